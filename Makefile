@@ -1,0 +1,30 @@
+# Two commands do all the set-up: `make demo` and `make test`.  They need Python 3.10+ and make, nothing else.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.10; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint clean
+.DELETE_ON_ERROR:
+
+demo: $(READY)
+	$(PY) examples/demo.py
+
+test: $(READY)
+	$(PY) -m pytest
+
+lint: $(READY)
+	$(PY) -m ruff check src tests examples benchmarks
+
+clean:
+	rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is written last, so an interrupted set-up starts again from the top.
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Snap needs Python 3.10 or later; set PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[gpu,test]'
+	touch $@

@@ -1,0 +1,105 @@
+"""The compiler's own time: check and code generation of figure 6 and of the largest example, growth with the size of the source, and
+`import snap`.
+
+`python benchmarks/compile/bench.py`.  Targets: figure 6 under 50 ms, the largest example under 150 ms, linear growth, import under
+0.2 s.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from report import ROOT, surroundings, write  # noqa: E402
+
+EXAMPLES = ROOT / "examples"
+sys.path[:0] = [str(ROOT / "src"), str(EXAMPLES)]
+
+from snap.api import SnapFunction  # noqa: E402
+from snap.diag.source import register_source  # noqa: E402
+
+REPEATS = 15
+SPECIAL = {"transpose": {"TILE": 32, "ROWS": 8}, "matmul_tiled": {"TILE": 16}}  # generic examples need values before there is code
+STEP = """
+        with partition(s{i}, p=thread[1], offset=t) as mine:
+            mine[0] = x[i + {i}] * {i}
+        v += s{i}[255 - t]
+"""
+
+
+def once(text: str, filename: str, constants: dict) -> float:
+    """Seconds from text to CUDA: Python's own compilation is not counted, reading and checking the functions is."""
+    register_source(filename, text)
+    code = compile(text, filename, "exec")
+    namespace: dict = {"__name__": "benchmark", "__file__": filename}
+    start = time.perf_counter()
+    exec(code, namespace)
+    for value in list(namespace.values()):
+        if isinstance(value, SnapFunction) and value.is_kernel:
+            value.cuda(**constants)
+    return time.perf_counter() - start
+
+
+def measure(text: str, name: str, constants: dict | None = None) -> dict:
+    times = [once(text, f"{name}.py", constants or {}) for _ in range(REPEATS + 1)]
+    return {"lines": text.count("\n"), "first_s": times[0], "median_s": statistics.median(times[1:])}
+
+
+def chain(steps: int) -> str:
+    """A kernel with that many shared arrays, partitions and reads."""
+    arrays = "".join(f"        s{i}: shared(float[256])\n" for i in range(steps))
+    body = "".join(STEP.format(i=i) for i in range(steps))
+    return f'''from __future__ import annotations
+from snap import *
+
+@kernel
+@requires(grid[1], block[1], thread[256])
+def chain(x: ptr(const(float)) @ grid[1]):
+    with group(block[1]):
+        i: int @ thread[1] = id()
+        t: int @ thread[1] = id()
+        v: float @ thread[1] = 0.0
+{arrays}{body}'''
+
+
+def import_time() -> float:
+    """Seconds of `import snap` in a fresh interpreter."""
+    command = [sys.executable, "-c", "import time; t = time.perf_counter(); import snap; print(time.perf_counter() - t)"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    runs = [float(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout) for _ in range(7)]
+    return statistics.median(runs)
+
+
+def main() -> None:
+    figures = {path.stem: measure(path.read_text(), path.stem, SPECIAL.get(path.stem))
+               for path in sorted(EXAMPLES.glob("*.py")) if not path.stem.startswith("_") and path.stem != "demo"}
+    largest = max(figures, key=lambda name: figures[name]["lines"])
+    growth = {steps: measure(chain(steps), f"chain_{steps}") for steps in (25, 50, 100, 200)}
+    per_step = {steps: figure["median_s"] / steps for steps, figure in growth.items()}
+    result = {
+        **surroundings(), "benchmark": "compile", "examples": figures, "largest": largest,
+        "growth": {str(steps): figure for steps, figure in growth.items()},
+        "import_s": import_time(),
+    }
+    result["targets"] = [
+        {"figure6_s": figures["figure6"]["median_s"], "target": 0.05, "met": figures["figure6"]["median_s"] < 0.05},
+        {"largest_s": figures[largest]["median_s"], "target": 0.15, "met": figures[largest]["median_s"] < 0.15},
+        {"time_per_step_200_over_25": per_step[200] / per_step[25], "target": 2.0, "met": per_step[200] < 2 * per_step[25]},
+        {"import_s": result["import_s"], "target": 0.2, "met": result["import_s"] < 0.2},
+    ]
+    for name, figure in {**figures, **{f"chain of {steps}": figure for steps, figure in growth.items()}}.items():
+        print(f"{name:16} {figure['lines']:5} lines {figure['median_s'] * 1e3:8.2f} ms")
+    for line in result["targets"]:
+        print(line)
+    print(write("compile", result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""What every benchmark writes down beside its figures: when, on what, with which versions, at which commit."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def git(*arguments: str) -> str:
+    try:
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def surroundings(packages: tuple[str, ...] = ("numpy",)) -> dict:
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "machine": {"processor": processor(), "cores": os.cpu_count(), "system": platform.platform()},
+        "python": platform.python_version(),
+        "versions": {name: found for name in packages if (found := version(name)) is not None},
+        "commit": git("rev-parse", "HEAD") or None,
+        "modified": bool(git("status", "--porcelain", "--", "src")),
+    }
+
+
+def write(name: str, result: dict) -> Path:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{name}-{result['date'][:10]}.json"
+    path.write_text(json.dumps(result, indent=2) + "\n")
+    return path

@@ -1,0 +1,102 @@
+"""Writes docs/intrinsics.md from the tables of `snap.ir.operations`: what the checker enforces is what the page says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from snap.ir.operations import ATOMICS, COLLECTIVES, MATH, ORDERS, SCOPES, CollectiveOp, MathOp
+from snap.ir.types import Scalar
+
+PAGE = Path(__file__).with_name("intrinsics.md")
+
+HEAD = """# Intrinsics
+
+This page is printed from `src/snap/ir/operations.py` by `python docs/make_intrinsics.py`.
+
+## Collectives
+
+Written `intrinsic.name(...)`. *Group* is the group that executes the operation together (SNAP016 without it);
+*arguments* are evaluated for the privilege named; *result* is the type and privilege of what comes back. `broadcast`,
+the `sync...` operations and the block's votes are barriers as well.
+
+| name | group | arguments | result | what it does |
+|---|---|---|---|---|
+"""
+
+OPERANDS = """
+Operands that the table does not show:
+
+- `shfl(v, lane)`, `shfl_up(v, delta)`, `shfl_down(v, delta)`, `shfl_xor(v, mask)`: CUDA's, over 32 lanes, or over
+  `width=2, 4, 8, 16`. A lane whose source lies outside keeps its own value.
+- `reduce_*`: a butterfly over the lanes, by xor with 16, 8, 4, 2, 1 in that order, so that sums of floats are the same
+  bit for bit on the CPU machine and on the GPU.
+- `broadcast(v, source=0)`: the value of that thread of the block.
+- `mma(a0, ..., b0, ..., c0, ..., out=[d0, ...])`, or with whole arrays `mma(A, B, C, out=D)`: D = A*B + C with f32
+  accumulators. f32 operands: m16n8k8 in tf32, with 4, 2 and 4 values a lane. f16 and bf16: m16n8k16, with 8, 4 and 4.
+  Fragments lie in registers as PTX lays them out.
+- `ldmatrix(frag, s[row, col], trans=False)`: every lane names a row of 8 elements in shared memory; `frag` is a local
+  array of 2, 4 or 8 16-bit elements (1, 2 or 4 matrices).
+- `stmatrix(s[row, col], frag, trans=False)`: the reverse.
+- `bitcast(x, type)`: the same bits as another type of the same size. Not a collective; any code may use it.
+
+## Atomics
+
+`atomic.name(p, index..., value..., order="relaxed", scope="gpu")` on any pointer privilege; several indices stand one after
+another, or as a tuple. Once per thread; the result is the old value, at `thread[1]`.
+
+| name | values |
+|---|---|
+"""
+
+MATH_HEAD = """
+## Math
+
+Bare names, on values of any privilege. *float*: f16, bf16, f32, f64; integers are converted to f32. *number*: floats
+and integers. *int*: integers. Where *fast* says so, `fast.name(...)` is the approximate form.
+
+| name | arguments | of | result | fast |
+|---|---|---|---|---|
+"""
+
+
+def result_of(op: CollectiveOp) -> str:
+    match op.result:
+        case None:
+            return ""
+        case Scalar(name):
+            return f"`{name} @ {op.returns}`"
+        case "first":
+            return f"that of the first argument, `@ {op.returns}`"
+        case other:
+            raise ValueError(f"unknown kind of result {other!r}")
+
+
+def collective_row(op: CollectiveOp) -> str:
+    arguments = ", ".join(f"`{p}`" for p in op.args)
+    return f"| `{op.name}` | `{op.requires}` | {arguments} | {result_of(op)} | {op.doc} |\n"
+
+
+def math_row(op: MathOp) -> str:
+    result = {"same": "the same type", "bool": "`bool`", "int": "`int`"}[op.result]
+    return f"| `{op.name}` | {op.arity} | {op.domain} | {result} | {'yes' if op.fast else ''} |\n"
+
+
+def atomic_row(name: str, values: int) -> str:
+    spelled = f"{name}_" if name in ("and", "or") else name
+    words = {0: "none", 1: "one", 2: "two: expected, new"}[values]
+    return f"| `atomic.{spelled}` | {words} |\n"
+
+
+def quoted(words: tuple[str, ...]) -> str:
+    return ", ".join(f'`"{word}"`' for word in words)
+
+
+def page() -> str:
+    return (HEAD + "".join(map(collective_row, COLLECTIVES.values())) + OPERANDS
+            + "".join(atomic_row(name, values) for name, values in ATOMICS.items())
+            + f"\nOrders: {quoted(ORDERS)}. Scopes: {quoted(SCOPES)}.\n"
+            + MATH_HEAD + "".join(map(math_row, sorted(MATH.values(), key=lambda op: op.name))))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

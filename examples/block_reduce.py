@@ -1,0 +1,76 @@
+"""Sum of an array, one partial sum a block: the tree reduction in shared memory.
+
+`block_sum` is a device function.  Its signature says what CUB's documentation has to say in words: the whole block of 256 threads
+calls it together, every thread brings a value of its own, and the result is the same for all of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from _run import blocks_for, compare
+
+from snap import *
+
+T = 256
+
+
+@device
+@requires(block[1], thread[T])
+def block_sum(v: float @ thread[1]) -> float @ block[1]:
+    s: shared(float[T])
+    t: int @ thread[1] = id()
+    with partition(s, p=thread[1], offset=t) as mine:
+        mine[0] = v
+    half: int = T / 2
+    while half > 0:  # `half` belongs to the block, so the block loops as one
+        with partition(s, p=thread[1], offset=t) as mine:
+            with group(thread[1]):
+                if t < half:
+                    mine[0] = mine[0] + mine[half]
+        half = half / 2
+    return s[0]  # shared memory that nobody is writing: one value for the block
+
+
+@kernel
+@requires(grid[1], block[1], thread[T])
+def sum_blocks(x: ptr(const(float)) @ grid[1], partial: ptr(float) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        stride: int = count(thread[1])
+        b: int @ block[1] = id()
+        with partition(partial, p=block[1], offset=b) as cell:
+            with group(block[1]):
+                v: float @ thread[1] = 0.0
+                with group(thread[1]):
+                    for j in range(i, n, stride):
+                        v += x[j]
+                total: float = block_sum(v)
+                with claim(cell, p=thread[1]) as one:  # one thread writes the block's result
+                    match split(thread):
+                        case 1:
+                            one[0] = total
+
+
+def expected(x, blocks):
+    """The same sum in the same order: by threads, then by halves."""
+    padded = np.zeros((-(-max(len(x), 1) // (blocks * T)), blocks, T), np.float32)
+    padded.reshape(-1)[: len(x)] = x
+    s = np.zeros((blocks, T), np.float32)
+    for row in padded:
+        s = s + row
+    while s.shape[1] > 1:
+        half = s.shape[1] // 2
+        s = s[:, :half] + s[:, half:]
+    return s[:, 0]
+
+
+def main():
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 255, 4_099):
+        x = rng.standard_normal(n, dtype=np.float32)
+        blocks = min(4, blocks_for(n, T))
+        compare(f"block_reduce, n = {n}", sum_blocks, blocks, [x, np.zeros(blocks, np.float32), n], {1: expected(x, blocks)})
+
+
+if __name__ == "__main__":
+    main()

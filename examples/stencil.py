@@ -1,0 +1,54 @@
+"""1-D stencil: y[i] = (x[i-1] + 2*x[i] + x[i+1]) / 4, with the ends of x held at zero.
+
+Each block stages its 256 elements and one neighbour on either side in shared memory.  The two neighbours are loaded by the first
+warp's first two threads: a `split` says so in the open, and costs an `if` in the generated code.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from _run import blocks_for, compare
+
+from snap import *
+
+T = 256
+
+
+@kernel
+@requires(grid[1], block[1], thread[T])
+def stencil(x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        start: int @ block[1] = id() * T
+        with partition(y, p=block[1], offset=start) as y_run:
+            with group(block[1]):
+                s: shared(float[T + 2])  # s[k] is x[start - 1 + k]
+                t: int @ thread[1] = id()
+                with partition(s, p=thread[1], offset=t + 1) as mine:
+                    mine[0] = x[start + t] if start + t < n else 0.0
+                with claim(s, p=thread[2]) as ends:
+                    match split(thread):
+                        case 2:
+                            e: int @ thread[1] = id()  # 0: left, 1: right
+                            at: int @ thread[1] = start - 1 + e * (T + 1)
+                            with partition(ends, p=thread[1], offset=e * (T + 1)) as end:
+                                end[0] = x[at] if at >= 0 and at < n else 0.0
+                with partition(y_run, p=thread[1], offset=t) as out:
+                    with group(thread[1]):
+                        if start + t < n:
+                            out[0] = 0.25 * (s[t] + 2.0 * s[t + 1] + s[t + 2])
+
+
+def expected(x):
+    padded = np.pad(x.astype(np.float64), 1)
+    return (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4
+
+
+def main():
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 2, 256, 1_009):
+        x = rng.standard_normal(n, dtype=np.float32)
+        compare(f"stencil, n = {n}", stencil, blocks_for(n, T), [x, np.zeros_like(x), n], {1: expected(x)}, rtol=1e-5, atol=1e-6)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Sum of each row of a matrix, one warp a row, by shuffles: no shared memory, no barrier.
+
+A shuffle is a collective: it is only defined when all 32 lanes execute it.  `@requires(thread[32])` is that rule, checked at every call.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from _run import blocks_for, compare
+
+from snap import *
+
+WARPS = 4
+
+
+@device
+@requires(thread[32])
+def warp_sum(v: float @ thread[1]) -> float @ thread[32]:
+    mask: int = 16
+    while mask > 0:
+        v += intrinsic.shfl_xor(v, mask)
+        mask = mask / 2
+    # After the butterfly all lanes hold the sum.  A shuffle from one lane says so in the type: its result is the warp's.
+    return intrinsic.shfl(v, 0)
+
+
+@kernel
+@requires(grid[1], block[1], thread[32 * WARPS])
+def row_sums(a: ptr(const(float), (M, N)) @ grid[1], out: ptr(float) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
+    with group(grid[1]):
+        row: int @ warp = id()  # index of this warp in the grid
+        with partition(out, p=warp, offset=row) as cell:
+            with group(warp):
+                lane: int @ thread[1] = id()
+                if row < M:  # the same for all 32 lanes: a warp may decide it
+                    v: float @ thread[1] = 0.0
+                    with group(thread[1]):
+                        for j in range(lane, N, 32):
+                            v += a[row, j]
+                    total: float = warp_sum(v)
+                    with claim(cell, p=thread[1]) as one:
+                        match split(thread):
+                            case 1:
+                                one[0] = total
+
+
+def main():
+    rng = np.random.default_rng(0)
+    for m, n in ((1, 1), (5, 0), (7, 31), (13, 257)):
+        a = rng.standard_normal((m, n), dtype=np.float32)
+        compare(f"warp_reduce, {m} x {n}", row_sums, blocks_for(m, WARPS), [a, np.zeros(m, np.float32), m, n],
+                {1: a.astype(np.float64).sum(axis=1)}, atol=1e-4)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""Snap: a low-level GPU language embedded in Python whose types say which threads act together."""
+
+from snap.api import SnapFunction, ccuda, device, kernel, races, requires
+from snap.diag.error import SnapError
+from snap.surface import EXPORTED
+
+__version__ = "0.1.0"
+
+globals().update(EXPORTED)
+
+__all__ = ["SnapError", "ccuda", "device", "kernel", "requires", *EXPORTED]
+
+
+def __getattr__(name: str) -> object:
+    if name == "check":
+        import snap.check
+
+        return snap.check
+    if name in ("LaunchError", "MachineError"):
+        if name == "LaunchError":
+            from snap.runtime.errors import LaunchError as found
+        else:
+            from snap.machine import MachineError as found
+        return found
+    raise AttributeError(f"module 'snap' has no attribute {name!r}")

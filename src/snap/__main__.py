@@ -1,0 +1,3 @@
+from snap.cli import main
+
+main()

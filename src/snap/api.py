@@ -1,0 +1,307 @@
+"""What users hold: decorators and the functions they make.
+
+The pipeline is `Compiled`: one attribute a stage, each computed when first asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+from snap.diag.error import Diagnostic, SnapError
+from snap.diag.span import Span
+from snap.frontend.definition import Definition, Refused, Requires
+from snap.ir import nodes as ir
+from snap.ir.types import Level, Privilege
+from snap.surface import caller_span
+
+_collected: ContextVar[list[SnapError] | None] = ContextVar("snap_collected", default=None)
+
+# An undecorated function is checked as a kernel of one block whose threads every usual group divides.
+UNDECORATED = (Privilege(Level.GRID, 1), Privilege(Level.BLOCK, 1), Privilege(Level.THREAD, 2**10 * 3**2 * 5 * 7 * 11))
+
+
+class Compiled:
+    """One specialisation on its way through the stages."""
+
+    def __init__(self, definition: Definition, constexprs: dict[str, object]):
+        self.definition, self.constexprs = definition, constexprs
+
+    @functools.cached_property
+    def typed(self) -> ir.Function:
+        from snap.check import check
+
+        return check(self.definition, self.constexprs)
+
+    @functools.cached_property
+    def synced(self) -> ir.Function:
+        from snap.sync import synchronize
+
+        return synchronize(self.typed)
+
+    def checked(self) -> Compiled:
+        """All that can refuse a program has looked at it."""
+        _ = self.synced
+        return self
+
+    @functools.cached_property
+    def module(self):
+        from snap.codegen import emit
+
+        return emit(self.synced)
+
+    @property
+    def function_params(self) -> tuple[ir.Param, ...]:
+        return self.typed.params
+
+
+class SnapFunction:
+    """A checked Snap function.  Kernels are launched: `k[blocks](*args)`; device functions are called by other Snap functions."""
+
+    def __init__(self, definition: Definition, python: object, bound: dict[str, object] | None = None):
+        from snap.check import constexpr_names
+
+        self.definition = definition
+        self.bound = bound or {}
+        self.generic = [n for n in constexpr_names(definition) if n not in self.bound]
+        self.compiled: dict[tuple, Compiled] = {}
+        functools.update_wrapper(self, python, updated=())
+        defaults = self._defaults()
+        if all(n in defaults for n in self.generic):  # checked now; a generic one without defaults, when it is specialised
+            self._specialised({n: defaults[n] for n in self.generic})
+
+    def _defaults(self) -> dict[str, object]:
+        from snap.frontend import tree
+
+        return {p.name: p.default.value for p in self.definition.tree.params if isinstance(p.default, tree.Number)}
+
+    @property
+    def is_kernel(self) -> bool:
+        return self.definition.kind == "global"
+
+    def _specialised(self, constexprs: dict[str, object]) -> Compiled:
+        values = {**self.bound, **constexprs}
+        key = tuple(sorted((n, type(v), v) for n, v in values.items())) if len(values) < 2 else tuple((n, type(values[n]), values[n]) for n in sorted(values))
+        found = self.compiled.get(key)
+        if found is None:
+            found = self.compiled[key] = Compiled(self.definition, values).checked()
+        return found
+
+    def specialize(self, **constexprs: object) -> SnapFunction:
+        """This function with some constexpr parameters fixed; checked now if all of them are."""
+        unknown = sorted(set(constexprs) - set(self.generic))
+        if unknown:
+            raise TypeError(f"`{self.definition.tree.name}` has no constexpr parameter `{unknown[0]}`" + (f" (it has {', '.join(self.generic)})" if self.generic else ""))
+        return SnapFunction(self.definition, self.__wrapped__, {**self.bound, **constexprs})
+
+    def _the_one(self, constexprs: dict[str, object]) -> Compiled:
+        defaults = self._defaults()
+        missing = [n for n in self.generic if n not in constexprs and n not in defaults]
+        if missing:
+            raise TypeError(f"`{self.definition.tree.name}` is generic: give {', '.join(f'{n}=...' for n in missing)}, or call .specialize(...) first")
+        unknown = sorted(set(constexprs) - set(self.generic))
+        if unknown:
+            raise TypeError(f"`{self.definition.tree.name}` has no constexpr parameter `{unknown[0]}`")
+        return self._specialised({n: constexprs.get(n, defaults.get(n)) for n in self.generic})
+
+    def _kernel_only(self, what: str) -> None:
+        if not self.is_kernel:
+            raise TypeError(f"`{self.definition.tree.name}` is a device function: only kernels {what}")
+
+    # -- stages
+
+    def syncs(self, **constexprs: object) -> list[ir.SyncPoint]:
+        """The synchronization points that were put in, in the order of the text; calls included."""
+        from snap.sync import points
+
+        return points(self._the_one(constexprs).synced)
+
+    def cuda(self, **constexprs: object) -> str:
+        self._kernel_only("have CUDA text of their own")
+        return self._the_one(constexprs).module.text
+
+    def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
+        from snap.runtime.compile import compile_ptx
+
+        return compile_ptx(self.cuda(**constexprs), arch)
+
+    def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
+        from snap.runtime.compile import compile_cubin
+
+        return compile_cubin(self.cuda(**constexprs), arch)
+
+    def resources(self, arch: str = "sm_90a", **constexprs: object):
+        from snap.runtime.compile import resources
+
+        self._kernel_only("are compiled")
+        module = self._the_one(constexprs).module
+        return resources(module.text, arch, module.kernel)
+
+    # -- launching
+
+    def split_arguments(self, args: tuple, keywords: dict[str, object]) -> tuple[Compiled, list]:
+        """Take the constexpr parameters out of the arguments: the specialisation, and what is left for it."""
+        params = [p.name for p in self.definition.tree.params if p.name not in self.bound]
+        if len(args) > len(params):
+            raise TypeError(f"`{self.definition.tree.name}` takes {len(params)} arguments, not {len(args)}")
+        given = dict(zip(params, args))
+        for name, value in keywords.items():
+            if name not in params or name in given:
+                raise TypeError(f"`{self.definition.tree.name}` " + (f"is given `{name}` twice" if name in given else f"has no parameter `{name}`"))
+            given[name] = value
+        given = {**{n: v for n, v in self._defaults().items() if n in self.generic}, **given}
+        missing = [n for n in params if n not in given]
+        if missing:
+            raise TypeError(f"`{self.definition.tree.name}` is missing {', '.join(f'`{m}`' for m in missing)}")
+        for name in self.generic:
+            item = getattr(given[name], "item", None)
+            given[name] = item() if callable(item) else given[name]
+            if not isinstance(given[name], (bool, int, float)):
+                raise TypeError(f"constexpr parameter `{name}` takes a number, not {type(given[name]).__name__}")
+        return self._specialised({n: given[n] for n in self.generic}), [given[n] for n in params if n not in self.generic]
+
+    def launch(self, *args: object, blocks: int = 1, target: str = "auto", stream: object = None, seed: int | None = None, **keywords: object) -> None:
+        from snap.runtime.launch import launch
+
+        self._kernel_only("are launched")
+        compiled, rest = (self._specialised({}), args) if not self.generic and not keywords else self.split_arguments(args, keywords)
+        launch(compiled, rest, blocks, target, stream, seed)
+
+    def __getitem__(self, blocks: int):
+        self._kernel_only("are launched")
+        return functools.partial(self.launch, blocks=blocks)
+
+    def __call__(self, *args: object, **keywords: object) -> None:
+        name = self.definition.tree.name
+        raise TypeError(f"launch a kernel with the number of blocks: {name}[blocks](...)" if self.is_kernel else f"`{name}` is a device function: Snap functions call it")
+
+    def __repr__(self) -> str:
+        return f"<snap {'kernel' if self.is_kernel else 'device function'} {self.definition.tree.name}>"
+
+
+# ---- decorators ------------------------------------------------------------------------------------------------------------------------------------
+
+
+class _Pending:
+    """A function with one of its two decorators."""
+
+    def __init__(self, python: object, kind: str | None = None, requires: Requires | None = None):
+        self.python, self.kind, self.requires = python, kind, requires
+        functools.update_wrapper(self, python, updated=())
+
+    def __call__(self, *args: object, **keywords: object) -> None:
+        missing = "@kernel or @device" if self.kind is None else "@requires(...)"
+        raise TypeError(f"`{self.__name__}` lacks {missing}")
+
+    __getitem__ = __call__
+
+
+def _completed(pending: _Pending):
+    if pending.kind is None or pending.requires is None:
+        return pending
+    try:
+        return SnapFunction(define(pending.python, pending.kind, pending.requires), pending.python)
+    except SnapError as error:
+        errors = _collected.get()
+        if errors is None:
+            raise error.with_traceback(None) from None
+        errors.append(error)
+        return Refused(pending.__name__)
+
+
+def define(python: object, kind: str, requires: Requires) -> Definition:
+    from snap.frontend.parse import parse_definition_names, parse_function
+
+    tree = parse_function(python)
+    return Definition(tree, kind, requires, parse_definition_names(tree, python))
+
+
+def _pending(function: object, span: Span, what: str) -> _Pending:
+    if isinstance(function, _Pending):
+        return function
+    if isinstance(function, (SnapFunction, Refused)):
+        raise SnapError(Diagnostic("SNAP018", f"{what} is given twice", span))
+    if not callable(function) or not hasattr(function, "__code__"):
+        raise SnapError(Diagnostic("SNAP018", f"{what} decorates a Python function, not {type(function).__name__}", span))
+    return _Pending(function)
+
+
+def ccuda(kind: str):
+    """`@ccuda("global")` makes a kernel, `@ccuda("device")` a device function; stacks with `@requires` in either order."""
+    span = caller_span()
+    if kind not in ("global", "device"):
+        raise SnapError(Diagnostic("SNAP018", f"`ccuda` takes \"global\" or \"device\", not {kind!r}", span))
+
+    def decorate(function: object):
+        pending = _pending(function, span, f"@ccuda({kind!r})")
+        if pending.kind is not None:
+            raise SnapError(Diagnostic("SNAP018", "a function is a kernel or a device function, once", span))
+        return _completed(_Pending(pending.python, kind, pending.requires))
+
+    return decorate
+
+
+def kernel(function: object):
+    """The same as `@ccuda("global")`."""
+    return ccuda("global")(function)
+
+
+def device(function: object):
+    """The same as `@ccuda("device")`."""
+    return ccuda("device")(function)
+
+
+def requires(*privileges: object, smem: int | None = None, cooperative: bool = False):
+    """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`."""
+    span = caller_span()
+    if smem is not None and (isinstance(smem, bool) or not isinstance(smem, int) or smem < 0):
+        raise SnapError(Diagnostic("SNAP018", f"`smem` is a number of bytes, not {smem!r}", span))
+    if not privileges:
+        raise SnapError(Diagnostic("SNAP018", "`@requires` names no privilege", span, help="`@requires(grid[1], block[1], thread[256])`"))
+    given = privileges[0] if len(privileges) == 1 and callable(privileges[0]) and not isinstance(privileges[0], type) and hasattr(privileges[0], "__code__") else privileges
+
+    def decorate(function: object):
+        pending = _pending(function, span, "@requires")
+        if pending.requires is not None:
+            raise SnapError(Diagnostic("SNAP018", "`@requires` is given twice", span))
+        return _completed(_Pending(pending.python, pending.kind, Requires(given, smem, bool(cooperative), span)))
+
+    return decorate
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[list[SnapError]]:
+    """Decorators inside record their SnapErrors in the list instead of raising."""
+    errors: list[SnapError] = []
+    token = _collected.set(errors)
+    try:
+        yield errors
+    finally:
+        _collected.reset(token)
+
+
+def check(function: object, *privileges: object, kind: str = "global") -> list[SnapError]:
+    """All errors of a function, empty when it is legal.  Without decorators it is checked as a kernel of `privileges`."""
+    from snap.check import constexpr_names
+
+    if isinstance(function, SnapFunction):
+        return []
+    pending = function if isinstance(function, _Pending) else _Pending(function)
+    needs = pending.requires or Requires(tuple(privileges) or UNDECORATED)
+    try:
+        definition = define(pending.python, pending.kind or kind, needs)
+        if not constexpr_names(definition):
+            Compiled(definition, {}).checked()
+    except SnapError as error:
+        return error.all
+    return []
+
+
+def races(k: SnapFunction, *args: object, blocks: int = 1, **options: object) -> list:
+    """Data races that runs of the synchronized kernel show, on copies of the arrays."""
+    from snap.runtime.launch import races as find
+
+    compiled, rest = k.split_arguments(args, {})
+    return find(compiled, rest, blocks, **options)

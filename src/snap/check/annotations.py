@@ -1,0 +1,201 @@
+"""Annotations: the type and the privilege of what is declared.
+
+Input: the tree of an annotation.  Output: a `Spec` and, where `@` is written, a privilege.  Invariant: sizes are positive constants; the dimensions of a
+shaped pointer are integer expressions over grid-level values.  Non-goals: whether the privilege is allowed here (check/statements.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snap.check.names import as_number, as_type, describe_object, resolve
+from snap.check.state import Constant, State, Want
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.ir import nodes as ir
+from snap.ir.types import GRID1, Array, Element, Privilege, Scalar, Space, ValueType
+from snap.surface import LevelName, Marker
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """kind: 'value' (type is a scalar, vector or array), 'shared', 'pointer', 'ref', 'constexpr'."""
+
+    kind: str
+    type: ValueType
+    shape: tuple[ir.Expr, ...] | None = None
+    const: bool = False
+    space: Space = Space.GENERIC
+    swizzle: int = 0
+
+
+def privilege_of(c: State, e: tree.Expr) -> Privilege | None:
+    """The privilege an expression denotes, None if it denotes something else."""
+    match e:
+        case tree.Name() | tree.Attribute():
+            found = resolve(c, e)
+            if isinstance(found, Privilege):
+                return found
+            if isinstance(found, LevelName):
+                if found.units == 1:
+                    raise c.fail("SNAP018", f"`{found}` is a level; how many?", e.span, help=f"write `{found}[1]`")
+                return Privilege(found.level, found.units)
+            return None
+        case tree.Subscript(value, index):
+            found = resolve(c, value)
+            if not isinstance(found, LevelName):
+                return None
+            n = constant_int(c, index[0], f"the count of `{found}[...]`") if len(index) == 1 else 0
+            if n < 1:
+                raise c.fail("SNAP018", "the count of a privilege is one positive constant", e.span)
+            return Privilege(found.level, n * found.units)
+        case _:
+            return None
+
+
+def wanted_privilege(c: State, e: tree.Expr, where: str) -> Privilege:
+    p = privilege_of(c, e)
+    if p is None:
+        raise c.fail("SNAP018", f"{where} wants a privilege such as `thread[32]`", e.span)
+    return p
+
+
+def constant_value(c: State, e: tree.Expr, what: str) -> ir.Const:
+    """A compile-time constant."""
+    from snap.check.expressions import expression
+
+    value = expression(c, e, Want(GRID1, f"{what} must be a compile-time constant"))
+    if not isinstance(value, ir.Const):
+        raise c.fail("SNAP018", f"{what} must be a compile-time constant", e.span, "known only at run time",
+                     help="use a literal, a captured Python number, or a `constexpr` name")
+    return value
+
+
+def constant_int(c: State, e: tree.Expr, what: str) -> int:
+    value = constant_value(c, e, what)
+    if not value.type.is_integer:
+        raise c.fail("SNAP018", f"{what} must be an integer", e.span)
+    return value.value
+
+
+def size_of_dimension(c: State, e: tree.Expr) -> int:
+    n = constant_int(c, e, "the size of an array")
+    if n < 1:
+        raise c.fail("SNAP018", f"an array cannot have a dimension of {n}", e.span, help="sizes are positive constants")
+    return n
+
+
+def annotation(c: State, e: tree.Expr) -> tuple[Spec, Privilege | None, Span | None]:
+    """`T`, `T @ p` -> spec, p, where p is written."""
+    match e:
+        case tree.Binary("@", left, right):
+            return type_spec(c, left), wanted_privilege(c, right, "`@`"), right.span
+        case _:
+            return type_spec(c, e), None, None
+
+
+def type_spec(c: State, e: tree.Expr) -> Spec:
+    match e:
+        case tree.Name() | tree.Attribute():
+            return Spec("value", _element(c, e))
+        case tree.Subscript(value, index):
+            elem = _element(c, value)
+            return Spec("value", Array(elem, tuple(size_of_dimension(c, d) for d in index)))
+        case tree.Call(function, args, keywords):
+            found = resolve(c, function)
+            if isinstance(found, Marker) and found.annotation:
+                return _constructed(c, found.word, args, keywords, e.span)
+        case tree.Binary("@", _, _):
+            raise c.fail("SNAP018", "one `@` too many", e.span, help="write `type @ privilege` once")
+    raise c.fail("SNAP018", "this is not a type", e.span, help="types: `int`, `float`, `u32`, `float4`, `float[4]`, `shared(float[16, 8])`, `ptr(const(float))`, ...")
+
+
+def _element(c: State, e: tree.Expr) -> Element:
+    found = resolve(c, e)
+    type = as_type(found)
+    if type is None:
+        given = found.value.value if isinstance(found, Constant) else found
+        text = f"the number {given}" if as_number(given) is not None else describe_object(found)
+        raise c.fail("SNAP018", "this is not a type", e.span, text, help="scalars: bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64, int, float")
+    return type
+
+
+def _constructed(c: State, word: str, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree.Expr], ...], span: Span) -> Spec:
+    options = dict(keywords)
+    match word:
+        case "const" if len(args) == 1 and not options:
+            inner = type_spec(c, args[0])
+            if inner.kind not in ("value", "shared"):
+                raise c.fail("SNAP018", "`const(...)` wraps a scalar, vector or array type", span)
+            return Spec(inner.kind, inner.type, inner.shape, True, inner.space, inner.swizzle)
+        case "constexpr" if len(args) == 1 and not options:
+            inner = type_spec(c, args[0])
+            if not (inner.kind == "value" and isinstance(inner.type, Scalar)):
+                raise c.fail("SNAP018", "`constexpr(...)` wraps a scalar type", span)
+            return Spec("constexpr", inner.type, const=True)
+        case "ref" if len(args) == 1 and not options:
+            inner = type_spec(c, args[0])
+            if not (inner.kind == "value" and isinstance(inner.type, Array)):
+                raise c.fail("SNAP018", "`ref(...)` takes a local array type, such as `ref(float[4])`", span)
+            return Spec("ref", inner.type)
+        case "shared" if len(args) == 1:
+            return _shared(c, args[0], options, span)
+        case "ptr" if 1 <= len(args) <= 2 and not options:
+            return _pointer(c, args, span)
+        case "pipeline":
+            raise c.fail("SNAP017", "pipelines are not part of this version", span, help="use one shared array per stage and `partition`")
+    raise c.fail("SNAP018", f"`{word}(...)` is given the wrong arguments", span, help=_FORMS[word])
+
+
+_FORMS = {
+    "const": "`const(float)`", "constexpr": "`constexpr(int)`", "ref": "`ref(float[4])`", "shared": "`shared(float[16, 8])`",
+    "ptr": "`ptr(float)`, `ptr(const(float))`, `ptr(float, (M, N))`", "pipeline": "",
+}
+
+
+def _shared(c: State, arg: tree.Expr, options: dict[str, tree.Expr], span: Span) -> Spec:
+    inner = type_spec(c, arg)
+    swizzle = 0
+    for name, value in options.items():
+        if name == "swizzle":
+            swizzle = constant_int(c, value, "`swizzle`")
+            if swizzle not in (0, 32, 64, 128):
+                raise c.fail("SNAP018", "a swizzle is 32, 64 or 128 bytes", value.span)
+        elif name in ("across", "copies"):
+            raise c.fail("SNAP017", f"`{name}=`: shared memory of a cluster is not part of this version", value.span,
+                         help="declare the array in `group(block[1])`")
+        else:
+            raise c.fail("SNAP018", f"`shared` has no option `{name}`", value.span)
+    if inner.kind != "value":
+        raise c.fail("SNAP018", "`shared(...)` takes an array type, such as `shared(float[16, 8])`", span)
+    return Spec("shared", inner.type, const=inner.const, space=Space.SHARED, swizzle=swizzle)
+
+
+def _pointer(c: State, args: tuple[tree.Expr, ...], span: Span) -> Spec:
+    inner = type_spec(c, args[0])
+    if inner.kind not in ("value", "shared") or isinstance(inner.type, Array):
+        raise c.fail("SNAP018", "`ptr(...)` points to a scalar or vector type", span, help=_FORMS["ptr"])
+    shape = None
+    if len(args) == 2:
+        items = args[1].items if isinstance(args[1], tree.Sequence) else (args[1],)
+        if not items:
+            raise c.fail("SNAP018", "a shape has at least one dimension", args[1].span)
+        shape = tuple(_dimension(c, item) for item in items)
+    return Spec("pointer", inner.type, shape, inner.const, inner.space)
+
+
+def _dimension(c: State, e: tree.Expr) -> ir.Expr:
+    from snap.check.expressions import expression
+
+    held, c.no_calls = c.no_calls, "the shape of a pointer"
+    try:
+        value = expression(c, e, Want(c.place.privilege, "is a dimension of the array, one for everybody"))
+    finally:
+        c.no_calls = held
+    if not isinstance(value.type, Scalar) or not value.type.is_integer:
+        raise c.fail("SNAP018", "a dimension is an integer", e.span)
+    if isinstance(value, ir.Const) and value.value < 1:
+        raise c.fail("SNAP018", f"an array cannot have a dimension of {value.value}", e.span)
+    return value
+
+

@@ -1,0 +1,326 @@
+"""Calls: words of the language that look like calls, and device functions.
+
+Input: the tree of a call and the target of its value.  Output: a pure expression, or statements in `c.out`.  Device functions are checked against their
+signature alone (SNAP008, SNAP015), then instantiated for what this call gives them.
+"""
+
+from __future__ import annotations
+
+import math
+
+from snap.check import convert, rewrite
+from snap.check.annotations import Spec, constant_value, wanted_privilege
+from snap.check.explain import read_down, write_up
+from snap.check.expressions import cast_call, converted, expression, math_call
+from snap.check.function import Header, Incoming, instantiate, read_header
+from snap.check.intrinsics import atomic_call, intrinsic_call, unsafe_call
+from snap.check.memory import LocalArray, memory_argument, storage
+from snap.check.names import as_definition, as_type, describe_object, math_name, resolve
+from snap.check.state import IndexFunction, IndexMap, Memory, StableRead, State, Touch, Variable, Want
+from snap.diag.error import Label, SnapError
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.frontend.definition import Definition
+from snap.ir import nodes as ir
+from snap.ir.types import I32, Array, Space
+from snap.surface import Marker
+
+LATER = {"stage", "turn", "async_copy", "async_reduce", "wgmma", "store_acc"}
+
+
+def call(c: State, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | None:
+    if isinstance(e.function, tree.Attribute) and e.function.name == "view" and storage(c, e.function.value) is not None:
+        storage(c, e)
+        raise c.fail("SNAP018", "a view is memory or an array, not a value", e.span, help="index it: `x.view(float4)[i]`")
+    found = resolve(c, e.function) if isinstance(e.function, (tree.Name, tree.Attribute)) else None
+    type = as_type(found)
+    if type is not None:
+        return cast_call(c, type, e, want)
+    name = math_name(found)
+    if name is not None:
+        return math_call(c, name, e, want)
+    if isinstance(found, Marker):
+        return _word(c, found.word, e, want, used)
+    definition = as_definition(found)
+    if definition is not None:
+        return device_call(c, definition, e, want, used)
+    if isinstance(found, IndexFunction):
+        raise c.fail("SNAP017", "an index function is used by `partition(..., f=...)`; it cannot be called", e.span)
+    if isinstance(found, (Variable, Memory)) or found is None:
+        raise c.fail("SNAP018", "this cannot be called", e.function.span)
+    raise c.fail("SNAP018", f"this cannot be called in Snap: it is {describe_object(found)}", e.function.span,
+                 help="call functions decorated with @device and @requires, intrinsics, casts and mathematical functions")
+
+
+def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+    head, _, rest = word.partition(".")
+    match head:
+        case "id":
+            return _id(c, e, want)
+        case "count":
+            return _count(c, e)
+        case "intrinsic":
+            return intrinsic_call(c, rest, e, want)
+        case "atomic":
+            return atomic_call(c, rest, e, want, used)
+        case "unsafe":
+            return unsafe_call(c, rest, e, want, used)
+        case "fast":
+            from snap.ir.operations import MATH
+
+            if rest not in MATH:
+                raise c.fail("SNAP018", f"there is no `fast.{rest}`", e.function.span, help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}")
+            return math_call(c, rest, e, want, fast=True)
+        case "range" | "unroll":
+            raise c.fail("SNAP017", f"`{word}(...)` belongs to a `for` loop", e.span)
+        case "group" | "partition" | "claim":
+            raise c.fail("SNAP017", f"`{word}(...)` belongs to a `with` statement", e.span, help=f"`with {word}(...):`")
+        case "split":
+            raise c.fail("SNAP017", "`split(...)` belongs to a `match` statement", e.span, help="`match split(thread):`")
+        case "tile":
+            raise c.fail("SNAP018", "a tile is memory, not a value", e.span, help="index it, or pass it to a function")
+    if head in LATER:
+        raise c.fail("SNAP017", f"`{word}` is not part of this version", e.span)
+    raise c.fail("SNAP018", f"`{word}(...)` belongs to an annotation", e.span)
+
+
+# id(): the index of the target's unit within the code's current group.
+def _id(c: State, e: tree.Call, want: Want) -> ir.Expr:
+    if e.args or e.keywords:
+        raise c.fail("SNAP018", "`id()` takes no argument: its target says whose index it is", e.span, help="`i: int @ thread[1] = id()`")
+    target = c.index_privilege or want.privilege
+    if not c.privilege.at_least(target) or not c.place.holds(target):
+        write_up(c, target, "an index", e.span)
+        raise c.poisoned()
+    if target == c.privilege:
+        return ir.Const(0, I32, span=e.span)
+    value = ir.UnitId(target, c.place, I32, span=e.span)
+    if c.index_privilege is None:
+        return value
+    var = c.temp("unit", I32, target, e.span)  # an index function may be applied where positions mean something else
+    c.out.append(ir.Declare(var, value, span=e.span))
+    return ir.Read(var, I32, span=e.span)
+
+
+def _count(c: State, e: tree.Call) -> ir.Expr:
+    if len(e.args) != 1 or e.keywords:
+        raise c.fail("SNAP018", "`count` takes a privilege", e.span, help="`count(thread[1])`")
+    p = wanted_privilege(c, e.args[0], "`count`")
+    if not c.privilege.at_least(p) or not c.place.holds(p):
+        write_up(c, p, "a count", e.args[0].span)
+        raise c.poisoned()
+    counts = [held for level, held in c.place.levels if level >= p.level]
+    if any(held.count is None or held.open for held in counts):
+        return ir.UnitCount(p, c.place, I32, span=e.span)
+    return ir.Const(math.prod(held.count for held in counts) // p.n, I32, span=e.span)
+
+
+# ---- device functions ------------------------------------------------------------------------------------------------------------------------
+
+
+# T-Function-Call, mended: the class satisfies the callee's, alignment included; arguments fit the parameters' privileges.
+def device_call(c: State, definition: Definition, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+    name = definition.tree.name
+    if definition.kind != "device":
+        raise c.fail("SNAP018", f"`{name}` is a kernel: it is launched, not called", e.span, help="call functions decorated with @device")
+    if definition in c.program.active or name == c.definition.tree.name:
+        raise c.fail("SNAP017", f"`{name}` calls itself: recursion is not Snap", e.span, help="write a loop")
+    if c.no_calls:
+        raise c.fail("SNAP018", f"{c.no_calls} cannot contain a call", e.span)
+    given = _bind(c, definition, e)
+    constexprs = {}
+    for p in definition.tree.params:
+        if _is_constexpr(c, p) and p.name in given:
+            constexprs[p.name] = constant_value(c, given[p.name], f"`{p.name}`").value
+    try:
+        header = read_header(definition, constexprs)
+    except SnapError as error:
+        raise c.fail(error.code, f"`{name}` cannot be called so: {error.message}", e.span, secondary=(Label(definition.tree.head, "defined here"),)) from None
+    satisfied(c, header, e.span, name)
+    held, c.no_calls = c.no_calls, ""
+    try:
+        args, handles, incoming, captured = _arguments(c, header, given, e)
+    finally:
+        c.no_calls = held
+    try:
+        instance = instantiate(c.program, definition, constexprs, c.place, incoming)
+    except SnapError as error:
+        c.errors.extend(err.diagnostic for err in error.all)
+        raise c.poisoned() from None
+    function = instance.function
+    args = [*args, *(ir.Read(var, var.type, span=e.span) for var in captured)]
+    handles = [*handles, *(None for _ in captured)]
+    _inherit(c, instance, args, handles, e.span)
+    if function.cooperative and not c.cooperative:
+        raise c.fail("SNAP020", f"`{name}` needs a cooperative launch", e.span, help="say so: `@requires(..., cooperative=True)`")
+    offset = (c.smem_used + 15) // 16 * 16 if function.smem else c.smem_used
+    declared = definition.requires.smem
+    c.account(offset + max(function.smem, declared or 0), e.span)
+    target = value = None
+    if header.returns is not None:
+        type, privilege = header.returns
+        if used:
+            if not privilege.at_least(want.privilege):
+                raise read_down(c, f"the result of `{name}`", privilege, None, want, e.span)
+            var = c.temp(f"{name}_result", type, privilege, e.span)
+            c.out.append(ir.Declare(var, None, span=e.span))
+            target, value = ir.VarTarget(var, span=e.span), ir.Read(var, type, span=e.span)
+    c.uses_unsafe |= function.uses_unsafe
+    c.out.append(ir.Call(function, tuple(args), tuple(handles), target, c.place, offset, span=e.span))
+    return value
+
+
+def _is_constexpr(c: State, p: tree.Parameter) -> bool:
+    match p.annotation:
+        case tree.Call(tree.Name("constexpr") | tree.Attribute(_, "constexpr")):
+            return True
+        case tree.Binary("@", tree.Call(tree.Name("constexpr") | tree.Attribute(_, "constexpr")), _):
+            return True
+    return False
+
+
+def _bind(c: State, definition: Definition, e: tree.Call) -> dict[str, tree.Expr]:
+    params = definition.tree.params
+    name, head = definition.tree.name, Label(definition.tree.head, "defined here")
+    if len(e.args) > len(params):
+        raise c.fail("SNAP018", f"`{name}` takes {len(params)} argument(s), not {len(e.args)}", e.span, secondary=(head,))
+    given = {p.name: a for p, a in zip(params, e.args)}
+    for key, value in e.keywords:
+        if key in given or key not in {p.name for p in params}:
+            raise c.fail("SNAP018", f"`{name}` has no parameter `{key}`" if key not in given else f"`{key}` is given twice", value.span, secondary=(head,))
+        given[key] = value
+    for p in params:
+        if p.name not in given and p.default is not None and _is_constexpr(c, p):
+            given[p.name] = p.default
+    missing = [p.name for p in params if p.name not in given]
+    if missing:
+        raise c.fail("SNAP018", f"`{name}` is missing {', '.join(f'`{m}`' for m in missing)}", e.span, secondary=(head,))
+    return given
+
+
+def satisfied(c: State, header: Header, span: Span, name: str) -> None:
+    """The caller holds what the callee requires."""
+    frame = c.innermost("group", "split", "function")
+    labels = (Label(header.definition.tree.head, f"requires {', '.join(map(str, header.requires))}"), Label(frame.span, f"this code holds {c.place}"))
+    top, *named = header.requires
+    held = c.place.held(top.level)
+    if held is None or not held.multiple_of(top.n):
+        raise c.fail("SNAP008", f"`{name}` requires `{top}`, and this code holds {c.place}", span, "not enough to call it", labels,
+                     help=f"call it where `{top}` acts as one")
+    if not held.aligned_to(top.n):
+        raise c.fail("SNAP008", f"`{name}` requires `{top}` aligned to {top.n}, and these groups start at multiples of {held.align} only", span, "misaligned", labels)
+    for p in named:
+        below = c.place.held(p.level)
+        fits = below is not None and (below.count is not None and (below.count % p.n == 0 if below.open else below.count == p.n))
+        if not fits:
+            have = "none" if below is None else "a number its caller decides" if below.count is None else str(below.count)
+            raise c.fail("SNAP008", f"`{name}` requires exactly `{p}` in each {top.level.word}, and here there are {have}", span, "another count", labels)
+
+
+def _arguments(c: State, header: Header, given: dict[str, tree.Expr], e: tree.Call):
+    name = header.definition.tree.name
+    args: list[object] = []
+    handles: list[ir.Handle | None] = []
+    incoming: dict[str, Incoming] = {}
+    captured: list[ir.Var] = []
+    used: dict[int, tuple[Span, bool]] = {}
+    for p in header.params:
+        item = given[p.name]
+        if p.spec.kind == "constexpr":
+            continue
+        if p.spec.kind == "pointer":
+            memory = memory_argument(c, item, f"`{p.name}` of `{name}`", p.privilege if p.spec.const else None)
+            _fits_pointer(c, p, memory, item.span, name)
+            _once(c, used, memory.handle.obj.uid, not p.spec.const, item.span, memory.handle.name)
+            inc, new = _incoming(c, memory, p.spec, item.span)
+            incoming[p.name] = inc
+            captured.extend(new)
+            args.append(ir.MemView(memory.view.obj, memory.view.elem, inc.shape_here))
+            handles.append(memory.handle)
+            continue
+        handles.append(None)
+        found = storage(c, item)
+        if p.spec.kind == "ref":
+            if not isinstance(found, LocalArray) or found.ref.var.type != p.spec.type or found.ref.elem != p.spec.type.elem:
+                raise c.fail("SNAP018", f"`{p.name}` of `{name}` takes a local array `{p.spec.type}` by reference", item.span)
+            if found.ref.var.privilege != p.privilege or found.variable.read_only:
+                raise c.fail("SNAP015", f"`{p.name}` of `{name}` takes an array at exactly `{p.privilege}`, and `{found.ref.var.name}` is at `{found.ref.var.privilege}`",
+                             item.span, secondary=(Label(found.ref.var.span, "declared here"), Label(p.span, "the parameter")))
+            _once(c, used, found.ref.var.uid, True, item.span, found.ref.var.name)
+            args.append(found.ref)
+        elif isinstance(p.spec.type, Array):
+            if not isinstance(found, LocalArray) or found.ref.elem != p.spec.type.elem or found.ref.shape != p.spec.type.shape:
+                raise c.fail("SNAP018", f"`{p.name}` of `{name}` is `{p.spec.type}`", item.span)
+            if not found.ref.var.privilege.at_least(p.privilege):
+                raise read_down(c, f"`{found.ref.var.name}`", found.ref.var.privilege, found.ref.var.span, _parameter(p, name), item.span)
+            args.append(ir.ArrayValue(found.ref, p.spec.type, span=item.span))
+        else:
+            value = expression(c, item, _parameter(p, name))
+            args.append(converted(c, value, p.spec.type, item.span, f"`{p.name}` of `{name}`"))
+    return args, handles, incoming, captured
+
+
+def _parameter(p, name: str) -> Want:
+    return Want(p.privilege, f"`{p.name}` of `{name}` is one value for `{p.privilege}`", p.span, code="SNAP015")
+
+
+def _once(c: State, used: dict[int, tuple[Span, bool]], uid: int, written: bool, span: Span, name: str) -> None:
+    if uid in used and (written or used[uid][1]):
+        raise c.fail("SNAP015", f"`{name}` is passed twice, once to be written", span, "a second time", (Label(used[uid][0], "the first time"),),
+                     note="the function could not tell that the two are the same memory")
+    used[uid] = (span, written or used.get(uid, (span, False))[1])
+
+
+def _fits_pointer(c: State, p, memory: Memory, span: Span, name: str) -> None:
+    handle = memory.handle
+    labels = (Label(handle.span, f"`{handle.name}` is at `{handle.privilege}`"), Label(p.span, "the parameter"))
+    if memory.elem != p.spec.type:
+        raise c.fail("SNAP018", f"`{p.name}` of `{name}` points to `{p.spec.type}`, and `{handle.name}` holds `{memory.elem}`", span, secondary=labels)
+    if p.spec.space is Space.SHARED and handle.obj.space is Space.GLOBAL:
+        raise c.fail("SNAP018", f"`{p.name}` of `{name}` points to shared memory, and `{handle.name}` is global", span, secondary=labels)
+    if p.spec.const:
+        if not handle.privilege.at_least(p.privilege):
+            raise c.fail("SNAP015", f"`{handle.name}` is at `{handle.privilege}`, below the `{p.privilege}` that `{p.name}` of `{name}` wants", span, secondary=labels)
+        return
+    if handle.const:
+        raise c.fail("SNAP015", f"`{handle.name}` is const, and `{p.name}` of `{name}` may be written", span, secondary=labels, help=f"declare the parameter `ptr(const({p.spec.type}))`")
+    if handle.privilege != p.privilege:
+        raise c.fail("SNAP015", f"`{p.name}` of `{name}` is written at `{p.privilege}`, and `{handle.name}` is at `{handle.privilege}`", span, "must be exact", labels,
+                     help=f"lower it first: `with partition({handle.name}, p={p.privilege}, f=...) as part:`, or `claim`" if handle.privilege.at_least(p.privilege) else "")
+
+
+def _incoming(c: State, memory: Memory, spec: Spec, span: Span) -> tuple[Incoming, list[ir.Var]]:
+    """How the callee will address what it is given; variables it needs for that become hidden parameters."""
+    wanted = 1 if spec.shape is None else len(spec.shape)
+    view_shape, map, flat = memory.view.shape, memory.map, False
+    if memory.rank != wanted:
+        if memory.map is None and wanted == 1:
+            view_shape = None
+        elif memory.rank == 1:
+            flat = True
+        else:
+            raise c.fail("SNAP018", f"`{memory.handle.name}` has {memory.rank} dimensions here, and the parameter {wanted}", span)
+    parts = (*(view_shape or ()), *(map.results if map else ()))
+    params = {v.uid for v in map.params} if map else set()
+    captured = [v for v in rewrite.variables(*parts) if v.uid not in params]
+    hidden = {v.uid: ir.Var(-(k + 1), v.name, v.type, v.privilege, span=span) for k, v in enumerate(captured)}
+    canonical = {v.uid: ir.Var(-1000 - k, f"k{k}", I32, v.privilege, span=span) for k, v in enumerate(map.params)} if map else {}
+    rename = lambda v: ir.Read(n, n.type, span=span) if (n := hidden.get(v.uid) or canonical.get(v.uid)) is not None else None  # noqa: E731
+    new_map = IndexMap(tuple(canonical.values()), tuple(rewrite.substitute(r, rename) for r in map.results)) if map else None
+    new_shape = None if view_shape is None else tuple(rewrite.substitute(d, rename) for d in view_shape)
+    obj = memory.handle.obj
+    incoming = Incoming(obj.space, memory.view.elem, new_shape, new_map, flat, tuple(hidden.values()), obj.swizzle, memory.handle.disjoint, view_shape)
+    return incoming, captured
+
+
+def _inherit(c: State, instance, args: list[object], handles: list[ir.Handle | None], span: Span) -> None:
+    """What the callee does to the objects it is given, it does to ours."""
+    bound = {p.handle.obj.uid: a.obj for p, a in zip(instance.function.params, args) if isinstance(p, ir.MemParam)}
+    for touch in instance.touches:
+        if touch.obj.uid in bound:
+            c.touches.append(Touch(bound[touch.obj.uid], touch.what, span))
+    for read in instance.stable_reads:
+        if read.obj.uid in bound:
+            c.stable_reads.append(StableRead(bound[read.obj.uid], read.name, span, read.want))
+
+

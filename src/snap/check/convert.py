@@ -1,0 +1,197 @@
+"""Scalar types at work: C's conversions, and folding of constants with CUDA's arithmetic.
+
+Input: typed operands.  Output: typed expressions with every conversion explicit.  Invariant: a `Const` holds a value of its type (integers in
+range, f32 and narrower already rounded).  Non-goals: privileges.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.types import BF16, BOOL, F32, I32, I64, U64, Kind, Scalar
+
+COMPARISONS = {"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
+               "==": lambda a, b: a == b, "!=": lambda a, b: a != b}
+
+
+def literal(value: int | float | bool, span: Span) -> ir.Const | None:
+    """A literal or captured number; None when no type holds it."""
+    if isinstance(value, bool):
+        return ir.Const(value, BOOL, span=span)
+    if isinstance(value, int):
+        for type in (I32, I64, U64):
+            if fits(value, type):
+                return ir.Const(value, type, weak=True, span=span)
+        return None
+    return ir.Const(float(value), F32, weak=True, span=span)
+
+
+def fits(value: int, type: Scalar) -> bool:
+    if type.kind is Kind.INT:
+        return -(1 << (type.bits - 1)) <= value < 1 << (type.bits - 1)
+    return 0 <= value < 1 << type.bits
+
+
+def wrap(value: int, type: Scalar) -> int:
+    value &= (1 << type.bits) - 1
+    return value - (1 << type.bits) if type.kind is Kind.INT and value >> (type.bits - 1) else value
+
+
+def round_float(value: float, type: Scalar) -> float:
+    """Round to nearest even in `type`."""
+    if type.bits == 64 or math.isnan(value) or math.isinf(value):
+        return value
+    try:
+        if type == BF16:
+            bits = struct.unpack("<I", struct.pack("<f", value))[0]
+            bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+            return struct.unpack("<f", struct.pack("<I", bits))[0]
+        code = "<f" if type.bits == 32 else "<e"
+        return struct.unpack(code, struct.pack(code, value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def constant(value: int | float | bool, type: Scalar, span: Span, weak: bool = False) -> ir.Const:
+    """`value` converted to `type` as CUDA converts it."""
+    if type.kind is Kind.BOOL:
+        return ir.Const(bool(value), type, weak, span=span)
+    if type.is_float:
+        try:
+            return ir.Const(float(value) if weak else round_float(float(value), type), type, weak, span=span)
+        except OverflowError:
+            return ir.Const(math.inf if value > 0 else -math.inf, type, weak, span=span)
+    if isinstance(value, float):
+        low, high = (-(1 << (type.bits - 1)), (1 << (type.bits - 1)) - 1) if type.kind is Kind.INT else (0, (1 << type.bits) - 1)
+        value = 0 if math.isnan(value) else low if value <= low else high if value >= high else int(value)
+    return ir.Const(wrap(int(value), type), type, weak, span=span)
+
+
+def cast(value: ir.Expr, type: Scalar, span: Span | None = None) -> ir.Expr:
+    if value.type == type and not (isinstance(value, ir.Const) and value.weak):
+        return value
+    span = span or value.span
+    if isinstance(value, ir.Const):
+        return constant(value.value, type, span)
+    return ir.Cast(value, type, span=span)
+
+
+def is_weak(value: ir.Expr) -> bool:
+    return isinstance(value, ir.Const) and value.weak
+
+
+def promoted(type: Scalar) -> Scalar:
+    """C's integer promotion."""
+    return I32 if type.kind is Kind.BOOL or (type.is_integer and type.bits < 32) else type
+
+
+def common_type(left: ir.Expr, right: ir.Expr) -> Scalar | None:
+    """C's usual arithmetic conversions; a literal takes the other's type.  None: f16 with bf16, which have no common type."""
+    a, b = left.type, right.type
+    if is_weak(left) and not is_weak(right):
+        return _meet_literal(left, b)
+    if is_weak(right) and not is_weak(left):
+        return _meet_literal(right, a)
+    if a.is_float or b.is_float:
+        if a.is_float and b.is_float and a != b and a.bits == b.bits:
+            return None
+        return max((t for t in (a, b) if t.is_float), key=lambda t: t.bits)
+    a, b = promoted(a), promoted(b)
+    if a.kind == b.kind:
+        return a if a.bits >= b.bits else b
+    signed, unsigned = (a, b) if a.kind is Kind.INT else (b, a)
+    return unsigned if unsigned.bits >= signed.bits else signed
+
+
+def _meet_literal(literal: ir.Const, other: Scalar) -> Scalar:
+    if other.is_float:
+        return other
+    if literal.type.is_float:
+        return F32
+    other = promoted(other)
+    return other if literal.type.bits <= other.bits else literal.type
+
+
+def implicit(value: ir.Expr, type: Scalar) -> bool:
+    """Whether `value` converts to `type` without a cast being written: nothing that drops a fraction or precision in silence."""
+    have = value.type
+    if have == type or not have.is_float:
+        return True
+    if not type.is_float:
+        return False
+    return is_weak(value) or have.bits < type.bits
+
+
+def fold_binary(op: str, left: ir.Const, right: ir.Const, type: Scalar, span: Span) -> ir.Const | None:
+    """Both operands already have `type` (shifts: the left one).  None where the result is undefined."""
+    weak = left.weak and right.weak
+    a, b = left.value, right.value
+    try:
+        if type.is_float:
+            result = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b}[op]()
+            return ir.Const(result if weak else round_float(result, type), type, weak, span=span)
+        a, b = int(a), int(b)
+        if op in "/%" and b == 0 or op in ("<<", ">>") and not 0 <= b < type.bits:
+            return None
+        quotient = lambda: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # noqa: E731
+        result = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": quotient, "%": lambda: a - quotient() * b,
+                  "<<": lambda: a << b, ">>": lambda: a >> b, "&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b}[op]()
+    except (ZeroDivisionError, OverflowError, KeyError):
+        return None
+    if weak and not fits(result, type):
+        for wider in (I64, U64):
+            if fits(result, wider):
+                return ir.Const(result, wider, weak, span=span)
+    return ir.Const(wrap(result, type), type, weak, span=span)
+
+
+def binary(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
+    """Arithmetic on operands whose types the caller has accepted."""
+    if op in ("<<", ">>"):
+        weak = is_weak(left) and is_weak(right)
+        type = left.type if weak else promoted(left.type)
+        left = left if weak else cast(left, type)
+        right = right if weak else cast(right, promoted(right.type))
+    else:
+        type = common_type(left, right)
+        weak = is_weak(left) and is_weak(right)
+        if weak:
+            left, right = constant(left.value, type, left.span, True), constant(right.value, type, right.span, True)
+        else:
+            left, right = cast(left, type), cast(right, type)
+    if isinstance(left, ir.Const) and isinstance(right, ir.Const):
+        folded = fold_binary(op, left, right, type, span)
+        if folded is not None:
+            return folded
+    return ir.Binary(op, left, right, type, span=span)
+
+
+def compare(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
+    if left.type == right.type == BOOL:
+        type = BOOL
+    else:
+        type = common_type(left, right)
+    left, right = cast(left, type), cast(right, type)
+    if isinstance(left, ir.Const) and isinstance(right, ir.Const):
+        return ir.Const(COMPARISONS[op](left.value, right.value), BOOL, span=span)
+    return ir.Compare(op, left, right, BOOL, span=span)
+
+
+def unary(op: str, value: ir.Expr, span: Span) -> ir.Expr:
+    if op == "not":
+        value = cast(value, BOOL)
+        return ir.Const(not value.value, BOOL, span=span) if isinstance(value, ir.Const) else ir.Unary("not", value, BOOL, span=span)
+    if isinstance(value, ir.Const):
+        type = value.type if value.weak else promoted(value.type)
+        result = -value.value if op == "-" else ~int(value.value)
+        if type.is_float:
+            return ir.Const(result, type, value.weak, span=span)
+        if value.weak and not fits(int(result), type):
+            return literal(int(result), span) or ir.Const(wrap(int(result), type), type, True, span=span)
+        shrunk = literal(int(result), span) if value.weak else None  # -2147483648 is an i32 although 2147483648 is not
+        return shrunk or ir.Const(wrap(int(result), type), type, value.weak, span=span)
+    type = promoted(value.type)
+    return ir.Unary(op, cast(value, type), type, span=span)

@@ -1,0 +1,83 @@
+"""The sentences of the commonest refusals, so that they read the same wherever they are raised."""
+
+from __future__ import annotations
+
+from snap.check.state import Abort, State, Want
+from snap.diag.error import Label
+from snap.diag.span import Span
+from snap.ir.types import Level, Privilege
+
+
+def units(p: Privilege) -> str:
+    """The units of p, in the plural: `threads`, `groups of 32 threads`, `blocks`."""
+    return f"{p.level.word}s" if p.n == 1 else f"groups of {p.n} {p.level.word}s"
+
+
+def describe(p: Privilege) -> str:
+    return f"the {p.level.word}" if p.n == 1 else f"each group of {p.n} {p.level.word}s"
+
+
+def group_words(p: Privilege) -> str:
+    """The group p, as one thing: `this block`, `these 32 threads`, `the grid`."""
+    if p.level is Level.GRID:
+        return "the grid"
+    return f"this {p.level.word}" if p.n == 1 else f"these {p.n} {p.level.word}s"
+
+
+def agree_help(p: Privilege, name: str) -> str:
+    """How a group comes to one mind about something that varies in it."""
+    alone = "let each thread decide for itself, in `with group(thread[1]):`"
+    if p.level is Level.BLOCK and p.n == 1:
+        return f"{alone}, or agree first: `intrinsic.syncthreads_or({name})` on a condition, `intrinsic.broadcast({name})` on a value"
+    if p.level is Level.THREAD and p.n == 32:
+        return f"{alone}, or agree first: `intrinsic.any({name})` on a condition, `intrinsic.shfl({name}, 0)` on a value"
+    if p.level is Level.THREAD:
+        return alone
+    return "compute it from values that are the same for the whole group"
+
+
+# SNAP006: a leaf of the expression is not ⊒ the target.
+def read_down(c: State, name: str, have: Privilege, declared: Span | None, want: Want, span: Span) -> Abort:
+    p = want.privilege
+    labels = []
+    if declared is not None and declared != span:
+        labels.append(Label(declared, f"varies per {have.level.word}" if have.n == 1 else f"varies per group of {have.n} {have.level.word}s"))
+    frame = c.innermost("group", "split")
+    if frame is not None and p == c.privilege and want.head is None:
+        labels.append(Label(frame.span, f"from here {describe(p)} acts as one"))
+    if want.head is not None and want.head != span:
+        labels.append(Label(want.head, f"wants a value at `{p}`"))
+    note = ("threads that disagree would separate, and whatever they do together after that would hang" if want.control
+            else "information flows from high privileges to low ones only")
+    bare = name.strip("`") if name.startswith("`") else "..."
+    if want.control:
+        help = agree_help(p, bare)
+    elif c.index_privilege is not None:
+        help = f"compute the index from values at `{p}` or above, or lower the memory to `{have}`"
+    else:
+        help = f"declare the destination at `{have}`, or agree first with a collective that returns `{p}`"
+    return c.fail(want.code, f"{name} may differ between {units(have)} of {group_words(p)}", span, want.why, tuple(labels), note, help)
+
+
+# SNAP005: the privilege is not one that this code can declare or assign.
+def write_up(c: State, p: Privilege, what: str, span: Span, secondary: tuple[Label, ...] = ()) -> bool:
+    """Reports, and says whether it did."""
+    frame = c.innermost("group", "split", "function")
+    inside = (Label(frame.span, f"this code runs at `{c.privilege}`"),) if frame is not None else ()
+    if not c.privilege.at_least(p):
+        higher = p.level > c.privilege.level or p.n > c.privilege.n
+        message = f"{what} at `{p}` is above this code's privilege `{c.privilege}`" if higher else f"{what} at `{p}` does not fit this code's `{c.privilege}`"
+        c.report("SNAP005", message, span, "higher than the code" if higher else "not a divisor", secondary + inside,
+                 note="the other units would keep the old value, and the group would disagree",
+                 help=f"do it where the code's privilege is at least `{p}`")
+        return True
+    if not c.place.holds(p):
+        held = c.place.held(p.level)
+        if held is None:
+            c.report("SNAP005", f"there is no level `{p.level.word}` here for {what}", span, f"this code holds {c.place}", secondary + inside)
+        else:
+            count = "a number its caller decides" if held.count is None else str(held.count)
+            c.report("SNAP005", f"`{p}` does not divide the {p.level.word}s here: there are {count}", span, "not a divisor", secondary + inside,
+                     help="choose a count that divides")
+        return True
+    return False

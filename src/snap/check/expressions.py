@@ -1,0 +1,372 @@
+"""Expressions, each evaluated for a target.
+
+Input: a tree expression and a `Want`.  Output: a typed, pure expression; calls, collectives and atomics inside it have become statements in
+`c.out`, in the order they were written.  Invariant: every leaf is ⊒ the target (SNAP006).  Non-goals: statements, declarations.
+"""
+
+from __future__ import annotations
+
+import types
+
+from snap.check import convert
+from snap.check.explain import group_words, read_down
+from snap.check.memory import LocalArray, indices, load, storage
+from snap.check.names import as_definition, as_type, constant_of, describe_object, resolve
+from snap.check.state import Constant, IndexFunction, Memory, State, Variable, Want
+from snap.diag.error import Label
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.ir import nodes as ir
+from snap.ir.operations import MATH
+from snap.ir.types import BOOL, F32, I32, Array, Scalar, Vector
+from snap.surface import LevelName, Marker
+
+COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
+
+
+def expression(c: State, e: tree.Expr, want: Want) -> ir.Expr:
+    match e:
+        case tree.Number(value):
+            const = convert.literal(value, e.span)
+            if const is None:
+                raise c.fail("SNAP018", f"no integer type holds {value}", e.span)
+            return const
+        case tree.Text():
+            raise c.fail("SNAP017", "text is not a value in Snap", e.span)
+        case tree.Name():
+            return _name(c, e, want)
+        case tree.Attribute():
+            return _attribute(c, e, want)
+        case tree.Subscript():
+            return _subscript(c, e, want)
+        case tree.Unary(op, operand):
+            return _unary(c, op, operand, e, want)
+        case tree.Binary(op, left, right):
+            return _binary(c, op, left, right, e.span, want)
+        case tree.Compare(op, left, right):
+            a, b = scalar(c, left, want), scalar(c, right, want)
+            if convert.common_type(a, b) is None:
+                raise _no_common_type(c, a, b, e.span)
+            return convert.compare(op, a, b, e.span)
+        case tree.Logical():
+            return _logical(c, e, want)
+        case tree.Conditional():
+            return _conditional(c, e, want)
+        case tree.Call():
+            from snap.check.calls import call
+
+            value = call(c, e, want)
+            if value is None:
+                raise c.fail("SNAP018", "this call returns nothing", e.span, "used as a value")
+            return value
+        case tree.Lambda():
+            raise c.fail("SNAP017", "a lambda is an index function, not a value", e.span, help="give it to `partition(..., f=...)`")
+        case tree.Sequence():
+            raise c.fail("SNAP017", "tuples and lists are not values in Snap", e.span, help="use a local array: `x: float[4] @ thread[1]`")
+        case _:
+            raise TypeError(type(e).__name__)
+
+
+def scalar(c: State, e: tree.Expr, want: Want) -> ir.Expr:
+    value = expression(c, e, want)
+    if not isinstance(value.type, Scalar):
+        raise c.fail("SNAP018", f"a scalar is wanted here, and this is a `{value.type}`", e.span, help="take a component: `.x`" if isinstance(value.type, Vector) else "")
+    return value
+
+
+def condition(c: State, e: tree.Expr, want: Want) -> ir.Expr:
+    return convert.cast(scalar(c, e, want), BOOL)
+
+
+def deciding(c: State) -> Want:
+    """What decides control flow is evaluated for the code's own privilege."""
+    return Want(c.privilege, f"decides control flow for {group_words(c.privilege)}", control=True)
+
+
+def converted(c: State, value: ir.Expr, type: object, span: Span, what: str) -> ir.Expr:
+    """`value` as `type`, where C would convert and nothing is lost in silence."""
+    if not isinstance(type, Scalar) or not isinstance(value.type, Scalar):
+        if value.type == type:
+            return value
+        raise c.fail("SNAP018", f"{what} is `{type}`, and this is `{value.type}`", span)
+    if not convert.implicit(value, type):
+        raise c.fail("SNAP018", f"{what} is `{type}`, and this is `{value.type}`", span, "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
+                     help=f"say so with a cast: `{_cast_word(type)}(...)`")
+    return convert.cast(value, type)
+
+
+def _cast_word(type: Scalar) -> str:
+    return {"i32": "int", "f32": "float"}.get(type.name, type.name)
+
+
+# ---- leaves --------------------------------------------------------------------------------------------------------------------------------
+
+
+# T-Var, mended: x:^ρ is read for a target π iff ρ ⊒ π.
+def _name(c: State, e: tree.Name, want: Want) -> ir.Expr:
+    found = resolve(c, e)
+    match found:
+        case Variable(var):
+            if isinstance(var.type, Array):
+                raise c.fail("SNAP018", f"`{e.id}` is an array; index it", e.span, secondary=(Label(var.span, "declared here"),))
+            if not var.privilege.at_least(want.privilege):
+                raise read_down(c, f"`{e.id}`", var.privilege, var.span, want, e.span)
+            return ir.Read(var, var.type, span=e.span)
+        case Memory():
+            raise c.fail("SNAP018", f"`{e.id}` is memory, not a value", e.span, help=f"read an element: `{e.id}[...]`")
+        case IndexFunction():
+            raise c.fail("SNAP018", f"`{e.id}` is an index function, not a value", e.span, help=f"give it to `partition(..., f={e.id})`")
+    const = constant_of(c, found, e.span)
+    if const is None:
+        raise c.fail("SNAP018", f"`{e.id}` is not a value: it is {describe_object(found)}", e.span,
+                     help="numbers, bools, privileges, types and lambdas can be captured from outside; arrays are passed as pointers")
+    return const
+
+
+def _attribute(c: State, e: tree.Attribute, want: Want) -> ir.Expr:
+    found = resolve(c, e)
+    if found is not None:
+        const = constant_of(c, found, e.span)
+        if const is None:
+            raise c.fail("SNAP018", f"this is not a value: it is {describe_object(found)}", e.span)
+        return const
+    if isinstance(e.value, tree.Name) and isinstance(resolve(c, e.value), (Memory, Variable)) and e.name not in COMPONENTS:
+        raise c.fail("SNAP018", f"`{e.value.id}` has no attribute `{e.name}`", e.span, help="vectors have .x .y .z .w; memory and arrays have .view(type)")
+    value = expression(c, e.value, want)
+    if isinstance(value.type, Vector) and COMPONENTS.get(e.name, 9) < value.type.lanes:
+        return ir.Component(value, COMPONENTS[e.name], value.type.elem, span=e.span)
+    raise c.fail("SNAP018", f"`{value.type}` has no attribute `{e.name}`", e.span, help="vectors have .x .y .z .w")
+
+
+def _subscript(c: State, e: tree.Subscript, want: Want) -> ir.Expr:
+    found = storage(c, e.value, want.privilege)
+    if isinstance(found, Memory):
+        return load(c, found, e.index, want, e.span)
+    if isinstance(found, LocalArray):
+        var = found.ref.var
+        if c.no_calls:
+            raise c.fail("SNAP018", f"{c.no_calls} cannot read an array", e.span, help="read it into a variable first")
+        if not var.privilege.at_least(want.privilege):
+            raise read_down(c, f"`{var.name}`", var.privilege, var.span, want, e.span)
+        return ir.Elem(found.ref, array_index(c, found, e.index, want, e.span), found.ref.elem, span=e.span)
+    if isinstance(e.value, (tree.Name, tree.Attribute)):
+        base = resolve(c, e.value)
+        if isinstance(base, LevelName):
+            raise c.fail("SNAP018", "a privilege is not a value", e.span, help="ask for an index with `id()`, for a number with `count(...)`")
+        if base is not None and not isinstance(base, (Variable, Constant)):
+            raise c.fail("SNAP018", f"this cannot be indexed: it is {describe_object(base)}", e.value.span,
+                         help="arrays are passed to a kernel as pointers: `x: ptr(float) @ grid[1]`")
+    raise c.fail("SNAP018", "this cannot be indexed", e.value.span, help="memory and local arrays can")
+
+
+def array_index(c: State, array: LocalArray, items: tuple[tree.Expr, ...], want: Want, span: Span) -> tuple[ir.Expr, ...]:
+    if len(items) != len(array.ref.shape):
+        raise c.fail("SNAP018", f"`{array.ref.var.name}` takes {len(array.ref.shape)} index(es), not {len(items)}", span)
+    index = indices(c, items, want)
+    for i, n, item in zip(index, array.ref.shape, items):
+        if isinstance(i, ir.Const) and not 0 <= i.value < n:
+            raise c.fail("SNAP018", f"index {i.value} is outside of `{array.ref.var.name}`, whose dimension here is {n}", item.span)
+    return index
+
+
+# ---- operators -----------------------------------------------------------------------------------------------------------------------------
+
+
+def _no_common_type(c: State, a: ir.Expr, b: ir.Expr, span: Span) -> Exception:
+    return c.fail("SNAP018", f"`{a.type}` and `{b.type}` have no common type", span, help="cast one of them: `float(...)`")
+
+
+def _unary(c: State, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -> ir.Expr:
+    if op == "not":
+        return convert.unary("not", condition(c, operand, want), e.span)
+    value = scalar(c, operand, want)
+    if op == "~" and value.type.is_float:
+        raise c.fail("SNAP018", f"`~` takes an integer, not `{value.type}`", e.span)
+    if op == "+":
+        return value
+    return convert.unary(op, value, e.span)
+
+
+def _binary(c: State, op: str, left: tree.Expr, right: tree.Expr, span: Span, want: Want) -> ir.Expr:
+    return arithmetic(c, op, scalar(c, left, want), scalar(c, right, want), span)
+
+
+def arithmetic(c: State, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
+    if op == "@":
+        raise c.fail("SNAP017", "`@` gives a privilege in a declaration; it is no operator in Snap", span, help="write the loops, or use `intrinsic.mma`")
+    if op == "**":
+        raise c.fail("SNAP017", "`**` is not Snap", span, help="write `pow(x, y)`, or multiply")
+    floating = a.type.is_float or b.type.is_float
+    if floating and op in ("<<", ">>", "&", "|", "^"):
+        raise c.fail("SNAP018", f"`{op}` takes integers", span, f"`{a.type}` {op} `{b.type}`", help="for the bits of a float: `intrinsic.bitcast(x, u32)`")
+    if floating and op == "%":
+        raise c.fail("SNAP018", "`%` takes integers", span, f"`{a.type}` % `{b.type}`", help="write `fmod(x, y)`")
+    if floating and op == "//":
+        raise c.fail("SNAP018", "`//` takes integers", span, f"`{a.type}` // `{b.type}`", help="write `floor(x / y)`")
+    op = "/" if op == "//" else op
+    if op not in ("<<", ">>") and convert.common_type(a, b) is None:
+        raise _no_common_type(c, a, b, span)
+    if op in "/%" and not floating and isinstance(b, ir.Const) and b.value == 0:
+        raise c.fail("SNAP018", "division by zero", span)
+    if op in ("<<", ">>") and isinstance(b, ir.Const) and not 0 <= b.value < max(32, a.type.bits):
+        raise c.fail("SNAP018", f"a shift by {b.value} is outside of `{convert.promoted(a.type)}`", span)
+    return convert.binary(op, a, b, span)
+
+
+def has_effect(c: State, e: object) -> bool:
+    """Whether an expression contains something that becomes a statement: a call, a collective, an atomic, `unsafe`."""
+    match e:
+        case tree.Call(function, args, keywords):
+            with c.trial() as known:
+                found = resolve(c, function)
+            if not known:  # reported when the call itself is checked
+                return True
+            if as_definition(found) is not None:
+                return True
+            if isinstance(found, Marker) and found.word.split(".")[0] in ("intrinsic", "atomic", "unsafe") and not is_pure_intrinsic(found.word):
+                return True
+            return any(has_effect(c, a) for a in (*args, *(v for _, v in keywords)))
+        case tree.Unary(_, value) | tree.Attribute(value, _):
+            return has_effect(c, value)
+        case tree.Binary(_, left, right) | tree.Compare(_, left, right) | tree.Logical(_, left, right):
+            return has_effect(c, left) or has_effect(c, right)
+        case tree.Conditional(cond, then, other):
+            return any(has_effect(c, part) for part in (cond, then, other))
+        case tree.Subscript(value, index):
+            return has_effect(c, value) or any(has_effect(c, i) for i in index)
+        case _:
+            return False
+
+
+def is_pure_intrinsic(word: str) -> bool:
+    name = word.partition(".")[2]
+    return word.startswith("intrinsic.") and (name in MATH or name == "bitcast")
+
+
+# `and`, `or` and `if-else` are C's: where the operand that may be skipped contains a call, the choice is control flow.
+def _logical(c: State, e: tree.Logical, want: Want) -> ir.Expr:
+    if not has_effect(c, e.right):
+        left, right = condition(c, e.left, want), condition(c, e.right, want)
+        if isinstance(left, ir.Const):
+            return right if left.value == (e.op == "and") else left
+        return ir.Logical(e.op, left, right, BOOL, span=e.span)
+    left = condition(c, e.left, deciding(c))
+    result = c.temp("either" if e.op == "or" else "both", BOOL, want.privilege, e.span)
+    c.out.append(ir.Declare(result, left, span=e.span))
+    test: ir.Expr = ir.Read(result, BOOL, span=e.span)
+    if e.op == "or":
+        test = convert.unary("not", test, e.span)
+    body = _branch_value(c, e.right, want, result, lambda v: convert.cast(v, BOOL), e.span)
+    c.out.append(ir.If(test, body, (), span=e.span))
+    return ir.Read(result, BOOL, span=e.span)
+
+
+def _conditional(c: State, e: tree.Conditional, want: Want) -> ir.Expr:
+    if not has_effect(c, e.then) and not has_effect(c, e.other):
+        cond = condition(c, e.cond, want)
+        then, other = expression(c, e.then, want), expression(c, e.other, want)
+        then, other = _unify(c, then, other, e.span)
+        if isinstance(cond, ir.Const):
+            return then if cond.value else other
+        return ir.Select(cond, then, other, then.type, span=e.span)
+    cond = condition(c, e.cond, deciding(c))
+    branches = []
+    for part in (e.then, e.other):
+        with c.block() as body, _conditionally(c):
+            branches.append((body, expression(c, part, want)))
+    (then_body, then), (other_body, other) = branches
+    then, other = _unify(c, then, other, e.span)
+    result = c.temp("chosen", then.type, want.privilege, e.span)
+    c.out.append(ir.Declare(result, None, span=e.span))
+    for body, value in ((then_body, then), (other_body, other)):
+        body.append(ir.Assign(ir.VarTarget(result, span=e.span), value, span=e.span))
+    c.out.append(ir.If(cond, tuple(then_body), tuple(other_body), span=e.span))
+    return ir.Read(result, result.type, span=e.span)
+
+
+def _branch_value(c: State, e: tree.Expr, want: Want, result: ir.Var, adapt, span: Span) -> ir.Body:
+    with c.block() as body, _conditionally(c):
+        value = adapt(scalar(c, e, want))
+        body.append(ir.Assign(ir.VarTarget(result, span=span), value, span=span))
+    return tuple(body)
+
+
+def _conditionally(c: State):
+    return c.frame("conditional", c.definition.tree.span, "")
+
+
+def _unify(c: State, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Expr]:
+    if a.type == b.type == BOOL:
+        return a, b
+    if isinstance(a.type, Scalar) and isinstance(b.type, Scalar):
+        if a.type == b.type and not convert.is_weak(a) and not convert.is_weak(b):
+            return a, b
+        type = convert.common_type(a, b)
+        if type is not None:
+            return convert.cast(a, type), convert.cast(b, type)
+    elif a.type == b.type:
+        return a, b
+    raise c.fail("SNAP018", f"the two sides of `if-else` are `{a.type}` and `{b.type}`", span)
+
+
+# ---- pure calls ------------------------------------------------------------------------------------------------------------------------------
+
+
+def cast_call(c: State, type: object, e: tree.Call, want: Want) -> ir.Expr:
+    if e.keywords:
+        raise c.fail("SNAP018", "a cast takes no keywords", e.span)
+    if isinstance(type, Vector):
+        if len(e.args) not in (1, type.lanes):
+            raise c.fail("SNAP018", f"`{type}` takes {type.lanes} components, or one for all", e.span)
+        items = [converted(c, scalar(c, a, want), type.elem, a.span, "a component") for a in e.args]
+        return ir.MakeVector(tuple(items * type.lanes if len(items) == 1 else items), type, span=e.span)
+    if len(e.args) != 1:
+        raise c.fail("SNAP018", f"the cast `{type}(...)` takes one value", e.span)
+    return convert.cast(scalar(c, e.args[0], want), type, e.span)
+
+
+def math_call(c: State, name: str, e: tree.Call, want: Want, fast: bool = False) -> ir.Expr:
+    op = MATH[name]
+    if fast and not op.fast:
+        raise c.fail("SNAP018", f"`{name}` has no fast form", e.span, help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}")
+    variadic = name in ("min", "max")
+    if e.keywords or (len(e.args) != op.arity if not variadic else len(e.args) < 2):
+        raise c.fail("SNAP018", f"`{name}` takes {op.arity} argument{'s' if op.arity > 1 else ''}{' or more' if variadic else ''}", e.span)
+    args = [scalar(c, a, want) for a in e.args]
+    if op.domain == "int" and any(not a.type.is_integer for a in args):
+        raise c.fail("SNAP018", f"`{name}` takes integers", e.span)
+    while len(args) > 2 and variadic:
+        args[:2] = [_math(c, name, args[:2], e.span, fast)]
+    return _math(c, name, args, e.span, fast)
+
+
+def _math(c: State, name: str, args: list[ir.Expr], span: Span, fast: bool) -> ir.Expr:
+    op = MATH[name]
+    meet = args[0]
+    for a in args[1:]:
+        type = convert.common_type(meet, a)
+        if type is None:
+            raise _no_common_type(c, args[0], a, span)
+        meet = ir.Const(0, type, convert.is_weak(meet) and convert.is_weak(a), span=span)
+    type = meet.type
+    if op.domain == "float" and not type.is_float:
+        type = F32
+    if op.domain == "number" or op.domain == "int":
+        type = convert.promoted(type)
+    args = [convert.cast(a, type) for a in args]
+    if name in ("min", "max") and all(isinstance(a, ir.Const) for a in args):
+        return ir.Const((min if name == "min" else max)(a.value for a in args), type, span=span)
+    result = {"same": type, "bool": BOOL, "int": I32}[op.result]
+    return ir.Math(name, tuple(args), result, fast, span=span)
+
+
+def bitcast_call(c: State, e: tree.Call, want: Want) -> ir.Expr:
+    if len(e.args) != 2 or e.keywords:
+        raise c.fail("SNAP018", "`intrinsic.bitcast` takes a value and a type", e.span, help="`intrinsic.bitcast(x, u32)`")
+    value = scalar(c, e.args[0], want)
+    type = as_type(resolve(c, e.args[1]))
+    if not isinstance(type, Scalar) or type.bits != value.type.bits or BOOL in (type, value.type):
+        raise c.fail("SNAP018", f"`{value.type}` has no bitcast to `{type}`: the sizes must agree", e.span)
+    return ir.Bitcast(convert.cast(value, value.type), type, span=e.span)
+
+

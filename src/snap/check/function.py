@@ -1,0 +1,382 @@
+"""Functions: signatures, the place they start in, and their elaboration to typed IR.
+
+Input: a `Definition` and the values of its constexpr parameters.  Output: an `ir.Function`, or a SnapError with everything that is wrong.
+Invariant: a device function is first checked against its signature alone, with unknown counts for levels it does not name and pointers that may be shared or
+global; an instance, made for a call, differs only in what the call decides.  Non-goals: synchronization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from snap.check import convert, rewrite
+from snap.check.annotations import Spec, annotation
+from snap.check.state import Abort, Constant, IndexMap, Instance, Memory, Poison, Program, State, Variable
+from snap.diag.error import Diagnostic, Label, SnapError
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.frontend.definition import Definition
+from snap.ir import nodes as ir
+from snap.ir.types import I32, Array, Element, Held, Level, Place, Privilege, Scalar, Space
+
+DEVICE_SMEM = 232_448  # the most shared memory a block can hold on any device we generate code for (sm_90 and sm_100)
+MAX_THREADS = 1024
+MAX_CLUSTER = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ParamSpec:
+    name: str
+    spec: Spec
+    privilege: Privilege
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Header:
+    """A signature: what is known of a function without looking into it."""
+
+    definition: Definition
+    requires: tuple[Privilege, ...]
+    place: Place
+    params: tuple[ParamSpec, ...]
+    returns: tuple[Element, Privilege] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """What a call binds to a pointer parameter: variables of the caller are replaced by `captured`, in that order."""
+
+    space: Space
+    elem: Element
+    shape: tuple[ir.Expr, ...] | None
+    map: IndexMap | None
+    flat: bool
+    captured: tuple[ir.Var, ...]
+    swizzle: int
+    disjoint: bool
+    shape_here: tuple[ir.Expr, ...] | None = field(compare=False)
+
+
+# ---- places ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def required(definition: Definition, constexprs: Mapping[str, object]) -> tuple[Privilege, ...]:
+    """The privileges of `@requires`, highest level first."""
+    from snap.surface import LevelName
+
+    given = definition.requires.privileges
+    span = definition.requires.span or definition.tree.head
+
+    def wrong(message: str, help: str = "") -> SnapError:
+        return SnapError(Diagnostic("SNAP018", message, span, help=help))
+
+    if callable(given):
+        wanted = given.__code__.co_varnames[: given.__code__.co_argcount] if hasattr(given, "__code__") else ()
+        missing = [n for n in wanted if n not in constexprs]
+        if missing:
+            raise wrong(f"`@requires` asks for `{missing[0]}`, which is no constexpr parameter")
+        try:
+            given = given(**{n: constexprs[n] for n in wanted})
+        except SnapError:
+            raise
+        except Exception as error:
+            raise wrong(f"`@requires` failed: {type(error).__name__}: {error}") from None
+        given = given if isinstance(given, (tuple, list)) else (given,)
+    privileges = []
+    for p in given:
+        if isinstance(p, LevelName) and p.units > 1:
+            p = Privilege(p.level, p.units)
+        if not isinstance(p, Privilege):
+            raise wrong(f"`@requires` takes privileges, not {p!r}", "`@requires(grid[1], block[1], thread[256])`")
+        privileges.append(p)
+    levels = [p.level for p in privileges]
+    if len(set(levels)) != len(levels):
+        raise wrong("`@requires` names a level twice")
+    if not privileges:
+        raise wrong("`@requires` names no privilege", "`@requires(grid[1], block[1], thread[256])`")
+    return tuple(sorted(privileges, key=lambda p: -p.level))
+
+
+def starting_place(definition: Definition, requires: tuple[Privilege, ...], caller: Place | None) -> Place:
+    span = definition.requires.span or definition.tree.head
+    named = {p.level: p.n for p in requires}
+
+    def wrong(message: str, help: str = "") -> SnapError:
+        return SnapError(Diagnostic("SNAP018", message, span, help=help))
+
+    if named.get(Level.GRID, 1) != 1:
+        raise wrong("there is one grid: write `grid[1]`")
+    if named.get(Level.THREAD, 1) > MAX_THREADS and definition.requires.span is not None:
+        raise wrong(f"a block has at most {MAX_THREADS} threads, not {named[Level.THREAD]}")
+    if Level.CLUSTER in named and named.get(Level.BLOCK, 1) > MAX_CLUSTER:
+        raise wrong(f"a cluster has at most {MAX_CLUSTER} blocks, not {named[Level.BLOCK]}")
+    if definition.kind == "global":
+        if Level.THREAD not in named:
+            raise wrong("a kernel says how many threads a block has", "add `thread[256]` to `@requires`")
+        levels: list[tuple[Level, Held]] = [(Level.GRID, Held(1))]
+        if Level.CLUSTER in named:
+            levels.append((Level.CLUSTER, Held(named[Level.CLUSTER], open=True)))
+            levels.append((Level.BLOCK, Held(named.get(Level.BLOCK, 1))))
+        else:
+            levels.append((Level.BLOCK, Held(named.get(Level.BLOCK, 1), open=True)))
+        levels.append((Level.THREAD, Held(named[Level.THREAD])))
+        return Place(tuple(levels))
+    top, *_ = requires
+    levels = [(top.level, Held(top.n, 0 if top.level is Level.GRID else top.n))]
+    for level in (Level.CLUSTER, Level.BLOCK, Level.THREAD):
+        if level >= top.level:
+            continue
+        outside = caller.held(level) if caller is not None else None
+        in_grid = top.level is Level.GRID and level is (Level.CLUSTER if Level.CLUSTER in named else Level.BLOCK)
+        if level in named:
+            levels.append((level, Held(named[level], open=in_grid)))
+        elif caller is not None and outside is not None:
+            levels.append((level, Held(outside.count, 0, outside.open)))
+        elif caller is None and level is not Level.CLUSTER:
+            levels.append((level, Held(None, 0, in_grid)))
+    return Place(tuple(levels))
+
+
+# ---- signatures ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def constexpr_names(definition: Definition) -> list[str]:
+    """Names of the constexpr parameters, read off the annotations without evaluating them."""
+    names = []
+    for p in definition.tree.params:
+        e = p.annotation
+        if isinstance(e, tree.Binary) and e.op == "@":
+            e = e.left
+        if isinstance(e, tree.Call) and isinstance(e.function, (tree.Name, tree.Attribute)):
+            word = e.function.id if isinstance(e.function, tree.Name) else e.function.name
+            if word == "constexpr":
+                names.append(p.name)
+    return names
+
+
+def constexpr_value(c: State, p: tree.Parameter, type: Scalar, value: object) -> ir.Const:
+    from snap.check.names import as_number
+
+    number = as_number(value)
+    if number is None or (isinstance(number, float) and not type.is_float):
+        raise c.fail("SNAP018", f"`{p.name}` is a constexpr `{type}`, and is given {value!r}", p.span)
+    if type.is_integer and not convert.fits(int(number), type):
+        raise c.fail("SNAP018", f"`{p.name}` is a constexpr `{type}`, which does not hold {value!r}", p.span)
+    return convert.constant(number, type, p.span)
+
+
+def _parameters(c: State, constexprs: Mapping[str, object]) -> tuple[ParamSpec, ...]:
+    """Evaluate the annotations: constexprs first, then values, then pointers, whose shapes may name the others.  Binds values in c."""
+    definition = c.definition
+    generic = set(constexpr_names(definition))
+    specs: dict[str, ParamSpec] = {}
+    later: list[tree.Parameter] = []
+
+    def evaluate(p: tree.Parameter) -> None:
+        if p.annotation is None:
+            raise c.fail("SNAP018", f"parameter `{p.name}` has no type", p.span, help=f"write `{p.name}: int @ {c.privilege}`")
+        spec, privilege, _ = annotation(c, p.annotation)
+        privilege = privilege or c.privilege
+        if p.default is not None and spec.kind != "constexpr":
+            raise c.fail("SNAP017", f"parameter `{p.name}` has a default; only constexpr parameters may", p.span)
+        if p.name in specs:
+            raise c.fail("SNAP018", f"two parameters are called `{p.name}`", p.span)
+        if spec.kind == "shared":
+            raise c.fail("SNAP018", f"`{p.name}` is passed as a pointer", p.span, help="write `ptr(shared(float)) @ block[1]`")
+        if definition.kind == "global":
+            _kernel_parameter(c, p, spec, privilege)
+        specs[p.name] = ParamSpec(p.name, spec, privilege, p.span)
+        if spec.kind == "constexpr":
+            if p.name not in constexprs:
+                raise c.fail("SNAP018", f"constexpr parameter `{p.name}` has no value", p.span)
+            c.bind(p.name, Constant(constexpr_value(c, p, spec.type, constexprs[p.name])))
+        elif spec.kind in ("value", "ref"):
+            c.bind(p.name, Variable(c.var(p.name, spec.type, privilege, p.span), "const" if spec.const else ""))
+
+    def attempt(p: tree.Parameter) -> None:
+        try:
+            evaluate(p)
+        except Abort:
+            c.bind(p.name, Poison())
+
+    for p in definition.tree.params:
+        if p.name in generic:
+            attempt(p)
+    for p in definition.tree.params:
+        if p.name in generic:
+            continue
+        if _mentions_ptr(p.annotation):
+            later.append(p)
+        else:
+            attempt(p)
+    for p in later:
+        attempt(p)
+    return tuple(specs[p.name] for p in definition.tree.params if p.name in specs)
+
+
+def _mentions_ptr(e: tree.Expr | None) -> bool:
+    match e:
+        case tree.Binary("@", left, _):
+            return _mentions_ptr(left)
+        case tree.Call(tree.Name("ptr") | tree.Attribute(_, "ptr")):
+            return True
+    return False
+
+
+def _kernel_parameter(c: State, p: tree.Parameter, spec: Spec, privilege: Privilege) -> None:
+    if spec.kind == "ref" or isinstance(spec.type, Array):
+        raise c.fail("SNAP018", f"`{p.name}`: a kernel takes scalars and pointers", p.span, help="pass it as a pointer")
+    if spec.kind == "pointer" and (privilege.level is not Level.GRID or spec.space is Space.SHARED):
+        raise c.fail("SNAP018", f"`{p.name}`: a kernel's pointers are global memory, at `grid[1]`", p.span, help=f"write `{p.name}: ptr(...) @ grid[1]`")
+
+
+def _returns(c: State) -> tuple[Element, Privilege] | None:
+    e = c.definition.tree.returns
+    if e is None:
+        return None
+    spec, privilege, _ = annotation(c, e)
+    if spec.kind != "value" or isinstance(spec.type, Array):
+        raise c.fail("SNAP018", "a function returns a scalar or a vector", e.span, help="arrays come back through `ref` parameters, memory through pointers")
+    if c.definition.kind == "global":
+        raise c.fail("SNAP018", "a kernel returns nothing", e.span, help="write the result through a pointer")
+    return spec.type, privilege or c.privilege
+
+
+def raise_errors(errors: list[Diagnostic]) -> None:
+    if errors:
+        unique = list(dict.fromkeys(errors))
+        raise SnapError(unique[0], tuple(unique[1:]))
+
+
+def read_header(definition: Definition, constexprs: Mapping[str, object]) -> Header:
+    requires = required(definition, constexprs)
+    place = starting_place(definition, requires, None)
+    c = State(definition, Program(), place)
+    params = _parameters(c, constexprs)
+    try:
+        returns = _returns(c)
+    except Abort:
+        returns = None
+    raise_errors(c.errors)
+    return Header(definition, requires, place, params, returns)
+
+
+# ---- bodies --------------------------------------------------------------------------------------------------------------------------------------
+
+
+def instantiate(program: Program, definition: Definition, constexprs: Mapping[str, object], caller: Place, incoming: Mapping[str, Incoming]) -> Instance:
+    place = starting_place(definition, required(definition, constexprs), caller)
+    key = (definition, tuple(sorted(constexprs.items())), place, tuple(sorted(incoming.items(), key=lambda item: item[0])))
+    if key not in program.instances:
+        program.active.append(definition)
+        try:
+            program.instances[key] = elaborate(program, definition, constexprs, place, incoming)
+        finally:
+            program.active.pop()
+    return program.instances[key]
+
+
+def elaborate(program: Program, definition: Definition, constexprs: Mapping[str, object], place: Place, incoming: Mapping[str, Incoming]) -> Instance:
+    from snap.check.statements import body
+
+    c = State(definition, program, place)
+    c.cooperative = definition.requires.cooperative
+    specs = _parameters(c, constexprs)
+    params: list[ir.Param] = []
+    hidden: list[ir.Param] = []
+    for p in specs:
+        if p.spec.kind == "constexpr":
+            continue
+        if p.spec.kind == "pointer":
+            params.append(_pointer(c, p, incoming.get(p.name), hidden))
+            continue
+        var = c.lookup(p.name).var
+        params.append(ir.RefParam(var) if p.spec.kind == "ref" else ir.ValueParam(var))
+    try:
+        c.returns = _returns(c)
+    except Abort:
+        pass
+    with c.block() as statements:
+        body(c, definition.tree.body)
+        if c.returns is not None and not c.errors and not _always_returns(tuple(statements)):
+            c.report("SNAP018", f"`{definition.tree.name}` may end without returning a value", definition.tree.head, help="end it with `return`")
+    _stability(c)
+    _shared_limit(c)
+    raise_errors(c.errors)
+    function = ir.Function(program.uid(), definition.tree.name, definition.kind == "global", (*params, *hidden), c.returns[0] if c.returns else None, place,
+                           tuple(statements), c.smem_peak, c.cooperative, c.uses_unsafe, span=definition.tree.head)
+    return Instance(function, tuple(c.touches), tuple(c.stable_reads))
+
+
+def _pointer(c: State, p: ParamSpec, given: Incoming | None, hidden: list[ir.Param]) -> ir.MemParam:
+    """Bind a pointer parameter: plain, or as the call at hand addresses it."""
+    if given is None:
+        space = Space.GLOBAL if c.definition.kind == "global" else p.spec.space
+        obj = ir.MemObject(c.program.uid(), p.name, p.spec.type, p.spec.shape, p.spec.const, space, p.privilege, span=p.span)
+        handle = ir.Handle(c.program.uid(), p.name, obj, p.privilege, p.spec.const, "param", span=p.span)
+        c.bind(p.name, Memory(handle, ir.MemView(obj, obj.elem, obj.shape), None, p.spec.shape))
+        return ir.MemParam(handle)
+    fresh = {v.uid: c.var(v.name, v.type, v.privilege, p.span) for v in given.captured}
+    hidden.extend(ir.ValueParam(v) for v in fresh.values())
+    rename = lambda v: ir.Read(n, n.type, span=p.span) if (n := fresh.get(v.uid)) is not None else None  # noqa: E731
+    shape = None if given.shape is None else tuple(rewrite.substitute(d, rename) for d in given.shape)
+    map = None
+    if given.map is not None:
+        map = IndexMap(given.map.params, tuple(rewrite.substitute(r, rename) for r in given.map.results))
+    obj = ir.MemObject(c.program.uid(), p.name, given.elem, shape, p.spec.const, given.space, p.privilege, swizzle=given.swizzle, span=p.span)
+    handle = ir.Handle(c.program.uid(), p.name, obj, p.privilege, p.spec.const, "param", disjoint=given.disjoint, span=p.span)
+    memory = Memory(handle, ir.MemView(obj, obj.elem, shape), map, p.spec.shape if p.spec.shape is not None else (shape if map is None else None))
+    if given.flat:
+        memory = _reshaped(c, memory, p)
+    c.bind(p.name, memory)
+    return ir.MemParam(handle)
+
+
+def _reshaped(c: State, memory: Memory, p: ParamSpec) -> Memory:
+    """One dimension seen as the parameter's several, row by row."""
+    from snap.check.memory import mapped
+
+    params = tuple(c.temp(f"k{i}", I32, p.privilege, p.span) for i in range(len(p.spec.shape)))
+    linear: ir.Expr = ir.Read(params[0], I32, span=p.span)
+    for k, n in zip(params[1:], p.spec.shape[1:]):
+        linear = convert.binary("+", convert.binary("*", linear, n, p.span), ir.Read(k, I32, span=p.span), p.span)
+    return Memory(memory.handle, memory.view, IndexMap(params, mapped(memory, (linear,))), p.spec.shape)
+
+
+def _always_returns(body: ir.Body) -> bool:
+    if not body:
+        return False
+    match body[-1]:
+        case ir.Return():
+            return True
+        case ir.If(_, then, other):
+            return _always_returns(then) and _always_returns(other)
+        case ir.While(_, ir.Const(True), inner):
+            return not any(isinstance(s, ir.Break) for s in inner)
+    return False
+
+
+# Memory read above thread[1] must be stable: nothing in the kernel touches it by atomics or unsafe.
+def _stability(c: State) -> None:
+    for read in c.stable_reads:
+        for touch in c.touches:
+            if touch.obj.uid == read.obj.uid:
+                c.report("SNAP006", f"`{read.name}` may change while {read.want.privilege} reads it", read.span, read.want.why,
+                         (Label(touch.span, f"{touch.what} changes it without order"),),
+                         note="threads of one group could read different values and separate",
+                         help="let one thread read it, then agree: `intrinsic.broadcast(v)`")
+                break
+
+
+def _shared_limit(c: State) -> None:
+    declared = c.definition.requires.smem
+    limit = DEVICE_SMEM if declared is None else min(declared, DEVICE_SMEM)
+    if declared is not None and declared > DEVICE_SMEM:
+        c.report("SNAP013", f"`smem={declared}` is more than a block can have: {DEVICE_SMEM} bytes", c.definition.requires.span or c.definition.tree.head)
+    elif c.smem_peak > limit:
+        what = "declared in `@requires`" if declared is not None else "that a block can have"
+        c.report("SNAP013", f"{c.smem_peak} bytes of shared memory are held at once, more than the {limit} {what}", c.smem_peak_span, "the most is held here",
+                 (Label(c.definition.tree.head, f"`smem={declared}`"),) if declared is not None else (),
+                 help="declare more, hold less at once (arrays in scopes that ended give theirs back), or leave `smem=` out" if declared is not None else "use smaller tiles")

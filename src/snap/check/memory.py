@@ -1,0 +1,264 @@
+"""Memory by name: what may be read, what may be written, and how a use becomes an access of the object itself.
+
+Input: tree expressions that denote storage.  Output: `Memory` bindings with index functions composed, and `MemAccess` nodes that address
+the object.  Invariant: an access carries the handle, and so the privilege, it was made through.  Non-goals: order of accesses (sync/).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snap.check import convert, rewrite
+from snap.check.names import as_type, describe_object, resolve
+from snap.check.state import IndexMap, Memory, StableRead, State, Variable, Want
+from snap.diag.error import Label
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.ir import nodes as ir
+from snap.ir.types import I32, THREAD1, Array, Element, Privilege, Space
+from snap.surface import Marker
+
+
+@dataclass(slots=True, eq=False)
+class LocalArray:
+    """A local array, maybe seen through `.view`."""
+
+    variable: Variable
+    ref: ir.ArrayRef
+
+
+Storage = Memory | LocalArray
+
+
+def storage(c: State, e: tree.Expr, target: Privilege | None = None) -> Storage | None:
+    """What `e` denotes if it denotes storage: a name, `x.view(T)`, `tile(x, at, shape)`.  `target` is for whom it is used, where a tile's position may vary as much."""
+    match e:
+        case tree.Name():
+            found = resolve(c, e)
+            if isinstance(found, Memory):
+                use(c, found, e.span)
+                return found
+            if isinstance(found, Variable) and isinstance(found.var.type, Array):
+                return LocalArray(found, ir.ArrayRef(found.var, found.var.type.elem, found.var.type.shape))
+            return None
+        case tree.Call(tree.Attribute(value, "view"), args, keywords) if not _is_namespace(c, value):
+            base = storage(c, value, target)
+            if base is None:
+                return None
+            if len(args) != 1 or keywords:
+                raise c.fail("SNAP018", "`.view` takes one type", e.span, help="`x.view(float4)`")
+            elem = as_type(resolve(c, args[0]))
+            if elem is None:
+                raise c.fail("SNAP018", "`.view` takes a scalar or vector type", args[0].span, help="`x.view(float4)`")
+            return _view(c, base, elem, e.span)
+        case tree.Call(function, args, keywords):
+            found = resolve(c, function)
+            if isinstance(found, Marker) and found.word == "tile":
+                return _tile(c, args, keywords, e.span, target)
+            return None
+        case _:
+            return None
+
+
+def _is_namespace(c: State, e: tree.Expr) -> bool:
+    from snap.surface import Namespace
+
+    return isinstance(e, tree.Name) and c.lookup(e.id) is None and isinstance(c.names.get(e.id), Namespace)
+
+
+# A name that is lowered is out of scope until the lowering ends; a claimed name belongs to one branch (T-Partition, T-Claim: Γ without x).
+def use(c: State, memory: Memory, span: Span) -> None:
+    name = memory.handle.name
+    if memory.lowered is not None:
+        low = memory.lowered
+        raise c.fail("SNAP010", f"`{name}` cannot be used while it is lowered", span, "used here",
+                     (Label(low.span, f"lowered to `{low.name}` here"),), note="until the scope ends, its parts belong to the units it was handed to",
+                     help=f"use `{low.name}`, or move this out of the `{low.verb}` scope")
+    claim = memory.claim
+    if claim is None:
+        return
+    inside = [frame.branch for frame in c.frames[claim.depth:] if frame.branch is not None]
+    owner = next((b for b in inside if b.level == claim.privilege.level and b.size == claim.privilege.n and not b.rest), None)
+    if owner is None:
+        raise c.fail("SNAP014", f"`{name}` is claimed for {claim.privilege}, and is used outside a split branch of that size", span,
+                     secondary=(Label(claim.span, f"claimed for `{claim.privilege}` here"),),
+                     help=f"use it in a `case {claim.privilege.n}:` of `match split({claim.privilege.level.word})`")
+    if claim.branch is None:
+        claim.branch, claim.first_use = owner, span
+    elif (claim.branch.offset, claim.branch.size) != (owner.offset, owner.size):
+        raise c.fail("SNAP014", f"`{name}` is claimed by one branch, and is used in two", span, "a second branch uses it",
+                     (Label(claim.first_use, "the branch that owns it"),), note="the branches run in parallel, and nothing orders their uses",
+                     help="claim the memory anew for the other branch, after this scope")
+
+
+# ---- the same object, seen otherwise -----------------------------------------------------------------------------------------------------
+
+
+def scaled_shape(c: State, shape: tuple[ir.Expr, ...] | None, old: Element, new: Element, span: Span) -> tuple[ir.Expr, ...] | None:
+    """The shape after a view: the last dimension shrinks or grows by the ratio of the sizes."""
+    if shape is None:
+        return None
+    last = shape[-1]
+    if isinstance(last, ir.Const) and last.value * old.bytes % new.bytes:
+        raise c.fail("SNAP018", f"rows of {last.value} x `{old}` do not divide into `{new}`", span)
+    if new.bytes % old.bytes == 0:
+        last = convert.binary("/", last, ir.Const(new.bytes // old.bytes, I32, span=span), span)
+    else:
+        last = convert.binary("*", last, ir.Const(old.bytes // new.bytes, I32, span=span), span)
+    return (*shape[:-1], last)
+
+
+def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
+    old = base.ref.elem if isinstance(base, LocalArray) else base.elem
+    if old.bytes % elem.bytes and elem.bytes % old.bytes:
+        raise c.fail("SNAP018", f"`{old}` cannot be viewed as `{elem}`: neither size divides the other", span)
+    if isinstance(base, LocalArray):
+        *rest, last = base.ref.shape
+        if last * old.bytes % elem.bytes:
+            raise c.fail("SNAP018", f"rows of {last} x `{old}` do not divide into `{elem}`", span)
+        return LocalArray(base.variable, ir.ArrayRef(base.ref.var, elem, (*rest, last * old.bytes // elem.bytes)))
+    view = ir.MemView(base.view.obj, elem, scaled_shape(c, base.view.shape, old, elem, span))
+    shape = scaled_shape(c, base.shape, old, elem, span)
+    map = None
+    if base.map is not None:
+        last = base.map.params[-1]
+        rest = _unit_stride(base.map.results[-1], last)
+        if rest is None or any(last in rewrite.variables(r) for r in base.map.results[:-1]):
+            raise c.fail("SNAP018", f"`{base.handle.name}` cannot be viewed as `{elem}`: consecutive indices are not consecutive in memory", span,
+                         help=f"take the view first, then partition: `partition(base.view({elem}), ...)`")
+        wide, narrow = max(elem.bytes, old.bytes), min(elem.bytes, old.bytes)
+        op = "/" if elem.bytes > old.bytes else "*"
+        start = convert.binary(op, rest, ir.Const(wide // narrow, I32, span=span), span)
+        map = IndexMap(base.map.params, (*base.map.results[:-1], convert.binary("+", start, ir.Read(last, I32, span=span), span)))
+    return Memory(base.handle, view, map, shape, base.lowered, base.claim)
+
+
+def _unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
+    """e without var, where e = that + var."""
+    match e:
+        case ir.Read(v) if v == var:
+            return ir.Const(0, I32, span=e.span)
+        case ir.Binary(op, left, right) if op in ("+", "-"):
+            in_left, in_right = var in rewrite.variables(left), var in rewrite.variables(right)
+            if in_left and not in_right:
+                rest = _unit_stride(left, var)
+                return None if rest is None else convert.binary(op, rest, right, e.span)
+            if in_right and not in_left and op == "+":
+                rest = _unit_stride(right, var)
+                return None if rest is None else convert.binary("+", left, rest, e.span)
+    return None
+
+
+def _tile(c: State, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree.Expr], ...], span: Span, target: Privilege | None) -> Memory:
+    from snap.check.annotations import size_of_dimension
+
+    if len(args) != 3 or keywords:
+        raise c.fail("SNAP018", "`tile` takes memory, a position and a shape", span, help="`tile(x, (i, j), (64, 64))`")
+    base = storage(c, args[0], target)
+    if not isinstance(base, Memory):
+        raise c.fail("SNAP018", "`tile` takes memory: a pointer, a shared array, or a part of one", args[0].span)
+    items = [e.items if isinstance(e, tree.Sequence) else (e,) for e in args[1:]]
+    if any(len(given) != base.rank for given in items):
+        raise c.fail("SNAP018", f"`{base.handle.name}` has {base.rank} dimension(s): position and shape must have as many", span)
+    at = indices(c, items[0], Want(target or base.handle.privilege, "places a tile of memory that is one for its whole group"))
+    sizes = tuple(size_of_dimension(c, e) for e in items[1])
+    params = tuple(c.temp(f"k{i}", I32, THREAD1, span) for i in range(base.rank))
+    moved = tuple(convert.binary("+", a, ir.Read(p, I32, span=span), span) for a, p in zip(at, params))
+    results = mapped(base, moved)
+    return Memory(base.handle, base.view, IndexMap(params, results), tuple(ir.Const(n, I32, span=span) for n in sizes), base.lowered, base.claim)
+
+
+# ---- accesses ----------------------------------------------------------------------------------------------------------------------------
+
+
+def indices(c: State, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Expr, ...]:
+    from snap.check.expressions import scalar
+
+    result = []
+    for item in items:
+        value = scalar(c, item, want)
+        if not value.type.is_integer:
+            raise c.fail("SNAP018", f"an index is an integer, not `{value.type}`", item.span, help="cast it: `int(...)`")
+        result.append(convert.cast(value, value.type) if convert.is_weak(value) else value)
+    return tuple(result)
+
+
+def mapped(memory: Memory, index: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
+    """Indices of the view for the indices a user wrote."""
+    if memory.map is None:
+        return index
+    given = {p.uid: i for p, i in zip(memory.map.params, index)}
+    return tuple(rewrite.substitute(r, lambda v: given.get(v.uid)) for r in memory.map.results)
+
+
+def access(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.MemAccess:
+    if len(items) != memory.rank:
+        raise c.fail("SNAP018", f"`{memory.handle.name}` takes {memory.rank} index(es), not {len(items)}", span,
+                     secondary=(Label(memory.handle.span, "declared here"),))
+    index = indices(c, items, want)
+    if memory.shape is not None:
+        for i, n, item in zip(index, memory.shape, items):
+            if isinstance(i, ir.Const) and isinstance(n, ir.Const) and not 0 <= i.value < n.value:
+                raise c.fail("SNAP018", f"index {i.value} is outside of `{memory.handle.name}`, whose dimension here is {n.value}", item.span)
+    return ir.MemAccess(memory.view, mapped(memory, index), memory.handle, span=span)
+
+
+# Read up: p's privilege ⊒ target; above thread[1] the memory must also be stable, so that all threads of the unit see one value.
+def load(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.Load:
+    from snap.check.explain import read_down
+
+    handle = memory.handle
+    if c.no_calls:
+        raise c.fail("SNAP018", f"{c.no_calls} cannot read memory", span, help="read it into a variable first")
+    if not handle.privilege.at_least(want.privilege):
+        raise read_down(c, f"`{handle.name}`", handle.privilege, handle.span, want, span)
+    made = access(c, memory, items, want, span)
+    if want.privilege != THREAD1 and not handle.const:
+        chain, disjoint = handle, handle.disjoint
+        while chain.base is not None and not disjoint:
+            chain = chain.base
+            disjoint = chain.disjoint
+        if handle.obj.space is not Space.SHARED and not disjoint:
+            raise c.fail("SNAP006", f"`{handle.name}` may change while {want.privilege} reads it", span, want.why,
+                         (Label(handle.span, "neither const, nor shared, nor a disjoint partition"),),
+                         note="threads of one group could read different values and separate",
+                         help="declare it `ptr(const(...))`, or agree on what one thread read: `intrinsic.broadcast(v)`")
+        c.stable_reads.append(StableRead(handle.obj, handle.name, span, want))
+    return ir.Load(made, memory.elem, span=span)
+
+
+# Write down: an element is written at exactly thread[1], and not through const.
+def writable(c: State, memory: Memory, span: Span) -> None:
+    handle = memory.handle
+    if handle.const:
+        raise c.fail("SNAP009", f"`{handle.name}` is const and cannot be written", span, secondary=(Label(handle.span, "declared const here"),),
+                     help="declare it without `const`")
+    if handle.privilege != THREAD1:
+        raise c.fail("SNAP009", f"`{handle.name}` belongs to {handle.privilege}; memory is written at thread[1]", span, "written here",
+                     (Label(handle.span, f"at privilege `{handle.privilege}` here"),),
+                     note="otherwise every thread of the group would write the same element",
+                     help=f"hand it to the threads: `with partition({handle.name}, p=thread[1], f=lambda k: ...) as mine:`")
+
+
+def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None = None) -> Memory:
+    found = storage(c, e, target)
+    if not isinstance(found, Memory):
+        extra = ""
+        if isinstance(e, tree.Name) and not isinstance(found, LocalArray):
+            extra = f" (this is {describe_object(resolve(c, e))})" if not isinstance(resolve(c, e), Variable) else ""
+        raise c.fail("SNAP018", f"{what} takes memory: a pointer, a shared array, or a part of one{extra}", e.span)
+    return found
+
+
+def element_argument(c: State, e: tree.Expr, want: Want, what: str) -> tuple[Memory, ir.MemAccess]:
+    """`x[i, j]` as a place in memory."""
+    if isinstance(e, tree.Subscript):
+        found = storage(c, e.value, want.privilege)
+        if isinstance(found, Memory):
+            return found, access(c, found, e.index, want, e.span)
+    raise c.fail("SNAP018", f"{what} takes an element of memory, such as `tile[row, column]`", e.span)
+
+
+def scalar_shape(shape: tuple[int, ...], span: Span) -> tuple[ir.Expr, ...]:
+    return tuple(ir.Const(n, I32, span=span) for n in shape)
+

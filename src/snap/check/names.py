@@ -1,0 +1,162 @@
+"""What a name means: a local binding, or what it was bound to outside.
+
+Input: tree expressions.  Output: a binding of `check/state.py`, or a Python object that stands for a word of the language, a type, a privilege, a
+number, a function, or a module.  Non-goals: run-time values.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import types
+
+from snap.check import convert
+from snap.check.state import Binding, Constant, Poison, State
+from snap.diag.error import Label, SnapError
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.frontend.definition import Definition, Refused
+from snap.frontend.lambdas import lambda_tree
+from snap.ir import nodes as ir
+from snap.ir.operations import MATH
+from snap.ir.types import Element, Privilege
+from snap.surface import PYTHON_TYPES, WITHOUT_IMPORT, LevelName, Marker, Namespace, TypeName
+
+
+CUDA_NAMES = {
+    "threadIdx": "`t: int @ thread[1] = id()` is the thread's index in the current group",
+    "blockIdx": "`b: int @ block[1] = id()` in `group(grid[1])` is the block's index",
+    "blockDim": "`count(thread[1])` in `group(block[1])`",
+    "gridDim": "`count(block[1])` in `group(grid[1])`",
+    "__syncthreads": "barriers are inferred where a `partition` or `claim` ends; for experts there is `intrinsic.syncthreads()`",
+    "__syncwarp": "barriers are inferred where a `partition` or `claim` ends; for experts there is `intrinsic.syncwarp()`",
+    "__shared__": "`x: shared(float[256])`",
+    "atomicAdd": "`atomic.add(memory, index, value)`",
+}
+
+
+def resolve_name(c: State, name: str, span: Span) -> object:
+    """A local binding, else the captured object, else a word of the language.  SNAP019 where there is none."""
+    binding = c.lookup(name)
+    if isinstance(binding, Poison):
+        raise c.poisoned()
+    if binding is not None:
+        return binding
+    if name in c.names:
+        found = c.names[name]
+        if isinstance(found, Refused):
+            raise c.fail("SNAP019", f"`{name}` was refused; see its own errors", span)
+        return found
+    if name in WITHOUT_IMPORT:
+        return WITHOUT_IMPORT[name]
+    if name in CUDA_NAMES:
+        raise c.fail("SNAP019", f"`{name}` is CUDA's; Snap has another word for it", span, help=CUDA_NAMES[name])
+    if name in c.ended:
+        raise c.fail("SNAP019", f"`{name}` is out of scope here", span, "its block has ended", (Label(c.ended[name], "declared here"),),
+                     help="declare it before the block: scopes are blocks, as in C")
+    known = [n for scope in c.scopes for n in scope] + list(c.names) + list(WITHOUT_IMPORT)
+    close = difflib.get_close_matches(name, known, n=1)
+    if name == c.definition.tree.name:
+        raise c.fail("SNAP017", f"`{name}` calls itself: recursion is not Snap", span, "the function being defined", help="write a loop")
+    raise c.fail("SNAP019", f"unknown name `{name}`", span, "not defined here, and not bound outside when the function was defined",
+                 help=f"did you mean `{close[0]}`?" if close else "declare it before use: `" + name + ": int = ...`; scopes are blocks, as in C")
+
+
+def resolve(c: State, e: tree.Expr) -> object | None:
+    """The static meaning of a name or dotted name; None for anything else."""
+    match e:
+        case tree.Name(id):
+            return resolve_name(c, id, e.span)
+        case tree.Attribute(value, name):
+            if not isinstance(value, (tree.Name, tree.Attribute)):
+                return None
+            base = resolve(c, value)
+            if isinstance(base, (Namespace, types.ModuleType)):
+                found = getattr(base, name, None)
+                if found is None:
+                    raise c.fail("SNAP019", f"`{base.__name__ if isinstance(base, types.ModuleType) else base}` has no `{name}`", e.span)
+                return found
+            return None
+        case _:
+            return None
+
+
+def math_name(found: object) -> str | None:
+    """The pure function a marker or one of Python's `math` functions stands for."""
+    if isinstance(found, Marker) and found.word.startswith("math."):
+        return found.word[5:]
+    if isinstance(found, types.BuiltinFunctionType) and found.__module__ in ("math", "builtins") and found.__name__ in MATH:
+        return found.__name__
+    return None
+
+
+def as_type(found: object) -> Element | None:
+    if isinstance(found, TypeName):
+        return found.type
+    if isinstance(found, type):
+        return PYTHON_TYPES.get(found)
+    return None
+
+
+def as_definition(found: object) -> Definition | None:
+    definition = getattr(found, "definition", None)
+    return definition if isinstance(definition, Definition) else None
+
+
+def as_number(found: object) -> int | float | bool | None:
+    """A captured Python or NumPy number."""
+    if isinstance(found, (bool, int, float)):
+        return found
+    item = getattr(found, "item", None)
+    if callable(item) and getattr(found, "shape", None) == () and type(found).__module__ == "numpy":
+        value = item()
+        return value if isinstance(value, (bool, int, float)) else None
+    return None
+
+
+def constant_of(c: State, found: object, span: Span) -> ir.Const | None:
+    """The compile-time number a name stands for."""
+    if isinstance(found, Constant):
+        value = found.value
+        return ir.Const(value.value, value.type, value.weak, span=span)
+    number = as_number(found)
+    if number is None:
+        return None
+    const = convert.literal(number, span)
+    if const is None:
+        raise c.fail("SNAP018", f"no integer type holds {number}", span)
+    return const
+
+
+def captured_lambda(c: State, function: object, span: Span) -> tuple[tree.Lambda, dict[str, object]]:
+    try:
+        return lambda_tree(function)
+    except SnapError as error:
+        raise c.fail("SNAP017", f"the source of this index function cannot be found: {error.message}", span,
+                     help="write the lambda inside the Snap function") from None
+
+
+def describe_object(found: object) -> str:
+    """What a thing is, for an error that says it is not what was wanted."""
+    match found:
+        case Marker() | Namespace() | LevelName():
+            return f"`{found}`, a word of the language"
+        case Privilege():
+            return f"the privilege `{found}`"
+        case TypeName() | type():
+            return "a type"
+        case types.ModuleType():
+            return f"the module `{found.__name__}`"
+        case _ if as_definition(found) is not None:
+            return f"the function `{as_definition(found).tree.name}`"
+        case _:
+            return f"a Python object of type `{type(found).__name__}`"
+
+
+def static_bool(e: ir.Expr) -> bool | None:
+    return bool(e.value) if isinstance(e, ir.Const) and not (isinstance(e.value, float) and math.isnan(e.value)) else None
+
+
+def declared_label(binding: Binding, text: str) -> tuple[Label, ...]:
+    span = getattr(getattr(binding, "var", None) or getattr(binding, "handle", None), "span", None)
+    return (Label(span, text),) if span is not None else ()

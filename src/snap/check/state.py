@@ -1,0 +1,296 @@
+"""What the checker knows at a point of the program: bindings in scope, the place, what encloses it, and the errors so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from snap.diag.error import Diagnostic, Label
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.frontend.definition import Definition
+from snap.ir import nodes as ir
+from snap.ir.types import Element, Level, Place, Privilege, ValueType
+
+
+class Abort(Exception):
+    """The statement being checked is wrong and has been reported; go on with the next."""
+
+
+# ---- bindings ----------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Variable:
+    """A scalar, vector or local array.  `read_only`: a loop variable or a `const` local, and what it is called in an error."""
+
+    var: ir.Var
+    read_only: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Constant:
+    value: ir.Const
+
+
+@dataclass(slots=True, eq=False)
+class IndexFunction:
+    """An index lambda, with the scope it was written in (None: captured from outside, with `names`)."""
+
+    tree: tree.Lambda
+    names: dict[str, object] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Poison:
+    """The declaration of this name was wrong; its uses are not reported again."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMap:
+    """From the indices a user writes to those of the view: `results` with `params` replaced."""
+
+    params: tuple[ir.Var, ...]
+    results: tuple[ir.Expr, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Memory:
+    """A name for memory: a handle, the view it indexes, how, and the shape the name shows (None: one dimension, length unknown)."""
+
+    handle: ir.Handle
+    view: ir.MemView
+    map: IndexMap | None
+    shape: tuple[ir.Expr, ...] | None
+    lowered: Lowering | None = None  # set while a partition or claim of this name is open
+    claim: ClaimUse | None = None
+
+    @property
+    def elem(self) -> Element:
+        return self.view.elem
+
+    @property
+    def rank(self) -> int:
+        if self.map is not None:
+            return len(self.map.params)
+        return 1 if self.shape is None else len(self.shape)
+
+
+@dataclass(slots=True, eq=False)
+class Lowering:
+    """`base` may not be used by name while this is open."""
+
+    verb: str
+    name: str
+    span: Span
+
+
+@dataclass(slots=True, eq=False)
+class ClaimUse:
+    """Which split branch a claimed name is used in (the first use decides)."""
+
+    privilege: Privilege
+    depth: int
+    span: Span
+    branch: SplitBranch | None = None
+    first_use: Span | None = None
+
+
+@dataclass(slots=True, eq=False)
+class SplitBranch:
+    """One case of an open split; `lowered` are the bases that the branch lowers although the branch does not own them."""
+
+    level: Level
+    offset: int
+    size: int
+    rest: bool
+    span: Span
+    lowered: dict[int, tuple[Memory, Diagnostic, Span]] = field(default_factory=dict)
+
+
+Binding = Variable | Constant | IndexFunction | Memory | Poison
+
+
+# ---- where we are ------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """One enclosing construct.  kind: 'function', 'loop', 'group', 'split', 'memory', 'if'."""
+
+    kind: str
+    span: Span
+    text: str
+    branch: SplitBranch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """For whom an expression is evaluated: every leaf must be ⊒ privilege; `why` finishes the sentence under the caret."""
+
+    privilege: Privilege
+    why: str
+    head: Span | None = None
+    code: str = "SNAP006"
+    control: bool = False  # it decides control flow
+
+
+@dataclass(slots=True, eq=False)
+class StableRead:
+    """A read for a target above thread[1]: wrong if the object is touched by atomics or unsafe anywhere in the kernel."""
+
+    obj: ir.MemObject
+    name: str
+    span: Span
+    want: Want
+
+
+@dataclass(slots=True, eq=False)
+class Touch:
+    """An atomic or unsafe use of an object."""
+
+    obj: ir.MemObject
+    what: str
+    span: Span
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Instance:
+    """An elaborated function with what its callers must know about it."""
+
+    function: ir.Function
+    touches: tuple[Touch, ...]
+    stable_reads: tuple[StableRead, ...]
+
+
+class Program:
+    """Shared by a function and all it calls: instances made so far, and the stack of calls being elaborated."""
+
+    def __init__(self) -> None:
+        self.instances: dict[object, Instance] = {}
+        self.active: list[Definition] = []
+        self.next_uid = 0
+
+    def uid(self) -> int:
+        self.next_uid += 1
+        return self.next_uid
+
+
+class State:
+    """The checker of one function body."""
+
+    def __init__(self, definition: Definition, program: Program, place: Place):
+        self.definition = definition
+        self.names = dict(definition.names)
+        self.program = program
+        self.place = place
+        self.errors: list[Diagnostic] = []
+        self.scopes: list[dict[str, Binding]] = [{}]
+        self.ended: dict[str, Span] = {}  # names of scopes that ended, for the error when they are used after all
+        self.frames: list[Frame] = [Frame("function", definition.tree.head, definition.tree.name)]
+        self.out: list[ir.Stmt] = []
+        self.returns: tuple[Element, Privilege] | None = None
+        self.smem_used = 0
+        self.smem_peak = 0
+        self.smem_peak_span: Span | None = None
+        self.cooperative = False
+        self.uses_unsafe = False
+        self.touches: list[Touch] = []
+        self.stable_reads: list[StableRead] = []
+        self.no_calls = ""  # names what is being checked where calls and memory reads may not stand
+        self.index_privilege: Privilege | None = None  # inside an index function: the privilege it lowers to
+
+    # -- errors
+
+    def report(self, code: str, message: str, span: Span, label: str = "", secondary: tuple[Label, ...] = (), note: str = "", help: str = "") -> None:
+        self.errors.append(Diagnostic(code, message, span, label, secondary, note, help))
+
+    def fail(self, code: str, message: str, span: Span, label: str = "", secondary: tuple[Label, ...] = (), note: str = "", help: str = "") -> Abort:
+        self.report(code, message, span, label, secondary, note, help)
+        return Abort()
+
+    def poisoned(self) -> Abort:
+        """A use of a name whose declaration was already reported."""
+        return Abort()
+
+    # -- names
+
+    def lookup(self, name: str) -> Binding | None:
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        return None
+
+    def bind(self, name: str, binding: Binding) -> None:
+        self.scopes[-1][name] = binding
+
+    def var(self, name: str, type: ValueType, privilege: Privilege, span: Span, temp: bool = False) -> ir.Var:
+        return ir.Var(self.program.uid(), name, type, privilege, temp, span=span)
+
+    def temp(self, name: str, type: ValueType, privilege: Privilege, span: Span) -> ir.Var:
+        return self.var(name, type, privilege, span, temp=True)
+
+    @contextmanager
+    def trial(self) -> Iterator[list[bool]]:
+        """Try something: where it fails, its errors and statements are forgotten.  Yields a list that is non-empty afterwards iff it worked."""
+        marks = [(kept, len(kept)) for kept in (self.errors, self.out, self.touches, self.stable_reads)]
+        worked: list[bool] = []
+        try:
+            yield worked
+            worked.append(True)
+        except Abort:
+            for kept, length in marks:
+                del kept[length:]
+
+    # -- nesting
+
+    @contextmanager
+    def block(self) -> Iterator[list[ir.Stmt]]:
+        """A lexical block: names and shared memory declared in it end with it.  Yields the list its statements go to."""
+        outer, self.out = self.out, []
+        used = self.smem_used
+        self.scopes.append({})
+        try:
+            yield self.out
+        finally:
+            for name, binding in self.scopes.pop().items():
+                declared = getattr(binding, "var", None) or getattr(binding, "handle", None)
+                if declared is not None:
+                    self.ended[name] = declared.span
+            self.smem_used = used
+            self.out = outer
+
+    @contextmanager
+    def frame(self, kind: str, span: Span, text: str, branch: SplitBranch | None = None) -> Iterator[None]:
+        self.frames.append(Frame(kind, span, text, branch))
+        try:
+            yield
+        finally:
+            self.frames.pop()
+
+    @contextmanager
+    def at(self, place: Place) -> Iterator[None]:
+        outer, self.place = self.place, place
+        try:
+            yield
+        finally:
+            self.place = outer
+
+    @property
+    def privilege(self) -> Privilege:
+        return self.place.privilege
+
+    def account(self, bytes: int, span: Span) -> None:
+        """So many bytes of shared memory are held at this point."""
+        if bytes > self.smem_peak:
+            self.smem_peak, self.smem_peak_span = bytes, span
+
+    def innermost(self, *kinds: str) -> Frame | None:
+        for frame in reversed(self.frames):
+            if frame.kind in kinds:
+                return frame
+        return None
+
+    def branches(self) -> list[SplitBranch]:
+        return [frame.branch for frame in self.frames if frame.branch is not None]

@@ -1,0 +1,463 @@
+"""Statements: declarations, assignments, control flow.
+
+Input: the tree of a body.  Output: typed statements in `c.out`.  Invariant: data flows from high privileges to low ones, and threads of a group stay together.
+A statement that is wrong is reported and left out; checking goes on with the next.  Non-goals: groups, splits and memory scopes (check/scopes.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from snap.check import convert
+from snap.check.annotations import Spec, annotation, constant_int, constant_value
+from snap.check.calls import call
+from snap.check.explain import write_up
+from snap.check.expressions import COMPONENTS, arithmetic, array_index, condition, converted, deciding, expression
+from snap.check.memory import LocalArray, access, scalar_shape, storage, writable
+from snap.check.names import resolve
+from snap.check.state import Abort, Constant, IndexFunction, Memory, Poison, State, Variable, Want
+from snap.diag.error import Label
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.ir import nodes as ir
+from snap.ir.types import BLOCK1, I32, I64, THREAD1, Array, Element, Privilege, Scalar, Space, Vector
+from snap.surface import Marker
+
+UNROLL_LIMIT = 512  # constant loops over registers beyond this are left to the compiler
+
+
+def body(c: State, statements: tree.Body, tail: bool = True) -> None:
+    """`tail`: nothing of the function follows these statements, so a `return` at their end leaves nobody behind."""
+    for k, s in enumerate(statements):
+        try:
+            statement(c, s, tail and k == len(statements) - 1)
+        except Abort:
+            _poison(c, s)
+
+
+def _poison(c: State, s: tree.Stmt) -> None:
+    """A name whose declaration failed is not reported as unknown later."""
+    match s:
+        case tree.Declare(name) if not isinstance(c.scopes[-1].get(name), (Variable, Memory, Constant)):
+            c.bind(name, Poison())
+        case tree.Assign(tree.Name(name)) if c.lookup(name) is None:
+            c.bind(name, Poison())
+
+
+def statement(c: State, s: tree.Stmt, tail: bool) -> None:
+    from snap.check.scopes import split_statement, with_statement
+
+    match s:
+        case tree.Declare():
+            _declare(c, s)
+        case tree.Assign():
+            _assign(c, s)
+        case tree.Augment():
+            _augment(c, s)
+        case tree.If(cond, then, other):
+            _if(c, s, tail)
+        case tree.While():
+            _while(c, s)
+        case tree.For():
+            _for(c, s)
+        case tree.With():
+            with_statement(c, s, tail)
+        case tree.Match():
+            split_statement(c, s, tail)
+        case tree.Evaluate(value):
+            if not isinstance(value, tree.Call):
+                raise c.fail("SNAP017", "this statement does nothing", s.span, help="assign the value, or remove it")
+            call(c, value, Want(THREAD1, "is not used"), used=False)
+        case tree.Pass():
+            pass
+        case tree.Break():
+            _leave_loop(c, "break", s.span)
+            c.out.append(ir.Break(span=s.span))
+        case tree.Continue():
+            _leave_loop(c, "continue", s.span)
+            c.out.append(ir.Continue(span=s.span))
+        case tree.Return():
+            _return(c, s, tail)
+        case tree.Assert(cond, message):
+            c.out.append(ir.Assert(condition(c, cond, Want(THREAD1, "is checked by each thread")), message, span=s.span))
+        case _:
+            raise TypeError(type(s).__name__)
+
+
+# ---- declarations --------------------------------------------------------------------------------------------------------------------------------
+
+
+# T-Decl, mended: code ⊒ p, p well-formed here; the value is evaluated for p.
+def _declare(c: State, s: tree.Declare) -> None:
+    if isinstance(s.value, tree.Lambda):
+        c.bind(s.name, IndexFunction(s.value))
+        return
+    spec, written, privilege_span = annotation(c, s.annotation)
+    earlier = c.scopes[-1].get(s.name)
+    if earlier is not None and not isinstance(earlier, Poison):
+        c.report("SNAP018", f"`{s.name}` is already declared in this block", s.name_span, help="assign to it, or choose another name")
+    match spec.kind:
+        case "constexpr":
+            if s.value is None:
+                raise c.fail("SNAP018", f"constexpr `{s.name}` has no value", s.span)
+            value = constant_value(c, s.value, f"`{s.name}`")
+            if not convert.implicit(value, spec.type):
+                raise c.fail("SNAP018", f"`{s.name}` is `{spec.type}`, and this is `{value.type}`", s.value.span)
+            c.bind(s.name, Constant(convert.constant(value.value, spec.type, s.span)))
+        case "shared":
+            _declare_shared(c, s, spec, written)
+        case "pointer" | "ref":
+            raise c.fail("SNAP018", "pointers and references are parameters; they cannot be declared, assigned or stored", s.span,
+                         help="give memory a new name with `partition`, `claim` or `tile`")
+        case "value":
+            _declare_value(c, s, spec, written or c.privilege, privilege_span or s.name_span)
+
+
+def _declare_value(c: State, s: tree.Declare, spec: Spec, p: Privilege, span: Span) -> None:
+    var = c.var(s.name, spec.type, p, s.name_span)
+    if write_up(c, p, f"`{s.name}`", span):
+        c.bind(s.name, Variable(var))
+        raise Abort
+    if isinstance(spec.type, Array):
+        c.bind(s.name, Variable(var))
+        if s.value is not None:
+            raise c.fail("SNAP018", "a local array starts at zero; it is assigned element by element", s.value.span)
+        c.out.append(ir.Declare(var, None, zero=True, span=s.span))
+        return
+    value = None
+    try:
+        if s.value is not None:
+            value = _value(c, s.value, Want(p, f"`{s.name}` is one value for `{p}`", s.name_span), spec.type, f"`{s.name}`")
+    finally:
+        c.bind(s.name, Variable(var, "const" if spec.const else ""))
+    if value is None and spec.const:
+        raise c.fail("SNAP018", f"const `{s.name}` has no value", s.span)
+    _emit_declaration(c, var, value, s.span)
+
+
+def _emit_declaration(c: State, var: ir.Var, value: ir.Expr | None, span: Span) -> None:
+    if value is not None and _delivered(c, value, var.type):
+        c.out[-2] = ir.Declare(var, None, span=span)
+        c.out[-1] = _redirected(c.out[-1], ir.VarTarget(var, span=span))
+        return
+    c.out.append(ir.Declare(var, value, zero=value is None and var.privilege != THREAD1, span=span))
+
+
+def _delivered(c: State, value: ir.Expr, type: object) -> bool:
+    """Whether the value is a temporary that the last statement has just filled: then it can deliver where the value goes."""
+    if not isinstance(value, ir.Read) or not value.var.temp or value.type != type or len(c.out) < 2:
+        return False
+    match c.out[-1]:
+        case ir.Collective(targets=(ir.VarTarget(var),)) | ir.Atomic(target=ir.VarTarget(var)) | ir.Unsafe(target=ir.VarTarget(var)) | ir.Call(target=ir.VarTarget(var)):
+            return var == value.var and isinstance(c.out[-2], ir.Declare) and c.out[-2].var == var
+    return False
+
+
+def _redirected(s: ir.Stmt, target: ir.Target) -> ir.Stmt:
+    return replace(s, targets=(target,)) if isinstance(s, ir.Collective) else replace(s, target=target)
+
+
+# Shared memory belongs to exactly one block.
+def _declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | None) -> None:
+    frame = c.innermost("group", "split", "function")
+    if c.privilege != BLOCK1:
+        raise c.fail("SNAP012", f"shared memory belongs to one block, and this code runs at `{c.privilege}`", s.span, "declared here",
+                     (Label(frame.span, f"this code holds {c.place}"),), help="declare it directly in `with group(block[1]):`")
+    if written not in (None, BLOCK1):
+        raise c.fail("SNAP012", f"shared memory is at `block[1]`, not `{written}`", s.span, help=f"hand it out: `with partition({s.name}, p={written}, f=...) as part:`")
+    if s.value is not None:
+        raise c.fail("SNAP018", "shared memory has no initial value", s.value.span, help="let the threads write it, through a partition")
+    if not isinstance(spec.type, Array):
+        raise c.fail("SNAP018", "shared memory is an array", s.annotation.span, help=f"`shared({spec.type}[1])`")
+    align = 1024 if spec.swizzle else 16
+    offset = (c.smem_used + align - 1) // align * align
+    shape = scalar_shape(spec.type.shape, s.span)
+    obj = ir.MemObject(c.program.uid(), s.name, spec.type.elem, shape, spec.const, Space.SHARED, BLOCK1, offset, spec.swizzle, span=s.name_span)
+    handle = ir.Handle(c.program.uid(), s.name, obj, BLOCK1, spec.const, "shared", span=s.name_span)
+    c.bind(s.name, Memory(handle, ir.MemView(obj, obj.elem, shape), None, shape))
+    c.smem_used = offset + spec.type.bytes
+    c.account(c.smem_used, s.span)
+    c.out.append(ir.DeclareShared(obj, handle, span=s.span))
+
+
+def _value(c: State, e: tree.Expr, want: Want, type: object, what: str) -> ir.Expr:
+    if isinstance(e, (tree.Name, tree.Call)) and isinstance(storage(c, e), Memory):
+        raise c.fail("SNAP018", "memory cannot be assigned, returned or stored", e.span, help="read an element, or give it a new name with `partition`, `claim` or `tile`")
+    return converted(c, expression(c, e, want), type, e.span, what)
+
+
+# ---- assignment ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _assign(c: State, s: tree.Assign) -> None:
+    if isinstance(s.target, tree.Name) and (c.lookup(s.target.id) is None or isinstance(c.scopes[-1].get(s.target.id), IndexFunction)):
+        _first_assignment(c, s)
+        return
+    target, type, p = _target(c, s.target)
+    name = _spelled(s.target)
+    value = _value(c, s.value, Want(p, f"{name} is one value for `{p}`" if p != THREAD1 else f"is written to {name}", s.target.span), type, name)
+    if c.errors and c.errors[-1].span == s.target.span:
+        return
+    if isinstance(target, ir.VarTarget) and _delivered(c, value, target.var.type):
+        delivered = c.out.pop()
+        c.out[-1] = _redirected(delivered, target)
+        return
+    c.out.append(ir.Assign(target, value, span=s.span))
+
+
+# An unannotated first assignment declares at the code's privilege.
+def _first_assignment(c: State, s: tree.Assign) -> None:
+    name = s.target.id
+    if isinstance(s.value, tree.Lambda):
+        c.bind(name, IndexFunction(s.value))
+        return
+    if isinstance(s.value, (tree.Name, tree.Call)) and isinstance(storage(c, s.value), (Memory, LocalArray)):
+        raise c.fail("SNAP018", "memory and arrays cannot be assigned", s.value.span, help="give memory a new name with `with partition`, `claim`, or use it directly")
+    value = expression(c, s.value, Want(c.privilege, f"`{name}` is declared here, at the code's `{c.privilege}`", s.target.span))
+    if isinstance(value, ir.Const) and value.weak:
+        value = convert.cast(value, value.type)
+    var = c.var(name, value.type, c.privilege, s.target.span)
+    c.bind(name, Variable(var))
+    _emit_declaration(c, var, value, s.span)
+
+
+def _augment(c: State, s: tree.Augment) -> None:
+    target, type, p = _target(c, s.target)
+    name = _spelled(s.target)
+    current = _current(c, target, type, s.target, p)
+    want = Want(p, f"{name} is one value for `{p}`" if p != THREAD1 else f"is written to {name}", s.target.span)
+    value = expression(c, s.value, want)
+    if not isinstance(type, Scalar) or not isinstance(value.type, Scalar):
+        raise c.fail("SNAP018", f"`{s.op}=` works on scalars, and {name} is `{type}`", s.span)
+    result = arithmetic(c, s.op, current, value, s.span)
+    if not (type.is_integer and result.type.is_integer) and not convert.implicit(result, type):
+        raise c.fail("SNAP018", f"{name} is `{type}`, and the result is `{result.type}`", s.span, "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
+                     help="cast the right-hand side")
+    c.out.append(ir.Assign(target, convert.cast(result, type), span=s.span))
+
+
+def _current(c: State, target: ir.Target, type: Element, e: tree.Expr, p: Privilege) -> ir.Expr:
+    """The value a target holds now."""
+    match target:
+        case ir.VarTarget(var):
+            return ir.Read(var, type, span=e.span)
+        case ir.ElemTarget(array, index):
+            return ir.Elem(array, index, type, span=e.span)
+        case ir.MemTarget(accessed):
+            return ir.Load(accessed, type, span=e.span)
+        case ir.ComponentTarget(of, lane):
+            inner = {ir.VarTarget: lambda: of.var.type, ir.ElemTarget: lambda: of.array.elem, ir.MemTarget: lambda: of.access.view.elem}[of.__class__]()
+            return ir.Component(_current(c, of, inner, e, p), lane, type, span=e.span)
+        case _:
+            raise TypeError(target.__class__.__name__)
+
+
+def _spelled(e: tree.Expr) -> str:
+    match e:
+        case tree.Name(id):
+            return f"`{id}`"
+        case tree.Subscript(value, _):
+            return f"an element of {_spelled(value)}"
+        case tree.Attribute(value, name):
+            return f"`.{name}` of {_spelled(value)}"
+        case _:
+            return "the target"
+
+
+# T-Assn, mended: code ⊒ the destination's privilege (write down).
+def _target(c: State, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
+    match e:
+        case tree.Name(id):
+            found = resolve(c, e)
+            if isinstance(found, Memory):
+                raise c.fail("SNAP018", "pointers cannot be assigned", e.span, help=f"write an element: `{id}[...] = ...`")
+            if isinstance(found, IndexFunction):
+                raise c.fail("SNAP018", f"`{id}` is an index function of an enclosing block", e.span, help="choose another name")
+            if not isinstance(found, Variable):
+                raise c.fail("SNAP018", f"`{id}` is a compile-time constant and cannot be assigned", e.span)
+            if isinstance(found.var.type, Array):
+                raise c.fail("SNAP018", f"`{id}` is an array; it is assigned element by element", e.span)
+            _assignable(c, found, e.span)
+            return ir.VarTarget(found.var, span=e.span), found.var.type, found.var.privilege
+        case tree.Subscript(value, index):
+            found = storage(c, value)
+            if isinstance(found, Memory):
+                writable(c, found, e.span)
+                made = access(c, found, index, Want(THREAD1, "is one thread's own index"), e.span)
+                return ir.MemTarget(made, span=e.span), found.elem, THREAD1
+            if isinstance(found, LocalArray):
+                _assignable(c, found.variable, e.span)
+                p = found.ref.var.privilege
+                where = array_index(c, found, index, Want(p, f"chooses an element for `{p}`", found.ref.var.span), e.span)
+                return ir.ElemTarget(found.ref, where, span=e.span), found.ref.elem, p
+            raise c.fail("SNAP018", "this cannot be indexed", value.span, help="memory and local arrays can")
+        case tree.Attribute(value, name):
+            of, type, p = _target(c, value)
+            if not isinstance(type, Vector) or COMPONENTS.get(name, 9) >= type.lanes:
+                raise c.fail("SNAP018", f"`{type}` has no component `{name}`", e.span)
+            return ir.ComponentTarget(of, COMPONENTS[name], span=e.span), type.elem, p
+        case _:
+            raise c.fail("SNAP017", "this cannot be assigned to", e.span, help="assign to a variable, an element, or a component of a vector")
+
+
+def _assignable(c: State, found: Variable, span: Span) -> None:
+    var = found.var
+    if found.read_only:
+        raise c.fail("SNAP018", f"`{var.name}` is {found.read_only} and cannot be assigned", span, secondary=(Label(var.span, "declared here"),))
+    write_up(c, var.privilege, f"`{var.name}`", span, (Label(var.span, f"`{var.name}` is at `{var.privilege}`"),))
+
+
+def assignable_register(c: State, found: Variable, span: Span) -> bool:
+    """Whether an operation may deliver each thread's own value into it."""
+    _assignable(c, found, span)
+    if found.var.privilege != THREAD1:
+        raise c.fail("SNAP005", f"`{found.var.name}` is one value for `{found.var.privilege}`, and this delivers one for each thread", span,
+                     secondary=(Label(found.var.span, "declared here"),), help="declare it `@ thread[1]`")
+    return True
+
+
+def register_target(c: State, e: tree.Expr) -> tuple[ir.Target, Element]:
+    target, type, p = _target(c, e)
+    if isinstance(target, ir.MemTarget):
+        raise c.fail("SNAP018", "this delivers into registers", e.span, help="use a local array, then store it")
+    if p != THREAD1:
+        raise c.fail("SNAP005", f"{_spelled(e)} is one value for `{p}`, and this delivers one for each thread", e.span, help="declare it `@ thread[1]`")
+    return target, type
+
+
+# ---- control flow --------------------------------------------------------------------------------------------------------------------------------
+
+
+def _if(c: State, s: tree.If, tail: bool) -> None:
+    cond = None
+    try:
+        cond = condition(c, s.cond, deciding(c))
+    except Abort:
+        pass  # the branches are still worth checking
+    bodies = []
+    for part in (s.then, s.other):
+        with c.block() as out, c.frame("if", s.cond.span, "if"):
+            body(c, part, tail)
+        bodies.append(tuple(out))
+    if cond is not None:
+        c.out.append(ir.If(cond, *bodies, span=s.span))
+
+
+def _while(c: State, s: tree.While) -> None:
+    cond = None
+    with c.block() as pre:
+        try:
+            cond = condition(c, s.cond, deciding(c))
+        except Abort:
+            pass
+    with c.block() as out, c.frame("loop", s.cond.span, "while"):
+        body(c, s.body, tail=False)
+    if cond is not None:
+        c.out.append(ir.While(tuple(pre), cond, tuple(out), span=s.span))
+
+
+def _for(c: State, s: tree.For) -> None:
+    bounds, unroll = _range(c, s.iterable)
+    kind = I64 if any(b.type == I64 for b in bounds) else I32
+    if any(not b.type.is_integer or b.type.bits == 64 and b.type != I64 for b in bounds):
+        raise c.fail("SNAP018", "the bounds of `range` are integers (i64 at most)", s.iterable.span)
+    start, stop, step = (convert.cast(b, kind) for b in bounds)
+    if isinstance(step, ir.Const) and step.value == 0:
+        raise c.fail("SNAP018", "the step of `range` is zero", s.iterable.span)
+    var = c.var(s.name, kind, c.privilege, s.name_span)
+    with c.block() as out, c.frame("loop", s.iterable.span, "for"):
+        c.bind(s.name, Variable(var, "a loop variable"))
+        body(c, s.body, tail=False)
+    if unroll == 0 and all(isinstance(b, ir.Const) for b in (start, stop, step)):
+        trips = len(range(start.value, stop.value, step.value))
+        if trips <= UNROLL_LIMIT and _indexes_registers(tuple(out), var):
+            unroll = -1
+    c.out.append(ir.For(var, start, stop, step, tuple(out), unroll, span=s.span))
+
+
+def _range(c: State, e: tree.Expr) -> tuple[list[ir.Expr], int]:
+    found = resolve(c, e.function) if isinstance(e, tree.Call) else None
+    word = found.word if isinstance(found, Marker) else "range" if found is range else None
+    unroll = 0
+    if word == "unroll":
+        if not 1 <= len(e.args) <= 2 or e.keywords:
+            raise c.fail("SNAP018", "`unroll` takes a range and a factor", e.span, help="`for i in unroll(range(8), 4):`")
+        unroll = -1
+        if len(e.args) == 2:
+            unroll = constant_int(c, e.args[1], "the factor of `unroll`")
+            if unroll < 1:
+                raise c.fail("SNAP018", "the factor of `unroll` is positive", e.args[1].span)
+        e = e.args[0]
+        found = resolve(c, e.function) if isinstance(e, tree.Call) else None
+        word = found.word if isinstance(found, Marker) else "range" if found is range else None
+    if word != "range" or not 1 <= len(e.args) <= 3 or e.keywords:
+        raise c.fail("SNAP017", "a `for` loop runs over `range(...)`", e.span, help="`for i in range(n):`, or `unroll(range(n), factor)`")
+    bounds = []
+    for a in e.args:
+        value = expression(c, a, deciding(c))
+        if not isinstance(value.type, Scalar):
+            raise c.fail("SNAP018", "the bounds of `range` are integers", a.span)
+        bounds.append(value)
+    one, zero = ir.Const(1, I32, span=e.span), ir.Const(0, I32, span=e.span)
+    match bounds:
+        case [stop]:
+            return [zero, stop, one], unroll
+        case [start, stop]:
+            return [start, stop, one], unroll
+        case _:
+            return bounds, unroll
+
+
+def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
+    """Whether a local array is indexed by something that depends on the loop variable: unrolled, it stays in registers."""
+    from snap.check.rewrite import variables
+    from snap.ir.walk import expressions, statements
+
+    depends = {var.uid}
+    for s in statements(body):
+        if isinstance(s, (ir.Declare, ir.For)):
+            sources = [e for e in ((s.init,) if isinstance(s, ir.Declare) else (s.start, s.stop, s.step)) if e is not None]
+            if isinstance(s, ir.For) or any(v.uid in depends for e in sources for v in variables(e)):
+                depends.add(s.var.uid)
+    for s in statements(body):
+        for e in expressions(s):
+            if isinstance(e, ir.Elem) and any(v.uid in depends for i in e.index for v in variables(i)):
+                return True
+        if isinstance(s, ir.Assign):
+            target = s.target.of if isinstance(s.target, ir.ComponentTarget) else s.target
+            if isinstance(target, ir.ElemTarget) and any(v.uid in depends for i in target.index for v in variables(i)):
+                return True
+    return False
+
+
+# A thread cannot leave its group behind.
+def _leave_loop(c: State, word: str, span: Span) -> None:
+    for frame in reversed(c.frames):
+        if frame.kind == "loop":
+            return
+        if frame.kind in ("group", "split"):
+            raise c.fail("SNAP007", f"`{word}` would leave its group behind", span, f"in the middle of {frame.text}", (Label(frame.span, "the group it would leave"),),
+                         note="the other threads of the enclosing group would wait for this one forever",
+                         help="let the whole group decide: agree on a condition, then leave outside of the group")
+    raise c.fail("SNAP007", f"`{word}` stands outside of a loop", span)
+
+
+def _return(c: State, s: tree.Return, tail: bool) -> None:
+    scope = c.innermost("group", "split", "memory") if not tail else None
+    if scope is not None:
+        raise c.fail("SNAP007", "`return` would leave its group behind", s.span, f"in the middle of {scope.text}", (Label(scope.span, "around it"),),
+                     note="what follows is executed by the whole group, and needs every thread of it",
+                     help="put it last, or guard the rest with an `if`")
+    value = None
+    if c.returns is None:
+        if s.value is not None:
+            raise c.fail("SNAP018", f"`{c.definition.tree.name}` declares no result", s.value.span,
+                         help="a kernel returns nothing" if c.definition.kind == "global" else f"declare it: `def {c.definition.tree.name}(...) -> int @ {c.privilege}:`")
+        if tail:
+            return
+    else:
+        type, p = c.returns
+        if s.value is None:
+            raise c.fail("SNAP018", f"`{c.definition.tree.name}` returns `{type} @ {p}`", s.span, "returns nothing here")
+        value = _value(c, s.value, Want(p, f"the result is one value for `{p}`"), type, "the result")
+    c.out.append(ir.Return(value, span=s.span))

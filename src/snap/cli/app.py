@@ -1,0 +1,133 @@
+"""The commands.  Exit codes: 0 all is well, 1 the program has errors, 2 the command line has."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Annotated, NoReturn, TextIO
+
+import typer
+
+from snap.cli.kernels import Chosen, choose
+from snap.cli.load import Checked, Failure, UsageError, check_file, check_path, parse_target, run_file
+from snap.diag.error import SnapError
+from snap.diag.render import to_json, wants_color
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="Check, explain, compile and run Snap programs.")
+
+Values = Annotated[list[str], typer.Option("--set", "-s", metavar="NAME=VALUE", help="A constexpr parameter of a generic kernel.")]
+OneTarget = Annotated[str, typer.Argument(metavar="FILE[:KERNEL]", help="A file, or one kernel of it.")]
+
+
+@app.command()
+def check(
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Python files with Snap functions.")],
+    as_json: Annotated[bool, typer.Option("--json", help="For editors: a list of diagnostics on standard output.")] = False,
+) -> None:
+    """Check every Snap function of the files and report all errors."""
+    paths = [_usage(check_path, file) for file in files]
+    checked = [check_file(path) for path in paths]
+    if as_json:
+        print(json.dumps([entry for one in checked for entry in _json_entries(one)], indent=2))
+    else:
+        _print_errors(checked, sys.stdout)
+        errors = sum(len(one.errors) + (one.failure is not None) for one in checked)
+        where = f"{len(checked)} file{'s' if len(checked) > 1 else ''}"
+        print(f"{where}: {'no errors' if not errors else '1 error' if errors == 1 else f'{errors} errors'}", file=sys.stderr)
+    if any(one.errors or one.failure for one in checked):
+        raise typer.Exit(1)
+
+
+@app.command()
+def cuda(target: OneTarget, values: Values = []) -> None:  # noqa: B006 - typer reads the default, nobody changes it
+    """Print the CUDA C++ of a kernel, or of every kernel of a file."""
+    for chosen in _kernels(target, values):
+        _show_code(chosen.compiled().module.text)
+
+
+@app.command()
+def explain(target: OneTarget, values: Values = []) -> None:  # noqa: B006
+    """Print the source, annotated with privileges and synchronization."""
+    from snap.cli.explain import explain as explained
+    from snap.cli.show import show_listing
+
+    for chosen in _kernels(target, values):
+        for listing in explained(chosen.compiled().synced):
+            show_listing(listing)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False})
+def run(context: typer.Context, file: Annotated[str, typer.Argument(metavar="FILE [ARGS]...", help="A Python file, and its own arguments.")]) -> None:
+    """Run a file as Python would, with Snap's errors rendered."""
+    path = _usage(check_path, file)
+    try:
+        run_file(path, "__main__", tuple(context.args))
+    except SnapError as error:
+        _print_snap_errors(error.all, sys.stderr)
+        raise typer.Exit(1) from None
+    except Failure as failure:
+        print(failure, file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+def _kernels(text: str, values: list[str]) -> list[Chosen]:
+    """The kernels asked for; errors of the file are printed, and end the command."""
+    target = _usage(parse_target, text)
+    checked = check_file(target.path)
+    if checked.errors or checked.failure:
+        _print_errors([checked], sys.stderr)
+        raise typer.Exit(1)
+    kernels, skipped = _usage(choose, checked, target.kernel, values)
+    for note in skipped:
+        print(note, file=sys.stderr)
+    try:
+        for kernel in kernels:
+            kernel.compiled().synced  # a generic kernel is only checked now
+    except SnapError as error:
+        _print_snap_errors(error.all, sys.stderr)
+        raise typer.Exit(1) from None
+    return kernels
+
+
+def _usage(function, *args):
+    try:
+        return function(*args)
+    except UsageError as wrong:
+        _usage_error(str(wrong))
+
+
+def _usage_error(text: str) -> NoReturn:
+    print(f"error: {text}", file=sys.stderr)
+    raise typer.Exit(2)
+
+
+# ---- output ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _print_errors(checked: list[Checked], stream: TextIO) -> None:
+    for one in checked:
+        _print_snap_errors(one.errors, stream)
+        if one.failure:
+            print(one.failure, end="\n\n", file=stream)
+
+
+def _print_snap_errors(errors: Iterable[SnapError], stream: TextIO) -> None:
+    color = wants_color(stream)
+    for error in errors:
+        print(error.render(color=color), end="\n\n", file=stream)
+
+
+def _json_entries(checked: Checked) -> list[dict]:
+    entries = [to_json(error.diagnostic) for error in checked.errors]
+    if checked.failure:
+        place = {"line": checked.failure.line, "column": 1}
+        entries.append({"file": str(checked.path), "range": {"start": place, "end": place}, "code": None, "severity": "error",
+                        "message": str(checked.failure), "label": "", "related": [], "note": "", "help": ""})
+    return entries
+
+
+def _show_code(text: str) -> None:
+    from snap.cli.show import show_code
+
+    show_code(text)

@@ -1,0 +1,166 @@
+"""Running a user's file, and finding the kernels in it.
+
+Input:      a path, or PATH:KERNEL
+Output:     the module's names and the errors of its Snap functions
+Invariant:  whatever the file raises is reported as its own, without a frame of ours; sys.path, sys.argv and sys.modules are as before afterwards
+Non-goals:  protecting against what the file's top-level code does: it is run, as Python runs it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from snap.diag.error import SnapError
+from snap.diag.source import register_source
+
+PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+
+
+class Failure(Exception):
+    """The user's file could not be run to its end; the text says why, ready to print."""
+
+    def __init__(self, text: str, line: int = 1):
+        super().__init__(text)
+        self.line = line
+
+
+class UsageError(Exception):
+    """The command line itself is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`FILE` or `FILE:kernel`."""
+
+    path: Path
+    kernel: str | None
+
+
+def parse_target(text: str) -> Target:
+    path, kernel = text, None
+    if not os.path.exists(text) and ":" in text:
+        path, _, kernel = text.rpartition(":")
+        if not kernel.isidentifier():
+            raise UsageError(f"{text}: what follows the colon is the name of a kernel, and {kernel!r} is none")
+    return Target(check_path(path), kernel)
+
+
+def check_path(text: str) -> Path:
+    path = Path(text)
+    if path.is_dir():
+        raise UsageError(f"{text} is a folder; name the files")
+    if not path.is_file():
+        raise UsageError(f"{text}: no such file")
+    return path
+
+
+def run_file(path: Path, name: str, args: tuple[str, ...] = ()) -> dict[str, object]:
+    """The names that the file binds, run as the module `name`.  SnapError and SystemExit pass; anything else becomes a Failure."""
+    filename = str(path)
+    try:
+        text = _decoded(path)
+        code = compile(text, filename, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise Failure("".join(traceback.format_exception_only(error)).rstrip(), error.lineno or 1) from None
+    except (OSError, ValueError) as error:
+        raise Failure(f"{filename}: {error}") from None
+    register_source(filename, text)
+    module = types.ModuleType(name)
+    module.__file__ = filename
+    with _standing_for(module, path, (filename, *args)):
+        try:
+            exec(code, module.__dict__)
+        except (SnapError, SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise Failure(report(error), _line_in(error, filename)) from None
+    return module.__dict__
+
+
+def _decoded(path: Path) -> str:
+    """By the file's own coding line."""
+    import tokenize
+
+    with tokenize.open(path) as file:
+        return file.read()
+
+
+@contextlib.contextmanager
+def _standing_for(module: types.ModuleType, path: Path, argv: tuple[str, ...]) -> Iterator[None]:
+    before = sys.modules.get(module.__name__), sys.path[:], sys.argv
+    sys.modules[module.__name__] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    sys.argv = list(argv)
+    try:
+        yield
+    finally:
+        replaced, sys.path[:], sys.argv = before
+        if replaced is None:
+            sys.modules.pop(module.__name__, None)
+        else:
+            sys.modules[module.__name__] = replaced
+
+
+def report(error: BaseException) -> str:
+    """Python's own report, from the user's file on and without frames of ours."""
+    described = traceback.TracebackException.from_exception(error)
+    _strip(described, set())
+    return "".join(described.format()).rstrip()
+
+
+def _strip(described: traceback.TracebackException, seen: set[int]) -> None:
+    if id(described) in seen:
+        return
+    seen.add(id(described))
+    kept = [frame for frame in described.stack if not frame.filename.startswith((PACKAGE, "<frozen importlib", "<launch of"))]
+    described.stack = traceback.StackSummary.from_list(kept)
+    for chained in (described.__cause__, described.__context__):
+        if chained is not None:
+            _strip(chained, seen)
+
+
+def _line_in(error: BaseException, filename: str) -> int:
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == filename]
+    return lines[-1] if lines else 1
+
+
+# ---- checking ----------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """`failure`: the file itself could not be run to its end (functions before that point are checked all the same)."""
+
+    path: Path
+    names: dict[str, object]
+    errors: tuple[SnapError, ...]
+    failure: Failure | None
+
+
+def check_file(path: Path) -> Checked:
+    """Every Snap function of the file is checked as it is defined; errors are collected, not raised."""
+    from snap import api
+
+    names: dict[str, object] = {}
+    raised: list[SnapError] = []
+    failure = None
+    with api.collecting() as collected:
+        try:
+            names = run_file(path, f"__snap_{path.stem}__")
+        except SnapError as error:
+            raised.append(error)
+        except SystemExit as stop:
+            if stop.code not in (None, 0):
+                failure = Failure(f"{path}: stopped by `sys.exit({stop.code!r})` at its top level")
+        except Failure as stopped:
+            failure = stopped
+    distinct = {(error.diagnostic.code, error.diagnostic.span, error.message): error for first in (*collected, *raised) for error in first.all}
+    ordered = sorted(distinct.values(), key=lambda error: (error.diagnostic.span.line, error.diagnostic.span.column))
+    return Checked(path, names, tuple(ordered), failure)

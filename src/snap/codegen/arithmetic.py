@@ -1,0 +1,112 @@
+"""Operations on values whose CUDA form depends on the type: conversions, bit casts, arithmetic of narrow types.
+
+Input:      operands as CUDA trees, with their scalar types
+Output:     a CUDA tree of the wanted type
+Invariant:  one rounding where the IR says one; narrow integers are brought back to their width, since C computes in `int`
+Non-goals:  the functions of `MATH` (`mathematics.py`)
+"""
+
+from __future__ import annotations
+
+from snap.codegen import fold, tree
+from snap.codegen.module import Module
+from snap.codegen.spelling import HEADERS, SCALAR_NAMES, integer, literal, type_name
+from snap.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, U16, U32, U64, Kind, Scalar
+
+WIDENED = {F16: "__half2float", BF16: "__bfloat162float"}
+NARROWED = {F16: {F32: "__float2half", F64: "__double2half", I32: "__int2half_rn", U32: "__uint2half_rn", I64: "__ll2half_rn", U64: "__ull2half_rn"},
+            BF16: {F32: "__float2bfloat16", F64: "__double2bfloat16", I32: "__int2bfloat16_rn", U32: "__uint2bfloat16_rn", I64: "__ll2bfloat16_rn",
+                   U64: "__ull2bfloat16_rn"}}
+BITS_OF = {F32: ("__float_as_uint", U32), F64: ("__double_as_longlong", I64), F16: ("__half_as_ushort", U16), BF16: ("__bfloat16_as_ushort", U16)}
+FROM_BITS = {F32: ("__uint_as_float", U32), F64: ("__longlong_as_double", I64), F16: ("__ushort_as_half", U16), BF16: ("__ushort_as_bfloat16", U16)}
+
+
+def is_half(t: Scalar) -> bool:
+    return t in HEADERS
+
+
+def is_narrow(t: Scalar) -> bool:
+    return t.is_integer and t.bits < 32
+
+
+def call(function: str, *args: tree.Expr) -> tree.Expr:
+    return tree.Call(function, args)
+
+
+def widened(module: Module, value: tree.Expr, t: Scalar) -> tree.Expr:
+    """A 16-bit float as f32."""
+    type_name(module, t)
+    return call(WIDENED[t], value)
+
+
+def narrowed(module: Module, value: tree.Expr, t: Scalar) -> tree.Expr:
+    """An f32 as a 16-bit float, to nearest even."""
+    type_name(module, t)
+    return call(NARROWED[t][F32], value)
+
+
+def convert(module: Module, value: tree.Expr, source: Scalar, target: Scalar) -> tree.Expr:
+    """C's conversion of a value; a float that does not fit an integer saturates, NaN gives 0."""
+    if source == target:
+        return value
+    if is_half(source):
+        return convert(module, widened(module, value, source), F32, target)
+    if target.kind is Kind.BOOL:
+        return tree.Binary("!=", value, literal(module, 0, source))
+    if is_half(target):
+        type_name(module, target)
+        if source == BOOL or is_narrow(source):
+            return narrowed(module, tree.Cast("float", value), target)
+        return call(NARROWED[target][source], value)
+    if isinstance(value, tree.Integer) and source.is_integer:
+        return literal(module, value.value, target) if target.is_integer else tree.Cast(type_name(module, target), value)
+    if source.is_float and is_narrow(target):
+        value = _clamped(value, target)
+    return tree.Cast(type_name(module, target), value)
+
+
+def _clamped(value: tree.Expr, t: Scalar) -> tree.Expr:
+    """A float as the nearest integer of 8 or 16 bits, still held in 32: the instruction saturates at 32 only."""
+    if t.kind is Kind.UINT:
+        return call("min", tree.Cast(SCALAR_NAMES[U32], value), integer((1 << t.bits) - 1, U32))
+    top = 1 << (t.bits - 1)
+    return call("max", call("min", tree.Cast(SCALAR_NAMES[I32], value), integer(top - 1, I32)), integer(-top, I32))
+
+
+def bitcast(module: Module, value: tree.Expr, source: Scalar, target: Scalar) -> tree.Expr:
+    """The same bits; both types have one size."""
+    type_name(module, source), type_name(module, target)
+    if source == target:
+        return value
+    if source.is_float:
+        function, bits = BITS_OF[source]
+        return bitcast(module, call(function, value), bits, target)
+    if target.is_float:
+        function, bits = FROM_BITS[target]
+        return call(function, bitcast(module, value, source, bits))
+    if target.kind is Kind.BOOL:
+        return tree.Binary("!=", value, tree.Integer(0))
+    return tree.Cast(type_name(module, target), value, implicit=True)
+
+
+def fitted(module: Module, value: tree.Expr, t: Scalar) -> tree.Expr:
+    """What C computed in `int` for a narrower type, back at its width."""
+    return tree.Cast(type_name(module, t), value, implicit=True) if is_narrow(t) else value
+
+
+def binary(module: Module, op: str, left: tree.Expr, right: tree.Expr, t: Scalar) -> tree.Expr:
+    if t.is_integer:
+        return fitted(module, fold.binary(op, left, right, t), t)
+    if op == "%":
+        if is_half(t):
+            return narrowed(module, call("fmodf", widened(module, left, t), widened(module, right, t)), t)
+        return call("fmodf" if t == F32 else "fmod", left, right)
+    return tree.Binary(op, left, right)
+
+
+def unary(module: Module, op: str, value: tree.Expr, t: Scalar) -> tree.Expr:
+    if op == "not":
+        return tree.Unary("!", value)
+    if op == "-" and isinstance(value, tree.Integer) and t.is_integer:
+        return literal(module, -value.value, t)
+    return fitted(module, tree.Unary(op, value), t)

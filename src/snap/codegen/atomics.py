@@ -1,0 +1,204 @@
+"""Atomic operations with order and scope.
+
+Input:      an `Atomic` statement's operation, element type, order and scope, with the address and operands as CUDA trees
+Output:     a CUDA expression whose value is the old one (load: the value; store: none)
+Invariant:  CUDA's own atomics (relaxed, gpu scope) where they exist, PTX otherwise; what no instruction does is a loop around compare-and-swap, on the
+            containing word for bytes.  Everything is valid on sm_80, scope `cluster` on sm_90
+Non-goals:  choosing a weaker order
+"""
+
+from __future__ import annotations
+
+from snap.codegen import tree
+from snap.codegen.arithmetic import binary, bitcast, call
+from snap.codegen.mathematics import function
+from snap.codegen.module import Helper, Module
+from snap.codegen.printer import expression
+from snap.codegen.spelling import type_name
+from snap.ir.types import BF16, F16, F32, F64, I32, I64, U8, U16, U32, U64, Kind, Scalar
+
+SCOPES = {"block": "cta", "cluster": "cluster", "gpu": "gpu", "system": "sys"}
+BUILTINS = {"add": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd", "or": "atomicOr", "xor": "atomicXor", "exch": "atomicExch", "cas": "atomicCAS"}
+BUILTIN_TYPES = {"add": (I32, U32, U64, F32, F64, F16, BF16), "min": (I32, U32, I64, U64), "max": (I32, U32, I64, U64), "and": (I32, U32, U64), "or": (I32, U32, U64),
+                 "xor": (I32, U32, U64), "exch": (I32, U32, U64, F32), "cas": (I32, U32, U64, U16)}
+UNSIGNED = {8: U8, 16: U16, 32: U32, 64: U64}
+REGISTERS = {16: "h", 32: "r", 64: "l"}
+OPERATORS = {"add": "+", "and": "&", "or": "|", "xor": "^"}
+
+
+def atomic(module: Module, op: str, t: Scalar, order: str, scope: str, address: tree.Expr, args: tuple[tree.Expr, ...]) -> tree.Expr:
+    if order == "relaxed" and scope == "gpu" and op in BUILTINS:
+        if t in BUILTIN_TYPES[op]:
+            return call(BUILTINS[op], address, *args)
+        bits = UNSIGNED[t.bits]
+        if t.kind is Kind.INT and bits in BUILTIN_TYPES[op]:  # the same bits, whatever the sign
+            raw = type_name(module, bits)
+            old = call(BUILTINS[op], tree.Reinterpret(f"{raw}*", address), *(tree.Cast(raw, arg) for arg in args))
+            return tree.Cast(type_name(module, t), old, implicit=True)
+    return call(module.helper(helper(module, op, t, order, scope)), address, *args)
+
+
+def helper(module: Module, op: str, t: Scalar, order: str, scope: str) -> Helper:
+    match op:
+        case "load":
+            return _load(module, t, order, scope)
+        case "store":
+            return _store(module, t, order, scope)
+        case "cas" if t.bits >= 16:
+            return _compare_and_swap(module, t, order, scope)
+    form = _instruction(op, t)
+    if form is not None:
+        return _native(module, op, form, t, order, scope)
+    return _byte_loop(module, op, t, order, scope) if t.bits == 8 else _loop(module, op, t, order, scope)
+
+
+def _name(op: str, t: Scalar, order: str, scope: str) -> str:
+    return f"snap_atomic_{op}_{t}_{order}_{scope}"
+
+
+def _semantics(order: str, scope: str, strongest: str) -> tuple[str, str]:
+    """What stands before the instruction, and its qualifiers."""
+    level = SCOPES[scope]
+    if order == "seq_cst":
+        return f"fence.sc.{level}; ", f"{strongest}.{level}"
+    return "", f"{order}.{level}"
+
+
+def _min_arch(scope: str) -> int:
+    return 90 if scope == "cluster" else 80
+
+
+def _bits_of(module: Module, name: str, t: Scalar) -> str:
+    return expression(bitcast(module, tree.Name(name), t, UNSIGNED[t.bits]))
+
+
+def _from_bits(module: Module, name: str, t: Scalar) -> str:
+    return expression(bitcast(module, tree.Name(name), UNSIGNED[t.bits], t))
+
+
+# ---- single instructions -----------------------------------------------------------------------------------------------------------------
+
+
+def _load(module: Module, t: Scalar, order: str, scope: str) -> Helper:
+    name, type, fence_and = _name("load", t, order, scope), type_name(module, t), _semantics(order, scope, "acquire")
+    fence, qualifiers = fence_and
+    register, carrier = ("r", "unsigned int") if t.bits == 8 else (REGISTERS[t.bits], type_name(module, UNSIGNED[t.bits]))
+    value = f"({type})bits" if t.bits == 8 else _from_bits(module, "bits", t)
+    return Helper(name, f"""\
+static __device__ __forceinline__ {type} {name}(const {type}* address) {{
+    {carrier} bits;
+    asm volatile("{fence}ld.{qualifiers}.u{t.bits} %0, [%1];" : "={register}"(bits) : "l"(address) : "memory");
+    return {value};
+}}""", min_arch=_min_arch(scope))
+
+
+def _store(module: Module, t: Scalar, order: str, scope: str) -> Helper:
+    name, type = _name("store", t, order, scope), type_name(module, t)
+    fence, qualifiers = _semantics(order, scope, "release")
+    register, bits = ("r", "(unsigned int)value") if t.bits == 8 else (REGISTERS[t.bits], _bits_of(module, "value", t))
+    return Helper(name, f"""\
+static __device__ __forceinline__ void {name}({type}* address, {type} value) {{
+    asm volatile("{fence}st.{qualifiers}.u{t.bits} [%0], %1;" :: "l"(address), "{register}"({bits}) : "memory");
+}}""", min_arch=_min_arch(scope))
+
+
+def _compare_and_swap(module: Module, t: Scalar, order: str, scope: str) -> Helper:
+    name, type = _name("cas", t, order, scope), type_name(module, t)
+    fence, qualifiers = _semantics(order, scope, "acq_rel")
+    register = REGISTERS[t.bits]
+    return Helper(name, f"""\
+static __device__ __forceinline__ {type} {name}({type}* address, {type} compare, {type} value) {{
+    {type_name(module, UNSIGNED[t.bits])} old;
+    asm volatile("{fence}atom.{qualifiers}.cas.b{t.bits} %0, [%1], %2, %3;"
+                 : "={register}"(old) : "l"(address), "{register}"({_bits_of(module, 'compare', t)}), "{register}"({_bits_of(module, 'value', t)}) : "memory");
+    return {_from_bits(module, 'old', t)};
+}}""", min_arch=_min_arch(scope))
+
+
+def _instruction(op: str, t: Scalar) -> str | None:
+    """What follows `atom.` and its qualifiers, if there is such an instruction on sm_80."""
+    if t.bits < 32:
+        return "add.noftz.f16" if (op, t) == ("add", F16) else None
+    match op:
+        case "add":
+            return f"add.f{t.bits}" if t.is_float else f"add.u{t.bits}"
+        case "min" | "max" if not t.is_float:
+            return f"{op}.{'s' if t.kind is Kind.INT else 'u'}{t.bits}"
+        case "and" | "or" | "xor" | "exch":
+            return f"{op}.b{t.bits}"
+        case _:
+            return None
+
+
+def _native(module: Module, op: str, form: str, t: Scalar, order: str, scope: str) -> Helper:
+    name, type = _name(op, t, order, scope), type_name(module, t)
+    fence, qualifiers = _semantics(order, scope, "acq_rel")
+    typed = form in ("add.f32", "add.f64")
+    register = {"add.f32": "f", "add.f64": "d"}.get(form, REGISTERS[t.bits])
+    carrier = type if typed else type_name(module, UNSIGNED[t.bits])
+    operand, result = ("value", "old") if typed else (_bits_of(module, "value", t), _from_bits(module, "old", t))
+    return Helper(name, f"""\
+static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {{
+    {carrier} old;
+    asm volatile("{fence}atom.{qualifiers}.{form} %0, [%1], %2;" : "={register}"(old) : "l"(address), "{register}"({operand}) : "memory");
+    return {result};
+}}""", min_arch=_min_arch(scope))
+
+
+# ---- loops around compare-and-swap -------------------------------------------------------------------------------------------------------
+
+
+def _next(module: Module, op: str, t: Scalar) -> str:
+    """The new value from `old` and `value`."""
+    old, value = tree.Name("old"), tree.Name("value")
+    match op:
+        case "exch" | "cas":
+            return "value"
+        case "min" | "max":
+            return expression(function(module, op, (old, value), t, False))
+        case _:
+            return expression(binary(module, OPERATORS[op], old, value, t))
+
+
+def _loop(module: Module, op: str, t: Scalar, order: str, scope: str) -> Helper:
+    name, type, bits = _name(op, t, order, scope), type_name(module, t), UNSIGNED[t.bits]
+    word = type_name(module, bits)
+    load, cas = _load(module, bits, "relaxed", scope), _compare_and_swap(module, bits, order, scope)
+    return Helper(name, f"""\
+static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {{
+    {word}* const word = reinterpret_cast<{word}*>(address);
+    {word} seen = {load.name}(word);
+    while (true) {{
+        const {type} old = {_from_bits(module, 'seen', t)};
+        const {type} next = {_next(module, op, t)};
+        const {word} found = {cas.name}(word, seen, {_bits_of(module, 'next', t)});
+        if (found == seen) {{
+            return old;
+        }}
+        seen = found;
+    }}
+}}""", needs=(load, cas), min_arch=_min_arch(scope))
+
+
+def _byte_loop(module: Module, op: str, t: Scalar, order: str, scope: str) -> Helper:
+    name, type = _name(op, t, order, scope), type_name(module, t)
+    load, cas = _load(module, U32, "relaxed", scope), _compare_and_swap(module, U32, order, scope)
+    old = "(seen >> shift & 0xff) != 0" if t.kind is Kind.BOOL else f"({type})(seen >> shift)"
+    params = f"{type}* address, {type} compare, {type} value" if op == "cas" else f"{type}* address, {type} value"
+    next_value = "old == compare ? value : old" if op == "cas" else _next(module, op, t)
+    return Helper(name, f"""\
+static __device__ __forceinline__ {type} {name}({params}) {{
+    const unsigned long long location = reinterpret_cast<unsigned long long>(address);
+    unsigned int* const word = reinterpret_cast<unsigned int*>(location & ~3ull);
+    const unsigned int shift = (unsigned int)(location & 3ull) * 8;
+    unsigned int seen = {load.name}(word);
+    while (true) {{
+        const {type} old = {old};
+        const {type} next = {next_value};
+        const unsigned int found = {cas.name}(word, seen, (seen & ~(0xffu << shift)) | ((unsigned int)(unsigned char)next << shift));
+        if (found == seen) {{
+            return old;
+        }}
+        seen = found;
+    }}
+}}""", needs=(load, cas), min_arch=_min_arch(scope))

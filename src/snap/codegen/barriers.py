@@ -1,0 +1,135 @@
+"""Barriers: those the compiler put in (`Sync`) and those the user asked for.
+
+Input:      the kind of a barrier, its participants, and the scope it stands in
+Output:     CUDA statements
+Invariant:  a barrier is executed by exactly its participants; groups of one size that wait side by side use different barrier numbers, each group always its own
+Non-goals:  where barriers stand (`snap.sync`)
+"""
+
+from __future__ import annotations
+
+from snap.codegen import fold, tree
+from snap.codegen.module import Helper
+from snap.codegen.positions import THREAD_INDEX, within
+from snap.codegen.scope import Scope
+from snap.ir import nodes as ir
+from snap.ir.types import I32, Level, Privilege
+
+WARP = 32
+HARDWARE_BARRIERS = 16
+
+CLUSTER_SYNC = Helper("snap_cluster_sync", """\
+static __device__ __forceinline__ void snap_cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
+}""", min_arch=90)
+
+NAMED_SYNC = Helper("snap_named_sync", """\
+static __device__ __forceinline__ void snap_named_sync(int barrier, int threads) {
+    asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
+}""")
+
+# The word's top bit flips when all blocks have arrived: block 0 adds what the others leave to 2^31.
+GRID_SYNC = Helper("snap_grid_sync", """\
+static __device__ __forceinline__ void snap_grid_sync(unsigned int* barrier) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        const unsigned int before = atomicAdd(barrier, blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u);
+        unsigned int now;
+        do {
+            asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now) : "l"(barrier) : "memory");
+        } while (((before ^ now) & 0x80000000u) == 0);
+        __threadfence();
+    }
+    __syncthreads();
+}""")
+
+# For groups that no hardware barrier fits.  The low half counts arrivals; the last one clears it and starts the next round in the high half.
+GROUP_SYNC = Helper("snap_group_sync", """\
+static __device__ __forceinline__ void snap_group_sync(unsigned int* word, unsigned int threads) {
+    __threadfence_block();
+    const unsigned int before = atomicAdd(word, 1u);
+    if ((before & 0xffffu) == threads - 1) {
+        atomicAdd(word, 0x10000u - threads);
+    } else {
+        unsigned int now;
+        do {
+            asm volatile("ld.acquire.cta.u32 %0, [%1];" : "=r"(now) : "l"(word) : "memory");
+        } while (now >> 16 == before >> 16);
+    }
+    __threadfence_block();
+}""")
+ROUNDS = "snap_rounds"
+
+
+def sync(scope: Scope, kind: str, participants: Privilege) -> tree.Stmt:
+    match kind:
+        case "warp":
+            return _evaluate("__syncwarp", *_mask(scope, participants.n))
+        case "block":
+            return _evaluate("__syncthreads")
+        case "named":
+            return _named(scope, participants.n)
+        case "cluster":
+            return _evaluate(scope.module.helper(CLUSTER_SYNC))
+        case "grid":
+            return _evaluate(scope.module.helper(GRID_SYNC), scope.state.grid_barrier_word())
+        case _:
+            raise ValueError(f"unknown kind of barrier {kind}")
+
+
+def comment(point: ir.SyncPoint) -> tree.Comment:
+    first, second = point.first.line, point.second.line
+    lines = f"line {first}" if first == second else f"lines {first} and {second}"
+    return tree.Comment(f"{point.object}: {point.reason} ({lines})")
+
+
+def _evaluate(function: str, *args: tree.Expr) -> tree.Stmt:
+    return tree.Evaluate(tree.Call(function, args))
+
+
+def _mask(scope: Scope, n: int) -> tuple[tree.Expr, ...]:
+    """The lanes of this thread's group of n, as __syncwarp wants them."""
+    if n >= WARP:
+        return ()
+    lanes = tree.Literal(f"0x{(1 << n) - 1:x}u")
+    held = scope.place.held(Level.THREAD)
+    if WARP % n == 0 and held.aligned_to(n):
+        first: tree.Expr = tree.Binary("&", THREAD_INDEX, tree.Integer(WARP - n))
+    else:
+        here = within(scope.positions, scope.place, Level.THREAD, n)
+        inside = here.use() if here is scope.positions[Level.THREAD] else here.formula()
+        first = fold.binary("%", fold.binary("-", THREAD_INDEX, inside, I32), tree.Integer(WARP), I32)
+    return (lanes,) if first == tree.Integer(0) else (tree.Binary("<<", lanes, first),)
+
+
+def _named(scope: Scope, n: int) -> tree.Stmt:
+    module = scope.module
+    if n >= module.threads:
+        return _evaluate("__syncthreads")
+    group = fold.binary("/", THREAD_INDEX, tree.Integer(n), I32)
+    groups = module.threads // n
+    base = module.barriers.get(n)
+    if base is None and n % WARP == 0:
+        used = 1 + sum(module.threads // size for size in module.barriers)
+        if used + groups <= HARDWARE_BARRIERS:
+            base = module.barriers[n] = used
+    if base is None:
+        first = module.rounds.setdefault(n, module.round_count)
+        module.round_count = max(module.round_count, first + groups)
+        word = tree.Unary("&", tree.Index(tree.Name(ROUNDS), fold.binary("+", group, tree.Integer(first), I32)))
+        return _evaluate(module.helper(GROUP_SYNC), word, tree.Integer(n, "u"))
+    number = fold.binary("+", group, tree.Integer(base), I32)
+    return _evaluate(module.helper(NAMED_SYNC), number, tree.Integer(n))
+
+
+def rounds_declaration(count: int) -> str:
+    return f"static __shared__ unsigned int {ROUNDS}[{count}];"
+
+
+def start_rounds(count: int, threads: int) -> list[tree.Stmt]:
+    """Clears the words of `snap_group_sync`, at the start of the kernel."""
+    clear = tree.Assign(tree.Index(tree.Name(ROUNDS), tree.Name("i")), "=", tree.Integer(0, "u"))
+    step = tree.Assign(tree.Name("i"), "+=", tree.Integer(threads))
+    loop = tree.For("int", "i", THREAD_INDEX, tree.Binary("<", tree.Name("i"), tree.Integer(count)), step, (clear,))
+    return [loop, _evaluate("__syncthreads")]

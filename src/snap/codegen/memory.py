@@ -1,0 +1,108 @@
+"""Addresses: elements of memory and of local arrays as CUDA lvalues.
+
+Input:      `MemAccess`, `ArrayRef` with indices, whole views as arguments
+Output:     CUDA lvalues and pointers
+Invariant:  row-major; the index of an array whose size is only known at run time is computed in 64 bits; swizzled objects permute 16-byte chunks as TMA does
+Non-goals:  bounds
+"""
+
+from __future__ import annotations
+
+import math
+
+from snap.codegen import fold, tree
+from snap.codegen.expressions import lower
+from snap.codegen.module import Helper
+from snap.codegen.scope import Scope
+from snap.codegen.spelling import type_name
+from snap.ir import nodes as ir
+from snap.ir.types import I32, I64, Array, Scalar, Space
+
+SWIZZLE_CHUNK = 16  # bytes that stay together
+SWIZZLE_ROW = 128  # bytes of a row of chunks
+
+
+def swizzle(width: int) -> Helper:
+    """Within rows of 128 bytes, the number of a 16-byte chunk is xor-ed with the number of the row, modulo the chunks in `width` bytes."""
+    name, chunks = f"snap_swizzle_{width}", width // SWIZZLE_CHUNK
+    return Helper(name, f"""\
+template <int chunk>  // elements in 16 bytes
+static __device__ __forceinline__ int {name}(int index) {{
+    return index ^ (index / (8 * chunk) % {chunks} * chunk);
+}}""")
+
+
+def pointer(scope: Scope, view: ir.MemView) -> tree.Expr:
+    """The start of the object, as a pointer to the view's elements."""
+    name = tree.Name(scope.state.objects[view.obj.uid])
+    if view.elem == view.obj.elem:
+        return name
+    const = "const " if view.obj.const else ""
+    return tree.Reinterpret(f"{const}{type_name(scope.module, view.elem)}*", name)
+
+
+def lvalue(scope: Scope, access: ir.MemAccess) -> tree.Expr:
+    view = access.view
+    index = linear(scope, view, access.index)
+    if view.obj.swizzle and view.elem.bytes <= SWIZZLE_CHUNK:
+        index = tree.Call(f"{scope.module.helper(swizzle(view.obj.swizzle))}<{SWIZZLE_CHUNK // view.elem.bytes}>", (index,))
+    return tree.Index(pointer(scope, view), index)
+
+
+def address(scope: Scope, access: ir.MemAccess) -> tree.Expr:
+    return address_of(lvalue(scope, access))
+
+
+def address_of(place: tree.Expr) -> tree.Expr:
+    if isinstance(place, tree.Index) and place.index == tree.Integer(0):
+        return place.base
+    return tree.Unary("&", place)
+
+
+def linear(scope: Scope, view: ir.MemView, index: tuple[ir.Expr, ...]) -> tree.Expr:
+    if view.shape is None or len(index) == 1:
+        return lower(scope, index[0])
+    dims = [dim.value if isinstance(dim, ir.Const) else None for dim in view.shape]
+    wide = view.obj.space is not Space.SHARED and (None in dims or math.prod(dims) >= 1 << 31)
+    total = lower(scope, index[0])
+    if wide and index[0].type.bits < 64:
+        total = tree.Integer(total.value, "ll") if isinstance(total, tree.Integer) else tree.Cast("long long", total)
+    for dim, i in zip(view.shape[1:], index[1:]):
+        type = I64 if wide else I32
+        total = fold.binary("+", fold.binary("*", total, lower(scope, dim), type), lower(scope, i), type)
+    return total
+
+
+# ---- local arrays ------------------------------------------------------------------------------------------------------------------------
+
+
+def own_shape(array: ir.ArrayRef) -> bool:
+    return (array.elem, array.shape) == (array.var.type.elem, array.var.type.shape)
+
+
+def element(scope: Scope, array: ir.ArrayRef, index: tuple[ir.Expr, ...]) -> tree.Expr:
+    name: tree.Expr = tree.Name(scope.state.variables[array.var.uid])
+    if own_shape(array):
+        for i in index:
+            name = tree.Index(name, lower(scope, i))
+        return name
+    total: tree.Expr = lower(scope, index[0])
+    for n, i in zip(array.shape[1:], index[1:]):
+        total = fold.binary("+", fold.binary("*", total, tree.Integer(n), I32), lower(scope, i), I32)
+    const = "const " if array.var.uid in scope.state.constants else ""
+    return tree.Index(tree.Reinterpret(f"{const}{type_name(scope.module, array.elem)}*", name), total)
+
+
+def whole(scope: Scope, array: ir.ArrayRef, want: Array, const: bool) -> tree.Expr:
+    """A local array as an argument; seen with another type where the parameter has one."""
+    name = tree.Name(scope.state.variables[array.var.uid])
+    if (want.elem, want.shape) == (array.var.type.elem, array.var.type.shape):
+        return name
+    dims = "".join(f"[{n}]" for n in want.shape)
+    return tree.Reinterpret(f"{'const ' if const else ''}{type_name(scope.module, want.elem)} (&){dims}", name)
+
+
+def natural_align(array: Array) -> int:
+    """16-bit and narrower arrays lie in whole registers, so that pairs can be operands of tensor-core instructions."""
+    narrow = isinstance(array.elem, Scalar) and array.elem.bytes < 4 and array.bytes % 4 == 0
+    return 4 if narrow else 0

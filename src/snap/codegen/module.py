@@ -1,0 +1,53 @@
+"""What one CUDA file needs, collected while its functions are lowered: headers, structs, helpers, and facts about the launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from snap.codegen import tree
+from snap.codegen.names import FILE_SCOPE, Namer
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """A small device function given as text; `static_bytes` is the shared memory it declares for itself."""
+
+    name: str
+    text: str
+    needs: tuple[Helper, ...] = ()
+    min_arch: int = 80
+    static_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Module:
+    """threads: of a block.  cluster: blocks a cluster, 0 without clusters.  swizzled: whether an object of shared memory is.
+
+    barriers: the first number of the named barriers for groups of each size; rounds, round_count: the same for barriers made of shared memory.
+    """
+
+    threads: int
+    cluster: int
+    includes: set[str] = field(default_factory=set)
+    structs: dict[str, tree.Struct] = field(default_factory=dict)
+    helpers: dict[str, Helper] = field(default_factory=dict)
+    functions: list[tree.Function] = field(default_factory=list)
+    names: Namer = field(default_factory=lambda: Namer(FILE_SCOPE))
+    barriers: dict[int, int] = field(default_factory=dict)
+    rounds: dict[int, int] = field(default_factory=dict)
+    round_count: int = 0
+    min_arch: int = 80
+    swizzled: bool = False
+
+    def helper(self, helper: Helper) -> str:
+        """The helper's name; from now on it is part of the file."""
+        for needed in helper.needs:
+            self.helper(needed)
+        self.helpers.setdefault(helper.name, helper)
+        self.min_arch = max(self.min_arch, helper.min_arch)
+        return helper.name
+
+    @property
+    def static_bytes(self) -> int:
+        """Shared memory that the generated code declares for itself."""
+        return sum(helper.static_bytes for helper in self.helpers.values()) + 4 * self.round_count

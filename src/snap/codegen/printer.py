@@ -1,0 +1,175 @@
+"""CUDA tree -> text.
+
+Input:      a tree of `snap.codegen.tree`
+Output:     CUDA C++ text, four spaces an indentation, parentheses only where the tree would otherwise be read differently
+Invariant:  parsing the text gives the tree back
+Non-goals:  deciding anything about the program
+"""
+
+from __future__ import annotations
+
+from snap.codegen import tree
+
+POSTFIX, UNARY, TERNARY = 15, 14, 3
+PRECEDENCE = {op: level for level, ops in ((13, "* / %"), (12, "+ -"), (11, "<< >>"), (10, "< <= > >="), (9, "== !="), (8, "&"), (7, "^"), (6, "|"), (5, "&&"), (4, "||"))
+              for op in ops.split()}
+# Mixtures that C++ reads well and people do not: the inner operator is parenthesised all the same.
+CONFUSING = {("||", "&&"), *((outer, inner) for outer in ("&", "^", "|", "<<", ">>") for inner in ("&", "^", "|", "<<", ">>", "+", "-") if outer != inner)}
+INDENT = "    "
+WIDTH = 140
+
+
+def expression(e: tree.Expr, least: int = 0) -> str:
+    """The text of e, in parentheses if it binds weaker than `least`."""
+    text, level = _expression(e)
+    return f"({text})" if level < least else text
+
+
+def _expression(e: tree.Expr) -> tuple[str, int]:
+    match e:
+        case tree.Name(text) | tree.Literal(text):
+            return text, POSTFIX + 1 if not text.startswith("-") else UNARY
+        case tree.Integer(value, suffix):
+            return _integer(value, suffix)
+        case tree.Deferred(cell, signed):
+            return _expression(cell.expression(signed))
+        case tree.Unary(op, value):
+            inner = expression(value, UNARY)
+            return (f"{op}({inner})" if inner[0] == op else f"{op}{inner}"), UNARY
+        case tree.Binary(op, left, right):
+            level = PRECEDENCE[op]
+            return f"{_operand(op, left, level)} {op} {_operand(op, right, level + 1)}", level
+        case tree.Ternary(cond, then, other):
+            return f"{expression(cond, TERNARY + 1)} ? {expression(then, TERNARY)} : {expression(other, TERNARY)}", TERNARY
+        case tree.Call(function, args):
+            return f"{function}({', '.join(map(expression, args))})", POSTFIX
+        case tree.Index(base, index):
+            return f"{expression(base, POSTFIX)}[{expression(index)}]", POSTFIX
+        case tree.Member(value, name):
+            return f"{expression(value, POSTFIX)}.{name}", POSTFIX
+        case tree.Cast(type, value):
+            return f"({type}){expression(value, UNARY)}", UNARY
+        case tree.Reinterpret(type, value):
+            return f"reinterpret_cast<{type}>({expression(value)})", POSTFIX
+        case tree.Braces(type, items):
+            return f"{type}{{{', '.join(map(expression, items))}}}", POSTFIX
+        case tree.Raw(parts):
+            return "".join(part if isinstance(part, str) else f"({expression(part)})" for part in parts), 0
+        case _:
+            raise TypeError(type(e).__name__)
+
+
+def _operand(op: str, e: tree.Expr, least: int) -> str:
+    if isinstance(e, tree.Binary) and (op, e.op) in CONFUSING:
+        least = POSTFIX
+    return expression(e, least)
+
+
+def _integer(value: int, suffix: str) -> tuple[str, int]:
+    smallest = {"": -(1 << 31), "ll": -(1 << 63)}.get(suffix)
+    if value == smallest:  # the literal without its sign would not fit the type
+        return f"-{-(value + 1)}{suffix} - 1", PRECEDENCE["-"]
+    return f"{value}{suffix}", UNARY if value < 0 else POSTFIX + 1
+
+
+def _dims(dims: tuple[int, ...]) -> str:
+    return "".join(f"[{n}]" for n in dims)
+
+
+def simple_statement(s: tree.Stmt) -> str:
+    """A statement on one line, without its semicolon."""
+    match s:
+        case tree.Declare(type, name, init, const, dims, align):
+            before = (f"alignas({align}) " if align else "") + ("const " if const and not type.endswith("const") else "")
+            value = "" if init is None else f" = {expression(init)}"
+            return f"{before}{type} {name}{_dims(dims)}{value}"
+        case tree.SharedBuffer(name, None, align):
+            return f"extern __shared__ __align__({align}) unsigned char {name}[]"
+        case tree.SharedBuffer(name, size, align):
+            return f"__shared__ __align__({align}) unsigned char {name}[{size}]"
+        case tree.Assign(target, op, value):
+            if op in ("+=", "-=") and value == tree.Integer(1):
+                return f"{op[0] * 2}{expression(target, UNARY)}"
+            return f"{expression(target, UNARY)} {op} {expression(value)}"
+        case tree.Evaluate(value):
+            return expression(value)
+        case tree.Break():
+            return "break"
+        case tree.Continue():
+            return "continue"
+        case tree.Return(value):
+            return "return" if value is None else f"return {expression(value)}"
+        case _:
+            raise TypeError(type(s).__name__)
+
+
+def statements(body: tree.Body, depth: int) -> list[str]:
+    lines: list[str] = []
+    for s in body:
+        lines += _statement(s, depth)
+    return lines
+
+
+def _statement(s: tree.Stmt, depth: int) -> list[str]:
+    pad = INDENT * depth
+    match s:
+        case tree.If():
+            return _if(s, depth)
+        case tree.For(type, name, start, cond, step, body, unroll):
+            pragma = [] if unroll is None else [f"{pad}#pragma unroll{f' {unroll}' if unroll else ''}"]
+            head = f"{pad}for ({type} {name} = {expression(start)}; {expression(cond)}; {simple_statement(step)}) {{"
+            return [*pragma, head, *statements(body, depth + 1), f"{pad}}}"]
+        case tree.While(cond, body):
+            return [f"{pad}while ({expression(cond)}) {{", *statements(body, depth + 1), f"{pad}}}"]
+        case tree.Block(body):
+            return [f"{pad}{{", *statements(body, depth + 1), f"{pad}}}"]
+        case tree.Comment(text):
+            return [f"{pad}// {comment_text(text)}"]
+        case tree.RawStatement(raw):
+            text = expression(raw).strip()
+            ended = text if text.endswith((";", "}")) else f"{text};"
+            return [f"{pad}{line}" if line else "" for line in ended.split("\n")]
+        case _:
+            return [f"{pad}{simple_statement(s)};"]
+
+
+def _if(s: tree.If, depth: int) -> list[str]:
+    pad = INDENT * depth
+    lines = [f"{pad}if ({expression(s.cond)}) {{", *statements(s.then, depth + 1)]
+    while len(s.other) == 1 and isinstance(s.other[0], tree.If):
+        s = s.other[0]
+        lines += [f"{pad}}} else if ({expression(s.cond)}) {{", *statements(s.then, depth + 1)]
+    if s.other:
+        lines += [f"{pad}}} else {{", *statements(s.other, depth + 1)]
+    return [*lines, f"{pad}}}"]
+
+
+def comment_text(text: str) -> str:
+    """One line of ASCII that ends neither in a backslash (which would continue the comment) nor in a space."""
+    line = " ".join(text.split()).encode("ascii", "backslashreplace").decode()
+    return line.rstrip("\\ ")
+
+
+def function(f: tree.Function) -> str:
+    params = [f"{p.type} (&{p.name}){_dims(p.dims)}" if p.dims else f"{p.type} {p.name}" for p in f.params]
+    head = " ".join(part for part in (f.specifiers, f.returns, f.bounds, f.name) if part)
+    line = f"{head}({', '.join(params)}) {{"
+    if len(line) > WIDTH:
+        line = f"{head}(\n{INDENT * 2}" + f",\n{INDENT * 2}".join(params) + ") {"
+    return "\n".join([line, *statements(f.body, 1), "}"])
+
+
+def struct(s: tree.Struct) -> str:
+    members = " ".join(f"{type} {name}{_dims(dims)};" for type, name, dims in s.members)
+    return f"struct alignas({s.align}) {s.name} {{ {members} }};"
+
+
+def module(m: tree.Module) -> str:
+    parts = ["\n".join(f"// {comment_text(line)}" for line in m.header)]
+    if m.includes:
+        parts.append("\n".join(f"#include <{name}>" for name in m.includes))
+    if m.structs:
+        parts.append("\n".join(map(struct, m.structs)))
+    parts += m.helpers
+    parts += map(function, m.functions)
+    return "\n\n".join(parts) + "\n"

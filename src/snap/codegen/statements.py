@@ -1,0 +1,268 @@
+"""IR statements -> CUDA statements.
+
+Input:      the body of a function in synchronized IR, and the scope it starts in
+Output:     CUDA statements that do the same in the same order
+Invariant:  a scope of the IR becomes braces, unless it declares nothing or ends where its parent ends; no name hides another.  A temporary that is read once, by the
+            next statement, stands where it is read
+Non-goals:  where barriers stand; optimisation beyond that
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from snap.codegen import barriers, collectives, tree
+from snap.codegen.expressions import invariant, lower, stored
+from snap.codegen.positions import ZERO, Position, enter, within
+from snap.codegen.results import consumed_by, consumer_of, declaration, merged, result, store
+from snap.codegen.scope import Scope
+from snap.codegen.spelling import integer, type_name
+from snap.codegen.targets import reads_target, target_lvalue, target_type
+from snap.codegen.unsafe import raw
+from snap.ir import nodes as ir
+from snap.ir.types import Level, Scalar
+
+AUGMENTED = frozenset("+ - * / % << >> & | ^".split())
+
+
+def body(scope: Scope, statements: ir.Body) -> list[tree.Stmt]:
+    """The statements of a scope whose names are already open."""
+    out: list[tree.Stmt] = []
+    at = 0
+    while at < len(statements):
+        s = statements[at]
+        value = merged(scope, statements, at)
+        if value is not None:
+            var, expression = value
+            at += 2
+            if consumer_of(scope, var, statements[at:at + 1]):
+                scope.state.inline[var.uid] = expression
+            else:
+                out.append(declaration(scope, var, expression))
+            continue
+        at += 1
+        out += statement(scope, s, last=at == len(statements))
+    return out
+
+
+def block(scope: Scope, statements: ir.Body) -> tuple[tree.Stmt, ...]:
+    """The statements of a new scope, as the body of something with braces."""
+    scope.state.namer.open()
+    out = body(scope, statements)
+    scope.state.namer.close()
+    return tuple(out)
+
+
+def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
+    usage = scope.state.usage
+    match s:
+        case ir.Declare(var, init):
+            return [] if usage.unused(var) else [declaration(scope, var, None if init is None else lower(scope, init), zero=s.zero)]
+        case ir.DeclareShared(obj):
+            return [_shared(scope, obj)] if usage.objects[obj.uid] else []
+        case ir.Assign(ir.VarTarget(var), _) if usage.dead(var):
+            return []
+        case ir.Assign(target, value):
+            return [_assign(scope, target, value)]
+        case ir.If(cond, then, other):
+            return _if(scope, cond, then, other)
+        case ir.While():
+            return [_while(scope, s)]
+        case ir.For():
+            return _for(scope, s)
+        case ir.Break():
+            return [tree.Break()]
+        case ir.Continue():
+            return [tree.Continue()]
+        case ir.Return(value):
+            return [tree.Return(None if value is None else _returned(scope, value))]
+        case ir.Assert(cond, message):
+            explain = [tree.Comment(f"assert: {message}")] if message else []
+            return [*explain, tree.If(tree.Unary("!", lower(scope, cond)), (tree.Evaluate(tree.Call("__trap", ())),))]
+        case ir.Group(privilege, _, place, inner):
+            position = within(scope.positions, scope.place, privilege.level, privilege.n)
+            return _inner(scope, place, privilege.level, position, inner, last)
+        case ir.Split():
+            return _split(scope, s, last)
+        case ir.Partition(body=inner) | ir.Claim(body=inner):
+            return _spliced(block(scope, inner), last)
+        case ir.Sync(point, place):
+            return [barriers.comment(point), barriers.sync(replace(scope, place=place), point.kind, point.participants)]
+        case ir.Collective() | ir.Atomic() | ir.Call() | ir.Unsafe():
+            return _effect(scope, s)
+        case _:
+            raise TypeError(type(s).__name__)
+
+
+# ---- simple statements -------------------------------------------------------------------------------------------------------------------
+
+
+def _shared(scope: Scope, obj: ir.MemObject) -> tree.Stmt:
+    state = scope.state
+    state.module.swizzled |= bool(obj.swizzle)
+    name = state.objects[obj.uid] = state.namer.user(obj.name)
+    pointer = f"{type_name(state.module, obj.elem)}*"
+    return tree.Declare(f"{pointer} const", name, tree.Reinterpret(pointer, state.shared_base(obj.offset)), const=True)
+
+
+def _assign(scope: Scope, target: ir.Target, value: ir.Expr) -> tree.Stmt:
+    place = target_lvalue(scope, target)
+    type = target_type(target)
+    if isinstance(value, ir.Binary) and value.op in AUGMENTED and reads_target(target, value.left) and not (value.op == "%" and value.type.is_float):
+        return tree.Assign(place, f"{value.op}=", lower(scope, value.right))
+    return tree.Assign(place, "=", store(scope, lower(scope, value), type))
+
+
+def _returned(scope: Scope, value: ir.Expr) -> tree.Expr:
+    return stored(lower(scope, value), type_name(scope.module, scope.state.function.returns))
+
+
+def _effect(scope: Scope, s: ir.Collective | ir.Atomic | ir.Call | ir.Unsafe) -> list[tree.Stmt]:
+    if isinstance(s, ir.Unsafe) and s.type is None:
+        return [tree.RawStatement(raw(scope, s))]
+    if isinstance(s, ir.Collective):
+        expression = collectives.value(scope, s)
+        if expression is None:
+            return [collectives.statement(scope, s)]
+        target = s.targets[0] if s.targets else None
+    else:
+        expression, target = result(scope, s), s.target
+    if target is None or isinstance(target, ir.VarTarget) and scope.state.usage.dead(target.var):
+        return [tree.Evaluate(expression)]
+    return [tree.Assign(target_lvalue(scope, target), "=", store(scope, expression, target_type(target)))]
+
+
+# ---- control flow ------------------------------------------------------------------------------------------------------------------------
+
+
+def _if(scope: Scope, cond: ir.Expr, then: ir.Body, other: ir.Body) -> list[tree.Stmt]:
+    test = lower(scope, cond)
+    yes, no = block(scope, then), block(scope, other)
+    if not yes and not no:
+        return []
+    return [tree.If(test, yes, no)] if yes else [tree.If(tree.Unary("!", test), no)]
+
+
+def _while(scope: Scope, s: ir.While) -> tree.Stmt:
+    if not s.pre:
+        return tree.While(lower(scope, s.cond), block(scope, s.body))
+    found = merged(scope, s.pre, 0) if len(s.pre) == 2 else None
+    if found is not None and consumed_by(scope, found[0], s.cond):
+        scope.state.inline[found[0].uid] = found[1]
+        return tree.While(lower(scope, s.cond), block(scope, s.body))
+    if found is not None:
+        scope.state.namer.open()
+        before = [declaration(scope, *found)]
+    else:
+        scope.state.namer.open()
+        before = body(scope, s.pre)
+    leave = tree.If(tree.Unary("!", lower(scope, s.cond)), (tree.Break(),))
+    inner = body(scope, s.body)
+    scope.state.namer.close()
+    return tree.While(tree.Literal("true"), (*before, leave, *inner))
+
+
+def _for(scope: Scope, s: ir.For) -> list[tree.Stmt]:
+    """Python's range.  Bounds that could change during the loop are kept in constants of their own."""
+    if isinstance(s.step, ir.Const) and s.step.value == 0:
+        return []
+    state, type = scope.state, s.var.type
+    spelled = type_name(scope.module, type)
+    before: list[tree.Stmt] = []
+
+    def kept(e: ir.Expr, word: str) -> tree.Expr:
+        if invariant(scope, e):
+            return lower(scope, e)
+        name = state.namer.own(f"{s.var.name}_{word}")
+        before.append(tree.Declare(spelled, name, stored(lower(scope, e), spelled), const=True))
+        return tree.Name(name)
+
+    start, stop, step = stored(lower(scope, s.start), spelled), kept(s.stop, "stop"), kept(s.step, "step")
+    state.namer.open()
+    name = state.variables[s.var.uid] = state.namer.user(s.var.name)
+    state.constants.add(s.var.uid)
+    inner = body(scope, s.body)
+    state.namer.close()
+    variable = tree.Name(name)
+    unroll = None if s.unroll == 0 else max(s.unroll, 0)
+    return [*before, tree.For(spelled, name, start, _continues(variable, stop, step, type), _advance(variable, step, type), tuple(inner), unroll)]
+
+
+def _continues(variable: tree.Expr, stop: tree.Expr, step: tree.Expr, type: Scalar) -> tree.Expr:
+    up, down = tree.Binary("<", variable, stop), tree.Binary(">", variable, stop)
+    if isinstance(step, tree.Integer):
+        return up if step.value > 0 else down
+    zero = integer(0, type)
+    return tree.Ternary(tree.Binary(">", step, zero), up, tree.Binary("&&", tree.Binary("<", step, zero), down))
+
+
+def _advance(variable: tree.Expr, step: tree.Expr, type: Scalar) -> tree.Stmt:
+    if isinstance(step, tree.Integer):
+        if abs(step.value) == 1:
+            return tree.Assign(variable, "+=" if step.value > 0 else "-=", tree.Integer(1))
+        if step.value < 0:
+            return tree.Assign(variable, "-=", integer(-step.value, type))
+    return tree.Assign(variable, "+=", step)
+
+
+# ---- places ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _spliced(inner: tuple[tree.Stmt, ...], last: bool) -> list[tree.Stmt]:
+    """The statements themselves where their scope needs no braces."""
+    if last or not any(isinstance(s, tree.Declare) for s in inner):
+        return list(inner)
+    return [tree.Block(inner)]
+
+
+def _inner(scope: Scope, place, level: Level, position: Position, statements: ir.Body, last: bool) -> list[tree.Stmt]:
+    return _spliced(_placed(scope, place, level, position, statements), last)
+
+
+def _placed(scope: Scope, place, level: Level, position: Position, statements: ir.Body) -> tuple[tree.Stmt, ...]:
+    """A body that runs under another place; its index is declared first if it is worth a name."""
+    namer = scope.state.namer
+    inside = Scope(scope.state, place, enter(scope.positions, place, level, position))
+    namer.open()
+    new = position is not scope.positions[level]
+    if new:
+        position.reserve(namer, level.word)
+    out = body(inside, statements)
+    before = position.settle() if new else []
+    namer.close()
+    return (*before, *out)
+
+
+def _split(scope: Scope, s: ir.Split, last: bool) -> list[tree.Stmt]:
+    """An if-else chain on the index; cases that do nothing are left out."""
+    index = scope.positions[s.level]
+    held = scope.place.held(s.level)
+    total = None if held.open else held.count
+    arms: list[tuple[tree.Expr | None, tuple[tree.Stmt, ...]]] = []
+    below = 0  # the chain so far has taken all units below this, or none of those in question
+    for case in s.cases:
+        position = ZERO if case.size == 1 else index.sharded(case.offset)
+        if case.rest:
+            position = position.grouped(case.size)
+        inner = _placed(scope, case.place, s.level, position, case.body)
+        if not inner:
+            continue
+        end = None if case.rest else case.offset + case.size
+        tests = []
+        if case.offset > below:
+            tests.append(tree.Binary(">=", _split_index(index), tree.Integer(case.offset)))
+        if end is not None and end != total:
+            tests.append(tree.Binary("<", _split_index(index), tree.Integer(end)))
+        arms.append((tree.Binary("&&", *tests) if len(tests) == 2 else tests[0] if tests else None, inner))
+        below = end if end is not None and case.offset <= below else below
+    if arms and arms[0][0] is None:
+        return _spliced(arms[0][1], last)
+    chain: tuple[tree.Stmt, ...] = ()
+    for test, inner in reversed(arms):
+        chain = inner if test is None else (tree.If(test, inner, chain),)
+    return list(chain)
+
+
+def _split_index(index: Position) -> tree.Expr:
+    used = index.use()
+    return tree.Deferred(used.cell, signed=False) if isinstance(used, tree.Deferred) else used

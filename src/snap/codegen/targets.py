@@ -1,0 +1,52 @@
+"""Targets of assignment as CUDA lvalues."""
+
+from __future__ import annotations
+
+from snap.codegen import memory, tree
+from snap.codegen.scope import Scope
+from snap.codegen.spelling import COMPONENTS
+from snap.ir import nodes as ir
+from snap.ir.types import Element, ValueType
+
+
+def target_lvalue(scope: Scope, target: ir.Target) -> tree.Expr:
+    match target:
+        case ir.VarTarget(var):
+            return tree.Name(scope.state.variables[var.uid])
+        case ir.ElemTarget(array, index):
+            return memory.element(scope, array, index)
+        case ir.MemTarget(access):
+            return memory.lvalue(scope, access)
+        case ir.ComponentTarget(of, lane):
+            return tree.Member(target_lvalue(scope, of), COMPONENTS[lane])
+        case _:
+            raise TypeError(type(target).__name__)
+
+
+def target_type(target: ir.Target) -> ValueType | Element:
+    match target:
+        case ir.VarTarget(var):
+            return var.type
+        case ir.ElemTarget(array):
+            return array.elem
+        case ir.MemTarget(access):
+            return access.view.elem
+        case ir.ComponentTarget(of):
+            return target_type(of).elem
+        case _:
+            raise TypeError(type(target).__name__)
+
+
+def reads_target(target: ir.Target, e: ir.Expr) -> bool:
+    """Whether e is the current value of the target."""
+    match target, e:
+        case ir.VarTarget(var), ir.Read(other):
+            return var == other
+        case ir.ElemTarget(array, index), ir.Elem(other, at):
+            return (array, index) == (other, at)
+        case ir.MemTarget(access), ir.Load(other):
+            return access == other
+        case ir.ComponentTarget(of, lane), ir.Component(value, at):
+            return lane == at and reads_target(of, value)
+        case _:
+            return False

@@ -1,0 +1,111 @@
+"""How a function uses its variables and memory, counted before it is lowered.
+
+Input:      the body of an IR function
+Output:     `Usage`: reads and writes of every variable, uses of every memory object, the names the user chose
+Invariant:  what is counted here is what the lowering will print; functions it calls are counted on their own
+Non-goals:  liveness
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, fields
+
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.types import Array, Level, Place, Privilege, Scalar, Vector
+
+OPAQUE = (Span, Place, Privilege, Level, Scalar, Vector, Array, str, int, float, bool, type(None), ir.Handle, ir.MemObject, ir.Function, ir.SyncPoint)
+
+
+@dataclass(slots=True)
+class Usage:
+    """pinned: variables that something may write through a reference, so they are neither constant nor superfluous.  align: bytes, of arrays seen as vectors."""
+
+    reads: Counter[int] = field(default_factory=Counter)
+    writes: Counter[int] = field(default_factory=Counter)
+    objects: Counter[int] = field(default_factory=Counter)
+    pinned: set[int] = field(default_factory=set)
+    align: dict[int, int] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+
+    @staticmethod
+    def of(function: ir.Function) -> Usage:
+        usage = Usage()
+        for param in function.params:
+            usage.names.add(param.handle.obj.name if isinstance(param, ir.MemParam) else param.var.name)
+        usage.visit(function.body)
+        return usage
+
+    def dead(self, var: ir.Var) -> bool:
+        """Whether nothing ever looks at a scalar or vector."""
+        return not isinstance(var.type, Array) and not self.reads[var.uid] and var.uid not in self.pinned
+
+    def unused(self, var: ir.Var) -> bool:
+        return self.dead(var) if not isinstance(var.type, Array) else not (self.reads[var.uid] or self.writes[var.uid])
+
+    def visit(self, node: object) -> None:
+        match node:
+            case tuple():
+                for item in node:
+                    self.visit(item)
+            case ir.Read(var):
+                self.reads[var.uid] += 1
+            case ir.Elem(array, index):
+                self._array(array)
+                self.reads[array.var.uid] += 1
+                self.visit(index)
+            case ir.ArrayValue(array):
+                self._array(array)
+                self.reads[array.var.uid] += 1
+            case ir.ArrayRef(var):  # passed by reference
+                self._array(node)
+                self.reads[var.uid] += 1
+                self.writes[var.uid] += 1
+            case ir.VarTarget(var):
+                self.writes[var.uid] += 1
+            case ir.ElemTarget(array, index):
+                self._array(array)
+                self.writes[array.var.uid] += 1
+                self.visit(index)
+            case ir.MemView(obj, _, shape):
+                self.objects[obj.uid] += 1
+                self.visit(shape)
+            case ir.Declare(var, init):
+                self.names.add(var.name)
+                self.visit(init)
+            case ir.DeclareShared(obj):
+                self.names.add(obj.name)
+            case ir.For(var):
+                self.names.add(var.name)
+                self._fields(node, skip="var")
+            case ir.Collective(targets=targets) if len(targets) > 1:
+                self._fields(node)
+                self.pinned.update(var.uid for var in map(_variable, targets) if var is not None)
+            case ir.Unsafe(values=values):
+                self._fields(node, skip="cpu")
+                self.pinned.update(value.var.uid for _, value in values if isinstance(value, ir.Read))
+            case _ if isinstance(node, OPAQUE):
+                pass
+            case _:
+                self._fields(node)
+
+    def _fields(self, node: object, skip: str = "") -> None:
+        for f in fields(node):
+            if f.name != skip:
+                self.visit(getattr(node, f.name))
+
+    def _array(self, array: ir.ArrayRef) -> None:
+        own = array.var.type
+        if isinstance(own, Array) and array.elem.bytes > own.elem.bytes:
+            self.align[array.var.uid] = max(self.align.get(array.var.uid, 0), min(16, array.elem.bytes))
+
+
+def _variable(target: ir.Target) -> ir.Var | None:
+    match target:
+        case ir.VarTarget(var):
+            return var
+        case ir.ComponentTarget(of):
+            return _variable(of)
+        case _:
+            return None

@@ -1,0 +1,27 @@
+"""The error codes: what each one refuses, in one line.  Every code has a page `docs/errors/SNAPnnn.md` and programs in `tests/bad/SNAPnnn/`."""
+
+from __future__ import annotations
+
+CODES: dict[str, str] = {
+    "SNAP001": "group or split on a level the code does not hold",
+    "SNAP002": "the count is not a multiple of the group's size",
+    "SNAP003": "split cases ask for more units than there are",
+    "SNAP004": "a split case is misaligned",
+    "SNAP005": "write up: a privilege that is higher than the code's, not in its class, or not a divisor",
+    "SNAP006": "read down: something varies below the target, or may",
+    "SNAP007": "break, continue or return would leave the group",
+    "SNAP008": "the callee requires privileges the caller does not hold",
+    "SNAP009": "memory written at a privilege other than thread[1], or through const",
+    "SNAP010": "the base's name is used while it is lowered",
+    "SNAP011": "sibling split branches lower the same memory",
+    "SNAP012": "shared memory declared outside block[1]",
+    "SNAP013": "shared memory over the declared or the device's limit",
+    "SNAP014": "claim misused: two branches, wrong size, or replicated",
+    "SNAP015": "an argument's privilege, constness or aliasing does not fit the parameter",
+    "SNAP016": "a collective without the privilege it needs",
+    "SNAP017": "Python that is not Snap",
+    "SNAP018": "type error",
+    "SNAP019": "unknown or out-of-scope name",
+    "SNAP020": "no way to synchronize what was asked",
+    "SNAP021": "pipeline stages used out of order",
+}

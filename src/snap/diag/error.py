@@ -1,0 +1,71 @@
+"""One diagnostic, one error class.
+
+`Diagnostic` is what a stage reports; `SnapError` is what a user catches.  Rendering lives in `diag/render.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from snap.diag.source import source_line
+from snap.diag.span import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """code `SNAPnnn`; message: lower case, no full stop, code in backticks; `label` says what is wrong right under the caret."""
+
+    code: str
+    message: str
+    span: Span
+    label: str = ""
+    secondary: tuple[Label, ...] = field(default=())
+    note: str = ""
+    help: str = ""
+
+
+class SnapError(SyntaxError):
+    """A refused program.  `.all` holds every error of the function, this one first."""
+
+    def __init__(self, diagnostic: Diagnostic, others: Sequence[Diagnostic] = ()):
+        span = diagnostic.span
+        text = source_line(span.filename, span.line)
+        # Python draws the caret line from these alone and does not expect the end to be on another line.
+        end_column = span.end_column if span.end_line == span.line else len(text)
+        super().__init__(f"{diagnostic.code}: {diagnostic.message}", (span.filename, span.line, span.column + 1, text, span.line, end_column + 1))
+        self.diagnostic = diagnostic
+        self.code = diagnostic.code
+        self.message = diagnostic.message
+        self.notes = [text for text in (diagnostic.note, diagnostic.help) if text]
+        self.all: list[SnapError] = [self, *(SnapError(other) for other in others)]
+        self.__notes__ = _traceback_notes(diagnostic, len(others))
+
+    def __reduce__(self):
+        return type(self), (self.diagnostic, tuple(error.diagnostic for error in self.all[1:]))
+
+    def without_frames(self) -> SnapError:
+        """Itself without the frames it was raised through: the compiler's own say nothing to a user."""
+        self.__traceback__ = self.__context__ = self.__cause__ = None
+        return self
+
+    def render(self, color: bool = False) -> str:
+        from snap.diag.render import render
+
+        return render(self.diagnostic, color=color)
+
+
+def _traceback_notes(diagnostic: Diagnostic, others: int) -> list[str]:
+    """What Python prints under an uncaught error (from 3.11 on)."""
+    notes = [diagnostic.label] if diagnostic.label else []
+    notes += [f"line {label.span.line}: {label.text}" for label in diagnostic.secondary if label.text]
+    notes += [f"{word}: {text}" for word, text in (("note", diagnostic.note), ("help", diagnostic.help)) if text]
+    if others:
+        notes.append(f"and {others} more error{'s' if others > 1 else ''} in this function")
+    return notes

@@ -1,0 +1,48 @@
+"""The text of a user's source, by file name: what was registered here, else what `linecache` knows (files, notebook cells, doctests).
+
+Nothing here raises: a diagnostic without its source line is still worth showing.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+_registered: dict[str, tuple[str, ...]] = {}
+
+
+def split_lines(text: str) -> tuple[str, ...]:
+    """Lines as Python's parser counts them (`str.splitlines` also breaks at form feeds and Unicode separators)."""
+    return tuple(_NEWLINE.split(text))
+
+
+def register_source(filename: str, text: str) -> None:
+    """Make `text` the source of functions whose code says `filename`: for text given to `exec`.
+
+    It is put into `linecache` as well, so that Python's own tracebacks show its lines.
+    """
+    lines = split_lines(text)
+    _registered[filename] = lines
+    linecache.cache[filename] = (len(text), None, [line + "\n" for line in lines], filename)
+
+
+def registered_lines(filename: str) -> tuple[str, ...] | None:
+    return _registered.get(filename)
+
+
+def source_lines(filename: str) -> tuple[str, ...]:
+    """All lines of the source without their ends; empty when there is none."""
+    registered = _registered.get(filename)
+    if registered is not None:
+        return registered
+    try:
+        return split_lines("".join(linecache.getlines(filename)))
+    except Exception:  # whatever an import hook's loader or a patched linecache may raise
+        return ()
+
+
+def source_line(filename: str, line: int) -> str:
+    """One line, counted from 1; empty when there is none."""
+    lines = source_lines(filename)
+    return lines[line - 1] if 1 <= line <= len(lines) else ""

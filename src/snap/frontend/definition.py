@@ -1,0 +1,41 @@
+"""What a decorated Python function is to the compiler: its tree, the outside names it uses, and what it requires."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from snap.diag.span import Span
+from snap.frontend.tree import Function
+from snap.ir.types import Privilege
+
+
+@dataclass(frozen=True, slots=True)
+class Requires:
+    """`@requires(...)`: privileges, or a function from constexpr parameters (by name) to a tuple of them."""
+
+    privileges: tuple[Privilege, ...] | Callable[..., object]
+    smem: int | None = None
+    cooperative: bool = False
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Definition:
+    """One Snap function as defined.
+
+    kind    'global' or 'device'
+    names   what the function's free names were bound to when it was defined (closure first, then globals; builtins not included)
+    """
+
+    tree: Function
+    kind: str
+    requires: Requires
+    names: Mapping[str, object]
+
+
+class Refused:
+    """Stands in for a function whose definition was refused, where errors are collected instead of raised."""
+
+    def __init__(self, name: str):
+        self.name = name

@@ -1,0 +1,80 @@
+"""A Python lambda bound outside a kernel -> its tree.
+
+Input: a function object made by `lambda`, or by a `def` that only returns an expression.  Output: `tree.Lambda` and the outside names it uses.
+Invariant: as in parse.py; a lambda that cannot be told from its neighbours is refused, never guessed.  Non-goals: what the body means.
+"""
+
+from __future__ import annotations
+
+import ast
+from types import CodeType, FunctionType
+
+from snap.diag.error import Diagnostic, SnapError
+from snap.frontend import refuse, tree
+from snap.frontend.expressions import ExpressionParser
+from snap.frontend.names import captured_by_lambda
+from snap.frontend.parse import guarded, raise_errors
+from snap.frontend.source import Located, as_function, code_span, locate, locate_lambdas
+
+_NAMED = ((ast.Name, "id"), (ast.Attribute, "attr"), (ast.arg, "arg"))
+
+
+def lambda_tree(pyfunc: object) -> tuple[tree.Lambda, dict[str, object]]:
+    function = as_function(pyfunc)
+    parsed = guarded(function, lambda: _parse(function))
+    return parsed, captured_by_lambda(parsed, function)
+
+
+def _parse(pyfunc: FunctionType) -> tree.Lambda:
+    is_lambda = pyfunc.__code__.co_name == "<lambda>"
+    located = _only(pyfunc, locate_lambdas(pyfunc)) if is_lambda else locate(pyfunc)
+    parser = ExpressionParser(located.locator)
+    parsed = parser.lambda_(located.node) if is_lambda else _returned(parser, located)
+    raise_errors(parser.errors)
+    return parsed
+
+
+def _returned(parser: ExpressionParser, located: Located) -> tree.Lambda:
+    """`def f(i, j): return expr` is `lambda i, j: expr`."""
+    node = located.node
+    body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+    match body:
+        case [ast.Return(value=ast.expr() as value)] if isinstance(node, ast.FunctionDef):
+            as_lambda = ast.copy_location(ast.Lambda(args=node.args, body=value), node)
+            return parser.lambda_(as_lambda)
+        case _:
+            instead = "an index function is a lambda, or a `def` whose body is one `return expression`"
+            parser.refuse(refuse.Refusal("this function as an index function", "does more than return an expression", instead), parser.spans(node))
+            return tree.Lambda((), tree.Number(0, span=parser.spans(node)), span=parser.spans(node))
+
+
+def _only(pyfunc: FunctionType, candidates: list[Located]) -> Located:
+    code = pyfunc.__code__
+    for keep in (_has_names, _has_position):
+        if len(candidates) > 1:
+            candidates = [candidate for candidate in candidates if keep(candidate, code)] or candidates
+    if len({ast.dump(candidate.node) for candidate in candidates}) == 1:
+        return candidates[0]
+    raise SnapError(Diagnostic(refuse.CODE, "cannot tell which of the lambdas on this line is meant", code_span(code),
+                               help="give each lambda a line of its own"))
+
+
+def _has_names(candidate: Located, code: CodeType) -> bool:
+    """The names in the source are those of the code, nested lambdas included."""
+    node = candidate.node
+    written = {getattr(part, field) for part in ast.walk(node) for kind, field in _NAMED if isinstance(part, kind)}
+    compiled: set[str] = set()
+    pending = [code]
+    while pending:
+        current = pending.pop()
+        compiled.update(current.co_names, current.co_varnames, current.co_freevars, current.co_cellvars)
+        pending += [const for const in current.co_consts if isinstance(const, CodeType)]
+    return written == compiled
+
+
+def _has_position(candidate: Located, code: CodeType) -> bool:
+    """From Python 3.11 on the code knows the columns it came from."""
+    if not hasattr(code, "co_positions"):
+        return True
+    body, offset = candidate.node.body, candidate.locator.line_offset
+    return (body.lineno + offset, body.end_lineno + offset, body.col_offset, body.end_col_offset) in set(code.co_positions())

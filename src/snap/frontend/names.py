@@ -1,0 +1,123 @@
+"""The outside names a function uses, and what they were bound to when it was defined.
+
+Input: a tree and the Python function it came from.  Output: name -> value.  Invariant: a name the function itself assigns is its own, as in
+Python, so that a use outside that name's scope is an error and never silently an outside constant; annotations are read where the function stands,
+so they may name what is outside even then (`block: int @ block[1]`).  Non-goals: builtins (the checker knows those it accepts).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from types import CodeType, FunctionType, MappingProxyType
+
+from snap.diag.span import Span
+from snap.frontend import tree
+
+_MISSING = object()
+
+
+def captured_names(function: tree.Function, pyfunc: FunctionType) -> dict[str, object]:
+    own = assigned_names(function)
+    annotations = {name for annotation in _annotations(function) for name in _names(annotation)}
+    uses = {name for name in _names(function) if name not in own}
+    around = _defining_locals(pyfunc.__code__)
+    found = {name: _bound_value(name, pyfunc, around if name in annotations else {}) for name in sorted(uses | annotations)}
+    return {name: value for name, value in found.items() if value is not _MISSING}
+
+
+def captured_by_lambda(function: tree.Lambda, pyfunc: FunctionType) -> dict[str, object]:
+    found = {name: _bound_value(name, pyfunc) for name in sorted(set(_names(function)))}
+    return {name: value for name, value in found.items() if value is not _MISSING}
+
+
+def is_bound(name: str, pyfunc: FunctionType) -> bool:
+    return _bound_value(name, pyfunc) is not _MISSING
+
+
+def assigned_names(function: tree.Function) -> set[str]:
+    names = {parameter.name for parameter in function.params}
+    for node in walk(function):
+        match node:
+            case tree.Declare(name=name) | tree.For(name=name) | tree.Assign(target=tree.Name(id=name)) | tree.Augment(target=tree.Name(id=name)):
+                names.add(name)
+            case tree.With(name=str() as name):
+                names.add(name)
+            case _:
+                pass
+    return names
+
+
+def walk(root: object) -> Iterator[object]:
+    """The node and all below it, without recursion."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(_children(node))
+
+
+def _children(node: object) -> Iterator[object]:
+    for field in node.__dataclass_fields__:
+        value = getattr(node, field)
+        for part in _flat(value) if isinstance(value, tuple) else (value,):
+            if hasattr(part, "__dataclass_fields__") and not isinstance(part, Span):
+                yield part
+
+
+def _flat(values: tuple) -> Iterator[object]:
+    """Keyword arguments are pairs in a tuple."""
+    for value in values:
+        yield from value if isinstance(value, tuple) else (value,)
+
+
+def _names(root: object) -> Iterator[str]:
+    """Names used, without those that are parameters of a lambda around the use."""
+    pending = [(root, frozenset())]
+    while pending:
+        node, params = pending.pop()
+        match node:
+            case tree.Name(id=name):
+                if name not in params:
+                    yield name
+            case tree.Lambda(params=own, body=body):
+                pending.append((body, params.union(own)))
+            case _:
+                pending.extend((child, params) for child in _children(node))
+
+
+def _annotations(function: tree.Function) -> Iterator[tree.Expr]:
+    if function.returns is not None:
+        yield function.returns
+    for node in walk(function):
+        match node:
+            case tree.Declare(annotation=annotation):
+                yield annotation
+            case tree.Parameter(annotation=annotation) if annotation is not None:
+                yield annotation
+            case _:
+                pass
+
+
+def _bound_value(name: str, pyfunc: FunctionType, around: Mapping[str, object] = MappingProxyType({})) -> object:
+    """In the closure, then `around`, then the globals."""
+    code = pyfunc.__code__
+    if name in code.co_freevars:
+        try:
+            return pyfunc.__closure__[code.co_freevars.index(name)].cell_contents
+        except ValueError:  # an empty cell: assigned later, or never
+            return _MISSING
+    return around[name] if name in around else pyfunc.__globals__.get(name, _MISSING)
+
+
+def _defining_locals(code: CodeType) -> Mapping[str, object]:
+    """Variables of the function in which this one is being defined.
+
+    Python does not put a name into the closure that only a quoted (or postponed) annotation uses, so we look where the definition is running.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        if any(const is code for const in frame.f_code.co_consts):
+            return frame.f_locals if frame.f_locals is not frame.f_globals else {}
+        frame = frame.f_back
+    return {}

@@ -1,0 +1,281 @@
+"""The untyped tree: a Snap function as written, every node with a span, nothing resolved.
+
+Input of the checker, output of `frontend/parse.py`.  Whatever of Python is not Snap has been refused (SNAP017) before it gets here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from snap.diag.span import Span
+
+node = dataclass(frozen=True, slots=True)
+
+
+def _span() -> Span:
+    return field(compare=False, kw_only=True)
+
+
+# ---- expressions -------------------------------------------------------------------------------------------------------------------------
+
+
+@node
+class Number:
+    """An int, float or bool literal."""
+
+    value: int | float | bool
+    span: Span = _span()
+
+
+@node
+class Text:
+    """A string literal: only as an argument (`order="relaxed"`, `unsafe.cuda("...")`) or a quoted annotation's source."""
+
+    value: str
+    span: Span = _span()
+
+
+@node
+class Name:
+    id: str
+    span: Span = _span()
+
+
+@node
+class Attribute:
+    value: Expr
+    name: str
+    span: Span = _span()
+
+
+@node
+class Subscript:
+    value: Expr
+    index: tuple[Expr, ...]
+    span: Span = _span()
+
+
+@node
+class Call:
+    function: Expr
+    args: tuple[Expr, ...]
+    keywords: tuple[tuple[str, Expr], ...]
+    span: Span = _span()
+
+
+@node
+class Unary:
+    """op: '-', '+', '~', 'not'."""
+
+    op: str
+    value: Expr
+    span: Span = _span()
+
+
+@node
+class Binary:
+    """op: + - * / // % ** << >> & | ^ @ (the last in annotations only; ** is refused by the checker)."""
+
+    op: str
+    left: Expr
+    right: Expr
+    span: Span = _span()
+
+
+@node
+class Compare:
+    """One comparison; Python's chains arrive as `and`s of them."""
+
+    op: str
+    left: Expr
+    right: Expr
+    span: Span = _span()
+
+
+@node
+class Logical:
+    """op: 'and', 'or'."""
+
+    op: str
+    left: Expr
+    right: Expr
+    span: Span = _span()
+
+
+@node
+class Conditional:
+    cond: Expr
+    then: Expr
+    other: Expr
+    span: Span = _span()
+
+
+@node
+class Lambda:
+    params: tuple[str, ...]
+    body: Expr
+    span: Span = _span()
+
+
+@node
+class Sequence:
+    """A tuple or a list display."""
+
+    items: tuple[Expr, ...]
+    span: Span = _span()
+
+
+Expr = Number | Text | Name | Attribute | Subscript | Call | Unary | Binary | Compare | Logical | Conditional | Lambda | Sequence
+
+
+# ---- statements --------------------------------------------------------------------------------------------------------------------------
+
+Body = tuple["Stmt", ...]
+
+
+@node
+class Declare:
+    """`name: annotation` or `name: annotation = value`; the annotation still holds its `@ privilege`."""
+
+    name: str
+    annotation: Expr
+    value: Expr | None
+    name_span: Span = field(compare=False)
+    span: Span = _span()
+
+
+@node
+class Assign:
+    target: Expr
+    value: Expr
+    span: Span = _span()
+
+
+@node
+class Augment:
+    """`target op= value`."""
+
+    target: Expr
+    op: str
+    value: Expr
+    span: Span = _span()
+
+
+@node
+class If:
+    cond: Expr
+    then: Body
+    other: Body
+    span: Span = _span()
+
+
+@node
+class While:
+    cond: Expr
+    body: Body
+    span: Span = _span()
+
+
+@node
+class For:
+    """`for name in iterable:`; the checker wants range(...) or unroll(range(...), n)."""
+
+    name: str
+    iterable: Expr
+    body: Body
+    name_span: Span = field(compare=False)
+    span: Span = _span()
+
+
+@node
+class With:
+    """One item: `with a, b:` arrives nested.  `head` is the span of the item."""
+
+    call: Expr
+    name: str | None
+    body: Body
+    name_span: Span | None = field(compare=False)
+    head: Span = field(compare=False)
+    span: Span = _span()
+
+
+@node
+class MatchCase:
+    """`size` None is `case _:`."""
+
+    size: Expr | None
+    body: Body
+    head: Span = field(compare=False)
+    span: Span = _span()
+
+
+@node
+class Match:
+    subject: Expr
+    cases: tuple[MatchCase, ...]
+    head: Span = field(compare=False)
+    span: Span = _span()
+
+
+@node
+class Evaluate:
+    """An expression as a statement."""
+
+    value: Expr
+    span: Span = _span()
+
+
+@node
+class Pass:
+    span: Span = _span()
+
+
+@node
+class Break:
+    span: Span = _span()
+
+
+@node
+class Continue:
+    span: Span = _span()
+
+
+@node
+class Return:
+    value: Expr | None
+    span: Span = _span()
+
+
+@node
+class Assert:
+    cond: Expr
+    message: str
+    span: Span = _span()
+
+
+Stmt = Declare | Assign | Augment | If | While | For | With | Match | Evaluate | Pass | Break | Continue | Return | Assert
+
+
+# ---- functions ---------------------------------------------------------------------------------------------------------------------------
+
+
+@node
+class Parameter:
+    """`default` is kept only to be refused with a place, or used for constexpr parameters."""
+
+    name: str
+    annotation: Expr | None
+    default: Expr | None
+    span: Span = _span()
+
+
+@node
+class Function:
+    """`head` spans `def name(...)`; `names` are captured values by name: closure variables, then globals, taken when the function was defined."""
+
+    name: str
+    params: tuple[Parameter, ...]
+    returns: Expr | None
+    body: Body
+    head: Span = field(compare=False)
+    span: Span = _span()

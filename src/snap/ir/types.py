@@ -1,0 +1,210 @@
+"""Levels, privileges, places, and the types of values: the vocabulary every stage shares.
+
+A *privilege* `level[n]` names n aligned units of one level of the machine.  A *place* is the privilege class under which a piece of code
+runs: how many units of each level it holds, from its highest level down to thread, and how each group of them is aligned.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+
+class Level(IntEnum):
+    THREAD = 0
+    BLOCK = 1
+    CLUSTER = 2
+    GRID = 3
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Privilege:
+    """`level[n]`.  Users meet it as `block[1]`, and write `int @ block[1]`, which Python evaluates in a signature: hence `__rmatmul__`."""
+
+    level: Level
+    n: int
+
+    def at_least(self, other: Privilege) -> bool:
+        """self ⊒ other: a higher level, or the same level and a multiple."""
+        return self.level > other.level or (self.level == other.level and self.n % other.n == 0)
+
+    def __str__(self) -> str:
+        return f"{self.level.word}[{self.n}]"
+
+    __repr__ = __str__
+
+    def __rmatmul__(self, annotated: object) -> object:
+        return annotated
+
+
+THREAD1 = Privilege(Level.THREAD, 1)
+WARP1 = Privilege(Level.THREAD, 32)
+BLOCK1 = Privilege(Level.BLOCK, 1)
+CLUSTER1 = Privilege(Level.CLUSTER, 1)
+GRID1 = Privilege(Level.GRID, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a class holds of one level: `count` units per unit of the next higher level held (of the whole, at the highest).
+
+    count   None when the caller decides (a device function that does not name the level).
+    align   what divides the index of each group's first unit; 0 means "starts at 0", which everything divides.
+    open    the true number is only known at launch and is a multiple of `count` (blocks, or clusters, of a grid).
+    """
+
+    count: int | None
+    align: int = 0
+    open: bool = False
+
+    def multiple_of(self, n: int) -> bool:
+        return n == 1 or (self.count is not None and self.count % n == 0)
+
+    def aligned_to(self, n: int) -> bool:
+        return n == 1 or self.align % n == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A privilege class: what the code holds, highest level first."""
+
+    levels: tuple[tuple[Level, Held], ...]
+
+    def held(self, level: Level) -> Held | None:
+        for at, held in self.levels:
+            if at == level:
+                return held
+        return None
+
+    @property
+    def top(self) -> Level:
+        return self.levels[0][0]
+
+    @property
+    def privilege(self) -> Privilege:
+        """The code's privilege: the highest of its class."""
+        level, held = self.levels[0]
+        return Privilege(level, held.count or 1)
+
+    def holds(self, p: Privilege) -> bool:
+        """p is well-formed here: its level is in the class and p.n divides the count there."""
+        held = self.held(p.level)
+        return held is not None and held.multiple_of(p.n)
+
+    def narrowed(self, level: Level, held: Held) -> Place:
+        """Levels above `level` are gone, `level` holds `held`, lower levels as before."""
+        return Place(((level, held), *(entry for entry in self.levels if entry[0] < level)))
+
+    def grouped(self, p: Privilege) -> Place:
+        """Inside `group(p)`.  The caller has checked that `holds(p)`."""
+        held = self.held(p.level)
+        align = held.align if held.count == p.n and not held.open else math.gcd(held.align, p.n)
+        return self.narrowed(p.level, Held(p.n, align))
+
+    def sharded(self, level: Level, offset: int, size: int) -> Place:
+        """Inside a split branch of `size` units that starts `offset` units into the current ones."""
+        return self.narrowed(level, Held(size, math.gcd(self.held(level).align, offset)))
+
+    def __str__(self) -> str:
+        return ", ".join(f"{level.word}[{'?' if held.count is None else held.count}]" for level, held in self.levels)
+
+
+class Kind(Enum):
+    BOOL = "bool"
+    INT = "int"
+    UINT = "uint"
+    FLOAT = "float"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    name: str
+    kind: Kind
+    bits: int
+
+    @property
+    def bytes(self) -> int:
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind is Kind.FLOAT
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in (Kind.INT, Kind.UINT)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+BOOL = Scalar("bool", Kind.BOOL, 8)
+I8, I16, I32, I64 = (Scalar(f"i{b}", Kind.INT, b) for b in (8, 16, 32, 64))
+U8, U16, U32, U64 = (Scalar(f"u{b}", Kind.UINT, b) for b in (8, 16, 32, 64))
+F16, F32, F64 = (Scalar(f"f{b}", Kind.FLOAT, b) for b in (16, 32, 64))
+BF16 = Scalar("bf16", Kind.FLOAT, 16)
+SCALARS = {t.name: t for t in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64)}
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Two or four scalars that are loaded and stored as one; components are x, y, z, w."""
+
+    elem: Scalar
+    lanes: int
+
+    @property
+    def bytes(self) -> int:
+        return self.elem.bytes * self.lanes
+
+    @property
+    def name(self) -> str:
+        stem = {I32: "int", U32: "uint", F32: "float", F64: "double", I8: "char", U8: "uchar", I16: "short", U16: "ushort",
+                I64: "long", U64: "ulong", F16: "half", BF16: "bf16_"}[self.elem]
+        return f"{stem}{self.lanes}"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+VECTORS = {v.name: v for v in (Vector(s, n) for s in SCALARS.values() if s is not BOOL for n in (2, 4))}
+Element = Scalar | Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A local array, in registers: `float[4]`, `bf16[8, 2]`."""
+
+    elem: Element
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.size * self.elem.bytes
+
+    def __str__(self) -> str:
+        return f"{self.elem}[{', '.join(map(str, self.shape))}]"
+
+
+ValueType = Scalar | Vector | Array
+
+
+class Space(Enum):
+    GLOBAL = "global"
+    SHARED = "shared"
+    GENERIC = "generic"  # a device function's pointer parameter, before a call says which
+
+
+def scalar_of(t: ValueType) -> Scalar:
+    while not isinstance(t, Scalar):
+        t = t.elem
+    return t

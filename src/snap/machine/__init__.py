@@ -1,0 +1,19 @@
+"""The CPU machine: what a program means is what it does here.
+
+`run_reference` runs the typed IR, whole grids at a time; `run_adversarial` runs the synchronized IR warp by warp in an order drawn from a seed and looks for
+data races.  Both trap out-of-bounds and uninitialised reads with the source line and the thread.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+_HOME = {"run_reference": "reference", "run_adversarial": "adversarial", "MachineError": "errors", "Race": "errors", "RaceAccess": "errors"}
+
+__all__ = ["MachineError", "Race", "RaceAccess", "run_adversarial", "run_reference"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

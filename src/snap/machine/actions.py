@@ -1,0 +1,183 @@
+"""Statements in which threads act together or on memory, as Python source: groups, splits, partitions, collectives, atomics, calls, barriers."""
+
+from __future__ import annotations
+
+from snap.ir import nodes as ir
+from snap.ir.operations import COLLECTIVES
+from snap.ir.types import Level, Privilege
+from snap.machine.expressions import Expressions
+from snap.machine.locals import Layout
+from snap.machine.positions import entered, sharded
+
+
+class Actions(Expressions):
+    # ---- groups ----
+
+    def group(self, s: ir.Group) -> None:
+        before = self.relative
+        self.relative = entered(before, s.outer, s.privilege.level, s.privilege.n)
+        self.mask = self.body(s.body)
+        self.relative = before
+
+    def split(self, s: ir.Split) -> None:
+        at = self.position(s.level, self.relative[s.level])
+        before = self.relative
+        for case in s.cases:
+            inside = f"{at} >= np.int32({case.offset})"
+            held = s.outer.held(s.level)
+            if not case.rest:
+                inside = f"({inside}) & ({at} < np.int32({case.offset + case.size}))"
+            elif held.count is not None and not held.open:
+                # What is left over behind the last full group skips the statement.
+                end = case.offset + (held.count - case.offset) // case.size * case.size
+                inside = f"({inside}) & ({at} < np.int32({end}))"
+            chosen = self.once(inside, ("case", s.level, self.relative[s.level], case.offset, case.size, case.rest), "k")
+            mask = self.bind(f"narrow({self.mask}, {chosen})", "m")
+            self.relative = sharded(before, s.level, case)
+            with self.indented(f"if {mask} is not False:"):
+                self.arm(case.body, mask)
+            self.relative = before
+
+    def partition(self, s: ir.Partition | ir.Claim) -> None:
+        handle = s.handle
+        if handle.disjoint:
+            self.claims[handle.uid] = ((handle.uid, handle.privilege, s.place.privilege),)
+            self.emit(f"C.enter({handle.uid})")
+        self.mask = self.body(s.body)
+
+    # ---- collectives ----
+
+    def collective(self, s: ir.Collective) -> None:
+        self.pause()
+        op = COLLECTIVES[s.op]
+        if op.barrier and (self.stepwise or s.targets):
+            self.barrier_collective(s)
+            return
+        if op.barrier:
+            return
+        results = self.warp_collective(s)
+        if not s.targets:
+            self.emit(results)
+            return
+        name = self.bind(results, "x")
+        for k, target in enumerate(s.targets):
+            self.assign(target, name if len(s.targets) == 1 and s.op not in _SEVERAL else f"{name}[{k}]")
+
+    def warp_collective(self, s: ir.Collective) -> str:
+        args = [self.expr(a) for a in s.args]
+        match s.op:
+            case "shfl" | "shfl_up" | "shfl_down" | "shfl_xor":
+                return f"{s.op}(C, {args[0]}, {args[1]}, {s.attr('width', 32)})"
+            case "any" | "all":
+                return f"warp_{s.op}(C, {args[0]})"
+            case "ballot":
+                return f"ballot(C, {args[0]})"
+            case "match_any" | "match_all":
+                return f"{s.op}(C, {args[0]}, {self.type(s.args[0].type)})"
+            case "elect":
+                return f"elect(C, {self.mask})"
+            case "mma":
+                return f"mma(C, {s.attr('kind')!r}, ({', '.join(args)},))"
+            case "ldmatrix" | "stmatrix":
+                a = s.accesses[0]
+                self.check_claims(a, s.op == "stmatrix")
+                values = f"({', '.join(args)},), " if s.op == "stmatrix" else ""
+                shape = f"{int(s.attr('count', 1))}, {bool(s.attr('trans', False))}"
+                return f"{s.op}({self.view(a.view)}, {self.place_of(a)}, {shape}, {values}{self.site(s.span, a.handle.name)})"
+            case _ if s.op.startswith("reduce_"):
+                return f"reduce(C, {args[0]}, {s.op[7:]!r}, {self.type(s.args[0].type)})"
+            case _:
+                raise ValueError(f"unknown collective {s.op}")
+
+    def barrier_collective(self, s: ir.Collective) -> None:
+        """One that its whole group waits for."""
+        value = self.expr(s.args[0]) if s.args else "None"
+        source = int(s.attr("source", 0) or 0)
+        if not self.stepwise:
+            text = f"block_combine({s.op!r}, C.full({value}), {source})"
+        else:
+            site = self.site(s.span, s.op)
+            kind = {Level.GRID: "grid", Level.CLUSTER: "cluster", Level.BLOCK: "block", Level.THREAD: "warp"}[s.requires.level]
+            text = f"(yield from C.meet({kind!r}, {self.group_of(s.requires)}, {self.mask}, {site}, {s.op!r}, {value}, {source}))"
+        if s.targets:
+            self.assign(s.targets[0], self.bind(text, "x"))
+        else:
+            self.emit(text)
+
+    def group_of(self, p: Privilege) -> str:
+        """How a thread finds the aligned group of `p` it belongs to: its index in the current group, and how many there are in a group."""
+        return f"{self.position(Level.THREAD, self.relative[Level.THREAD])}, {p.n if p.level is Level.THREAD else 0}"
+
+    def sync(self, s: ir.Sync) -> None:
+        if self.stepwise:
+            p = s.point
+            self.emit(f"yield from C.meet({p.kind!r}, {self.group_of(p.participants)}, {self.mask}, {self.site(s.span, p.object)}, '', None, 0)")
+
+    # ---- atomics, unsafe ----
+
+    def atomic(self, s: ir.Atomic) -> None:
+        self.pause()
+        self.check_claims(s.access, False)
+        wanted = s.target is not None
+        text = (f"atomic({self.view(s.access.view)}, {s.op!r}, {self.place_of(s.access)}, ({''.join(f'{self.expr(a)}, ' for a in s.args)}), {wanted}, {s.order!r}, "
+                f"{self.site(s.span, s.access.handle.name)})")
+        if wanted:
+            self.assign(s.target, self.bind(text, "x"))
+        else:
+            self.emit(text)
+
+    def unsafe(self, s: ir.Unsafe) -> None:
+        self.pause()
+        values = ", ".join(f"{name!r}: {self.expr(value)}" for name, value in s.values)
+        memory = ", ".join(f"{name!r}: ({self.view(a.view)}, {self.place_of(a)})" for name, a in s.memory)
+        cpu = self.intern(s.cpu, ("unsafe", id(s)), "U")
+        result = "None" if s.type is None else self.type(s.type)
+        text = f"unsafe(C, {cpu}, {self.mask}, {{{values}}}, {{{memory}}}, {result}, {self.site(s.span, 'unsafe')})"
+        if s.target is None:
+            self.emit(text)
+        else:
+            self.assign(s.target, self.bind(text, "x"))
+
+    # ---- calls ----
+
+    def call(self, s: ir.Call) -> None:
+        args: list[str] = []
+        back: list[str] = []
+        for arg, handle in zip(s.args, s.handles):
+            match arg:
+                case ir.MemView(obj):
+                    args += [self.storage(obj), self.passed_claims(handle)]
+                case ir.ArrayRef():
+                    args.append(self.reference(arg, back))
+                case _:
+                    args.append(self.expr(arg))
+        at = ", ".join(self.position(level, self.relative[level]) for level in (Level.CLUSTER, Level.BLOCK, Level.THREAD))
+        text = f"f{s.function.uid}(C, {self.mask}, {at}, frame + {s.smem_offset}, {', '.join(args)})"
+        if self.stepwise:
+            text = f"(yield from {text})"
+        result = self.bind(text, "x")
+        for line in back:
+            self.emit(line)
+        if s.target is not None:
+            self.assign(s.target, result)
+
+    def reference(self, ref: ir.ArrayRef, back: list[str]) -> str:
+        """A local array passed by reference; one that is seen as another type is copied in and out."""
+        name = self.variable(ref.var)
+        if Layout.of(ref).plain:
+            return name
+        copy = self.bind(f"passed({name}, {self.layout(ref)})")
+        back.append(f"{name}[:] = {self.layout(ref)}.as_stored({copy})")
+        return copy
+
+    def passed_claims(self, handle: ir.Handle | None) -> str:
+        """What the caller's handle promises, for the callee to be held to."""
+        claims, borrowed = [], "()"
+        while handle is not None:
+            claims += self.claims.get(handle.uid, ())
+            borrowed = self.borrowed.get(handle.uid, borrowed)
+            handle = handle.base
+        return f"{self.intern(tuple(claims), ('claims', tuple(claims)), 'Q')} + {borrowed}" if claims else borrowed
+
+
+_SEVERAL = ("mma", "ldmatrix")

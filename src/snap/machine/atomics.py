@@ -1,0 +1,98 @@
+"""Atomic operations of many lanes at once, as if applied one after the other in the order of the lanes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snap.ir.types import BF16, Scalar
+from snap.machine.lanes import Site
+from snap.machine.numbers import from_memory, round_bf16, to_memory
+
+
+def _combine(op: str, type: Scalar):
+    """The new value from the old one and the operand."""
+    match op:
+        case "add":
+            return (lambda a, b: round_bf16(a + b)) if type == BF16 else np.add
+        case "min":
+            return np.fmin if type.is_float else np.minimum
+        case "max":
+            return np.fmax if type.is_float else np.maximum
+        case "and":
+            return np.bitwise_and
+        case "or":
+            return np.bitwise_or
+        case "xor":
+            return np.bitwise_xor
+        case "exch" | "store":
+            return lambda a, b: b
+        case _:
+            raise ValueError(f"unknown atomic {op}")
+
+
+def atomic(view, op: str, index: tuple, dims, m, args: tuple, wanted: bool, order: str, site: Site):
+    """Perform it; the old values (load: the values) of all lanes, or None where nobody wants them."""
+    lanes = view.lanes
+    kind = "atomic" if order == "relaxed" else f"atomic {order}"
+    if op == "load":
+        return view.load(index, dims, m, site, kind)
+    if op == "store":
+        view.store(index, dims, m, args[0], site, kind)
+        return None
+    cells = view.cells(view.resolve(index, dims, m, site))
+    view.about_to_read(cells, m, site, kind)
+    active = lanes.active(m)
+    cells = lanes.full(cells)[active].astype(np.intp)
+    operands = tuple(lanes.full(arg)[active] for arg in args)
+    combine = _combine(op, view.scalar) if op != "cas" else None
+    if not wanted and isinstance(combine, np.ufunc) and not view.encoded:
+        lanes.launch.changes += 1
+        combine.at(view.flat, cells, operands[0])
+        return None
+    old = _in_order(view, op, combine, cells, operands)
+    if not wanted:
+        return None
+    out = np.zeros(lanes.shape, old.dtype)
+    out[active] = old
+    return out
+
+
+def _in_order(view, op: str, combine, cells: np.ndarray, operands: tuple) -> np.ndarray:
+    """Apply lane by lane; the value each lane found."""
+    order = np.argsort(cells, kind="stable")
+    sorted_cells = cells[order]
+    first = np.ones(len(cells), np.bool_)
+    first[1:] = sorted_cells[1:] != sorted_cells[:-1]
+    starts = np.flatnonzero(first)
+    group = np.cumsum(first) - 1
+    rank = np.arange(len(cells)) - starts[group]
+    old = np.empty(len(cells), from_memory(view.flat[:0], view.scalar).dtype)
+    if op == "add" and view.scalar.is_integer:
+        amounts = operands[0][order]
+        before = np.cumsum(amounts, dtype=amounts.dtype) - amounts
+        old[order] = view.flat[sorted_cells] + (before - before[starts][group])
+        view.lanes.launch.changes += 1
+        np.add.at(view.flat, cells, operands[0])
+        return old
+    ends = np.cumsum(np.bincount(rank))
+    by_rank = order[np.argsort(rank, kind="stable")] if len(ends) > 1 else order
+    changed = False
+    begin = 0
+    for end in ends:
+        now, begin = by_rank[begin:end], end  # within one round all cells are different
+        found = from_memory(view.flat[cells[now]], view.scalar)
+        if op == "cas":
+            compare, value = operands[0][now], operands[1][now]
+            new = np.where(_bits(found) == _bits(compare), value, found)
+        else:
+            new = combine(found, operands[0][now])
+        changed = changed or not np.array_equal(_bits(new), _bits(found))
+        view.flat[cells[now]] = to_memory(new, view.scalar)
+        old[now] = found
+    if changed:
+        view.lanes.launch.changes += 1
+    return old
+
+
+def _bits(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}")

@@ -1,0 +1,71 @@
+"""What can go wrong while a kernel runs on the machine, with the place in the source and the thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snap.diag.error import Diagnostic, Label
+from snap.diag.render import render
+from snap.diag.span import Span
+
+
+class MachineError(RuntimeError):
+    """A kernel did something that has no meaning.
+
+    kind: 'out of bounds', 'misaligned', 'uninitialised', 'barrier mismatch', 'overlap', 'assert', 'no progress', 'race' or 'unsafe'.
+    `block` and `thread` are the first thread it happened to (its index in the block); None where no single thread did it.
+    """
+
+    def __init__(self, kind: str, message: str, span: Span, block: int | None = None, thread: int | None = None, *,
+                 label: str = "", secondary: tuple[tuple[Span, str], ...] = (), note: str = "", help: str = ""):
+        who = "" if block is None else f"block {block}" if thread is None else f"block {block}, thread {thread}"
+        self.diagnostic = Diagnostic(kind, message, span, label or who, tuple(Label(*pair) for pair in secondary), note, help)
+        super().__init__(render(self.diagnostic))
+        self.kind, self.message, self.span, self.block, self.thread = kind, message, span, block, thread
+        self._rest = {"label": label, "secondary": secondary, "note": note, "help": help}
+
+    def __reduce__(self):
+        return _rebuild, (self.kind, self.message, self.span, self.block, self.thread, self._rest)
+
+
+def _rebuild(kind: str, message: str, span: Span, block: int | None, thread: int | None, rest: dict) -> MachineError:
+    return MachineError(kind, message, span, block, thread, **rest)
+
+
+@dataclass(frozen=True, slots=True)
+class RaceAccess:
+    """One side of a data race.  kind: 'read', 'write' or 'atomic'."""
+
+    kind: str
+    span: Span
+    block: int
+    thread: int
+
+    def __str__(self) -> str:
+        return f"block {self.block}, thread {self.thread} {'writes' if self.kind == 'write' else 'reads' if self.kind == 'read' else 'updates atomically'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two threads touch one element, one of them writes, and nothing orders them."""
+
+    object: str
+    index: int
+    first: RaceAccess
+    second: RaceAccess
+
+    @property
+    def message(self) -> str:
+        return render(self._diagnostic())
+
+    def error(self) -> MachineError:
+        d = self._diagnostic()
+        return MachineError("race", d.message, d.span, self.second.block, self.second.thread, label=d.label,
+                            secondary=tuple((label.span, label.text) for label in d.secondary), note=d.note)
+
+    def _diagnostic(self) -> Diagnostic:
+        return Diagnostic("race", f"data race on element {self.index} of `{self.object}`", self.second.span, str(self.second),
+                          (Label(self.first.span, str(self.first)),), "nothing orders these two accesses")
+
+    def __str__(self) -> str:
+        return self.message

@@ -1,0 +1,418 @@
+"""Expressions as Python source over lanes.
+
+Input: IR expressions.  Output: source text that evaluates them with NumPy, with lines emitted before it where an operand must not be evaluated by all lanes.
+Invariant: text returned is used once, and evaluating it has no effect.  Non-goals: statements (statements.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+
+from snap.ir import nodes as ir
+from snap.ir.types import BF16, BOOL, Array, Element, Kind, Level, Place, Privilege, Scalar, Vector, scalar_of
+from snap.machine import functions, numbers
+from snap.machine.facts import GRID, Facts
+from snap.machine.lanes import Site
+from snap.machine.locals import Layout
+from snap.machine.positions import Chain
+from snap.machine.walk import children
+
+Terms = list[tuple[str, ir.Expr]]  # of a sum, each with its sign
+_ENTRY = {Level.CLUSTER: "rc", Level.BLOCK: "rb", Level.THREAD: "rt"}  # the parameters that hold the indices at a function's start
+_LONG = 300  # text beyond this is bound to a name: Python's parser has a limit of nesting
+
+
+class Expressions:
+    """The state of one function being emitted, and its expressions."""
+
+    def __init__(self, f: ir.Function, namespace: dict[str, object], stepwise: bool):
+        self.function, self.namespace, self.stepwise = f, namespace, stepwise
+        self.facts = Facts(f)
+        self.prologue: list[str] = []
+        self.lines: list[str] = []
+        self.depth = 1
+        self.mask = "None" if f.kernel else "m"
+        self.names = 0
+        self.hoisted: dict[int, str] = {}
+        self.prepared: dict[int, tuple[str, list[Terms]]] = {}
+        self.interned: dict[object, str] = {}
+        self.relative = self.facts.positions.start
+        self.claims: dict[int, tuple[tuple[int, Privilege, Privilege], ...]] = {}
+        self.borrowed: dict[int, str] = {}
+
+    # ---- writing ----
+
+    def emit(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def indented(self, head: str):
+        self.emit(head)
+        self.depth += 1
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.emit("pass")
+        self.depth -= 1
+
+    def fresh(self, stem: str) -> str:
+        self.names += 1
+        return f"{stem}{self.names}"
+
+    def bind(self, text: str, stem: str = "t") -> str:
+        name = self.fresh(stem)
+        self.emit(f"{name} = {text}")
+        return name
+
+    def intern(self, value: object, key: object, stem: str) -> str:
+        """A name for an object that the generated code refers to."""
+        if key not in self.interned:
+            name = f"{stem}{self.function.uid}_{len(self.interned)}"
+            self.namespace[name] = value
+            self.interned[key] = name
+        return self.interned[key]
+
+    def site(self, span, name: str) -> str:
+        return self.intern(Site(span, name), ("site", span, name), "S")
+
+    def type(self, t: Element | Array) -> str:
+        return self.intern(t, ("type", t), "E")
+
+    def once(self, text: str, key: object, stem: str) -> str:
+        """A value computed at the function's start; a kernel keeps it for later launches of as many blocks."""
+        if key not in self.interned:
+            name = self.interned[key] = self.fresh(stem)
+            if self.function.kernel:
+                self.prologue += [f"    {name} = C.memo.get({name!r})", f"    if {name} is None:", f"        {name} = C.memo[{name!r}] = {text}"]
+            else:
+                self.prologue.append(f"    {name} = {text}")
+        return self.interned[key]
+
+    def variable(self, var: ir.Var) -> str:
+        return f"v{var.uid}_{var.name}" if var.name.isidentifier() and var.name.isascii() else f"v{var.uid}"
+
+    # ---- positions ----
+
+    def held(self, place: Place, level: Level) -> str | int:
+        held = place.held(level)
+        if held.open:
+            return "(C.blocks // C.launch.blocks_per_cluster)" if level is Level.CLUSTER else "C.blocks"
+        return "C.threads" if held.count is None else held.count
+
+    def position(self, level: Level, chain: Chain) -> str:
+        """The index at `level` after entering the groups and split cases of `chain`."""
+        if not chain:
+            return _ENTRY[level]
+        parent = self.position(level, chain[:-1])
+        op, n = chain[-1]
+        return self.once(f"{parent} {'%' if op == 'group' else '-'} np.int32({n})", ("at", level, chain), "r")
+
+    def unit_id(self, e: ir.UnitId) -> str:
+        relative = self.facts.positions.of(e) or self.relative
+        key = ("id", e.target, e.place, tuple(relative.items()), e.type)
+        if key in self.interned:
+            return self.interned[key]
+        text = None
+        for level, _ in e.place.levels:
+            if level < e.target.level:
+                break
+            if level is Level.GRID:
+                continue
+            at = self.position(level, relative[level])
+            text = at if text is None else f"({text} * np.int32({self.held(e.place, level)}) + {at})"
+        if text is None:
+            text = "np.int32(0)"
+        elif e.target.n > 1:
+            text = f"({text} // np.int32({e.target.n}))"
+        return self.once(f"{text}.astype({self.dtype(e.type)})", key, "u")
+
+    def unit_count(self, e: ir.UnitCount) -> str:
+        factors = [str(self.held(e.place, level)) for level, _ in e.place.levels if level >= e.target.level and level is not Level.GRID]
+        return self.once(f"{self.dtype(e.type)}(({' * '.join(factors) or '1'}) // {e.target.n})", ("count", e.target, e.place, e.type), "u")
+
+    def dtype(self, t: Scalar) -> str:
+        return "np." + numbers.REGISTER[t].__name__
+
+    # ---- expressions ----
+
+    def expr(self, e: ir.Expr) -> str:
+        if id(e) in self.hoisted:
+            return self.hoisted[id(e)]
+        if self.function.kernel and not isinstance(e, (ir.Const, ir.Read, ir.UnitId)) and self.facts.fixed(e) and self.facts.varies(e) > GRID:
+            return self.fixed_value(e)
+        text = self._expr(e)
+        return self.bind(text) if len(text) > _LONG else text
+
+    def fixed_value(self, e: ir.Expr) -> str:
+        """An expression of positions and constants alone: its value is kept between launches."""
+        e = self.facts.resolved(e)
+        if isinstance(e, (ir.Const, ir.UnitId)):
+            return self._expr(e)
+        key = ("fixed", id(e))
+        if key not in self.interned:
+            held = self.lines, self.depth
+            self.lines, self.depth = [], 2
+            with self.hoisting({id(child): self.fixed_value(child) for child in children(e)}):
+                text = self._expr(e)
+            self.lines, self.depth = held
+            self.once(text, key, "w")
+        return self.interned[key]
+
+    @contextmanager
+    def hoisting(self, more: dict[int, str]):
+        before = self.hoisted
+        self.hoisted = {**before, **more}
+        yield
+        self.hoisted = before
+
+    def _expr(self, e: ir.Expr) -> str:
+        match e:
+            case ir.Const():
+                return self.intern(numbers.constant(e.value, e.type), ("const", repr(e.value), e.type), "K")
+            case ir.Read(var):
+                return self.read(e, var)
+            case ir.UnitId():
+                return self.unit_id(e)
+            case ir.UnitCount():
+                return self.unit_count(e)
+            case ir.Elem():
+                return self.elem(e)
+            case ir.ArrayValue(array):
+                return f"passed({self.variable(array.var)}, {self.layout(array)})"
+            case ir.Component(value, lane):
+                return f"{self.expr(value)}[{lane}]"
+            case ir.MakeVector(items):
+                return f"({', '.join(map(self.expr, items))},)"
+            case ir.Load():
+                return self.load(e)
+            case ir.Unary():
+                return self.unary(e)
+            case ir.Binary():
+                return self.binary(e)
+            case ir.Compare(op, left, right):
+                return f"({self.expr(left)} {op} {self.expr(right)})"
+            case ir.Logical():
+                return self.logical(e)
+            case ir.Select():
+                return self.select(e)
+            case ir.Cast(value, to):
+                return self.cast(self.expr(value), value.type, to)
+            case ir.Bitcast():
+                return self.bitcast(e)
+            case ir.Math(op, args):
+                function = self.intern(functions.lookup(op, args[0].type), ("math", op, args[0].type), "F")
+                return f"{function}({', '.join(map(self.expr, args))})"
+            case _:
+                raise TypeError(f"unknown expression {type(e).__name__}")
+
+    def read(self, e: ir.Read, var: ir.Var) -> str:
+        name = self.variable(var)
+        if var.uid in self.facts.unset:
+            self.emit(f"C.check_defined(d{var.uid}, {self.mask}, {self.site(e.span, var.name)})")
+        return name
+
+    def layout(self, array: ir.ArrayRef) -> str:
+        return self.intern(Layout.of(array), ("layout", array.var.uid, array.elem, array.shape), "L")
+
+    def elem(self, e: ir.Elem) -> str:
+        name = self.variable(e.array.var)
+        at = self.constant_position(e.array, e.index)
+        if at is not None:
+            return f"{name}[{at}]"
+        return f"read({self.element(e.array, e.index, e.span)})"
+
+    def element(self, array: ir.ArrayRef, index: tuple[ir.Expr, ...], span) -> str:
+        """The arguments that say which element of which array."""
+        return f"C, {self.variable(array.var)}, {self.layout(array)}, {self.tuple(index)}, {self.mask}, {self.site(span, array.var.name)}"
+
+    def constant_position(self, array: ir.ArrayRef, index: tuple[ir.Expr, ...]) -> int | None:
+        if not Layout.of(array).plain or not all(isinstance(i, ir.Const) and 0 <= i.value < n for i, n in zip(index, array.shape)):
+            return None
+        at = 0
+        for i, n in zip(index, array.shape):
+            at = at * n + i.value
+        return at
+
+    def tuple(self, items: tuple[ir.Expr, ...]) -> str:
+        return f"({', '.join(map(self.expr, items))},)"
+
+    def unary(self, e: ir.Unary) -> str:
+        value = self.expr(e.value)
+        return f"np.logical_not({value})" if e.op == "not" else f"({e.op}{value})"
+
+    def binary(self, e: ir.Binary) -> str:
+        left, right = self.expr(e.left), self.expr(e.right)
+        if e.op in ("<<", ">>"):
+            return self.shift(e, left, right)
+        if e.op in "/%" and e.type.is_integer:
+            return self.division(e, left, right)
+        text = f"({left} {e.op} {right})"
+        return f"round_bf16{text}" if e.type == BF16 else text
+
+    def shift(self, e: ir.Binary, left: str, right: str) -> str:
+        if isinstance(e.right, ir.Const) and 0 <= e.right.value < e.type.bits:
+            return f"({left} {e.op} {self.dtype(e.type)}({e.right.value}))"
+        return f"shift_{'left' if e.op == '<<' else 'right'}({left}, {right}, {e.type.bits})"
+
+    def division(self, e: ir.Binary, left: str, right: str) -> str:
+        if isinstance(e.right, ir.Const) and e.right.value > 0 and (e.type.kind is Kind.UINT or self.facts.natural(e.left)):
+            n = e.right.value
+            if e.op == "/":
+                return f"({left} // {right})"
+            if n & (n - 1) == 0:
+                return f"({left} & {self.dtype(e.type)}({n - 1}))"
+        return f"{'quotient' if e.op == '/' else 'remainder'}({left}, {right})"
+
+    def logical(self, e: ir.Logical) -> str:
+        left = self.expr(e.left)
+        if not self.facts.careful(e.right):
+            return f"({left} {'&' if e.op == 'and' else '|'} {self.expr(e.right)})"
+        result = self.bind(left)
+        chosen = self.bind(f"narrow({self.mask}, {result if e.op == 'and' else f'np.logical_not({result})'})", "m")
+        with self.indented(f"if {chosen} is not False:"), self.masked(chosen):
+            self.emit(f"{result} = {result} {'&' if e.op == 'and' else '|'} {self.expr(e.right)}")
+        return result
+
+    @contextmanager
+    def masked(self, mask: str):
+        before, self.mask = self.mask, mask
+        yield
+        self.mask = before
+
+    def select(self, e: ir.Select) -> str:
+        cond = self.bind(self.expr(e.cond))
+        if not self.facts.careful(e.then) and not self.facts.careful(e.other):
+            return f"merge({cond}, {self.expr(e.then)}, {self.expr(e.other)})"
+        then, other = self.fresh("m"), self.fresh("m")
+        self.emit(f"{then}, {other} = branch({self.mask}, {cond})")
+        results = []
+        for chosen, arm in ((then, e.then), (other, e.other)):
+            name = self.bind("None")
+            with self.indented(f"if {chosen} is not False:"), self.masked(chosen):
+                self.emit(f"{name} = {self.expr(arm)}")
+            results.append(name)
+        return f"merge({cond}, {', '.join(results)})"
+
+    def cast(self, value: str, source: Scalar, to: Scalar) -> str:
+        if source == to or (source == BF16 and to.name == "f32"):
+            return value
+        if to == BOOL:
+            return f"({value} != {self.dtype(source)}(0))"
+        if to == BF16 or (source.is_float and to.is_integer):
+            return f"convert({value}, {self.type(source)}, {self.type(to)})"
+        return f"{value}.astype({self.dtype(to)})"
+
+    def bitcast(self, e: ir.Bitcast) -> str:
+        value, source = self.expr(e.value), e.value.type
+        if isinstance(source, Vector) or isinstance(e.type, Vector):
+            parts = f"list({value})" if isinstance(source, Vector) else f"[{value}]"
+            seen = f"reinterpret({parts}, {self.type(scalar_of(source))}, {self.type(scalar_of(e.type))})"
+            return f"tuple({seen})" if isinstance(e.type, Vector) else f"{seen}[0]"
+        return f"bitcast({value}, {self.type(source)}, {self.type(e.type)})"
+
+    # ---- memory ----
+
+    def storage(self, obj: ir.MemObject) -> str:
+        return f"g{obj.uid}"
+
+    def view(self, view: ir.MemView) -> str:
+        return f"g{view.obj.uid}_{list(self.facts.elems[view.obj.uid]).index(view.elem)}"
+
+    def bind_views(self, obj: ir.MemObject) -> list[str]:
+        """Lines that make the views of an object that the function uses."""
+        return [f"g{obj.uid}_{k} = g{obj.uid}.view({self.type(elem)})" for k, elem in enumerate(self.facts.elems.get(obj.uid, ()))]
+
+    def dims(self, view: ir.MemView) -> str:
+        if view.shape is None:
+            return "None"
+        if all(isinstance(d, ir.Const) for d in view.shape):
+            shape = tuple(int(d.value) for d in view.shape)
+            return self.intern(shape, ("dims", shape), "D")
+        key = ("dims", *map(id, view.shape))
+        if key not in self.interned:
+            if not self.of_parameters(view.shape):
+                return f"({''.join(f'dimension({self.expr(d)}), ' for d in view.shape)})"
+            held = self.lines, self.depth
+            self.lines, self.depth = self.prologue, 1
+            text = f"({''.join(f'dimension({self.expr(d)}), ' for d in view.shape)})"
+            self.interned[key] = self.bind(text, "D")
+            self.lines, self.depth = held
+        return self.interned[key]
+
+    def of_parameters(self, shape: tuple[ir.Expr, ...]) -> bool:
+        """Whether dimensions depend on nothing but what the function was given."""
+        def fine(e: ir.Expr) -> bool:
+            return e.var.uid in self.facts.params if isinstance(e, ir.Read) else not isinstance(e, (ir.Load, ir.Elem)) and all(map(fine, children(e)))
+        return all(map(fine, shape))
+
+    def place_of(self, a: ir.MemAccess) -> str:
+        """The arguments that say which element: index, dimensions, mask."""
+        return f"{self.tuple(a.index)}, {self.dims(a.view)}, {self.mask}"
+
+    def load(self, e: ir.Load) -> str:
+        a = e.access
+        view, site = self.view(a.view), self.site(e.span, a.handle.name)
+        self.check_claims(a, False)
+        ready = self.prepared.get(id(e))
+        if ready is None:
+            ready = self.fixed_access(a)
+        if ready is None:
+            return f"{view}.load({self.place_of(a)}, {site})"
+        result = self.bind(f"{view}.fetch({', '.join((ready[0], *self.shifts(ready[1])))})")
+        with self.indented(f"if {result} is None:"):
+            self.emit(f"{result} = {view}.load({self.place_of(a)}, {site})")
+        return result
+
+    def check_claims(self, a: ir.MemAccess, write: bool) -> None:
+        """Partitions declared disjoint are held to it."""
+        handle, uids = a.handle, []
+        while handle is not None:
+            uids += [claim for claim in self.claims.get(handle.uid, ())]
+            root, handle = handle, handle.base
+        site = self.site(a.span, a.handle.name)
+        for uid, unit, scope in uids:
+            names = self.intern(unit, unit, "P"), self.intern(scope, scope, "P")
+            self.emit(f"C.claim({uid}, {', '.join(names)}, {self.view(a.view)}, {self.place_of(a)}, {write}, {site})")
+        if root.uid in self.borrowed:
+            with self.indented(f"for claim in {self.borrowed[root.uid]}:"):
+                self.emit(f"C.claim(*claim, {self.view(a.view)}, {self.place_of(a)}, {write}, {site})")
+
+    # ---- indices that need not be computed again ----
+
+    def split_index(self, e: ir.Expr, keep: Callable[[ir.Expr], bool]) -> tuple[Terms, Terms] | None:
+        """The terms of a sum: those to prepare, and those that all lanes share; None where a term is neither."""
+        fixed, shared = [], []
+        todo = [("+", e)]
+        while todo:
+            sign, term = todo.pop()
+            if isinstance(term, ir.Binary) and term.op in "+-" and id(term) not in self.hoisted:
+                flipped = {"+": term.op, "-": "+" if term.op == "-" else "-"}[sign]
+                todo += [(flipped, term.right), (sign, term.left)]
+            elif self.facts.varies(term) == GRID and not self.facts.careful(term):
+                shared.append((sign, term))
+            elif keep(term):
+                fixed.append((sign, term))
+            else:
+                return None
+        return fixed, shared
+
+    def shifts(self, terms: list[Terms]) -> list[str]:
+        return [self.sum(per_dimension, self.expr) if per_dimension else "None" for per_dimension in terms]
+
+    def sum(self, terms: Terms, value: Callable[[ir.Expr], str]) -> str:
+        """Signed terms added up in their own type; integers wrap, so the order does not matter."""
+        text = "".join(f" {sign} {value(term)}" for sign, term in terms).strip()
+        return f"({text[2:] if text.startswith('+ ') else text})"
+
+    def fixed_access(self, a: ir.MemAccess) -> tuple[str, list[Terms]] | None:
+        """An index prepared for all launches, where it consists of positions, constants and values that all lanes share."""
+        if not self.function.kernel or self.stepwise:
+            return None
+        found = [self.split_index(i, self.facts.fixed) for i in a.index]
+        if any(pair is None for pair in found) or not any(fixed for fixed, _ in found):
+            return None
+        fixed = ", ".join(self.sum(terms, self.fixed_value) if terms else "None" for terms, _ in found)
+        key = self.fresh("p")
+        text = f"prepare(C, {key!r}, {self.view(a.view)}, {self.dims(a.view)}, lambda: ({fixed},))"
+        return f"{text} if {self.mask} is None else None" if self.mask != "None" else text, [terms for _, terms in found]

@@ -1,0 +1,216 @@
+"""What can be known about a function before it runs: which variables change where, what is the same for all lanes, what is never negative, what spins.
+
+Input: typed or synchronized IR.  Output: answers to questions.  Invariant: every answer is safe (a value said to be uniform is).  Non-goals: rewriting.
+"""
+
+from __future__ import annotations
+
+from snap.ir import nodes as ir
+from snap.ir.types import Level, Privilege, Space
+from snap.machine.positions import Positions
+from snap.machine.walk import accesses, assigned, bodies, children, exprs, parts, statements
+
+GRID, BLOCK, THREAD = 0, 1, 2  # how finely a value may vary
+
+
+def fineness(p: Privilege) -> int:
+    return GRID if p.level is Level.GRID else THREAD if p.level is Level.THREAD else BLOCK
+
+
+# ---- control flow --------------------------------------------------------------------------------------------------------------------------
+
+
+def leaves(body: ir.Body) -> bool:
+    """Whether lanes may leave the body before its end: break or continue of an enclosing loop, or return."""
+    for s in body:
+        match s:
+            case ir.Break() | ir.Continue() | ir.Return():
+                return True
+            case ir.For() | ir.While():
+                if returns(s.body):
+                    return True
+            case _:
+                if any(leaves(inner) for inner in bodies(s)):
+                    return True
+    return False
+
+
+def returns(body: ir.Body) -> bool:
+    return any(isinstance(s, ir.Return) for s in statements(body))
+
+
+def continues(body: ir.Body) -> bool:
+    for s in body:
+        if isinstance(s, ir.Continue):
+            return True
+        if not isinstance(s, (ir.For, ir.While)) and any(continues(inner) for inner in bodies(s)):
+            return True
+    return False
+
+
+# ---- spinning ------------------------------------------------------------------------------------------------------------------------------
+
+
+def callees(f: ir.Function) -> list[ir.Function]:
+    """f and all it calls, each once."""
+    found: dict[int, ir.Function] = {f.uid: f}
+    todo = [f]
+    while todo:
+        for s in statements(todo.pop().body):
+            if isinstance(s, ir.Call) and s.function.uid not in found:
+                found[s.function.uid] = s.function
+                todo.append(s.function)
+    return list(found.values())
+
+
+def spins(kernel: ir.Function) -> bool:
+    """Whether some loop ends by what an atomic found: its thread may be waiting for another block's."""
+    functions = callees(kernel)
+    atomic = {f.uid for f in functions if any(isinstance(s, ir.Atomic) for g in callees(f) for s in statements(g.body))}
+    loops = (s for f in functions for s in statements(f.body) if isinstance(s, (ir.For, ir.While)))
+    return any(_waits(loop, atomic) for loop in loops)
+
+
+def _waits(loop: ir.For | ir.While, atomic: set[int]) -> bool:
+    inside = list(statements([loop]))
+    tainted: set[int] = set()
+    while True:
+        before = len(tainted)
+        for s in inside:
+            found = isinstance(s, ir.Atomic) or (isinstance(s, ir.Call) and s.function.uid in atomic)
+            if found or any(_reads(e, tainted) for e in exprs(s)):
+                tainted.update(v.uid for v in assigned(s))
+        if len(tainted) == before:
+            break
+    if isinstance(loop, ir.While) and _reads(loop.cond, tainted):
+        return True
+    return any(isinstance(s, ir.If) and _reads(s.cond, tainted) and (leaves(s.then) or leaves(s.other)) for s in inside)
+
+
+def _reads(e: ir.Expr, variables: set[int]) -> bool:
+    for part in parts(e):
+        match part:
+            case ir.Read(var) if var.uid in variables:
+                return True
+            case (ir.Elem(array) | ir.ArrayValue(array)) if array.var.uid in variables:
+                return True
+    return False
+
+
+# ---- variables of one function -------------------------------------------------------------------------------------------------------------
+
+
+class Facts:
+    """Facts about one function's variables and expressions."""
+
+    def __init__(self, f: ir.Function):
+        self.params = {p.var.uid for p in f.params if not isinstance(p, ir.MemParam)}
+        self.inits: dict[int, tuple[ir.Expr, ...]] = {}
+        self.loop_vars: dict[int, ir.For] = {}
+        self.unset: set[int] = set()  # declared without a value
+        self.elems: dict[int, dict] = {}  # object -> the element types it is seen as
+        times: dict[int, int] = {}
+        for s in statements(f.body):
+            for v in assigned(s):
+                times[v.uid] = times.get(v.uid, 0) + 1
+            match s:
+                case ir.Declare(var, init, zero):
+                    if init is not None:
+                        self.inits[var.uid] = (init,)
+                    elif not zero:
+                        self.unset.add(var.uid)
+                case ir.For():
+                    self.inits[s.var.uid] = (s.start, s.stop, s.step)
+                    self.loop_vars[s.var.uid] = s
+            for a, _ in accesses(s):
+                self.elems.setdefault(a.view.obj.uid, {})[a.view.elem] = None
+        for uid, count in times.items():
+            if count > 1 or uid in self.params:
+                self.inits.pop(uid, None)
+        self._levels: dict[int, int] = {}
+        self.positions = Positions(f)
+
+    def varies(self, e: ir.Expr) -> int:
+        """GRID: one value for all lanes; BLOCK: at most one a block; THREAD: anything."""
+        match e:
+            case ir.Const() | ir.UnitCount():
+                return GRID
+            case ir.Read(var):
+                return self._var_varies(var)
+            case ir.UnitId(target):
+                return fineness(target)
+            case ir.Elem(array) | ir.ArrayValue(array):
+                own = fineness(array.var.privilege)
+            case ir.Load(access):
+                own = GRID if access.view.obj.space is Space.GLOBAL else BLOCK
+            case _:
+                own = GRID
+        return max((own, *map(self.varies, children(e))))
+
+    def _var_varies(self, var: ir.Var) -> int:
+        if var.uid not in self._levels:
+            self._levels[var.uid] = THREAD  # what a cycle would see
+            init = self.inits.get(var.uid)
+            self._levels[var.uid] = fineness(var.privilege) if init is None else max(map(self.varies, init))
+        return self._levels[var.uid]
+
+    def fixed(self, e: ir.Expr) -> bool:
+        """Whether it depends on nothing but where the lanes are: the same at every launch of as many blocks."""
+        match e:
+            case ir.Const():
+                return True
+            case ir.UnitId():
+                return self.positions.of(e) is not None
+            case ir.Read(var):
+                return var.uid not in self.loop_vars and var.uid in self.inits and self.fixed(self.inits[var.uid][0])
+            case ir.Binary() | ir.Unary() | ir.Compare() | ir.Cast() | ir.Math():
+                return all(map(self.fixed, children(e)))
+            case _:
+                return False
+
+    def resolved(self, e: ir.Expr) -> ir.Expr:
+        """A fixed variable's expression in its place."""
+        while isinstance(e, ir.Read) and e.var.uid in self.inits and e.var.uid not in self.loop_vars:
+            e = self.inits[e.var.uid][0]
+        return e
+
+    def natural(self, e: ir.Expr) -> bool:
+        """Certainly not negative.  Sums and products may wrap, so they say nothing."""
+        match e:
+            case ir.Const():
+                return e.value >= 0
+            case ir.UnitId() | ir.UnitCount():
+                return True
+            case ir.Read(var):
+                loop = self.loop_vars.get(var.uid)
+                if loop is not None:
+                    return isinstance(loop.step, ir.Const) and loop.step.value > 0 and self.natural(loop.start)
+                return var.uid in self.inits and self.natural(self.inits[var.uid][0])
+            case ir.Binary("/" | "%" | ">>" as op):
+                return self.natural(e.left) and (op == "%" or self.natural(e.right))
+            case ir.Binary("&"):
+                return self.natural(e.left) or self.natural(e.right)
+            case ir.Math("min" | "max" as op):
+                return (any if op == "max" else all)(map(self.natural, e.args))
+            case _:
+                return False
+
+    def careful(self, e: ir.Expr) -> bool:
+        """Whether evaluating it where or when it was not asked for might fault, or mean something else."""
+        for part in parts(e):
+            match part:
+                case ir.Load() | ir.ArrayValue():
+                    return True
+                case ir.UnitId():
+                    if self.positions.of(part) is None:
+                        return True
+                case ir.Elem():
+                    if not all(isinstance(i, ir.Const) for i in part.index):
+                        return True
+                case ir.Read(var) if var.uid in self.unset:
+                    return True
+        return False
+
+    def invariant(self, e: ir.Expr, changed: set[int]) -> bool:
+        """Whether it may be evaluated once before a loop that changes these variables."""
+        return not self.careful(e) and not any(isinstance(p, ir.Elem) or (isinstance(p, ir.Read) and p.var.uid in changed) for p in parts(e))

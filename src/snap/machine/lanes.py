@@ -1,0 +1,151 @@
+"""The threads that a piece of generated code runs at once, and what they share.
+
+Lanes form a (blocks, threads) array: many whole blocks in reference mode, one warp in adversarial mode.  A value has shape (blocks, threads), or 1 along an
+axis where it does not vary, or is a NumPy scalar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from snap.diag.span import Span
+from snap.ir.types import Level, Privilege
+from snap.machine.errors import MachineError
+
+SPIN_LIMIT = 4_000_000  # iterations of one `while` that are certainly too many
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the source that may fault; `name` is what the user calls the memory or variable."""
+
+    span: Span
+    name: str
+
+
+class Launch:
+    """What all lanes of one launch share."""
+
+    def __init__(self, blocks: int, threads: int, blocks_per_cluster: int):
+        self.blocks, self.threads, self.blocks_per_cluster = blocks, threads, blocks_per_cluster
+        self.owners: dict[tuple, np.ndarray] = {}
+        self.changes = 0  # grows with every change of memory by an atomic, and with every store
+
+
+class Lanes:
+    """`block` is (B, 1), `thread` is (1, T): absolute indices."""
+
+    patience = 4096  # iterations of one `while` after which its progress is watched
+
+    def __init__(self, launch: Launch, block: np.ndarray, thread: np.ndarray):
+        self.launch = launch
+        self.block, self.thread = block, thread
+        self.shape = (block.shape[0], thread.shape[1])
+        self.row = np.arange(self.shape[0], dtype=np.intp).reshape(-1, 1)
+        self.memo: dict[object, object] = {}
+        self.entries: dict[int, int] = {}
+
+    @property
+    def blocks(self) -> int:
+        return self.launch.blocks
+
+    @property
+    def threads(self) -> int:
+        return self.launch.threads
+
+    def full(self, x) -> np.ndarray:
+        return np.broadcast_to(x, self.shape)
+
+    def active(self, m) -> np.ndarray:
+        return np.ones(self.shape, np.bool_) if m is None else np.broadcast_to(m, self.shape)
+
+    def locate(self, bad) -> tuple[int, int, int]:
+        """Position among the lanes, block and thread of the first lane where `bad` holds."""
+        at = int(self.full(bad).argmax())
+        b, t = divmod(at, self.shape[1])
+        return at, int(self.block[b, 0]), int(self.thread[0, t])
+
+    # ---- faults that generated code asks for ----
+
+    def check_assert(self, cond, m, site: Site, message: str) -> None:
+        bad = self.active(m) & ~self.full(cond)
+        if bad.any():
+            _, block, thread = self.locate(bad)
+            raise MachineError("assert", message or "assertion failed", site.span, block, thread)
+
+    def check_defined(self, defined, m, site: Site) -> None:
+        """A variable is read: every active lane has assigned it."""
+        if defined is None:
+            return
+        bad = self.active(m) if defined is False else self.active(m) & ~self.full(defined)
+        if bad.any():
+            _, block, thread = self.locate(bad)
+            raise MachineError("uninitialised", f"`{site.name}` is read before it has a value", site.span, block, thread)
+
+    def watch(self, count: int, site: Site, state: tuple, seen: tuple | None) -> tuple:
+        """Called late in a long loop: if neither variables nor memory changed since `seen`, they never will."""
+        now = (self.launch.changes, state)
+        stuck = seen is not None and seen[0] == now[0] and _same(seen[1], state)
+        if stuck or count > SPIN_LIMIT:
+            why = "nothing it tests can change any more" if stuck else f"it has run {count} times"
+            raise MachineError("no progress", "this loop does not end", site.span, int(self.block[0, 0]), None, note=why,
+                               help="a thread that waits for another needs that one to be in an earlier block, or already past its part")
+        return now
+
+    # ---- disjoint partitions ----
+
+    def enter(self, handle: int) -> None:
+        """The scope of a partition declared disjoint begins: nobody owns anything."""
+        self.entries[handle] = self.entries.get(handle, 0) + 1
+
+    def claim(self, handle: int, unit: Privilege, scope: Privilege, view, index: tuple, dims, m, write: bool, site: Site) -> None:
+        """Units of `unit` must not touch what another one in the same unit of `scope` touches, if one of the two writes."""
+        lin = view.resolve(index, dims, m, site)
+        whole = scope.level is Level.GRID and view.stride == 0
+        key = (handle, self.entries.get(handle, 0), view.size, None if whole else id(view.flat))
+        if key not in self.launch.owners:
+            count = view.size * (self.shape[0] if view.stride else 1)
+            self.launch.owners[key] = np.full((2, count), -1, np.int64)
+        writer, reader = self.launch.owners[key]
+        active = self.active(m)
+        cells = self.full(lin + self.row * view.size if view.stride else lin)[active].astype(np.intp)
+        lane = self.full(self.block.astype(np.int64) * self.threads + self.thread)[active]
+        for table in (writer, reader) if write else (writer,):
+            self._refuse_others(table[cells], lane, unit, scope, active, site)
+        table = writer if write else reader
+        table[cells] = lane
+        if write:
+            self._refuse_others(table[cells], lane, unit, scope, active, site)
+
+    def _refuse_others(self, owner, lane, unit: Privilege, scope: Privilege, active, site: Site) -> None:
+        clash = (owner >= 0) & (self._unit(owner, unit) != self._unit(lane, unit)) & (self._unit(owner, scope) == self._unit(lane, scope))
+        if not clash.any():
+            return
+        first = int(clash.argmax())
+        block, thread = divmod(int(lane[first]), self.threads)
+        other = divmod(int(owner[first]), self.threads)
+        raise MachineError("overlap", f"`{site.name}` is declared disjoint, but two units of {unit} touch one element", site.span, block, thread,
+                           note=f"the other one is block {other[0]}, thread {other[1]}", help="drop `disjoint=True`, or mend the index function")
+
+    def _unit(self, lane, unit: Privilege):
+        """The number of the unit that a lane (block * threads + thread) belongs to."""
+        block, thread = np.divmod(lane, self.threads)
+        if unit.level is Level.THREAD:
+            return block * -(-self.threads // unit.n) + thread // unit.n
+        if unit.level is Level.BLOCK:
+            return block // unit.n
+        if unit.level is Level.CLUSTER:
+            return block // (self.launch.blocks_per_cluster * unit.n)
+        return np.zeros_like(block)
+
+
+def _same(a: tuple, b: tuple) -> bool:
+    return all(x is y or _equal(x, y) for x, y in zip(a, b))
+
+
+def _equal(x, y) -> bool:
+    if isinstance(x, (tuple, list)):
+        return len(x) == len(y) and _same(tuple(x), tuple(y))
+    return np.array_equal(x, y)

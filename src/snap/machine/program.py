@@ -1,0 +1,130 @@
+"""A kernel as a Python program: generated once, kept, run many times.
+
+Input: a kernel in IR.  Output: a Python function over `Lanes`.  Invariant: programs are kept by the identity of the IR they came from, for the most recent
+kernels only.  Non-goals: choosing which lanes run together.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from snap.ir import nodes as ir
+from snap.ir.types import Element, Level, Vector, scalar_of
+from snap.machine import locals as local_arrays
+from snap.machine import masks, matrix, numbers, warps
+from snap.machine.atomics import atomic
+from snap.machine.errors import MachineError
+from snap.machine.facts import callees, spins
+from snap.machine.lanes import Lanes, Site
+from snap.machine.statements import Statements
+
+_KEPT = 64
+_programs: OrderedDict[tuple[int, bool], Program] = OrderedDict()
+
+
+class Program:
+    """`run(lanes, mask, cluster, block, thread, frame, *args)`; where `stepwise`, a generator."""
+
+    def __init__(self, kernel: ir.Function, stepwise: bool):
+        self.kernel = kernel  # also keeps its identity from being reused
+        namespace = dict(_NAMESPACE)
+        self.source = "\n\n".join(Statements(f, namespace, stepwise).text() for f in callees(kernel))
+        filename = f"<snap {kernel.name}{' stepwise' if stepwise else ''} {kernel.uid}>"
+        linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
+        exec(compile(self.source, filename, "exec"), namespace)
+        self.run: Callable = namespace[f"f{kernel.uid}"]
+        self.threads = kernel.place.held(Level.THREAD).count or 1
+        cluster = kernel.place.held(Level.CLUSTER)
+        self.blocks_per_cluster = 1 if cluster is None else kernel.place.held(Level.BLOCK).count or 1
+        self.spins = spins(kernel)
+
+
+def program_for(kernel: ir.Function, stepwise: bool) -> Program:
+    key = (id(kernel), stepwise)
+    found = _programs.get(key)
+    if found is None:
+        found = _programs[key] = Program(kernel, stepwise)
+        while len(_programs) > _KEPT:
+            _programs.popitem(last=False)
+    else:
+        _programs.move_to_end(key)
+    return found
+
+
+# ---- what generated code calls -------------------------------------------------------------------------------------------------------------
+
+
+def span(start, stop, step, dtype) -> Iterator:
+    """Python's range as values of the loop variable's type."""
+    for k in range(int(start), int(stop), int(step)) if step else ():
+        yield dtype(k)
+
+
+def dimension(x):
+    same = masks.common(x)
+    return x if same is None else same
+
+
+def prepare(lanes: Lanes, name: str, view, dims, parts: Callable[[], tuple]):
+    """An index that is the same at every launch of as many blocks."""
+    key = (name, view.size, dims)
+    if key not in lanes.memo:
+        lanes.memo[key] = view.prepare(parts(), dims, None, run=True)
+    return lanes.memo[key]
+
+
+def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, type: Element | None, site: Site):
+    """Run the Python function that stands for CUDA text.
+
+    It gets values as (blocks, threads) arrays and memory as arrays that begin at the element named: (elements,) for global memory,
+    (blocks, elements) for shared; `active`, if it takes that, says which threads take part.
+    """
+    if cpu is None:
+        raise MachineError("unsafe", "CUDA text cannot run on the CPU machine", site.span, help="give a Python function of NumPy arrays with `cpu=`")
+    given = {name: _spread(lanes, value) for name, value in values.items()}
+    for name, (view, index, dims, mask) in memory.items():
+        given[name] = _window(lanes, view, index, dims, mask, site)
+    if "active" in inspect.signature(cpu).parameters:
+        given["active"] = lanes.active(m)
+    lanes.launch.changes += 1
+    result = cpu(**given)
+    if type is None:
+        return None
+    if isinstance(type, Vector):
+        return tuple(_returned(part, scalar_of(type)) for part in result)
+    return _returned(result, type)
+
+
+def _spread(lanes: Lanes, value):
+    return tuple(map(lanes.full, value)) if isinstance(value, tuple) else lanes.full(value)
+
+
+def _returned(x, type):
+    x = np.asarray(x).astype(numbers.REGISTER[type])
+    return x if x.ndim == 2 else x.reshape(1, 1) if x.ndim == 0 else np.atleast_2d(x)
+
+
+def _window(lanes: Lanes, view, index: tuple, dims, m, site: Site) -> np.ndarray:
+    at = masks.common(view.resolve(index, dims, m, site))
+    if at is None:
+        raise MachineError("unsafe", "memory given to CUDA text begins at one element for all threads on the CPU machine", site.span,
+                           help="pass the index as a value of its own")
+    if view.shadow is not None:
+        view.shadow[:] = np.iinfo(view.shadow.dtype).max
+    flat = view.flat.reshape(lanes.shape[0], -1)[:, :view.size * view.width] if view.stride else view.flat
+    return flat[..., at * view.width:]
+
+
+_NAMESPACE = {
+    "np": np, "span": span, "dimension": dimension, "prepare": prepare, "unsafe": unsafe, "atomic": atomic,
+    **{f.__name__: f for f in (masks.branch, masks.narrow, masks.union, masks.minus, masks.overlap, masks.select, masks.select_vector, masks.merge, masks.loop,
+                               numbers.round_bf16, numbers.quotient, numbers.remainder, numbers.shift_left, numbers.shift_right, numbers.convert,
+                               numbers.bitcast, numbers.reinterpret, local_arrays.read, local_arrays.write, local_arrays.assign, local_arrays.passed,
+                               warps.shfl, warps.shfl_up, warps.shfl_down, warps.shfl_xor, warps.warp_any, warps.warp_all, warps.ballot, warps.match_any,
+                               warps.match_all, warps.reduce, warps.elect, warps.block_combine, matrix.mma, matrix.ldmatrix, matrix.stmatrix)},
+}

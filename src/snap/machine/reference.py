@@ -1,0 +1,99 @@
+"""Reference mode: the meaning of the typed IR.
+
+Input: a kernel without barriers of the compiler's, its arguments, the number of blocks.  Output: the arrays, written in place.  All threads take each statement
+together, so every statement sees all that went before it; where two lanes store to one element in one statement, the last one wins.  Invariant: the
+lanes' values stay bounded, whatever the grid: blocks run in batches, one at a time where one may wait for another's atomics.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import numpy as np
+
+from snap.ir import nodes as ir
+from snap.ir.types import scalar_of
+from snap.machine.lanes import Lanes, Launch
+from snap.machine.numbers import MEMORY, constant
+from snap.machine.program import Program, program_for
+from snap.machine.storage import GlobalStorage, SharedStorage
+
+BATCH = 1 << 17  # lanes at a time
+_KEPT = 8
+_recent: OrderedDict[tuple[int, int], BlockLanes] = OrderedDict()
+
+
+class BlockLanes(Lanes):
+    """Whole blocks, in lockstep."""
+
+    def shared(self, uid: int, offset: int, size: int, name: str) -> SharedStorage:
+        return SharedStorage(self, size, name)
+
+
+def run_reference(function: ir.Function, args: list, blocks: int) -> None:
+    """Run a kernel in typed IR; arrays among `args` are written in place."""
+    program = program_for(function, stepwise=False)
+    if blocks <= 0:
+        return
+    values = [argument(p, value) for p, value in zip(function.params, args)]
+    launch = Launch(blocks, program.threads, program.blocks_per_cluster)
+    batch = blocks if function.cooperative else 1 if program.spins else max(1, BATCH // program.threads)
+    batch = -(-batch // program.blocks_per_cluster) * program.blocks_per_cluster
+    with np.errstate(all="ignore"):
+        for first in range(0, blocks, batch):
+            count = min(batch, blocks - first)
+            lanes = _whole_grid(program, launch, count) if count == blocks else make_lanes(BlockLanes, launch, first, count)
+            program.run(lanes, None, *indices(lanes), 0, *bound(function, values, lanes))
+
+
+def _whole_grid(program: Program, launch: Launch, blocks: int) -> BlockLanes:
+    """Lanes of a grid that is run at once are kept: kernels are often launched again with as many blocks."""
+    key = (id(program), blocks)
+    if key in _recent:
+        lanes = _recent[key]
+        _recent.move_to_end(key)
+        lanes.launch = launch
+        lanes.entries = {}
+        return lanes
+    lanes = make_lanes(BlockLanes, launch, 0, blocks)
+    if blocks * launch.threads <= BATCH:
+        lanes.owner = program
+        _recent[key] = lanes
+        while len(_recent) > _KEPT:
+            _recent.popitem(last=False)
+    return lanes
+
+
+def make_lanes(kind: type[Lanes], launch: Launch, first: int, count: int) -> Lanes:
+    block = np.arange(first, first + count, dtype=np.int32).reshape(-1, 1)
+    return kind(launch, block, np.arange(launch.threads, dtype=np.int32).reshape(1, -1))
+
+
+def indices(lanes: Lanes) -> tuple:
+    """Where a kernel starts: the cluster's index, the block's in its cluster, the thread's in its block."""
+    size = np.int32(lanes.launch.blocks_per_cluster)
+    return (lanes.block // size, lanes.block % size if size > 1 else lanes.block, lanes.thread)
+
+
+def argument(param: ir.Param, value: object) -> object:
+    """A launch's argument as the machine holds it."""
+    if isinstance(param, ir.MemParam):
+        scalar = scalar_of(param.handle.obj.elem)
+        array = np.asarray(value)
+        if array.dtype.itemsize != np.dtype(MEMORY[scalar]).itemsize or not array.flags.c_contiguous:
+            raise TypeError(f"`{param.handle.name}` wants a C-contiguous array of {scalar}")
+        return array
+    if isinstance(value, np.generic) and value.dtype.kind not in "biuf":  # bf16 of ml_dtypes
+        value = float(value)
+    return constant(value, param.var.type)
+
+
+def bound(function: ir.Function, values: list, lanes: Lanes, record=None) -> list:
+    """Arguments for generated code: each pointer is storage and what its handle promises."""
+    out: list[object] = []
+    for param, value in zip(function.params, values):
+        if isinstance(param, ir.MemParam):
+            out += [GlobalStorage(lanes, value, param.handle.name, record), ()]
+        else:
+            out.append(value)
+    return out

@@ -1,0 +1,317 @@
+"""Memory, checked: every access is compared with the real size of what it addresses.
+
+A `Storage` is one object's bytes; a `View` sees them as elements of one type.  Shared memory has one copy a block and a shadow that says which bytes were
+written.  Inactive lanes address element 0 and their result is never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from snap.ir.types import Element, Scalar, Vector
+from snap.machine.errors import MachineError
+from snap.machine.lanes import Lanes, Site
+from snap.machine.numbers import BITS, MEMORY, from_memory, to_memory
+
+ndarray = np.ndarray
+Record = Callable[["View", object, int, object, str, Site], None]  # who is told of accesses: view, cells, scalars at each, mask, kind, site
+_UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64, np.dtype(np.uint32): np.uint32, np.dtype(np.uint64): np.uint64}
+
+
+class GlobalStorage:
+    """A kernel's array.  It is always initialised."""
+
+    shadow = None
+
+    def __init__(self, lanes: Lanes, array: np.ndarray, name: str, record: Record | None = None):
+        self.lanes, self.name, self.record = lanes, name, record
+        self.bytes = array.reshape(-1).view(np.uint8)
+        self.views: dict[Element, View] = {}
+
+    def view(self, elem: Element) -> View:
+        if elem not in self.views:
+            self.views[elem] = View(self, elem, 0)
+        return self.views[elem]
+
+
+class SharedStorage:
+    """A shared array of every block at hand, uninitialised."""
+
+    record = None
+
+    def __init__(self, lanes: Lanes, size: int, name: str):
+        self.lanes, self.name = lanes, name
+        self.pitch = -(-size // 16) * 16
+        self.size = size
+        self.bytes = np.zeros(lanes.shape[0] * self.pitch, np.uint8)
+        self.shadow = np.zeros_like(self.bytes)
+        self.complete, self.dirty = False, False
+        self.views: dict[Element, View] = {}
+
+    def view(self, elem: Element) -> View:
+        if elem not in self.views:
+            self.views[elem] = View(self, elem, self.pitch)
+        return self.views[elem]
+
+    def is_complete(self) -> bool:
+        """Whether all of it is initialised, so that nobody needs to ask again."""
+        if self.dirty and not self.complete:
+            self.dirty = False
+            self.complete = bool(self.shadow.reshape(-1, self.pitch)[:, :self.size].all())
+        return self.complete
+
+
+class Prepared:
+    """The part of an index that does not change in a loop (or between launches), checked and linear; the rest is a shift that all lanes share."""
+
+    __slots__ = ("lin", "bounds", "base", "top", "run")
+
+    def __init__(self, lin, bounds, base, top, run):
+        self.lin, self.bounds, self.base, self.top, self.run = lin, bounds, base, top, run
+
+
+class View:
+    """`size` elements (a block, if `stride`) of `width` scalars each; `stride` is the distance of two blocks' copies in scalars."""
+
+    def __init__(self, storage, elem: Element, pitch: int):
+        self.storage, self.lanes, self.name = storage, storage.lanes, storage.name
+        self.scalar: Scalar = elem.elem if isinstance(elem, Vector) else elem
+        self.width = elem.lanes if isinstance(elem, Vector) else 1
+        dtype = np.dtype(MEMORY[self.scalar])
+        usable = len(storage.bytes) // dtype.itemsize * dtype.itemsize
+        self.flat = storage.bytes[:usable].view(dtype)
+        self.stride = pitch // dtype.itemsize
+        self.size = (storage.size if pitch else len(storage.bytes)) // elem.bytes
+        self.shadow = None if storage.shadow is None else storage.shadow.view(BITS[8 * dtype.itemsize])
+        self.offset = self.lanes.row * self.stride if self.stride and self.lanes.shape[0] > 1 else None
+        self.several = self.width > 1
+        self.record = storage.record
+        self.encoded = MEMORY[self.scalar] is np.uint16 and self.scalar.is_float
+
+    # ---- bounds ----
+
+    def resolve(self, index: tuple, dims, m, site: Site):
+        """The linear index of each lane's element; inactive lanes give 0."""
+        if dims is None:
+            return self._inside(index[0], self.size, m, site, index)
+        room = 1
+        for d in dims:
+            room = room * d
+        wide = np.any(np.greater(room, 0x7FFFFFFF))
+        lin = None
+        for axis, (i, d) in enumerate(zip(index, dims)):
+            i = self._inside(i, d, m, site, index, axis)
+            if wide:
+                i = i.astype(np.int64)
+            lin = i if lin is None else lin * d + i
+        if np.any(np.greater(room, self.size)):
+            lin = self._inside(lin, self.size, m, site, index)
+        return lin
+
+    def _inside(self, i, limit, m, site: Site, index: tuple, axis: int | None = None):
+        if type(i) is not ndarray:
+            if type(limit) is ndarray or not 0 <= i < limit:
+                return self._inside(np.full((1, 1), i), limit, m, site, index, axis)
+            return i
+        if m is not None:
+            i = np.where(m, i, i.dtype.type(0))
+        kind = _UNSIGNED.get(i.dtype)
+        u = i.astype(np.int32).view(np.uint32) if kind is None else i.view(kind)
+        if (u >= limit.astype(u.dtype)).any() if type(limit) is ndarray else u.max() >= limit:
+            bad = self.lanes.active(m) & self.lanes.full(u >= limit)
+            if bad.any():
+                self._out_of_bounds(i, limit, bad, site, index, axis)
+            return np.where(u < limit, i, i.dtype.type(0))
+        return i
+
+    def _out_of_bounds(self, i, limit, bad, site: Site, index: tuple, axis: int | None) -> None:
+        at, block, thread = self.lanes.locate(bad)
+        value = int(self.lanes.full(i).flat[at])
+        size = int(self.lanes.full(limit).flat[at])
+        shown = ", ".join(str(int(self.lanes.full(x).flat[at])) for x in index)
+        where = f"dimension {axis}, which has size {size}" if axis is not None and len(index) > 1 else f"its {size} element{'s' * (size != 1)}"
+        raise MachineError("out of bounds", f"`{site.name}[{shown}]`: {value} is outside of {where}", site.span, block, thread,
+                           note=f"the memory is `{self.name}`" if site.name != self.name else "")
+
+    def cells(self, lin):
+        """Where an element's first scalar lies in `flat`."""
+        if self.several:
+            lin = lin * self.width
+        return lin if self.offset is None else lin + self.offset
+
+    # ---- reading ----
+
+    def load(self, index: tuple, dims, m, site: Site, kind: str = "read"):
+        cells = self.cells(self.resolve(index, dims, m, site))
+        self.about_to_read(cells, m, site, kind)
+        if not self.several:
+            return self._get(cells)
+        return tuple(self._get(cells + k) for k in range(self.width))
+
+    def about_to_read(self, cells, m, site: Site, kind: str = "read") -> None:
+        if self.record is not None:
+            self.record(self, cells, self.width, m, kind, site)
+        if self.shadow is not None and not self.storage.is_complete():
+            self._check_initialised(cells, m, site)
+
+    def _get(self, cells):
+        value = self.flat.take(cells, mode="wrap") if type(cells) is ndarray else self.flat[cells]
+        return from_memory(value, self.scalar) if self.encoded else value
+
+    def _check_initialised(self, cells, m, site: Site) -> None:
+        ones = self.shadow.dtype.type(np.iinfo(self.shadow.dtype).max)
+        bad = np.zeros((), np.bool_)
+        for k in range(self.width):
+            bad = bad | (self.shadow[cells + k] != ones)
+        if bad.any():
+            bad = self.lanes.active(m) & self.lanes.full(bad)
+            if bad.any():
+                at, block, thread = self.lanes.locate(bad)
+                element = int(self.lanes.full(cells).flat[at]) % max(self.stride, 1) // self.width
+                raise MachineError("uninitialised", f"element {element} of `{self.name}` is read before anything was written there", site.span, block, thread)
+
+    # ---- writing ----
+
+    def store(self, index: tuple, dims, m, value, site: Site, kind: str = "write") -> None:
+        cells = self.cells(self.resolve(index, dims, m, site))
+        if self.record is not None:
+            self.record(self, cells, self.width, m, kind, site)
+        self.lanes.launch.changes += 1
+        if not self.several:
+            self._set(cells, m, value)
+            return
+        for k, part in enumerate(value):
+            self._set(cells + k, m, part)
+
+    def store_component(self, index: tuple, dims, m, lane: int, value, site: Site) -> None:
+        cells = self.cells(self.resolve(index, dims, m, site)) + lane
+        if self.record is not None:
+            self.record(self, cells, 1, m, "write", site)
+        self.lanes.launch.changes += 1
+        self._set(cells, m, value)
+
+    def write_cells(self, cells, m, bits, site: Site) -> None:
+        """Store values as they lie in memory, to scalars whose place was checked."""
+        if self.record is not None:
+            self.record(self, cells, 1, m, "write", site)
+        self.lanes.launch.changes += 1
+        active = self.lanes.active(m)
+        chosen = self.lanes.full(cells)[active]
+        self.flat[chosen] = bits[active]
+        self._mark(chosen)
+
+    def _set(self, cells, m, value) -> None:
+        if self.encoded:
+            value = to_memory(value, self.scalar)
+        lanes = self.lanes
+        if m is not None:
+            active = lanes.active(m)
+            cells = lanes.full(cells)[active]
+            if type(value) is ndarray and value.size > 1:
+                value = lanes.full(value)[active]
+            elif type(value) is ndarray:
+                value = value.reshape(())
+        elif type(cells) is not ndarray:
+            if type(value) is ndarray:
+                value = value.flat[-1]
+        elif type(value) is ndarray and value.shape != cells.shape:
+            shape = np.broadcast_shapes(value.shape, cells.shape)
+            cells, value = np.broadcast_to(cells, shape).ravel(), np.broadcast_to(value, shape).ravel()
+        elif type(value) is ndarray:
+            cells, value = cells.ravel(), value.ravel()
+        self.flat[cells] = value
+        self._mark(cells)
+
+    def _mark(self, cells) -> None:
+        if self.shadow is not None and not self.storage.complete:
+            self.shadow[cells] = np.iinfo(self.shadow.dtype).max
+            self.storage.dirty = True
+
+    # ---- indices prepared once ----
+
+    def prepare(self, parts: tuple, dims, m, run: bool = False) -> Prepared | None:
+        """`parts`: per dimension the fixed part of the index, or None.  `run` asks whether lanes address consecutive elements."""
+        if dims is None:
+            dims = (self.size,)
+        if any(type(d) is ndarray for d in dims):
+            return None
+        stride, strides = 1, []
+        for d in reversed(dims):
+            strides.insert(0, stride)
+            stride *= d
+        bounds, base, lin = [], 0, np.zeros((), np.int64)
+        for part, d, step in zip(parts, dims, strides):
+            if part is None:
+                bounds.append((0, 0, d, step))
+                continue
+            if m is not None:
+                active = self.lanes.active(m)
+                part = np.where(m, part, self.lanes.full(part).flat[int(active.argmax())])
+            part = np.asarray(part)
+            low, high = int(part.min()), int(part.max())
+            bounds.append((low, high, d, step))
+            base += low * step
+            lin = lin + (part.astype(np.int64) - low) * step
+        top = int(lin.max())
+        cells = np.ascontiguousarray(self.cells(lin), np.intp)
+        consecutive = run and not self.several and self.offset is None and cells.shape == self.lanes.shape and _consecutive(cells)
+        return Prepared(cells, bounds, base, top, consecutive)
+
+    def _start(self, p: Prepared | None, shifts: tuple) -> int | None:
+        """Where the window begins that `p.lin` addresses; None unless all of it is inside."""
+        if p is None:
+            return None
+        start = p.base
+        for (low, high, limit, step), shift in zip(p.bounds, shifts):
+            if shift is not None:
+                shift = int(shift)
+                low, high, start = low + shift, high + shift, start + shift * step
+            if low < 0 or high >= limit:
+                return None
+        if start < 0 or start + p.top >= self.size:
+            return None
+        return start * self.width
+
+    def fetch(self, p: Prepared | None, *shifts):
+        """What `load` gives, or None where the careful way must be gone."""
+        start = self._start(p, shifts)
+        if start is None:
+            return None
+        if self.shadow is not None and not self.storage.is_complete():
+            ones = np.iinfo(self.shadow.dtype).max
+            if self.several or not (self.shadow[start:].take(p.lin, mode="wrap") == ones).all():
+                return None
+        if p.run:
+            value = self.flat[start:start + p.lin.size].reshape(p.lin.shape).copy()
+        elif self.several:
+            return tuple(self._get_window(start + k, p.lin) for k in range(self.width))
+        else:
+            return self._get_window(start, p.lin)
+        return from_memory(value, self.scalar) if self.encoded else value
+
+    def _get_window(self, start: int, lin):
+        value = self.flat[start:].take(lin, mode="wrap")
+        return from_memory(value, self.scalar) if self.encoded else value
+
+    def put(self, p: Prepared | None, value, *shifts) -> bool:
+        """`store` by all lanes; False where the careful way must be gone."""
+        if self.several or self.shadow is not None:
+            return False
+        start = self._start(p, shifts)
+        if start is None or p.lin.shape != self.lanes.shape:
+            return False
+        if self.encoded:
+            value = to_memory(value, self.scalar)
+        self.lanes.launch.changes += 1
+        if p.run:
+            self.flat[start:start + p.lin.size].reshape(p.lin.shape)[...] = value
+        else:
+            self.flat[start:][p.lin] = value
+        return True
+
+
+def _consecutive(cells: np.ndarray) -> bool:
+    flat = cells.ravel()
+    return bool((flat == np.arange(flat.size)).all())

@@ -1,0 +1,204 @@
+"""What an argument is: where its memory lies, what is in it, and whether a kernel may use it.
+
+Input:      any object a user passes for a pointer parameter
+Output:     `ArrayInfo`, or None where the object is no array
+Invariant:  nothing is copied and nothing is changed; no array library is imported (an object of one is only met when it is loaded)
+Non-goals:  judging whether it fits a parameter (launch.py)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+from dataclasses import dataclass
+
+from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
+
+_BY_NAME = {
+    "bool": BOOL, "int8": I8, "int16": I16, "int32": I32, "int64": I64, "uint8": U8, "uint16": U16, "uint32": U32, "uint64": U64,
+    "float16": F16, "bfloat16": BF16, "float32": F32, "float64": F64,
+}
+_BY_TYPESTR = {
+    "b1": BOOL, "i1": I8, "i2": I16, "i4": I32, "i8": I64, "u1": U8, "u2": U16, "u4": U32, "u8": U64, "f2": F16, "f4": F32, "f8": F64,
+}
+_DLPACK_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
+_DLPACK_CPU = (1, 3)  # host memory, pinned host memory
+_DLPACK_CUDA = (2, 13)  # device memory, managed memory
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """family    'numpy', 'torch', 'cupy', 'cuda' (`__cuda_array_interface__`) or 'dlpack'
+    dtype     None where Snap has no such type; `dtype_name` is what its own library calls it
+    device    'cpu', the number of a GPU, or another word for a place that Snap cannot reach
+    owner     what keeps the memory alive
+    """
+
+    family: str
+    pointer: int
+    dtype: Scalar | None
+    dtype_name: str
+    shape: tuple[int, ...]
+    contiguous: bool
+    readonly: bool
+    device: int | str
+    owner: object
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.bytes if self.dtype else 0
+
+    def holds(self, elem: Scalar) -> bool:
+        """bf16 has no type of NumPy's own: 16-bit unsigned integers hold its bits."""
+        return self.dtype == elem or (elem == BF16 and self.dtype == U16 and self.family in ("numpy", "cupy", "cuda"))
+
+
+def classify(value: object, stream: int = 0) -> ArrayInfo | None:
+    """`stream` is where the array will be used: producers of DLPack capsules are told, so that they finish before."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _torch(value)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return _numpy(value)
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(value, cupy.ndarray):
+        return _cupy(value)
+    if isinstance(value, type):
+        return None
+    if hasattr(value, "__cuda_array_interface__"):
+        return _cuda_array_interface(value)
+    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+        return _dlpack(value, stream)
+    return None
+
+
+def as_numpy(info: ArrayInfo):
+    """The same memory as a NumPy array, for the CPU machine; bf16 as the 16-bit integers that hold its bits."""
+    match info.family:
+        case "numpy":
+            array = info.owner
+        case "torch":
+            torch = sys.modules["torch"]
+            tensor = info.owner.detach()
+            array = (tensor.view(torch.int16) if info.dtype == BF16 else tensor).numpy()
+        case "dlpack":
+            array = _borrowed(info)
+        case _:
+            raise ValueError(f"{info.family} arrays are not in the CPU's memory")
+    if info.dtype == BF16:
+        array = array.view("uint16")
+    return array
+
+
+# ---- one function a family -----------------------------------------------------------------------------------------------------------------
+
+
+def _torch(tensor) -> ArrayInfo:
+    torch = sys.modules["torch"]
+    name = str(tensor.dtype).removeprefix("torch.")
+    plain = tensor.layout == torch.strided and not tensor.is_neg() and not tensor.is_conj()
+    device = {"cpu": "cpu", "cuda": tensor.device.index}.get(tensor.device.type, str(tensor.device))
+    reachable = plain and (device == "cpu" or isinstance(device, int))
+    return ArrayInfo("torch", tensor.data_ptr() if reachable else 0, _BY_NAME.get(name), name if plain else f"{name} (sparse or lazily negated)",
+                     tuple(tensor.shape), plain and tensor.is_contiguous(), False, device, tensor)
+
+
+def _numpy(array) -> ArrayInfo:
+    return ArrayInfo("numpy", array.ctypes.data, _numpy_dtype(array.dtype), str(array.dtype), array.shape,
+                     array.flags.c_contiguous, not array.flags.writeable, "cpu", array)
+
+
+def _numpy_dtype(dtype) -> Scalar | None:
+    return _BY_NAME.get(dtype.name) if dtype.isnative else None
+
+
+def _cupy(array) -> ArrayInfo:
+    return ArrayInfo("cupy", array.data.ptr, _numpy_dtype(array.dtype), str(array.dtype), array.shape,
+                     array.flags.c_contiguous, False, array.device.id, array)
+
+
+def _cuda_array_interface(value: object) -> ArrayInfo:
+    described = value.__cuda_array_interface__
+    pointer, readonly = described["data"]
+    typestr = described["typestr"]
+    dtype = _BY_TYPESTR.get(typestr[1:]) if typestr[0] in "|=" + ("<" if sys.byteorder == "little" else ">") else None
+    shape = tuple(described["shape"])
+    strides = described.get("strides")
+    contiguous = strides is None or dtype is None or _row_major(shape, tuple(stride // dtype.bytes for stride in strides))
+    return ArrayInfo("cuda", pointer or 0, dtype, typestr, shape, contiguous, bool(readonly) or _immutable(value), _device_of(pointer), value)
+
+
+def _device_of(pointer: int | None) -> int | str:
+    """The interface does not say which GPU; the driver knows."""
+    from snap.runtime.driver import driver
+
+    return driver().device_of(pointer) if pointer else driver().current_device()
+
+
+def _dlpack(value: object, stream: int) -> ArrayInfo:
+    kind, number = (int(part) for part in value.__dlpack_device__())
+    if kind in _DLPACK_CPU:
+        device, capsule = "cpu", value.__dlpack__()
+    elif kind in _DLPACK_CUDA:
+        device, capsule = number, value.__dlpack__(stream=stream or 1)  # 1 is DLPack's word for the default stream
+    else:
+        return ArrayInfo("dlpack", 0, None, "unknown", (), True, False, f"DLPack device {kind}", value)
+    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else None
+    name = f"{_DLPACK_CODES.get(tensor.code, f'type{tensor.code}_')}{tensor.bits}"
+    if tensor.lanes != 1:
+        name += f"x{tensor.lanes}"
+    dtype = BOOL if name == "bool8" else _BY_NAME.get(name)
+    contiguous = strides is None or _row_major(shape, strides)
+    return ArrayInfo("dlpack", (tensor.data or 0) + tensor.byte_offset, dtype, name, shape, contiguous, _immutable(value), device, (capsule, value))
+
+
+def _immutable(value: object) -> bool:
+    """JAX's arrays never change, and share memory on that promise, but neither protocol says so."""
+    return type(value).__module__.partition(".")[0] in ("jax", "jaxlib")
+
+
+def _row_major(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """strides in elements; a dimension of size 1 may have any, and an empty array all."""
+    if 0 in shape:
+        return True
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _borrowed(info: ArrayInfo):
+    import numpy
+
+    count = info.nbytes
+    memory = (ctypes.c_char * count).from_address(info.pointer) if count else b""
+    array = numpy.frombuffer(memory, dtype=numpy.uint8).view(_numpy_name(info.dtype)).reshape(info.shape)
+    return array
+
+
+def _numpy_name(dtype: Scalar) -> str:
+    return "uint16" if dtype == BF16 else next(name for name, scalar in _BY_NAME.items() if scalar == dtype)
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+def _capsule_pointer(capsule: object, name: bytes) -> int:
+    read = ctypes.pythonapi.PyCapsule_GetPointer
+    read.restype, read.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    return read(capsule, name)

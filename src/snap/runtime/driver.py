@@ -1,0 +1,188 @@
+"""The few calls of the CUDA driver that a launch needs, bound by ctypes.
+
+ctypes and not a binding package: a launch then costs one foreign call with four integers, and a process whose kernels are in the cache imports
+nothing else.  Every function here raises `GpuError` with the driver's own words; `driver()` raises `ToolchainError` where there is no driver or
+no GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+import threading
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from dataclasses import dataclass
+
+from snap.runtime.errors import GpuError, ToolchainError
+
+NO_DEVICE = 100
+INVALID_CONTEXT = 201
+INVALID_HANDLE = 400
+TOO_MANY_RESOURCES = 701
+COOPERATIVE_TOO_LARGE = 720
+
+# What a kernel that ran earlier left behind: the context is lost, and every later call reports it again.
+_STICKY = {
+    700: "an illegal memory access: an index out of bounds",
+    702: "a launch that timed out",
+    710: "an `assert` that did not hold",
+    714: "a hardware stack error",
+    715: "an illegal instruction",
+    716: "a misaligned address: a vector access at an index that is not a multiple of its size",
+    717: "an access to the wrong address space",
+    718: "an invalid program counter",
+    719: "an unspecified launch failure: often an access out of bounds",
+}
+
+# CUdevice_attribute
+_MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE, _SHARED_OPTIN = 16, 75, 76, 95, 97
+# CUfunction_attribute
+_MAX_DYNAMIC_SHARED = 8
+# CUpointer_attribute
+_POINTER_ORDINAL = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU.  `context` is its primary context, the one that torch, CuPy and the CUDA runtime share."""
+
+    number: int
+    arch: int
+    multiprocessors: int
+    shared_limit: int
+    cooperative: bool
+    context: int
+
+    @property
+    def target(self) -> str:
+        """The name to compile for; from sm_90 on with all instructions of exactly this architecture."""
+        return f"sm_{self.arch}{'a' if self.arch >= 90 else ''}"
+
+
+class Driver:
+    def __init__(self, library: ctypes.CDLL):
+        self._library = library
+        self._devices: dict[int, Device] = {}
+        self._lock = threading.Lock()
+        self.launch = library.cuLaunchKernelEx  # called with four c_void_p made beforehand: declaring argtypes would only slow it down
+
+    def call(self, name: str, *args: object) -> None:
+        result = getattr(self._library, name)(*args)
+        if result:
+            raise GpuError(f"{name} failed: {self.describe(result)}")
+
+    def describe(self, result: int) -> str:
+        name, text = c_char_p(), c_char_p()
+        self._library.cuGetErrorName(result, byref(name))
+        self._library.cuGetErrorString(result, byref(text))
+        return f"{(name.value or b'error').decode()} ({result}), {(text.value or b'unknown').decode()}"
+
+    def launch_failure(self, result: int, kernel: str) -> GpuError:
+        if result in _STICKY:
+            return GpuError(f"a kernel that ran before `{kernel}` on this GPU failed with {_STICKY[result]} [{self.describe(result)}]; this process "
+                            "cannot use the GPU any more. Run the same launches on NumPy arrays (the CPU machine) to see the line and the thread, "
+                            "or set CUDA_LAUNCH_BLOCKING=1 to learn which kernel it was")
+        return GpuError(f"the launch of `{kernel}` failed: {self.describe(result)}")
+
+    # ---- devices and contexts ----
+
+    def count(self) -> int:
+        number = c_int()
+        self.call("cuDeviceGetCount", byref(number))
+        return number.value
+
+    def device(self, number: int) -> Device:
+        found = self._devices.get(number)
+        if found is None:
+            with self._lock:
+                found = self._devices.get(number) or self._open(number)
+                self._devices[number] = found
+        return found
+
+    def _open(self, number: int) -> Device:
+        handle, context = c_int(), c_void_p()
+        self.call("cuDeviceGet", byref(handle), number)
+        self.call("cuDevicePrimaryCtxRetain", byref(context), handle)
+
+        def attribute(which: int) -> int:
+            value = c_int()
+            self.call("cuDeviceGetAttribute", byref(value), which, handle)
+            return value.value
+
+        return Device(number, attribute(_MAJOR) * 10 + attribute(_MINOR), attribute(_MULTIPROCESSORS), attribute(_SHARED_OPTIN),
+                      bool(attribute(_COOPERATIVE)), context.value)
+
+    def current_device(self) -> int:
+        """The device of this thread's current context; torch's or the first one where the thread has none yet."""
+        context = c_void_p()
+        self.call("cuCtxGetCurrent", byref(context))
+        if context.value:
+            number = c_int()
+            self.call("cuCtxGetDevice", byref(number))
+            return number.value
+        torch = sys.modules.get("torch")
+        return torch.cuda.current_device() if torch is not None and torch.cuda.is_available() else 0
+
+    def enter(self, device: Device) -> None:
+        """Makes the device's primary context current on this thread."""
+        self.call("cuCtxSetCurrent", c_void_p(device.context))
+
+    def device_of(self, pointer: int) -> int | str:
+        number = c_int()
+        result = self._library.cuPointerGetAttribute(byref(number), _POINTER_ORDINAL, c_void_p(pointer))
+        return "memory that the CUDA driver does not know" if result else number.value
+
+    # ---- modules ----
+
+    def load(self, cubin: bytes, kernel: str) -> c_void_p:
+        """The kernel's function handle, in the current context.  The module stays loaded for the life of the process."""
+        module, function = c_void_p(), c_void_p()
+        self.call("cuModuleLoadData", byref(module), cubin)
+        self.call("cuModuleGetFunction", byref(function), module, kernel.encode())
+        return function
+
+    def allow_dynamic_shared(self, function: c_void_p, size: int) -> None:
+        self.call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, c_int(size))
+
+    def resident_blocks(self, function: c_void_p, threads: int, dynamic_shared: int) -> int:
+        """How many blocks of the kernel one multiprocessor runs at a time."""
+        blocks = c_int()
+        self.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", byref(blocks), function, c_int(threads), c_size_t(dynamic_shared))
+        return blocks.value
+
+    def zeroed(self, size: int, stream: int) -> int:
+        """Device memory of `size` bytes (a multiple of 4), zero before anything later on the stream."""
+        pointer = c_void_p()
+        self.call("cuMemAlloc_v2", byref(pointer), c_size_t(size))
+        self.call("cuMemsetD32Async", pointer, c_uint(0), c_size_t(size // 4), c_void_p(stream))
+        return pointer.value
+
+    def synchronize(self, stream: int) -> None:
+        self.call("cuStreamSynchronize", c_void_p(stream))
+
+
+@functools.cache
+def driver() -> Driver:
+    name = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
+    try:
+        library = ctypes.CDLL(name)
+    except OSError as missing:
+        raise ToolchainError(f"there is no NVIDIA driver on this machine ({name} was not found)") from missing
+    result = library.cuInit(0)
+    if result:
+        text = "no GPU was found" if result == NO_DEVICE else f"the NVIDIA driver did not start (error {result})"
+        raise ToolchainError(text)
+    if not hasattr(library, "cuLaunchKernelEx"):
+        raise ToolchainError("the NVIDIA driver is older than CUDA 11.8; Snap needs that or a later one")
+    return Driver(library)
+
+
+def available() -> bool:
+    """Whether there is a driver with a GPU that Snap generates code for."""
+    try:
+        found = driver()
+        return found.count() > 0 and found.device(0).arch >= 80
+    except (ToolchainError, GpuError):
+        return False

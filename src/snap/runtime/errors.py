@@ -1,0 +1,35 @@
+"""What the runtime raises.  Each message says what was expected, what came, and what to do."""
+
+from __future__ import annotations
+
+INSTALL = "pip install snap-gpu[gpu]"
+
+
+class LaunchError(TypeError, ValueError):
+    """A launch that was refused before anything happened: no kernel ran, nothing was overwritten.
+
+    It is both a TypeError and a ValueError, so that callers may catch whichever they think of.
+    """
+
+    def __init__(self, kernel: str, problem: str, parameter: str | None = None):
+        where = f"parameter `{parameter}` of `{kernel}`" if parameter else f"`{kernel}`"
+        super().__init__(f"{where}: {problem}")
+        self.kernel = kernel
+        self.parameter = parameter
+        self.problem = problem
+
+
+class GpuError(RuntimeError):
+    """The driver reported an error, possibly one of an earlier kernel."""
+
+
+class ToolchainError(RuntimeError):
+    """NVRTC or the driver is missing, too old, or does not know the architecture."""
+
+
+class InternalError(RuntimeError):
+    """Generated code was refused by NVRTC: a bug in Snap, not in the user's program."""
+
+
+class UnsafeTextError(RuntimeError):
+    """NVRTC refused a kernel that holds CUDA text of the user's own."""

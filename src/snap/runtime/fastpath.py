@@ -1,0 +1,176 @@
+"""The path of repeated launches: one generated Python function a kernel, kind of array and number of blocks.
+
+Input:      a kernel that has been launched once, so that all that does not depend on the arguments is known to hold
+Output:     `call(*args)`, which launches
+Invariant:  it launches only where every argument passes the same checks as in validate.py; anything else (another kind of array, a NumPy integer,
+            whatever might be an error) goes to the slow path, which accepts it or says what is wrong
+Non-goals:  good errors; arguments of vector or array type; arrays other than torch's and CuPy's
+
+Python's own overhead is what is being saved, so the function is text: no loop over parameters, no object made, one `pack_into`, one foreign call.
+Slots (the memory a launch passes) come from a pool: `list.pop` and `list.append` are atomic, so a slot is never used by two threads at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from snap.ir.types import BF16, BOOL, Scalar
+from snap.runtime.gpu import STREAM_AT, GpuKernel
+from snap.runtime.signature import HELPERS, Pointer, Signature, Value, bf16_bits
+from snap.runtime.validate import accepted_shapes, ordered
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """How one array library spells what is checked; `{a}` is the argument, `{i}` its index."""
+
+    guard: str
+    pointer: str
+    shape: str
+    names: dict[str, object]
+
+
+def _torch_family(signature: Signature) -> _Family:
+    torch = sys.modules["torch"]
+    dtypes = {"bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
+              "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+    names: dict[str, object] = {"Tensor": torch.Tensor, "Parameter": torch.nn.Parameter}
+    for index, param in enumerate(signature.params):
+        if isinstance(param, Pointer):
+            names[f"dtype{index}"] = getattr(torch, dtypes[param.elem.name], None)
+    # The raw calls cost a tenth of the public ones, which make an object; older or newer versions of torch may lack them.
+    names["current_device"] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+    names["torch_stream"] = getattr(torch._C, "_cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream)
+    return _Family(
+        # A tensor of one element may be lazily negated and contiguous at the same time.
+        guard="((t := type({a})) is Tensor or t is Parameter) and {a}.dtype is dtype{i} and {a}.get_device() == DEVICE and {a}.is_contiguous() "
+              "and ((n{i} := {a}.nbytes) > 8 or not {a}.is_neg())",
+        pointer="{a}.data_ptr()", shape="{a}.shape", names=names)
+
+
+def _cupy_family(signature: Signature) -> _Family:
+    cupy = sys.modules["cupy"]
+    dtypes = {"bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
+              "u64": "uint64", "f16": "float16", "bf16": "uint16", "f32": "float32", "f64": "float64"}
+    names: dict[str, object] = {"ndarray": cupy.ndarray, "current_device": cupy.cuda.runtime.getDevice}
+    for index, param in enumerate(signature.params):
+        if isinstance(param, Pointer):
+            names[f"dtype{index}"] = cupy.dtype(dtypes[param.elem.name])
+    names["cupy_stream"] = lambda device: cupy.cuda.get_current_stream().ptr
+    return _Family(
+        guard="type({a}) is ndarray and {a}.dtype == dtype{i} and (m := {a}.data).device_id == DEVICE and {a}.flags.c_contiguous "
+              "and (n{i} := {a}.nbytes) >= 0",
+        pointer="m.ptr", shape="{a}.shape", names=names)
+
+
+FAMILIES = {"torch": _torch_family, "cupy": _cupy_family}
+
+
+def supports(signature: Signature) -> bool:
+    return any(isinstance(param, Pointer) for param in signature.params) and \
+        all(isinstance(param, Pointer) or isinstance(param.type, Scalar) for param in signature.params)
+
+
+_TEMPLATE = """\
+def make(blocks, slow, current_stream):
+    pool = []
+    pop, push = pool.pop, pool.append
+
+    def call(*args, **keywords):
+        if keywords:
+            args = ordered(args, keywords)
+        try:
+            {unpacked}= args
+            ok = ({checks})
+            if ok:
+                slot = pop() if pool else new_slot(blocks)
+                buffer, config, addresses, attributes, attribute_count = slot
+                stream = current_stream(DEVICE)
+                pack(buffer, {at}, stream, attributes, attribute_count, {packed})
+        except Exception:
+            ok = False
+        if not ok:
+            return slow(args)
+        result = launch(config, FUNCTION, addresses, None)
+        if result:
+            failed(result, config, addresses)
+        push(slot)
+
+    return call
+"""
+
+
+def source(signature: Signature, guard: str, pointer: str, shape: str, barrier: bool) -> str:
+    """The text of the function, for given ways to check an array, and to get its address and shape."""
+    count = len(signature.params)
+    checks, packed = [], []
+    for index, param in enumerate(signature.params):
+        match param:
+            case Pointer():
+                names = {"a": f"a{index}", "i": index}
+                checks.append(guard.format(**names))
+                checks.append(f"(p{index} := {pointer.format(**names)}) % {param.align} == 0")
+                if param.lanes > 1:
+                    checks.append(f"n{index} % {param.align} == 0")
+                packed.append(f"p{index}")
+            case Value():
+                checks.append(_value_check(f"a{index}", param.scalar))
+                packed.append(f"bf16_bits(a{index})" if param.scalar == BF16 else f"a{index}")
+    checks += _shape_checks(signature, shape)
+    checks += _overlap_checks(signature)
+    checks.append("current_device() == DEVICE")
+    if barrier:
+        packed.append("barriers[stream]")
+    unpacked = "".join(f"a{index}, " for index in range(count))
+    return _TEMPLATE.format(unpacked=unpacked, checks="\n                  and ".join(checks), at=STREAM_AT, packed=", ".join(packed))
+
+
+def _value_check(name: str, scalar: Scalar) -> str:
+    """Ranges are `pack_into`'s to check: it raises, and the slow path says what is wrong."""
+    if scalar == BOOL:
+        return f"type({name}) is bool"
+    if scalar == BF16:
+        return f"type({name}) is float and -3.3e38 < {name} < 3.3e38"
+    if scalar.is_float:
+        return f"((t := type({name})) is float or t is int)"
+    return f"type({name}) is int"
+
+
+def _shape_checks(signature: Signature, shape: str) -> list[str]:
+    checks = []
+    for index, param in enumerate(signature.params):
+        if isinstance(param, Pointer) and param.dims is not None:
+            given = shape.format(a=f"a{index}", i=index)
+            checks.append(f"((s := {given}) == (d := {param.dims}) or s == (prod(d),) and min(d) >= 0)" if param.lanes == 1
+                          else f"{given} in accepted_shapes({param.dims}, {param.lanes})")
+    return checks
+
+
+def _overlap_checks(signature: Signature) -> list[str]:
+    pointers = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
+    pairs = itertools.combinations(pointers, 2)
+    return [f"(p{i} + n{i} <= p{j} or p{j} + n{j} <= p{i})" for (i, one), (j, other) in pairs if not (one.const and other.const)]
+
+
+def maker(kernel: GpuKernel, family: str) -> Callable[[int, Callable, Callable | None], Callable]:
+    """`make(blocks, slow, stream)`: the function for one number of blocks; stream None is the library's current one."""
+    signature = kernel.signature
+    spelled = FAMILIES[family](signature)
+    text = source(signature, spelled.guard, spelled.pointer, spelled.shape, bool(kernel.compiled.module.grid_barrier))
+
+    def new_slot(blocks: int) -> tuple:
+        buffer, config, addresses = kernel.slot(blocks)
+        return (buffer, config, addresses, *kernel.attributes(config))
+
+    names = {
+        **HELPERS, **spelled.names, "DEVICE": kernel.device.number, "FUNCTION": kernel.function, "launch": kernel.driver.launch,
+        "failed": kernel.failed, "pack": kernel.layout.pack.pack_into, "new_slot": new_slot, "barriers": kernel.barriers, "bf16_bits": bf16_bits,
+        "prod": math.prod, "accepted_shapes": accepted_shapes, "ordered": lambda args, keywords: ordered(signature, args, keywords),
+    }
+    exec(compile(text, f"<launch of {signature.kernel}>", "exec"), names)
+    current = names[f"{family}_stream"]
+    return lambda blocks, slow, stream: names["make"](blocks, slow, current if stream is None else lambda device: stream)

@@ -1,0 +1,179 @@
+"""A kernel on one GPU: compiled, loaded, and launched.
+
+Input:      a compiled module and validated arguments
+Output:     the kernel runs on the given stream
+Invariant:  what only the device knows (architecture, shared memory, residency) is checked before the first launch; the module is loaded once a device
+Non-goals:  validating arguments (validate.py), the fast path of repeated launches (fastpath.py)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from dataclasses import dataclass
+
+from snap.ir.types import BF16
+from snap.runtime.arrays import ArrayInfo
+from snap.runtime.compile import compile_cubin
+from snap.runtime.driver import INVALID_CONTEXT, Device, Driver, driver
+from snap.runtime.errors import GpuError, LaunchError, ToolchainError
+from snap.runtime.signature import Pointer, Signature, bf16_bits
+
+# CUlaunchConfig: three unsigned for the grid, three for the block, one for dynamic shared memory, padding, the stream, the attributes, their number.
+_CONFIG = struct.Struct("<7I4xQQI4x")
+STREAM_AT = 32
+# CUlaunchAttribute: an id, padding, and a value of 64 bytes.
+_ATTRIBUTE = struct.Struct("<I4xI60x")
+_COOPERATIVE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One block of memory holds all that a launch passes: the configuration, its attribute, the values, and the array of their addresses.
+
+    pack     writes, from STREAM_AT on: the stream, the attributes' address, their number, then each value (pointers as integers)
+    offsets  where each value lies
+    """
+
+    pack: struct.Struct
+    offsets: tuple[int, ...]
+    attribute_at: int
+    addresses_at: int
+    size: int
+
+    @staticmethod
+    def of(formats: tuple[str, ...]) -> Layout:
+        text, at, offsets = "<QQI4x", _CONFIG.size, []
+        for packing in formats:
+            size = struct.calcsize("<" + packing)
+            padding = -at % min(16, 1 << (size - 1).bit_length())
+            offsets.append(at + padding)
+            text += f"{padding}x{packing}"
+            at += padding + size
+        attribute_at = at + -at % 16
+        addresses_at = attribute_at + _ATTRIBUTE.size
+        return Layout(struct.Struct(text), tuple(offsets), attribute_at, addresses_at, addresses_at + 8 * len(formats))
+
+
+class GpuKernel:
+    def __init__(self, compiled, signature: Signature, device: Device):
+        self.compiled = compiled
+        self.signature = signature
+        self.device = device
+        self.driver: Driver = driver()
+        module = compiled.module
+        _check_device(signature.kernel, module, device)
+        self.driver.enter(device)
+        self.function = self._load(compiled, device)
+        formats = tuple("Q" if isinstance(param, Pointer) else param.packing for param in signature.params)
+        self.layout = Layout.of(formats + (("Q",) if module.grid_barrier else ()))
+        self.barriers: dict[int, int] = {}
+        self.most_blocks = self._most_blocks(module)
+
+    def _load(self, compiled, device: Device) -> ctypes.c_void_p:
+        module = compiled.module
+        cubin = compile_cubin(module.text, device.target, unsafe=compiled.typed.uses_unsafe)
+        try:
+            function = self.driver.load(cubin, module.kernel)
+            if module.dynamic_smem:
+                self.driver.allow_dynamic_shared(function, module.dynamic_smem)
+        except GpuError as refused:
+            raise ToolchainError(f"the driver did not load `{module.kernel}` for {device.target}: {refused}") from refused
+        return function
+
+    def _most_blocks(self, module) -> int | None:
+        """A cooperative grid must be resident all at once."""
+        if not module.cooperative:
+            return None
+        return self.device.multiprocessors * self.driver.resident_blocks(self.function, module.threads, module.dynamic_smem)
+
+    def check_blocks(self, blocks: int) -> None:
+        if self.most_blocks is not None and blocks > self.most_blocks:
+            raise LaunchError(self.signature.kernel, "a cooperative launch needs all blocks on the GPU at once: "
+                              f"{blocks} were asked for, {self.most_blocks} fit")
+
+    def slot(self, blocks: int) -> tuple[ctypes.Array, ctypes.c_void_p, ctypes.c_void_p]:
+        """Memory for the launches of one thread at a time: the buffer, the address of the configuration, that of the array of addresses."""
+        layout, module = self.layout, self.compiled.module
+        buffer = ctypes.create_string_buffer(layout.size)
+        base = ctypes.addressof(buffer)
+        _CONFIG.pack_into(buffer, 0, blocks, 1, 1, module.threads, 1, 1, module.dynamic_smem, 0, 0, 0)
+        if module.cooperative:
+            _ATTRIBUTE.pack_into(buffer, layout.attribute_at, _COOPERATIVE, 1)
+        struct.pack_into(f"<{len(layout.offsets)}Q", buffer, layout.addresses_at, *(base + offset for offset in layout.offsets))
+        return buffer, ctypes.c_void_p(base), ctypes.c_void_p(base + layout.addresses_at)
+
+    def attributes(self, config: ctypes.c_void_p) -> tuple[int, int]:
+        """Address and number of the launch attributes of the slot whose configuration is at `config`."""
+        return (config.value + self.layout.attribute_at, 1) if self.compiled.module.cooperative else (0, 0)
+
+    def barrier(self, stream: int) -> int:
+        """The words that a grid barrier counts in, one set a stream: launches on one stream follow each other, those on two may overlap."""
+        found = self.barriers.get(stream)
+        if found is None:
+            found = self.barriers[stream] = self.driver.zeroed(64, stream)
+        return found
+
+    def launch(self, blocks: int, stream: int, args: tuple[object, ...]) -> None:
+        self.check_blocks(blocks)
+        values = [number for param, arg in zip(self.signature.params, args) for number in _numbers(param, arg)]
+        if self.compiled.module.grid_barrier:
+            values.append(self.barrier(stream))
+        buffer, config, addresses = self.slot(blocks)
+        self.layout.pack.pack_into(buffer, STREAM_AT, stream, *self.attributes(config), *values)
+        result = self.driver.launch(config, self.function, addresses, None)
+        if result:
+            self.failed(result, config, addresses)
+
+    def failed(self, result: int, config: ctypes.c_void_p, addresses: ctypes.c_void_p) -> None:
+        """A thread that has not used the GPU yet has no current context: it gets one, and the launch is made once more."""
+        if result == INVALID_CONTEXT:
+            self.driver.enter(self.device)
+            result = self.driver.launch(config, self.function, addresses, None)
+        if result:
+            raise self.driver.launch_failure(result, self.signature.kernel)
+
+
+def _numbers(param, arg) -> tuple:
+    if isinstance(arg, ArrayInfo):
+        return (arg.pointer,)
+    items = arg if isinstance(arg, tuple) else (arg,)
+    return tuple(map(bf16_bits, items)) if param.scalar == BF16 else items
+
+
+def _check_device(kernel: str, module, device: Device) -> None:
+    if device.arch < max(module.min_arch, 80):
+        raise LaunchError(kernel, f"needs a GPU of sm_{max(module.min_arch, 80)} or later; GPU {device.number} is sm_{device.arch}")
+    if module.smem > device.shared_limit:
+        raise LaunchError(kernel, f"needs {module.smem} bytes of shared memory a block; GPU {device.number} has {device.shared_limit}")
+    if module.cooperative and not device.cooperative:
+        raise LaunchError(kernel, f"needs cooperative launches, which GPU {device.number} does not have")
+
+
+# ---- streams -----------------------------------------------------------------------------------------------------------------------------
+
+
+def stream_handle(kernel: str, stream: object) -> int:
+    """What users pass as `stream=`: a handle, or a stream of torch, CuPy or anything with the `__cuda_stream__` protocol."""
+    if isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0:
+        return stream
+    for attribute in ("cuda_stream", "ptr"):
+        handle = getattr(stream, attribute, None)
+        if isinstance(handle, int):
+            return handle
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int((protocol() if callable(protocol) else protocol)[1])
+    raise LaunchError(kernel, f"stream= takes a stream of torch or CuPy, or an integer handle, not a {type(stream).__name__}")
+
+
+def current_stream(args: tuple[object, ...]) -> int:
+    """torch's current stream where there are torch tensors, else CuPy's where there are CuPy arrays, else the default stream."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    for arg in args:
+        if torch is not None and isinstance(arg, torch.Tensor) and arg.is_cuda:
+            return torch.cuda.current_stream(arg.device).cuda_stream
+    if cupy is not None and any(isinstance(arg, cupy.ndarray) for arg in args):
+        return cupy.cuda.get_current_stream().ptr
+    return 0

@@ -1,0 +1,168 @@
+"""Launching a specialised kernel: where it runs, and the way there.
+
+Input:      a `Compiled` kernel (api.py), the arguments, the number of blocks, and the target
+Output:     the arrays hold the results (on the GPU: will, in stream order)
+Invariant:  a launch that is refused has done nothing; a target other than the arrays' place is refused, never silently changed
+Non-goals:  constexpr parameters (the kernel is specialised by the time it gets here)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from snap.runtime.arrays import ArrayInfo, as_numpy
+from snap.runtime.errors import GpuError, LaunchError, ToolchainError
+from snap.runtime.signature import Signature
+from snap.runtime.validate import Bound, bind, check_blocks, ordered
+
+TARGETS = ("auto", "cpu", "gpu", "ptx")
+_MOST_BOUND = 1024
+
+
+class Launcher:
+    """All launches of one specialised kernel.
+
+    `at[blocks]` is a function that launches with that number of blocks; after the first launch with GPU arrays it is the generated fast path.
+    """
+
+    def __init__(self, compiled):
+        self.compiled = compiled
+        self.signature = Signature.of(compiled.typed)
+        self.at = _At(self)
+        self._kernels: dict[int, object] = {}
+        self._makers: dict[tuple[int, str], Callable | None] = {}
+        self._ready: dict[tuple[int, str, int | None], tuple[Callable, Callable]] = {}
+
+    def launch(self, args: tuple[object, ...], blocks: object, target: str = "auto", stream: object = None, seed: int | None = None) -> None:
+        if seed is None and type(blocks) is int and (stream is None or type(stream) is int):
+            ready = self._ready.get((blocks, target, stream))
+            if ready is not None:
+                return ready[1](*args)
+        return self.start(args, blocks, target, stream, seed)
+
+    def start(self, args: tuple[object, ...], blocks: object, target: str = "auto", stream: object = None, seed: int | None = None) -> None:
+        """The whole way, every check included."""
+        kernel = self.signature.kernel
+        if target not in TARGETS:
+            raise LaunchError(kernel, f"target= is one of {', '.join(map(repr, TARGETS))}, not {target!r}")
+        if target == "ptx":
+            raise LaunchError(kernel, "target=\"ptx\" asks for the PTX machine, which is not part of this version; use \"cpu\" for the CPU machine")
+        number = check_blocks(self.signature, blocks)
+        handle = self._stream(args, stream)
+        bound = bind(self.signature, args, handle)
+        place = self._place(bound, target)
+        if place == "cpu":
+            if stream is not None:
+                raise LaunchError(kernel, "stream= is for launches on a GPU; this one runs on the CPU machine")
+            self._run_on_cpu(bound, number, seed)
+        else:
+            if seed is not None:
+                raise LaunchError(kernel, "seed= chooses a schedule of the CPU machine; a launch on a GPU takes none")
+            self._run_on_gpu(bound, number, place, handle)
+            self._prepare(bound, number, place, target, stream)
+
+    def _stream(self, args: tuple[object, ...], stream: object) -> int:
+        from snap.runtime.gpu import current_stream, stream_handle
+
+        return current_stream(args) if stream is None else stream_handle(self.signature.kernel, stream)
+
+    def _place(self, bound: Bound, target: str) -> int | str:
+        kernel = self.signature.kernel
+        first = next((param.name for param, arg in zip(self.signature.params, bound.args) if isinstance(arg, ArrayInfo)), None)
+        if target == "cpu" and isinstance(bound.device, int):
+            raise LaunchError(kernel, f"target=\"cpu\", but the array is on GPU {bound.device}; pass it in the CPU's memory", first)
+        if target == "gpu" and bound.device == "cpu":
+            raise LaunchError(kernel, "target=\"gpu\", but the array is in the CPU's memory; move it to the GPU first", first)
+        if isinstance(bound.device, int) or target == "gpu":
+            return self._gpu(bound.device, first)
+        return "cpu"
+
+    def _gpu(self, device: int | None, first: str | None) -> int:
+        from snap.runtime.driver import driver
+
+        try:
+            current = driver().current_device()
+        except (ToolchainError, GpuError) as missing:
+            raise LaunchError(self.signature.kernel, f"cannot run on a GPU: {missing}; NumPy arrays run on the CPU machine") from missing
+        if device is not None and device != current:
+            raise LaunchError(self.signature.kernel, f"the array is on GPU {device}, but the current device is GPU {current}; "
+                              f"make it current first (`with torch.cuda.device({device}):`)", first)
+        return current
+
+    def _run_on_cpu(self, bound: Bound, blocks: int, seed: int | None) -> None:
+        if blocks == 0:
+            return
+        from snap import machine
+
+        args = cpu_args(bound)
+        if seed is None:
+            machine.run_reference(self.compiled.typed, args, blocks)
+        else:
+            machine.run_adversarial(self.compiled.synced, args, blocks, seed)
+
+    def _run_on_gpu(self, bound: Bound, blocks: int, device: int, stream: int) -> None:
+        kernel = self._kernels.get(device)
+        if kernel is None:
+            from snap.runtime.driver import driver
+            from snap.runtime.gpu import GpuKernel
+
+            kernel = self._kernels[device] = GpuKernel(self.compiled, self.signature, driver().device(device))
+        if blocks:
+            kernel.launch(blocks, stream, bound.args)
+
+    def _prepare(self, bound: Bound, blocks: int, device: int, target: str, stream: object) -> None:
+        """The next launch like this one takes the fast path."""
+        make = self._maker(self._kernels[device], bound)
+        key = blocks, target, stream
+        if make is None or blocks == 0 or not (stream is None or type(stream) is int) or self._ready.get(key, (None,))[0] is make:
+            return
+        function = make(blocks, lambda args: self.start(args, blocks, target, stream), stream)
+        _keep(self._ready, key, (make, function))
+        if target == "auto" and stream is None:
+            _keep(self.at, blocks, function)
+
+    def _maker(self, kernel, bound: Bound) -> Callable | None:
+        from snap.runtime import fastpath
+
+        families = {arg.family for arg in bound.args if isinstance(arg, ArrayInfo)}
+        family = families.pop() if len(families) == 1 else ""
+        if family not in fastpath.FAMILIES or not fastpath.supports(self.signature):
+            return None
+        key = kernel.device.number, family
+        if key not in self._makers:
+            self._makers[key] = fastpath.maker(kernel, family)
+        return self._makers[key]
+
+
+class _At(dict):
+    """blocks -> function; what is not there yet takes the whole way."""
+
+    def __init__(self, launcher: Launcher):
+        super().__init__()
+        self._launcher = launcher
+
+    def __missing__(self, blocks: object) -> Callable:
+        launcher = self._launcher
+        return lambda *args, **keywords: launcher.launch(ordered(launcher.signature, args, keywords), blocks)
+
+
+def _keep(table: dict, key: object, entry: object) -> None:
+    if len(table) >= _MOST_BOUND:
+        table.clear()
+    table[key] = entry
+
+
+def cpu_args(bound: Bound) -> tuple[object, ...]:
+    """What the CPU machine takes: NumPy arrays on the users' memory (bf16 as uint16), and plain numbers."""
+    return tuple(as_numpy(arg) if isinstance(arg, ArrayInfo) else arg for arg in bound.args)
+
+
+def launcher(compiled) -> Launcher:
+    found = compiled.__dict__.get("_launcher")
+    if found is None:
+        found = compiled.__dict__["_launcher"] = Launcher(compiled)
+    return found
+
+
+def launch(compiled, args: Sequence[object], blocks: object, target: str = "auto", stream: object = None, seed: int | None = None) -> None:
+    launcher(compiled).launch(tuple(args), blocks, target, stream, seed)

@@ -1,0 +1,237 @@
+"""The checks before a launch.
+
+Input:      a signature and the arguments
+Output:     `Bound`: the arguments as arrays and plain numbers, and where the arrays are
+Invariant:  everything that can be known before the launch is refused here, with the parameter's name, and nothing has happened yet
+Non-goals:  what only a device knows (gpu.py): its architecture, its shared memory, its residency limits
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+
+from snap.ir.types import BOOL, Array, Scalar, Vector
+from snap.runtime.arrays import ArrayInfo, classify
+from snap.runtime.errors import GpuError, LaunchError, ToolchainError
+from snap.runtime.signature import Pointer, Signature, Value, overflows, scalar_limits
+
+MAX_BLOCKS = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """args     an ArrayInfo a pointer; an int, float, bool or tuple of them a value
+    device   'cpu', the number of a GPU, or None where there are no arrays
+    """
+
+    args: tuple[object, ...]
+    device: int | str | None
+
+
+def check_blocks(signature: Signature, blocks: object) -> int:
+    kernel, multiple = signature.kernel, signature.multiple
+    if isinstance(blocks, bool) or not hasattr(type(blocks), "__index__"):
+        raise LaunchError(kernel, f"the number of blocks is an integer, not {_what(blocks)}")
+    number = operator.index(blocks)
+    if number < 0:
+        raise LaunchError(kernel, f"the number of blocks is {number}; it cannot be negative")
+    if number > MAX_BLOCKS:
+        raise LaunchError(kernel, f"{number} blocks are more than a grid may have ({MAX_BLOCKS})")
+    if number % multiple:
+        raise LaunchError(kernel, f"its @requires promises a multiple of {multiple} blocks, but {number} were asked for; {_near(number, multiple)}")
+    return number
+
+
+def _near(number: int, multiple: int) -> str:
+    below = number - number % multiple
+    return f"launch {below} or {below + multiple}" if below else f"launch {multiple}"
+
+
+def ordered(signature: Signature, args: tuple[object, ...], keywords: dict[str, object]) -> tuple[object, ...]:
+    """The arguments by position; those given by name must follow."""
+    if not keywords:
+        return args
+    names = [param.name for param in signature.params]
+    for name in keywords:
+        if name not in names:
+            raise LaunchError(signature.kernel, f"there is no parameter `{name}`; it takes {', '.join(names) or 'none'}")
+        if name in names[:len(args)]:
+            raise LaunchError(signature.kernel, "given twice, by position and by name", name)
+    rest = names[len(args):]
+    for name in rest:
+        if name not in keywords:
+            raise LaunchError(signature.kernel, f"missing: the kernel takes {len(names)} arguments ({', '.join(names)})", name)
+    return (*args, *(keywords[name] for name in rest))
+
+
+def bind(signature: Signature, args: tuple[object, ...], stream: int = 0) -> Bound:
+    _check_count(signature, args)
+    bound = tuple(
+        _array(signature, param, arg, stream) if isinstance(param, Pointer) else _value(signature, param, arg)
+        for param, arg in zip(signature.params, args)
+    )
+    device = _one_device(signature, bound)
+    _check_shapes(signature, bound)
+    _check_overlap(signature, bound)
+    return Bound(bound, device)
+
+
+def _check_count(signature: Signature, args: tuple[object, ...]) -> None:
+    names = [param.name for param in signature.params]
+    takes = f"the kernel takes {len(names)} arguments ({', '.join(names)}), got {len(args)}"
+    if len(args) < len(names):
+        raise LaunchError(signature.kernel, f"missing: {takes}", names[len(args)])
+    if len(args) > len(names):
+        raise LaunchError(signature.kernel, takes)
+
+
+# ---- arrays ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> ArrayInfo:
+    def refuse(problem: str) -> LaunchError:
+        return LaunchError(signature.kernel, problem, param.name)
+
+    try:
+        info = classify(arg, stream)
+    except (ToolchainError, GpuError) as missing:
+        raise refuse(f"the array says that it is on a GPU, but {missing}") from missing
+    if info is None:
+        raise refuse(f"takes an array of {param.type_name}, got {_what(arg)}")
+    if info.device != "cpu" and not isinstance(info.device, int):
+        raise refuse(f"the array is on `{info.device}`; Snap reaches the CPU's memory and NVIDIA GPUs")
+    if not info.holds(param.elem):
+        raise refuse(f"takes {_dtype_word(param.elem)}, the array holds {info.dtype_name}")
+    if not info.contiguous:
+        copy = {"numpy": "numpy.ascontiguousarray(...)", "cupy": "cupy.ascontiguousarray(...)", "torch": "its `.contiguous()`"}
+        raise refuse(f"the array (shape {info.shape}) is not contiguous in row-major order; pass {copy.get(info.family, 'a contiguous copy')}")
+    if info.readonly and not param.const:
+        raise refuse("the kernel may write to it, but the array is read-only; pass a writable copy, or declare the parameter `ptr(const(...))`")
+    if info.size % param.lanes:
+        raise refuse(f"takes {param.type_name}, {param.lanes} elements at a time, but the array's size {info.size} is no multiple of {param.lanes}")
+    if info.pointer % param.align:
+        raise refuse(f"{param.type_name} needs an address that is a multiple of {param.align} bytes, which the array's is not; "
+                     "a slice may start anywhere, a copy of it is aligned")
+    return info
+
+
+def _dtype_word(elem: Scalar) -> str:
+    return f"{elem} (bfloat16, or its bits as uint16)" if elem.name == "bf16" else elem.name
+
+
+def _one_device(signature: Signature, bound: tuple[object, ...]) -> int | str | None:
+    first: tuple[str, ArrayInfo] | None = None
+    for param, info in zip(signature.params, bound):
+        if not isinstance(info, ArrayInfo):
+            continue
+        if first is None:
+            first = param.name, info
+        elif info.device != first[1].device:
+            raise LaunchError(signature.kernel, f"the array is {_place_word(info.device)}, but `{first[0]}` is {_place_word(first[1].device)}; "
+                              "all arrays of a launch must be in one place", param.name)
+    return first[1].device if first else None
+
+
+def _place_word(device: int | str) -> str:
+    return "in the CPU's memory" if device == "cpu" else f"on GPU {device}"
+
+
+def _check_shapes(signature: Signature, bound: tuple[object, ...]) -> None:
+    """A shaped pointer takes an array of that shape, or a flat one of the same size; of a vector type, the last dimension may be written out."""
+    for param, dims, info in zip(signature.params, signature.dims, bound):
+        if dims is None:
+            continue
+        try:
+            shape = dims(*bound)
+        except ZeroDivisionError:
+            raise LaunchError(signature.kernel, "its shape divides by zero for these arguments", param.name) from None
+        accepted = accepted_shapes(shape, param.lanes)
+        if not accepted:
+            raise LaunchError(signature.kernel, f"its shape is {shape} for these arguments: negative", param.name)
+        if info.shape not in accepted:
+            raise LaunchError(signature.kernel, f"takes an array of shape {accepted[0]} for these arguments, got {info.shape}", param.name)
+
+
+def accepted_shapes(shape: tuple[int, ...], lanes: int) -> tuple[tuple[int, ...], ...]:
+    if min(shape, default=0) < 0:
+        return ()
+    flat = (math.prod(shape) * lanes,)
+    if lanes == 1:
+        return shape, flat
+    return (*shape[:-1], shape[-1] * lanes), (*shape, lanes), flat
+
+
+def _check_overlap(signature: Signature, bound: tuple[object, ...]) -> None:
+    arrays = [(param, info) for param, info in zip(signature.params, bound) if isinstance(info, ArrayInfo) and info.nbytes]
+    for index, (param, info) in enumerate(arrays):
+        for other, before in arrays[:index]:
+            apart = info.pointer >= before.pointer + before.nbytes or before.pointer >= info.pointer + info.nbytes
+            if not apart and not (param.const and other.const):
+                written = param.name if not param.const else other.name
+                raise LaunchError(signature.kernel, f"the array shares memory with `{other.name}`, and the kernel may write to `{written}`; "
+                                  "arrays may overlap only where all of them are const", param.name)
+
+
+# ---- values ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _value(signature: Signature, param: Value, arg: object) -> object:
+    def refuse(problem: str) -> LaunchError:
+        return LaunchError(signature.kernel, problem, param.name)
+
+    match param.type:
+        case Scalar() as scalar:
+            return _scalar(refuse, scalar, arg)
+        case Vector() | Array():
+            if classify(arg) is not None and hasattr(arg, "tolist"):
+                arg = arg.tolist()
+            items = tuple(_flattened(arg)) if isinstance(arg, (tuple, list)) else None
+            if items is None or len(items) != param.count:
+                got = _what(arg) if items is None else f"{len(items)}"
+                raise refuse(f"takes {param.type}: {param.count} numbers in a tuple, got {got}")
+            return tuple(_scalar(refuse, param.scalar, item) for item in items)
+
+
+def _flattened(items: tuple | list):
+    for item in items:
+        if isinstance(item, (tuple, list)):
+            yield from _flattened(item)
+        else:
+            yield item
+
+
+def _scalar(refuse, scalar: Scalar, arg: object) -> int | float | bool:
+    if isinstance(arg, (str, bytes)) or classify(arg) is not None:
+        raise refuse(f"takes one {scalar}, got {_what(arg)}" + ("; pass `.item()`" if hasattr(arg, "item") else ""))
+    if scalar == BOOL:
+        if not isinstance(arg, bool) and type(arg).__name__ not in ("bool_", "bool"):
+            raise refuse(f"takes True or False, got {_what(arg)}")
+        return bool(arg)
+    if scalar.is_float:
+        if isinstance(arg, complex) or not (hasattr(type(arg), "__float__") or hasattr(type(arg), "__index__")):
+            raise refuse(f"takes a number, got {_what(arg)}")
+        try:
+            number = float(arg)
+        except (OverflowError, TypeError, ValueError):
+            number = math.inf if isinstance(arg, int) else None
+        if number is None or overflows(scalar, number) or (math.isinf(number) and isinstance(arg, int)):
+            raise refuse(f"{arg!r} does not fit {scalar}")
+        return number
+    if not hasattr(type(arg), "__index__"):
+        raise refuse(f"takes an integer ({scalar}), got {_what(arg)}")
+    number = operator.index(arg)
+    low, high = scalar_limits(scalar)
+    if not low <= number <= high:
+        raise refuse(f"{number} does not fit {scalar} ({low} .. {high})")
+    return number
+
+
+def _what(value: object) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, (bool, int, float)):
+        return f"{value!r} ({type(value).__name__})"
+    kind = type(value)
+    return f"a {kind.__name__}" if kind.__module__ == "builtins" else f"a {kind.__module__}.{kind.__name__}"

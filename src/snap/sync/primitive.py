@@ -1,0 +1,43 @@
+"""Which barrier a group can wait with.
+
+Rule: a warp or an aligned power-of-two part of one by `__syncwarp`, whole warps of a block by a named barrier, the block by `__syncthreads`, a cluster by its barrier,
+the grid only in a cooperative launch.
+"""
+
+from __future__ import annotations
+
+from snap.ir import nodes as ir
+from snap.ir.types import Level, Place, Privilege
+
+NAMED_BARRIERS = 15  # hardware has 16; 0 is __syncthreads'
+
+
+def primitive(p: Privilege, place: Place, function: ir.Function) -> tuple[str | None, str]:
+    """(kind, "") or (None, why not), for code at `place`, which contains the group p."""
+    match p.level:
+        case Level.GRID:
+            return ("grid", "") if function.cooperative else (None, "only a cooperative launch can make the whole grid wait")
+        case Level.CLUSTER:
+            return ("cluster", "") if p.n == 1 else (None, "several clusters cannot wait for each other")
+        case Level.BLOCK:
+            if p.n == 1:
+                return "block", ""
+            cluster = function.place.held(Level.CLUSTER)
+            if cluster is not None and function.place.held(Level.BLOCK).count == p.n:
+                return "cluster", ""
+            return None, f"{p.n} blocks cannot wait for each other unless they are a cluster"
+    threads = function.place.held(Level.THREAD)
+    whole = function.kernel and threads.count == p.n
+    if whole:
+        return "block", ""
+    if 32 % p.n == 0:
+        return "warp", ""
+    if p.n % 32 == 0:
+        held = place.held(Level.THREAD)
+        groups = (threads.count or 1024) // p.n
+        if groups <= NAMED_BARRIERS:
+            return "named", ""
+        if place.top >= Level.BLOCK:
+            return "block", ""
+        return None, f"{groups} groups of {p.n} threads (of {held.count}) would need as many named barriers, and there are {NAMED_BARRIERS}"
+    return None, f"groups of {p.n} threads share warps with their neighbours, and no barrier can tell them apart"

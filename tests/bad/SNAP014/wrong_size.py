@@ -1,0 +1,16 @@
+"""Claimed for 32 threads, used by 64."""
+
+from __future__ import annotations
+
+from snap import *
+
+
+@kernel
+@requires(grid[1], block[1], thread[96])
+def example(out: ptr(int) @ grid[1]):
+    with group(block[1]):
+        s: shared(int[64])
+        with claim(s, p=thread[32]) as of_warp:
+            match split(thread):
+                case 64:
+                    a: int = of_warp[0]  #~ SNAP014

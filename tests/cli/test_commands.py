@@ -1,0 +1,216 @@
+"""The commands as a user types them: output, exit codes, and whose fault a failure is said to be."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from snap.cli import main
+
+GOOD = '''\
+from snap import *
+
+@kernel
+@requires(grid[1], block[1], thread[32])
+def double(x: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(x, p=thread[1], offset=i) as mine:
+            mine[0] = mine[0] * 2
+'''
+
+BAD = '''\
+from snap import *
+
+@kernel
+@requires(grid[1], block[1], thread[32])
+def first(x: ptr(int) @ grid[1]):
+    with group(thread[5]):
+        pass
+    with group(cluster[1]):
+        pass
+
+@kernel
+@requires(grid[1], block[1], thread[32])
+def second(x: ptr(int) @ grid[1]):
+    x[0] = 1
+'''
+
+GENERIC = '''\
+from snap import *
+
+@kernel
+@requires(lambda T: (grid[1], block[1], thread[T]))
+def fill(x: ptr(int) @ grid[1], T: constexpr(int)):
+    with group(grid[1]):
+        with partition(x, p=block[1], offset=id() * T) as part:
+            with group(block[1]):
+                i: int @ thread[1] = id()
+                with partition(part, p=thread[1], offset=i) as mine:
+                    mine[0] = T
+'''
+
+
+@pytest.fixture
+def snap_command(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["snap", *args])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        code = stopped.value.code
+        return (0 if code is None else code), out, err
+
+    return run
+
+
+def write(name, text):
+    Path(name).write_text(text)
+    return name
+
+
+# ---- check -------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_check_good(snap_command):
+    assert snap_command("check", write("good.py", GOOD)) == (0, "", "1 file: no errors\n")
+
+
+def test_check_reports_all_errors_of_all_functions(snap_command):
+    code, out, err = snap_command("check", write("good.py", GOOD), write("bad.py", BAD))
+    assert code == 1
+    assert [line.split("]")[0] for line in out.splitlines() if line.startswith("error[")] == ["error[SNAP002", "error[SNAP001", "error[SNAP009"]
+    assert "bad.py:6:10" in out and "bad.py:14:" in out and err == "2 files: 3 errors\n"
+
+
+def test_check_json(snap_command):
+    code, out, err = snap_command("check", "--json", write("bad.py", BAD), write("worse.py", "def f(:\n"))
+    found = json.loads(out)
+    assert code == 1 and err == ""
+    assert [entry["code"] for entry in found] == ["SNAP002", "SNAP001", "SNAP009", None]
+    assert found[0]["file"] == "bad.py" and found[0]["range"]["start"] == {"line": 6, "column": 10}
+    assert found[3]["file"] == "worse.py" and "SyntaxError" in found[3]["message"] and found[3]["range"]["start"]["line"] == 1
+    assert snap_command("check", "--json", write("good.py", GOOD))[:2] == (0, "[]\n")
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("x = (\n", "SyntaxError"), ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'"), ("1 / 0\n", "ZeroDivisionError"),
+    ("raise SystemExit(3)\n", "sys.exit(3)"), ("x = '\0'\n", "null"),
+])
+def test_check_failures_of_the_file_itself(snap_command, text, expected):
+    code, out, err = snap_command("check", write("broken.py", GOOD + text))
+    assert code == 1 and expected in out and "1 error" in err
+    assert "src/snap" not in out and "runpy" not in out and "cli/load" not in out
+
+
+def test_check_keeps_errors_found_before_a_failure(snap_command):
+    code, out, _ = snap_command("check", write("both.py", BAD + "1 / 0\n"))
+    assert code == 1 and "SNAP009" in out and "ZeroDivisionError" in out and 'File "both.py", line 15' in out
+
+
+def test_check_file_that_exits_quietly(snap_command):
+    assert snap_command("check", write("exits.py", GOOD + "raise SystemExit\n"))[0] == 0
+
+
+def test_check_sees_files_beside_it_and_not_main(snap_command):
+    write("beside.py", "from snap import *\nSIZE = 4\n")
+    text = "import beside\nassert __name__ != '__main__'\nfrom dataclasses import dataclass\n@dataclass\nclass C:\n    x: int\n"
+    assert snap_command("check", write("user.py", text))[0] == 0
+    assert "__snap_user__" not in sys.modules
+
+
+def test_check_of_undecodable_text(snap_command):
+    Path("latin.py").write_bytes("# é\n".encode("latin-1"))
+    code, out, _ = snap_command("check", "latin.py")
+    assert code == 1 and "latin.py" in out
+
+
+@pytest.mark.parametrize("args", [("check",), ("check", "missing.py"), ("check", "."), ("cuda", "missing.py"), ("cuda", "missing.py:k"), ("run", "."), ("fly",),
+                                  ("explain",), ("check", "--nonsense", "x.py")])
+def test_usage_errors(snap_command, args):
+    code, out, err = snap_command(*args)
+    assert code == 2 and err and not out
+
+
+# ---- cuda and explain --------------------------------------------------------------------------------------------------------------------
+
+
+def test_cuda(snap_command):
+    write("good.py", GOOD)
+    code, out, err = snap_command("cuda", "good.py")
+    assert (code, err) == (0, "") and "__global__" in out and "double" in out
+    assert snap_command("cuda", "good.py:double")[1] == out
+
+
+def test_cuda_of_a_file_with_errors(snap_command):
+    code, out, err = snap_command("cuda", write("bad.py", BAD))
+    assert code == 1 and not out and "error[SNAP009]" in err
+
+
+@pytest.mark.parametrize("target, expected", [("good.py:nothing", "has no Snap function `nothing`; it has double"), ("good.py:1x", "name of a kernel"), ("none.py", "defines no kernel")])
+def test_cuda_of_what_is_not_there(snap_command, target, expected):
+    write("good.py", GOOD)
+    write("none.py", "x = 1\n")
+    code, out, err = snap_command("cuda", target)
+    assert code == 2 and expected in err and not out
+
+
+def test_generic_kernels_want_values(snap_command):
+    write("generic.py", GENERIC)
+    code, _, err = snap_command("cuda", "generic.py:fill")
+    assert code == 2 and "give --set T=..." in err
+    code, out, _ = snap_command("cuda", "generic.py:fill", "--set", "T=64")
+    assert code == 0 and "64" in out
+    for wrong, expected in (("T", "takes NAME=VALUE"), ("T=many", "is no number"), ("U=3", "no kernel here has a constexpr parameter `U`")):
+        code, _, err = snap_command("cuda", "generic.py", "--set", wrong)
+        assert code == 2 and expected in err
+
+
+def test_generic_kernels_beside_others_are_noted(snap_command):
+    code, out, err = snap_command("cuda", write("both.py", GOOD + GENERIC.removeprefix("from snap import *\n")))
+    assert code == 0 and "double" in out and "`fill` is generic" in err
+
+
+def test_explain(snap_command):
+    code, out, err = snap_command("explain", write("good.py", GOOD))
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "kernel double" and "grid[1], block[1], thread[32]" in lines[1]
+    assert any(line.split("|")[0].split() == ["grid[1]", "8"] and "mine: `x` lowered from grid[1] to thread[1]" in line for line in lines)
+    assert [line.split("|")[0].split()[-1] for line in lines[2:] if "==" not in line and "|" in line] == [str(n) for n in range(5, 10)]
+
+
+# ---- run ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_run(snap_command):
+    text = "import sys\nprint(__name__, sys.argv)\nif __name__ == '__main__':\n    sys.exit(int(sys.argv[1]))\n"
+    assert snap_command("run", write("prog.py", text), "5", "--flag") == (5, "__main__ ['prog.py', '5', '--flag']\n", "")
+    assert snap_command("run", write("quiet.py", "x = 1\n")) == (0, "", "")
+
+
+def test_run_renders_snap_errors(snap_command):
+    code, out, err = snap_command("run", write("bad.py", BAD))
+    assert code == 1 and not out and "error[SNAP002]" in err and "error[SNAP001]" in err and "Traceback" not in err
+
+
+def test_run_shows_the_users_frames_only(snap_command):
+    code, _, err = snap_command("run", write("fails.py", GOOD + "def f():\n    double[1](3)\nf()\n"))
+    assert code == 1 and 'File "fails.py", line 11' in err and "parameter `x` of `double`" in err and "src/snap" not in err.replace(os.sep, "/")
+
+
+def test_python_dash_m(tmp_path):
+    file = tmp_path / "good.py"
+    file.write_text(GOOD)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-m", "snap", "check", str(file)], capture_output=True, text=True, timeout=60, env=environment)
+    assert (done.returncode, done.stdout) == (0, "") and "no errors" in done.stderr

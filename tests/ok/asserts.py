@@ -1,0 +1,33 @@
+"""`assert` holds for every thread that reaches it; a failing one stops the CPU machine with the message."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snap import *
+
+
+@kernel
+@requires(grid[1], block[1], thread[32])
+def checked(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], n: int @ grid[1]):
+    assert n > 0
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], offset=i) as mine:
+            with group(thread[1]):
+                if i < n:
+                    assert x[i] >= 0, "negative input"
+                    mine[0] = x[i]
+
+
+def check():
+    x, out = np.arange(40, dtype=np.int32), np.zeros(40, np.int32)
+    checked[2](x, out, 40)
+    np.testing.assert_array_equal(out, x)
+    x[33] = -1
+    try:
+        checked[2](x, out, 40)
+    except Exception as error:
+        assert "negative input" in str(error)
+    else:
+        raise AssertionError("the assertion did not fail")

@@ -1,0 +1,40 @@
+"""Captured constants: numbers, bools, types, privileges and closures; taken when the function is defined."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snap import *
+
+SCALE = 3
+ELEMENT = u16
+TEAM = thread[16]
+VERBOSE = False
+
+
+def make(bias):
+    @kernel
+    @requires(grid[1], block[1], thread[64])
+    def stamp(out: ptr(ELEMENT) @ grid[1]):
+        with group(grid[1]):
+            i: int @ thread[1] = id()
+            with partition(out, p=thread[1], offset=i) as mine:
+                with group(TEAM):
+                    t: int @ thread[1] = id()
+                    if VERBOSE:
+                        mine[0] = ELEMENT(0)
+                    else:
+                        mine[0] = ELEMENT(SCALE * t + bias)
+
+    return stamp
+
+
+plus_ten, plus_forty = make(10), make(40)
+SCALE = 5  # too late for both
+
+
+def check():
+    for stamp, bias in ((plus_ten, 10), (plus_forty, 40)):
+        out = np.zeros(128, np.uint16)
+        stamp[2](out)
+        np.testing.assert_array_equal(out, 3 * (np.arange(128) % 16) + bias)

@@ -1,0 +1,46 @@
+"""f64, f32, f16 and bf16: each operation rounds to its own type; casts round to even and truncate to integers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snap import *
+
+
+@kernel
+@requires(grid[1], block[1], thread[64])
+def rounded(
+    x: ptr(const(float)) @ grid[1],
+    half: ptr(f16) @ grid[1],
+    brain: ptr(float) @ grid[1],
+    double: ptr(f64) @ grid[1],
+    whole: ptr(int) @ grid[1],
+):
+    with group(grid[1]):
+        t: int @ thread[1] = id()
+        v: float @ thread[1] = x[t]
+        with partition(half, p=thread[1], offset=t) as mine:
+            mine[0] = f16(v) * f16(3.0) + f16(0.5)
+        with partition(brain, p=thread[1], offset=t) as mine:
+            mine[0] = float(bf16(v))
+        with partition(double, p=thread[1], offset=t) as mine:
+            mine[0] = f64(v) / 3.0
+        with partition(whole, p=thread[1], offset=t) as mine:
+            mine[0] = int(v)
+
+
+def to_bf16(x):
+    bits = x.view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
+
+
+def check():
+    rng = np.random.default_rng(0)
+    x = (100 * rng.standard_normal(64)).astype(np.float32)
+    half, brain, double, whole = np.zeros(64, np.float16), np.zeros(64, np.float32), np.zeros(64), np.zeros(64, np.int32)
+    rounded[1](x, half, brain, double, whole)
+    # a*b + c may be contracted into one rounding, as CUDA does
+    np.testing.assert_allclose(half.astype(np.float32), x * 3 + 0.5, rtol=2e-3, atol=1e-2)
+    np.testing.assert_array_equal(brain, to_bf16(x))
+    np.testing.assert_allclose(double, x.astype(np.float64) / 3, rtol=1e-15)
+    np.testing.assert_array_equal(whole, x.astype(np.int32))

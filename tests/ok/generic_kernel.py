@@ -1,0 +1,37 @@
+"""A kernel generic in constexpr parameters, with privileges that depend on them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snap import *
+
+
+@kernel
+@requires(lambda T, UP: (grid[1], block[1], thread[T]))
+def fill(out: ptr(int) @ grid[1], n: int @ grid[1], T: constexpr(int), UP: constexpr(bool)):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], offset=i) as mine:
+            with group(thread[1]):
+                if i < n:
+                    if UP:
+                        mine[0] = i
+                    else:
+                        mine[0] = n - i
+
+
+def check():
+    for threads in (1, 7, 32, 100):
+        for up in (True, False):
+            out = np.full(201, -1, np.int32)
+            fill[-(-200 // threads)](out, 200, threads, up)
+            i = np.arange(200)
+            np.testing.assert_array_equal(out, np.append(i if up else 200 - i, -1))
+    assert "fill" in fill.specialize(T=32, UP=True).cuda()
+
+
+GOLDEN = [fill.specialize(T=32, UP=True), fill.specialize(T=100, UP=False)]
+
+
+GOLDEN = [fill.specialize(T=32, UP=True), fill.specialize(T=7, UP=False)]

@@ -1,0 +1,78 @@
+"""`while`, `break`, `continue`, negative steps, empty and nested ranges; bounds are evaluated once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snap import *
+
+
+@kernel
+@requires(grid[1], block[1], thread[32])
+def count_up(out: ptr(int, (6, 32)) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        t: int @ thread[1] = id()
+        with partition(out, p=thread[1], f=lambda k: (k, t)) as mine:
+            with group(thread[1]):
+                steps: int = 0
+                v: int = t + 1
+                while v != 1:  # Collatz: every thread its own number of steps
+                    if v % 2 == 0:
+                        v /= 2
+                        steps += 1
+                        continue
+                    v = 3 * v + 1
+                    steps += 1
+                    if steps > 1000:
+                        break
+                mine[0] = steps
+
+                s: int = 0
+                for i in range(10, t, -3):
+                    if i == 4:
+                        continue
+                    s = s * 100 + i
+                mine[1] = s
+
+                s = 0
+                for i in range(n):
+                    for j in range(i, n):
+                        if j > t:
+                            break
+                        s += j
+                mine[2] = s
+
+                stop: int = t
+                s = 0
+                for i in range(stop):
+                    stop = 0  # too late: the bound is taken once
+                    s += i
+                mine[3] = s
+
+                s = 0
+                for i in range(5, 5):
+                    s += 1
+                for i in range(5, 0):
+                    s += 1
+                mine[4] = s
+
+                while True:
+                    s += 1
+                    if s >= t:
+                        break
+                mine[5] = s
+
+
+def check():
+    out = np.zeros((6, 32), np.int32)
+    count_up[1](out, 7)
+    for t in range(32):
+        v, steps = t + 1, 0
+        while v != 1:
+            v = v // 2 if v % 2 == 0 else 3 * v + 1
+            steps += 1
+        s = 0
+        for i in range(10, t, -3):
+            s = s if i == 4 else s * 100 + i
+        triangle = sum(j for i in range(7) for j in range(i, min(7, t + 1)))
+        assert out[:, t].tolist() == [steps, s, triangle, t * (t - 1) // 2, 0, max(1, t)]

@@ -1,0 +1,46 @@
+"""`unsafe.cuda` with a result, with memory, and with Python functions that stand for it on the CPU machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snap import *
+
+
+def popcount(x):
+    return np.array([bin(int(v) & 0xFFFFFFFF).count("1") for v in np.ravel(x)], np.int32).reshape(np.shape(x))
+
+
+@device
+@requires(thread[1])
+def ones(x: u32 @ thread[1]) -> int @ thread[1]:
+    return unsafe.cuda("__popc({x})", x=x, type=int, cpu=popcount)
+
+
+def halfway(a, b):
+    return (a.astype(np.int64) + b >> 1).astype(np.int32)
+
+
+@device
+@requires(thread[1])
+def average(a: int @ thread[1], b: int @ thread[1]) -> int @ thread[1]:
+    return unsafe.cuda("__hadd({a}, {b})", a=a, b=b, type=int, cpu=halfway)
+
+
+@kernel
+@requires(grid[1], block[1], thread[32])
+def use(x: ptr(const(u32)) @ grid[1], out: ptr(int, (2, 32)) @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], f=lambda k: (k, i)) as mine:
+            with group(thread[1]):
+                mine[0] = ones(x[i])
+                mine[1] = average(i, 2147483647)
+
+
+def check():
+    x = (np.arange(32, dtype=np.uint64) * 2654435761 % 2**32).astype(np.uint32)
+    out = np.zeros((2, 32), np.int32)
+    use[1](x, out)
+    np.testing.assert_array_equal(out[0], popcount(x))
+    np.testing.assert_array_equal(out[1], (np.arange(32, dtype=np.int64) + 2147483647) // 2)

@@ -1,0 +1,287 @@
+"""The generated launch function: it launches what is right, hands over everything else, and passes each value where the driver will look for it.
+
+The launch itself is recorded, not made: the memory that the driver would be given is read back as the driver reads it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U64, Vector
+from snap.runtime import fastpath
+from snap.runtime.errors import LaunchError
+from snap.runtime.gpu import GpuKernel, Layout, _numbers
+from snap.runtime.signature import Signature, bf16_bits
+
+
+class Tensor:
+    """What the checks below ask of an array."""
+
+    def __init__(self, pointer, nbytes, dtype="f32", device=0, contiguous=True, shape=None):
+        self.pointer, self.nbytes, self.dtype, self.device, self.contiguous = pointer, nbytes, dtype, device, contiguous
+        self.shape = (nbytes // 4,) if shape is None else shape
+
+
+def family(signature):
+    names = {f"dtype{index}": param.elem.name for index, param in enumerate(signature.params) if hasattr(param, "elem")}
+    return fastpath._Family(
+        guard="type({a}) is Tensor and {a}.dtype == dtype{i} and {a}.device == DEVICE and {a}.contiguous and (n{i} := {a}.nbytes) >= 0",
+        pointer="{a}.pointer", shape="{a}.shape",
+        names={**names, "Tensor": Tensor, "current_device": lambda: 0, "test_stream": lambda device: 0x5000})
+
+
+class Recorder:
+    """Reads what a launch passes, in the driver's way."""
+
+    def __init__(self, formats):
+        self.formats, self.result, self.launches = formats, 0, []
+        self.lock = threading.Lock()
+
+    def launch(self, config, function, addresses, extra):
+        grid_x, grid_y, grid_z, threads, y, z, shared, stream, attributes, count = struct.unpack("<7I4xQQI4x", ctypes.string_at(config, 56))
+        assert (grid_y, grid_z, y, z) == (1, 1, 1, 1) and extra is None
+        where = struct.unpack(f"<{len(self.formats)}Q", ctypes.string_at(addresses, 8 * len(self.formats)))
+        values = []
+        for address, packing in zip(where, self.formats):
+            assert address % min(16, struct.calcsize("<" + packing)) == 0
+            values += struct.unpack("<" + packing, ctypes.string_at(address, struct.calcsize("<" + packing)))
+        cooperative = [struct.unpack("<I4xI60x", ctypes.string_at(attributes, 72))] if count else []
+        with self.lock:
+            self.launches.append(SimpleNamespace(blocks=grid_x, threads=threads, shared=shared, stream=stream, attributes=cooperative, values=tuple(values),
+                                                 function=function.value))
+        return self.result
+
+
+def gpu_kernel(signature, cooperative=False, barrier=False):
+    """A GpuKernel as after loading, without a device to load it on."""
+    kernel = object.__new__(GpuKernel)
+    formats = tuple("Q" if hasattr(param, "elem") else param.packing for param in signature.params) + (("Q",) if barrier else ())
+    kernel.signature, kernel.layout, kernel.barriers, kernel.most_blocks = signature, Layout.of(formats), {}, None
+    kernel.compiled = SimpleNamespace(module=SimpleNamespace(threads=128, dynamic_smem=4096, cooperative=cooperative, grid_barrier=barrier))
+    kernel.device = SimpleNamespace(number=0)
+    kernel.function = ctypes.c_void_p(0xF00)
+    kernel.driver = Recorder(formats)
+    return kernel
+
+
+class Handed(Exception):
+    pass
+
+
+def handed_over(args):
+    raise Handed
+
+
+def prepare(monkeypatch, function, stream=None, blocks=4, slow=handed_over, **options):
+    monkeypatch.setitem(fastpath.FAMILIES, "test", family)
+    signature = Signature.of(function.typed)
+    assert fastpath.supports(signature)
+    kernel = gpu_kernel(signature, **options)
+    return kernel, fastpath.maker(kernel, "test")(blocks, slow, stream)
+
+
+@pytest.fixture
+def saxpy(make, monkeypatch):
+    function = make.kernel(make.value("a", F32), make.pointer("x", F32, const=True), make.pointer("y", F32), make.value("n", I32), name="saxpy")
+    return prepare(monkeypatch, function)
+
+
+X, Y = Tensor(0x10000, 400), Tensor(0x20000, 400)
+
+
+def test_what_is_passed(saxpy):
+    kernel, call = saxpy
+    call(2.5, X, Y, 100)
+    call(3, X, Y, n=-7)
+    first, second = kernel.driver.launches
+    assert first.values == (2.5, 0x10000, 0x20000, 100) and second.values == (3.0, 0x10000, 0x20000, -7)
+    assert (first.blocks, first.threads, first.shared, first.stream, first.attributes, first.function) == (4, 128, 4096, 0x5000, [], 0xF00)
+
+
+@pytest.mark.parametrize("args", [
+    (), (2.5, X, Y), (2.5, X, Y, 1, 1),
+    ("2", X, Y, 1), (None, X, Y, 1), (2.5, X, Y, 1.0), (2.5, X, Y, "1"), (2.5, X, Y, 2**31), (1e300, X, Y, 1), (10**400, X, Y, 1), (2.5, X, Y, None),
+    (2.5, X, 3, 1), (2.5, None, Y, 1),
+    (2.5, Tensor(0x10000, 400, "f64"), Y, 1), (2.5, Tensor(0x10000, 400, device=1), Y, 1), (2.5, Tensor(0x10000, 400, contiguous=False), Y, 1),
+    (2.5, Tensor(0x10002, 400), Y, 1),
+    (2.5, Y, Y, 1), (2.5, Tensor(0x20000 - 4, 8), Y, 1), (2.5, Tensor(0x20000 + 396, 8), Y, 1),
+])
+def test_what_is_handed_over(saxpy, args):
+    kernel, call = saxpy
+    with pytest.raises(Handed):
+        call(*args)
+    assert not kernel.driver.launches
+    call(2.5, X, Y, 1)
+    assert len(kernel.driver.launches) == 1
+
+
+def test_neighbours_do_not_overlap(saxpy):
+    kernel, call = saxpy
+    call(1.0, Tensor(0x20000 - 400, 400), Y, 1)
+    call(1.0, Tensor(0x20000 + 400, 400), Y, 1)
+    assert len(kernel.driver.launches) == 2
+
+
+def test_names_are_checked(saxpy):
+    kernel, call = saxpy
+    with pytest.raises(LaunchError, match="no parameter `m`"):
+        call(1.0, X, Y, m=3)
+    with pytest.raises(LaunchError, match="given twice"):
+        call(1.0, X, Y, 3, n=3)
+    with pytest.raises(LaunchError, match="missing"):
+        call(1.0, y=Y, n=3)
+    assert not kernel.driver.launches
+
+
+def test_an_error_of_the_slow_path_is_raised_once(make, monkeypatch):
+    seen = []
+
+    def slow(args):
+        seen.append(args)
+        raise LaunchError("k", "no")
+
+    _, call = prepare(monkeypatch, make.kernel(make.pointer("x", F32)), slow=slow)
+    with pytest.raises(LaunchError):
+        call(1)
+    assert seen == [(1,)]
+
+
+def test_const_arrays_may_overlap(make, monkeypatch):
+    kernel, call = prepare(monkeypatch, make.kernel(make.pointer("x", F32, const=True), make.pointer("y", F32, const=True)))
+    call(X, X)
+    assert kernel.driver.launches[0].values == (X.pointer, X.pointer)
+
+
+def test_shapes(make, monkeypatch):
+    m, n = make.value("m", I32), make.value("n", I32)
+    rows = make.binary("/", make.binary("+", make.read(m), make.const(1)), make.const(2))
+    kernel, call = prepare(monkeypatch, make.kernel(make.pointer("a", F32, (rows, make.read(n))), m, n))
+    call(Tensor(0x1000, 48, shape=(3, 4)), 5, 4)
+    call(Tensor(0x1000, 48, shape=(12,)), 6, 4)
+    for shape in ((4, 3), (13,), (3, 4, 1), ()):
+        with pytest.raises(Handed):
+            call(Tensor(0x1000, 48, shape=shape), 5, 4)
+    with pytest.raises(Handed):
+        call(Tensor(0x1000, 48, shape=(12,)), -7, -4)
+    assert len(kernel.driver.launches) == 2
+
+
+def test_vectors(make, monkeypatch):
+    n = make.value("n", I32)
+    kernel, call = prepare(monkeypatch, make.kernel(make.pointer("v", Vector(F32, 4), (make.read(n),)), n))
+    call(Tensor(0x1000, 64, shape=(16,)), 4)
+    call(Tensor(0x1000, 64, shape=(4, 4)), 4)
+    for wrong in (Tensor(0x1008, 64, shape=(16,)), Tensor(0x1000, 56, shape=(14,)), Tensor(0x1000, 64, shape=(8, 2))):
+        with pytest.raises(Handed):
+            call(wrong, 4)
+    assert len(kernel.driver.launches) == 2
+
+
+def test_every_scalar_type(make, monkeypatch):
+    types = (BOOL, I8, U64, F16, BF16, F64)
+    kernel, call = prepare(monkeypatch, make.kernel(*(make.value(type.name, type) for type in types), make.pointer("x", F32)))
+    call(True, -128, 2**64 - 1, 0.5, 1.5, 0.1, X)
+    assert kernel.driver.launches[0].values == (True, -128, 2**64 - 1, 0.5, bf16_bits(1.5), 0.1, X.pointer)
+    for index, wrong in enumerate((1, 128, -1, 70000.0, 3.39e38)):
+        args = [True, -128, 2**64 - 1, 0.5, 1.5, 0.1, X]
+        args[index] = wrong
+        with pytest.raises(Handed):
+            call(*args)
+
+
+def test_fixed_stream(make, monkeypatch):
+    kernel, call = prepare(monkeypatch, make.kernel(make.pointer("x", F32)), stream=0x77)
+    call(X)
+    assert kernel.driver.launches[0].stream == 0x77
+
+
+def test_cooperative(make, monkeypatch):
+    kernel, call = prepare(monkeypatch, make.kernel(make.pointer("x", F32)), cooperative=True, barrier=True)
+    with pytest.raises(Handed):
+        call(X)  # the slow path makes the barrier's memory
+    kernel.barriers[0x5000] = 0xB000
+    call(X)
+    launch, = kernel.driver.launches
+    assert launch.values == (X.pointer, 0xB000) and launch.attributes == [(2, 1)]
+
+
+def test_failed_launch_is_reported(saxpy):
+    kernel, call = saxpy
+    kernel.driver.result = 700
+    kernel.driver.launch_failure = lambda result, name: RuntimeError(f"{name} {result}")
+    with pytest.raises(RuntimeError, match="saxpy 700"):
+        call(1.0, X, Y, 1)
+
+
+def test_a_thread_without_a_context_gets_one(saxpy):
+    kernel, call = saxpy
+    entered = []
+
+    def enter(device):
+        entered.append(device)
+        kernel.driver.result = 0
+
+    kernel.driver.result, kernel.driver.enter = 201, enter
+    call(1.0, X, Y, 1)
+    assert entered == [kernel.device] and len(kernel.driver.launches) == 2
+
+
+def test_threads_do_not_share_slots(saxpy):
+    kernel, call = saxpy
+
+    def work(number):
+        for index in range(300):
+            call(float(number), X, Y, number * 1000 + index)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(launch.values[0] == launch.values[3] // 1000 for launch in kernel.driver.launches)
+    assert len({launch.values[3] for launch in kernel.driver.launches}) == 1200
+
+
+def test_unsupported_signatures(make):
+    assert not fastpath.supports(Signature.of(make.kernel(make.value("v", Vector(F32, 4)), make.pointer("x", F32)).typed))
+    assert not fastpath.supports(Signature.of(make.kernel(make.value("n", I32)).typed))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(["?", "b", "h", "i", "q", "Q", "e", "f", "d", "ff", "ffff", "iiii", "dd", "BBBB", "hh"]), max_size=12))
+def test_layout(formats):
+    layout = Layout.of(tuple(formats))
+    last = 56
+    for offset, packing in zip(layout.offsets, formats):
+        size = struct.calcsize("<" + packing)
+        assert offset >= last and offset % min(16, size) == 0
+        last = offset + size
+    assert last <= layout.attribute_at <= layout.addresses_at - 72
+    assert layout.addresses_at % 8 == 0 and layout.size == layout.addresses_at + 8 * len(formats)
+    assert 32 + layout.pack.size <= layout.attribute_at
+
+
+@given(st.floats(width=32))
+def test_bf16_rounds_to_nearest_even(value):
+    bits = bf16_bits(value)
+    back = struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+    if value != value:
+        assert back != back
+    else:
+        for other in (bits - 1, bits + 1):
+            near = struct.unpack("<f", struct.pack("<I", (other & 0xFFFF) << 16))[0]
+            if near == near and abs(near) != float("inf") and abs(back) != float("inf"):
+                assert abs(near - value) >= abs(back - value)
+
+
+def test_numbers_of_vectors(make):
+    function = make.kernel(make.value("v", Vector(BF16, 2)), make.value("s", F32))
+    params = Signature.of(function.typed).params
+    assert _numbers(params[0], (1.0, -1.0)) == (0x3F80, 0xBF80) and _numbers(params[1], 2.0) == (2.0,)

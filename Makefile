@@ -25,6 +25,6 @@ clean:
 # The stamp is written last, so an interrupted set-up starts again from the top.
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Snap needs Python 3.10 or later; set PYTHON=/path/to/python3" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[gpu,test]'
 	touch $@

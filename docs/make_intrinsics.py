@@ -41,8 +41,8 @@ Operands that the table does not show:
 
 ## Atomics
 
-`atomic.name(p, index..., value..., order="relaxed", scope="gpu")` on any pointer privilege; several indices stand one after
-another, or as a tuple. Once per thread; the result is the old value, at `thread[1]`.
+`atomic.name(p, index..., value..., order="relaxed", scope="gpu")` on any pointer privilege; several indices stand one
+after another, or as a tuple. Once per thread; the result is the old value, at `thread[1]`.
 
 | name | values |
 |---|---|

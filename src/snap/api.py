@@ -170,8 +170,18 @@ class SnapFunction:
         launch(compiled, rest, blocks, target, stream, seed)
 
     def __getitem__(self, blocks: int):
+        """What launches with that number of blocks.  This is the hot path: one table, filled by the runtime."""
+        try:
+            return self._at[blocks]
+        except TypeError:  # not hashable, and so refused by the launch with a better word
+            return functools.partial(self.launch, blocks=blocks)
+
+    @functools.cached_property
+    def _at(self):
+        from snap.runtime.launch import launcher
+
         self._kernel_only("are launched")
-        return functools.partial(self.launch, blocks=blocks)
+        return _Generic(self) if self.generic else launcher(self._specialised({})).at
 
     def __call__(self, *args: object, **keywords: object) -> None:
         name = self.definition.tree.name
@@ -179,6 +189,17 @@ class SnapFunction:
 
     def __repr__(self) -> str:
         return f"<snap {'kernel' if self.is_kernel else 'device function'} {self.definition.tree.name}>"
+
+
+class _Generic(dict):
+    """blocks -> function, for a kernel whose arguments say which specialisation is meant."""
+
+    def __init__(self, function: SnapFunction):
+        super().__init__()
+        self.function = function
+
+    def __missing__(self, blocks: int):
+        return functools.partial(self.function.launch, blocks=blocks)
 
 
 # ---- decorators ------------------------------------------------------------------------------------------------------------------------------------

@@ -103,8 +103,8 @@ def test_check_json(snap_command):
 
 
 @pytest.mark.parametrize("text, expected", [
-    ("x = (\n", "SyntaxError"), ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'"), ("1 / 0\n", "ZeroDivisionError"),
-    ("raise SystemExit(3)\n", "sys.exit(3)"), ("x = '\0'\n", "null"),
+    ("x = (\n", "SyntaxError"), ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'"),
+    ("1 / 0\n", "ZeroDivisionError"), ("raise SystemExit(3)\n", "sys.exit(3)"), ("x = '\0'\n", "null"),
 ])
 def test_check_failures_of_the_file_itself(snap_command, text, expected):
     code, out, err = snap_command("check", write("broken.py", GOOD + text))
@@ -134,8 +134,10 @@ def test_check_of_undecodable_text(snap_command):
     assert code == 1 and "latin.py" in out
 
 
-@pytest.mark.parametrize("args", [("check",), ("check", "missing.py"), ("check", "."), ("cuda", "missing.py"), ("cuda", "missing.py:k"), ("run", "."), ("fly",),
-                                  ("explain",), ("check", "--nonsense", "x.py")])
+@pytest.mark.parametrize("args", [
+    ("check",), ("check", "missing.py"), ("check", "."), ("cuda", "missing.py"), ("cuda", "missing.py:k"), ("run", "."), ("fly",), ("explain",),
+    ("check", "--nonsense", "x.py"),
+])
 def test_usage_errors(snap_command, args):
     code, out, err = snap_command(*args)
     assert code == 2 and err and not out
@@ -156,7 +158,9 @@ def test_cuda_of_a_file_with_errors(snap_command):
     assert code == 1 and not out and "error[SNAP009]" in err
 
 
-@pytest.mark.parametrize("target, expected", [("good.py:nothing", "has no Snap function `nothing`; it has double"), ("good.py:1x", "name of a kernel"), ("none.py", "defines no kernel")])
+@pytest.mark.parametrize("target, expected", [
+    ("good.py:nothing", "has no Snap function `nothing`; it has double"), ("good.py:1x", "name of a kernel"), ("none.py", "defines no kernel"),
+])
 def test_cuda_of_what_is_not_there(snap_command, target, expected):
     write("good.py", GOOD)
     write("none.py", "x = 1\n")

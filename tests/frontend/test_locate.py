@@ -7,13 +7,16 @@ import doctest
 import importlib.util
 import linecache
 import os
+import select
+import subprocess
 import sys
 import textwrap
 
 import pytest
 
+import snap
 from snap.diag.error import SnapError
-from snap.diag.source import source_line
+from snap.diag.source import register_source, source_line
 from snap.frontend import tree
 from snap.frontend.parse import decorator_spans, parse_function
 
@@ -111,6 +114,75 @@ def test_exec_without_source():
     error = caught.value
     assert (error.code, error.filename, error.lineno) == ("SNAP017", "<no text>", 3)
     assert "register_source" in error.diagnostic.help
+
+
+def test_another_text_under_a_registered_name():
+    register_source("<shared name>", "def f(n):\n    return n + 1\n")
+    namespace = {}
+    exec(compile("def f(n):\n    return n + 2\n", "<shared name>", "exec"), namespace)
+    with pytest.raises(SnapError, match="not what was loaded"):
+        parse_function(namespace["f"])
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals here")
+def test_typed_at_the_prompt():
+    """In a real interactive Python, whose inputs have to be found whatever its version."""
+    pytest.importorskip("readline")
+    source = os.path.dirname(os.path.dirname(os.path.abspath(snap.__file__)))
+    typed = """\
+from snap.frontend.parse import parse_function
+def same(f): print("value", parse_function(f).body[-1].value.right.value); return f
+
+@same
+def f(n):
+    n += 1
+    n += 1
+    return n + 8
+
+@same
+def f(n):
+    n += 2
+    return n + 16
+
+exit()
+"""
+    screen = run_in_terminal([sys.executable, "-q", "-i"], typed, {**os.environ, "PYTHONPATH": source, "TERM": "dumb", "PYTHON_BASIC_REPL": "1"})
+    assert "value 16" in screen
+    # readline drops a line that repeats the one before: then the text is not the function's, and that is noticed
+    assert "value 8" in screen or "is not what was loaded" in screen
+
+
+def run_in_terminal(command: list[str], typed: str, environment: dict[str, str]) -> str:
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, close_fds=True, start_new_session=True)
+    os.close(theirs)
+    screen = b""
+    try:
+        for line in ["", *typed.splitlines()]:
+            if line or screen:
+                os.write(ours, line.encode() + b"\n")
+            screen += read_until_quiet(ours)
+        process.wait(timeout=20)
+        screen += read_until_quiet(ours)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    return screen.decode(errors="replace")
+
+
+def read_until_quiet(descriptor: int) -> bytes:
+    """What a prompt answers: until it shows a prompt again, or has nothing to say for a while."""
+    answer = b""
+    while select.select([descriptor], [], [], 5)[0]:
+        try:
+            piece = os.read(descriptor, 4096)
+        except OSError:  # the other side has gone
+            return answer
+        answer += piece
+        if not piece or answer.endswith((b">>> ", b"... ")):
+            return answer
+    return answer
 
 
 def test_doctests():

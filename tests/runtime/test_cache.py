@@ -97,7 +97,9 @@ def test_unfinished_files_are_swept(tmp_path):
     assert not (tmp_path / "c" / ".new-old").exists() and (tmp_path / "c" / ".new-young").exists()
 
 
-@pytest.mark.parametrize("variable, value, expected", [("SNAP_CACHE_DIR", "{}/named", "named"), ("XDG_CACHE_HOME", "{}/xdg", "xdg/snap"), ("SNAP_CACHE_DIR", "", None)])
+@pytest.mark.parametrize("variable, value, expected", [
+    ("SNAP_CACHE_DIR", "{}/named", "named"), ("XDG_CACHE_HOME", "{}/xdg", "xdg/snap"), ("SNAP_CACHE_DIR", "", None),
+])
 def test_where_it_is(tmp_path, monkeypatch, variable, value, expected):
     monkeypatch.delenv("SNAP_CACHE_DIR", raising=False)
     monkeypatch.setenv(variable, value.format(tmp_path))

@@ -42,8 +42,17 @@ def test_ptx_and_cubin(needs_nvrtc):
 
 @nvrtc
 def test_half_headers_are_found(needs_nvrtc):
-    text = '#include <cuda_fp16.h>\n#include <cuda_bf16.h>\nextern "C" __global__ void k(__half* x, __nv_bfloat16* y) { x[0] = __float2half(1.0f); y[0] = __float2bfloat16(1.0f); }'
+    text = """\
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+extern "C" __global__ void k(__half* x, __nv_bfloat16* y) { x[0] = __float2half(1.0f); y[0] = __float2bfloat16(1.0f); }
+"""
     assert ".entry k" in compile_ptx(text)
+
+
+def test_nvrtc_writes_into_nothing_shared(needs_nvrtc):
+    compile_ptx(SAXPY)  # its log is empty: one zero byte
+    assert bytes([32]) == b" " == bytes(" ", "ascii") and b" "[0] == 32
 
 
 def test_resources(needs_nvrtc):
@@ -71,7 +80,9 @@ ptxas info    : Used 8 registers, used 0 barriers
     assert parse_resources(log, "b") == Resources(255, 16, 20, 48000, 16, 24)
 
 
-@pytest.mark.parametrize("arch, match", [("sm_75", "older than sm_80"), ("compute_90", "not of the form"), ("sm_90b", "not of the form"), ("", "form"), (90, "form"), (None, "form")])
+@pytest.mark.parametrize("arch, match", [
+    ("sm_75", "older than sm_80"), ("compute_90", "not of the form"), ("sm_90b", "not of the form"), ("", "form"), (90, "form"), (None, "form"),
+])
 def test_architectures_refused(arch, match):
     for function in (compile_ptx, compile_cubin):
         with pytest.raises(ValueError, match=match):
@@ -123,6 +134,11 @@ def test_a_cached_kernel_imports_no_gpu_package(needs_nvrtc):
     if not any("libnvrtc" in part for part in compiling.compiler_identity()):
         pytest.skip("NVRTC is known to the system's loader alone")
     compile_cubin(SAXPY, "sm_80")
-    text = f"from snap.runtime.compile import compile_cubin\ncompile_cubin({SAXPY!r}, 'sm_80')\nimport sys\nassert 'cuda' not in sys.modules and 'numpy' not in sys.modules"
+    text = f"""\
+import sys
+from snap.runtime.compile import compile_cubin
+compile_cubin({SAXPY!r}, 'sm_80')
+assert 'cuda' not in sys.modules and 'numpy' not in sys.modules
+"""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     subprocess.run([sys.executable, "-c", text], check=True, timeout=60, env=environment)

@@ -54,8 +54,8 @@ class Recorder:
             values += struct.unpack("<" + packing, ctypes.string_at(address, struct.calcsize("<" + packing)))
         cooperative = [struct.unpack("<I4xI60x", ctypes.string_at(attributes, 72))] if count else []
         with self.lock:
-            self.launches.append(SimpleNamespace(blocks=grid_x, threads=threads, shared=shared, stream=stream, attributes=cooperative, values=tuple(values),
-                                                 function=function.value))
+            self.launches.append(SimpleNamespace(blocks=grid_x, threads=threads, shared=shared, stream=stream, attributes=cooperative,
+                                                 values=tuple(values), function=function.value))
         return self.result
 
 

@@ -94,9 +94,9 @@ def test_number_of_arguments(make, ran, count):
     refused(ran, kernel, (1,) * count, 1, {0: "a", 1: "b", 3: None}[count], r"takes 2 arguments \(a, b\), got")
 
 
-@pytest.mark.parametrize("array", [np.zeros(4), np.zeros(4, np.int32), np.zeros(4, ">f4"), np.zeros(4, complex), np.zeros(4, "S3"), np.zeros(4, object)])
-def test_wrong_dtype(make, ran, array):
-    refused(ran, make.kernel(make.pointer("x", F32)), (array,), 1, "x", "takes f32, the array holds")
+@pytest.mark.parametrize("dtype", ["f8", "i4", "u4", ">f4", "c8", "S3", "O"])
+def test_wrong_dtype(make, ran, dtype):
+    refused(ran, make.kernel(make.pointer("x", F32)), (np.zeros(4, dtype),), 1, "x", "takes f32, the array holds")
 
 
 @pytest.mark.parametrize("value", [1.0, 3, None, "x", [1.0, 2.0], np.float32(1), np.ndarray])
@@ -204,9 +204,11 @@ def test_shape_that_divides_by_zero(make, ran):
 
 
 @pytest.mark.parametrize("type, value, match", [
-    (I32, 2**31, "does not fit i32"), (I32, -2**31 - 1, "does not fit i32"), (I8, 128, "-128 .. 127"), (U8, -1, "0 .. 255"), (U64, 2**64, "does not fit u64"),
-    (I32, 1.0, r"takes an integer \(i32\), got 1.0"), (I32, np.float32(1), "takes an integer"), (I32, "1", "takes one i32"), (I32, None, "got None"),
-    (I32, np.zeros(1, np.int32), "pass `.item\\(\\)`"), (F32, 1e39, "does not fit f32"), (F16, 70000, "does not fit f16"), (BF16, 3.4e38, "does not fit bf16"),
+    (I32, 2**31, "does not fit i32"), (I32, -2**31 - 1, "does not fit i32"), (I8, 128, "-128 .. 127"), (U8, -1, "0 .. 255"),
+    (U64, 2**64, "does not fit u64"), (I32, 1.0, r"takes an integer \(i32\), got 1.0"), (I32, np.float32(1), "takes an integer"),
+    (I32, "1", "takes one i32"), (I32, None, "got None"),
+    (I32, np.zeros(1, np.int32), "pass `.item\\(\\)`"),
+    (F32, 1e39, "does not fit f32"), (F16, 70000, "does not fit f16"), (BF16, 3.4e38, "does not fit bf16"),
     (F32, 10**400, "does not fit f32"), (F64, 10**400, "does not fit f64"), (F32, 1j, "takes a number"), (F32, "1", "takes one f32"),
     (BOOL, 1, "takes True or False"), (BOOL, None, "takes True or False"),
 ])
@@ -215,8 +217,8 @@ def test_numbers_refused(make, ran, type, value, match):
 
 
 @pytest.mark.parametrize("type, value", [
-    (I32, 2**31 - 1), (I32, -2**31), (I32, True), (I64, np.int8(3)), (U64, 2**64 - 1), (F32, 3), (F32, float("inf")), (F32, np.float64(0.1)), (F32, 10**20),
-    (F16, 65504.0), (BF16, 3.38e38), (BOOL, True), (BOOL, np.bool_(False)),
+    (I32, 2**31 - 1), (I32, -2**31), (I32, True), (I64, np.int8(3)), (U64, 2**64 - 1),
+    (F32, 3), (F32, float("inf")), (F32, np.float64(0.1)), (F32, 10**20), (F16, 65504.0), (BF16, 3.38e38), (BOOL, True), (BOOL, np.bool_(False)),
 ])
 def test_numbers_accepted(make, ran, type, value):
     launch(make.kernel(make.value("v", type)), (value,), 1)
@@ -227,8 +229,8 @@ def test_numbers_accepted(make, ran, type, value):
 
 
 @pytest.mark.parametrize("blocks, match", [
-    (-1, "negative"), (1.0, "is an integer, not 1.0"), (True, "is an integer"), (None, "not None"), ("1", "is an integer"), (2**31, "more than a grid may have"),
-    ((1, 2), "is an integer, not a tuple"),
+    (-1, "negative"), (1.0, "is an integer, not 1.0"), (True, "is an integer"), (None, "not None"), ("1", "is an integer"),
+    (2**31, "more than a grid may have"), ((1, 2), "is an integer, not a tuple"),
 ])
 def test_blocks(make, ran, blocks, match):
     refused(ran, make.kernel(), (), blocks, None, match)

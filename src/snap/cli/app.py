@@ -43,7 +43,7 @@ def check(
 def cuda(target: OneTarget, values: Values = []) -> None:  # noqa: B006 - typer reads the default, nobody changes it
     """Print the CUDA C++ of a kernel, or of every kernel of a file."""
     for chosen in _kernels(target, values):
-        _show_code(chosen.compiled().module.text)
+        _show_code(chosen.text())
 
 
 @app.command()
@@ -53,7 +53,7 @@ def explain(target: OneTarget, values: Values = []) -> None:  # noqa: B006
     from snap.cli.show import show_listing
 
     for chosen in _kernels(target, values):
-        for listing in explained(chosen.compiled().synced):
+        for listing in explained(chosen.synced()):
             show_listing(listing)
 
 
@@ -83,7 +83,7 @@ def _kernels(text: str, values: list[str]) -> list[Chosen]:
         print(note, file=sys.stderr)
     try:
         for kernel in kernels:
-            kernel.compiled().synced  # a generic kernel is only checked now
+            kernel.synced()  # a generic kernel is only checked now
     except SnapError as error:
         _print_snap_errors(error.all, sys.stderr)
         raise typer.Exit(1) from None

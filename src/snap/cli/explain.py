@@ -8,13 +8,13 @@ Non-goals:  colour and layout (app.py)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from snap.diag.source import source_line
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import Element, Place
+from snap.ir.walk import statements
 
 PRIMITIVES = {"warp": "__syncwarp", "block": "__syncthreads", "named": "named barrier", "cluster": "cluster barrier", "grid": "grid barrier"}
 
@@ -179,30 +179,10 @@ def _case_words(case: ir.Case) -> str:
 def _sync_row(sync: ir.Sync, near: str) -> Row:
     """Indented like the code it stands by."""
     point = sync.point
-    uses = "" if point.first.line == point.second.line else f" (lines {point.first.line} and {point.second.line})"
     indent = near[:len(near) - len(near.lstrip())]
     who = f"{PRIMITIVES[point.kind]}: {point.participants} waits"
-    return Row(None, str(sync.place.privilege), f"{indent}== {who} for `{point.object}`{uses}: {point.reason}")
+    return Row(None, str(sync.place.privilege), f"{indent}== {who} for `{point.object}`: {point.reason}")
 
 
 def _last_line(body: ir.Body) -> int:
-    return max((stmt.span.end_line for stmt in _all(body) if not isinstance(stmt, ir.Sync)), default=0)
-
-
-def _all(body: ir.Body) -> Iterator[ir.Stmt]:
-    for stmt in body:
-        yield stmt
-        match stmt:
-            case ir.If(then=then, other=other):
-                yield from _all(then)
-                yield from _all(other)
-            case ir.While(pre=pre, body=inner):
-                yield from _all(pre)
-                yield from _all(inner)
-            case ir.Split(cases=cases):
-                for case in cases:
-                    yield from _all(case.body)
-            case ir.For(body=inner) | ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
-                yield from _all(inner)
-            case _:
-                pass
+    return max((stmt.span.end_line for stmt in statements(body) if not isinstance(stmt, ir.Sync)), default=0)

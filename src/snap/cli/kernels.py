@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from snap.api import Compiled, SnapFunction
+from snap.api import SnapFunction
 from snap.cli.load import Checked, UsageError
+from snap.ir import nodes as ir
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +17,11 @@ class Chosen:
     function: SnapFunction
     values: dict[str, object]
 
-    def compiled(self) -> Compiled:
-        return self.function._the_one(self.values)
+    def synced(self) -> ir.Function:
+        return self.function._the_one(self.values).synced
+
+    def text(self) -> str:
+        return self.function.cuda(**self.values)
 
 
 def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[Chosen], list[str]]:

@@ -8,6 +8,8 @@ Non-goals:  where barriers stand (`snap.sync`)
 
 from __future__ import annotations
 
+import re
+
 from snap.codegen import fold, tree
 from snap.codegen.module import Helper
 from snap.codegen.positions import THREAD_INDEX, within
@@ -80,8 +82,10 @@ def sync(scope: Scope, kind: str, participants: Privilege) -> tree.Stmt:
 
 def comment(point: ir.SyncPoint) -> tree.Comment:
     first, second = point.first.line, point.second.line
-    lines = f"line {first}" if first == second else f"lines {first} and {second}"
-    return tree.Comment(f"{point.object}: {point.reason} ({lines})")
+    text = f"{point.object}: {point.reason}"
+    if {str(first), str(second)} <= set(re.findall(r"\d+", point.reason)):  # the reason says it itself
+        return tree.Comment(text)
+    return tree.Comment(f"{text} (line {first})" if first == second else f"{text} (lines {first} and {second})")
 
 
 def _evaluate(function: str, *args: tree.Expr) -> tree.Stmt:

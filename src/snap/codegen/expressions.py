@@ -80,6 +80,19 @@ def stored(value: tree.Expr, type_name: str) -> tree.Expr:
             return value
 
 
+def positive(scope: Scope, e: ir.Expr) -> bool:
+    """Whether e is known to be above zero; a grid has fewer than 2^31 units of anything."""
+    match e:
+        case ir.Const(value):
+            return value > 0
+        case ir.UnitCount():
+            return True
+        case ir.Read(var):
+            return var.uid in scope.state.positive
+        case _:
+            return False
+
+
 def invariant(scope: Scope, e: ir.Expr) -> bool:
     """Whether e has one value wherever it stands in the scope: it reads constants only."""
     match e:

@@ -134,6 +134,10 @@ def consumer_of(scope: Scope, var: ir.Var, following: ir.Body) -> bool:
             return consumed_by(scope, var, init)
         case (ir.Assign(ir.VarTarget(other), value),) if not usage.dead(other):
             return consumed_by(scope, var, value)
+        case (ir.Assign(ir.MemTarget(access), value),) if all(map(_pure_of_memory, (*access.index, *(access.view.shape or ())))):
+            return consumed_by(scope, var, value)  # C++17 evaluates the right side of an assignment first
+        case (ir.Assign(ir.ElemTarget(_, index), value),) if all(map(_pure_of_memory, index)):
+            return consumed_by(scope, var, value)
         case (ir.Return(value),) if value is not None:
             return consumed_by(scope, var, value)
         case (ir.If(cond, then, other),) if then or other:

@@ -30,6 +30,7 @@ class FunctionState:
 
     variables, objects   CUDA names by uid
     constants            variables that were declared const: their value cannot change between two uses
+    positive             those of them that are known to be above zero
     inline               temporaries that stand where they are used
     callee               lowers a device function, once
     """
@@ -42,6 +43,7 @@ class FunctionState:
     variables: dict[int, str] = field(default_factory=dict)
     objects: dict[int, str] = field(default_factory=dict)
     constants: set[int] = field(default_factory=set)
+    positive: set[int] = field(default_factory=set)
     inline: dict[int, tree.Expr] = field(default_factory=dict)
     smem: str = ""
     grid_barrier: str = ""

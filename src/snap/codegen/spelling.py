@@ -86,18 +86,19 @@ def wrap(value: int, t: Scalar) -> int:
 
 
 def _float(value: float) -> tree.Expr:
-    try:
-        bits = struct.unpack("<I", struct.pack("<f", value))[0]
-    except OverflowError:
-        bits = 0x7F800000 if value > 0 else 0xFF800000
+    bits = _float_bits(value)
     exact = struct.unpack("<f", struct.pack("<I", bits))[0]
     if not math.isfinite(exact):
         return tree.Call("__uint_as_float", (tree.Literal(f"0x{bits:08x}u"),))
-    for digits in range(1, 10):
-        text = f"{exact:.{digits}g}"
-        if struct.pack("<f", float(text)) == struct.pack("<f", exact):
-            break
+    text = next(text for digits in range(1, 10) if _float_bits(float(text := f"{exact:.{digits}g}")) == bits)
     return tree.Literal(f"{_with_point(text)}f")
+
+
+def _float_bits(value: float) -> int:
+    try:
+        return struct.unpack("<I", struct.pack("<f", value))[0]
+    except OverflowError:
+        return 0x7F800000 if value > 0 else 0xFF800000
 
 
 def _double(value: float) -> tree.Expr:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snap.codegen import barriers, collectives, tree
-from snap.codegen.expressions import invariant, lower, stored
+from snap.codegen.expressions import invariant, lower, positive, stored
 from snap.codegen.positions import ZERO, Position, enter, within
 from snap.codegen.results import consumed_by, consumer_of, declaration, merged, result, store
 from snap.codegen.scope import Scope
@@ -57,7 +57,7 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
     usage = scope.state.usage
     match s:
         case ir.Declare(var, init):
-            return [] if usage.unused(var) else [declaration(scope, var, None if init is None else lower(scope, init), zero=s.zero)]
+            return [] if usage.unused(var) else [_declare(scope, s)]
         case ir.DeclareShared(obj):
             return [_shared(scope, obj)] if usage.objects[obj.uid] else []
         case ir.Assign(ir.VarTarget(var), _) if usage.dead(var):
@@ -95,6 +95,13 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
 
 
 # ---- simple statements -------------------------------------------------------------------------------------------------------------------
+
+
+def _declare(scope: Scope, s: ir.Declare) -> tree.Stmt:
+    made = declaration(scope, s.var, None if s.init is None else lower(scope, s.init), zero=s.zero)
+    if made.const and s.init is not None and positive(scope, s.init):
+        scope.state.positive.add(s.var.uid)
+    return made
 
 
 def _shared(scope: Scope, obj: ir.MemObject) -> tree.Stmt:
@@ -185,13 +192,13 @@ def _for(scope: Scope, s: ir.For) -> list[tree.Stmt]:
     state.namer.close()
     variable = tree.Name(name)
     unroll = None if s.unroll == 0 else max(s.unroll, 0)
-    return [*before, tree.For(spelled, name, start, _continues(variable, stop, step, type), _advance(variable, step, type), tuple(inner), unroll)]
+    return [*before, tree.For(spelled, name, start, _continues(variable, stop, step, type, positive(scope, s.step)), _advance(variable, step, type), tuple(inner), unroll)]
 
 
-def _continues(variable: tree.Expr, stop: tree.Expr, step: tree.Expr, type: Scalar) -> tree.Expr:
+def _continues(variable: tree.Expr, stop: tree.Expr, step: tree.Expr, type: Scalar, upward: bool) -> tree.Expr:
     up, down = tree.Binary("<", variable, stop), tree.Binary(">", variable, stop)
-    if isinstance(step, tree.Integer):
-        return up if step.value > 0 else down
+    if upward or isinstance(step, tree.Integer):
+        return up if upward else down
     zero = integer(0, type)
     return tree.Ternary(tree.Binary(">", step, zero), up, tree.Binary("&&", tree.Binary("<", step, zero), down))
 
@@ -252,7 +259,8 @@ def _split(scope: Scope, s: ir.Split, last: bool) -> list[tree.Stmt]:
         if case.offset > below:
             tests.append(tree.Binary(">=", _split_index(index), tree.Integer(case.offset)))
         if end is not None and end != total:
-            tests.append(tree.Binary("<", _split_index(index), tree.Integer(end)))
+            first = end == 1 and case.offset == 0
+            tests.append(tree.Binary("==" if first else "<", _split_index(index), tree.Integer(0 if first else end)))
         arms.append((tree.Binary("&&", *tests) if len(tests) == 2 else tests[0] if tests else None, inner))
         below = end if end is not None and case.offset <= below else below
     if arms and arms[0][0] is None:

@@ -6,6 +6,7 @@ Nothing here raises: a diagnostic without its source line is still worth showing
 from __future__ import annotations
 
 import linecache
+import os
 import re
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -14,17 +15,26 @@ _registered: dict[str, tuple[str, ...]] = {}
 
 def split_lines(text: str) -> tuple[str, ...]:
     """Lines as Python's parser counts them (`str.splitlines` also breaks at form feeds and Unicode separators)."""
-    return tuple(_NEWLINE.split(text))
+    lines = _NEWLINE.split(text)
+    return tuple(lines[:-1] if lines[-1] == "" else lines)
 
 
 def register_source(filename: str, text: str) -> None:
     """Make `text` the source of functions whose code says `filename`: for text given to `exec`.
 
-    It is put into `linecache` as well, so that Python's own tracebacks show its lines.
+    Unless there is such a file, it is put into `linecache` as well, so that Python's own tracebacks show its lines.
     """
     lines = split_lines(text)
     _registered[filename] = lines
-    linecache.cache[filename] = (len(text), None, [line + "\n" for line in lines], filename)
+    if not _is_file(filename):
+        linecache.cache[filename] = (len(text), None, [line + "\n" for line in lines], filename)
+
+
+def _is_file(filename: str) -> bool:
+    try:
+        return os.path.isfile(filename)
+    except ValueError:  # null bytes
+        return False
 
 
 def registered_lines(filename: str) -> tuple[str, ...] | None:

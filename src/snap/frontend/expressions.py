@@ -14,7 +14,8 @@ from snap.diag.error import Diagnostic
 from snap.diag.span import Span
 from snap.frontend import refuse, tree
 from snap.frontend.refuse import CODE, Refusal
-from snap.frontend.source import TOO_DEEP, Locator
+from snap.frontend.source import Locator
+from snap.frontend.texts import TOO_DEEP
 
 # Later stages walk trees recursively; this keeps the deepest one well inside Python's own limit.
 MAX_DEPTH = 150

@@ -16,7 +16,8 @@ from snap.diag.span import Span
 from snap.frontend import refuse, tree
 from snap.frontend.expressions import BINARY, ExpressionParser, TooDeep, internal_error
 from snap.frontend.names import assigned_names, captured_names, is_bound
-from snap.frontend.source import TOO_DEEP, FunctionNode, Located, as_function, code_span, locate, too_deep
+from snap.frontend.source import FunctionNode, Located, as_function, code_span, locate, too_deep
+from snap.frontend.texts import TOO_DEEP
 
 Produced = TypeVar("Produced")
 

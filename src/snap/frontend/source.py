@@ -6,30 +6,23 @@ as that can be told; else SNAP017 with the place the code object names.  Non-goa
 """
 
 from __future__ import annotations
-import __future__ as future
 
 import ast
 import inspect
-import linecache
-import os
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from types import CodeType, FunctionType
 
 from snap.diag.error import Diagnostic, SnapError
-from snap.diag.source import register_source, registered_lines, source_lines, split_lines
+from snap.diag.source import register_source, source_lines
 from snap.diag.span import Span
 from snap.frontend.refuse import CODE
+from snap.frontend.texts import TOO_DEEP, compiles_to, texts
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Node = FunctionNode | ast.Lambda
-
-TOO_DEEP = (RecursionError, MemoryError)  # CPython's parser reports too much nesting as either
-_FUTURE_FLAGS = reduce(int.__or__, (getattr(future, name).compiler_flag for name in future.all_feature_names))
-_loaded_at = time.time()
 
 
 class Locator:
@@ -129,18 +122,18 @@ def _locate(pyfunc: FunctionType, nodes_in: Callable[[_Parsed], Iterable[Node]])
     code = pyfunc.__code__
     name = "this lambda" if code.co_name == "<lambda>" else f"`{code.co_name}`"
     found_text = deep = False
-    for lines in _texts(pyfunc):
+    for text in texts(pyfunc):
         found_text = True
         for whole in (True, False):
             try:
-                parsed = _parse_file(code.co_filename, lines) if whole else _parse_block(code.co_filename, lines, code.co_firstlineno)
+                parsed = _parse_file(code.co_filename, text.lines) if whole else _parse_block(code.co_filename, text.lines, code.co_firstlineno)
             except TOO_DEEP:
                 deep = True
                 continue
-            nodes = [node for node in nodes_in(parsed) if _belongs(node, code, parsed, lines)] if parsed else []
-            if nodes:
-                if source_lines(code.co_filename) != lines:
-                    register_source(code.co_filename, "\n".join(lines))
+            nodes = [node for node in nodes_in(parsed) if _belongs(node, code, parsed.locator)] if parsed else []
+            if nodes and (text.trusted or compiles_to(text.lines, code)):
+                if source_lines(code.co_filename) != text.lines:  # so that diagnostics show it
+                    register_source(code.co_filename, "\n".join(text.lines))
                 return [Located(node, parsed.locator) for node in nodes]
     if deep:
         raise too_deep(code_span(code))
@@ -205,33 +198,7 @@ def _statements(tree: ast.Module) -> Iterator[ast.AST]:
                 pending.extend(inner)
 
 
-# ---- texts a function may come from ---------------------------------------------------------------------------------------------------------
-
-
-def _texts(pyfunc: FunctionType) -> Iterator[tuple[str, ...]]:
-    filename = pyfunc.__code__.co_filename
-    registered = registered_lines(filename)
-    if registered is not None:
-        yield registered
-    earlier = linecache.cache.get(filename)
-    try:
-        linecache.checkcache(filename)
-        current = linecache.getlines(filename, pyfunc.__globals__)
-    except Exception:  # whatever an import hook's loader or a patched linecache may raise
-        current = []
-    if current:
-        yield split_lines("".join(current))
-    if earlier is not None and len(earlier) == 4 and earlier[2] != current:
-        yield split_lines("".join(earlier[2]))  # the file has changed on disk; this may be what was loaded
-    if not current:
-        try:
-            interactive, _ = inspect.findsource(pyfunc)  # the 3.13 REPL keeps its inputs where only inspect looks
-        except (OSError, TypeError, IndexError, SyntaxError):
-            return
-        yield split_lines("".join(interactive))
-
-
-def _belongs(node: Node, code: CodeType, parsed: _Parsed, lines: tuple[str, ...]) -> bool:
+def _belongs(node: Node, code: CodeType, locator: Locator) -> bool:
     """Whether `code` can have been compiled from `node`."""
     arguments = node.args
     written = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg) if a is not None]
@@ -240,38 +207,7 @@ def _belongs(node: Node, code: CodeType, parsed: _Parsed, lines: tuple[str, ...]
     # Names that begin with two underscores are mangled in classes.
     if len(written) != len(compiled) or any(own != theirs for own, theirs in zip(written, compiled) if not own.startswith("__")):
         return False
-    span = parsed.locator.span(node)
-    words = set(re.findall(r"\w+", "\n".join(lines[span.line - 1:span.end_line])))
+    span = locator.span(node)
+    words = set(re.findall(r"\w+", "\n".join(locator.lines[span.line - 1:span.end_line])))
     # Names that tools or the compiler put in, mangle or normalise tell nothing.
-    if any(name[0].isalpha() and name.isascii() and name.isidentifier() and name not in words for name in code.co_varnames):
-        return False
-    return not _modified_since_load(code.co_filename) or _compiles_to(lines, code)
-
-
-def _modified_since_load(filename: str) -> bool:
-    try:
-        return os.stat(filename).st_mtime > _loaded_at
-    except (OSError, ValueError):
-        return False
-
-
-def _compiles_to(lines: tuple[str, ...], code: CodeType) -> bool:
-    """Whether compiling this text gives `code`.
-
-    Asked only of files that changed while we ran: elsewhere a difference means that a test or type-checking tool rewrote the code on import.
-    """
-    try:
-        pending = [compile("\n".join(lines), code.co_filename, "exec", flags=code.co_flags & _FUTURE_FLAGS, dont_inherit=True)]
-    except (SyntaxError, ValueError, *TOO_DEEP):
-        return False
-    while pending:
-        other = pending.pop()
-        if (other.co_name, other.co_firstlineno) == (code.co_name, code.co_firstlineno) and _signature(other) == _signature(code):
-            return True
-        pending += [const for const in other.co_consts if isinstance(const, CodeType)]
-    return False
-
-
-def _signature(code: CodeType) -> tuple:
-    consts = [_signature(const) if isinstance(const, CodeType) else repr(const) for const in code.co_consts]
-    return code.co_code, code.co_names, code.co_varnames, consts
+    return all(name in words for name in code.co_varnames if name[0].isalpha() and name.isascii() and name.isidentifier())

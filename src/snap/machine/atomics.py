@@ -33,14 +33,13 @@ def _combine(op: str, type: Scalar):
 def atomic(view, op: str, index: tuple, dims, m, args: tuple, wanted: bool, order: str, site: Site):
     """Perform it; the old values (load: the values) of all lanes, or None where nobody wants them."""
     lanes = view.lanes
-    kind = "atomic" if order == "relaxed" else f"atomic {order}"
     if op == "load":
-        return view.load(index, dims, m, site, kind)
+        return view.load(index, dims, m, site, "atomic read", order)
     if op == "store":
-        view.store(index, dims, m, args[0], site, kind)
+        view.store(index, dims, m, args[0], site, "atomic", order)
         return None
     cells = view.cells(view.resolve(index, dims, m, site))
-    view.about_to_read(cells, m, site, kind)
+    view.about_to_read(cells, m, site, "atomic", order)
     active = lanes.active(m)
     cells = lanes.full(cells)[active].astype(np.intp)
     operands = tuple(lanes.full(arg)[active] for arg in args)

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 from snap.ir import nodes as ir
 from snap.ir.types import BF16, BOOL, Array, Element, Kind, Level, Place, Privilege, Scalar, Vector, scalar_of
+from snap.ir.walk import children
 from snap.machine import functions, numbers
 from snap.machine.facts import GRID, Facts
 from snap.machine.lanes import Site
 from snap.machine.locals import Layout
 from snap.machine.positions import Chain
-from snap.machine.walk import children
 
 Terms = list[tuple[str, ir.Expr]]  # of a sum, each with its sign
 _ENTRY = {Level.CLUSTER: "rc", Level.BLOCK: "rb", Level.THREAD: "rt"}  # the parameters that hold the indices at a function's start
@@ -26,8 +26,8 @@ _LONG = 300  # text beyond this is bound to a name: Python's parser has a limit 
 class Expressions:
     """The state of one function being emitted, and its expressions."""
 
-    def __init__(self, f: ir.Function, namespace: dict[str, object], stepwise: bool):
-        self.function, self.namespace, self.stepwise = f, namespace, stepwise
+    def __init__(self, f: ir.Function, functions: dict[int, str], namespace: dict[str, object], stepwise: bool):
+        self.function, self.functions, self.namespace, self.stepwise = f, functions, namespace, stepwise
         self.facts = Facts(f)
         self.prologue: list[str] = []
         self.lines: list[str] = []
@@ -68,7 +68,7 @@ class Expressions:
     def intern(self, value: object, key: object, stem: str) -> str:
         """A name for an object that the generated code refers to."""
         if key not in self.interned:
-            name = f"{stem}{self.function.uid}_{len(self.interned)}"
+            name = f"{stem}{len(self.namespace)}"
             self.namespace[name] = value
             self.interned[key] = name
         return self.interned[key]

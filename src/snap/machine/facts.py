@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from snap.ir import nodes as ir
 from snap.ir.types import Level, Privilege, Space
+from snap.ir.walk import bodies, children, own_expressions, statements, walk
 from snap.machine.positions import Positions
-from snap.machine.walk import accesses, assigned, bodies, children, exprs, parts, statements
+from snap.machine.walk import accesses, assigned
 
 GRID, BLOCK, THREAD = 0, 1, 2  # how finely a value may vary
 
@@ -53,12 +54,12 @@ def continues(body: ir.Body) -> bool:
 
 def callees(f: ir.Function) -> list[ir.Function]:
     """f and all it calls, each once."""
-    found: dict[int, ir.Function] = {f.uid: f}
+    found: dict[int, ir.Function] = {id(f): f}
     todo = [f]
     while todo:
         for s in statements(todo.pop().body):
-            if isinstance(s, ir.Call) and s.function.uid not in found:
-                found[s.function.uid] = s.function
+            if isinstance(s, ir.Call) and id(s.function) not in found:
+                found[id(s.function)] = s.function
                 todo.append(s.function)
     return list(found.values())
 
@@ -66,7 +67,7 @@ def callees(f: ir.Function) -> list[ir.Function]:
 def spins(kernel: ir.Function) -> bool:
     """Whether some loop ends by what an atomic found: its thread may be waiting for another block's."""
     functions = callees(kernel)
-    atomic = {f.uid for f in functions if any(isinstance(s, ir.Atomic) for g in callees(f) for s in statements(g.body))}
+    atomic = {id(f) for f in functions if any(isinstance(s, ir.Atomic) for g in callees(f) for s in statements(g.body))}
     loops = (s for f in functions for s in statements(f.body) if isinstance(s, (ir.For, ir.While)))
     return any(_waits(loop, atomic) for loop in loops)
 
@@ -77,8 +78,8 @@ def _waits(loop: ir.For | ir.While, atomic: set[int]) -> bool:
     while True:
         before = len(tainted)
         for s in inside:
-            found = isinstance(s, ir.Atomic) or (isinstance(s, ir.Call) and s.function.uid in atomic)
-            if found or any(_reads(e, tainted) for e in exprs(s)):
+            found = isinstance(s, ir.Atomic) or (isinstance(s, ir.Call) and id(s.function) in atomic)
+            if found or any(_reads(e, tainted) for e in own_expressions(s)):
                 tainted.update(v.uid for v in assigned(s))
         if len(tainted) == before:
             break
@@ -88,7 +89,7 @@ def _waits(loop: ir.For | ir.While, atomic: set[int]) -> bool:
 
 
 def _reads(e: ir.Expr, variables: set[int]) -> bool:
-    for part in parts(e):
+    for part in walk(e):
         match part:
             case ir.Read(var) if var.uid in variables:
                 return True
@@ -117,7 +118,7 @@ class Facts:
                 case ir.Declare(var, init, zero):
                     if init is not None:
                         self.inits[var.uid] = (init,)
-                    elif not zero:
+                    elif not zero and not var.temp:  # the compiler's own are assigned right after
                         self.unset.add(var.uid)
                 case ir.For():
                     self.inits[s.var.uid] = (s.start, s.stop, s.step)
@@ -197,7 +198,7 @@ class Facts:
 
     def careful(self, e: ir.Expr) -> bool:
         """Whether evaluating it where or when it was not asked for might fault, or mean something else."""
-        for part in parts(e):
+        for part in walk(e):
             match part:
                 case ir.Load() | ir.ArrayValue():
                     return True
@@ -213,4 +214,4 @@ class Facts:
 
     def invariant(self, e: ir.Expr, changed: set[int]) -> bool:
         """Whether it may be evaluated once before a loop that changes these variables."""
-        return not self.careful(e) and not any(isinstance(p, ir.Elem) or (isinstance(p, ir.Read) and p.var.uid in changed) for p in parts(e))
+        return not self.careful(e) and not any(isinstance(p, ir.Elem) or (isinstance(p, ir.Read) and p.var.uid in changed) for p in walk(e))

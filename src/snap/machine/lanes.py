@@ -86,13 +86,15 @@ class Lanes:
 
     def watch(self, count: int, site: Site, state: tuple, seen: tuple | None) -> tuple:
         """Called late in a long loop: if neither variables nor memory changed since `seen`, they never will."""
-        now = (self.launch.changes, state)
-        stuck = seen is not None and seen[0] == now[0] and _same(seen[1], state)
+        stuck = self.unchanged(state, seen)
         if stuck or count > SPIN_LIMIT:
             why = "nothing it tests can change any more" if stuck else f"it has run {count} times"
             raise MachineError("no progress", "this loop does not end", site.span, int(self.block[0, 0]), None, note=why,
                                help="a thread that waits for another needs that one to be in an earlier block, or already past its part")
-        return now
+        return self.launch.changes, state
+
+    def unchanged(self, state: tuple, seen: tuple | None) -> bool:
+        return seen is not None and seen[0] == self.launch.changes and _same(seen[1], state)
 
     # ---- disjoint partitions ----
 

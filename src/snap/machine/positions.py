@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from snap.ir import nodes as ir
 from snap.ir.types import Held, Level, Place
-from snap.machine.walk import bodies, exprs, parts
+from snap.ir.walk import bodies, expressions
 
 Chain = tuple[tuple[str, int], ...]  # ('group', n): index modulo n; ('case', offset): index minus offset
 Relative = dict[Level, Chain]
@@ -49,10 +49,9 @@ class Positions:
 
     def _body(self, body: ir.Body, relative: Relative) -> None:
         for s in body:
-            for e in exprs(s):
-                for part in parts(e):
-                    if isinstance(part, ir.UnitId):
-                        self._of[id(part)] = relative if self._of.get(id(part), relative) == relative else None
+            for part in expressions(s):
+                if isinstance(part, ir.UnitId):
+                    self._of[id(part)] = relative if self._of.get(id(part), relative) == relative else None
             match s:
                 case ir.Group():
                     self._body(s.body, entered(relative, s.outer, s.privilege.level, s.privilege.n))

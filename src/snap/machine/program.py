@@ -33,11 +33,13 @@ class Program:
     def __init__(self, kernel: ir.Function, stepwise: bool):
         self.kernel = kernel  # also keeps its identity from being reused
         namespace = dict(_NAMESPACE)
-        self.source = "\n\n".join(Statements(f, namespace, stepwise).text() for f in callees(kernel))
+        functions = callees(kernel)
+        names = {id(f): f"f{k}_{f.name}" if f.name.isascii() else f"f{k}" for k, f in enumerate(functions)}
+        self.source = "\n\n".join(Statements(f, names, namespace, stepwise).text() for f in functions)
         filename = f"<snap {kernel.name}{' stepwise' if stepwise else ''} {kernel.uid}>"
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
         exec(compile(self.source, filename, "exec"), namespace)
-        self.run: Callable = namespace[f"f{kernel.uid}"]
+        self.run: Callable = namespace[names[id(kernel)]]
         self.threads = kernel.place.held(Level.THREAD).count or 1
         cluster = kernel.place.held(Level.CLUSTER)
         self.blocks_per_cluster = 1 if cluster is None else kernel.place.held(Level.BLOCK).count or 1

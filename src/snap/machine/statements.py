@@ -11,17 +11,18 @@ from contextlib import contextmanager
 
 from snap.ir import nodes as ir
 from snap.ir.types import Array, Vector
+from snap.ir.walk import children, own_expressions, statements, walk
 from snap.machine.actions import Actions
 from snap.machine.facts import GRID, continues, leaves, returns
 from snap.machine.locals import zero
-from snap.machine.walk import assigned, children, exprs, parts, statements
+from snap.machine.walk import assigned
 
 _ELSEWHERE = "elsewhere"  # the mask of what was declared outside of the function
 
 
 class Statements(Actions):
-    def __init__(self, f: ir.Function, namespace: dict[str, object], stepwise: bool):
-        super().__init__(f, namespace, stepwise)
+    def __init__(self, f: ir.Function, names: dict[int, str], namespace: dict[str, object], stepwise: bool):
+        super().__init__(f, names, namespace, stepwise)
         self.declared: dict[int, str] = {}
         self.flow = 0  # the arm or loop body being emitted
         self.flows = 0
@@ -57,7 +58,7 @@ class Statements(Actions):
         self.body(f.body)
         if not last:
             self.emit("return result" if returns(f.body) else "return None")
-        head = f"def f{f.uid}(C, m, rc, rb, rt, frame{''.join(f', {p}' for p in params)}):"
+        head = f"def {self.functions[id(f)]}(C, m, rc, rb, rt, frame{''.join(f', {p}' for p in params)}):"
         return "\n".join([head, *self.prologue, *self.lines, ""])
 
     def pause(self) -> None:
@@ -104,7 +105,7 @@ class Statements(Actions):
             case ir.Assign(target, value):
                 text = self.expr(value)
                 self.assign(target, text)
-                if isinstance(target, ir.MemTarget) or any(isinstance(part, ir.Load) for part in parts(value)):
+                if isinstance(target, ir.MemTarget) or any(isinstance(part, ir.Load) for part in walk(value)):
                     self.pause()
             case ir.If():
                 self.branch(s)
@@ -195,11 +196,10 @@ class Statements(Actions):
         self.defined(var)
 
     def defined(self, var: ir.Var) -> None:
-        if var.uid not in self.facts.unset:
-            return
+        """The variable has a value from here on; in the body that declared it that is known for good."""
         if self.declared_in.get(var.uid) == self.flow:
-            self.emit(f"d{var.uid} = None")
-        else:
+            self.facts.unset.discard(var.uid)
+        if var.uid in self.facts.unset:
             self.emit(f"d{var.uid} = union(d{var.uid}, {self.mask})")
 
     def assign_component(self, of: ir.VarTarget | ir.ElemTarget | ir.MemTarget, lane: int, value: str) -> None:
@@ -363,7 +363,7 @@ class Statements(Actions):
 
         for s in inside:
             if s is not loop or isinstance(loop, ir.While):
-                for e in exprs(s):
+                for e in own_expressions(s):
                     visit(e)
         before = self.prepared
         self.prepared = dict(before)

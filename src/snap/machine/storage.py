@@ -16,7 +16,8 @@ from snap.machine.lanes import Lanes, Site
 from snap.machine.numbers import BITS, MEMORY, from_memory, to_memory
 
 ndarray = np.ndarray
-Record = Callable[["View", object, int, object, str, Site], None]  # who is told of accesses: view, cells, scalars at each, mask, kind, site
+# Who is told of accesses: view, cells, scalars at each, mask, kind ('read', 'write', 'atomic', 'atomic read'), memory order, site.
+Record = Callable[["View", object, int, object, str, str, Site], None]
 _UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64, np.dtype(np.uint32): np.uint32, np.dtype(np.uint64): np.uint64}
 
 
@@ -54,6 +55,9 @@ class SharedStorage:
         if elem not in self.views:
             self.views[elem] = View(self, elem, self.pitch)
         return self.views[elem]
+
+    def uninitialised(self, error: MachineError) -> None:
+        raise error
 
     def is_complete(self) -> bool:
         """Whether all of it is initialised, so that nobody needs to ask again."""
@@ -143,16 +147,16 @@ class View:
 
     # ---- reading ----
 
-    def load(self, index: tuple, dims, m, site: Site, kind: str = "read"):
+    def load(self, index: tuple, dims, m, site: Site, kind: str = "read", order: str = "relaxed"):
         cells = self.cells(self.resolve(index, dims, m, site))
-        self.about_to_read(cells, m, site, kind)
+        self.about_to_read(cells, m, site, kind, order)
         if not self.several:
             return self._get(cells)
         return tuple(self._get(cells + k) for k in range(self.width))
 
-    def about_to_read(self, cells, m, site: Site, kind: str = "read") -> None:
+    def about_to_read(self, cells, m, site: Site, kind: str = "read", order: str = "relaxed") -> None:
         if self.record is not None:
-            self.record(self, cells, self.width, m, kind, site)
+            self.record(self, cells, self.width, m, kind, order, site)
         if self.shadow is not None and not self.storage.is_complete():
             self._check_initialised(cells, m, site)
 
@@ -170,14 +174,15 @@ class View:
             if bad.any():
                 at, block, thread = self.lanes.locate(bad)
                 element = int(self.lanes.full(cells).flat[at]) % max(self.stride, 1) // self.width
-                raise MachineError("uninitialised", f"element {element} of `{self.name}` is read before anything was written there", site.span, block, thread)
+                text = f"element {element} of `{self.name}` is read before anything was written there"
+                self.storage.uninitialised(MachineError("uninitialised", text, site.span, block, thread))
 
     # ---- writing ----
 
-    def store(self, index: tuple, dims, m, value, site: Site, kind: str = "write") -> None:
+    def store(self, index: tuple, dims, m, value, site: Site, kind: str = "write", order: str = "relaxed") -> None:
         cells = self.cells(self.resolve(index, dims, m, site))
         if self.record is not None:
-            self.record(self, cells, self.width, m, kind, site)
+            self.record(self, cells, self.width, m, kind, order, site)
         self.lanes.launch.changes += 1
         if not self.several:
             self._set(cells, m, value)
@@ -188,14 +193,14 @@ class View:
     def store_component(self, index: tuple, dims, m, lane: int, value, site: Site) -> None:
         cells = self.cells(self.resolve(index, dims, m, site)) + lane
         if self.record is not None:
-            self.record(self, cells, 1, m, "write", site)
+            self.record(self, cells, 1, m, "write", "relaxed", site)
         self.lanes.launch.changes += 1
         self._set(cells, m, value)
 
     def write_cells(self, cells, m, bits, site: Site) -> None:
         """Store values as they lie in memory, to scalars whose place was checked."""
         if self.record is not None:
-            self.record(self, cells, 1, m, "write", site)
+            self.record(self, cells, 1, m, "write", "relaxed", site)
         self.lanes.launch.changes += 1
         active = self.lanes.active(m)
         chosen = self.lanes.full(cells)[active]

@@ -123,10 +123,11 @@ def _nvrtc(what: str, text: str, arch: str, options: tuple[str, ...], unsafe: bo
 
 
 def _text_of(nvrtc, size_of, read, program) -> bytes:
+    """NVRTC writes into the buffer, so it is a bytearray: bytes are shared by Python, those of length 1 by everyone."""
     _, size = _call(nvrtc, size_of(program))
-    buffer = b" " * size
+    buffer = bytearray(size)
     _call(nvrtc, read(program, buffer))
-    return buffer
+    return bytes(buffer)
 
 
 def _call(nvrtc, answer: tuple) -> tuple:

@@ -8,12 +8,16 @@ Non-goals:  constexpr parameters (the kernel is specialised by the time it gets 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.signature import Signature
 from snap.runtime.validate import Bound, bind, check_blocks, ordered
+
+if TYPE_CHECKING:
+    from snap.machine import Race
 
 TARGETS = ("auto", "cpu", "gpu", "ptx")
 _MOST_BOUND = 1024
@@ -166,3 +170,25 @@ def launcher(compiled) -> Launcher:
 
 def launch(compiled, args: Sequence[object], blocks: object, target: str = "auto", stream: object = None, seed: int | None = None) -> None:
     launcher(compiled).launch(tuple(args), blocks, target, stream, seed)
+
+
+def races(compiled, args: Sequence[object], blocks: object, seeds: int | Iterable[int] = 8) -> list[Race]:
+    """The data races that adversarial runs show, one for each pair of places in the source; the arrays themselves are left alone.
+
+    `seeds`: how many schedules to try, or which.
+    """
+    from snap import machine
+
+    signature = launcher(compiled).signature
+    number = check_blocks(signature, blocks)
+    bound = bind(signature, tuple(args))
+    if isinstance(bound.device, int):
+        raise LaunchError(signature.kernel, "races are looked for on the CPU machine; pass arrays in the CPU's memory")
+    found: list[Race] = []
+    for seed in range(seeds) if isinstance(seeds, int) else seeds:
+        copies = tuple(arg.copy() if hasattr(arg, "copy") else arg for arg in cpu_args(bound))
+        machine.run_adversarial(compiled.synced, copies, number, seed, found)
+    distinct: dict[object, Race] = {}
+    for race in found:
+        distinct.setdefault((race.object, frozenset((race.first.span, race.second.span))), race)
+    return list(distinct.values())

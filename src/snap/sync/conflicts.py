@@ -228,10 +228,14 @@ class Analysis:
         return state
 
     def _access(self, kind: str, a: ir.MemAccess, state: State) -> State:
-        if a.handle.const:
+        if self._never_written(a.view.obj):
             return state
         self._conflicts(kind, a.handle, a.view.obj, a.span, state, None)
         return state | {Token(a.view.obj.uid, kind, a.handle, None, 0, None, a.handle.name, a.span)}
+
+    def _never_written(self, obj: ir.MemObject) -> bool:
+        """A kernel's const memory is written by nobody; a device function's const parameter only not by that function."""
+        return obj.const and self.function.kernel
 
     def _conflicts(self, kind: str, handle: ir.Handle, obj: ir.MemObject, span: Span, state: State, call: ir.Call | None) -> None:
         if obj.uid in self.params:
@@ -305,12 +309,12 @@ class Analysis:
             self._reuse(frame, *self.ranges[frame], s.function.name, s.span, state)
         for i, kind in summary.kinds:
             handle, obj = given[i]
-            if not handle.const:
+            if not self._never_written(obj):
                 self._conflicts(kind, handle, obj, s.span, state, s)
         added = set()
         for i, kind, ordered in summary.exits:
             handle, obj = given[i]
-            if not handle.const:
+            if not self._never_written(obj):
                 added.add(Token(obj.uid, kind, handle, ("after", id(s)), 0, ordered, handle.name, s.span))
         if s.function.smem:
             added.add(Token(frame, "W", None, ("after", id(s)), 0, None, s.function.name, s.span))

@@ -1,0 +1,159 @@
+"""What a launch costs: the first one without and with the cache on disk, and each one of a long loop, beside CuPy's RawKernel and Triton.
+
+    python benchmarks/launch/bench.py [--json FILE]
+
+Needs a GPU and torch; CuPy and Triton are measured where they are installed, in the same run.  Every result is checked.  The driver alone (the same
+launch with everything prepared, no checks) is the floor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "src"))
+
+LOOP = 20_000
+ROUNDS = 7
+N = 1024
+TARGETS = {"first call, no cache (s)": 1.0, "first call, cached (s)": 0.15, "Snap (us)": 6.0, "import snap (s)": 0.2}
+
+
+def first_call() -> None:
+    """In a process of its own: torch and its context are up, Snap is not."""
+    import torch
+
+    x, y = torch.ones(N, device="cuda"), torch.zeros(N, device="cuda")
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    import snap  # noqa: F401
+
+    imported = time.perf_counter()
+    from saxpy import saxpy
+
+    saxpy[N // 256](2.0, x, y, N)
+    torch.cuda.synchronize()
+    done = time.perf_counter()
+    assert (y == 2).all()
+    print(json.dumps({"import": imported - start, "first": done - imported}))
+
+
+def in_a_process(folder: str) -> dict[str, float]:
+    environment = {**os.environ, "SNAP_CACHE_DIR": folder, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run([sys.executable, __file__, "--first-call"], check=True, capture_output=True, text=True, env=environment)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def snap_launch(x, y):
+    from saxpy import saxpy
+
+    return lambda: saxpy[N // 256](2.0, x, y, N)
+
+
+def driver_launch(x, y):
+    from saxpy import saxpy
+
+    from snap.runtime.launch import launcher
+
+    saxpy[N // 256](2.0, x, y, N)
+    kernel = launcher(saxpy._specialised({}))._kernels[x.get_device()]
+    buffer, config, addresses = kernel.slot(N // 256)
+    kernel.layout.pack.pack_into(buffer, 32, 0, 0, 0, 2.0, x.data_ptr(), y.data_ptr(), N)
+    launch, function = kernel.driver.launch, kernel.function
+
+    def call():
+        launch(config, function, addresses, None)
+
+    call.keep = buffer
+    return call
+
+
+def cupy_launch(x, y):
+    import cupy
+
+    kernel = cupy.RawKernel('extern "C" __global__ void saxpy(float a, const float* x, float* y, int n) '
+                            "{ int i = blockIdx.x * 256 + threadIdx.x; if (i < n) y[i] = a * x[i] + y[i]; }", "saxpy")
+    a, n, cx, cy = cupy.float32(2.0), cupy.int32(N), cupy.asarray(x), cupy.asarray(y)
+    return lambda: kernel((N // 256,), (256,), (a, cx, cy, n))
+
+
+def triton_launch(x, y):
+    from triton_saxpy import saxpy_triton
+
+    return lambda: saxpy_triton[(N // 256,)](2.0, x, y, N, BLOCK=256)
+
+
+CONTENDERS = {"driver alone (us)": driver_launch, "Snap (us)": snap_launch, "CuPy RawKernel (us)": cupy_launch, "Triton (us)": triton_launch}
+
+
+def warm(torch) -> dict[str, float]:
+    """Microseconds a call, the median of rounds in which the contenders take turns."""
+    ready = {}
+    for name, prepare in CONTENDERS.items():
+        x, y = torch.ones(N, device="cuda"), torch.zeros(N, device="cuda")
+        try:
+            call = prepare(x, y)
+        except ImportError as missing:
+            print(f"{name}: left out, {missing}", file=sys.stderr)
+            continue
+        y.zero_()
+        for _ in range(100):
+            call()
+        torch.cuda.synchronize()
+        assert (y == 200).all(), f"{name} is wrong"
+        ready[name] = call
+    times: dict[str, list[float]] = {name: [] for name in ready}
+    for _ in range(ROUNDS):
+        for name, call in ready.items():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(LOOP):
+                call()
+            times[name].append((time.perf_counter() - start) / LOOP * 1e6)
+    torch.cuda.synchronize()
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "results" / "launch.json")
+    arguments.add_argument("--first-call", action="store_true", help=argparse.SUPPRESS)
+    chosen = arguments.parse_args()
+    sys.path.insert(0, str(ROOT / "examples"))
+    if chosen.first_call:
+        first_call()
+        return
+    import torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        cold, cached = in_a_process(folder), in_a_process(folder)
+    figures = {"import snap (s)": cached["import"], "first call, no cache (s)": cold["first"], "first call, cached (s)": cached["first"]}
+    figures.update(warm(torch))
+    for name, value in figures.items():
+        limit = TARGETS.get(name)
+        verdict = "" if limit is None else f"   at most {limit:g}: {'yes' if value <= limit else 'NO'}"
+        print(f"{name:<28}{value:>8.3f}{verdict}")
+    record = {
+        "gpu": torch.cuda.get_device_name(), "date": datetime.date.today().isoformat(), "commit": commit(), "python": sys.version.split()[0],
+        "loop": LOOP, "rounds": ROUNDS, "figures": figures,
+    }
+    chosen.json.parent.mkdir(parents=True, exist_ok=True)
+    chosen.json.write_text(json.dumps(record, indent=2) + "\n")
+
+
+def commit() -> str | None:
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() or None
+
+
+if __name__ == "__main__":
+    main()

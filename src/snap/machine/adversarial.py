@@ -1,0 +1,332 @@
+"""Adversarial mode: the synchronized IR, warp by warp, in an order drawn from a seed.
+
+Input: a kernel with its barriers.  Output: the arrays, written in place; data races in `races`, or raised.  Each warp is a generator that runs ahead until it waits at
+a barrier, or is stopped at a random statement; blocks interleave too.  Invariant: a barrier releases nobody before all of its group have come; what cannot
+go on is reported, nothing hangs.  Non-goals: speed on large grids.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from snap.ir import nodes as ir
+from snap.machine import clocks
+from snap.machine.clocks import Segment
+from snap.machine.errors import MachineError
+from snap.machine.lanes import Lanes, Launch, Site
+from snap.machine.program import program_for
+from snap.machine.races import KINDS, Entry, RaceLog
+from snap.machine.reference import argument, bound, indices
+from snap.machine.storage import View
+from snap.machine.warps import block_combine
+
+_STEPS = 20_000_000  # turns of all warps together that are certainly too many
+
+
+def run_adversarial(function: ir.Function, args: list, blocks: int, seed: int, races: list | None = None) -> None:
+    """Run a kernel in synchronized IR; races are appended to `races`, or the first one is raised where that is None."""
+    program = program_for(function, stepwise=True)
+    if blocks <= 0:
+        return
+    launch = Schedule(function, blocks, program.threads, program.blocks_per_cluster, random.Random(seed))
+    values = [argument(p, value) for p, value in zip(function.params, args)]
+    error = None
+    with np.errstate(all="ignore"):
+        for lanes in launch.all_lanes():
+            launch.start(lanes, program.run(lanes, None, *indices(lanes), 0, *bound(function, values, lanes, lanes.record)))
+        try:
+            launch.run()
+        except MachineError as raised:
+            error = raised
+        launch.log.look()
+    error = error or launch.uninitialised
+    found = list(launch.log.found.values())
+    if error is not None and (not found or error.kind in ("barrier mismatch", "no progress")):
+        raise error
+    if races is not None:
+        races.extend(found)
+    elif found:
+        raise found[0].error()
+
+
+@dataclass(slots=True, eq=False)
+class Warp:
+    lanes: WarpLanes
+    steps: Generator
+    waits: list[tuple] = field(default_factory=list)
+    answer: object = None
+    done: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Arrival:
+    """What a warp says when it reaches a barrier: the groups it belongs to (their keys and sizes) with its lanes in each, and its value."""
+
+    groups: dict[tuple, tuple[int, np.ndarray]]
+    site: Site
+    op: str
+    value: np.ndarray | None
+    source: int
+
+
+@dataclass(slots=True, eq=False)
+class Barrier:
+    size: int
+    arrivals: list[tuple[Warp, Arrival, np.ndarray]] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return sum(len(lanes) for _, _, lanes in self.arrivals)
+
+
+class Schedule(Launch):
+    """Who runs next, and who waits."""
+
+    def __init__(self, kernel: ir.Function, blocks: int, threads: int, blocks_per_cluster: int, rng: random.Random):
+        super().__init__(blocks, threads, blocks_per_cluster)
+        self.kernel, self.rng = kernel, rng
+        self.log = RaceLog()
+        self.uninitialised: MachineError | None = None
+        self.arenas = [SharedArena(max(kernel.smem, 16)) for _ in range(blocks)]
+        self.published: dict[tuple, clocks.Published] = {}
+        self.warps: list[Warp] = []
+        self.barriers: dict[tuple, Barrier] = {}
+        self.fuel_scale = rng.choice((1, 4, 30, 400, 4000))
+        self.favours = rng.random() < 0.5  # some warps run far ahead of the others
+
+    def all_lanes(self) -> list[WarpLanes]:
+        return [WarpLanes(self, block, first) for block in range(self.blocks) for first in range(0, self.threads, 32)]
+
+    def start(self, lanes: WarpLanes, steps: Generator) -> None:
+        self.warps.append(Warp(lanes, steps))
+
+    def run(self) -> None:
+        ready = list(self.warps)
+        self.rng.shuffle(ready)
+        for _ in range(_STEPS):
+            if not ready:
+                break
+            at = len(ready) - 1 if self.favours else self.rng.randrange(len(ready))
+            warp = ready.pop(at)
+            ready += self.turn(warp, ready)
+            if self.log.full:
+                self.log.look(self._oldest_phases())
+        waiting = [w for w in self.warps if not w.done]
+        if ready:
+            raise MachineError("no progress", "the kernel does not end", self.kernel.span, note=f"{_STEPS} turns were taken")
+        if waiting:
+            self._mismatch(waiting)
+
+    def turn(self, warp: Warp, ready: list[Warp]) -> list[Warp]:
+        """Let a warp run on; returns those that are ready because of it."""
+        warp.lanes.fuel = 1 + int(self.rng.expovariate(1 / self.fuel_scale))
+        answer, warp.answer = warp.answer, None
+        try:
+            said = warp.steps.send(answer)
+        except StopIteration:
+            warp.done = True
+            return []
+        if said is None:
+            self._check_progress(warp, ready)
+            if self.favours:
+                # Whoever was stopped goes behind some of the others, so that none waits for ever.
+                ready.insert(self.rng.randrange(len(ready) + 1), warp)
+                return []
+            return [warp]
+        return self._arrive(warp, said)
+
+    def _check_progress(self, warp: Warp, ready: list[Warp]) -> None:
+        """Every warp that could run goes round a loop in which nothing changes."""
+        if warp.lanes.stuck_at == self.changes and all(w.lanes.stuck_at == self.changes for w in ready):
+            raise MachineError("no progress", "this loop waits for something that no thread will do", warp.lanes.last_site.span, int(warp.lanes.block[0, 0]), None)
+
+    def _oldest_phases(self) -> dict[int, int]:
+        oldest: dict[int, int] = {}
+        for warp in self.warps:
+            if not warp.done:
+                segment = warp.lanes.segment
+                oldest[segment.block] = min(segment.phase, oldest.get(segment.block, segment.phase))
+        return {block: oldest.get(block, 1 << 60) for block in range(self.blocks)}
+
+    # ---- barriers ----
+
+    def _arrive(self, warp: Warp, arrival: Arrival) -> list[Warp]:
+        for key, (size, lanes) in arrival.groups.items():
+            at = (*key, id(arrival.site))
+            self.barriers.setdefault(at, Barrier(size)).arrivals.append((warp, arrival, lanes))
+            warp.waits.append(at)
+        released: list[Warp] = []
+        for at in list(warp.waits):
+            barrier = self.barriers[at]
+            if barrier.count == barrier.size:
+                del self.barriers[at]
+                released += self._release(at, barrier)
+        self.rng.shuffle(released)
+        return released
+
+    def _release(self, at: tuple, barrier: Barrier) -> list[Warp]:
+        kind = at[0]
+        warps = [warp for warp, _, _ in barrier.arrivals]
+        if kind in ("block", "cluster", "grid"):
+            foreign = clocks.all_foreign([w.lanes.segment for w in warps])
+            for w in warps:
+                w.lanes.segment = w.lanes.segment.whole(cluster=kind != "block", grid=kind == "grid", foreign=foreign)
+        else:
+            segments = clocks.joined([(w.lanes.segment, lanes) for w, _, lanes in barrier.arrivals], self.threads)
+            for w, segment in zip(warps, segments):
+                w.lanes.segment = segment
+        _, arrival, _ = barrier.arrivals[0]
+        if arrival.value is not None:
+            values = np.zeros((1, self.threads), arrival.value.dtype)
+            for w, a, _ in barrier.arrivals:
+                values[:, w.lanes.thread[0]] = a.value
+            answer = block_combine(arrival.op, values, arrival.source)
+            for w in warps:
+                w.answer = answer
+        for w in warps:
+            w.waits.remove(at)
+        return [w for w in warps if not w.waits]
+
+    def _mismatch(self, waiting: list[Warp]) -> None:
+        at = waiting[0].waits[0]
+        barrier = self.barriers[at]
+        warp, arrival, lanes = barrier.arrivals[0]
+        block, thread = int(warp.lanes.block[0, 0]), int(warp.lanes.thread[0, lanes[0]])
+        here = {w.lanes for w, _, _ in barrier.arrivals}
+        missing = [w for w in self.warps if w.lanes not in here and _concerns(at, w.lanes)]
+        text = f"{barrier.count} of {barrier.size} threads wait here and the others never come"
+        secondary: tuple = ()
+        note = "threads of one warp have gone different ways"
+        if missing:
+            other = missing[0]
+            who = f"block {int(other.lanes.block[0, 0])}, thread {int(other.lanes.thread[0, 0])}"
+            note = f"{who} has finished" if other.done else f"{who} waits at another barrier"
+            if not other.done:
+                secondary = ((self.barriers[other.waits[0]].arrivals[0][1].site.span, f"{who} waits here"),)
+        raise MachineError("barrier mismatch", text, arrival.site.span, block, thread, secondary=secondary, note=note)
+
+
+def _concerns(key: tuple, lanes: WarpLanes) -> bool:
+    """Whether a warp has threads in the barrier's group."""
+    kind, group, first, n = key[:4]
+    block = int(lanes.block[0, 0])
+    if kind == "grid":
+        return True
+    if kind == "cluster":
+        return block // lanes.launch.blocks_per_cluster == group
+    threads = lanes.thread[0]
+    return block == group and (n == 0 or bool(((threads >= first) & (threads < first + n)).any()))
+
+
+class SharedArena:
+    """A block's shared memory: the bytes at an offset are whatever object lies there now."""
+
+    def __init__(self, size: int):
+        self.bytes = np.zeros(size, np.uint8)
+        self.shadow = np.zeros(size, np.uint8)
+
+
+class ArenaStorage:
+    """One shared array in its block's memory, as one warp sees it."""
+
+    def __init__(self, lanes: WarpLanes, arena: SharedArena, offset: int, size: int, name: str):
+        self.lanes, self.name, self.record, self.offset, self.size = lanes, name, lanes.record, offset, size
+        self.bytes, self.shadow = arena.bytes[offset:offset + size], arena.shadow[offset:offset + size]
+        self.complete, self.dirty = False, False
+        self.views: dict = {}
+
+    def view(self, elem) -> View:
+        if elem not in self.views:
+            self.views[elem] = View(self, elem, self.size)
+        return self.views[elem]
+
+    def is_complete(self) -> bool:
+        return False
+
+    def uninitialised(self, error: MachineError) -> None:
+        """A missing barrier shows as such a read; whether it is one is known only when the other access has happened."""
+        launch = self.lanes.launch
+        launch.uninitialised = launch.uninitialised or error
+
+
+class WarpLanes(Lanes):
+    """One warp: (1, 32), or fewer in a block's last warp."""
+
+    patience = 16
+
+    def __init__(self, schedule: Schedule, block: int, first: int):
+        threads = np.arange(first, min(first + 32, schedule.threads), dtype=np.int32)
+        super().__init__(schedule, np.full((1, 1), block, np.int32), threads.reshape(1, -1))
+        self.fuel = 0
+        self.segment = Segment.first(block, block // schedule.blocks_per_cluster, threads)
+        self.stuck_at = -1
+        self.last_site: Site | None = None
+
+    def shared(self, uid: int, offset: int, size: int, name: str) -> ArenaStorage:
+        return ArenaStorage(self, self.launch.arenas[int(self.block[0, 0])], offset, size, name)
+
+    def watch(self, count: int, site: Site, state: tuple, seen: tuple | None) -> tuple:
+        """Going round in circles is no fault of a warp's as long as another one may still change what it waits for."""
+        self.last_site = site
+        self.stuck_at = self.launch.changes if self.unchanged(state, seen) else -1
+        return self.launch.changes, state
+
+    # ---- barriers ----
+
+    def meet(self, kind: str, index: np.ndarray, n: int, m, site: Site, op: str, value, source: int):
+        """Wait for the group: all of a block, cluster or grid, or the n threads around this one (by `index`, its position)."""
+        active = self.active(m)[0]
+        lanes = np.flatnonzero(active)
+        threads = self.thread[0]
+        launch: Schedule = self.launch
+        block = int(self.block[0, 0])
+        groups: dict[tuple, tuple[int, np.ndarray]] = {}
+        if kind in ("block", "cluster", "grid"):
+            size = {"block": 1, "cluster": launch.blocks_per_cluster, "grid": launch.blocks}[kind] * launch.threads
+            groups[(kind, block if kind == "block" else self.segment.cluster if kind == "cluster" else 0, 0, 0)] = (size, lanes)
+        else:
+            first = threads - self.full(index)[0] % n  # the first thread of each lane's group
+            for start in np.unique(first[lanes]).tolist():
+                inside = lanes[first[lanes] == start]
+                if start >= threads[0] and start + n <= threads[-1] + 1:
+                    self._meet_within(inside, n, start, site)
+                else:
+                    groups[("threads", block, start, n)] = (n, inside)
+        if not groups:
+            return None
+        return (yield Arrival(groups, site, op, None if value is None else self.full(value), source))
+
+    def _meet_within(self, lanes: np.ndarray, n: int, start: int, site: Site) -> None:
+        if len(lanes) < n:
+            missing = next(t for t in range(start, start + n) if t not in self.thread[0][lanes])
+            raise MachineError("barrier mismatch", f"{len(lanes)} of {n} threads meet here and the others do not come", site.span, int(self.block[0, 0]),
+                               int(self.thread[0, lanes[0]]), note=f"thread {missing} has gone another way")
+        self.segment = clocks.joined([(self.segment, lanes)], self.launch.threads)[0]
+
+    # ---- the log ----
+
+    def record(self, view: View, cells, width: int, m, kind: str, order: str, site: Site) -> None:
+        lanes = np.flatnonzero(self.active(m)[0])
+        item = view.flat.dtype.itemsize
+        storage = view.storage
+        base = getattr(storage, "offset", 0)
+        address = self.full(cells)[0][lanes].astype(np.int64) * item + base
+        where = ("shared", int(self.block[0, 0])) if view.stride else storage.name
+        if order != "relaxed":
+            self._order(order, where, address, lanes)
+        self.launch.log.add(where, Entry(address, lanes, item * width, KINDS[kind], self.segment, site, storage.name, base, item * view.width))
+
+    def _order(self, order: str, where: object, address: np.ndarray, lanes: np.ndarray) -> None:
+        """Acquire and release at each address."""
+        published = self.launch.published
+        for at, lane in zip(address.tolist(), lanes.tolist()):
+            cell = published.setdefault((where, at), clocks.Published())
+            if order in ("acquire", "acq_rel", "seq_cst") and cell.known:
+                self.segment = clocks.acquired(self.segment, lane, cell.known, self.launch.threads)
+            if order in ("release", "acq_rel", "seq_cst"):
+                cell.known = clocks.merged(cell.known, clocks.released(self.segment, lane, self.launch.threads))
+                self.segment = clocks.acquired(self.segment, lane, {}, self.launch.threads)

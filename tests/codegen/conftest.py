@@ -1,0 +1,37 @@
+"""`compiles(function, *archs)`: generated code, accepted by NVRTC down to machine code, without a warning."""
+
+from __future__ import annotations
+
+import pytest
+
+from snap.codegen import CudaModule, emit
+
+ARCHS = ("sm_80", "sm_90a", "sm_100")
+
+
+def nvrtc_log(text: str, arch: str) -> tuple[bool, str]:
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
+    from snap.runtime.compile import include_dirs
+
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], [])
+    options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", *(f"-I{folder}".encode() for folder in include_dirs())]
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    _, size = nvrtc.nvrtcGetProgramLogSize(program)
+    log = b" " * size
+    nvrtc.nvrtcGetProgramLog(program, log)
+    nvrtc.nvrtcDestroyProgram(program)
+    return status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode().strip("\0 \n")
+
+
+def _compiles(function, *archs: str) -> CudaModule:
+    module = emit(function)
+    for arch in archs or ARCHS:
+        if int("".join(filter(str.isdigit, arch))) >= module.min_arch:
+            accepted, log = nvrtc_log(module.text, arch)
+            assert accepted and not log, f"{arch}: {log}\n{module.text}"
+    return module
+
+
+@pytest.fixture
+def compiles():
+    return _compiles

@@ -50,7 +50,7 @@ def mutants(draw) -> tuple[Program, str]:
         statements = [node for node in inside if isinstance(node, ast.stmt)]
         expressions = [node for node in inside if isinstance(node, ast.expr)]
         match draw(st.sampled_from(["expression", "number", "name", "operator", "drop", "double", "move"])):
-            case "expression":
+            case "expression" if expressions:
                 change = Replace(draw(st.sampled_from(expressions)), copy.deepcopy(draw(st.sampled_from(expressions))))
             case "number" if numbers := [node for node in expressions if isinstance(node, ast.Constant)]:
                 change = Replace(draw(st.sampled_from(numbers)), ast.Constant(draw(st.sampled_from(NUMBERS))))

@@ -9,7 +9,6 @@ launch with everything prepared, no checks) is the floor.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import statistics
@@ -125,14 +124,15 @@ def warm(torch) -> dict[str, float]:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "results" / "launch.json")
+    arguments.add_argument("--json", type=Path, metavar="FILE", help="where to write the figures; else benchmarks/results/")
     arguments.add_argument("--first-call", action="store_true", help=argparse.SUPPRESS)
     chosen = arguments.parse_args()
-    sys.path.insert(0, str(ROOT / "examples"))
+    sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "benchmarks")]
     if chosen.first_call:
         first_call()
         return
     import torch
+    from report import surroundings, write
 
     with tempfile.TemporaryDirectory() as folder:
         cold, cached = in_a_process(folder), in_a_process(folder)
@@ -142,17 +142,12 @@ def main() -> None:
         limit = TARGETS.get(name)
         verdict = "" if limit is None else f"   at most {limit:g}: {'yes' if value <= limit else 'NO'}"
         print(f"{name:<28}{value:>8.3f}{verdict}")
-    record = {
-        "gpu": torch.cuda.get_device_name(), "date": datetime.date.today().isoformat(), "commit": commit(), "python": sys.version.split()[0],
-        "loop": LOOP, "rounds": ROUNDS, "figures": figures,
-    }
-    chosen.json.parent.mkdir(parents=True, exist_ok=True)
-    chosen.json.write_text(json.dumps(record, indent=2) + "\n")
-
-
-def commit() -> str | None:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout.strip() or None
+    record = {**surroundings(("torch", "cupy-cuda13x", "triton")), "gpu": torch.cuda.get_device_name(), "loop": LOOP, "rounds": ROUNDS,
+              "figures": figures}
+    if chosen.json:
+        chosen.json.write_text(json.dumps(record, indent=2) + "\n")
+    else:
+        print(f"written to {write('launch', record)}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The two kernels of the comparison, measured for one tool: `python kernels.py TOOL KERNEL REPEATS`.
 
-Prints one JSON line: the times of the runs in seconds (the first one, which may compile, apart), the memory high-water mark and the tool's
-version.  Tools read their environment at import, hence a process for each.  Arrays are wrapped, without a copy, before the clock starts.
+Prints one JSON line: the times of the runs in seconds (the first one, which may compile, apart), how much memory a run takes, and the
+tool's version.  Tools read their environment at import, hence a process for each.  Arrays are wrapped, without a copy, before the clock starts.
 Every result is compared with NumPy's before it counts.
 """
 
@@ -12,6 +12,7 @@ import os
 import resource
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -92,18 +93,25 @@ TOOLS = {"snap": snap_tool, "numba-simulator": numba_tool, "triton-interpreter":
 def measure(tool: str, kernel: str, repeats: int) -> dict:
     prepare, version = TOOLS[tool](kernel)
     times = []
-    grown = 0
     for _ in range(repeats + 1):
         a, b, c = inputs(kernel)
         run = prepare(a, b, c)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)
-        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        grown += (after - before) * 1024
         check(kernel, a, b, c)
-    return {"version": version, "first_s": times[0], "times_s": times[1:], "array_bytes": a.nbytes * 3, "peak_growth_bytes": grown}
+    return {"version": version, "first_s": times[0], "times_s": times[1:], "array_bytes": a.nbytes * 3, "working_bytes": working_memory(run),
+            "process_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+
+
+def working_memory(run: Callable[[], None]) -> int:
+    """What a warm run allocates at its peak, as Python and NumPy account for it; what compiled code allocates for itself is not seen."""
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 if __name__ == "__main__":

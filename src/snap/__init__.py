@@ -2,6 +2,7 @@
 
 from snap.api import SnapFunction, ccuda, device, kernel, races, requires
 from snap.diag.error import SnapError
+from snap.diag.source import register_source
 from snap.surface import EXPORTED
 
 __version__ = "0.1.0"

@@ -125,19 +125,20 @@ class SnapFunction:
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
         from snap.runtime.compile import compile_ptx
 
-        return compile_ptx(self.cuda(**constexprs), arch)
+        return compile_ptx(self.cuda(**constexprs), arch, unsafe=self._the_one(constexprs).typed.uses_unsafe)
 
     def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
         from snap.runtime.compile import compile_cubin
 
-        return compile_cubin(self.cuda(**constexprs), arch)
+        return compile_cubin(self.cuda(**constexprs), arch, unsafe=self._the_one(constexprs).typed.uses_unsafe)
 
     def resources(self, arch: str = "sm_90a", **constexprs: object):
         from snap.runtime.compile import resources
 
         self._kernel_only("are compiled")
-        module = self._the_one(constexprs).module
-        return resources(module.text, arch, module.kernel)
+        compiled = self._the_one(constexprs)
+        module = compiled.module
+        return resources(module.text, arch, module.kernel, dynamic_smem=module.dynamic_smem, unsafe=compiled.typed.uses_unsafe)
 
     # -- launching
 
@@ -171,10 +172,9 @@ class SnapFunction:
 
     def __getitem__(self, blocks: int):
         """What launches with that number of blocks.  This is the hot path: one table, filled by the runtime."""
-        try:
+        if type(blocks) is int:
             return self._at[blocks]
-        except TypeError:  # not hashable, and so refused by the launch with a better word
-            return functools.partial(self.launch, blocks=blocks)
+        return functools.partial(self.launch, blocks=blocks)  # refused there, or an integer of another kind
 
     @functools.cached_property
     def _at(self):

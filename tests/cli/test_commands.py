@@ -193,6 +193,45 @@ def test_explain(snap_command):
     assert [line.split("|")[0].split()[-1] for line in lines[2:] if "==" not in line and "|" in line] == [str(n) for n in range(5, 10)]
 
 
+REVERSE = '''\
+from snap import *
+
+@device
+@requires(block[1], thread[64])
+def through(x: ptr(int) @ block[1]):
+    s: shared(int[64])
+    t: int @ thread[1] = id()
+
+    # comments keep their place
+    with partition(x, p=thread[1], offset=t) as mine:
+        with partition(s, p=thread[1], offset=t) as slot:
+            slot[0] = mine[0]
+    with partition(x, p=thread[1], offset=t) as mine:
+        mine[0] = s[63 - t]
+
+@kernel
+@requires(grid[1], block[1], thread[64])
+def reverse(x: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        with partition(x, p=block[1], offset=64 * id()) as part:
+            with group(block[1]):
+                through(part)
+'''
+
+
+def test_explain_shows_callees_and_synchronization(snap_command):
+    code, out, _ = snap_command("explain", write("reverse.py", REVERSE))
+    lines = out.splitlines()
+    titles = [line for line in lines if line and not line.startswith(" ") and "|" not in line]
+    assert code == 0 and titles == ["kernel reverse", "device function through"]
+    waits = [index for index, line in enumerate(lines) if "== __syncthreads: block[1] waits for `s`" in line]
+    assert len(waits) == 1 and "slot[0] = mine[0]" in "".join(lines[waits[0] - 2:waits[0]])
+    assert any("s: shared i32[64] @ block[1], at byte 0" in line for line in lines)
+    assert any("calls through as block[1]" in line for line in lines)
+    comment = next(line for line in lines if "comments keep their place" in line)
+    assert comment.split("|")[0].split() == ["block[1]", "9"]
+
+
 # ---- run ---------------------------------------------------------------------------------------------------------------------------------
 
 

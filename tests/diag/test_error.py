@@ -36,7 +36,7 @@ def test_python_shows_the_line_and_the_caret():
     shown = traceback.format_exception_only(SnapError, error())
     text = "".join(shown)
     assert '  File "<error>", line 2\n    total = größe + 1\n            ^^^^^\n' in text
-    assert "SnapError: SNAP019: `größe` is not known" in text
+    assert "snap.SnapError: SNAP019: `größe` is not known" in text
     if sys.version_info >= (3, 11):
         assert "note: a note" in text and "help: bind it" in text and "line 1: bound here" in text and "1 more error" in text
 

@@ -20,5 +20,7 @@ extern "C" __global__ void __launch_bounds__(64) twice(const int* __restrict__ x
     const int w = threadIdx.x / 32;
     const int lane = threadIdx.x % 32;
     copy_reversed(x, s, 32 * g, w, lane);
+    // s: written at line 29, read at line 30
+    __syncwarp();
     copy_reversed_1(s, out, 0, w, g, lane);
 }

@@ -11,8 +11,6 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U64, Vector
 from snap.runtime import fastpath
@@ -252,33 +250,6 @@ def test_threads_do_not_share_slots(saxpy):
 def test_unsupported_signatures(make):
     assert not fastpath.supports(Signature.of(make.kernel(make.value("v", Vector(F32, 4)), make.pointer("x", F32)).typed))
     assert not fastpath.supports(Signature.of(make.kernel(make.value("n", I32)).typed))
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from(["?", "b", "h", "i", "q", "Q", "e", "f", "d", "ff", "ffff", "iiii", "dd", "BBBB", "hh"]), max_size=12))
-def test_layout(formats):
-    layout = Layout.of(tuple(formats))
-    last = 56
-    for offset, packing in zip(layout.offsets, formats):
-        size = struct.calcsize("<" + packing)
-        assert offset >= last and offset % min(16, size) == 0
-        last = offset + size
-    assert last <= layout.attribute_at <= layout.addresses_at - 72
-    assert layout.addresses_at % 8 == 0 and layout.size == layout.addresses_at + 8 * len(formats)
-    assert 32 + layout.pack.size <= layout.attribute_at
-
-
-@given(st.floats(width=32))
-def test_bf16_rounds_to_nearest_even(value):
-    bits = bf16_bits(value)
-    back = struct.unpack("<f", struct.pack("<I", bits << 16))[0]
-    if value != value:
-        assert back != back
-    else:
-        for other in (bits - 1, bits + 1):
-            near = struct.unpack("<f", struct.pack("<I", (other & 0xFFFF) << 16))[0]
-            if near == near and abs(near) != float("inf") and abs(back) != float("inf"):
-                assert abs(near - value) >= abs(back - value)
 
 
 def test_numbers_of_vectors(make):

@@ -29,6 +29,8 @@ def binary(op: str, left: tree.Expr, right: tree.Expr, type: Scalar) -> tree.Exp
             return binary("-", left, integer(-b, type), type)
         case "-" if b == 0:
             return left
+        case "-" if b is not None and b < 0 and b != -(1 << (type.bits - 1)):
+            return binary("+", left, integer(-b, type), type)
         case "+" | "-" if b is not None:
             return _joined(op, left, right, type)
         case "*" if a == 0 or b == 0:

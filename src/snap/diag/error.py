@@ -34,6 +34,8 @@ class Diagnostic:
 class SnapError(SyntaxError):
     """A refused program.  `.all` holds every error of the function, this one first."""
 
+    __module__ = "snap"  # what tracebacks call it, and where users find it
+
     def __init__(self, diagnostic: Diagnostic, others: Sequence[Diagnostic] = ()):
         span = diagnostic.span
         text = source_line(span.filename, span.line)

@@ -15,7 +15,7 @@ from snap.diag.span import Span
 from snap.frontend import refuse, tree
 from snap.frontend.refuse import CODE, Refusal
 from snap.frontend.source import Locator
-from snap.frontend.texts import TOO_DEEP
+from snap.frontend.texts import TOO_DEEP, quietly
 
 # Later stages walk trees recursively; this keeps the deepest one well inside Python's own limit.
 MAX_DEPTH = 150
@@ -164,7 +164,8 @@ class ExpressionParser:
     def _quoted(self, node: ast.Constant, text: str) -> tree.Expr:
         """A quoted annotation is the expression in the quotes."""
         try:
-            inner = ast.parse(f"({text.strip()}\n)", mode="eval").body  # in brackets it may go over several lines, as Python reads it too
+            with quietly():
+                inner = ast.parse(f"({text.strip()}\n)", mode="eval").body  # in brackets it may go over several lines, as Python reads it too
         except TOO_DEEP:
             raise TooDeep(self.spans(node)) from None
         except (SyntaxError, ValueError):

@@ -19,7 +19,7 @@ from snap.diag.error import Diagnostic, SnapError
 from snap.diag.source import register_source, source_lines
 from snap.diag.span import Span
 from snap.frontend.refuse import CODE
-from snap.frontend.texts import TOO_DEEP, compiles_to, texts
+from snap.frontend.texts import TOO_DEEP, compiles_to, quietly, texts
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Node = FunctionNode | ast.Lambda
@@ -175,7 +175,8 @@ def _parse_block(filename: str, lines: tuple[str, ...], first_line: int) -> _Par
 
 def _parsed(text: str, locator: Locator) -> _Parsed | None:
     try:
-        tree = ast.parse(text)
+        with quietly():
+            tree = ast.parse(text)
     except (SyntaxError, ValueError):  # ValueError: null bytes
         return None
     functions: dict[tuple[str, int], list[FunctionNode]] = {}

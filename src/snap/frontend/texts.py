@@ -13,7 +13,9 @@ import linecache
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from types import CodeType, FunctionType
@@ -24,6 +26,14 @@ TOO_DEEP = (RecursionError, MemoryError)  # CPython's parser reports too much ne
 TYPED = "<stdin>"
 _FUTURE_FLAGS = reduce(int.__or__, (getattr(future, name).compiler_flag for name in future.all_feature_names))
 _loaded_at = time.time()
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Python has warned about the text when it compiled it; when warnings are errors it would now refuse it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +101,8 @@ def compiles_to(lines: tuple[str, ...], code: CodeType) -> bool:
 def _signatures(filename: str, lines: tuple[str, ...], flags: int) -> dict[tuple[str, int], list[tuple]]:
     """Of every function and lambda in the text, by name and first line."""
     try:
-        pending = [compile("\n".join(lines), filename, "exec", flags=flags, dont_inherit=True)]
+        with quietly():
+            pending = [compile("\n".join(lines), filename, "exec", flags=flags, dont_inherit=True)]
     except (SyntaxError, ValueError, *TOO_DEEP):
         return {}
     found: dict[tuple[str, int], list[tuple]] = {}

@@ -119,8 +119,9 @@ class Actions(Expressions):
         self.pause()
         self.check_claims(s.access, False)
         wanted = s.target is not None
-        text = (f"atomic({self.view(s.access.view)}, {s.op!r}, {self.place_of(s.access)}, ({''.join(f'{self.expr(a)}, ' for a in s.args)}), {wanted}, {s.order!r}, "
-                f"{self.site(s.span, s.access.handle.name)})")
+        args = "".join(f"{self.expr(a)}, " for a in s.args)
+        site = self.site(s.span, s.access.handle.name)
+        text = f"atomic({self.view(s.access.view)}, {s.op!r}, {self.place_of(s.access)}, ({args}), {wanted}, {s.order!r}, {site})"
         if wanted:
             self.assign(s.target, self.bind(text, "x"))
         else:

@@ -1,8 +1,8 @@
 """Adversarial mode: the synchronized IR, warp by warp, in an order drawn from a seed.
 
-Input: a kernel with its barriers.  Output: the arrays, written in place; data races in `races`, or raised.  Each warp is a generator that runs ahead until it waits at
-a barrier, or is stopped at a random statement; blocks interleave too.  Invariant: a barrier releases nobody before all of its group have come; what cannot
-go on is reported, nothing hangs.  Non-goals: speed on large grids.
+Input: a kernel with its barriers.  Output: the arrays, written in place; data races in `races`, or raised.  Each warp is a generator that
+runs ahead until it waits at a barrier, or is stopped at a random statement; blocks interleave too.  Invariant: a barrier releases nobody
+before all of its group have come; what cannot go on is reported, nothing hangs.  Non-goals: speed on large grids.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ class Schedule(Launch):
     def _check_progress(self, warp: Warp, ready: list[Warp]) -> None:
         """Every warp that could run goes round a loop in which nothing changes."""
         if warp.lanes.stuck_at == self.changes and all(w.lanes.stuck_at == self.changes for w in ready):
-            raise MachineError("no progress", "this loop waits for something that no thread will do", warp.lanes.last_site.span, int(warp.lanes.block[0, 0]), None)
+            raise MachineError("no progress", "this loop waits for something that no thread will do", warp.lanes.last_site.span,
+                               int(warp.lanes.block[0, 0]))
 
     def _oldest_phases(self) -> dict[int, int]:
         oldest: dict[int, int] = {}
@@ -303,8 +304,9 @@ class WarpLanes(Lanes):
     def _meet_within(self, lanes: np.ndarray, n: int, start: int, site: Site) -> None:
         if len(lanes) < n:
             missing = next(t for t in range(start, start + n) if t not in self.thread[0][lanes])
-            raise MachineError("barrier mismatch", f"{len(lanes)} of {n} threads meet here and the others do not come", site.span, int(self.block[0, 0]),
-                               int(self.thread[0, lanes[0]]), note=f"thread {missing} has gone another way")
+            text = f"{len(lanes)} of {n} threads meet here and the others do not come"
+            raise MachineError("barrier mismatch", text, site.span, int(self.block[0, 0]), int(self.thread[0, lanes[0]]),
+                               note=f"thread {missing} has gone another way")
         self.segment = clocks.joined([(self.segment, lanes)], self.launch.threads)[0]
 
     # ---- the log ----

@@ -1,7 +1,8 @@
 """Happens-before, by clocks.
 
-A *segment* is what a warp's threads do between two points where they learn of others.  Barriers of a whole block, cluster or grid begin a new phase or epoch, and
-phases and epochs order everything; knowledge of single threads is kept only where smaller groups synchronize or an acquire meets a release.
+A *segment* is what a warp's threads do between two points where they learn of others.  Barriers of a whole block, cluster or grid begin a new
+phase or epoch, and phases and epochs order everything; knowledge of single threads is kept only where smaller groups synchronize or an acquire
+meets a release.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ class RaceAccess:
     thread: int
 
     def __str__(self) -> str:
-        return f"block {self.block}, thread {self.thread} {'writes' if self.kind == 'write' else 'reads' if self.kind == 'read' else 'updates atomically'}"
+        verb = {"read": "reads", "write": "writes", "atomic": "uses an atomic"}[self.kind]
+        return f"block {self.block}, thread {self.thread} {verb}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Expressions as Python source over lanes.
 
-Input: IR expressions.  Output: source text that evaluates them with NumPy, with lines emitted before it where an operand must not be evaluated by all lanes.
-Invariant: text returned is used once, and evaluating it has no effect.  Non-goals: statements (statements.py).
+Input: IR expressions.  Output: source text that evaluates them with NumPy, with lines emitted before it where an operand must not be
+evaluated by all lanes. Invariant: text returned is used once, and evaluating it has no effect.  Non-goals: statements (statements.py).
 """
 
 from __future__ import annotations
@@ -359,7 +359,8 @@ class Expressions:
             ready = self.fixed_access(a)
         if ready is None:
             return f"{view}.load({self.place_of(a)}, {site})"
-        result = self.bind(f"{view}.fetch({', '.join((ready[0], *self.shifts(ready[1])))})")
+        mask = self.mask if id(e) not in self.prepared else "None"
+        result = self.bind(f"{view}.fetch({', '.join((ready[0], mask, *self.shifts(ready[1])))})")
         with self.indented(f"if {result} is None:"):
             self.emit(f"{result} = {view}.load({self.place_of(a)}, {site})")
         return result
@@ -414,5 +415,4 @@ class Expressions:
             return None
         fixed = ", ".join(self.sum(terms, self.fixed_value) if terms else "None" for terms, _ in found)
         key = self.fresh("p")
-        text = f"prepare(C, {key!r}, {self.view(a.view)}, {self.dims(a.view)}, lambda: ({fixed},))"
-        return f"{text} if {self.mask} is None else None" if self.mask != "None" else text, [terms for _, terms in found]
+        return f"prepare(C, {key!r}, {self.view(a.view)}, {self.dims(a.view)}, lambda: ({fixed},))", [terms for _, terms in found]

@@ -1,6 +1,8 @@
-"""What can be known about a function before it runs: which variables change where, what is the same for all lanes, what is never negative, what spins.
+"""What can be known about a function before it runs: which variables change where, what is the same for all lanes, what is never negative,
+what spins.
 
-Input: typed or synchronized IR.  Output: answers to questions.  Invariant: every answer is safe (a value said to be uniform is).  Non-goals: rewriting.
+Input: typed or synchronized IR.  Output: answers to questions.  Invariant: every answer is safe (a value said to be uniform is)..
+Non-goals: rewriting.
 """
 
 from __future__ import annotations

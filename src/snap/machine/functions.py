@@ -35,8 +35,8 @@ _FLOAT: dict[str, Callable] = {
 }
 _PREDICATES: dict[str, Callable] = {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}
 _INTEGER: dict[str, Callable] = {
-    "abs": np.abs, "min": np.minimum, "max": np.maximum, "ffs": numbers.find_first_set, "popc": numbers.population_count, "clz": numbers.leading_zeros,
-    "brev": numbers.reverse_bits, "mulhi": numbers.multiply_high,
+    "abs": np.abs, "min": np.minimum, "max": np.maximum, "ffs": numbers.find_first_set, "popc": numbers.population_count,
+    "clz": numbers.leading_zeros, "brev": numbers.reverse_bits, "mulhi": numbers.multiply_high,
 }
 
 

@@ -1,7 +1,7 @@
 """The threads that a piece of generated code runs at once, and what they share.
 
-Lanes form a (blocks, threads) array: many whole blocks in reference mode, one warp in adversarial mode.  A value has shape (blocks, threads), or 1 along an
-axis where it does not vary, or is a NumPy scalar.
+Lanes form a (blocks, threads) array: many whole blocks in reference mode, one warp in adversarial mode.  A value has shape (blocks, threads),
+or 1 along an axis where it does not vary, or is a NumPy scalar.
 """
 
 from __future__ import annotations

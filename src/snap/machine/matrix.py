@@ -21,7 +21,8 @@ def _layout(count: int, place) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([row for row, _ in places]), np.stack([col for _, col in places])
 
 
-_A = {"tf32": _layout(4, lambda i: (_G + 8 * (i % 2), _T + 4 * (i // 2))), "16": _layout(8, lambda i: (_G + 8 * (i // 2 % 2), 2 * _T + i % 2 + 8 * (i // 4)))}
+_A = {"tf32": _layout(4, lambda i: (_G + 8 * (i % 2), _T + 4 * (i // 2))),
+      "16": _layout(8, lambda i: (_G + 8 * (i // 2 % 2), 2 * _T + i % 2 + 8 * (i // 4)))}
 _B = {"tf32": _layout(2, lambda i: (_T + 4 * i, _G)), "16": _layout(4, lambda i: (2 * _T + i % 2 + 8 * (i // 2), _G))}
 _C = _layout(4, lambda i: (_G + 8 * (i // 2), 2 * _T + i % 2))
 
@@ -57,8 +58,8 @@ def _rows(view, index: tuple, dims, m, count: int, site: Site) -> tuple[np.ndarr
     bad = used & (first + per_row > view.size * view.width)
     if bad.any():
         at, block, thread = lanes.locate(bad)
-        raise MachineError("out of bounds", f"the row of 16 bytes at element {int(lin.flat[at])} ends outside of `{view.name}`, which has {view.size}",
-                           site.span, block, thread)
+        text = f"the row of 16 bytes at element {int(lin.flat[at])} ends outside of `{view.name}`, which has {view.size}"
+        raise MachineError("out of bounds", text, site.span, block, thread)
     crooked = used & (first % per_row != 0)
     if crooked.any():
         at, block, thread = lanes.locate(crooked)

@@ -1,7 +1,8 @@
 """Scalar arithmetic as on the GPU, on NumPy arrays and NumPy scalars alike.
 
-Integers wrap, `/` and `%` truncate toward zero, shifts clamp, float to integer saturates.  A bf16 value is held as the f32 that equals it and rounded after
-each operation; in memory it is its 16 bits.  Nothing here raises or warns for any operand (callers run under `np.errstate(all="ignore")`).
+Integers wrap, `/` and `%` truncate toward zero, shifts clamp, float to integer saturates.  A bf16 value is held as the f32 that equals it and
+rounded after each operation; in memory it is its 16 bits.  Nothing here raises or warns for any operand (callers run under
+`np.errstate(all="ignore")`).
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ _ONE, _HALF, _QUIET, _SIXTEEN = _u32(1), _u32(0x7FFF), _u32(0x40), _u32(16)
 
 
 def constant(value: int | float | bool, type: Scalar) -> np.generic:
-    if type == BF16:
-        return round_bf16(np.float64(value))
-    if type.is_integer:
-        return np.array(int(value) & ((1 << type.bits) - 1), BITS[type.bits]).view(REGISTER[type])[()]
-    return REGISTER[type](value)
+    with np.errstate(all="ignore"):
+        if type == BF16:
+            return round_bf16(np.float64(value))
+        if type.is_integer:
+            return np.array(int(value) & ((1 << type.bits) - 1), BITS[type.bits]).view(REGISTER[type])[()]
+        return REGISTER[type](value)
 
 
 # ---- floats --------------------------------------------------------------------------------------------------------------------------------
@@ -141,7 +143,9 @@ def shift_right(a, n, bits: int):
     """Arithmetic for signed types; a count beyond the width (a negative one counts as huge) gives zero, or the sign."""
     n = n.astype(np.int64)
     inside = (n >= 0) & (n < bits)
-    return a >> np.where(inside, n, bits - 1).astype(a.dtype)[()] if a.dtype.kind == "i" else np.where(inside, a >> (n & (bits - 1)).astype(a.dtype), a.dtype.type(0))[()]
+    if a.dtype.kind == "i":
+        return a >> np.where(inside, n, bits - 1).astype(a.dtype)[()]
+    return np.where(inside, a >> (n & (bits - 1)).astype(a.dtype), a.dtype.type(0))[()]
 
 
 def multiply_high(a, b):

@@ -1,7 +1,7 @@
 """A kernel as a Python program: generated once, kept, run many times.
 
-Input: a kernel in IR.  Output: a Python function over `Lanes`.  Invariant: programs are kept by the identity of the IR they came from, for the most recent
-kernels only.  Non-goals: choosing which lanes run together.
+Input: a kernel in IR.  Output: a Python function over `Lanes`.  Invariant: programs are kept by the identity of the IR they came from, for
+the most recent kernels only.  Non-goals: choosing which lanes run together.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def dimension(x):
 
 def prepare(lanes: Lanes, name: str, view, dims, parts: Callable[[], tuple]):
     """An index that is the same at every launch of as many blocks."""
-    key = (name, view.size, dims)
-    if key not in lanes.memo:
-        lanes.memo[key] = view.prepare(parts(), dims, None, run=True)
-    return lanes.memo[key]
+    kept = lanes.memo.get(name)
+    if kept is None or kept[:2] != (view.size, dims):
+        kept = lanes.memo[name] = (view.size, dims, view.prepare(parts(), dims, None, run=True))
+    return kept[2]
 
 
 def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, type: Element | None, site: Site):
@@ -122,11 +122,13 @@ def _window(lanes: Lanes, view, index: tuple, dims, m, site: Site) -> np.ndarray
     return flat[..., at * view.width:]
 
 
-_NAMESPACE = {
-    "np": np, "span": span, "dimension": dimension, "prepare": prepare, "unsafe": unsafe, "atomic": atomic,
-    **{f.__name__: f for f in (masks.branch, masks.narrow, masks.union, masks.minus, masks.overlap, masks.select, masks.select_vector, masks.merge, masks.loop,
-                               numbers.round_bf16, numbers.quotient, numbers.remainder, numbers.shift_left, numbers.shift_right, numbers.convert,
-                               numbers.bitcast, numbers.reinterpret, local_arrays.read, local_arrays.write, local_arrays.assign, local_arrays.passed,
-                               warps.shfl, warps.shfl_up, warps.shfl_down, warps.shfl_xor, warps.warp_any, warps.warp_all, warps.ballot, warps.match_any,
-                               warps.match_all, warps.reduce, warps.elect, warps.block_combine, matrix.mma, matrix.ldmatrix, matrix.stmatrix)},
-}
+_HELPERS = (
+    span, dimension, prepare, unsafe, atomic,
+    masks.branch, masks.narrow, masks.union, masks.minus, masks.overlap, masks.select, masks.select_vector, masks.merge, masks.loop,
+    numbers.round_bf16, numbers.quotient, numbers.remainder, numbers.shift_left, numbers.shift_right, numbers.convert, numbers.bitcast,
+    numbers.reinterpret,
+    local_arrays.read, local_arrays.write, local_arrays.assign, local_arrays.passed,
+    warps.shfl, warps.shfl_up, warps.shfl_down, warps.shfl_xor, warps.warp_any, warps.warp_all, warps.ballot, warps.match_any,
+    warps.match_all, warps.reduce, warps.elect, warps.block_combine, matrix.mma, matrix.ldmatrix, matrix.stmatrix,
+)
+_NAMESPACE = {"np": np, **{helper.__name__: helper for helper in _HELPERS}}

@@ -1,8 +1,9 @@
 """Data races, found after the fact from a log of accesses.
 
-Input: accesses as they happen, each with the segment of its warp (clocks.py).  Output: `Race` records, one for each pair of places and object.  Invariant: exact: a
-pair is reported iff two threads touch one element, one of them writes, they are not both atomic, and nothing orders them.  Elements are bytes that any view of
-the object tells apart, so shared memory that another object reuses counts.  Non-goals: stopping a run at the race.
+Input: accesses as they happen, each with the segment of its warp (clocks.py).  Output: `Race` records, one for each pair of places and
+object.  Invariant: exact: a pair is reported iff two threads touch one element, one of them writes, they are not both atomic, and nothing
+orders them.  Elements are bytes that any view of the object tells apart, so shared memory that another object reuses counts.  Non-goals:
+stopping a run at the race.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Statements as Python source over lanes: one Python function for each function of the program.
 
-Input: typed IR, or synchronized IR where `stepwise`.  Output: source text.  Invariant: at every point the name in `self.mask` holds the lanes that take part (see
-masks.py); a variable that was declared under the same mask is assigned without asking, since no other lane will ever look at it.  Where `stepwise` the
-function is a generator that yields wherever another warp may run.  Non-goals: deciding the order of warps (adversarial.py).
+Input: typed IR, or synchronized IR where `stepwise`.  Output: source text.  Invariant: at every point the name in `self.mask` holds the
+lanes that take part (see masks.py); a variable that was declared under the same mask is assigned without asking, since no other lane will ever
+look at it.  Where `stepwise` the function is a generator that yields wherever another warp may run.  Non-goals: deciding the order of warps
+(adversarial.py).
 """
 
 from __future__ import annotations
@@ -213,7 +214,8 @@ class Statements(Actions):
                 self.emit(f"write({self.written(array, index, value, of.span)}, {lane})")
             case ir.MemTarget(access):
                 self.check_claims(access, True)
-                self.emit(f"{self.view(access.view)}.store_component({self.place_of(access)}, {lane}, {value}, {self.site(of.span, access.handle.name)})")
+                site = self.site(of.span, access.handle.name)
+                self.emit(f"{self.view(access.view)}.store_component({self.place_of(access)}, {lane}, {value}, {site})")
             case _:
                 raise TypeError(f"unknown target {type(of).__name__}")
 
@@ -225,7 +227,7 @@ class Statements(Actions):
             self.emit(f"{view}.store({self.place_of(a)}, {value}, {site})")
             return
         value = self.bind(value)
-        with self.indented(f"if not {view}.put({', '.join((ready[0], value, *self.shifts(ready[1])))}):"):
+        with self.indented(f"if not {view}.put({', '.join((ready[0], self.mask, value, *self.shifts(ready[1])))}):"):
             self.emit(f"{view}.store({self.place_of(a)}, {value}, {site})")
 
     def declare_shared(self, obj: ir.MemObject) -> None:

@@ -1,7 +1,7 @@
 """Memory, checked: every access is compared with the real size of what it addresses.
 
-A `Storage` is one object's bytes; a `View` sees them as elements of one type.  Shared memory has one copy a block and a shadow that says which bytes were
-written.  Inactive lanes address element 0 and their result is never looked at.
+A `Storage` is one object's bytes; a `View` sees them as elements of one type.  Shared memory has one copy a block and a shadow that says
+which bytes were written.  Inactive lanes address element 0 and their result is never looked at.
 """
 
 from __future__ import annotations
@@ -261,7 +261,9 @@ class View:
             lin = lin + (part.astype(np.int64) - low) * step
         top = int(lin.max())
         cells = np.ascontiguousarray(self.cells(lin), np.intp)
-        consecutive = run and not self.several and self.offset is None and cells.shape == self.lanes.shape and _consecutive(cells)
+        consecutive = run and not self.several and self.shadow is None and cells.shape == self.lanes.shape and _consecutive(cells)
+        if consecutive:
+            cells = np.broadcast_to(np.intp(0), cells.shape)  # only its shape is needed from here on
         return Prepared(cells, bounds, base, top, consecutive)
 
     def _start(self, p: Prepared | None, shifts: tuple) -> int | None:
@@ -279,11 +281,27 @@ class View:
             return None
         return start * self.width
 
-    def fetch(self, p: Prepared | None, *shifts):
+    def _start_of_prefix(self, p: Prepared | None, m, shifts: tuple) -> tuple[int, int]:
+        """Where consecutive elements begin, and how many there are, if the first lanes are the active ones (a guard such as `i < n`); else 0, 0."""
+        if m is None or p is None or not p.run or len(p.bounds) > 1:
+            return 0, 0
+        active = self.lanes.full(m).ravel()
+        count = int(np.count_nonzero(active))
+        start = p.base + (0 if shifts[0] is None else int(shifts[0]))
+        if start < 0 or start + count > min(self.size, p.bounds[0][2]) or not active[:count].all():
+            return 0, 0
+        return start, count
+
+    def fetch(self, p: Prepared | None, m, *shifts):
         """What `load` gives, or None where the careful way must be gone."""
         start = self._start(p, shifts)
         if start is None:
-            return None
+            start, count = self._start_of_prefix(p, m, shifts)
+            if count == 0 or self.shadow is not None:
+                return None
+            value = np.zeros(p.lin.shape, self.flat.dtype)
+            value.reshape(-1)[:count] = self.flat[start:start + count]
+            return from_memory(value, self.scalar) if self.encoded else value
         if self.shadow is not None and not self.storage.is_complete():
             ones = np.iinfo(self.shadow.dtype).max
             if self.several or not (self.shadow[start:].take(p.lin, mode="wrap") == ones).all():
@@ -300,10 +318,19 @@ class View:
         value = self.flat[start:].take(lin, mode="wrap")
         return from_memory(value, self.scalar) if self.encoded else value
 
-    def put(self, p: Prepared | None, value, *shifts) -> bool:
-        """`store` by all lanes; False where the careful way must be gone."""
+    def put(self, p: Prepared | None, m, value, *shifts) -> bool:
+        """`store`; False where the careful way must be gone."""
         if self.several or self.shadow is not None:
             return False
+        if m is not None:
+            start, count = self._start_of_prefix(p, m, shifts)
+            if count == 0:
+                return False
+            if self.encoded:
+                value = to_memory(value, self.scalar)
+            self.lanes.launch.changes += 1
+            self.flat[start:start + count] = self.lanes.full(value).reshape(-1)[:count]
+            return True
         start = self._start(p, shifts)
         if start is None or p.lin.shape != self.lanes.shape:
             return False

@@ -1,7 +1,7 @@
 """Collectives: what the threads of a warp or a block do together.  `snap.ir.operations.CollectiveOp` says what each one means.
 
-Warps are 32 consecutive threads of a block.  Where the last warp is partial its missing lanes hold zeros; the checker has seen to it that no collective
-runs there.
+Warps are 32 consecutive threads of a block.  Where the last warp is partial its missing lanes hold zeros; the checker has seen to it that no
+collective runs there.
 """
 
 from __future__ import annotations

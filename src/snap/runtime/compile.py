@@ -158,11 +158,6 @@ def load_nvrtc():
     return nvrtc
 
 
-def supported_archs() -> tuple[int, ...]:
-    nvrtc = load_nvrtc()
-    return tuple(_call(nvrtc, nvrtc.nvrtcGetSupportedArchs())[1])
-
-
 def _check_known(nvrtc, arch: str) -> None:
     number = int(re.search(r"\d+", arch).group())
     known = _call(nvrtc, nvrtc.nvrtcGetSupportedArchs())[1]

@@ -19,9 +19,6 @@ from snap.runtime.errors import GpuError, ToolchainError
 
 NO_DEVICE = 100
 INVALID_CONTEXT = 201
-INVALID_HANDLE = 400
-TOO_MANY_RESOURCES = 701
-COOPERATIVE_TOO_LARGE = 720
 
 # What a kernel that ran earlier left behind: the context is lost, and every later call reports it again.
 _STICKY = {
@@ -116,18 +113,26 @@ class Driver:
 
     def current_device(self) -> int:
         """The device of this thread's current context; torch's or the first one where the thread has none yet."""
-        context = c_void_p()
-        self.call("cuCtxGetCurrent", byref(context))
-        if context.value:
+        if self._has_context():
             number = c_int()
             self.call("cuCtxGetDevice", byref(number))
             return number.value
         torch = sys.modules.get("torch")
         return torch.cuda.current_device() if torch is not None and torch.cuda.is_available() else 0
 
+    def _has_context(self) -> bool:
+        context = c_void_p()
+        self.call("cuCtxGetCurrent", byref(context))
+        return bool(context.value)
+
     def enter(self, device: Device) -> None:
         """Makes the device's primary context current on this thread."""
         self.call("cuCtxSetCurrent", c_void_p(device.context))
+
+    def ensure_context(self, device: Device) -> None:
+        """A thread that has not used the GPU yet has no context."""
+        if not self._has_context():
+            self.enter(device)
 
     def device_of(self, pointer: int) -> int | str:
         number = c_int()
@@ -158,9 +163,6 @@ class Driver:
         self.call("cuMemAlloc_v2", byref(pointer), c_size_t(size))
         self.call("cuMemsetD32Async", pointer, c_uint(0), c_size_t(size // 4), c_void_p(stream))
         return pointer.value
-
-    def synchronize(self, stream: int) -> None:
-        self.call("cuStreamSynchronize", c_void_p(stream))
 
 
 @functools.cache

@@ -117,6 +117,7 @@ class GpuKernel:
 
     def launch(self, blocks: int, stream: int, args: tuple[object, ...]) -> None:
         self.check_blocks(blocks)
+        self.driver.ensure_context(self.device)
         values = [number for param, arg in zip(self.signature.params, args) for number in _numbers(param, arg)]
         if self.compiled.module.grid_barrier:
             values.append(self.barrier(stream))
@@ -127,7 +128,7 @@ class GpuKernel:
             self.failed(result, config, addresses)
 
     def failed(self, result: int, config: ctypes.c_void_p, addresses: ctypes.c_void_p) -> None:
-        """A thread that has not used the GPU yet has no current context: it gets one, and the launch is made once more."""
+        """On the fast path nobody asks whether this thread has a context; where it has none it gets one, and the launch is made once more."""
         if result == INVALID_CONTEXT:
             self.driver.enter(self.device)
             result = self.driver.launch(config, self.function, addresses, None)

@@ -86,6 +86,7 @@ class Analysis:
             self.scopes: list[ir.Partition | ir.Claim] = []
             self.loops: list[tuple[int, list[State], list[State]]] = []
             self.ranges: dict[int, tuple[int, int]] = {}
+            self.made: list[Token] = []
             self.params = {p.handle.obj.uid: i for i, p in enumerate(self.function.params) if isinstance(p, ir.MemParam)}
             end = self._body(self.function.body, frozenset())
             self.exits |= end or frozenset()
@@ -117,7 +118,11 @@ class Analysis:
         match s:
             case ir.If(_, then, other):
                 state = self._evaluate(s, state)
-                return _join(self._body(then, state), self._body(other, state))
+                start = len(self.made)
+                first = self._body(then, state)
+                second = self._body(other, state | self._elsewhere(start, self.place))
+                after = _join(first, second)  # an arm that leaves may still be running while the other goes on
+                return None if after is None else after | self._elsewhere(start, self.place)
             case ir.While(pre, _, body):
                 return self._loop(s, state, pre, body)
             case ir.For():
@@ -139,8 +144,11 @@ class Analysis:
                 return self._inside(s.place, s.body, state)
             case ir.Split():
                 result: State | None = state
+                elsewhere: State = frozenset()
                 for case in s.cases:
-                    result = _join(result, self._inside(case.place, case.body, state))
+                    start = len(self.made)
+                    result = _join(result, self._inside(case.place, case.body, state | elsewhere))
+                    elsewhere |= self._elsewhere(start, case.place)
                 return result
             case ir.Partition() | ir.Claim():
                 self.scopes.append(s)
@@ -164,6 +172,10 @@ class Analysis:
         result = self._body(body, state)
         self.place = outer
         return result
+
+    def _elsewhere(self, start: int, place: Place) -> State:
+        """What was touched since `start` by code at `place` and belongs to a larger group: others of that group may be in another arm at the same time."""
+        return frozenset(t for t in self.made[start:] if not place.privilege.at_least(t.handle.privilege))
 
     def _loop(self, s: ir.While | ir.For, state: State, pre: ir.Body, body: ir.Body) -> State | None:
         head: State = state
@@ -230,14 +242,15 @@ class Analysis:
     def _access(self, kind: str, a: ir.MemAccess, state: State) -> State:
         if self._never_written(a.view.obj):
             return state
-        self._conflicts(kind, a.handle, a.view.obj, a.span, state, None)
-        return state | {Token(a.view.obj.uid, kind, a.handle, None, 0, None, a.handle.name, a.span)}
+        self._conflicts(kind, a.handle, a.view.obj, a.span, state)
+        self.made.append(Token(a.view.obj.uid, kind, a.handle, None, 0, None, a.handle.name, a.span))
+        return state | {self.made[-1]}
 
     def _never_written(self, obj: ir.MemObject) -> bool:
         """A kernel's const memory is written by nobody; a device function's const parameter only not by that function."""
         return obj.const and self.function.kernel
 
-    def _conflicts(self, kind: str, handle: ir.Handle, obj: ir.MemObject, span: Span, state: State, call: ir.Call | None) -> None:
+    def _conflicts(self, kind: str, handle: ir.Handle, obj: ir.MemObject, span: Span, state: State) -> None:
         if obj.uid in self.params:
             self.kinds.add((self.params[obj.uid], kind))
         chain = _chain(handle)
@@ -250,13 +263,8 @@ class Analysis:
             need = owner.privilege
             if need == THREAD1 or t.ordered is not None and t.ordered.at_least(need):
                 continue
-            if t.point is not None and t.kind != "R":
-                at = t.point
-            elif call is not None:
-                at = ("before", id(call))
-            else:
-                at = self._before(owner, chain, need)
-            self._mark(at, need, t, kind, obj.name, span)
+            ended_here = t.point is not None and t.kind != "R" and _contains(self.places[t.point[1]], need)
+            self._mark(t.point if ended_here else self._before(owner, chain, need), need, t, kind, obj.name, span)
 
     def _before(self, owner: ir.Handle, chain: list[ir.Handle], need: Privilege) -> Position | None:
         """Where a barrier of `need` can stand ahead of the access at hand: at the scope that lowers `owner`, else at the innermost place that holds the group."""
@@ -264,7 +272,7 @@ class Analysis:
             if scope.base.uid == owner.uid and any(h.uid == scope.handle.uid for h in chain):
                 return ("before", id(scope))
         for s, place in reversed(self.path):
-            if place.privilege.at_least(need) and place.holds(need):
+            if _contains(place, need):
                 return ("condition" if isinstance(s, ir.While) and s is self.path[-1][0] else "before", id(s))
         return None
 
@@ -310,12 +318,13 @@ class Analysis:
         for i, kind in summary.kinds:
             handle, obj = given[i]
             if not self._never_written(obj):
-                self._conflicts(kind, handle, obj, s.span, state, s)
+                self._conflicts(kind, handle, obj, s.span, state)
         added = set()
         for i, kind, ordered in summary.exits:
             handle, obj = given[i]
             if not self._never_written(obj):
                 added.add(Token(obj.uid, kind, handle, ("after", id(s)), 0, ordered, handle.name, s.span))
+        self.made.extend(added)
         if s.function.smem:
             added.add(Token(frame, "W", None, ("after", id(s)), 0, None, s.function.name, s.span))
         return state | added
@@ -349,6 +358,11 @@ def _bytes(obj: ir.MemObject) -> int:
     for n in obj.shape:
         size *= n.value
     return size
+
+
+def _contains(place: Place, p: Privilege) -> bool:
+    """Whether code at `place` runs whole groups of p."""
+    return place.privilege.at_least(p) and place.holds(p)
 
 
 def _is_barrier(s: ir.Collective) -> bool:

@@ -1,0 +1,190 @@
+"""Linear forms over named unknowns, and whether a system of them has a solution.
+
+A form is `(constant, ((atom, coefficient), ...))`, atoms sorted, no zero coefficients: immutable, comparable, hashable.  An atom is a tuple whose first item says
+what it is.  `feasible` answers False only where no integers satisfy the system: it eliminates equalities, then variables (Fourier and Motzkin), rounding
+constants to integers on the way; where the system grows too large it answers True.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+Atom = tuple
+Form = tuple[int, tuple[tuple[Atom, int], ...]]
+
+ZERO: Form = (0, ())
+MOST_CONSTRAINTS = 400
+
+
+def number(n: int) -> Form:
+    return (n, ())
+
+
+def unknown(atom: Atom) -> Form:
+    return (0, ((atom, 1),))
+
+
+def _form(constant: int, terms: dict[Atom, int]) -> Form:
+    return (constant, tuple(sorted(((a, k) for a, k in terms.items() if k), key=repr)))
+
+
+def add(a: Form, b: Form, scale: int = 1) -> Form:
+    """a + scale * b"""
+    if not b[1]:
+        return (a[0] + scale * b[0], a[1])
+    terms = dict(a[1])
+    for atom, k in b[1]:
+        terms[atom] = terms.get(atom, 0) + scale * k
+    return _form(a[0] + scale * b[0], terms)
+
+
+def subtract(a: Form, b: Form) -> Form:
+    return add(a, b, -1)
+
+
+def times(a: Form, n: int) -> Form:
+    return (a[0] * n, tuple((atom, k * n) for atom, k in a[1])) if n else ZERO
+
+
+def is_number(a: Form) -> bool:
+    return not a[1]
+
+
+def quotient(x: Form, n: int) -> Form:
+    """floor(x / n), n > 0: a new unknown unless it is exact.  `derived` tells what is known about it."""
+    if n == 1:
+        return x
+    exact_terms = tuple((atom, k // n) for atom, k in x[1] if k % n == 0)
+    rest = (x[0] % n, tuple((atom, k) for atom, k in x[1] if k % n))
+    exact = (x[0] // n, exact_terms)
+    return exact if not rest[1] else add(exact, unknown(("div", rest, n)))
+
+
+def remainder(x: Form, n: int) -> Form:
+    return subtract(x, times(quotient(x, n), n))
+
+
+def atoms(forms: Iterable[Form]) -> set[Atom]:
+    """All atoms, those inside quotients included."""
+    found: set[Atom] = set()
+    stack = [atom for form in forms for atom, _ in form[1]]
+    while stack:
+        atom = stack.pop()
+        if atom in found:
+            continue
+        found.add(atom)
+        for part in atom[1:]:
+            if _is_form(part):
+                stack.extend(inner for inner, _ in part[1])
+    return found
+
+
+def _is_form(part: object) -> bool:
+    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], int) and isinstance(part[1], tuple)
+
+
+def rename(form: Form, change: Callable[[Atom], Atom | None]) -> Form:
+    """Replace atoms, inside quotients and products too; `change` says None where an atom is to be looked into instead."""
+    terms: dict[Atom, int] = {}
+    for atom, k in form[1]:
+        new = change(atom)
+        if new is None:
+            new = (atom[0], *(rename(part, change) if _is_form(part) else part for part in atom[1:]))
+        terms[new] = terms.get(new, 0) + k
+    return _form(form[0], terms)
+
+
+def derived(found: Iterable[Atom]) -> list[Form]:
+    """What holds of quotients: n q <= x <= n q + n - 1.  Each form is >= 0."""
+    facts = []
+    for atom in found:
+        if atom[0] == "div":
+            x, n = atom[1], atom[2]
+            q = times(unknown(atom), n)
+            facts.append(subtract(x, q))
+            facts.append(subtract(add(q, number(n - 1)), x))
+    return facts
+
+
+def feasible(zero: Iterable[Form], positive: Iterable[Form]) -> bool:
+    """Whether integers exist with every form of `zero` = 0 and every form of `positive` >= 0, as far as this can tell."""
+    zero, positive = list(zero), list(positive)
+    facts = derived(atoms([*zero, *positive]))
+    equalities = [(f[0], dict(f[1])) for f in zero]
+    rows = [(f[0], dict(f[1])) for f in [*positive, *facts]]
+    while equalities:
+        constant, terms = equalities.pop()
+        if not terms:
+            if constant:
+                return False
+            continue
+        divisor = math.gcd(*terms.values())
+        if constant % divisor:
+            return False
+        constant, terms = constant // divisor, {a: k // divisor for a, k in terms.items()}
+        unit = next((a for a, k in terms.items() if k in (1, -1)), None)
+        if unit is None:
+            rows.append((constant, terms))
+            rows.append((-constant, {a: -k for a, k in terms.items()}))
+            continue
+        sign = -terms.pop(unit)  # unit = sign * (constant + rest)
+        equalities = [_substituted(row, unit, constant, terms, sign) for row in equalities]
+        rows = [_substituted(row, unit, constant, terms, sign) for row in rows]
+    return _eliminate(rows)
+
+
+def _substituted(row, unit: Atom, constant: int, terms: dict[Atom, int], sign: int):
+    k = row[1].get(unit)
+    if k is None:
+        return row
+    new = dict(row[1])
+    del new[unit]
+    for a, value in terms.items():
+        total = new.get(a, 0) + k * sign * value
+        if total:
+            new[a] = total
+        else:
+            new.pop(a, None)
+    return (row[0] + k * sign * constant, new)
+
+
+def _tight(rows) -> list | None:
+    """Divide each row by the greatest common divisor, rounding the constant; keep the strongest of rows that differ in it alone.  None: a contradiction."""
+    best: dict[tuple, int] = {}
+    for constant, terms in rows:
+        if not terms:
+            if constant < 0:
+                return None
+            continue
+        divisor = math.gcd(*terms.values())
+        key = tuple(sorted(((a, k // divisor) for a, k in terms.items()), key=repr))
+        value = constant // divisor
+        best[key] = min(value, best.get(key, value))
+    return [(constant, dict(key)) for key, constant in best.items()]
+
+
+def _eliminate(rows) -> bool:
+    rows = _tight(rows)
+    while rows:
+        lower: dict[Atom, int] = {}
+        upper: dict[Atom, int] = {}
+        for _, terms in rows:
+            for a, k in terms.items():
+                (lower if k > 0 else upper)[a] = (lower if k > 0 else upper).get(a, 0) + 1
+        choice = min({*lower, *upper}, key=lambda a: (lower.get(a, 0) * upper.get(a, 0) - lower.get(a, 0) - upper.get(a, 0), repr(a)))
+        below = [r for r in rows if r[1].get(choice, 0) > 0]
+        above = [r for r in rows if r[1].get(choice, 0) < 0]
+        kept = [r for r in rows if choice not in r[1]]
+        if len(kept) + len(below) * len(above) > MOST_CONSTRAINTS:
+            return True
+        for c1, t1 in below:
+            for c2, t2 in above:
+                m, n = -t2[choice], t1[choice]
+                terms = {a: m * k for a, k in t1.items() if a != choice}
+                for a, k in t2.items():
+                    if a != choice:
+                        terms[a] = terms.get(a, 0) + n * k
+                kept.append((m * c1 + n * c2, {a: k for a, k in terms.items() if k}))
+        rows = _tight(kept)
+    return rows is not None

@@ -1,0 +1,52 @@
+"""`snap.races` and `seed=`, with the real machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import snap
+from snap import *
+
+
+@kernel
+@requires(grid[1], block[1], thread[64])
+def racy(x: ptr(int) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(x, p=thread[1], f=lambda k: i + k) as mine:
+            with group(thread[1]):
+                mine[0] = mine[1] + n
+
+
+@kernel
+@requires(grid[1], block[1], thread[64])
+def calm(x: ptr(int) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(x, p=thread[1], f=lambda k: i + k) as mine:
+            with group(thread[1]):
+                mine[0] = mine[0] + n
+
+
+def test_a_race_is_found_once_and_the_arrays_are_left_alone():
+    x = np.arange(200, dtype=np.int32)
+    race, = snap.races(racy, x, 1, blocks=2)
+    assert race.object == "x" and {race.first.kind, race.second.kind} == {"read", "write"}
+    assert race.first.span.line == race.second.span.line
+    np.testing.assert_array_equal(x, np.arange(200))
+
+
+def test_none_where_there_is_none():
+    x = np.zeros(128, np.int32)
+    assert snap.races(calm, x, 1, blocks=2, seeds=[3, 4]) == []
+    assert not x.any()
+    calm.launch(x, 5, blocks=2, seed=3)
+    assert (x == 5).all()
+
+
+def test_arguments_are_checked():
+    with pytest.raises(snap.LaunchError, match="takes i32"):
+        snap.races(calm, np.zeros(128), 1, blocks=2)
+    with pytest.raises(snap.LaunchError, match="negative"):
+        snap.races(calm, np.zeros(128, np.int32), 1, blocks=-1)

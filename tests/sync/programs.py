@@ -1,0 +1,308 @@
+"""Random kernels that are free of races by construction: inside one scope every unit keeps to its own elements, and all else is the compiler's to order.
+
+A program is text.  `choose(n)` gives a number below n and is all the randomness there is, so that hypothesis, or a plain random generator, can drive it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+HEADER = """from __future__ import annotations
+from snap import *
+"""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Who runs the code at hand: `size` threads as one, `rank` names a thread's index among them, `uniform` a value they agree on."""
+
+    word: str
+    size: int
+    rank: str
+    uniform: str
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A name of `size` elements that belongs to the unit at hand."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Context:
+    unit: Unit
+    memory: tuple[Memory, ...]
+    depth: int
+    loops: tuple[str, ...] = ()
+    breakable: bool = False
+    called: bool = False
+
+
+@dataclass
+class Writer:
+    choose: Callable[[int], int]
+    threads: int
+    lines: list[str] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)
+    names: int = 0
+    features: set[str] = field(default_factory=set)
+
+    def pick(self, options):
+        return options[self.choose(len(options))]
+
+    def fresh(self, stem: str) -> str:
+        self.names += 1
+        return f"{stem}{self.names}"
+
+    def emit(self, indent: int, text: str) -> None:
+        self.lines.append("    " * indent + text)
+
+    # ---- indices
+
+    def permutation(self, c: Context, rank: str, n: int) -> str:
+        """Of 0..n-1, at `rank`."""
+        shift = self.pick([str(self.choose(n)), *c.loops])
+        options = [rank, f"{n - 1} - {rank}", f"({rank} + {shift}) % {n}"]
+        if n & (n - 1) == 0:
+            options += [f"({rank} ^ {self.choose(n)})", f"({rank} * {2 * self.choose(8) + 1}) % {n}"]
+        return self.pick(options)
+
+    def anywhere(self, c: Context, m: Memory) -> str:
+        """An index inside of m, whoever asks."""
+        if m.size % c.unit.size == 0:
+            at = f"{self.choose(m.size // c.unit.size) * c.unit.size} + "
+            return at + self.permutation(c, c.unit.rank, c.unit.size)
+        return f"{c.unit.rank} % {m.size}"
+
+    # ---- statements
+
+    def statements(self, c: Context, indent: int, most: int = 4) -> None:
+        for _ in range(1 + self.choose(most)):
+            self.statement(c, indent)
+
+    def statement(self, c: Context, indent: int) -> None:
+        simple = [self.write, self.write, self.read, self.read, self.uniform_read, self.atomic, self.register]
+        nested = [self.loop, self.loop, self.branch, self.narrow, self.narrow, self.claim, self.scratch, self.call, self.lower]
+        self.pick(simple + (nested if c.depth > 0 else []))(c, indent)
+
+    def deeper(self, c: Context, **changes) -> Context:
+        return replace(c, depth=c.depth - 1, **changes)
+
+    def write(self, c: Context, indent: int) -> None:
+        m = self.pick(c.memory)
+        part = self.fresh("m")
+        stride = m.size // c.unit.size
+        if m.size % c.unit.size:
+            return self.read(c, indent)
+        self.emit(indent, f"with partition({m.name}, p=thread[1], f=lambda k: ({self.permutation(c, c.unit.rank, c.unit.size)}) + {c.unit.size} * k) as {part}:")
+        others = [o for o in c.memory if o is not m]
+        inside = c.breakable and self.choose(4) == 0
+        for _ in range(1 + self.choose(2)):
+            at = self.choose(stride)
+            value = self.pick([f"v + {self.choose(9)}", f"{part}[{self.choose(stride)}] * 3 + v", f"{c.unit.rank} - {part}[{at}]"])
+            if others and self.choose(2):
+                other = self.pick(others)
+                value += f" + {other.name}[{self.anywhere(c, other)}]"
+            self.emit(indent + 1, f"{part}[{at}] {self.pick(['=', '=', '+='])} {value}")
+        if inside:
+            self.leave(c, indent + 1)
+
+    def leave(self, c: Context, indent: int) -> None:
+        self.features.add("leaves")
+        self.emit(indent, f"if ({c.unit.uniform} + {c.loops[-1]}) % {2 + self.choose(3)} == {self.choose(2)}:")
+        self.emit(indent + 1, self.pick(["break", "continue"]))
+
+    def read(self, c: Context, indent: int) -> None:
+        m = self.pick(c.memory)
+        self.emit(indent, f"v = v * 5 + {m.name}[{self.anywhere(c, m)}]")
+
+    def uniform_read(self, c: Context, indent: int) -> None:
+        m = self.pick(c.memory)
+        if "atomic" in self.features:
+            return self.read(c, indent)
+        self.features.add("uniform")
+        self.emit(indent, f"{c.unit.uniform} = {c.unit.uniform} + ({m.name}[{self.choose(m.size)}] & 7)")
+
+    def atomic(self, c: Context, indent: int) -> None:
+        if "uniform" in self.features:
+            return self.register(c, indent)
+        self.features.add("atomic")
+        m = self.pick(c.memory)
+        self.emit(indent, f"atomic.add({m.name}, {self.anywhere(c, m)}, v)")
+
+    def register(self, c: Context, indent: int) -> None:
+        options = [f"v = v * 7 + {c.unit.rank}", f"v = v ^ {c.unit.uniform}"]
+        if c.unit.word == "block[1]":
+            options += ["intrinsic.syncthreads()", f"{c.unit.uniform} = intrinsic.broadcast(v) & 15"]
+        elif c.unit.size % 32 == 0:
+            options += ["intrinsic.syncwarp()"]
+        if c.breakable:
+            return self.leave(c, indent)
+        self.emit(indent, self.pick(options))
+
+    def loop(self, c: Context, indent: int) -> None:
+        i = self.fresh("i")
+        inner = self.deeper(c, loops=(*c.loops, i), breakable=True)
+        if self.choose(3):
+            self.emit(indent, f"for {i} in range({self.pick(['2', '3', f'1 + ({c.unit.uniform} & 1)'])}):")
+            self.statements(inner, indent + 1, 3)
+        else:
+            self.emit(indent, f"{i}: int = {self.choose(2)}")
+            self.emit(indent, f"while {i} < 3:")
+            self.emit(indent + 1, f"{i} += 1")
+            self.statements(inner, indent + 1, 3)
+
+    def branch(self, c: Context, indent: int) -> None:
+        self.emit(indent, f"if {c.unit.uniform} & {1 + self.choose(2)} == {self.choose(2)}:")
+        self.statements(self.deeper(c), indent + 1, 2)
+        if self.choose(2):
+            self.emit(indent, "else:")
+            self.statements(self.deeper(c), indent + 1, 2)
+
+    def sizes(self, c: Context) -> list[int]:
+        return [n for n in (64, 32, 16, 8, 4) if n < c.unit.size and c.unit.size % n == 0]
+
+    def narrow(self, c: Context, indent: int) -> None:
+        """Give each smaller unit a part of some memory, and let it work on that alone."""
+        sizes = self.sizes(c)
+        fitting = [m for m in c.memory if m.size % c.unit.size == 0]
+        if not sizes or not fitting:
+            return self.write(c, indent)
+        n = self.pick(sizes)
+        units = c.unit.size // n
+        chosen = fitting[: 1 + self.choose(len(fitting))]
+        number, rank, uniform = self.fresh("g"), self.fresh("r"), self.fresh("u")
+        self.emit(indent, f"{number}: int @ thread[{n}] = id()")
+        parts = []
+        for m in chosen:
+            part, size = self.fresh("p"), m.size // units
+            self.emit(indent, f"with partition({m.name}, p=thread[{n}], f=lambda k: ({self.permutation(c, number, units)}) * {size} + k) as {part}:")
+            indent += 1
+            parts.append(Memory(part, size))
+        inner = Unit(f"thread[{n}]", n, rank, uniform)
+        if self.choose(3) == 0 and c.unit.word == "block[1]":
+            return self.direct(c, inner, parts, indent)
+        self.emit(indent, f"with group(thread[{n}]):")
+        self.prologue(inner, number, indent + 1)
+        self.statements(self.deeper(c, unit=inner, memory=tuple(parts), breakable=False), indent + 1, 3)
+
+    def direct(self, c: Context, inner: Unit, parts: list[Memory], indent: int) -> None:
+        """Stay where we are, and lower the parts once more."""
+        n = inner.size
+        self.emit(indent, f"{inner.rank}: int @ thread[1] = {c.unit.rank} % {n}")
+        for m in parts:
+            part = self.fresh("m")
+            self.emit(indent, f"with partition({m.name}, p=thread[1], f=lambda k: ({self.permutation(c, inner.rank, n)}) + {n} * k) as {part}:")
+            self.emit(indent + 1, f"{part}[{self.choose(m.size // n)}] += v")
+            self.emit(indent, f"v = v + {m.name}[{self.permutation(c, inner.rank, n)}]")
+
+    def prologue(self, unit: Unit, start: str, indent: int) -> None:
+        self.emit(indent, f"{unit.rank}: int @ thread[1] = id()")
+        self.emit(indent, f"{unit.uniform}: int = {start}")
+
+    def claim(self, c: Context, indent: int) -> None:
+        if c.unit.word != "block[1]":
+            return self.write(c, indent)
+        m = self.pick(c.memory)
+        n = self.pick([n for n in (64, 32, 16, 1) if n <= c.unit.size])
+        before = self.pick([0, n, 2 * n]) if c.unit.size >= 3 * n else 0
+        name, rank, uniform = self.fresh("c"), self.fresh("r"), self.fresh("u")
+        self.emit(indent, f"with claim({m.name}, p=thread[{n}]) as {name}:")
+        self.emit(indent + 1, "match split(thread):")
+        sizes = [n] * (before // n) + [n]
+        for k, size in enumerate(sizes):
+            self.emit(indent + 2, f"case {size}:")
+            if k < len(sizes) - 1:
+                self.emit(indent + 3, "v = v + 1")
+                continue
+            self.prologue(Unit("", n, rank, uniform), "3", indent + 3)
+            inner = self.deeper(c, unit=Unit(f"thread[{n}]", n, rank, uniform), memory=(Memory(name, m.size),), breakable=False)
+            self.statements(inner, indent + 3, 2)
+
+    def scratch(self, c: Context, indent: int) -> None:
+        """Memory that lives in a scope of its own, and whose bytes the next one takes."""
+        if c.unit.word != "block[1]":
+            return self.write(c, indent)
+        name, size = self.fresh("s"), c.unit.size * (1 + self.choose(2))
+        self.emit(indent, self.pick([f"if {c.unit.uniform} >= 0:", "for _once in range(1):"]))
+        self.declare(c, name, size, indent + 1)
+        self.statements(self.deeper(c, memory=(*c.memory, Memory(name, size)), breakable=False), indent + 1, 3)
+
+    def declare(self, c: Context, name: str, size: int, indent: int) -> None:
+        self.emit(indent, f"{name}: shared(int[{size}])")
+        part = self.fresh("m")
+        self.emit(indent, f"with partition({name}, p=thread[1], f=lambda k: {self.permutation(c, c.unit.rank, c.unit.size)} + {c.unit.size} * k) as {part}:")
+        for k in range(size // c.unit.size):
+            self.emit(indent + 1, f"{part}[{k}] = v + {k}")
+
+    def lower(self, c: Context, indent: int) -> None:
+        """Threads on their own: they read what belongs to the group, and write what is theirs."""
+        m = self.pick(c.memory)
+        if m.size % c.unit.size:
+            return self.read(c, indent)
+        part = self.fresh("m")
+        self.emit(indent, f"with partition({m.name}, p=thread[1], f=lambda k: {self.permutation(c, c.unit.rank, c.unit.size)} + {c.unit.size} * k) as {part}:")
+        self.emit(indent + 1, "with group(thread[1]):")
+        self.emit(indent + 2, f"if {c.unit.rank} % 3 == {self.choose(3)}:")
+        others = [o for o in c.memory if o is not m]
+        if others and self.choose(2):
+            other = self.pick(others)
+            self.emit(indent + 3, f"v = v + {other.name}[{self.anywhere(c, other)}]")
+        self.emit(indent + 3, f"{part}[0] = v")
+
+    def call(self, c: Context, indent: int) -> None:
+        """A device function on some of the memory: const, or written."""
+        sized = [m for m in c.memory if m.size % c.unit.size == 0]
+        if c.called or not sized:
+            return self.read(c, indent)
+        m = self.pick(sized)
+        name = self.fresh("f")
+        const = self.choose(2)
+        rank, uniform = self.fresh("r"), self.fresh("u")
+        writer = Writer(self.choose, self.threads, names=self.names, features=self.features)
+        unit = Unit(c.unit.word, c.unit.size, rank, uniform)
+        requires = f"block[1], thread[{self.threads}]" if c.unit.word == "block[1]" else c.unit.word
+        head = f"@device\n@requires({requires})\ndef {name}(x: ptr(shared({'const(int)' if const else 'int'})) @ {c.unit.word}, v: int @ thread[1]) -> int @ thread[1]:"
+        writer.prologue(unit, "5", 1)
+        if const:
+            for _ in range(1 + self.choose(2)):
+                writer.read(Context(unit, (Memory("x", m.size),), 0), 1)
+            if unit.word == "block[1]" and self.choose(2):
+                writer.scratch(Context(unit, (Memory("own", unit.size),), 1, called=True), 1) if False else None
+        else:
+            writer.statements(Context(unit, (Memory("x", m.size),), min(1, c.depth - 1), called=True), 1, 3)
+        writer.emit(1, "return v")
+        self.functions += [*writer.functions, "\n".join([head, *writer.lines])]
+        self.names = writer.names
+        self.emit(indent, f"v = {name}({m.name}, v)")
+        if self.choose(3) == 0:
+            self.emit(indent, f"v = {name}({m.name}, v + 1)")
+
+
+def program(choose: Callable[[int], int], depth: int = 3) -> tuple[str, int]:
+    """The text of a kernel `k(out)`, one int a thread, and how many threads a block has."""
+    threads = (64, 96, 128)[choose(3)]
+    w = Writer(choose, threads)
+    unit = Unit("block[1]", threads, "t", "u")
+    count = 1 + choose(2)
+    c = Context(unit, tuple(Memory("ab"[k], threads * (1 + k)) for k in range(count)), depth)
+    w.prologue(unit, "b", 4)
+    w.emit(4, "v: int @ thread[1] = i")
+    for m in c.memory:
+        w.declare(c, m.name, m.size, 4)
+    w.statements(c, 4, 5)
+    for m in c.memory:
+        w.emit(4, f"v = v * 31 + {m.name}[{threads - 1} - t]")
+    w.emit(4, "mine[0] = v")
+    head = f"""@kernel
+@requires(grid[1], block[1], thread[{threads}])
+def k(out: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        b: int @ block[1] = id()
+        with partition(out, p=thread[1], offset=i) as mine:
+            with group(block[1]):"""
+    return "\n\n\n".join([HEADER, *w.functions, "\n".join([head, *w.lines])]) + "\n", threads

@@ -1,7 +1,7 @@
-"""The compiler's own time: check and code generation of figure 6 and of the largest example, growth with the size of the source, and
+"""The compiler's own time: check and code generation of figure 6 and of every other example, growth with the size of the source, and
 `import snap`.
 
-`python benchmarks/compile/bench.py`.  Targets: figure 6 under 50 ms, the largest example under 150 ms, linear growth, import under
+`python benchmarks/compile/bench.py`.  Targets: figure 6 under 50 ms, every example under 150 ms, linear growth, import under
 0.2 s.
 """
 
@@ -80,17 +80,17 @@ def import_time() -> float:
 def main() -> None:
     figures = {path.stem: measure(path.read_text(), path.stem, SPECIAL.get(path.stem))
                for path in sorted(EXAMPLES.glob("*.py")) if not path.stem.startswith("_") and path.stem != "demo"}
-    largest = max(figures, key=lambda name: figures[name]["lines"])
+    slowest = max(figures, key=lambda name: figures[name]["median_s"])
     growth = {steps: measure(chain(steps), f"chain_{steps}") for steps in (25, 50, 100, 200)}
     per_step = {steps: figure["median_s"] / steps for steps, figure in growth.items()}
     result = {
-        **surroundings(), "benchmark": "compile", "examples": figures, "largest": largest,
+        **surroundings(), "benchmark": "compile", "examples": figures, "slowest": slowest,
         "growth": {str(steps): figure for steps, figure in growth.items()},
         "import_s": import_time(),
     }
     result["targets"] = [
         {"figure6_s": figures["figure6"]["median_s"], "target": 0.05, "met": figures["figure6"]["median_s"] < 0.05},
-        {"largest_s": figures[largest]["median_s"], "target": 0.15, "met": figures[largest]["median_s"] < 0.15},
+        {"slowest_s": figures[slowest]["median_s"], "target": 0.15, "met": figures[slowest]["median_s"] < 0.15},
         {"time_per_step_200_over_25": per_step[200] / per_step[25], "target": 2.0, "met": per_step[200] < 2 * per_step[25]},
         {"import_s": result["import_s"], "target": 0.2, "met": result["import_s"] < 0.2},
     ]

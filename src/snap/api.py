@@ -227,7 +227,7 @@ def _completed(pending: _Pending):
     except SnapError as error:
         errors = _collected.get()
         if errors is None:
-            raise error.with_traceback(None) from None
+            raise error.without_frames() from None
         errors.append(error)
         return Refused(pending.__name__)
 

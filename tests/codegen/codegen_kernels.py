@@ -164,5 +164,3 @@ def device_place(privilege: Privilege, threads: int = 128) -> Place:
     if privilege.level is Level.THREAD:
         return Place(((Level.THREAD, Held(privilege.n, privilege.n)),))
     return Place(((privilege.level, Held(privilege.n, privilege.n)), (Level.THREAD, Held(threads))))
-
-

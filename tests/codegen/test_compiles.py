@@ -11,8 +11,28 @@ import pytest
 from snap.codegen import emit
 from snap.ir import nodes as ir
 from snap.ir.operations import ATOMICS, MATH, ORDERS, SCOPES
-from snap.ir.types import (BF16, BLOCK1, BOOL, CLUSTER1, F16, F32, F64, GRID1, I8, I16, I32, I64, SCALARS, THREAD1, U8, U16, U32, U64, VECTORS, WARP1, Array, Level,
-                           Space)
+from snap.ir.types import (
+    BF16,
+    BLOCK1,
+    BOOL,
+    CLUSTER1,
+    F16,
+    F32,
+    F64,
+    GRID1,
+    I8,
+    I16,
+    I32,
+    I64,
+    SCALARS,
+    U8,
+    U16,
+    U32,
+    VECTORS,
+    WARP1,
+    Array,
+    Space,
+)
 
 TYPES = list(SCALARS.values())
 NUMBERS = [t for t in TYPES if t != BOOL]
@@ -86,7 +106,10 @@ def test_constants(t, compiles):
     y = k.memory("y", t)
     body = []
     for value in extremes(t):
-        for e in (k.const_(value, t), *(() if t == BOOL else (k.binary("-", k.load(y, 0), k.const_(value, t)), ir.Unary("-", k.const_(value, t), t, span=k.SPAN)))):
+        for e in (
+            k.const_(value, t),
+            *(() if t == BOOL else (k.binary("-", k.load(y, 0), k.const_(value, t)), ir.Unary("-", k.const_(value, t), t, span=k.SPAN))),
+        ):
             body.append(k.store(y, len(body), e))
     zeroed = k.var("zeroed", t)
     body += [k.declare(zeroed, zero=True), k.assign(zeroed, k.load(y, 3)), k.store(y, 99, k.read(zeroed))]
@@ -99,12 +122,18 @@ def test_vectors(v, compiles):
     a, parts = k.var("a", v), k.var("parts", Array(v.elem, (2 * v.lanes,)))
     made = ir.MakeVector(tuple(ir.Component(k.read(a), v.lanes - 1 - i, v.elem, span=k.SPAN) for i in range(v.lanes)), v, span=k.SPAN)
     seen = ir.ArrayRef(parts, v, (2,))
-    body = [k.declare(a, k.load(x, 0)), k.store(y, 0, made), k.store(y, 1, k.load(z, 3, elem=v)),
-            ir.Assign(ir.ComponentTarget(ir.VarTarget(a, span=k.SPAN), 1, span=k.SPAN), k.load(z, 0), span=k.SPAN),
-            ir.Assign(ir.ComponentTarget(ir.MemTarget(k.access(y, 2), span=k.SPAN), 0, span=k.SPAN), k.load(z, 1), span=k.SPAN),
-            k.store(y, 3, ir.Select(k.compare("==", k.load(z, 5), k.load(z, 6)), k.read(a), made, v, span=k.SPAN)),
-            k.declare(parts, zero=True), ir.Assign(ir.ElemTarget(seen, (k.const_(0),), span=k.SPAN), k.read(a), span=k.SPAN),
-            k.store(y, 4, ir.Elem(seen, (k.const_(1),), v, span=k.SPAN)), k.store(z, 0, k.elem(parts, 1))]
+    body = [
+        k.declare(a, k.load(x, 0)),
+        k.store(y, 0, made),
+        k.store(y, 1, k.load(z, 3, elem=v)),
+        ir.Assign(ir.ComponentTarget(ir.VarTarget(a, span=k.SPAN), 1, span=k.SPAN), k.load(z, 0), span=k.SPAN),
+        ir.Assign(ir.ComponentTarget(ir.MemTarget(k.access(y, 2), span=k.SPAN), 0, span=k.SPAN), k.load(z, 1), span=k.SPAN),
+        k.store(y, 3, ir.Select(k.compare("==", k.load(z, 5), k.load(z, 6)), k.read(a), made, v, span=k.SPAN)),
+        k.declare(parts, zero=True),
+        ir.Assign(ir.ElemTarget(seen, (k.const_(0),), span=k.SPAN), k.read(a), span=k.SPAN),
+        k.store(y, 4, ir.Elem(seen, (k.const_(1),), v, span=k.SPAN)),
+        k.store(z, 0, k.elem(parts, 1)),
+    ]
     zeroed = k.var("zeroed", v)
     body += [k.declare(zeroed, zero=True), k.assign(zeroed, k.read(a)), k.store(y, 5, k.read(zeroed))]
     compiles(k.kernel([x, y, z], body))
@@ -131,7 +160,9 @@ def test_warp_collectives(t, compiles):
         body += collected(f"reduce_{op}", WARP1, t, t, y, k.load(x, 0))
     body += collected("broadcast", BLOCK1, t, t, y, k.load(x, 0)) + collected("broadcast", BLOCK1, t, t, y, k.load(x, 1), source=5)
     if t == BOOL:
-        body += [s for op in ("any", "all") for s in collected(op, WARP1, t, BOOL, flags, k.load(x, 0))] + collected("ballot", WARP1, t, U32, masks, k.load(x, 0))
+        body += [s for op in ("any", "all") for s in collected(op, WARP1, t, BOOL, flags, k.load(x, 0))] + collected(
+            "ballot", WARP1, t, U32, masks, k.load(x, 0)
+        )
         body += [s for op in ("or", "and") for s in collected(f"syncthreads_{op}", BLOCK1, t, BOOL, flags, k.load(x, 0))]
         body += collected("syncthreads_count", BLOCK1, t, I32, k.memory("counts", I32), k.load(x, 0))[:2] + collected("elect", WARP1, t, BOOL, flags)
     compiles(k.kernel([x, y, masks, flags, lane], body))
@@ -139,7 +170,9 @@ def test_warp_collectives(t, compiles):
 
 def test_barriers_for_experts(compiles):
     where = k.place(128, cluster=2)
-    body = [k.collective(op, need, where) for op, need in (("syncwarp", WARP1), ("syncthreads", BLOCK1), ("sync_cluster", CLUSTER1), ("sync_grid", GRID1))]
+    body = [
+        k.collective(op, need, where) for op, need in (("syncwarp", WARP1), ("syncthreads", BLOCK1), ("sync_cluster", CLUSTER1), ("sync_grid", GRID1))
+    ]
     module = compiles(k.kernel([], body, where, cooperative=True))
     assert module.grid_barrier and module.cooperative and module.cluster == 2 and module.min_arch == 90
 
@@ -150,8 +183,15 @@ def test_mma(kind, t, na, nb, compiles):
     d = k.var("d", F32)
     args = [*(k.elem(a, i) for i in range(na)), *(k.elem(b, i) for i in range(nb)), *(k.elem(c, i) for i in range(4))]
     targets = [k.elem_target(c, 0), k.elem_target(c, 1), k.elem_target(c, 2), ir.VarTarget(d, span=k.SPAN)]
-    body = [k.declare(a, zero=True), k.declare(b, zero=True), k.declare(c, zero=True), k.declare(d), k.collective("mma", WARP1, k.place(), targets, args, kind=kind),
-            k.store(out, 0, k.elem(c, 1)), k.store(out, 1, k.read(d))]
+    body = [
+        k.declare(a, zero=True),
+        k.declare(b, zero=True),
+        k.declare(c, zero=True),
+        k.declare(d),
+        k.collective("mma", WARP1, k.place(), targets, args, kind=kind),
+        k.store(out, 0, k.elem(c, 1)),
+        k.store(out, 1, k.read(d)),
+    ]
     module = compiles(k.kernel([out], body))
     assert module.min_arch == 80
 
@@ -164,10 +204,28 @@ def test_matrices(t, compiles):
     for count in (1, 2, 4):
         for trans in (False, True):
             f = k.var("f", Array(t, (2 * count,)))
-            body += [k.declare(f, zero=True),
-                     k.collective("ldmatrix", WARP1, k.place(), [k.elem_target(f, i) for i in range(2 * count)], accesses=[k.access(tile, 1, 8)], count=count, trans=trans),
-                     k.collective("stmatrix", WARP1, k.place(), args=[k.elem(f, i) for i in range(2 * count)], accesses=[k.access(tile, 0, 0)], count=count, trans=trans),
-                     k.store(out, 0, k.elem(f, 0))]
+            body += [
+                k.declare(f, zero=True),
+                k.collective(
+                    "ldmatrix",
+                    WARP1,
+                    k.place(),
+                    [k.elem_target(f, i) for i in range(2 * count)],
+                    accesses=[k.access(tile, 1, 8)],
+                    count=count,
+                    trans=trans,
+                ),
+                k.collective(
+                    "stmatrix",
+                    WARP1,
+                    k.place(),
+                    args=[k.elem(f, i) for i in range(2 * count)],
+                    accesses=[k.access(tile, 0, 0)],
+                    count=count,
+                    trans=trans,
+                ),
+                k.store(out, 0, k.elem(f, 0)),
+            ]
     assert compiles(k.kernel([out], body, smem=512)).min_arch == 90
 
 
@@ -179,13 +237,19 @@ def atomic_body(t, order, scope):
     shared = k.memory("bins", t, (4,), space=Space.SHARED)
     body = [ir.DeclareShared(shared.obj, shared, span=k.SPAN)]
     for op, arity in ATOMICS.items():
-        if op in ("and", "or", "xor") and not t.is_integer or (op, order) in (("load", "release"), ("load", "acq_rel"), ("store", "acquire"), ("store", "acq_rel")):
+        if (
+            op in ("and", "or", "xor")
+            and not t.is_integer
+            or (op, order) in (("load", "release"), ("load", "acq_rel"), ("store", "acquire"), ("store", "acq_rel"))
+        ):
             continue
         for at in (x, shared):
             old = k.var("old", t, temp=True)
             args = tuple(k.load(y, 1 + i) for i in range(arity))
             target = None if op == "store" else ir.VarTarget(old, span=k.SPAN)
-            body += [k.declare(old), ir.Atomic(op, k.access(at, 3), args, target, order, scope, span=k.SPAN)] + ([] if op == "store" else [k.store(y, 0, k.read(old))])
+            body += [k.declare(old), ir.Atomic(op, k.access(at, 3), args, target, order, scope, span=k.SPAN)] + (
+                [] if op == "store" else [k.store(y, 0, k.read(old))]
+            )
         body.append(ir.Atomic(op, k.access(x, 1), args, None, order, scope, span=k.SPAN))
     return [x, y], body
 
@@ -210,11 +274,17 @@ def test_atomics(t, scope, compiles):
 def test_nvcc(t, tmp_path):
     params, body = atomic_body(t, "acq_rel", "system")
     x, y = k.memory("x", t, const=True), k.memory("y", t)
-    body += [k.store(y, 0, k.math(op.name, *(k.load(x, i) for i in range(op.arity)), type=t)) for op in MATH.values() if t in domain(op) and op.result == "same"]
+    body += [
+        k.store(y, 0, k.math(op.name, *(k.load(x, i) for i in range(op.arity)), type=t))
+        for op in MATH.values()
+        if t in domain(op) and op.result == "same"
+    ]
     for op in ("shfl_up", "reduce_max"):
         body += collected(op, WARP1, t, t, y, k.load(x, 0), *([k.const_(1)] if op == "shfl_up" else []))
     module = emit(k.kernel([*params, x, y], body, smem=32))
     source = tmp_path / "kernel.cu"
     source.write_text(module.text)
-    done = subprocess.run(["nvcc", "-arch=sm_80", "--std=c++17", "-cubin", "-o", str(tmp_path / "kernel.cubin"), str(source)], capture_output=True, text=True)
+    done = subprocess.run(
+        ["nvcc", "-arch=sm_80", "--std=c++17", "-cubin", "-o", str(tmp_path / "kernel.cubin"), str(source)], capture_output=True, text=True
+    )
     assert done.returncode == 0 and not done.stderr, f"{done.stderr}\n{module.text}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import build as b
 import numpy as np
 import pytest
+
 from snap import *
 from snap.ir import nodes as ir
 from snap.ir.types import F32, I32

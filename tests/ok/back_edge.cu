@@ -10,15 +10,13 @@ extern "C" __global__ void __launch_bounds__(96) rotate(int* __restrict__ x, int
     const int t = threadIdx.x;
     int v = x[b * 96 + t];
     for (int turn = 0; turn < turns; ++turn) {
-        // s: read at line 26, written at line 25
-        __syncthreads();
         s[t] = v;
         // s: written at line 25, read at line 26
         __syncthreads();
         v = s[(t + 1) % 96];
+        // s: read at line 26, written at line 25
+        __syncthreads();
     }
-    // x: read at line 22, written at line 28
-    __syncthreads();
     x[b * 96 + t] = v;
 }
 
@@ -34,8 +32,6 @@ extern "C" __global__ void __launch_bounds__(96) until(const int* __restrict__ x
     const int t = threadIdx.x;
     int v = x[i];
     while (true) {
-        // s: read at line 45, written at line 44
-        __syncthreads();
         s[t] = v;
         // s: written at line 44, read at line 45
         __syncthreads();
@@ -43,6 +39,8 @@ extern "C" __global__ void __launch_bounds__(96) until(const int* __restrict__ x
             break;
         }
         v += s[(t + 1) % 96];
+        // s: read at line 45, written at line 44; also s (47, 44)
+        __syncthreads();
     }
     out[i] = v;
 }

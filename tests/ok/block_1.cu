@@ -10,8 +10,6 @@ extern "C" __global__ void __launch_bounds__(1) rotate(const int* __restrict__ x
     int* const s = reinterpret_cast<int*>(smem);
     const int t = threadIdx.x;
     s[t] = i < n ? x[i] : 0;
-    // s: written at line 23, read at line 26
-    __syncthreads();
     if (i < n) {
         out[i] = s[0];
     }

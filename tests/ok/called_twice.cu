@@ -5,6 +5,8 @@
 
 static __device__ __forceinline__ void step(const int* src, int* dst, int d) {
     const int t = threadIdx.x;
+    // even: written at line 18, read at line 18; also even (32, 18), odd (18, 18)
+    __syncthreads();
     dst[t] = src[t] + (t >= d ? src[t - d] : 0);
 }
 
@@ -15,23 +17,11 @@ extern "C" __global__ void __launch_bounds__(64) scan(int* __restrict__ x) {
     int* const odd = reinterpret_cast<int*>(smem + 256);
     const int t = threadIdx.x;
     even[t] = x[b * 64 + t];
-    // even: written at line 32, read at line 35
-    __syncthreads();
     int d = 1;
     while (d < 64) {
-        // odd: read at line 36, written at line 35
-        __syncthreads();
         step(even, odd, d);
-        // odd: written at line 35, read at line 36
-        __syncthreads();
-        // even: read at line 35, written at line 36
-        __syncthreads();
         step(odd, even, 2 * d);
-        // even: written at line 36, read at line 35
-        __syncthreads();
         d *= 4;
     }
-    // x: read at line 32, written at line 39
-    __syncthreads();
     x[b * 64 + t] = even[t];
 }

@@ -10,23 +10,15 @@ extern "C" __global__ void __launch_bounds__(64) scan(const int* __restrict__ x,
     int* const b = reinterpret_cast<int*>(smem + 256);
     const int t = threadIdx.x;
     a[t] = x[i];
-    // a: written at line 21, read at line 27
-    __syncthreads();
     int d = 1;
     bool from_a = true;
     while (d < 64) {
+        // a: written at line 21, read at line 27; also a (27, 30), a (30, 27), b (27, 30), b (30, 27)
+        __syncthreads();
         if (from_a) {
-            // b: read at line 30, written at line 27
-            __syncthreads();
             b[t] = a[t] + (t >= d ? a[t - d] : 0);
-            // b: written at line 27, written at line 27
-            __syncthreads();
         } else {
-            // a: read at line 27, written at line 30
-            __syncthreads();
             a[t] = b[t] + (t >= d ? b[t - d] : 0);
-            // a: written at line 30, read at line 27
-            __syncthreads();
         }
         from_a = !from_a;
         d *= 2;

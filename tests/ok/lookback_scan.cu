@@ -67,25 +67,24 @@ extern "C" __global__ void __launch_bounds__(128) scan(
         v[k] = running;
     }
     sums[t] = running;
-    // sums: written at line 64, read at line 69
+    // sums: written at line 64, read at line 69; also sums (64, 74), sums (64, 79)
     __syncthreads();
     if (threadIdx.x == 0) {
         for (int k = 1; k < 128; ++k) {
             sums[k] += sums[k - 1];
         }
     }
-    // sums: written at line 69, read at line 74
-    __syncthreads();
-    // slot: read at line 56, written at line 78
-    __syncthreads();
     if (threadIdx.x < 32) {
         const int l = threadIdx.x;
-        const int before = lookback(status, tile_id, sums[127], threadIdx.x);
+        int before;
+        // sums: written at line 69, read at line 74
+        __syncwarp();
+        before = lookback(status, tile_id, sums[127], threadIdx.x);
         if (l == 0) {
             slot[1] = before;
         }
     }
-    // slot: written at line 78, read at line 79
+    // sums: written at line 64, read at line 79; also slot (78, 79), sums (69, 79)
     __syncthreads();
     const int offset = slot[1] + (t > 0 ? sums[t - 1] : 0);
     #pragma unroll

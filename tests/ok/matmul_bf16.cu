@@ -75,22 +75,22 @@ extern "C" __global__ void __launch_bounds__(128) matmul(
     const int wn = (int)(threadIdx.x / 32) % 2 * 16;
     float acc[2][4] = {};
     for (int k0 = 0; k0 < K; k0 += 16) {
-        // sa: read at line 61, written at line 57
-        __syncthreads();
         load_tile(a, sa, M, K, row0, k0, M, K);
-        // sa: written at line 57, read at line 61
-        __syncthreads();
         load_tile_1(b, sb, K, N, k0, col0, K, N);
-        // sb: written at line 58, read at line 64
+        // sb: written at line 31, written at line 31; also sa (31, 61), sb (31, 64)
         __syncthreads();
-        alignas(4) __nv_bfloat16 fa[8] = {};
-        snap_ldmatrix_x4_bf16(fa[0], fa[1], fa[2], fa[3], fa[4], fa[5], fa[6], fa[7], &sa[(wm + l % 16) * 24 + l / 16 * 8]);
-        #pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            alignas(4) __nv_bfloat16 fb[4] = {};
-            snap_ldmatrix_x2_trans_bf16(fb[0], fb[1], fb[2], fb[3], &sb[l % 16 * 40 + (wn + 8 * j)]);
-            snap_mma_m16n8k16_bf16(acc[j][0], acc[j][1], acc[j][2], acc[j][3], fa[0], fa[1], fa[2], fa[3], fa[4], fa[5], fa[6], fa[7], fb[0], fb[1], fb[2], fb[3], acc[j][0], acc[j][1], acc[j][2], acc[j][3]);
+        {
+            alignas(4) __nv_bfloat16 fa[8] = {};
+            snap_ldmatrix_x4_bf16(fa[0], fa[1], fa[2], fa[3], fa[4], fa[5], fa[6], fa[7], &sa[(wm + l % 16) * 24 + l / 16 * 8]);
+            #pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                alignas(4) __nv_bfloat16 fb[4] = {};
+                snap_ldmatrix_x2_trans_bf16(fb[0], fb[1], fb[2], fb[3], &sb[l % 16 * 40 + (wn + 8 * j)]);
+                snap_mma_m16n8k16_bf16(acc[j][0], acc[j][1], acc[j][2], acc[j][3], fa[0], fa[1], fa[2], fa[3], fa[4], fa[5], fa[6], fa[7], fb[0], fb[1], fb[2], fb[3], acc[j][0], acc[j][1], acc[j][2], acc[j][3]);
+            }
         }
+        // sb: written at line 31, written at line 31; also sa (61, 31), sb (31, 64), sb (64, 31)
+        __syncthreads();
     }
     const int g = wm + l / 4;
     const int q = wn + l % 4 * 2;

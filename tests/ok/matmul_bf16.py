@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 BM, BN, BK, T = 32, 32, 16, 128

@@ -49,16 +49,14 @@ extern "C" __global__ void __launch_bounds__(32) product(const float* __restrict
     for (int k = 0; k < 8; ++k) {
         sa[l / 2 * 16 + (l % 2 * 8 + k)] = __float2bfloat16(a[l / 2 * 16 + (l % 2 * 8 + k)]);
     }
-    // sa: written at line 21, read at line 30
-    __syncthreads();
     for (int k = 0; k < 4; ++k) {
         sb[l / 2 * 8 + (l % 2 * 4 + k)] = __float2bfloat16(b[l / 2 * 8 + (l % 2 * 4 + k)]);
     }
-    // sb: written at line 24, read at line 31
-    __syncthreads();
     alignas(4) __nv_bfloat16 fa[8] = {};
     alignas(4) __nv_bfloat16 fb[4] = {};
     float acc[4] = {};
+    // sa: written at line 21, read at line 30; also sb (24, 31)
+    __syncwarp();
     snap_ldmatrix_x4_bf16(fa[0], fa[1], fa[2], fa[3], fa[4], fa[5], fa[6], fa[7], &sa[l % 16 * 16 + l / 16 * 8]);
     snap_ldmatrix_x2_trans_bf16(fb[0], fb[1], fb[2], fb[3], &sb[l % 16 * 8]);
     for (int twice = 0; twice < 2; ++twice) {

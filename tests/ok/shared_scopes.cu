@@ -7,7 +7,7 @@ static __device__ __forceinline__ int reversed_in_block(int v, unsigned char* sm
     int* const s = reinterpret_cast<int*>(smem);
     const int t = threadIdx.x;
     s[t] = v;
-    // s: written at line 16, read at line 17
+    // s: written at line 16, read at line 17; also b (39, 40)
     __syncthreads();
     return s[63 - t];
 }
@@ -19,28 +19,20 @@ extern "C" __global__ void __launch_bounds__(64) reuse(int* __restrict__ out) {
     int v = i;
     for (int round_1 = 0; round_1 < 2; ++round_1) {
         if (round_1 == 0) {
-            // a: written at line 39, written at line 31
-            __syncthreads();
             int* const a = reinterpret_cast<int*>(smem);
-            // a: read at line 35, written at line 33
-            __syncthreads();
             a[2 * t] = v;
             a[2 * t + 1] = -v;
-            // a: written at line 33, read at line 35
+            // a: written at line 33, read at line 35; also a (34, 35)
             __syncthreads();
             v = a[127 - t];
         } else {
-            // b: written at line 33, written at line 37
-            __syncthreads();
             int* const b = reinterpret_cast<int*>(smem);
-            // b: read at line 40, written at line 39
-            __syncthreads();
             b[t] = v;
-            // b: written at line 39, read at line 40
-            __syncthreads();
             const int reversed_in_block_result = reversed_in_block(v, smem + 256);
             v = b[(t + 1) % 64] + reversed_in_block_result;
         }
+        // s: read at line 17, written at line 16; also a (17, 31), a (40, 31), b (35, 37), b (40, 39)
+        __syncthreads();
     }
     out[i] = v;
 }

@@ -11,19 +11,17 @@ extern "C" __global__ void __launch_bounds__(96) exchange(const int* __restrict_
     int* const back = reinterpret_cast<int*>(smem + 256);
     int acc = 0;
     for (int r = 0; r < rounds; ++r) {
-        // box: read at line 36, written at line 28
-        __syncthreads();
         if (threadIdx.x < 64) {
             const int t = threadIdx.x;
             box[t] = x[b * 96 + t] + r;
         }
-        // box: written at line 28, read at line 36
+        // box: written at line 28, read at line 36; also back (37, 36)
         __syncthreads();
         if (threadIdx.x >= 64) {
             const int l = threadIdx.x - 64;
             back[l] = box[l] + box[63 - l];
         }
-        // back: written at line 36, read at line 37
+        // box: written at line 28, read at line 36; also back (36, 37), box (36, 28)
         __syncthreads();
         acc += back[i % 32];
     }

@@ -13,15 +13,13 @@ extern "C" __global__ void __launch_bounds__(32) choose(const int* __restrict__ 
     if (threadIdx.x == 0) {
         s[0] = mode + limit;
     }
-    // s: written at line 24, read at line 25
-    __syncthreads();
+    // state: read at line 19, written at line 32; also s (24, 25)
+    __syncwarp();
     if (s[0] > 10) {
         out[i] = __reduce_add_sync(0xffffffffu, i);
     } else {
         out[i] = -1;
     }
-    // state: read at line 19, written at line 32
-    __syncthreads();
     if (threadIdx.x == 0) {
         state[b] = limit + 1;
     }

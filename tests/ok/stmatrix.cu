@@ -37,27 +37,27 @@ extern "C" __global__ void __launch_bounds__(32) move(const __half* __restrict__
     for (int k = 0; k < 4; ++k) {
         s[l / 2 * 8 + (l % 2 * 4 + k)] = x[l / 2 * 8 + (l % 2 * 4 + k)];
     }
-    // s: written at line 22, read at line 27
-    __syncthreads();
     {
         alignas(4) __half frag[4] = {};
+        // s: written at line 22, read at line 27
+        __syncwarp();
         snap_ldmatrix_x2_f16(frag[0], frag[1], frag[2], frag[3], &s[l % 16 * 8]);
         snap_stmatrix_x2_f16(&d[l % 16 * 8], frag[0], frag[1], frag[2], frag[3]);
     }
-    // d: written at line 28, read at line 30
-    __syncthreads();
+    // s: written at line 22, read at line 35; also d (28, 30), d (28, 36), d (28, 38)
+    __syncwarp();
     for (int k = 0; k < 4; ++k) {
         y[l / 2 * 8 + (l % 2 * 4 + k)] = d[l / 2 * 8 + (l % 2 * 4 + k)];
     }
-    // d: read at line 30, written at line 36
-    __syncthreads();
     {
+        // s: written at line 22, read at line 35; also d (28, 36), d (28, 38), d (30, 36)
+        __syncwarp();
         alignas(4) __half frag[4] = {};
         snap_ldmatrix_x2_f16(frag[0], frag[1], frag[2], frag[3], &s[l % 16 * 8]);
         snap_stmatrix_x2_trans_f16(&d[l % 16 * 8], frag[0], frag[1], frag[2], frag[3]);
     }
-    // d: written at line 36, read at line 38
-    __syncthreads();
+    // d: written at line 28, read at line 38; also d (36, 38)
+    __syncwarp();
     for (int k = 0; k < 4; ++k) {
         z[l / 2 * 8 + (l % 2 * 4 + k)] = d[l / 2 * 8 + (l % 2 * 4 + k)];
     }

@@ -25,10 +25,12 @@ class Unit:
 
 @dataclass(frozen=True)
 class Memory:
-    """A name of `size` elements that belongs to the unit at hand."""
+    """A name of `size` elements that belongs to the unit at hand; `stable` if the unit may read it as one."""
 
     name: str
     size: int
+    stable: bool = True
+    shared: bool = True
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,10 @@ class Writer:
         self.emit(indent, f"v = v * 5 + {m.name}[{self.anywhere(c, m)}]")
 
     def uniform_read(self, c: Context, indent: int) -> None:
-        m = self.pick(c.memory)
-        if "atomic" in self.features:
+        stable = [m for m in c.memory if m.stable]
+        if "atomic" in self.features or not stable:
             return self.read(c, indent)
+        m = self.pick(stable)
         self.features.add("uniform")
         self.emit(indent, f"{c.unit.uniform} = {c.unit.uniform} + ({m.name}[{self.choose(m.size)}] & 7)")
 
@@ -181,13 +184,25 @@ class Writer:
             part, size = self.fresh("p"), m.size // units
             self.emit(indent, f"with partition({m.name}, p=thread[{n}], f=lambda k: ({self.permutation(c, number, units)}) * {size} + k) as {part}:")
             indent += 1
-            parts.append(Memory(part, size))
+            parts.append(replace(m, name=part, size=size))
         inner = Unit(f"thread[{n}]", n, rank, uniform)
         if self.choose(3) == 0 and c.unit.word == "block[1]":
             return self.direct(c, inner, parts, indent)
+        if self.choose(3) == 0:
+            return self.roles(c, inner, number, parts, indent)
         self.emit(indent, f"with group(thread[{n}]):")
         self.prologue(inner, number, indent + 1)
         self.statements(self.deeper(c, unit=inner, memory=tuple(parts), breakable=False), indent + 1, 3)
+
+    def roles(self, c: Context, inner: Unit, number: str, parts: list[Memory], indent: int) -> None:
+        """Units that each have a part go different ways."""
+        self.features.add("roles")
+        self.emit(indent, "match split(thread):")
+        for _ in range(min(3, c.unit.size // inner.size)):
+            role = Unit(inner.word, inner.size, self.fresh("r"), self.fresh("u"))
+            self.emit(indent + 1, f"case {inner.size}:")
+            self.prologue(role, number, indent + 2)
+            self.statements(self.deeper(c, unit=role, memory=tuple(parts), breakable=False), indent + 2, 2)
 
     def direct(self, c: Context, inner: Unit, parts: list[Memory], indent: int) -> None:
         """Stay where we are, and lower the parts once more."""
@@ -219,7 +234,7 @@ class Writer:
                 self.emit(indent + 3, "v = v + 1")
                 continue
             self.prologue(Unit("", n, rank, uniform), "3", indent + 3)
-            inner = self.deeper(c, unit=Unit(f"thread[{n}]", n, rank, uniform), memory=(Memory(name, m.size),), breakable=False)
+            inner = self.deeper(c, unit=Unit(f"thread[{n}]", n, rank, uniform), memory=(replace(m, name=name),), breakable=False)
             self.statements(inner, indent + 3, 2)
 
     def scratch(self, c: Context, indent: int) -> None:
@@ -261,19 +276,25 @@ class Writer:
         m = self.pick(sized)
         name = self.fresh("f")
         const = self.choose(2)
+        shared = m.shared and self.choose(2) == 1
+        type = "const(int)" if const else "int"
         rank, uniform = self.fresh("r"), self.fresh("u")
         writer = Writer(self.choose, self.threads, names=self.names, features=self.features)
         unit = Unit(c.unit.word, c.unit.size, rank, uniform)
         requires = f"block[1], thread[{self.threads}]" if c.unit.word == "block[1]" else c.unit.word
-        head = f"@device\n@requires({requires})\ndef {name}(x: ptr(shared({'const(int)' if const else 'int'})) @ {c.unit.word}, v: int @ thread[1]) -> int @ thread[1]:"
+        head = f"@device\n@requires({requires})\ndef {name}(x: ptr({f'shared({type})' if shared else type}) @ {c.unit.word}, v: int @ thread[1]) -> int @ thread[1]:"
         writer.prologue(unit, "5", 1)
+        inside = Context(unit, (Memory("x", m.size, stable=shared or bool(const)),), 0, called=True)
+        own = unit.word == "block[1]" and self.choose(2) == 1
+        if own:
+            writer.declare(inside, "own", unit.size, 1)
         if const:
             for _ in range(1 + self.choose(2)):
-                writer.read(Context(unit, (Memory("x", m.size),), 0), 1)
-            if unit.word == "block[1]" and self.choose(2):
-                writer.scratch(Context(unit, (Memory("own", unit.size),), 1, called=True), 1) if False else None
+                writer.read(inside, 1)
+            if own:
+                writer.statements(replace(inside, memory=(Memory("own", unit.size),), depth=min(1, c.depth - 1)), 1, 2)
         else:
-            writer.statements(Context(unit, (Memory("x", m.size),), min(1, c.depth - 1), called=True), 1, 3)
+            writer.statements(replace(inside, memory=(*inside.memory, Memory("own", unit.size)) if own else inside.memory, depth=min(1, c.depth - 1)), 1, 3)
         writer.emit(1, "return v")
         self.functions += [*writer.functions, "\n".join([head, *writer.lines])]
         self.names = writer.names
@@ -283,26 +304,30 @@ class Writer:
 
 
 def program(choose: Callable[[int], int], depth: int = 3) -> tuple[str, int]:
-    """The text of a kernel `k(out)`, one int a thread, and how many threads a block has."""
+    """The text of a kernel `k(out, space)`, one int a thread in each, and how many threads a block has."""
     threads = (64, 96, 128)[choose(3)]
     w = Writer(choose, threads)
     unit = Unit("block[1]", threads, "t", "u")
     count = 1 + choose(2)
     c = Context(unit, tuple(Memory("ab"[k], threads * (1 + k)) for k in range(count)), depth)
+    stretch = choose(2) == 1  # also some global memory of the block's own
+    declared = choose(2) == 1
     w.prologue(unit, "b", 4)
     w.emit(4, "v: int @ thread[1] = i")
     for m in c.memory:
         w.declare(c, m.name, m.size, 4)
+    if stretch:
+        c = replace(c, memory=(*c.memory, Memory("own", threads, stable=declared, shared=False)))
     w.statements(c, 4, 5)
     for m in c.memory:
         w.emit(4, f"v = v * 31 + {m.name}[{threads - 1} - t]")
     w.emit(4, "mine[0] = v")
     head = f"""@kernel
 @requires(grid[1], block[1], thread[{threads}])
-def k(out: ptr(int) @ grid[1]):
+def k(out: ptr(int) @ grid[1], space: ptr(int) @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()
         b: int @ block[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
+        with partition(out, p=thread[1], offset=i) as mine, partition(space, p=block[1], f=lambda k: {threads} * b + k, disjoint={declared}) as own:
             with group(block[1]):"""
     return "\n\n\n".join([HEADER, *w.functions, "\n".join([head, *w.lines])]) + "\n", threads

@@ -65,12 +65,21 @@ def emit(function: ir.Function) -> CudaModule:
     smem = (function.smem if buffer is not None else 0) + module.static_bytes
     helpers = tuple(helper.text for helper in module.helpers.values())
     rounds = (rounds_declaration(module.round_count),) if module.round_count else ()
-    file = tree.Module(_header(function, kernel.name, module, smem), tuple(sorted(module.includes)), tuple(module.structs.values()), (*rounds, *helpers),
-                       (*module.functions, kernel))
-    params = tuple(KernelParam(made.name, "pointer" if isinstance(param, ir.MemParam) else "value", made.type, 8 if isinstance(param, ir.MemParam) else param.var.type.bytes)
-                   for param, made in zip(function.params, kernel.params))
+    file = tree.Module(_header(function, kernel.name, module, smem), tuple(sorted(module.includes)), tuple(module.structs.values()),
+                       (*rounds, *helpers), (*module.functions, kernel))
+    params = tuple(map(_param, function.params, kernel.params))
     return CudaModule(printer.module(file), kernel.name, params, module.threads, module.cluster, smem, dynamic, function.cooperative,
                       len(kernel.params) > len(params), module.min_arch)
+
+
+def _param(param: ir.Param, made: tree.Param) -> KernelParam:
+    match param:
+        case ir.MemParam():
+            return KernelParam(made.name, "pointer", made.type, 8)
+        case ir.ValueParam(var):
+            return KernelParam(made.name, "value", made.type, var.type.bytes)
+        case _:
+            raise TypeError(type(param).__name__)
 
 
 def _header(function: ir.Function, name: str, module: Module, smem: int) -> tuple[str, ...]:

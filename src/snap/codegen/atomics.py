@@ -2,8 +2,8 @@
 
 Input:      an `Atomic` statement's operation, element type, order and scope, with the address and operands as CUDA trees
 Output:     a CUDA expression whose value is the old one (load: the value; store: none)
-Invariant:  CUDA's own atomics (relaxed, gpu scope) where they exist, PTX otherwise; what no instruction does is a loop around compare-and-swap, on the
-            containing word for bytes.  Everything is valid on sm_80, scope `cluster` on sm_90
+Invariant:  CUDA's own atomics (relaxed, gpu scope) where they exist, PTX otherwise; what no instruction does is a loop around compare-and-swap, on
+            the containing word for bytes.  Everything is valid on sm_80, scope `cluster` on sm_90
 Non-goals:  choosing a weaker order
 """
 
@@ -18,9 +18,10 @@ from snap.codegen.spelling import type_name
 from snap.ir.types import BF16, F16, F32, F64, I32, I64, U8, U16, U32, U64, Kind, Scalar
 
 SCOPES = {"block": "cta", "cluster": "cluster", "gpu": "gpu", "system": "sys"}
-BUILTINS = {"add": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd", "or": "atomicOr", "xor": "atomicXor", "exch": "atomicExch", "cas": "atomicCAS"}
-BUILTIN_TYPES = {"add": (I32, U32, U64, F32, F64, F16, BF16), "min": (I32, U32, I64, U64), "max": (I32, U32, I64, U64), "and": (I32, U32, U64), "or": (I32, U32, U64),
-                 "xor": (I32, U32, U64), "exch": (I32, U32, U64, F32), "cas": (I32, U32, U64, U16)}
+BUILTINS = {"add": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd", "or": "atomicOr", "xor": "atomicXor",
+            "exch": "atomicExch", "cas": "atomicCAS"}
+BUILTIN_TYPES = {"add": (I32, U32, U64, F32, F64, F16, BF16), "min": (I32, U32, I64, U64), "max": (I32, U32, I64, U64), "and": (I32, U32, U64),
+                 "or": (I32, U32, U64), "xor": (I32, U32, U64), "exch": (I32, U32, U64, F32), "cas": (I32, U32, U64, U16)}
 UNSIGNED = {8: U8, 16: U16, 32: U32, 64: U64}
 REGISTERS = {16: "h", 32: "r", 64: "l"}
 OPERATORS = {"add": "+", "and": "&", "or": "|", "xor": "^"}
@@ -80,8 +81,8 @@ def _from_bits(module: Module, name: str, t: Scalar) -> str:
 
 
 def _load(module: Module, t: Scalar, order: str, scope: str) -> Helper:
-    name, type, fence_and = _name("load", t, order, scope), type_name(module, t), _semantics(order, scope, "acquire")
-    fence, qualifiers = fence_and
+    name, type = _name("load", t, order, scope), type_name(module, t)
+    fence, qualifiers = _semantics(order, scope, "acquire")
     register, carrier = ("r", "unsigned int") if t.bits == 8 else (REGISTERS[t.bits], type_name(module, UNSIGNED[t.bits]))
     value = f"({type})bits" if t.bits == 8 else _from_bits(module, "bits", t)
     return Helper(name, f"""\
@@ -105,12 +106,12 @@ static __device__ __forceinline__ void {name}({type}* address, {type} value) {{
 def _compare_and_swap(module: Module, t: Scalar, order: str, scope: str) -> Helper:
     name, type = _name("cas", t, order, scope), type_name(module, t)
     fence, qualifiers = _semantics(order, scope, "acq_rel")
-    register = REGISTERS[t.bits]
+    register, compare, value = REGISTERS[t.bits], _bits_of(module, "compare", t), _bits_of(module, "value", t)
     return Helper(name, f"""\
 static __device__ __forceinline__ {type} {name}({type}* address, {type} compare, {type} value) {{
     {type_name(module, UNSIGNED[t.bits])} old;
     asm volatile("{fence}atom.{qualifiers}.cas.b{t.bits} %0, [%1], %2, %3;"
-                 : "={register}"(old) : "l"(address), "{register}"({_bits_of(module, 'compare', t)}), "{register}"({_bits_of(module, 'value', t)}) : "memory");
+                 : "={register}"(old) : "l"(address), "{register}"({compare}), "{register}"({value}) : "memory");
     return {_from_bits(module, 'old', t)};
 }}""", min_arch=_min_arch(scope))
 

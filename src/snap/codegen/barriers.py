@@ -2,7 +2,8 @@
 
 Input:      the kind of a barrier, its participants, and the scope it stands in
 Output:     CUDA statements
-Invariant:  a barrier is executed by exactly its participants; groups of one size that wait side by side use different barrier numbers, each group always its own
+Invariant:  a barrier is executed by exactly its participants; groups of one size that wait side by side use different barrier numbers, each group
+            always its own
 Non-goals:  where barriers stand (`snap.sync`)
 """
 
@@ -102,8 +103,9 @@ def _mask(scope: Scope, n: int) -> tuple[tree.Expr, ...]:
         first: tree.Expr = tree.Binary("&", THREAD_INDEX, tree.Integer(WARP - n))
     else:
         here = within(scope.positions, scope.place, Level.THREAD, n)
-        inside = here.use() if here is scope.positions[Level.THREAD] else here.formula()
-        first = fold.binary("%", fold.binary("-", THREAD_INDEX, inside, I32), tree.Integer(WARP), I32)
+        inside = here.use(signed=False) if here is scope.positions[Level.THREAD] else here.formula()
+        start = tree.Integer(0) if inside == THREAD_INDEX else fold.binary("-", THREAD_INDEX, inside, I32)
+        first = fold.binary("%", start, tree.Integer(WARP), I32)
     return (lanes,) if first == tree.Integer(0) else (tree.Binary("<<", lanes, first),)
 
 

@@ -125,7 +125,9 @@ def _reduce(module: Module, op: str, type: Scalar, what: tree.Expr) -> tree.Expr
     if op in ("add", "min", "max"):
         # Narrow types are widened by C++ itself, but to `int` always: for the unsigned ones that is as good.
         result = call(f"__reduce_{op}_sync", FULL, what if type.bits == 32 else tree.Cast("int", what))
-        return result if type.bits == 32 else convert(module, result, I32, type) if type == BOOL else tree.Cast(type_name(module, type), result, implicit=True)
+        if type == BOOL:
+            return _truth(result)
+        return result if type.bits == 32 else tree.Cast(type_name(module, type), result, implicit=True)
     result = call(f"__reduce_{op}_sync", FULL, tree.Cast("unsigned int", what) if type != U32 else what)
     if type == BOOL:
         return _truth(result)
@@ -183,11 +185,15 @@ def _operands(start: int, count: int) -> str:
     return "{" + _listed("%{}", start + count).split(", ", start)[-1] + "}"
 
 
+MMA_OPERANDS = ", ".join((_operands(0, 4), _operands(4, 4), _operands(8, 2), _operands(10, 4)))  # d, a, b, c
+
+
 def _mma(module: Module, kind: str) -> Helper:
     if kind == "tf32":
         return Helper("snap_mma_m16n8k8_tf32", f"""\
-static __device__ __forceinline__ void snap_mma_m16n8k8_tf32({_listed('float& d{}', 4)}, {_listed('float a{}', 4)}, {_listed('float b{}', 2)}, {_listed('float c{}', 4)}) {{
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {_operands(0, 4)}, {_operands(4, 4)}, {_operands(8, 2)}, {_operands(10, 4)};"
+static __device__ __forceinline__ void snap_mma_m16n8k8_tf32({_listed('float& d{}', 4)}, {_listed('float a{}', 4)},
+        {_listed('float b{}', 2)}, {_listed('float c{}', 4)}) {{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {MMA_OPERANDS};"
                  : {_listed('"=f"(d{})', 4)}
                  : {_listed('"r"(snap_tf32(a{}))', 4)}, {_listed('"r"(snap_tf32(b{}))', 2)}, {_listed('"f"(c{})', 4)});
 }}""", needs=(TF32,))
@@ -197,7 +203,7 @@ static __device__ __forceinline__ void snap_mma_m16n8k8_tf32({_listed('float& d{
     return Helper(name, f"""\
 static __device__ __forceinline__ void {name}({_listed('float& d{}', 4)}, {_listed(spelled + ' a{}', 8)},
         {_listed(spelled + ' b{}', 4)}, {_listed('float c{}', 4)}) {{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {_operands(0, 4)}, {_operands(4, 4)}, {_operands(8, 2)}, {_operands(10, 4)};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {MMA_OPERANDS};"
                  : {_listed('"=f"(d{})', 4)}
                  : {pairs('a', 4)},
                    {pairs('b', 2)}, {_listed('"f"(c{})', 4)});

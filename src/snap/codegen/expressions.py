@@ -8,7 +8,7 @@ Non-goals:  statements, memory layout (`memory.py`)
 
 from __future__ import annotations
 
-from snap.codegen import arithmetic, mathematics, tree
+from snap.codegen import arithmetic, mathematics, memory, tree
 from snap.codegen.positions import unit_count, unit_id
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import COMPONENTS, literal, make_vector
@@ -19,8 +19,6 @@ LOGICAL = {"and": "&&", "or": "||"}
 
 
 def lower(scope: Scope, e: ir.Expr) -> tree.Expr:
-    from snap.codegen import memory
-
     module = scope.module
     match e:
         case ir.Const(value, type):

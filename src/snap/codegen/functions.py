@@ -85,6 +85,7 @@ class Lowering:
     def _begin(self, function: ir.Function) -> tuple[FunctionState, Positions, Position]:
         usage = Usage.of(function)
         namer = Namer(avoid=frozenset(map(identifier, usage.names)))
+        namer.scopes[0].update(self.device(callee).name for callee in usage.calls)  # which a local name must not hide
         state = FunctionState(self.module, function, usage, namer, self.device)
         for param in function.params:
             if isinstance(param, ir.MemParam):

@@ -15,7 +15,8 @@ from snap.codegen.spelling import literal, type_name
 from snap.ir.operations import MATH
 from snap.ir.types import F32, F64, Kind, Scalar
 
-FAST_F32 = {"exp": "__expf", "log": "__logf", "log2": "__log2f", "log10": "__log10f", "sin": "__sinf", "cos": "__cosf", "pow": "__powf", "div": "__fdividef"}
+FAST_F32 = {"exp": "__expf", "log": "__logf", "log2": "__log2f", "log10": "__log10f", "sin": "__sinf", "cos": "__cosf", "pow": "__powf",
+            "div": "__fdividef"}
 APPROXIMATE = {"exp2": "ex2.approx.ftz.f32", "sqrt": "sqrt.approx.ftz.f32", "rcp": "rcp.approx.ftz.f32", "tanh": "tanh.approx.f32"}
 EXACT_HALF = {"min": "__hmin", "max": "__hmax", "abs": "__habs", "fma": "__hfma"}
 

@@ -2,7 +2,8 @@
 
 Input:      `MemAccess`, `ArrayRef` with indices, whole views as arguments
 Output:     CUDA lvalues and pointers
-Invariant:  row-major; the index of an array whose size is only known at run time is computed in 64 bits; swizzled objects permute 16-byte chunks as TMA does
+Invariant:  row-major; the index of an array whose size is only known at run time is computed in 64 bits; swizzled objects permute 16-byte chunks
+            as TMA does
 Non-goals:  bounds
 """
 
@@ -10,8 +11,7 @@ from __future__ import annotations
 
 import math
 
-from snap.codegen import fold, tree
-from snap.codegen.expressions import lower
+from snap.codegen import expressions, fold, tree
 from snap.codegen.module import Helper
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import type_name
@@ -61,15 +61,15 @@ def address_of(place: tree.Expr) -> tree.Expr:
 
 def linear(scope: Scope, view: ir.MemView, index: tuple[ir.Expr, ...]) -> tree.Expr:
     if view.shape is None or len(index) == 1:
-        return lower(scope, index[0])
+        return expressions.lower(scope, index[0])
     dims = [dim.value if isinstance(dim, ir.Const) else None for dim in view.shape]
     wide = view.obj.space is not Space.SHARED and (None in dims or math.prod(dims) >= 1 << 31)
-    total = lower(scope, index[0])
+    total = expressions.lower(scope, index[0])
     if wide and index[0].type.bits < 64:
         total = tree.Integer(total.value, "ll") if isinstance(total, tree.Integer) else tree.Cast("long long", total)
     for dim, i in zip(view.shape[1:], index[1:]):
         type = I64 if wide else I32
-        total = fold.binary("+", fold.binary("*", total, lower(scope, dim), type), lower(scope, i), type)
+        total = fold.binary("+", fold.binary("*", total, expressions.lower(scope, dim), type), expressions.lower(scope, i), type)
     return total
 
 
@@ -84,11 +84,11 @@ def element(scope: Scope, array: ir.ArrayRef, index: tuple[ir.Expr, ...]) -> tre
     name: tree.Expr = tree.Name(scope.state.variables[array.var.uid])
     if own_shape(array):
         for i in index:
-            name = tree.Index(name, lower(scope, i))
+            name = tree.Index(name, expressions.lower(scope, i))
         return name
-    total: tree.Expr = lower(scope, index[0])
+    total: tree.Expr = expressions.lower(scope, index[0])
     for n, i in zip(array.shape[1:], index[1:]):
-        total = fold.binary("+", fold.binary("*", total, tree.Integer(n), I32), lower(scope, i), I32)
+        total = fold.binary("+", fold.binary("*", total, tree.Integer(n), I32), expressions.lower(scope, i), I32)
     const = "const " if array.var.uid in scope.state.constants else ""
     return tree.Index(tree.Reinterpret(f"{const}{type_name(scope.module, array.elem)}*", name), total)
 

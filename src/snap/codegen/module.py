@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from snap.codegen import tree
-from snap.codegen.names import FILE_SCOPE, Namer
+from snap.codegen.names import Namer, at_file_scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Module:
     structs: dict[str, tree.Struct] = field(default_factory=dict)
     helpers: dict[str, Helper] = field(default_factory=dict)
     functions: list[tree.Function] = field(default_factory=list)
-    names: Namer = field(default_factory=lambda: Namer(FILE_SCOPE))
+    names: Namer = field(default_factory=lambda: Namer(at_file_scope))
     barriers: dict[int, int] = field(default_factory=dict)
     rounds: dict[int, int] = field(default_factory=dict)
     round_count: int = 0

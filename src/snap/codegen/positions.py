@@ -62,12 +62,12 @@ class Position:
             return Position(self, False, offset)
         return Position(self.base, self.unsigned, self.offset + offset, source=self.source or self)
 
-    def use(self) -> tree.Expr:
-        """The index as it stands in code; unsigned only where it is plain."""
+    def use(self, signed: bool = True) -> tree.Expr:
+        """The index as it stands in code; a plain one has the type of its base, any other is `signed` if asked to be."""
         self.uses += 1
         if self.zero:
             return tree.Integer(0)
-        return self.base if self.plain else tree.Deferred(self)
+        return self.base if self.plain else tree.Deferred(self, signed)
 
     def formula(self) -> tree.Expr:
         if self.source is not None:

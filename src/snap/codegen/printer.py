@@ -11,10 +11,10 @@ from __future__ import annotations
 from snap.codegen import tree
 
 POSTFIX, UNARY, TERNARY = 15, 14, 3
-PRECEDENCE = {op: level for level, ops in ((13, "* / %"), (12, "+ -"), (11, "<< >>"), (10, "< <= > >="), (9, "== !="), (8, "&"), (7, "^"), (6, "|"), (5, "&&"), (4, "||"))
-              for op in ops.split()}
+LEVELS = ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")  # weakest first
+PRECEDENCE = {op: TERNARY + 1 + level for level, ops in enumerate(LEVELS) for op in ops.split()}
 # Mixtures that C++ reads well and people do not: the inner operator is parenthesised all the same.
-CONFUSING = {("||", "&&"), *((outer, inner) for outer in ("&", "^", "|", "<<", ">>") for inner in ("&", "^", "|", "<<", ">>", "+", "-") if outer != inner)}
+CONFUSING = {("||", "&&"), *((outer, inner) for outer in "& ^ | << >>".split() for inner in "& ^ | << >> + -".split() if outer != inner)}
 INDENT = "    "
 WIDTH = 140
 
@@ -126,11 +126,17 @@ def _statement(s: tree.Stmt, depth: int) -> list[str]:
         case tree.Comment(text):
             return [f"{pad}// {comment_text(text)}"]
         case tree.RawStatement(raw):
-            text = expression(raw).strip()
-            ended = text if text.endswith((";", "}")) else f"{text};"
-            return [f"{pad}{line}" if line else "" for line in ended.split("\n")]
+            lines = _ended(expression(raw).strip()).split("\n")
+            return [f"{pad}{line}" if line else "" for line in lines]
         case _:
             return [f"{pad}{simple_statement(s)};"]
+
+
+def _ended(text: str) -> str:
+    """The user's statement, with a semicolon that a comment at its end does not swallow."""
+    if text.endswith((";", "}")):
+        return text
+    return f"{text}\n;" if "//" in text.rpartition("\n")[2] else f"{text};"
 
 
 def _if(s: tree.If, depth: int) -> list[str]:

@@ -2,7 +2,8 @@
 
 Input:      declarations, and calls, atomics and `unsafe` with a target
 Output:     CUDA declarations and the expressions that initialise them
-Invariant:  an effect is evaluated exactly where its statement stands: it moves into the next statement only where nothing else is evaluated before it there
+Invariant:  an effect is evaluated exactly where its statement stands: it moves into the next statement only where nothing that it could change
+            is evaluated before it
 Non-goals:  effects without a result
 """
 
@@ -69,8 +70,7 @@ def _position(scope: Scope, s: ir.Call) -> tree.Expr:
     inside = within(scope.positions, scope.place, top, held.count)
     if inside is ZERO:
         return tree.Integer(0)
-    used = inside.use() if inside is here else inside.formula()
-    return tree.Deferred(used.cell, signed=False) if isinstance(used, tree.Deferred) else used
+    return inside.use(signed=False) if inside is here else inside.formula()
 
 
 def store(scope: Scope, value: tree.Expr, type: ValueType) -> tree.Expr:

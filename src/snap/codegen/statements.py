@@ -2,8 +2,8 @@
 
 Input:      the body of a function in synchronized IR, and the scope it starts in
 Output:     CUDA statements that do the same in the same order
-Invariant:  a scope of the IR becomes braces, unless it declares nothing or ends where its parent ends; no name hides another.  A temporary that is read once, by the
-            next statement, stands where it is read
+Invariant:  a scope of the IR becomes braces, unless it declares nothing or ends where its parent ends; no name hides another.  A temporary that
+            is read once, by the next statement, stands where it is read
 Non-goals:  where barriers stand; optimisation beyond that
 """
 
@@ -56,7 +56,7 @@ def block(scope: Scope, statements: ir.Body) -> tuple[tree.Stmt, ...]:
 def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
     usage = scope.state.usage
     match s:
-        case ir.Declare(var, init):
+        case ir.Declare(var):
             return [] if usage.unused(var) else [_declare(scope, s)]
         case ir.DeclareShared(obj):
             return [_shared(scope, obj)] if usage.objects[obj.uid] else []
@@ -157,12 +157,8 @@ def _while(scope: Scope, s: ir.While) -> tree.Stmt:
     if found is not None and consumed_by(scope, found[0], s.cond):
         scope.state.inline[found[0].uid] = found[1]
         return tree.While(lower(scope, s.cond), block(scope, s.body))
-    if found is not None:
-        scope.state.namer.open()
-        before = [declaration(scope, *found)]
-    else:
-        scope.state.namer.open()
-        before = body(scope, s.pre)
+    scope.state.namer.open()
+    before = body(scope, s.pre) if found is None else [declaration(scope, *found)]
     leave = tree.If(tree.Unary("!", lower(scope, s.cond)), (tree.Break(),))
     inner = body(scope, s.body)
     scope.state.namer.close()
@@ -192,7 +188,8 @@ def _for(scope: Scope, s: ir.For) -> list[tree.Stmt]:
     state.namer.close()
     variable = tree.Name(name)
     unroll = None if s.unroll == 0 else max(s.unroll, 0)
-    return [*before, tree.For(spelled, name, start, _continues(variable, stop, step, type, positive(scope, s.step)), _advance(variable, step, type), tuple(inner), unroll)]
+    more = _continues(variable, stop, step, type, upward=positive(scope, s.step))
+    return [*before, tree.For(spelled, name, start, more, _advance(variable, step, type), tuple(inner), unroll)]
 
 
 def _continues(variable: tree.Expr, stop: tree.Expr, step: tree.Expr, type: Scalar, upward: bool) -> tree.Expr:
@@ -257,10 +254,10 @@ def _split(scope: Scope, s: ir.Split, last: bool) -> list[tree.Stmt]:
         end = None if case.rest else case.offset + case.size
         tests = []
         if case.offset > below:
-            tests.append(tree.Binary(">=", _split_index(index), tree.Integer(case.offset)))
+            tests.append(tree.Binary(">=", index.use(signed=False), tree.Integer(case.offset)))
         if end is not None and end != total:
             first = end == 1 and case.offset == 0
-            tests.append(tree.Binary("==" if first else "<", _split_index(index), tree.Integer(0 if first else end)))
+            tests.append(tree.Binary("==" if first else "<", index.use(signed=False), tree.Integer(0 if first else end)))
         arms.append((tree.Binary("&&", *tests) if len(tests) == 2 else tests[0] if tests else None, inner))
         below = end if end is not None and case.offset <= below else below
     if arms and arms[0][0] is None:
@@ -269,8 +266,3 @@ def _split(scope: Scope, s: ir.Split, last: bool) -> list[tree.Stmt]:
     for test, inner in reversed(arms):
         chain = inner if test is None else (tree.If(test, inner, chain),)
     return list(chain)
-
-
-def _split_index(index: Position) -> tree.Expr:
-    used = index.use()
-    return tree.Deferred(used.cell, signed=False) if isinstance(used, tree.Deferred) else used

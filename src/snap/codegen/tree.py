@@ -5,10 +5,10 @@ Types are CUDA type names; expressions carry no types.  `printer.py` gives the t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
-node = dataclass(frozen=True, slots=True)
+from snap.ir.record import record as node
 
 # ---- expressions -------------------------------------------------------------------------------------------------------------------------
 

@@ -10,17 +10,29 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
+from functools import cache
 
-from snap.diag.span import Span
 from snap.ir import nodes as ir
-from snap.ir.types import Array, Level, Place, Privilege, Scalar, Vector
+from snap.ir.types import Array
 
-OPAQUE = (Span, Place, Privilege, Level, Scalar, Vector, Array, str, int, float, bool, type(None), ir.Handle, ir.MemObject, ir.Function, ir.SyncPoint)
+LEAVES = frozenset((ir.Const, ir.UnitId, ir.UnitCount, ir.Break, ir.Continue, ir.Sync, type(None), str))
+# Fields in which no use of a variable or of memory can stand.
+NOT_USES = frozenset("""
+span type place outer privilege requires handle handles base op fast lane order scope cpu attrs text message level offset size rest unroll zero var
+function smem_offset
+""".split())
+
+
+@cache
+def parts(cls: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(cls) if f.name not in NOT_USES)
 
 
 @dataclass(slots=True)
 class Usage:
-    """pinned: variables that something may write through a reference, so they are neither constant nor superfluous.  align: bytes, of arrays seen as vectors."""
+    """pinned: variables that something may write through a reference, so they are neither constant nor superfluous.
+    align: bytes, of arrays seen as vectors.
+    """
 
     reads: Counter[int] = field(default_factory=Counter)
     writes: Counter[int] = field(default_factory=Counter)
@@ -28,6 +40,7 @@ class Usage:
     pinned: set[int] = field(default_factory=set)
     align: dict[int, int] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
+    calls: list[ir.Function] = field(default_factory=list)
 
     @staticmethod
     def of(function: ir.Function) -> Usage:
@@ -45,19 +58,21 @@ class Usage:
         return self.dead(var) if not isinstance(var.type, Array) else not (self.reads[var.uid] or self.writes[var.uid])
 
     def visit(self, node: object) -> None:
+        cls = type(node)
+        if cls is tuple:
+            for item in node:
+                self.visit(item)
+            return
+        if cls in LEAVES:
+            return
         match node:
-            case tuple():
-                for item in node:
-                    self.visit(item)
             case ir.Read(var):
                 self.reads[var.uid] += 1
-            case ir.Elem(array, index):
+            case ir.Elem(array) | ir.ArrayValue(array):
                 self._array(array)
                 self.reads[array.var.uid] += 1
-                self.visit(index)
-            case ir.ArrayValue(array):
-                self._array(array)
-                self.reads[array.var.uid] += 1
+                if cls is ir.Elem:
+                    self.visit(node.index)
             case ir.ArrayRef(var):  # passed by reference
                 self._array(node)
                 self.reads[var.uid] += 1
@@ -71,29 +86,23 @@ class Usage:
             case ir.MemView(obj, _, shape):
                 self.objects[obj.uid] += 1
                 self.visit(shape)
-            case ir.Declare(var, init):
-                self.names.add(var.name)
-                self.visit(init)
             case ir.DeclareShared(obj):
                 self.names.add(obj.name)
-            case ir.For(var):
+            case _:
+                self._parts(node)
+
+    def _parts(self, node: object) -> None:
+        match node:
+            case ir.Declare(var) | ir.For(var):
                 self.names.add(var.name)
-                self._fields(node, skip="var")
+            case ir.Call(function):
+                self.calls.append(function)
             case ir.Collective(targets=targets) if len(targets) > 1:
-                self._fields(node)
                 self.pinned.update(var.uid for var in map(_variable, targets) if var is not None)
             case ir.Unsafe(values=values):
-                self._fields(node, skip="cpu")
                 self.pinned.update(value.var.uid for _, value in values if isinstance(value, ir.Read))
-            case _ if isinstance(node, OPAQUE):
-                pass
-            case _:
-                self._fields(node)
-
-    def _fields(self, node: object, skip: str = "") -> None:
-        for f in fields(node):
-            if f.name != skip:
-                self.visit(getattr(node, f.name))
+        for name in parts(type(node)):
+            self.visit(getattr(node, name))
 
     def _array(self, array: ir.ArrayRef) -> None:
         own = array.var.type

@@ -6,19 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from snap.diag.source import source_line
 from snap.diag.span import Span
+from snap.ir.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Label:
     span: Span
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Diagnostic:
     """code `SNAPnnn`; message: lower case, no full stop, code in backticks; `label` says what is wrong right under the caret."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from snap.ir.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """Lines count from 1, columns (in characters) from 0; the end is exclusive."""
 

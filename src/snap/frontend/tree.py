@@ -5,11 +5,10 @@ Input of the checker, output of `frontend/parse.py`.  Whatever of Python is not 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from snap.diag.span import Span
-
-node = dataclass(frozen=True, slots=True)
+from snap.ir.record import record as node
 
 
 def _span() -> Span:

@@ -29,12 +29,11 @@ Every node is immutable and has a span; spans do not count in comparisons.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from snap.diag.span import Span
+from snap.ir.record import record as node
 from snap.ir.types import Array, Element, Level, Place, Privilege, Scalar, Space, ValueType
-
-node = dataclass(frozen=True, slots=True)
 
 
 def _span() -> Span:

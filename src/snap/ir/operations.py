@@ -4,14 +4,13 @@ implement exactly these, and `docs/intrinsics.md` is printed from here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from snap.ir.record import record
 from snap.ir.types import BLOCK1, BOOL, CLUSTER1, GRID1, I32, THREAD1, U32, WARP1, Privilege, Scalar
 
 # ---- pure functions ------------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MathOp:
     """domain: 'float' (integers are converted to f32), 'number', or 'int'.  result: 'same', 'bool' or 'int' (i32).  fast: an approximate form exists."""
 
@@ -42,7 +41,7 @@ MATH: dict[str, MathOp] = {op.name: op for op in (
 # ---- collectives ---------------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CollectiveOp:
     """One collective.
 

@@ -7,8 +7,9 @@ runs: how many units of each level it holds, from its highest level down to thre
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum, IntEnum
+
+from snap.ir.record import record
 
 
 class Level(IntEnum):
@@ -22,7 +23,7 @@ class Level(IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Privilege:
     """`level[n]`.  Users meet it as `block[1]`, and write `int @ block[1]`, which Python evaluates in a signature: hence `__rmatmul__`."""
 
@@ -49,7 +50,7 @@ CLUSTER1 = Privilege(Level.CLUSTER, 1)
 GRID1 = Privilege(Level.GRID, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Held:
     """What a class holds of one level: `count` units per unit of the next higher level held (of the whole, at the highest).
 
@@ -69,7 +70,7 @@ class Held:
         return n == 1 or self.align % n == 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """A privilege class: what the code holds, highest level first."""
 
@@ -121,7 +122,7 @@ class Kind(Enum):
     FLOAT = "float"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scalar:
     name: str
     kind: Kind
@@ -151,7 +152,7 @@ BF16 = Scalar("bf16", Kind.FLOAT, 16)
 SCALARS = {t.name: t for t in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64)}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Vector:
     """Two or four scalars that are loaded and stored as one; components are x, y, z, w."""
 
@@ -176,7 +177,7 @@ VECTORS = {v.name: v for v in (Vector(s, n) for s in SCALARS.values() if s is no
 Element = Scalar | Vector
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Array:
     """A local array, in registers: `float[4]`, `bf16[8, 2]`."""
 

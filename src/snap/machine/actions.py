@@ -117,7 +117,7 @@ class Actions(Expressions):
 
     def atomic(self, s: ir.Atomic) -> None:
         self.pause()
-        self.check_claims(s.access, False)
+        self.check_claims(s.access, s.op != "load")
         wanted = s.target is not None
         args = "".join(f"{self.expr(a)}, " for a in s.args)
         site = self.site(s.span, s.access.handle.name)

@@ -258,6 +258,7 @@ class WarpLanes(Lanes):
     """One warp: (1, 32), or fewer in a block's last warp."""
 
     patience = 16
+    endurance = 400_000
 
     def __init__(self, schedule: Schedule, block: int, first: int):
         threads = np.arange(first, min(first + 32, schedule.threads), dtype=np.int32)
@@ -273,7 +274,12 @@ class WarpLanes(Lanes):
     def watch(self, count: int, site: Site, state: tuple, seen: tuple | None) -> tuple:
         """Going round in circles is no fault of a warp's as long as another one may still change what it waits for."""
         self.last_site = site
-        self.stuck_at = self.launch.changes if self.unchanged(state, seen) else -1
+        self.stuck_at = -1
+        if self.unchanged(state, seen):
+            self.stuck_at = self.launch.changes
+            self.fuel = 0  # somebody else's turn
+        elif count > self.endurance:
+            self.give_up(f"it has run {count} times", site)
         return self.launch.changes, state
 
     # ---- barriers ----

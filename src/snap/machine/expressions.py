@@ -336,7 +336,7 @@ class Expressions:
             held = self.lines, self.depth
             self.lines, self.depth = self.prologue, 1
             text = f"({''.join(f'dimension({self.expr(d)}), ' for d in view.shape)})"
-            self.interned[key] = self.bind(text, "D")
+            self.interned[key] = self.bind(text, "dims")
             self.lines, self.depth = held
         return self.interned[key]
 

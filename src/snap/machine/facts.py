@@ -131,6 +131,7 @@ class Facts:
             if count > 1 or uid in self.params:
                 self.inits.pop(uid, None)
         self._levels: dict[int, int] = {}
+        self._fixed: dict[int, bool] = {}
         self.positions = Positions(f)
 
     def varies(self, e: ir.Expr) -> int:
@@ -159,6 +160,11 @@ class Facts:
 
     def fixed(self, e: ir.Expr) -> bool:
         """Whether it depends on nothing but where the lanes are: the same at every launch of as many blocks."""
+        if id(e) not in self._fixed:
+            self._fixed[id(e)] = self._is_fixed(e)
+        return self._fixed[id(e)]
+
+    def _is_fixed(self, e: ir.Expr) -> bool:
         match e:
             case ir.Const():
                 return True

@@ -14,7 +14,7 @@ from snap.diag.span import Span
 from snap.ir.types import Level, Privilege
 from snap.machine.errors import MachineError
 
-SPIN_LIMIT = 4_000_000  # iterations of one `while` that are certainly too many
+_SCOPES = 16  # of disjoint partitions that are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,24 @@ class Launch:
 
     def __init__(self, blocks: int, threads: int, blocks_per_cluster: int):
         self.blocks, self.threads, self.blocks_per_cluster = blocks, threads, blocks_per_cluster
-        self.owners: dict[tuple, np.ndarray] = {}
         self.changes = 0  # grows with every change of memory by an atomic, and with every store
+        self._owners: dict[tuple, np.ndarray] = {}
+
+    def owners_of(self, key: tuple, count: int) -> np.ndarray:
+        """For each element the lane that wrote it, and one that read it, within a scope; few scopes are remembered."""
+        if key not in self._owners:
+            if len(self._owners) >= _SCOPES:
+                del self._owners[next(iter(self._owners))]
+            small = self.blocks * self.threads < 1 << 31
+            self._owners[key] = np.full((2, count), -1, np.int32 if small else np.int64)
+        return self._owners[key]
 
 
 class Lanes:
     """`block` is (B, 1), `thread` is (1, T): absolute indices."""
 
     patience = 4096  # iterations of one `while` after which its progress is watched
+    endurance = 4_000_000  # iterations of one `while` that are certainly too many
 
     def __init__(self, launch: Launch, block: np.ndarray, thread: np.ndarray):
         self.launch = launch
@@ -86,12 +96,15 @@ class Lanes:
 
     def watch(self, count: int, site: Site, state: tuple, seen: tuple | None) -> tuple:
         """Called late in a long loop: if neither variables nor memory changed since `seen`, they never will."""
-        stuck = self.unchanged(state, seen)
-        if stuck or count > SPIN_LIMIT:
-            why = "nothing it tests can change any more" if stuck else f"it has run {count} times"
-            raise MachineError("no progress", "this loop does not end", site.span, int(self.block[0, 0]), None, note=why,
-                               help="a thread that waits for another needs that one to be in an earlier block, or already past its part")
+        if self.unchanged(state, seen):
+            self.give_up("nothing it tests can change any more", site)
+        if count > self.endurance:
+            self.give_up(f"it has run {count} times", site)
         return self.launch.changes, state
+
+    def give_up(self, why: str, site: Site) -> None:
+        raise MachineError("no progress", "this loop does not end", site.span, int(self.block[0, 0]), None, note=why,
+                           help="a thread that waits for another needs that one to be in an earlier block, or already past its part")
 
     def unchanged(self, state: tuple, seen: tuple | None) -> bool:
         return seen is not None and seen[0] == self.launch.changes and _same(seen[1], state)
@@ -107,10 +120,7 @@ class Lanes:
         lin = view.resolve(index, dims, m, site)
         whole = scope.level is Level.GRID and view.stride == 0
         key = (handle, self.entries.get(handle, 0), view.size, None if whole else id(view.flat))
-        if key not in self.launch.owners:
-            count = view.size * (self.shape[0] if view.stride else 1)
-            self.launch.owners[key] = np.full((2, count), -1, np.int64)
-        writer, reader = self.launch.owners[key]
+        writer, reader = self.launch.owners_of(key, view.size * (self.shape[0] if view.stride else 1))
         active = self.active(m)
         cells = self.full(lin + self.row * view.size if view.stride else lin)[active].astype(np.intp)
         lane = self.full(self.block.astype(np.int64) * self.threads + self.thread)[active]

@@ -61,9 +61,12 @@ def position(lanes: Lanes, index: tuple, shape: tuple[int, ...], m, site: Site):
     lin = 0
     for i, size in zip(index, shape):
         same = common(i)
-        i = np.asarray(i).astype(np.int64) if same is None else same
+        if same is not None and 0 <= same < size:
+            lin = lin * size + same
+            continue
+        i = np.asarray(i).astype(np.int64)
         outside = (i < 0) | (i >= size)
-        if np.any(outside):
+        if outside.any():
             bad = lanes.active(m) & lanes.full(outside)
             if bad.any():
                 at, block, thread = lanes.locate(bad)
@@ -92,6 +95,9 @@ def _choose(c, new, old):
 def write(lanes: Lanes, values: list, layout: Layout, index: tuple, m, value, site: Site, lane: int | None = None) -> None:
     """Store an element, or component `lane` of it, into the list in place."""
     at = position(lanes, index, layout.shape, m, site)
+    if type(at) is int and layout.plain and lane is None and type(value) is not tuple:
+        values[at] = select(m, value, values[at])
+        return
     seen = list(layout.as_seen(values))
     for k in (at,) if type(at) is int else np.unique(at):
         here = m if type(at) is int else narrow(m, lanes.full(at == k))

@@ -55,16 +55,16 @@ def _rows(view, index: tuple, dims, m, count: int, site: Site) -> tuple[np.ndarr
     lin = np.where(used, view.resolve(index, dims, used, site), 0)
     per_row = 16 // view.scalar.bytes
     first = lin * view.width
-    bad = used & (first + per_row > view.size * view.width)
-    if bad.any():
-        at, block, thread = lanes.locate(bad)
-        text = f"the row of 16 bytes at element {int(lin.flat[at])} ends outside of `{view.name}`, which has {view.size}"
-        raise MachineError("out of bounds", text, site.span, block, thread)
     crooked = used & (first % per_row != 0)
     if crooked.any():
         at, block, thread = lanes.locate(crooked)
         raise MachineError("misaligned", f"element {int(lin.flat[at])} of `{view.name}` does not begin a row of 16 bytes", site.span, block, thread,
                            note="ldmatrix and stmatrix address rows of 8 elements on 16-byte boundaries")
+    bad = used & (first + per_row > view.size * view.width)
+    if bad.any():
+        at, block, thread = lanes.locate(bad)
+        text = f"the row of 16 bytes at element {int(lin.flat[at])} ends outside of `{view.name}`, which has {view.size}"
+        raise MachineError("out of bounds", text, site.span, block, thread)
     cells = first if view.offset is None else first + view.offset
     return cells, used
 

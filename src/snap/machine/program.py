@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -35,7 +37,8 @@ class Program:
         namespace = dict(_NAMESPACE)
         functions = callees(kernel)
         names = {id(f): f"f{k}_{f.name}" if f.name.isascii() else f"f{k}" for k, f in enumerate(functions)}
-        self.source = "\n\n".join(Statements(f, names, namespace, stepwise).text() for f in functions)
+        with _deep_recursion():
+            self.source = "\n\n".join(Statements(f, names, namespace, stepwise).text() for f in functions)
         filename = f"<snap {kernel.name}{' stepwise' if stepwise else ''} {kernel.uid}>"
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
         exec(compile(self.source, filename, "exec"), namespace)
@@ -44,6 +47,17 @@ class Program:
         cluster = kernel.place.held(Level.CLUSTER)
         self.blocks_per_cluster = 1 if cluster is None else kernel.place.held(Level.BLOCK).count or 1
         self.spins = spins(kernel)
+
+
+@contextmanager
+def _deep_recursion():
+    """Emission visits an expression in several steps a level; what the checker could visit must not be too deep for it."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 5000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def program_for(kernel: ir.Function, stepwise: bool) -> Program:

@@ -43,26 +43,27 @@ def run_reference(function: ir.Function, args: list, blocks: int) -> None:
     with np.errstate(all="ignore"):
         for first in range(0, blocks, batch):
             count = min(batch, blocks - first)
-            lanes = _whole_grid(program, launch, count) if count == blocks else make_lanes(BlockLanes, launch, first, count)
+            lanes = _take_lanes(program, launch, first, count)
             program.run(lanes, None, *indices(lanes), 0, *bound(function, values, lanes))
+            _keep_lanes(program, lanes)
 
 
-def _whole_grid(program: Program, launch: Launch, blocks: int) -> BlockLanes:
-    """Lanes of a grid that is run at once are kept: kernels are often launched again with as many blocks."""
-    key = (id(program), blocks)
-    if key in _recent:
-        lanes = _recent[key]
-        _recent.move_to_end(key)
-        lanes.launch = launch
-        lanes.entries = {}
-        return lanes
-    lanes = make_lanes(BlockLanes, launch, 0, blocks)
-    if blocks * launch.threads <= BATCH:
-        lanes.owner = program
-        _recent[key] = lanes
+def _take_lanes(program: Program, launch: Launch, first: int, count: int) -> BlockLanes:
+    """Lanes of a whole grid are kept for the next launch of as many blocks, with what was computed for them; whoever takes them has them alone."""
+    lanes = _recent.pop((id(program), count), None) if count == launch.blocks else None
+    if lanes is None:
+        return make_lanes(BlockLanes, launch, first, count)
+    lanes.launch = launch
+    lanes.entries = {}
+    return lanes
+
+
+def _keep_lanes(program: Program, lanes: BlockLanes) -> None:
+    if lanes.shape[0] == lanes.blocks and lanes.shape[0] * lanes.shape[1] <= BATCH:
+        lanes.program = program  # keeps its identity from being reused
+        _recent[id(program), lanes.shape[0]] = lanes
         while len(_recent) > _KEPT:
             _recent.popitem(last=False)
-    return lanes
 
 
 def make_lanes(kind: type[Lanes], launch: Launch, first: int, count: int) -> Lanes:

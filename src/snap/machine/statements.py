@@ -18,6 +18,7 @@ from snap.machine.facts import GRID, continues, leaves, returns
 from snap.machine.locals import zero
 from snap.machine.walk import assigned
 
+_MOST_NESTED = 5
 _ELSEWHERE = "elsewhere"  # the mask of what was declared outside of the function
 
 
@@ -75,14 +76,23 @@ class Statements(Actions):
         """Emit statements; returns the mask at the end: a name, or 'False'."""
         start, start_mask = self.depth, self.mask
         exit_mask = self.bind("False", "m") if leaves(body) else None
+        # Python limits how deep `if`s nest, so a body with many exits becomes a loop of one round that is left instead.
+        once = sum(leaves((s,)) for s in body) > _MOST_NESTED
+        if once:
+            self.emit("for _ in (0,):")
+            self.depth += 1
         for k, s in enumerate(body):
             self.statement(s)
             if self.mask == "False":
                 break
             if self.mask != start_mask and k + 1 < len(body):
-                self.emit(f"if {self.mask} is not False:")
-                self.depth += 1
                 start_mask = self.mask
+                if once:
+                    with self.indented(f"if {self.mask} is False:"):
+                        self.emit("break")
+                else:
+                    self.emit(f"if {self.mask} is not False:")
+                    self.depth += 1
         if exit_mask is not None:
             self.emit(f"{exit_mask} = {self.mask}")
         self.depth = start

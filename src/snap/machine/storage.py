@@ -68,7 +68,11 @@ class SharedStorage:
 
 
 class Prepared:
-    """The part of an index that does not change in a loop (or between launches), checked and linear; the rest is a shift that all lanes share."""
+    """The part of an index that does not change in a loop (or between launches), checked and linear; the rest is a shift that all lanes share.
+
+    lin: each lane's cell, from `base` on; bounds: per dimension lowest and highest index, size and stride; top: the highest of `lin`, in elements;
+    run: lanes address consecutive elements, and only the shape of `lin` means anything.
+    """
 
     __slots__ = ("lin", "bounds", "base", "top", "run")
 
@@ -242,6 +246,10 @@ class View:
             dims = (self.size,)
         if any(type(d) is ndarray for d in dims):
             return None
+        if run and len(parts) == 1 and not self.several and self.shadow is None and _consecutive(parts[0], self.lanes.shape):
+            first, count = int(parts[0].flat[0]), parts[0].size
+            shape_only = np.broadcast_to(np.intp(0), parts[0].shape)
+            return Prepared(shape_only, [(first, first + count - 1, dims[0], 1)], first, count - 1, True)
         stride, strides = 1, []
         for d in reversed(dims):
             strides.insert(0, stride)
@@ -261,10 +269,7 @@ class View:
             lin = lin + (part.astype(np.int64) - low) * step
         top = int(lin.max())
         cells = np.ascontiguousarray(self.cells(lin), np.intp)
-        consecutive = run and not self.several and self.shadow is None and cells.shape == self.lanes.shape and _consecutive(cells)
-        if consecutive:
-            cells = np.broadcast_to(np.intp(0), cells.shape)  # only its shape is needed from here on
-        return Prepared(cells, bounds, base, top, consecutive)
+        return Prepared(cells, bounds, base, top, False)
 
     def _start(self, p: Prepared | None, shifts: tuple) -> int | None:
         """Where the window begins that `p.lin` addresses; None unless all of it is inside."""
@@ -344,6 +349,9 @@ class View:
         return True
 
 
-def _consecutive(cells: np.ndarray) -> bool:
-    flat = cells.ravel()
-    return bool((flat == np.arange(flat.size)).all())
+def _consecutive(index, shape: tuple[int, int]) -> bool:
+    """Whether lane after lane addresses element after element."""
+    if type(index) is not ndarray or index.shape != shape:
+        return False
+    flat = index.ravel()
+    return bool((flat[1:] - flat[:-1] == 1).all())

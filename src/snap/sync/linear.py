@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 Atom = tuple
 Form = tuple[int, tuple[tuple[Atom, int], ...]]
+Row = tuple[int, dict[int, int]]  # a form over numbered unknowns
 
 ZERO: Form = (0, ())
 MOST_CONSTRAINTS = 400
@@ -26,7 +27,8 @@ def unknown(atom: Atom) -> Form:
 
 
 def _form(constant: int, terms: dict[Atom, int]) -> Form:
-    return (constant, tuple(sorted(((a, k) for a, k in terms.items() if k), key=repr)))
+    kept = [(a, k) for a, k in terms.items() if k]
+    return (constant, tuple(kept if len(kept) < 2 else sorted(kept, key=repr)))
 
 
 def add(a: Form, b: Form, scale: int = 1) -> Form:
@@ -110,9 +112,10 @@ def derived(found: Iterable[Atom]) -> list[Form]:
 def feasible(zero: Iterable[Form], positive: Iterable[Form]) -> bool:
     """Whether integers exist with every form of `zero` = 0 and every form of `positive` >= 0, as far as this can tell."""
     zero, positive = list(zero), list(positive)
-    facts = derived(atoms([*zero, *positive]))
-    equalities = [(f[0], dict(f[1])) for f in zero]
-    rows = [(f[0], dict(f[1])) for f in [*positive, *facts]]
+    found = atoms([*zero, *positive])
+    number_of = {atom: n for n, atom in enumerate(found)}  # small numbers sort and hash faster than atoms
+    equalities = [(f[0], {number_of[a]: k for a, k in f[1]}) for f in zero]
+    rows = [(f[0], {number_of[a]: k for a, k in f[1]}) for f in [*positive, *derived(found)]]
     while equalities:
         constant, terms = equalities.pop()
         if not terms:
@@ -134,7 +137,7 @@ def feasible(zero: Iterable[Form], positive: Iterable[Form]) -> bool:
     return _eliminate(rows)
 
 
-def _substituted(row, unit: Atom, constant: int, terms: dict[Atom, int], sign: int):
+def _substituted(row: Row, unit: int, constant: int, terms: dict[int, int], sign: int) -> Row:
     k = row[1].get(unit)
     if k is None:
         return row
@@ -149,7 +152,7 @@ def _substituted(row, unit: Atom, constant: int, terms: dict[Atom, int], sign: i
     return (row[0] + k * sign * constant, new)
 
 
-def _tight(rows) -> list | None:
+def _tight(rows: list[Row]) -> list[Row] | None:
     """Divide each row by the greatest common divisor, rounding the constant; keep the strongest of rows that differ in it alone.  None: a contradiction."""
     best: dict[tuple, int] = {}
     for constant, terms in rows:
@@ -158,21 +161,21 @@ def _tight(rows) -> list | None:
                 return None
             continue
         divisor = math.gcd(*terms.values())
-        key = tuple(sorted(((a, k // divisor) for a, k in terms.items()), key=repr))
+        key = tuple(sorted((a, k // divisor) for a, k in terms.items()))
         value = constant // divisor
         best[key] = min(value, best.get(key, value))
     return [(constant, dict(key)) for key, constant in best.items()]
 
 
-def _eliminate(rows) -> bool:
+def _eliminate(rows: list[Row]) -> bool:
     rows = _tight(rows)
     while rows:
-        lower: dict[Atom, int] = {}
-        upper: dict[Atom, int] = {}
+        lower: dict[int, int] = {}
+        upper: dict[int, int] = {}
         for _, terms in rows:
             for a, k in terms.items():
                 (lower if k > 0 else upper)[a] = (lower if k > 0 else upper).get(a, 0) + 1
-        choice = min({*lower, *upper}, key=lambda a: (lower.get(a, 0) * upper.get(a, 0) - lower.get(a, 0) - upper.get(a, 0), repr(a)))
+        choice = min({*lower, *upper}, key=lambda a: (lower.get(a, 0) * upper.get(a, 0) - lower.get(a, 0) - upper.get(a, 0), a))
         below = [r for r in rows if r[1].get(choice, 0) > 0]
         above = [r for r in rows if r[1].get(choice, 0) < 0]
         kept = [r for r in rows if choice not in r[1]]

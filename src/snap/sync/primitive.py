@@ -27,11 +27,10 @@ def primitive(p: Privilege, place: Place, function: ir.Function) -> tuple[str | 
                 return "cluster", ""
             return None, f"{p.n} blocks cannot wait for each other unless they are a cluster"
     threads = function.place.held(Level.THREAD)
-    whole = function.kernel and threads.count == p.n
-    if whole:
-        return "block", ""
     if 32 % p.n == 0:
         return "warp", ""
+    if function.kernel and threads.count == p.n:
+        return "block", ""
     if p.n % 32 == 0:
         held = place.held(Level.THREAD)
         groups = (threads.count or 1024) // p.n

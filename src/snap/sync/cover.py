@@ -1,0 +1,197 @@
+"""The fewest barriers that order every edge.
+
+Input: edges with candidate gaps.  Output: marks, the gaps chosen and what each is for.  Larger groups come first, since their barriers serve smaller ones too; among the
+edges of one group the smallest set of gaps that hits all of them is chosen, at equal number the one in the fewest loops, then the latest gaps.  Invariant: no mark can be left out.
+SNAP020 where an edge has no gap that its whole group reaches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snap.diag.error import Diagnostic, Label, SnapError
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.types import Level, Place, Privilege
+from snap.sync.graph import Edge, Gap, GapKey
+from snap.sync.primitive import primitive
+
+WORDS = {"R": "read", "W": "written", "A": "changed by atomics"}
+EXACT = 14  # up to so many different edges the smallest set is found by search, beyond by taking the best gap each time
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    participants: Privilege
+    kind: str
+    object: str
+    reason: str
+    place: Place
+    first: Span
+    second: Span
+
+
+def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> dict[GapKey, list[Mark]]:
+    by_number = {gap.number: gap for gap in gaps.values()}
+    marks: dict[GapKey, list[Mark]] = {}
+    chosen: list[tuple[Gap, Privilege]] = []
+    groups: dict[Privilege, list[Edge]] = {}
+    for edge in edges:
+        groups.setdefault(edge.participants, []).append(edge)
+    for p in sorted(groups, key=lambda p: (-p.level, -p.n)):
+        served = sum(1 << gap.number for gap, q in chosen if q.at_least(p))
+        legal = {n: gap for n, gap in by_number.items() if gap.place.privilege.at_least(p) and gap.place.holds(p)}
+        mask = sum(1 << n for n in legal)
+        open_edges = []
+        for edge in groups[p]:
+            if edge.candidates & served:
+                continue
+            _possible(edge, mask, legal, function)
+            open_edges.append(edge)
+        found = _smallest([edge.candidates & mask for edge in open_edges], legal)
+        ordered_by: dict[int, list[Edge]] = {gap.number: [] for gap in found}
+        taken = sum(1 << gap.number for gap in found)
+        for edge in open_edges:
+            for n in _bits(edge.candidates & taken):
+                ordered_by[n].append(edge)
+        for gap in found:
+            kind, _ = primitive(p, gap.place, function)
+            reasons = sorted(ordered_by[gap.number], key=lambda e: (e.first.span.line, e.second.span.line))
+            first = reasons[0]
+            text = f"{WORDS[first.first.kind]} at line {first.first.span.line}, {WORDS[first.second.kind]} at line {first.second.span.line}"
+            others = sorted({f"{e.object} ({e.first.span.line}, {e.second.span.line})" for e in reasons[1:]} - {f"{first.object} ({first.first.span.line}, {first.second.span.line})"})
+            if others:
+                text += "; also " + ", ".join(others)
+            marks.setdefault(gap.key, []).append(Mark(p, kind, first.object, text, gap.place, first.first.span, first.second.span))
+            chosen.append((gap, p))
+    return marks
+
+
+def _possible(edge: Edge, mask: int, legal: dict[int, Gap], function: ir.Function) -> None:
+    why = ""
+    if not edge.candidates & mask:
+        why = "no point between the two uses belongs to the whole group"
+    else:
+        kind, why = primitive(edge.participants, legal[_bits(edge.candidates & mask)[0]].place, function)
+    if why:
+        a, b = edge.first, edge.second
+        raise SnapError(Diagnostic("SNAP020", f"`{edge.object}` is {WORDS[a.kind]}, then {WORDS[b.kind]}, and nothing can order the two for `{edge.participants}`", b.span,
+                                   f"{WORDS[b.kind]} here", (Label(a.span, f"{WORDS[a.kind]} here"),) if a.span != b.span else (), note=why, help=_way_out(edge.participants)))
+
+
+def _way_out(need: Privilege) -> str:
+    if need.level is Level.GRID:
+        return ("launch cooperatively (`@requires(..., cooperative=True)`), use two kernels, or keep all uses in one partition: "
+                "`with partition(x, p=thread[1], f=lambda k: k) as mine:` around the loop")
+    if need.level is Level.BLOCK:
+        return "require a cluster of these blocks, or use two kernels"
+    return f"bring the uses apart, so that `{need}` meets between them"
+
+
+def _smallest(sets: list[int], legal: dict[int, Gap]) -> list[Gap]:
+    """The smallest set of gaps that meets every set of candidates.  Straight text gives intervals, which a sweep solves; what loops give is searched, part by part."""
+    order = sorted(legal)
+    where = {n: i for i, n in enumerate(order)}
+    distinct = list(dict.fromkeys(sets))
+    numbers = [_bits(s) for s in distinct]
+    rank = lambda n: (legal[n].depth, -n)  # noqa: E731
+    if all(where[bits[-1]] - where[bits[0]] == len(bits) - 1 for bits in numbers):
+        return [legal[n] for n in _sweep([(bits[0], bits[-1]) for bits in numbers], order, where, rank)]
+    found: list[int] = []
+    for part in _parts(numbers):
+        found += _hitting([distinct[i] for i in part], rank)
+    return [legal[n] for n in sorted(found)]
+
+
+def _sweep(intervals: list[tuple[int, int]], order: list[int], where: dict[int, int], rank) -> list[int]:
+    found: list[int] = []
+    waiting: list[tuple[int, int]] = []
+    for low, high in [*sorted(intervals, key=lambda i: i[1]), (order[-1] + 1, 0)]:
+        if found and found[-1] >= low:
+            continue
+        if waiting and low > waiting[0][1]:
+            end = waiting[0][1]
+            start = max(w[0] for w in waiting)
+            found.append(min(order[where[start]: where[end] + 1], key=rank))
+            waiting = []
+            if found[-1] >= low:
+                continue
+        waiting.append((low, high))
+    return found
+
+
+def _parts(numbers: list[list[int]]) -> list[list[int]]:
+    """Sets that share no gap with others can be solved on their own."""
+    parent = list(range(len(numbers)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = i = parent[parent[i]]
+        return i
+
+    owner: dict[int, int] = {}
+    for i, bits in enumerate(numbers):
+        for n in bits:
+            parent[root(i)] = root(owner.setdefault(n, i))
+    parts: dict[int, list[int]] = {}
+    for i in range(len(numbers)):
+        parts.setdefault(root(i), []).append(i)
+    return list(parts.values())
+
+
+def _hitting(sets: list[int], rank) -> list[int]:
+    minimal: list[int] = []
+    for s in sorted(sets, key=lambda s: s.bit_count()):
+        if not any(m & s == m for m in minimal):
+            minimal.append(s)
+    useful = sorted({n for s in minimal for n in _bits(s)})
+    best: dict[frozenset, int] = {}
+    for n in useful:  # of gaps that serve the same edges, one is enough
+        hits = frozenset(i for i, s in enumerate(minimal) if s >> n & 1)
+        if hits not in best or rank(n) < rank(best[hits]):
+            best[hits] = n
+    gaps = {n: h for h, n in best.items()}
+    found = _greedy(gaps, len(minimal), rank)
+    return _search(gaps, len(minimal), found, rank) if len(minimal) <= EXACT else found
+
+
+def _bits(s: int) -> list[int]:
+    found = []
+    while s:
+        low = s & -s
+        found.append(low.bit_length() - 1)
+        s ^= low
+    return found
+
+
+def _greedy(gaps: dict[int, frozenset], count: int, rank) -> list[int]:
+    left, found = set(range(count)), []
+    while left:
+        n = min(gaps, key=lambda n: (-len(gaps[n] & left), rank(n)))
+        found.append(n)
+        left -= gaps[n]
+    for n in list(found):  # what later choices made superfluous
+        rest = [m for m in found if m != n]
+        if set().union(*(gaps[m] for m in rest)) == set(range(count)) if rest else count == 0:
+            found = rest
+    return found
+
+
+def _search(gaps: dict[int, frozenset], count: int, start: list[int], rank) -> list[int]:
+    cost = lambda found: (len(found), sum(rank(n)[0] for n in found))  # noqa: E731
+    best = start
+
+    def extend(found: list[int], left: frozenset) -> None:
+        nonlocal best
+        if not left:
+            if cost(found) < cost(best):
+                best = found
+            return
+        if len(found) + 1 > len(best):
+            return
+        edge = min(left, key=lambda i: sum(i in h for h in gaps.values()))
+        for n in sorted((n for n, h in gaps.items() if edge in h), key=lambda n: (-len(gaps[n] & left), rank(n))):
+            extend([*found, n], left - gaps[n])
+
+    extend([], frozenset(range(count)))
+    return best

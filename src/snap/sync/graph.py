@@ -1,0 +1,568 @@
+"""The graph of accesses: which pairs must be ordered, and at which gaps of the text a barrier would do it.
+
+Input: a typed kernel (or a device function on its own).  Output: edges.  A forward walk, calls entered, carries *tokens*: accesses that happened and may still be in
+conflict with what follows, each with the gaps between statements that every path since has crossed.  An access in conflict with a token makes an edge whose candidates are
+those gaps.  Loops are walked until nothing changes; what an iteration computed is renamed when it ends.
+
+When two accesses of an object conflict:
+- one of them writes (atomics do not conflict with atomics), two different threads can touch one element (sync/overlap.py), and they were not made in one lowering scope:
+  inside a scope units do not interfere, and once it ended its accesses are the base's;
+- the group to wait is the smallest that contains all such pairs, within the unit of the lowest name both were made from.
+Shared arrays that hold the same bytes conflict as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.operations import COLLECTIVES
+from snap.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
+from snap.ir.walk import bodies, own_expressions, statements, walk
+from snap.sync import linear
+from snap.sync.linear import Form
+from snap.sync.overlap import Footprint, Overlap
+from snap.sync.values import Frame, Position, Values, facts, form, is_integer
+
+ObjectKey = tuple[Frame, int]
+GapKey = tuple[Frame, str, int]  # calls, 'before' | 'after' | 'condition', id of the statement
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A place between two statements.  `number` orders gaps as they are first met."""
+
+    number: int
+    key: GapKey
+    place: Place
+    depth: int  # of loops
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An access that happened.  `names` are the handles it was made through, lowest first; those of scopes that ended are dropped."""
+
+    site: tuple[Frame, int, str]
+    kind: str
+    names: tuple[tuple[Frame, int], ...]
+    footprint: Footprint
+    disjoint: tuple[tuple[Frame, int], ...]
+    ordered: Privilege | None
+    name: str = field(compare=False)
+    span: Span = field(compare=False)
+    crossed: int = field(compare=False)  # bits: gaps crossed until `since`
+    since: int = field(compare=False)  # bits: gaps that the walk had crossed when `crossed` was last brought up to date
+
+    @property
+    def key(self) -> tuple:
+        return (self.site, self.kind, self.names, self.footprint, self.ordered)
+
+
+@dataclass(slots=True)
+class Edge:
+    first: Token
+    second: Token
+    participants: Privilege
+    candidates: int
+    object: str
+
+
+@dataclass(slots=True)
+class State:
+    tokens: dict[ObjectKey, dict[tuple, Token]]
+    known: dict[tuple[Frame, int], Form]
+    crossed: int = 0
+
+    def copy(self) -> State:
+        return State({obj: dict(held) for obj, held in self.tokens.items()}, dict(self.known), self.crossed)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A handle as it is at run time: its privilege and what it was lowered from."""
+
+    key: tuple[Frame, int]
+    privilege: Privilege
+
+
+class Graph:
+    def __init__(self, function: ir.Function):
+        self.function = function
+        threads = function.place.held(Level.THREAD)
+        self.values = Values()
+        self.overlap = Overlap(self.values, threads.count if threads is not None else None)
+        self.gaps: dict[GapKey, Gap] = {}
+        self.edges: dict[tuple, Edge] = {}
+        self.frame: Frame = ()
+        self.facts: list[Form] = []
+        self.depth = 0
+        self.loops: list[tuple[int, list[State], list[State]]] = []
+        self.scopes: list[tuple[Frame, ir.Partition | ir.Claim]] = []
+        self.returns: list[list[State]] = [[]]
+        self.regions: list[tuple[Place, dict[ObjectKey, list[Token]]]] = []  # for each group, case or call we are in, what was touched in it
+        self.siblings: list[dict[ObjectKey, list[Token]]] = []  # for each split we are in, what its earlier cases touched
+        self.objects: dict[ObjectKey, ObjectKey] = {}
+        self.names: dict[tuple[Frame, int], tuple[Name, ...]] = {}
+        self.ranges: dict[ObjectKey, tuple[int, int]] = {}
+        self.frame_offset = 0
+        self.object_names: dict[ObjectKey, str] = {}
+        self.assigned_privileges: dict[tuple[Frame, int], Privilege] = {}
+        # a kernel's const memory is written by nobody; a device function's const parameter only not by that function
+        self.const_objects = {((), p.handle.obj.uid) for p in function.params if isinstance(p, ir.MemParam) and p.handle.const and function.kernel}
+        start = {Level.THREAD: ("thread",), Level.BLOCK: ("block",), Level.CLUSTER: ("cluster",)}
+        self.at = Position({level: linear.unknown(atom) for level, atom in start.items()}, function.place)
+
+    def run(self) -> list[Edge]:
+        state = State({}, self.values.known)
+        for p in self.function.params:
+            match p:
+                case ir.MemParam(handle):
+                    self._declare(handle, ((), handle.obj.uid), None)
+                case ir.ValueParam(var) if is_integer(var.type):
+                    self.assigned_privileges[((), var.uid)] = var.privilege
+                    state.known[((), var.uid)] = self.values.fresh((), var, "start")
+        self._body(self.function.body, state)
+        return list(self.edges.values())
+
+    # ---- names -----------------------------------------------------------------------------------------------------------------------------
+
+    def _declare(self, handle: ir.Handle, obj: ObjectKey, base: tuple[Name, ...] | None) -> None:
+        if base is None:
+            self.object_names[obj] = handle.name
+        self.objects[(self.frame, handle.obj.uid)] = obj
+        key = (self.frame, handle.uid)
+        self.names[key] = (Name(key, handle.privilege), *(base or ()))
+
+    def _chain(self, handle: ir.Handle) -> tuple[Name, ...]:
+        return self.names[(self.frame, handle.uid)]
+
+    # ---- flow ------------------------------------------------------------------------------------------------------------------------------
+
+    def _cross(self, kind: str, s: ir.Stmt, state: State) -> None:
+        key = (self.frame, kind, id(s))
+        gap = self.gaps.get(key)
+        if gap is None:
+            gap = self.gaps[key] = Gap(len(self.gaps), key, self.at.place, self.depth)
+        state.crossed |= 1 << gap.number
+
+    def _body(self, body: ir.Body, state: State | None) -> State | None:
+        """None: not reachable."""
+        for s in body:
+            if state is None:
+                return None
+            self._cross("before", s, state)
+            state = self._statement(s, state)
+        if state is not None and body:
+            self._cross("after", body[-1], state)
+        return state
+
+    def _statement(self, s: ir.Stmt, state: State) -> State | None:
+        match s:
+            case ir.If():
+                return self._if(s, state)
+            case ir.While():
+                return self._loop(s, state, None)
+            case ir.For():
+                self._evaluate(s, state)
+                return self._loop(s, state, s.var)
+            case ir.Break() | ir.Continue():
+                depth, breaks, continues = self.loops[-1]
+                left = self._leave(state, depth)
+                (breaks if isinstance(s, ir.Break) else continues).append(left)
+                return None
+            case ir.Return():
+                self._evaluate(s, state)
+                self.returns[-1].append(self._leave(state, next((k for k, (f, _) in enumerate(self.scopes) if len(f) >= len(self.frame)), len(self.scopes))))
+                return None
+            case ir.Group():
+                index = self.at.index[s.privilege.level] if s.privilege.level is not Level.GRID else linear.ZERO
+                held = s.outer.held(s.privilege.level)
+                if held.open or held.count != s.privilege.n:
+                    index = linear.remainder(index, s.privilege.n)
+                self.regions.append((s.place, {}))
+                inside = self._inside(s.privilege.level, index, s.place, s.body, state, [])
+                self.regions.pop()
+                return inside
+            case ir.Split():
+                return self._split(s, state)
+            case ir.Partition() | ir.Claim():
+                self._declare(s.handle, self.objects[(self.frame, s.handle.obj.uid)], self._chain(s.base))
+                self.scopes.append((self.frame, s))
+                inside = self._body(s.body, state)
+                self.scopes.pop()
+                if inside is not None:
+                    self._close(self.frame, s, inside)
+                return inside
+            case ir.DeclareShared():
+                self._declare(s.handle, (self.frame, s.obj.uid), None)
+                low = self.frame_offset + s.obj.offset
+                self.ranges[(self.frame, s.obj.uid)] = (low, low + _bytes(s.obj))
+                self._reused((self.frame, s.obj.uid), s, state)
+                return state
+            case ir.Call():
+                return self._call(s, state)
+            case ir.Collective() if COLLECTIVES[s.op].barrier:
+                self._evaluate(s, state)
+                self._met(state, s.requires)
+                return state
+            case _:
+                self._evaluate(s, state)
+                self._update(s, state)
+                return state
+
+    def _if(self, s: ir.If, state: State) -> State | None:
+        self._evaluate(s, state)
+        results = []
+        known = facts(s.cond, True, self._values(state), self.frame, self.at), facts(s.cond, False, self._values(state), self.frame, self.at)
+        for part, learned in zip((s.then, s.other), known):
+            mark = len(self.facts)
+            self.facts += learned
+            results.append(self._body(part, state.copy()))
+            del self.facts[mark:]
+        return self._join(results, id(s))
+
+    def _split(self, s: ir.Split, state: State) -> State | None:
+        results: list[State | None] = [state]  # the units beyond the last case
+        earlier: dict[ObjectKey, list[Token]] = {}
+        self.siblings.append(earlier)
+        for case in s.cases:
+            index = linear.subtract(self.at.index[s.level], linear.number(case.offset))
+            learned = [index]
+            if case.rest:
+                index = linear.remainder(index, case.size)
+            else:
+                learned.append(linear.subtract(linear.number(case.size - 1), index))
+            self.regions.append((case.place, {}))
+            results.append(self._inside(s.level, index, case.place, case.body, state.copy(), learned))
+            for obj, tokens in self.regions.pop()[1].items():
+                earlier.setdefault(obj, []).extend(tokens)
+        self.siblings.pop()
+        return self._join(results, id(s))
+
+    def _inside(self, level: Level, index: Form, place: Place, body: ir.Body, state: State, learned: list[Form]) -> State | None:
+        outer, mark = self.at, len(self.facts)
+        self.at = outer.entered(level, index, place)
+        self.facts += learned
+        result = self._body(body, state)
+        self.at = outer
+        del self.facts[mark:]
+        return result
+
+    def _loop(self, s: ir.While | ir.For, state: State, var: ir.Var | None) -> State | None:
+        loop = id(s)
+        entry_known = dict(state.known)
+        assigned = {(self.frame, uid) for uid in _assigned(s)}
+        self._settle(state)
+        head = state
+        mark = len(self.facts)
+        bounds = (form(s.start, self._values(state), self.frame, self.at), form(s.stop, self._values(state), self.frame, self.at)) if var is not None else None
+        self.depth += 1
+        while True:
+            self.values.loops.append(loop)
+            current = head.copy()
+            for key in assigned:
+                if key in entry_known:
+                    current.known[key] = self._again(key, loop)
+            breaks: list[State] = []
+            continues: list[State] = []
+            self.loops.append((len(self.scopes), breaks, continues))
+            if var is not None:
+                step = s.step.value if isinstance(s.step, ir.Const) else None
+                k = self.values.loop_variable(self.frame, var, bounds[0], step)
+                current.known[(self.frame, var.uid)] = k
+                if step is not None and step > 0:
+                    self.facts += [linear.subtract(k, bounds[0]), linear.subtract(linear.subtract(bounds[1], k), linear.number(1))]
+                after: State | None = current.copy()
+                back = self._body(s.body, current)
+            else:
+                test = self._body(s.pre, current)
+                if test is not None:
+                    self._cross("condition", s, test)
+                    self._evaluate(s, test)
+                    self.facts += facts(s.cond, True, self._values(test), self.frame, self.at)
+                after = None if test is None else test.copy()
+                back = None if test is None else self._body(s.body, test)
+            self.loops.pop()
+            self.values.loops.pop()
+            del self.facts[mark:]
+            ends = [r for r in (back, *continues) if r is not None]
+            grown = head.copy()
+            changed = False
+            for end in ends:
+                self._settle(end)
+                self._age(end, loop)
+                changed |= self._absorb(grown, end)
+            if not changed:
+                self.depth -= 1
+                return self._join([after, *breaks], loop)
+            head = grown
+
+    def _again(self, key: tuple[Frame, int], loop: int) -> Form:
+        """A variable that the loop assigns, at the top of an iteration."""
+        return self.values.unknown(("var", key[0], key[1], ("loop", loop)), self.assigned_privileges[key])
+
+    # ---- states ----------------------------------------------------------------------------------------------------------------------------
+
+    def _values(self, state: State) -> Values:
+        self.values.known = state.known
+        return self.values
+
+    def _settle(self, state: State) -> None:
+        """Bring every token's gaps up to date, and start counting anew."""
+        for held in state.tokens.values():
+            for key, t in held.items():
+                held[key] = replace(t, crossed=t.crossed | (state.crossed & ~t.since), since=0)
+        state.crossed = 0
+
+    def _join(self, states: list[State | None], where: int) -> State | None:
+        reached = [s for s in states if s is not None]
+        if not reached:
+            return None
+        for s in reached:
+            self._settle(s)
+        result = reached[0]
+        for other in reached[1:]:
+            self._absorb(result, other)
+            for key in [k for k, v in result.known.items() if other.known.get(k) != v]:
+                result.known[key] = self._merged(key, where)
+        return result
+
+    def _merged(self, key: tuple[Frame, int], where: int) -> Form:
+        return self.values.unknown(("var", key[0], key[1], ("join", where)), self.assigned_privileges.get(key, THREAD1))
+
+    def _absorb(self, into: State, other: State) -> bool:
+        """Tokens of both; a token on two paths has crossed what both crossed.  Whether `into` changed."""
+        changed = False
+        for obj, held in other.tokens.items():
+            mine = into.tokens.setdefault(obj, {})
+            for key, t in held.items():
+                have = mine.get(key)
+                if have is None:
+                    mine[key] = t
+                    changed = True
+                elif have.crossed & ~t.crossed:
+                    mine[key] = replace(have, crossed=have.crossed & t.crossed)
+                    changed = True
+        return changed
+
+    def _age(self, state: State, loop: int) -> None:
+        change = self.values.aged(loop)
+        for obj, held in state.tokens.items():
+            renamed: dict[tuple, Token] = {}
+            for t in held.values():
+                f = t.footprint
+                again = lambda forms: None if forms is None else tuple(linear.rename(x, change) for x in forms)  # noqa: E731
+                t = replace(t, footprint=Footprint(f.elem, again(f.shape), again(f.index), again(f.facts)))
+                have = renamed.get(t.key)
+                renamed[t.key] = t if have is None else replace(t, crossed=t.crossed & have.crossed)
+            state.tokens[obj] = renamed
+
+    def _leave(self, state: State, depth: int) -> State:
+        """Out of the scopes opened since: their accesses become their bases'."""
+        left = state.copy()
+        self._settle(left)
+        for frame, scope in reversed(self.scopes[depth:]):
+            self._close(frame, scope, left)
+        return left
+
+    def _close(self, frame: Frame, scope: ir.Partition | ir.Claim, state: State) -> None:
+        key = (frame, scope.handle.uid)
+        obj = self.objects[(frame, scope.handle.obj.uid)]
+        held = state.tokens.get(obj)
+        if not held:
+            return
+        closed: dict[tuple, Token] = {}
+        for t in held.values():
+            if key in t.names:
+                k = t.names.index(key)
+                t = replace(t, names=t.names[k + 1:], disjoint=(*t.disjoint, key) if scope.handle.disjoint else t.disjoint)
+            have = closed.get(t.key)
+            closed[t.key] = t if have is None else replace(t, crossed=(t.crossed | (state.crossed & ~t.since)) & (have.crossed | (state.crossed & ~have.since)), since=state.crossed)
+        state.tokens[obj] = closed
+
+    def _met(self, state: State, group: Privilege) -> None:
+        """A barrier of the user's: tokens are ordered for that group."""
+        for obj, held in state.tokens.items():
+            state.tokens[obj] = {}
+            for t in held.values():
+                if t.ordered is None or group.at_least(t.ordered):
+                    t = replace(t, ordered=group)
+                have = state.tokens[obj].get(t.key)
+                if have is not None:
+                    t = replace(t, crossed=(t.crossed | (state.crossed & ~t.since)) & (have.crossed | (state.crossed & ~have.since)), since=state.crossed)
+                state.tokens[obj][t.key] = t
+
+    def _update(self, s: ir.Stmt, state: State) -> None:
+        """New values of variables."""
+        match s:
+            case ir.Declare(var, init):
+                self._store(var, None if init is None else init, s, state, s.zero)
+            case ir.Assign(ir.VarTarget(var), value):
+                self._store(var, value, s, state, False)
+            case ir.Collective(targets=targets):
+                for t in targets:
+                    if isinstance(t, ir.VarTarget):
+                        self._store(t.var, None, s, state, False)
+            case ir.Atomic(target=ir.VarTarget(var)) | ir.Unsafe(target=ir.VarTarget(var)):
+                self._store(var, None, s, state, False)
+
+    def _store(self, var: ir.Var, value: ir.Expr | None, s: ir.Stmt, state: State, zero: bool) -> None:
+        if not is_integer(var.type):
+            return
+        key = (self.frame, var.uid)
+        self.assigned_privileges[key] = var.privilege
+        if value is not None:
+            new = form(value, self._values(state), self.frame, self.at)
+            if any(atom[0] == "any" for atom, _ in new[1]) and var.privilege != THREAD1:
+                new = self.values.fresh(self.frame, var, id(s))  # what the value is, we do not know; that all threads of the unit agree, we do
+        else:
+            new = linear.ZERO if zero else self.values.fresh(self.frame, var, id(s))
+        state.known[key] = new
+
+    # ---- accesses --------------------------------------------------------------------------------------------------------------------------
+
+    def _evaluate(self, s: ir.Stmt, state: State) -> None:
+        """The accesses a statement makes itself: reads first, then what it writes."""
+        for top in own_expressions(s):
+            for e in walk(top):
+                if isinstance(e, ir.Load):
+                    self._access("R", e.access, s, state)
+        match s:
+            case ir.Assign(target):
+                inner = target.of if isinstance(target, ir.ComponentTarget) else target
+                if isinstance(inner, ir.MemTarget):
+                    self._access("W", inner.access, s, state)
+            case ir.Collective(op, accesses=accesses):
+                for a in accesses:
+                    self._access("W" if op == "stmatrix" else "R", a, s, state, rows=True)
+            case ir.Atomic():
+                self._access("A", s.access, s, state)
+            case ir.Unsafe():
+                for _, a in s.memory:
+                    self._access("R" if a.handle.const else "W", a, s, state, rows=True)
+
+    def _access(self, kind: str, a: ir.MemAccess, s: ir.Stmt, state: State, rows: bool = False) -> None:
+        obj = self.objects[(self.frame, a.view.obj.uid)]
+        if obj in self.const_objects:
+            return
+        values = self._values(state)
+        shape = None if a.view.shape is None else tuple(form(n, values, self.frame, self.at) for n in a.view.shape)
+        index = None if rows else tuple(form(i, values, self.frame, self.at) for i in a.index)
+        footprint = Footprint(a.view.elem, shape, index, tuple(self.facts))
+        chain = self._chain(a.handle)
+        token = Token((self.frame, id(a), kind), kind, tuple(n.key for n in chain), footprint, (), None, a.handle.name, a.span, 0, state.crossed)
+        self._conflicts(token, chain, obj, state)
+        self._at_once(token, chain, obj)
+        state.tokens.setdefault(obj, {})[token.key] = token
+
+    def _conflicts(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey, state: State) -> None:
+        held = state.tokens.get(obj)
+        if not held:
+            return
+        privileges = {n.key: n.privilege for n in chain}
+        for key, t in list(held.items()):
+            owner, again, need = self._needed(t, b, privileges)
+            if need is None or t.ordered is not None and t.ordered.at_least(need):
+                continue
+            self._edge(t, b, need, t.crossed | (state.crossed & ~t.since), obj)
+            if need == privileges[owner] and again is None and owner == chain[-1].key:
+                del held[key]  # whatever this access conflicts with later, it is ordered once it is ordered here
+
+    def _needed(self, t: Token, b: Token, privileges: dict[tuple[Frame, int], Privilege]) -> tuple[tuple[Frame, int] | None, tuple[Frame, int] | None, Privilege | None]:
+        """The lowest name both were made from, the disjoint scope entered again, and the group that must wait between the two."""
+        if t.kind == b.kind and b.kind in "RA":
+            return None, None, None
+        owner = next((k for k in t.names if k in privileges), None)
+        again = next((k for k in t.disjoint if k in privileges), None)
+        if owner is None or owner == b.names[0] == t.names[0] and privileges[owner] == THREAD1:
+            return None, None, None
+        return owner, again, self.overlap.group(t.footprint, b.footprint, privileges[owner if again is None else again])
+
+    def _at_once(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey) -> None:
+        """Units of a group, and cases of a split, run side by side, each its own way: no gap in there orders what belongs to more than one of them."""
+        privileges = {n.key: n.privilege for n in chain}
+        for place, made in [*self.regions, *((None, made) for made in self.siblings)]:
+            for t in made.get(obj, ()):
+                need = self._needed(t, b, privileges)[2] if t.site[:2] != b.site[:2] else None
+                if need is not None and (place is None or not place.privilege.at_least(need)):
+                    self._edge(t, b, need, 0, obj)
+            if place is not None:
+                made.setdefault(obj, []).append(b)
+
+    def _edge(self, t: Token, b: Token, need: Privilege, crossed: int, obj: ObjectKey) -> None:
+        key = (t.site, t.footprint, b.site, need)
+        have = self.edges.get(key)
+        if have is None:
+            self.edges[key] = Edge(t, b, need, crossed, self.object_names[obj])
+        else:
+            have.candidates &= crossed
+
+    def _reused(self, obj: ObjectKey, s: ir.Stmt, state: State) -> None:
+        """Bytes that another array held a moment ago: everything done to it comes first."""
+        low, high = self.ranges[obj]
+        for other, held in state.tokens.items():
+            if other == obj or other not in self.ranges or self.ranges[other][1] <= low or high <= self.ranges[other][0]:
+                continue
+            for key, t in list(held.items()):
+                if t.ordered is None or not t.ordered.at_least(BLOCK1):
+                    place = Token((self.frame, id(s), "W"), "W", (), t.footprint, (), None, s.obj.name, s.span, 0, state.crossed)
+                    self._edge(t, place, BLOCK1, t.crossed | (state.crossed & ~t.since), obj)
+                del held[key]
+
+    def _call(self, s: ir.Call, state: State) -> State | None:
+        self._evaluate(s, state)
+        outer = self.frame, self.at, self.frame_offset
+        inner = (*self.frame, id(s))
+        values = self._values(state)
+        bindings = []
+        for p, a, handle in zip(s.function.params, s.args, s.handles):
+            match p:
+                case ir.ValueParam(var) if is_integer(var.type):
+                    bindings.append(((inner, var.uid), var, form(a, values, self.frame, self.at)))
+                case ir.MemParam(callee):
+                    chain = self._chain(handle)
+                    self.objects[(inner, callee.obj.uid)] = self.objects[(self.frame, a.obj.uid)]
+                    key = (inner, callee.uid)
+                    self.names[key] = (Name(key, callee.privilege), *chain)
+        for key, var, value in bindings:
+            self.assigned_privileges[key] = var.privilege
+            state.known[key] = value
+        top = s.function.place.top
+        index = self.at.index[top] if top is not Level.GRID else linear.ZERO
+        held, required = s.place.held(top), s.function.place.held(top)
+        if top is not Level.GRID and (held is None or held.open or held.count != required.count):
+            index = linear.remainder(index, required.count)
+        self.frame, self.frame_offset = inner, self.frame_offset + s.smem_offset
+        self.at = self.at.entered(top, index, s.function.place)
+        self.returns.append([])
+        self.regions.append((s.function.place, {}))
+        end = self._body(s.function.body, state)
+        self.regions.pop()
+        returned = self.returns.pop()
+        self.frame, self.at, self.frame_offset = outer
+        result = self._join([end, *returned], id(s)) if returned else end
+        if result is not None and isinstance(s.target, ir.VarTarget):
+            self._store(s.target.var, None, s, result, False)
+        return result
+
+
+def _assigned(s: ir.While | ir.For) -> set[int]:
+    found: set[int] = set()
+    for body in bodies(s):
+        for inner in statements(body):
+            match inner:
+                case ir.Assign(ir.VarTarget(var)):
+                    found.add(var.uid)
+                case ir.Collective(targets=targets):
+                    found |= {t.var.uid for t in targets if isinstance(t, ir.VarTarget)}
+                case ir.Atomic(target=ir.VarTarget(var)) | ir.Unsafe(target=ir.VarTarget(var)) | ir.Call(target=ir.VarTarget(var)):
+                    found.add(var.uid)
+    return found
+
+
+def _bytes(obj: ir.MemObject) -> int:
+    size = obj.elem.bytes
+    for n in obj.shape:
+        size *= n.value
+    return size

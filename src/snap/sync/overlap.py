@@ -1,0 +1,140 @@
+"""Can two different threads touch one element?  And if so, within which group do all such pairs lie?
+
+Input: two accesses with their indices as linear forms and what is known where they are made, and the group whose threads make them.  Output: the smallest group, of those
+a barrier exists for, that contains every conflicting pair; None where there is none.  Undecided counts as a conflict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snap.ir.types import BLOCK1, GRID1, THREAD1, WARP1, Element, Level, Privilege
+from snap.sync import linear
+from snap.sync.linear import Atom, Form
+from snap.sync.values import Values
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Which elements one access touches: an index per dimension, or (start, size) in bytes where that is how it must be compared; None: unknown, any."""
+
+    elem: Element
+    shape: tuple[Form, ...] | None
+    index: tuple[Form, ...] | None
+    facts: tuple[Form, ...]
+
+
+def flat(f: Footprint) -> tuple[Form, int] | None:
+    """First byte and size, where the shape is constant."""
+    if f.index is None:
+        return None
+    total = linear.ZERO
+    for k, i in enumerate(f.index):
+        if k:
+            n = f.shape[k]
+            if not linear.is_number(n):
+                return None
+            total = linear.times(total, n[0])
+        total = linear.add(total, i)
+    return linear.times(total, f.elem.bytes), f.elem.bytes
+
+
+class Overlap:
+    def __init__(self, values: Values, threads: int | None):
+        self.values, self.threads = values, threads
+        self.memo: dict[tuple, Privilege | None] = {}
+
+    def group(self, a: Footprint, b: Footprint, owner: Privilege) -> Privilege | None:
+        """a happened before b.  Both belong to units of `owner`; pairs in different units do not touch the same memory."""
+        key = (a, b, owner)
+        if key not in self.memo:
+            self.memo[key] = self._group(a, b, owner)
+        return self.memo[key]
+
+    def _group(self, a: Footprint, b: Footprint, owner: Privilege) -> Privilege | None:
+        if owner.level is Level.THREAD and owner.n == 1:
+            return None
+        if owner.level > Level.BLOCK or owner.level is Level.BLOCK and owner.n > 1:
+            if self._conflict(a, b, owner, across_blocks=True, unit=1):
+                return owner
+            owner = BLOCK1
+        if not self._conflict(a, b, owner, across_blocks=False, unit=1):
+            return None
+        if owner.level is Level.THREAD and owner.n <= 32:
+            return owner
+        if not self._conflict(a, b, owner, across_blocks=False, unit=32):
+            return WARP1
+        return owner
+
+    def _conflict(self, a: Footprint, b: Footprint, owner: Privilege, across_blocks: bool, unit: int) -> bool:
+        """Whether threads in different units (of `unit` threads, or different blocks) can touch one element."""
+        uniform = GRID1 if across_blocks else owner if owner.level is Level.THREAD else BLOCK1
+        first, second = (self._sided(f, side, uniform, across_blocks) for side, f in ((1, a), (2, b)))
+        equal = self._same_element(first, second)
+        if equal is None:
+            zero, positive = [], [*first.facts, *second.facts]
+        else:
+            zero, positive = equal[0], [*equal[1], *first.facts, *second.facts]
+        positive += self._iterations(a, uniform)
+        t1, t2 = (linear.unknown(("side", side, ("thread",))) for side in (1, 2))
+        for t in (t1, t2):
+            positive.append(t)
+            if self.threads is not None:
+                positive.append(linear.subtract(linear.number(self.threads - 1), t))
+        positive += [linear.unknown(atom) for atom in linear.atoms([*zero, *positive]) if _counts_from_zero(atom)]
+        if across_blocks:
+            u1, u2 = (linear.unknown(("side", side, ("block",))) for side in (1, 2))
+        else:
+            u1, u2 = linear.quotient(t1, unit), linear.quotient(t2, unit)
+            if owner.level is Level.THREAD:
+                zero = [*zero, linear.subtract(linear.quotient(t1, owner.n), linear.quotient(t2, owner.n))]
+        one = linear.number(1)
+        return any(linear.feasible(zero, [*positive, linear.subtract(linear.subtract(x, y), one)]) for x, y in ((u1, u2), (u2, u1)))
+
+    def _sided(self, f: Footprint, side: int, uniform: Privilege, across_blocks: bool) -> Footprint:
+        change = lambda atom: self._side(atom, side, uniform, across_blocks)  # noqa: E731
+        again = lambda forms: None if forms is None else tuple(linear.rename(x, change) for x in forms)  # noqa: E731
+        return Footprint(f.elem, again(f.shape), again(f.index), again(f.facts))
+
+    def _side(self, atom: Atom, side: int, uniform: Privilege, across_blocks: bool) -> Atom | None:
+        """One name for both threads where they agree about the value, else one each."""
+        if atom[0] in ("div", "mul"):
+            return None
+        plain = atom[2] if atom[0] == "old" else atom
+        if plain[0] == "thread" or plain[0] == "any":
+            return ("side", side, atom)
+        if plain[0] in ("block", "cluster"):
+            return ("side", side, atom) if across_blocks else atom
+        if plain[0] == "count":
+            return atom
+        privilege = self.values.privileges.get(plain, THREAD1)
+        return atom if privilege.at_least(uniform) else ("side", side, atom)
+
+    @staticmethod
+    def _same_element(a: Footprint, b: Footprint) -> tuple[list[Form], list[Form]] | None:
+        if a.index is None or b.index is None:
+            return None
+        if a.elem == b.elem and a.shape == b.shape:
+            return [linear.subtract(x, y) for x, y in zip(a.index, b.index)], []
+        first, second = flat(a), flat(b)
+        if first is None or second is None:
+            return None
+        (s1, n1), (s2, n2) = first, second
+        return [], [linear.add(linear.subtract(s2, s1), linear.number(n2 - 1)), linear.add(linear.subtract(s1, s2), linear.number(n1 - 1))]
+
+    def _iterations(self, a: Footprint, uniform: Privilege) -> list[Form]:
+        """A loop variable that both threads share was smaller in an earlier iteration of its loop, by its step at least."""
+        known = []
+        for atom in linear.atoms([*(a.index or ()), *a.facts]):
+            if atom[0] != "old" or not self.values.privileges.get(atom[2], THREAD1).at_least(uniform):
+                continue
+            loop, step = self.values.steps.get(atom[2], (None, 0))
+            if loop == atom[1]:
+                known.append(linear.subtract(linear.subtract(linear.unknown(atom[2]), linear.unknown(atom)), linear.number(step)))
+        return known
+
+
+def _counts_from_zero(atom: Atom) -> bool:
+    plain = atom[2] if atom[0] == "side" else atom
+    plain = plain[2] if plain[0] == "old" else plain
+    return plain[0] in ("block", "cluster", "count")

@@ -1,0 +1,194 @@
+"""What integers are at run time, as linear forms over thread positions, parameters and loop variables.
+
+Input: integer expressions and conditions of the typed IR.  Output: forms (sync/linear.py), and facts `form >= 0`.  Invariant: a form equals the expression for every
+thread; what cannot be said linearly is an unknown of its own.  An unknown is `(kind, ...)`:
+
+  ("thread",) ("block",) ("cluster",)   the hardware's index of the thread in its block (for a device function on its own: in its group), of the block, of the cluster
+  ("var", frame, uid, where)            a variable whose value has no form; `where` tells assignments apart
+  ("loop", frame, uid)                  a loop variable in the current iteration
+  ("div", x, n) ("mul", x, y)           quotients and products of forms
+  ("any", where)                        a value nothing is known of
+  ("old", loop, atom)                   what `atom` was in an earlier iteration of that loop
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from snap.ir import nodes as ir
+from snap.ir.types import THREAD1, Kind, Level, Place, Privilege, Scalar
+from snap.sync import linear
+from snap.sync.linear import Atom, Form
+
+Frame = tuple[int, ...]  # the calls we are in
+Fact = Form  # >= 0
+MAX_THREADS = 1024  # a block's
+
+
+@dataclass(slots=True)
+class Position:
+    """Where the current group's units are: the relative index at each level."""
+
+    index: dict[Level, Form]
+    place: Place
+
+    def entered(self, level: Level, index: Form, place: Place) -> Position:
+        return Position({**self.index, level: index}, place)
+
+
+@dataclass(slots=True)
+class Values:
+    """The forms of the variables in scope, and what is known of each unknown.
+
+    born    the loops (ids, outermost first) in whose bodies an unknown gets a new value each iteration
+    steps   loop variables that grow by at least so much each iteration of their loop (id, step)
+    counts  unknowns that are never negative
+    """
+
+    known: dict[tuple[Frame, int], Form] = field(default_factory=dict)
+    privileges: dict[Atom, Privilege] = field(default_factory=dict)
+    born: dict[Atom, tuple[int, ...]] = field(default_factory=dict)
+    steps: dict[Atom, tuple[int, int]] = field(default_factory=dict)
+    counts: set[Atom] = field(default_factory=set)
+    loops: list[int] = field(default_factory=list)
+
+    def fresh(self, frame: Frame, var: ir.Var, where: object) -> Form:
+        atom = ("var", frame, var.uid, where)
+        if var.type.kind is Kind.UINT:
+            self.counts.add(atom)
+        return self.unknown(atom, var.privilege)
+
+    def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: int | None) -> Form:
+        atom = ("loop", frame, var.uid)
+        if step is not None and step > 0 and self.not_negative(start):
+            self.counts.add(atom)
+        if step is not None and step > 0:
+            self.steps[atom] = (self.loops[-1], step)
+        return self.unknown(atom, var.privilege)
+
+    def not_negative(self, x: Form) -> bool:
+        """Plainly so: a sum of what counts from zero."""
+        return x[0] >= 0 and all(k > 0 and self._counts(atom) for atom, k in x[1])
+
+    def _counts(self, atom: Atom) -> bool:
+        if atom[0] == "mul":
+            return self.not_negative(atom[1]) and self.not_negative(atom[2])
+        return atom[0] in ("thread", "block", "cluster", "count") or atom in self.counts or atom[0] == "div" and self.not_negative(atom[1])
+
+    def anything(self, where: object) -> Form:
+        return self.unknown(("any", where), THREAD1)
+
+    def unknown(self, atom: Atom, privilege: Privilege) -> Form:
+        self.privileges[atom] = privilege
+        self.born.setdefault(atom, tuple(self.loops))
+        return linear.unknown(atom)
+
+    def aged(self, loop: int):
+        """The renaming of unknowns when an iteration of `loop` ends: what it gave new values to is what it was in an earlier iteration."""
+        def change(atom: Atom) -> Atom | None:
+            if atom[0] in ("div", "mul"):
+                return None
+            plain = atom[2] if atom[0] == "old" else atom
+            born = self.born.get(plain, ())
+            if loop not in born or atom[0] == "old" and atom[1] in born[: born.index(loop)]:
+                return atom
+            return ("old", loop, plain)
+        return change
+
+
+def is_integer(type: object) -> bool:
+    return isinstance(type, Scalar) and type.kind in (Kind.INT, Kind.UINT, Kind.BOOL)
+
+
+def form(e: ir.Expr, values: Values, frame: Frame, at: Position) -> Form:
+    """The value of an integer expression.  That a sum of unknown values wraps is left aside: an index that does is out of bounds."""
+    again = lambda part: form(part, values, frame, at)  # noqa: E731
+    match e:
+        case ir.Const(value):
+            return linear.number(int(value)) if isinstance(value, (int, bool)) else values.anything(id(e))
+        case ir.Read(var):
+            if not is_integer(var.type):
+                return values.anything((frame, id(e)))
+            found = values.known.get((frame, var.uid))
+            return found if found is not None else values.fresh(frame, var, "start")
+        case ir.UnitId(target, place):
+            return unit_index(target, place, at)
+        case ir.UnitCount(target):
+            return linear.unknown(("count", str(target), str(e.place)))
+        case ir.Cast(value) if is_integer(value.type) and is_integer(e.type) and e.type.bits >= 32:
+            return _held(again(value), e.type, values, (frame, id(e)))
+        case ir.Unary("-", value):
+            return _held(linear.times(again(value), -1), e.type, values, (frame, id(e)))
+        case ir.Binary(op, left, right) if is_integer(e.type):
+            return _held(_binary(op, again(left), again(right), values, (frame, id(e))), e.type, values, (frame, id(e)))
+        case _:
+            return values.anything((frame, id(e)))
+
+
+def _held(x: Form, type: Scalar, values: Values, where: object) -> Form:
+    """x where its type holds it for all threads of a block: what wraps is something else, and may be a good index again once it is shifted or cast."""
+    most = 1 << (type.bits - 1)
+    wraps = abs(x[0]) >= most or any(abs(k) >= (most if atom[0] in ("block", "cluster") else most // MAX_THREADS) for atom, k in x[1])
+    return values.anything(where) if wraps or type.kind is Kind.UINT and not values.not_negative(x) else x
+
+
+def _binary(op: str, a: Form, b: Form, values: Values, where: object) -> Form:
+    match op:
+        case "+":
+            return linear.add(a, b)
+        case "-":
+            return linear.subtract(a, b)
+        case "*":
+            if linear.is_number(a):
+                return linear.times(b, a[0])
+            if linear.is_number(b):
+                return linear.times(a, b[0])
+            low, high = sorted((a, b), key=repr)
+            return linear.unknown(("mul", low, high))
+        case "/" | ">>" | "%" | "&" if linear.is_number(b):
+            n = 1 << b[0] if op == ">>" and 0 <= b[0] < 31 else b[0] + 1 if op == "&" and b[0] >= 0 and (b[0] + 1) & b[0] == 0 else b[0] if op in "/%" else 0
+            if n >= 1 and (values.not_negative(a) or op in (">>", "&")):
+                return linear.quotient(a, n) if op in ("/", ">>") else linear.remainder(a, n)
+        case "<<" if linear.is_number(b) and 0 <= b[0] < 31:
+            return linear.times(a, 1 << b[0])
+    return values.anything(where)
+
+
+def unit_index(target: Privilege, place: Place, at: Position) -> Form:
+    """As the head of ir/nodes.py defines it."""
+    levels = [(level, held) for level, held in place.levels if level >= target.level]
+    result = linear.ZERO
+    for i, (level, held) in enumerate(levels):
+        if i and not linear.is_number(result):
+            if held.count is None:
+                return linear.unknown(("any", ("count", str(target), str(place))))
+            result = linear.times(result, held.count)
+        if level is not Level.GRID:
+            result = linear.add(result, at.index[level])
+    return linear.quotient(result, target.n)
+
+
+def facts(cond: ir.Expr, truth: bool, values: Values, frame: Frame, at: Position) -> list[Fact]:
+    """What follows from a condition being true (or false)."""
+    match cond:
+        case ir.Unary("not", value):
+            return facts(value, not truth, values, frame, at)
+        case ir.Logical(op, left, right) if (op == "and") == truth:
+            return [*facts(left, truth, values, frame, at), *facts(right, truth, values, frame, at)]
+        case ir.Compare(op, left, right) if is_integer(left.type):
+            a, b = form(left, values, frame, at), form(right, values, frame, at)
+            if not truth:
+                op = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}[op]
+            one = linear.number(1)
+            match op:
+                case "<":
+                    return [linear.subtract(linear.subtract(b, a), one)]
+                case "<=":
+                    return [linear.subtract(b, a)]
+                case ">":
+                    return [linear.subtract(linear.subtract(a, b), one)]
+                case ">=":
+                    return [linear.subtract(a, b)]
+                case "==":
+                    return [linear.subtract(a, b), linear.subtract(b, a)]
+    return []

@@ -67,6 +67,7 @@ class SnapFunction:
         self.bound = bound or {}
         self.generic = [n for n in constexpr_names(definition) if n not in self.bound]
         self.compiled: dict[tuple, Compiled] = {}
+        self._at: dict = _Unlaunched(self)  # an attribute and no property: `k[blocks]` is looked up at every launch
         functools.update_wrapper(self, python, updated=())
         defaults = self._defaults()
         if all(n in defaults for n in self.generic):  # checked now; a generic one without defaults, when it is specialised
@@ -176,13 +177,6 @@ class SnapFunction:
             return self._at[blocks]
         return functools.partial(self.launch, blocks=blocks)  # refused there, or an integer of another kind
 
-    @functools.cached_property
-    def _at(self):
-        from snap.runtime.launch import launcher
-
-        self._kernel_only("are launched")
-        return _Generic(self) if self.generic else launcher(self._specialised({})).at
-
     def __call__(self, *args: object, **keywords: object) -> None:
         name = self.definition.tree.name
         raise TypeError(f"launch a kernel with the number of blocks: {name}[blocks](...)" if self.is_kernel else f"`{name}` is a device function: Snap functions call it")
@@ -191,15 +185,22 @@ class SnapFunction:
         return f"<snap {'kernel' if self.is_kernel else 'device function'} {self.definition.tree.name}>"
 
 
-class _Generic(dict):
-    """blocks -> function, for a kernel whose arguments say which specialisation is meant."""
+class _Unlaunched(dict):
+    """blocks -> function, until the first launch brings the runtime and its table; a generic kernel keeps it, since its arguments say what is launched."""
 
     def __init__(self, function: SnapFunction):
         super().__init__()
         self.function = function
 
     def __missing__(self, blocks: int):
-        return functools.partial(self.function.launch, blocks=blocks)
+        function = self.function
+        function._kernel_only("are launched")
+        if function.generic:
+            return functools.partial(function.launch, blocks=blocks)
+        from snap.runtime.launch import launcher
+
+        function._at = launcher(function._specialised({})).at
+        return function._at[blocks]
 
 
 # ---- decorators ------------------------------------------------------------------------------------------------------------------------------------

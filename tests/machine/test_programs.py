@@ -6,6 +6,7 @@ import numpy as np
 import oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from snap.machine import run_adversarial, run_reference
 from snap.machine.program import program_for
 

@@ -92,6 +92,8 @@ def converted(c: State, value: ir.Expr, type: object, span: Span, what: str) -> 
     if not convert.implicit(value, type):
         raise c.fail("SNAP018", f"{what} is `{type}`, and this is `{value.type}`", span, "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
                      help=f"say so with a cast: `{_cast_word(type)}(...)`")
+    if convert.is_weak(value) and type.is_integer and not convert.fits(int(value.value), type):
+        raise c.fail("SNAP018", f"{what} is `{type}`, which does not hold {value.value}", span, help=f"to wrap it on purpose, cast it: `{_cast_word(type)}({value.value})`")
     return convert.cast(value, type)
 
 

@@ -63,7 +63,7 @@ class Driver:
         self._library = library
         self._devices: dict[int, Device] = {}
         self._lock = threading.Lock()
-        self.launch = library.cuLaunchKernelEx  # called with four c_void_p made beforehand: declaring argtypes would only slow it down
+        self.launch = library.cuLaunchKernelEx  # called with arguments made beforehand: declaring argtypes would only slow it down
 
     def call(self, name: str, *args: object) -> None:
         result = getattr(self._library, name)(*args)
@@ -85,6 +85,7 @@ class Driver:
 
     # ---- devices and contexts ----
 
+    @functools.cached_property
     def count(self) -> int:
         number = c_int()
         self.call("cuDeviceGetCount", byref(number))
@@ -185,6 +186,6 @@ def available() -> bool:
     """Whether there is a driver with a GPU that Snap generates code for."""
     try:
         found = driver()
-        return found.count() > 0 and found.device(0).arch >= 80
+        return found.count > 0 and found.device(0).arch >= 80
     except (ToolchainError, GpuError):
         return False

@@ -7,6 +7,8 @@ Invariant:  it launches only where every argument passes the same checks as in v
 Non-goals:  good errors; arguments of vector or array type; arrays other than torch's and CuPy's
 
 Python's own overhead is what is being saved, so the function is text: no loop over parameters, no object made, one `pack_into`, one foreign call.
+An array costs the five calls that its library needs to say dtype, device, contiguity, size and address; nothing of it is remembered, since any of
+them may change under the same object.
 Slots (the memory a launch passes) come from a pool: `list.pop` and `list.append` are atomic, so a slot is never used by two threads at once.
 """
 
@@ -16,19 +18,26 @@ import itertools
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from snap.ir.record import record
 from snap.ir.types import BF16, BOOL, Scalar
 from snap.runtime.gpu import STREAM_AT, GpuKernel
 from snap.runtime.signature import HELPERS, Pointer, Signature, Value, bf16_bits
 from snap.runtime.validate import accepted_shapes, ordered
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Family:
-    """How one array library spells what is checked; `{a}` is the argument, `{i}` its index."""
+    """How one array library spells what is checked; `{a}` is the argument, `{i}` its index.
+
+    guard      all but what follows; leaves the size in bytes in `n{i}`
+    anywhere   that the array is on DEVICE
+    alone      the same where the machine has no other GPU
+    """
 
     guard: str
+    anywhere: str
+    alone: str
     pointer: str
     shape: str
     names: dict[str, object]
@@ -47,9 +56,9 @@ def _torch_family(signature: Signature) -> _Family:
     names["torch_stream"] = getattr(torch._C, "_cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream)
     return _Family(
         # A tensor of one element may be lazily negated and contiguous at the same time.
-        guard="((t := type({a})) is Tensor or t is Parameter) and {a}.dtype is dtype{i} and {a}.get_device() == DEVICE and {a}.is_contiguous() "
+        guard="((t := type({a})) is Tensor or t is Parameter) and {a}.dtype is dtype{i} and {a}.is_contiguous() "
               "and ((n{i} := {a}.nbytes) > 8 or not {a}.is_neg())",
-        pointer="{a}.data_ptr()", shape="{a}.shape", names=names)
+        anywhere="{a}.get_device() == DEVICE", alone="{a}.is_cuda", pointer="{a}.data_ptr()", shape="{a}.shape", names=names)
 
 
 def _cupy_family(signature: Signature) -> _Family:
@@ -62,9 +71,8 @@ def _cupy_family(signature: Signature) -> _Family:
             names[f"dtype{index}"] = cupy.dtype(dtypes[param.elem.name])
     names["cupy_stream"] = lambda device: cupy.cuda.get_current_stream().ptr
     return _Family(
-        guard="type({a}) is ndarray and {a}.dtype == dtype{i} and (m := {a}.data).device_id == DEVICE and {a}.flags.c_contiguous "
-              "and (n{i} := {a}.nbytes) >= 0",
-        pointer="m.ptr", shape="{a}.shape", names=names)
+        guard="type({a}) is ndarray and {a}.dtype == dtype{i} and {a}.flags.c_contiguous and (n{i} := {a}.nbytes) >= 0 and (m := {a}.data)",
+        anywhere="m.device_id == DEVICE", alone="m.device_id == DEVICE", pointer="m.ptr", shape="{a}.shape", names=names)
 
 
 FAMILIES = {"torch": _torch_family, "cupy": _cupy_family}
@@ -80,21 +88,23 @@ def make(blocks, slow, current_stream):
     pool = []
     pop, push = pool.pop, pool.append
 
-    def call(*args, **keywords):
-        if keywords:
-            args = ordered(args, keywords)
+    def other(args, rest, keywords):
+        args = *[arg for arg in args if arg is not NOTHING], *rest
+        return call(*ordered(args, keywords)) if keywords else slow(args)
+
+    def call({params}, /, *rest, **keywords):
         try:
-            {unpacked}= args
-            ok = ({checks})
-            if ok:
+            if ({checks}):
                 slot = pop() if pool else new_slot(blocks)
                 buffer, config, addresses, attributes, attribute_count = slot
                 stream = current_stream(DEVICE)
                 pack(buffer, {at}, stream, attributes, attribute_count, {packed})
+            else:
+                slot = None
         except Exception:
-            ok = False
-        if not ok:
-            return slow(args)
+            slot = None
+        if slot is None:
+            return other(({args}), rest, keywords)
         result = launch(config, FUNCTION, addresses, None)
         if result:
             failed(result, config, addresses)
@@ -104,29 +114,32 @@ def make(blocks, slow, current_stream):
 """
 
 
-def source(signature: Signature, guard: str, pointer: str, shape: str, barrier: bool) -> str:
-    """The text of the function, for given ways to check an array, and to get its address and shape."""
-    count = len(signature.params)
+def source(signature: Signature, family: _Family, alone: bool, barrier: bool) -> str:
+    """The text of the function.  `alone`: there is one GPU, so that the current device is it."""
     checks, packed = [], []
     for index, param in enumerate(signature.params):
         match param:
             case Pointer():
                 names = {"a": f"a{index}", "i": index}
-                checks.append(guard.format(**names))
-                checks.append(f"(p{index} := {pointer.format(**names)}) % {param.align} == 0")
+                checks.append(family.guard.format(**names))
+                checks.append((family.alone if alone else family.anywhere).format(**names))
+                checks.append(f"not (p{index} := {family.pointer.format(**names)}) % {param.align}")
                 if param.lanes > 1:
-                    checks.append(f"n{index} % {param.align} == 0")
+                    checks.append(f"not n{index} % {param.align}")
                 packed.append(f"p{index}")
             case Value():
                 checks.append(_value_check(f"a{index}", param.scalar))
                 packed.append(f"bf16_bits(a{index})" if param.scalar == BF16 else f"a{index}")
-    checks += _shape_checks(signature, shape)
+    checks += _shape_checks(signature, family.shape)
     checks += _overlap_checks(signature)
-    checks.append("current_device() == DEVICE")
+    checks.append("not rest and not keywords")
+    if not alone:
+        checks.append("current_device() == DEVICE")
     if barrier:
         packed.append("barriers[stream]")
-    unpacked = "".join(f"a{index}, " for index in range(count))
-    return _TEMPLATE.format(unpacked=unpacked, checks="\n                  and ".join(checks), at=STREAM_AT, packed=", ".join(packed))
+    args = [f"a{index}" for index in range(len(signature.params))]
+    return _TEMPLATE.format(params=", ".join(f"{arg}=NOTHING" for arg in args), args="".join(f"{arg}, " for arg in args),
+                            checks="\n                and ".join(checks), at=STREAM_AT, packed=", ".join(packed))
 
 
 def _value_check(name: str, scalar: Scalar) -> str:
@@ -160,16 +173,11 @@ def maker(kernel: GpuKernel, family: str) -> Callable[[int, Callable, Callable |
     """`make(blocks, slow, stream)`: the function for one number of blocks; stream None is the library's current one."""
     signature = kernel.signature
     spelled = FAMILIES[family](signature)
-    text = source(signature, spelled.guard, spelled.pointer, spelled.shape, bool(kernel.compiled.module.grid_barrier))
-
-    def new_slot(blocks: int) -> tuple:
-        buffer, config, addresses = kernel.slot(blocks)
-        return (buffer, config, addresses, *kernel.attributes(config))
-
+    text = source(signature, spelled, kernel.driver.count == 1, bool(kernel.compiled.module.grid_barrier))
     names = {
-        **HELPERS, **spelled.names, "DEVICE": kernel.device.number, "FUNCTION": kernel.function, "launch": kernel.driver.launch,
-        "failed": kernel.failed, "pack": kernel.layout.pack.pack_into, "new_slot": new_slot, "barriers": kernel.barriers, "bf16_bits": bf16_bits,
-        "prod": math.prod, "accepted_shapes": accepted_shapes, "ordered": lambda args, keywords: ordered(signature, args, keywords),
+        **HELPERS, **spelled.names, "DEVICE": kernel.device.number, "FUNCTION": kernel.argument, "launch": kernel.driver.launch,
+        "failed": kernel.failed, "pack": kernel.layout.pack.pack_into, "new_slot": kernel.slot, "barriers": kernel.barriers, "bf16_bits": bf16_bits,
+        "NOTHING": object(), "prod": math.prod, "accepted_shapes": accepted_shapes, "ordered": lambda args, keywords: ordered(signature, args, keywords),
     }
     exec(compile(text, f"<launch of {signature.kernel}>", "exec"), names)
     current = names[f"{family}_stream"]

@@ -66,6 +66,7 @@ class GpuKernel:
         _check_device(signature.kernel, module, device)
         self.driver.enter(device)
         self.function = self._load(compiled, device)
+        self.argument = function_argument(self.function)
         formats = tuple("Q" if isinstance(param, Pointer) else param.packing for param in signature.params)
         self.layout = Layout.of(formats + (("Q",) if module.grid_barrier else ()))
         self.barriers: dict[int, int] = {}
@@ -93,8 +94,12 @@ class GpuKernel:
             raise LaunchError(self.signature.kernel, "a cooperative launch needs all blocks on the GPU at once: "
                               f"{blocks} were asked for, {self.most_blocks} fit")
 
-    def slot(self, blocks: int) -> tuple[ctypes.Array, ctypes.c_void_p, ctypes.c_void_p]:
-        """Memory for the launches of one thread at a time: the buffer, the address of the configuration, that of the array of addresses."""
+    def slot(self, blocks: int) -> tuple[ctypes.Array, object, object, int, int]:
+        """Memory for the launches of one thread at a time.
+
+        The buffer; two arguments of a launch, the configuration and the array of addresses; address and number of the launch attributes.
+        Arguments are what `byref` makes: ctypes takes these as they are, where it wraps each pointer anew at every call.
+        """
         layout, module = self.layout, self.compiled.module
         buffer = ctypes.create_string_buffer(layout.size)
         base = ctypes.addressof(buffer)
@@ -102,11 +107,8 @@ class GpuKernel:
         if module.cooperative:
             _ATTRIBUTE.pack_into(buffer, layout.attribute_at, _COOPERATIVE, 1)
         struct.pack_into(f"<{len(layout.offsets)}Q", buffer, layout.addresses_at, *(base + offset for offset in layout.offsets))
-        return buffer, ctypes.c_void_p(base), ctypes.c_void_p(base + layout.addresses_at)
-
-    def attributes(self, config: ctypes.c_void_p) -> tuple[int, int]:
-        """Address and number of the launch attributes of the slot whose configuration is at `config`."""
-        return (config.value + self.layout.attribute_at, 1) if self.compiled.module.cooperative else (0, 0)
+        attributes = (base + layout.attribute_at, 1) if module.cooperative else (0, 0)
+        return buffer, ctypes.byref(buffer), ctypes.byref(buffer, layout.addresses_at), *attributes
 
     def barrier(self, stream: int) -> int:
         """The words that a grid barrier counts in, one set a stream: launches on one stream follow each other, those on two may overlap."""
@@ -121,19 +123,24 @@ class GpuKernel:
         values = [number for param, arg in zip(self.signature.params, args) for number in _numbers(param, arg)]
         if self.compiled.module.grid_barrier:
             values.append(self.barrier(stream))
-        buffer, config, addresses = self.slot(blocks)
-        self.layout.pack.pack_into(buffer, STREAM_AT, stream, *self.attributes(config), *values)
-        result = self.driver.launch(config, self.function, addresses, None)
+        buffer, config, addresses, *attributes = self.slot(blocks)
+        self.layout.pack.pack_into(buffer, STREAM_AT, stream, *attributes, *values)
+        result = self.driver.launch(config, self.argument, addresses, None)
         if result:
             self.failed(result, config, addresses)
 
-    def failed(self, result: int, config: ctypes.c_void_p, addresses: ctypes.c_void_p) -> None:
+    def failed(self, result: int, config: object, addresses: object) -> None:
         """On the fast path nobody asks whether this thread has a context; where it has none it gets one, and the launch is made once more."""
         if result == INVALID_CONTEXT:
             self.driver.enter(self.device)
-            result = self.driver.launch(config, self.function, addresses, None)
+            result = self.driver.launch(config, self.argument, addresses, None)
         if result:
             raise self.driver.launch_failure(result, self.signature.kernel)
+
+
+def function_argument(function: ctypes.c_void_p) -> object:
+    """A function's handle in the form that ctypes passes on as it is."""
+    return ctypes.c_void_p.from_param(function.value)
 
 
 def _numbers(param, arg) -> tuple:

@@ -101,11 +101,13 @@ class Graph:
         self.scopes: list[tuple[Frame, ir.Partition | ir.Claim]] = []
         self.returns: list[list[State]] = [[]]
         self.regions: list[tuple[Place, dict[ObjectKey, list[Token]]]] = []  # for each group, case or call we are in, what was touched in it
-        self.siblings: list[dict[ObjectKey, list[Token]]] = []  # for each split we are in, what its earlier cases touched
+        self.siblings: list[tuple[Place, dict[ObjectKey, list[Token]]]] = []  # the same for earlier cases of the splits we are in
         self.objects: dict[ObjectKey, ObjectKey] = {}
         self.names: dict[tuple[Frame, int], tuple[Name, ...]] = {}
         self.ranges: dict[ObjectKey, tuple[int, int]] = {}
         self.frame_offset = 0
+        self.aged: dict[tuple[int, int], tuple] = {}
+        self.shared_facts: tuple[Form, ...] = ()
         self.object_names: dict[ObjectKey, str] = {}
         self.assigned_privileges: dict[tuple[Frame, int], Privilege] = {}
         # a kernel's const memory is written by nobody; a device function's const parameter only not by that function
@@ -224,8 +226,7 @@ class Graph:
 
     def _split(self, s: ir.Split, state: State) -> State | None:
         results: list[State | None] = [state]  # the units beyond the last case
-        earlier: dict[ObjectKey, list[Token]] = {}
-        self.siblings.append(earlier)
+        before = len(self.siblings)
         for case in s.cases:
             index = linear.subtract(self.at.index[s.level], linear.number(case.offset))
             learned = [index]
@@ -235,9 +236,8 @@ class Graph:
                 learned.append(linear.subtract(linear.number(case.size - 1), index))
             self.regions.append((case.place, {}))
             results.append(self._inside(s.level, index, case.place, case.body, state.copy(), learned))
-            for obj, tokens in self.regions.pop()[1].items():
-                earlier.setdefault(obj, []).extend(tokens)
-        self.siblings.pop()
+            self.siblings.append(self.regions.pop())
+        del self.siblings[before:]
         return self._join(results, id(s))
 
     def _inside(self, level: Level, index: Form, place: Place, body: ir.Body, state: State, learned: list[Form]) -> State | None:
@@ -352,11 +352,22 @@ class Graph:
             renamed: dict[tuple, Token] = {}
             for t in held.values():
                 f = t.footprint
-                again = lambda forms: None if forms is None else tuple(linear.rename(x, change) for x in forms)  # noqa: E731
-                t = replace(t, footprint=Footprint(f.elem, again(f.shape), again(f.index), again(f.facts)))
+                parts = [self._aged(forms, loop, change) for forms in (f.shape, f.index, f.facts)]
+                if any(new is not old for new, old in zip(parts, (f.shape, f.index, f.facts))):
+                    t = replace(t, footprint=Footprint(f.elem, *parts))
                 have = renamed.get(t.key)
                 renamed[t.key] = t if have is None else replace(t, crossed=t.crossed & have.crossed)
             state.tokens[obj] = renamed
+
+    def _aged(self, forms: tuple[Form, ...] | None, loop: int, change) -> tuple[Form, ...] | None:
+        """Tokens share their tuples of forms, and pass here again and again."""
+        if not forms:
+            return forms
+        found = self.aged.get((loop, id(forms)))
+        if found is None:
+            new = tuple(linear.rename(x, change) for x in forms)
+            found = self.aged[(loop, id(forms))] = (forms, forms if all(a is b for a, b in zip(new, forms)) else new)  # kept, so that the id stays its own
+        return found[1]
 
     def _leave(self, state: State, depth: int) -> State:
         """Out of the scopes opened since: their accesses become their bases'."""
@@ -449,7 +460,9 @@ class Graph:
         values = self._values(state)
         shape = None if a.view.shape is None else tuple(form(n, values, self.frame, self.at) for n in a.view.shape)
         index = None if rows else tuple(form(i, values, self.frame, self.at) for i in a.index)
-        footprint = Footprint(a.view.elem, shape, index, tuple(self.facts))
+        if len(self.facts) != len(self.shared_facts) or any(x is not y for x, y in zip(self.facts, self.shared_facts)):
+            self.shared_facts = tuple(self.facts)
+        footprint = Footprint(a.view.elem, shape, index, self.shared_facts)
         chain = self._chain(a.handle)
         token = Token((self.frame, id(a), kind), kind, tuple(n.key for n in chain), footprint, (), None, a.handle.name, a.span, 0, state.crossed)
         self._conflicts(token, chain, obj, state)
@@ -482,13 +495,13 @@ class Graph:
     def _at_once(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey) -> None:
         """Units of a group, and cases of a split, run side by side, each its own way: no gap in there orders what belongs to more than one of them."""
         privileges = {n.key: n.privilege for n in chain}
-        for place, made in [*self.regions, *((None, made) for made in self.siblings)]:
+        for place, made in [*self.regions, *self.siblings]:
             for t in made.get(obj, ()):
                 need = self._needed(t, b, privileges)[2] if t.site[:2] != b.site[:2] else None
-                if need is not None and (place is None or not place.privilege.at_least(need)):
+                if need is not None and not place.privilege.at_least(need):
                     self._edge(t, b, need, 0, obj)
-            if place is not None:
-                made.setdefault(obj, []).append(b)
+        for _, made in self.regions:
+            made.setdefault(obj, []).append(b)
 
     def _edge(self, t: Token, b: Token, need: Privilege, crossed: int, obj: ObjectKey) -> None:
         key = (t.site, t.footprint, b.site, need)

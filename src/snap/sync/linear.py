@@ -87,14 +87,22 @@ def _is_form(part: object) -> bool:
 
 
 def rename(form: Form, change: Callable[[Atom], Atom | None]) -> Form:
-    """Replace atoms, inside quotients and products too; `change` says None where an atom is to be looked into instead."""
-    terms: dict[Atom, int] = {}
+    """Replace atoms, inside quotients and products too; `change` says None where an atom is to be looked into instead.  The same object where nothing changes."""
+    terms: list[tuple[Atom, int]] = []
+    same = True
     for atom, k in form[1]:
         new = change(atom)
         if new is None:
-            new = (atom[0], *(rename(part, change) if _is_form(part) else part for part in atom[1:]))
-        terms[new] = terms.get(new, 0) + k
-    return _form(form[0], terms)
+            parts = tuple(rename(part, change) if _is_form(part) else part for part in atom[1:])
+            new = atom if all(a is b for a, b in zip(parts, atom[1:])) else (atom[0], *parts)
+        same = same and new is atom
+        terms.append((new, k))
+    if same:
+        return form
+    merged: dict[Atom, int] = {}
+    for atom, k in terms:
+        merged[atom] = merged.get(atom, 0) + k
+    return _form(form[0], merged)
 
 
 def derived(found: Iterable[Atom]) -> list[Form]:

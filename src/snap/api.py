@@ -186,7 +186,7 @@ class SnapFunction:
 
 
 class _Unlaunched(dict):
-    """blocks -> function, until the first launch brings the runtime and its table; a generic kernel keeps it, since its arguments say what is launched."""
+    """blocks -> function, until the first launch brings the runtime's own table; a generic kernel keeps it: its arguments say what is launched."""
 
     def __init__(self, function: SnapFunction):
         super().__init__()

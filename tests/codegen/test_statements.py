@@ -7,7 +7,27 @@ import pytest
 
 from snap.codegen import emit
 from snap.ir import nodes as ir
-from snap.ir.types import BLOCK1, BOOL, CLUSTER1, F16, F32, GRID1, I32, I64, THREAD1, U8, U32, WARP1, Array, Held, Level, Place, Privilege, Space
+from snap.ir.types import (
+    BLOCK1,
+    BOOL,
+    CLUSTER1,
+    F16,
+    F32,
+    GRID1,
+    I32,
+    I64,
+    THREAD1,
+    U8,
+    U32,
+    VECTORS,
+    WARP1,
+    Array,
+    Held,
+    Level,
+    Place,
+    Privilege,
+    Space,
+)
 
 OUT = k.memory("out", I32)
 N = k.var("n", I32, GRID1)
@@ -188,6 +208,22 @@ def test_results_move_to_their_only_reader_but_not_past_memory(compiles):
     assert unread == "atomicAdd(out, 1);"
 
 
+def test_an_effect_is_kept_where_its_result_does_not_matter(compiles):
+    old, x = k.var("old", I32, temp=True), k.var("x", I32)
+    add = ir.Atomic("add", k.access(OUT, 0), (k.const_(1),), ir.VarTarget(old, span=k.SPAN), "relaxed", "gpu", span=k.SPAN)
+    body = [k.declare(x), k.declare(old), add, k.if_(k.compare("==", k.read(old), k.const_(0)), [k.assign(x, k.const_(1))])]
+    assert body_of(compiles(k.kernel([OUT], body))) == "atomicAdd(out, 1);"
+
+
+def test_what_nobody_reads_is_left_out(compiles):
+    int2 = VECTORS["int2"]
+    v, x, a = k.var("v", int2), k.var("x", I32), k.var("a", Array(I32, (2,)))
+    part = ir.ComponentTarget(ir.VarTarget(v, span=k.SPAN), 1, span=k.SPAN)
+    add = ir.Atomic("add", k.access(OUT, 0), (k.const_(1),), part, "relaxed", "gpu", span=k.SPAN)
+    body = [k.declare(v, zero=True), ir.Assign(part, k.const_(3), span=k.SPAN), add, k.declare(x, k.load(OUT, 1)), k.declare(a, zero=True)]
+    assert body_of(compiles(k.kernel([OUT], body))) == "atomicAdd(out, 1);"
+
+
 def test_assert_and_unsafe(compiles):
     x, f, result = k.var("x", U32), k.memory("f", F32), k.var("result", U32, temp=True)
     text = 'asm volatile("{{ add.u32 %0, %0, 1; }}" : "+r"({x}))'
@@ -253,8 +289,6 @@ def test_swizzle_is_tmas(width, compiles):
 
 
 def test_views_of_memory_and_arrays(compiles):
-    from snap.ir.types import VECTORS
-
     float4, x, y, a = VECTORS["float4"], k.memory("x", F32, const=True), k.memory("y", F32), k.var("a", Array(F32, (2, 8)))
     seen = ir.ArrayRef(a, float4, (2, 2))
     body = [

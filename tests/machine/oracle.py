@@ -41,7 +41,8 @@ def truncated(a, c):
 
 
 OPERATIONS = {
-    "+": lambda a, c: a + c, "-": lambda a, c: a - c, "*": lambda a, c: a * c, "&": lambda a, c: a & c, "|": lambda a, c: a | c, "^": lambda a, c: a ^ c,
+    "+": lambda a, c: a + c, "-": lambda a, c: a - c, "*": lambda a, c: a * c,
+    "&": lambda a, c: a & c, "|": lambda a, c: a | c, "^": lambda a, c: a ^ c,
     "/": lambda a, c: -1 if c == 0 else truncated(a, c), "%": lambda a, c: a if c == 0 else a - truncated(a, c) * c,
     "<<": lambda a, c: a << c if 0 <= c < 32 else 0, ">>": lambda a, c: a >> (c if 0 <= c < 32 else 31),
 }
@@ -141,7 +142,8 @@ class Maker:
 
     def for_loop(self, depth):
         k = b.var("k")
-        start, stop = (b.const(self.rng.randint(0, 3)), b.const(self.rng.randint(0, 6))) if self.rng.random() < 0.4 else (self.small(8), self.small(8))
+        constant = self.rng.random() < 0.4
+        start, stop = (b.const(self.rng.randint(0, 3)), b.const(self.rng.randint(0, 6))) if constant else (self.small(8), self.small(8))
         step = b.const(self.rng.choice([1, 1, 2, -1, 0])) if self.rng.random() < 0.8 else b.binary("-", self.small(4), b.const(1))
         self.fixed.append(k)
         body = self.body(depth - 1)

@@ -91,7 +91,8 @@ def test_the_back_edge_of_a_loop_needs_a_barrier_too():
     assert not races(exchange(once, 32, rounds=1), zeros())
     assert races(exchange(once, 32, rounds=2), zeros())
     s, out, k = b.shared("s", I32, T), b.array("out", I32), b.var("k")
-    body = [b.declare_shared(s), b.for_(k, 3, [b.store(s, ME, ME), b.sync(within=WITHIN), b.store(out, ME, b.load(s, other(32))), b.sync(within=WITHIN)])]
+    both = [b.store(s, ME, ME), b.sync(within=WITHIN), b.store(out, ME, b.load(s, other(32))), b.sync(within=WITHIN)]
+    body = [b.declare_shared(s), b.for_(k, 3, both)]
     assert not races(b.kernel([out], body, smem=4 * T, within=WITHIN, threads=T), zeros())
 
 
@@ -114,7 +115,8 @@ def test_narrow_and_wide_views_of_the_same_bytes():
     out, small = b.array("out", I32), b.array("small", U8)
     wide = b.load(out, b.binary("/", ME, b.const(4)))
     byte = b.store(out, b.binary("+", b.binary("*", ME, b.const(4)), b.const(1)), b.const(1, U8), elem=U8)
-    found = races(b.kernel([out, small], [byte, b.store(small, ME, ir.Cast(wide, U8, span=b.SPAN))], within=WITHIN, threads=T), zeros(), np.zeros(T, np.uint8))
+    body = [byte, b.store(small, ME, ir.Cast(wide, U8, span=b.SPAN))]
+    found = races(b.kernel([out, small], body, within=WITHIN, threads=T), zeros(), np.zeros(T, np.uint8))
     assert found and found[0].object == "out"
 
 
@@ -206,7 +208,8 @@ def test_release_reaches_other_blocks_through_barriers():
 def test_uninitialised_memory_is_an_error_where_it_is_no_race():
     s, out = b.shared("s", I32, T), b.array("out", I32)
     with pytest.raises(MachineError) as caught:
-        run_adversarial(b.kernel([out], [b.declare_shared(s), b.store(out, ME, b.load(s, ME, line=4))], smem=4 * T, within=WITHIN, threads=T), [zeros()], 1, 0)
+        body = [b.declare_shared(s), b.store(out, ME, b.load(s, ME, line=4))]
+        run_adversarial(b.kernel([out], body, smem=4 * T, within=WITHIN, threads=T), [zeros()], 1, 0)
     assert caught.value.kind == "uninitialised" and caught.value.span.line == 4
 
 
@@ -246,7 +249,8 @@ def test_lanes_of_one_warp_at_different_barriers():
 
 def test_a_collective_that_one_warp_misses():
     r = b.var("r", I32, BLOCK1)
-    error = mismatch([b.declare(r), b.if_(b.compare(">=", ME, b.const(32)), [b.collective("syncthreads_count", BLOCK1, [r], [b.compare("<", ME, ME)], line=9)])])
+    count = b.collective("syncthreads_count", BLOCK1, [r], [b.compare("<", ME, ME)], line=9)
+    error = mismatch([b.declare(r), b.if_(b.compare(">=", ME, b.const(32)), [count])])
     assert error.span.line == 9
 
 

@@ -19,8 +19,8 @@ def run(op, type, memory, where, *operands, wanted=True, stepwise=False):
     given_ = [b.array(f"x{k}", type, True) for k in range(len(operands))]
     i, old = b.thread_id(64), b.var("old", type)
     target = ir.VarTarget(old, span=b.SPAN) if wanted else None
-    body = [b.declare(old, zero=True), ir.Atomic(op, b.access(cells, b.load(index, i)), tuple(b.load(x, i) for x in given_), target, "relaxed", "gpu", span=b.SPAN)]
-    body.append(b.store(out, i, b.read(old)))
+    update = ir.Atomic(op, b.access(cells, b.load(index, i)), tuple(b.load(x, i) for x in given_), target, "relaxed", "gpu", span=b.SPAN)
+    body = [b.declare(old, zero=True), update, b.store(out, i, b.read(old))]
     found = np.zeros(len(where), numbers.MEMORY[type])
     kernel = b.kernel([cells, index, out, *given_], body, 64)
     arguments = [memory, where, found, *operands]

@@ -125,7 +125,8 @@ def test_mma_multiplies_matrices(kind, type, stepwise):
     out = b.array("out", F32)
     i = b.thread_id(64)
     results = [b.var(f"d{k}", F32) for k in range(4)]
-    args = [b.load(h, b.binary("+", b.binary("*", i, b.const(r.shape[2])), b.const(k))) for h, r in zip(handles, registers) for k in range(r.shape[2])]
+    args = [b.load(h, b.binary("+", b.binary("*", i, b.const(r.shape[2])), b.const(k)))
+            for h, r in zip(handles, registers) for k in range(r.shape[2])]
     body = [*(b.declare(v) for v in results), b.collective("mma", WARP1, results, args, kind=kind)]
     body += [b.store(out, b.binary("+", b.binary("*", i, b.const(4)), b.const(k)), b.read(v)) for k, v in enumerate(results)]
     written = np.zeros((2, 32, 4), np.float32)

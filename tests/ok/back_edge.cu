@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(96) until(const int* __restrict__ x
             break;
         }
         v += s[(t + 1) % 96];
-        // s: read at line 45, written at line 44; also s (47, 44)
+        // s: read at line 45, written at line 44
         __syncthreads();
     }
     out[i] = v;

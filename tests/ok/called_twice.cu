@@ -5,8 +5,6 @@
 
 static __device__ __forceinline__ void step(const int* src, int* dst, int d) {
     const int t = threadIdx.x;
-    // even: written at line 18, read at line 18; also even (32, 18), odd (18, 18)
-    __syncthreads();
     dst[t] = src[t] + (t >= d ? src[t - d] : 0);
 }
 
@@ -19,7 +17,11 @@ extern "C" __global__ void __launch_bounds__(64) scan(int* __restrict__ x) {
     even[t] = x[b * 64 + t];
     int d = 1;
     while (d < 64) {
+        // even: written at line 18, read at line 18; also for odd (lines 18, 18)
+        __syncthreads();
         step(even, odd, d);
+        // odd: written at line 18, read at line 18; also for even (lines 18, 18)
+        __syncthreads();
         step(odd, even, 2 * d);
         d *= 4;
     }

@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(128) scan(
         v[k] = running;
     }
     sums[t] = running;
-    // sums: written at line 64, read at line 69; also sums (64, 74), sums (64, 79)
+    // sums: written at line 64, read at line 69
     __syncthreads();
     if (threadIdx.x == 0) {
         for (int k = 1; k < 128; ++k) {
@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(128) scan(
             slot[1] = before;
         }
     }
-    // sums: written at line 64, read at line 79; also slot (78, 79), sums (69, 79)
+    // sums: written at line 64, read at line 79; also for slot (lines 78, 79)
     __syncthreads();
     const int offset = slot[1] + (t > 0 ? sums[t - 1] : 0);
     #pragma unroll

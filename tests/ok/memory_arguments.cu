@@ -10,8 +10,6 @@ static __device__ __forceinline__ void copy_reversed(const int* src, int* dst, i
 
 static __device__ __forceinline__ void copy_reversed_1(const int* src, int* dst, int at, int w, int g, int thread) {
     const int l = thread;
-    // s: written at line 15, read at line 15
-    __syncwarp();
     dst[32 * g + l] = src[w * 32 + (at + 31 - l)];
 }
 
@@ -22,5 +20,7 @@ extern "C" __global__ void __launch_bounds__(64) twice(const int* __restrict__ x
     const int w = threadIdx.x / 32;
     const int lane = threadIdx.x % 32;
     copy_reversed(x, s, 32 * g, w, lane);
+    // s: written at line 15, read at line 15
+    __syncwarp();
     copy_reversed_1(s, out, 0, w, g, lane);
 }

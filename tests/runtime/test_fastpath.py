@@ -15,7 +15,7 @@ import pytest
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U64, Vector
 from snap.runtime import fastpath
 from snap.runtime.errors import LaunchError
-from snap.runtime.gpu import GpuKernel, Layout, _numbers
+from snap.runtime.gpu import GpuKernel, Layout, _numbers, function_argument
 from snap.runtime.signature import Signature, bf16_bits
 
 
@@ -30,16 +30,19 @@ class Tensor:
 def family(signature):
     names = {f"dtype{index}": param.elem.name for index, param in enumerate(signature.params) if hasattr(param, "elem")}
     return fastpath._Family(
-        guard="type({a}) is Tensor and {a}.dtype == dtype{i} and {a}.device == DEVICE and {a}.contiguous and (n{i} := {a}.nbytes) >= 0",
-        pointer="{a}.pointer", shape="{a}.shape",
-        names={**names, "Tensor": Tensor, "current_device": lambda: 0, "test_stream": lambda device: 0x5000})
+        guard="type({a}) is Tensor and {a}.dtype == dtype{i} and {a}.contiguous and (n{i} := {a}.nbytes) >= 0",
+        anywhere="{a}.device == DEVICE", alone="{a}.device is not None", pointer="{a}.pointer", shape="{a}.shape",
+        names={**names, "Tensor": Tensor, "current_device": lambda: family.current_device, "test_stream": lambda device: 0x5000})
+
+
+family.current_device = 0
 
 
 class Recorder:
     """Reads what a launch passes, in the driver's way."""
 
-    def __init__(self, formats):
-        self.formats, self.result, self.launches = formats, 0, []
+    def __init__(self, formats, count=2):
+        self.formats, self.count, self.result, self.launches = formats, count, 0, []
         self.lock = threading.Lock()
 
     def launch(self, config, function, addresses, extra):
@@ -53,19 +56,19 @@ class Recorder:
         cooperative = [struct.unpack("<I4xI60x", ctypes.string_at(attributes, 72))] if count else []
         with self.lock:
             self.launches.append(SimpleNamespace(blocks=grid_x, threads=threads, shared=shared, stream=stream, attributes=cooperative,
-                                                 values=tuple(values), function=function.value))
+                                                 values=tuple(values), function=ctypes.cast(function, ctypes.c_void_p).value))
         return self.result
 
 
-def gpu_kernel(signature, cooperative=False, barrier=False):
+def gpu_kernel(signature, cooperative=False, barrier=False, count=2):
     """A GpuKernel as after loading, without a device to load it on."""
     kernel = object.__new__(GpuKernel)
     formats = tuple("Q" if hasattr(param, "elem") else param.packing for param in signature.params) + (("Q",) if barrier else ())
     kernel.signature, kernel.layout, kernel.barriers, kernel.most_blocks = signature, Layout.of(formats), {}, None
     kernel.compiled = SimpleNamespace(module=SimpleNamespace(threads=128, dynamic_smem=4096, cooperative=cooperative, grid_barrier=barrier))
     kernel.device = SimpleNamespace(number=0)
-    kernel.function = ctypes.c_void_p(0xF00)
-    kernel.driver = Recorder(formats)
+    kernel.argument = function_argument(ctypes.c_void_p(0xF00))
+    kernel.driver = Recorder(formats, count)
     return kernel
 
 
@@ -117,6 +120,23 @@ def test_what_is_handed_over(saxpy, args):
         call(*args)
     assert not kernel.driver.launches
     call(2.5, X, Y, 1)
+    assert len(kernel.driver.launches) == 1
+
+
+def test_another_current_device_is_handed_over(saxpy, monkeypatch):
+    kernel, call = saxpy
+    monkeypatch.setattr(family, "current_device", 1)
+    with pytest.raises(Handed):
+        call(2.5, X, Y, 1)
+    assert not kernel.driver.launches
+
+
+def test_one_gpu_is_the_current_one(make, monkeypatch):
+    kernel, call = prepare(monkeypatch, make.kernel(make.pointer("x", F32)), count=1)
+    monkeypatch.setattr(family, "current_device", None)
+    call(X)
+    with pytest.raises(Handed):
+        call(Tensor(0x10000, 400, device=None))
     assert len(kernel.driver.launches) == 1
 
 

@@ -29,19 +29,23 @@ def body(scope: Scope, statements: ir.Body) -> list[tree.Stmt]:
     """The statements of a scope whose names are already open."""
     out: list[tree.Stmt] = []
     at = 0
+    moved: tree.Expr | None = None  # an effect that the next statement is to contain
     while at < len(statements):
-        s = statements[at]
         value = merged(scope, statements, at)
         if value is not None:
             var, expression = value
             at += 2
             if consumer_of(scope, var, statements[at:at + 1]):
-                scope.state.inline[var.uid] = expression
+                moved = scope.state.inline[var.uid] = expression
             else:
                 out.append(declaration(scope, var, expression))
             continue
         at += 1
-        out += statement(scope, s, last=at == len(statements))
+        made = statement(scope, statements[at - 1], last=at == len(statements))
+        if moved is not None and not made:
+            made = [tree.Evaluate(moved)]
+        out += made
+        moved = None
     return out
 
 
@@ -60,7 +64,7 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             return [] if usage.unused(var) else [_declare(scope, s)]
         case ir.DeclareShared(obj):
             return [_shared(scope, obj)] if usage.objects[obj.uid] else []
-        case ir.Assign(ir.VarTarget(var), _) if usage.dead(var):
+        case ir.Assign(target) if usage.ignored(target):
             return []
         case ir.Assign(target, value):
             return [_assign(scope, target, value)]
@@ -134,7 +138,7 @@ def _effect(scope: Scope, s: ir.Collective | ir.Atomic | ir.Call | ir.Unsafe) ->
         target = s.targets[0] if s.targets else None
     else:
         expression, target = result(scope, s), s.target
-    if target is None or isinstance(target, ir.VarTarget) and scope.state.usage.dead(target.var):
+    if scope.state.usage.ignored(target):
         return [tree.Evaluate(expression)]
     return [tree.Assign(target_lvalue(scope, target), "=", store(scope, expression, target_type(target)))]
 

@@ -54,6 +54,11 @@ class Usage:
         """Whether nothing ever looks at a scalar or vector."""
         return not isinstance(var.type, Array) and not self.reads[var.uid] and var.uid not in self.pinned
 
+    def ignored(self, target: ir.Target | None) -> bool:
+        """Whether nobody will look at what the target receives."""
+        var = None if target is None else variable_of(target)
+        return target is None or (var is not None and self.dead(var))
+
     def unused(self, var: ir.Var) -> bool:
         return self.dead(var) if not isinstance(var.type, Array) else not (self.reads[var.uid] or self.writes[var.uid])
 
@@ -98,7 +103,7 @@ class Usage:
             case ir.Call(function):
                 self.calls.append(function)
             case ir.Collective(targets=targets) if len(targets) > 1:
-                self.pinned.update(var.uid for var in map(_variable, targets) if var is not None)
+                self.pinned.update(var.uid for var in map(variable_of, targets) if var is not None)
             case ir.Unsafe(values=values):
                 self.pinned.update(value.var.uid for _, value in values if isinstance(value, ir.Read))
         for name in parts(type(node)):
@@ -110,11 +115,12 @@ class Usage:
             self.align[array.var.uid] = max(self.align.get(array.var.uid, 0), min(16, array.elem.bytes))
 
 
-def _variable(target: ir.Target) -> ir.Var | None:
+def variable_of(target: ir.Target) -> ir.Var | None:
+    """The scalar or vector that a target is, or is a component of."""
     match target:
         case ir.VarTarget(var):
             return var
         case ir.ComponentTarget(of):
-            return _variable(of)
+            return variable_of(of)
         case _:
             return None

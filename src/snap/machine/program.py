@@ -16,7 +16,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from snap.ir import nodes as ir
-from snap.ir.types import Element, Level, Vector, scalar_of
+from snap.ir.types import Array, Element, Level, Vector, scalar_of
+from snap.ir.walk import statements
 from snap.machine import locals as local_arrays
 from snap.machine import masks, matrix, numbers, warps
 from snap.machine.atomics import atomic
@@ -47,6 +48,8 @@ class Program:
         cluster = kernel.place.held(Level.CLUSTER)
         self.blocks_per_cluster = 1 if cluster is None else kernel.place.held(Level.BLOCK).count or 1
         self.spins = spins(kernel)
+        arrays = (s.var for f in functions for s in statements(f.body) if isinstance(s, ir.Declare) and isinstance(s.var.type, Array))
+        self.local_bytes = sum(var.type.size * np.dtype(numbers.REGISTER[scalar_of(var.type)]).itemsize for var in arrays)
 
 
 @contextmanager
@@ -77,7 +80,7 @@ def program_for(kernel: ir.Function, stepwise: bool) -> Program:
 
 def span(start, stop, step, dtype) -> Iterator:
     """Python's range as values of the loop variable's type."""
-    for k in range(int(start), int(stop), int(step)) if step else ():
+    for k in range(start.item(), stop.item(), step.item()) if step else ():
         yield dtype(k)
 
 

@@ -38,6 +38,9 @@ class Entry:
     element: int
 
 
+Access = tuple[Entry, int]  # and the lane
+
+
 class RaceLog:
     def __init__(self):
         self.entries: dict[object, list[Entry]] = {}
@@ -101,21 +104,39 @@ class RaceLog:
                 return
 
     def _closely(self, entries: list[Entry], which: np.ndarray, lane: np.ndarray, address: int) -> None:
-        accesses = list(dict.fromkeys(zip(which.tolist(), lane.tolist())))
-        writers = [k for k, (w, _) in enumerate(accesses) if entries[w].kind in (WRITE, ATOMIC)]
-        for k in writers:
-            for j in range(len(accesses)):
-                first, second = (accesses[j], accesses[k]) if j < k else (accesses[k], accesses[j])
-                a, b = entries[first[0]], entries[second[0]]
-                if j == k or (j < k and a.kind in (WRITE, ATOMIC)) or (a.kind >= ATOMIC and b.kind >= ATOMIC):
+        """Accesses to one element in the order they happened, up to the first race.
+
+        An access that is ordered after the last plain write is ordered after all that this write was ordered after, so only the last write, and each thread's
+        last read and last atomic since then, need be remembered.
+        """
+        write: Access | None = None
+        reads: dict[tuple[int, int], Access] = {}
+        atomics: dict[tuple[int, int], Access] = {}
+        for at, k in dict.fromkeys(zip(which.tolist(), lane.tolist())):
+            e = entries[at]
+            thread = (e.segment.block, int(e.segment.threads[k]))
+            before = [] if write is None else [write]
+            if e.kind in (WRITE, ATOMIC):
+                before += reads.values()
+            if e.kind in (WRITE, READ):
+                before += atomics.values()
+            for other, j in before:
+                if e.kind == READ and other.kind == ATOMIC_READ:
                     continue
-                same = a.segment.block == b.segment.block and a.segment.threads[first[1]] == b.segment.threads[second[1]]
-                if same or ordered(a.segment, first[1], b.segment, second[1]):
-                    continue
-                key = (b.name, a.site.span, b.site.span, a.kind, b.kind)
-                if key not in self.found:
-                    self.found[key] = Race(b.name, (address - b.base) // b.element, _side(a, first[1]), _side(b, second[1]))
-                return
+                if (other.segment.block, int(other.segment.threads[j])) != thread and not ordered(other.segment, j, e.segment, k):
+                    self._report(other, j, e, k, address)
+                    return
+            if e.kind == WRITE:
+                write, reads, atomics = (e, k), {}, {}
+            elif e.kind == READ:
+                reads[thread] = (e, k)
+            elif e.kind == ATOMIC or thread not in atomics:
+                atomics[thread] = (e, k)
+
+    def _report(self, a: Entry, lane_a: int, b: Entry, lane_b: int, address: int) -> None:
+        key = (b.name, a.site.span, b.site.span, a.kind, b.kind)
+        if key not in self.found:
+            self.found[key] = Race(b.name, (address - b.base) // b.element, _side(a, lane_a), _side(b, lane_b))
 
 
 def _side(e: Entry, lane: int) -> RaceAccess:

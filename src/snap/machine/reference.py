@@ -20,6 +20,7 @@ from snap.machine.program import Program, program_for
 from snap.machine.storage import GlobalStorage, SharedStorage
 
 BATCH = 1 << 17  # lanes at a time
+BATCH_BYTES = 1 << 27  # of shared memory and local arrays
 _KEPT = 8
 _recent: OrderedDict[tuple[int, int], BlockLanes] = OrderedDict()
 
@@ -38,7 +39,7 @@ def run_reference(function: ir.Function, args: list, blocks: int) -> None:
         return
     values = [argument(p, value) for p, value in zip(function.params, args)]
     launch = Launch(blocks, program.threads, program.blocks_per_cluster)
-    batch = blocks if function.cooperative else 1 if program.spins else max(1, BATCH // program.threads)
+    batch = blocks if function.cooperative else 1 if program.spins else _batch(program)
     batch = -(-batch // program.blocks_per_cluster) * program.blocks_per_cluster
     with np.errstate(all="ignore"):
         for first in range(0, blocks, batch):
@@ -46,6 +47,12 @@ def run_reference(function: ir.Function, args: list, blocks: int) -> None:
             lanes = _take_lanes(program, launch, first, count)
             program.run(lanes, None, *indices(lanes), 0, *bound(function, values, lanes))
             _keep_lanes(program, lanes)
+
+
+def _batch(program: Program) -> int:
+    """How many blocks at a time: enough to keep NumPy busy, few enough for their memory to stay small."""
+    per_block = 2 * program.kernel.smem + program.threads * program.local_bytes
+    return max(1, min(BATCH // program.threads, BATCH_BYTES // max(per_block, 1)))
 
 
 def _take_lanes(program: Program, launch: Launch, first: int, count: int) -> BlockLanes:
@@ -82,7 +89,7 @@ def argument(param: ir.Param, value: object) -> object:
     if isinstance(param, ir.MemParam):
         scalar = scalar_of(param.handle.obj.elem)
         array = np.asarray(value)
-        if array.dtype.itemsize != np.dtype(MEMORY[scalar]).itemsize or not array.flags.c_contiguous:
+        if array.dtype.itemsize != np.dtype(MEMORY[scalar]).itemsize or not array.flags.c_contiguous or not array.dtype.isnative:
             raise TypeError(f"`{param.handle.name}` wants a C-contiguous array of {scalar}")
         return array
     if isinstance(value, np.generic) and value.dtype.kind not in "biuf":  # bf16 of ml_dtypes

@@ -278,7 +278,7 @@ class View:
         start = p.base
         for (low, high, limit, step), shift in zip(p.bounds, shifts):
             if shift is not None:
-                shift = int(shift)
+                shift = shift.item()
                 low, high, start = low + shift, high + shift, start + shift * step
             if low < 0 or high >= limit:
                 return None
@@ -292,7 +292,7 @@ class View:
             return 0, 0
         active = self.lanes.full(m).ravel()
         count = int(np.count_nonzero(active))
-        start = p.base + (0 if shifts[0] is None else int(shifts[0]))
+        start = p.base + (0 if shifts[0] is None else shifts[0].item())
         if start < 0 or start + count > min(self.size, p.bounds[0][2]) or not active[:count].all():
             return 0, 0
         return start, count

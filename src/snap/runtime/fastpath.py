@@ -71,8 +71,8 @@ def _cupy_family(signature: Signature) -> _Family:
             names[f"dtype{index}"] = cupy.dtype(dtypes[param.elem.name])
     names["cupy_stream"] = lambda device: cupy.cuda.get_current_stream().ptr
     return _Family(
-        guard="type({a}) is ndarray and {a}.dtype == dtype{i} and {a}.flags.c_contiguous and (n{i} := {a}.nbytes) >= 0 and (m := {a}.data)",
-        anywhere="m.device_id == DEVICE", alone="m.device_id == DEVICE", pointer="m.ptr", shape="{a}.shape", names=names)
+        guard="type({a}) is ndarray and {a}.dtype == dtype{i} and {a}.flags.c_contiguous and (n{i} := {a}.nbytes) >= 0",
+        anywhere="(m := {a}.data).device_id == DEVICE", alone="(m := {a}.data).device_id == DEVICE", pointer="m.ptr", shape="{a}.shape", names=names)
 
 
 FAMILIES = {"torch": _torch_family, "cupy": _cupy_family}
@@ -177,7 +177,8 @@ def maker(kernel: GpuKernel, family: str) -> Callable[[int, Callable, Callable |
     names = {
         **HELPERS, **spelled.names, "DEVICE": kernel.device.number, "FUNCTION": kernel.argument, "launch": kernel.driver.launch,
         "failed": kernel.failed, "pack": kernel.layout.pack.pack_into, "new_slot": kernel.slot, "barriers": kernel.barriers, "bf16_bits": bf16_bits,
-        "NOTHING": object(), "prod": math.prod, "accepted_shapes": accepted_shapes, "ordered": lambda args, keywords: ordered(signature, args, keywords),
+        "NOTHING": object(), "prod": math.prod, "accepted_shapes": accepted_shapes,
+        "ordered": lambda args, keywords: ordered(signature, args, keywords),
     }
     exec(compile(text, f"<launch of {signature.kernel}>", "exec"), names)
     current = names[f"{family}_stream"]

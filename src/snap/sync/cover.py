@@ -1,7 +1,7 @@
 """The fewest barriers that order every edge.
 
 Input: edges with candidate gaps.  Output: marks, the gaps chosen and what each is for.  Larger groups come first, since their barriers serve smaller ones too; among the
-edges of one group the smallest set of gaps that hits all of them is chosen, at equal number the one in the fewest loops, then the latest gaps.  Invariant: no mark can be left out.
+edges of one group the smallest set of gaps that hits all of them is chosen, at equal number the one in the fewest loops, then in the fewest calls, then the latest gaps.  Invariant: no mark can be left out.
 SNAP020 where an edge has no gap that its whole group reaches.
 """
 
@@ -14,6 +14,7 @@ from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import Level, Place, Privilege
 from snap.sync.graph import Edge, Gap, GapKey
+from snap.sync.overlap import undecided
 from snap.sync.primitive import primitive
 
 WORDS = {"R": "read", "W": "written", "A": "changed by atomics"}
@@ -59,9 +60,11 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
             reasons = sorted(ordered_by[gap.number], key=lambda e: (e.first.span.line, e.second.span.line))
             first = reasons[0]
             text = f"{WORDS[first.first.kind]} at line {first.first.span.line}, {WORDS[first.second.kind]} at line {first.second.span.line}"
-            others = sorted({f"{e.object} ({e.first.span.line}, {e.second.span.line})" for e in reasons[1:]} - {f"{first.object} ({first.first.span.line}, {first.second.span.line})"})
+            if undecided(first.first.footprint, first.second.footprint):
+                text += " (whether by different threads cannot be decided)"
+            others = {e.object: e for e in reversed(reasons) if e.object != first.object}
             if others:
-                text += "; also " + ", ".join(others)
+                text += "; also for " + ", ".join(f"{name} (lines {e.first.span.line}, {e.second.span.line})" for name, e in sorted(others.items()))
             marks.setdefault(gap.key, []).append(Mark(p, kind, first.object, text, gap.place, first.first.span, first.second.span))
             chosen.append((gap, p))
     return marks
@@ -94,7 +97,7 @@ def _smallest(sets: list[int], legal: dict[int, Gap]) -> list[Gap]:
     where = {n: i for i, n in enumerate(order)}
     distinct = list(dict.fromkeys(sets))
     numbers = [_bits(s) for s in distinct]
-    rank = lambda n: (legal[n].depth, -n)  # noqa: E731
+    rank = lambda n: (legal[n].depth, len(legal[n].key[0]), -n)  # noqa: E731
     if all(where[bits[-1]] - where[bits[0]] == len(bits) - 1 for bits in numbers):
         return [legal[n] for n in _sweep([(bits[0], bits[-1]) for bits in numbers], order, where, rank)]
     found: list[int] = []

@@ -175,8 +175,44 @@ def _tight(rows: list[Row]) -> list[Row] | None:
     return [(constant, dict(key)) for key, constant in best.items()]
 
 
+def _bounded(rows: list[Row]) -> bool:
+    """False where bounds of single unknowns, passed from row to row a few times, already contradict each other."""
+    low: dict[int, int] = {}
+    high: dict[int, int] = {}
+    for _ in range(4):
+        changed = False
+        for constant, terms in rows:
+            # the most that the row can be, and which unknowns have no bound on that side
+            most, free = constant, None
+            for a, k in terms.items():
+                bound = high.get(a) if k > 0 else low.get(a)
+                if bound is None:
+                    free = a if free is None else -1
+                else:
+                    most += k * bound
+            if free is None and most < 0:
+                return False
+            for a, k in terms.items():
+                if free is not None and free != a:
+                    continue
+                rest = most if free is not None else most - k * (high[a] if k > 0 else low[a])
+                if k > 0:  # k a >= -rest
+                    bound = -(rest // k)
+                    if a not in low or bound > low[a]:
+                        low[a], changed = bound, True
+                else:
+                    bound = rest // -k
+                    if a not in high or bound < high[a]:
+                        high[a], changed = bound, True
+        if not changed:
+            break
+    return all(low[a] <= high[a] for a in low if a in high)
+
+
 def _eliminate(rows: list[Row]) -> bool:
     rows = _tight(rows)
+    if rows and not _bounded(rows):
+        return False
     while rows:
         lower: dict[int, int] = {}
         upper: dict[int, int] = {}

@@ -24,6 +24,11 @@ class Footprint:
     facts: tuple[Form, ...]
 
 
+def undecided(*footprints: Footprint) -> bool:
+    """Whether an index is beyond linear arithmetic: a conflict was assumed, not found."""
+    return any(f.index is None or any(atom[0] in ("any", "mul") or atom[0] == "old" and atom[2][0] in ("any", "mul") for atom in linear.atoms(f.index)) for f in footprints)
+
+
 def flat(f: Footprint) -> tuple[Form, int] | None:
     """First byte and size, where the shape is constant."""
     if f.index is None:
@@ -62,7 +67,8 @@ class Overlap:
             return None
         if owner.level is Level.THREAD and owner.n <= 32:
             return owner
-        if not self._conflict(a, b, owner, across_blocks=False, unit=32):
+        whole_warps = self.threads is not None and self.threads % 32 == 0 and (owner.level is Level.BLOCK or owner.n % 32 == 0)
+        if whole_warps and not self._conflict(a, b, owner, across_blocks=False, unit=32):
             return WARP1
         return owner
 

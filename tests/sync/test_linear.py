@@ -1,0 +1,57 @@
+"""Systems of linear forms: what is called infeasible has no solution, found by trying all in a box."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snap.sync import linear
+
+UNKNOWNS = [("x", n) for n in range(3)]
+BOX = 3
+small = st.integers(-5, 5)
+
+
+@st.composite
+def forms(draw, quotients: bool = True):
+    total = linear.number(draw(small))
+    for atom in UNKNOWNS:
+        total = linear.add(total, linear.unknown(atom), draw(st.integers(-3, 3)))
+    if quotients and draw(st.booleans()):
+        total = linear.add(total, linear.quotient(draw(forms(quotients=False)), draw(st.integers(2, 5))), draw(st.integers(-2, 2)))
+    return total
+
+
+def value(form: linear.Form, given: dict) -> int:
+    return form[0] + sum(k * (value(atom[1], given) // atom[2] if atom[0] == "div" else given[atom]) for atom, k in form[1])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(forms(), max_size=2), st.lists(forms(), max_size=4))
+def test_infeasible_means_no_solution(zero, positive):
+    box = [linear.add(linear.unknown(a), linear.number(BOX)) for a in UNKNOWNS] + [linear.subtract(linear.number(BOX), linear.unknown(a)) for a in UNKNOWNS]
+    if linear.feasible(zero, [*positive, *box]):
+        return
+    for point in itertools.product(range(-BOX, BOX + 1), repeat=len(UNKNOWNS)):
+        given = dict(zip(UNKNOWNS, point))
+        assert any(value(f, given) != 0 for f in zero) or any(value(f, given) < 0 for f in positive), given
+
+
+@settings(max_examples=150, deadline=None)
+@given(forms(quotients=False), st.integers(1, 6), st.tuples(small, small, small))
+def test_quotient_and_remainder(x, n, point):
+    given = dict(zip(UNKNOWNS, point))
+    q, r = linear.quotient(x, n), linear.remainder(x, n)
+    assert value(q, given) == value(x, given) // n
+    assert value(r, given) == value(x, given) % n
+
+
+def test_what_barriers_hang_on():
+    t1, t2, d = (linear.unknown((name,)) for name in ("t1", "t2", "d"))
+    inside = [t1, t2, linear.subtract(linear.number(255), t1), linear.subtract(linear.number(255), t2)]
+    below = [linear.subtract(linear.subtract(d, t), linear.number(1)) for t in (t1, t2)]
+    meets = [linear.subtract(linear.add(t1, d), t2)]  # one thread reads s[t1 + d], another writes s[t2]
+    assert linear.feasible(meets, inside)
+    assert not linear.feasible(meets, inside + below)  # a tree reduction, where both are below d

@@ -183,6 +183,11 @@ def test_a_read_in_a_callee_counts():
     assert in_block("s: shared(int[4])\natomic.add(s, 0, 1)\ny: int = first(s)", before=CALLEES) == [("SNAP006", 3)]
     assert in_block("s: shared(int[4])\nbump(s)\ny: int = first(s)", before=CALLEES) == [("SNAP006", 3)]
     assert in_block("s: shared(int[4])\ny: int = first(s)\nbump(s)", before=CALLEES) == [("SNAP006", 2)]
+    assert in_block("y: int = first(c)", params=C, before=CALLEES) == []
+    assert in_block("y: int = first(x)", params=X, before=CALLEES) == [("SNAP006", 1)]
+    text = "with group(grid[1]):\n    with partition(x, p=block[1], offset=0, disjoint={}) as m:\n        with group(block[1]):\n            y: int = first(m)"
+    assert codes(text.format(True), params=X, before=CALLEES) == []
+    assert codes(text.format(False), params=X, before=CALLEES) == [("SNAP006", 4)]
 
 
 # ---- writing -------------------------------------------------------------------------------------------------------------------------------

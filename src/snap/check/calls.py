@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from snap.check import convert, rewrite
+from snap.check import rewrite
 from snap.check.annotations import Spec, constant_value, wanted_privilege
 from snap.check.explain import read_down, write_up
 from snap.check.expressions import cast_call, converted, expression, math_call

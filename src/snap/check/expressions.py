@@ -6,8 +6,6 @@ Input: a tree expression and a `Want`.  Output: a typed, pure expression; calls,
 
 from __future__ import annotations
 
-import types
-
 from snap.check import convert
 from snap.check.explain import group_words, read_down
 from snap.check.memory import LocalArray, indices, load, storage

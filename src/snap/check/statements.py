@@ -54,7 +54,7 @@ def statement(c: State, s: tree.Stmt, tail: bool) -> None:
             _assign(c, s)
         case tree.Augment():
             _augment(c, s)
-        case tree.If(cond, then, other):
+        case tree.If():
             _if(c, s, tail)
         case tree.While():
             _while(c, s)

@@ -183,7 +183,7 @@ def _unary(c: State, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -> 
     if op == "~" and value.type.is_float:
         raise c.fail("SNAP018", f"`~` takes an integer, not `{value.type}`", e.span)
     if op == "+":
-        return value
+        return value if convert.is_weak(value) else convert.cast(value, convert.promoted(value.type))
     return convert.unary(op, value, e.span)
 
 

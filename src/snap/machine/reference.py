@@ -61,7 +61,6 @@ def _take_lanes(program: Program, launch: Launch, first: int, count: int) -> Blo
     if lanes is None:
         return make_lanes(BlockLanes, launch, first, count)
     lanes.launch = launch
-    lanes.entries = {}
     return lanes
 
 

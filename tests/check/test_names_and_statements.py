@@ -23,7 +23,7 @@ ONE = "grid[1], block[1], thread[1]"
     ("x: int = 1\nif True:\n    x = 2\ny: int = x", None), ("x: int = 1\nif True:\n    x: float = 2.5\ny: int = x", None), ("x: int = 1\nx: int = 2", ("SNAP018", 2)), ("x: int = 1\nx: float = 2.5", ("SNAP018", 2)),
     ("x: int = 1\nx = 2.5", ("SNAP018", 2)), ("x = 1\nx = 2.5", ("SNAP018", 2)), ("with group(thread[1]):\n    x = 1\ny = x", ("SNAP019", 3)), ("match split(thread):\n    case 1:\n        x = 1\ny = x", ("SNAP019", 4)),
     ("x += 1", ("SNAP019", 1)), ("x[0] = 1", ("SNAP019", 1)), ("x.y = 1", ("SNAP019", 1)), ("for i in range(3):\n    i = 2", ("SNAP018", 2)), ("for i in range(3):\n    i += 2", ("SNAP018", 2)),
-    ("for i in range(3):\n    i: int = 2", None), ("x: const(int) = 1\nx = 2", ("SNAP018", 2)), ("x: const(int)", ("SNAP018", 1)), ("x: int\nx = 3", None), ("int = 3", None), ("x: int = 1\nx: int", ("SNAP018", 2)),
+    ("for i in range(3):\n    i: int = 2", ("SNAP018", 2)), ("x: const(int) = 1\nx = 2", ("SNAP018", 2)), ("x: const(int)", ("SNAP018", 1)), ("x: int\nx = 3", None), ("int = 3", None), ("x: int = 1\nx: int", ("SNAP018", 2)),
 ])
 def test_scopes_are_blocks_as_in_c(text, refused):
     assert codes(text, ONE) == ([refused] if refused else [])

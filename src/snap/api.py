@@ -210,9 +210,13 @@ class _Pending:
         self.python, self.kind, self.requires = python, kind, requires
         functools.update_wrapper(self, python, updated=())
 
+    @property
+    def missing_decorator(self) -> str:
+        return "@kernel or @device" if self.kind is None else "@requires(...)"
+
     def __call__(self, *args: object, **keywords: object) -> None:
-        missing = "@kernel or @device" if self.kind is None else "@requires(...)"
-        raise TypeError(f"`{self.__name__}` lacks {missing}")
+        example = ", such as @requires(grid[1], block[1], thread[256])" if self.kind == "global" else ""
+        raise TypeError(f"`{self.__name__}` lacks {self.missing_decorator}{example}")
 
     __getitem__ = __call__
 

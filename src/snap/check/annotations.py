@@ -7,7 +7,7 @@ shaped pointer are integer expressions over grid-level values.  Non-goals: wheth
 from __future__ import annotations
 
 from snap.check.names import as_number, as_type, describe_object, resolve
-from snap.check.state import Constant, State, Want
+from snap.check.state import Abort, Constant, State, Want
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
@@ -106,12 +106,18 @@ def type_spec(c: State, e: tree.Expr) -> Spec:
                 return _constructed(c, found.word, args, keywords, e.span)
         case tree.Binary("@", _, _):
             raise c.fail("SNAP018", "one `@` too many", e.span, help="write `type @ privilege` once")
-    raise c.fail("SNAP018", "this is not a type", e.span, help="types: `int`, `float`, `u32`, `float4`, `float[4]`, `shared(float[16, 8])`, `ptr(const(float))`, ...")
+    raise _not_a_type(c, e)
+
+
+def _not_a_type(c: State, e: tree.Expr) -> Abort:
+    return c.fail("SNAP018", "this is not a type", e.span, help="types: `int`, `float`, `u32`, `float4`, `float[4]`, `shared(float[16, 8])`, `ptr(const(float))`, ...")
 
 
 def _element(c: State, e: tree.Expr) -> Element:
     found = resolve(c, e)
     type = as_type(found)
+    if found is None:
+        raise _not_a_type(c, e)
     if type is None:
         given = found.value.value if isinstance(found, Constant) else found
         text = f"the number {given}" if as_number(given) is not None else describe_object(found)

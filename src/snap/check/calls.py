@@ -22,6 +22,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
+from snap.ir.operations import MATH
 from snap.ir.types import I32, Array, Space
 from snap.surface import Marker
 
@@ -48,8 +49,10 @@ def call(c: State, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | Non
         raise c.fail("SNAP017", "an index function is used by `partition(..., f=...)`; it cannot be called", e.span)
     if isinstance(found, (Variable, Memory)) or found is None:
         raise c.fail("SNAP018", "this cannot be called", e.function.span)
+    word = e.function.name if isinstance(e.function, tree.Attribute) else ""
     raise c.fail("SNAP018", f"this cannot be called in Snap: it is {describe_object(found)}", e.function.span,
-                 help="call functions decorated with @device and @requires, intrinsics, casts and mathematical functions")
+                 help=f"write `{word}(...)`" if word in MATH else
+                 "call functions decorated with @device and @requires, intrinsics, casts and mathematical functions")
 
 
 def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
@@ -66,8 +69,6 @@ def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr 
         case "unsafe":
             return unsafe_call(c, rest, e, want, used)
         case "fast":
-            from snap.ir.operations import MATH
-
             if rest not in MATH:
                 raise c.fail("SNAP018", f"there is no `fast.{rest}`", e.function.span, help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}")
             return math_call(c, rest, e, want, fast=True)
@@ -81,7 +82,7 @@ def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr 
             raise c.fail("SNAP018", "a tile is memory, not a value", e.span, help="index it, or pass it to a function")
     if head in LATER:
         raise c.fail("SNAP017", f"`{word}` is not part of this version", e.span)
-    raise c.fail("SNAP018", f"`{word}(...)` belongs to an annotation", e.span)
+    raise c.fail("SNAP018", f"`{word}(...)` belongs to an annotation", e.span, help=f"write it after a colon: `x: {word}(...)`")
 
 
 # id(): the index of the target's unit within the code's current group.

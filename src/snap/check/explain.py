@@ -5,7 +5,7 @@ from __future__ import annotations
 from snap.check.state import Abort, State, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
-from snap.ir.types import Level, Privilege
+from snap.ir.types import THREAD1, Level, Privilege
 
 
 def units(p: Privilege) -> str:
@@ -24,16 +24,18 @@ def group_words(p: Privilege) -> str:
     return f"this {p.level.word}" if p.n == 1 else f"these {p.n} {p.level.word}s"
 
 
-def agree_help(p: Privilege, name: str) -> str:
-    """How a group comes to one mind about something that varies in it."""
-    alone = "let each thread decide for itself, in `with group(thread[1]):`"
+def agree_help(p: Privilege, have: Privilege, name: str) -> str:
+    """How a group p comes to one mind about something that is at `have`."""
+    decider = have if p.at_least(have) else THREAD1
+    who = decider.level.word if decider.n == 1 else f"group of {decider.n} {decider.level.word}s"
+    alone = f"let each {who} decide for itself, in `with group({decider}):`"
     if p.level is Level.BLOCK and p.n == 1:
         return f"{alone}, or agree first: `intrinsic.syncthreads_or({name})` on a condition, `intrinsic.broadcast({name})` on a value"
     if p.level is Level.THREAD and p.n == 32:
         return f"{alone}, or agree first: `intrinsic.any({name})` on a condition, `intrinsic.shfl({name}, 0)` on a value"
     if p.level is Level.THREAD:
         return alone
-    return "compute it from values that are the same for the whole group"
+    return f"{alone}, or compute it from values that are the same for the whole group"
 
 
 # SNAP006: a leaf of the expression is not ⊒ the target.
@@ -51,7 +53,7 @@ def read_down(c: State, name: str, have: Privilege, declared: Span | None, want:
             else "information flows from high privileges to low ones only")
     bare = name.strip("`") if name.startswith("`") else "..."
     if want.control:
-        help = agree_help(p, bare)
+        help = agree_help(p, have, bare)
     elif c.index_privilege is not None:
         help = f"compute the index from values at `{p}` or above, or lower the memory to `{have}`"
     else:

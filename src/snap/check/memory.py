@@ -260,7 +260,8 @@ def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None 
         extra = ""
         if isinstance(e, tree.Name) and not isinstance(found, LocalArray):
             extra = f" (this is {describe_object(resolve(c, e))})" if not isinstance(resolve(c, e), Variable) else ""
-        raise c.fail("SNAP018", f"{what} takes memory: a pointer, a shared array, or a part of one{extra}", e.span)
+        raise c.fail("SNAP018", f"{what} takes memory: a pointer, a shared array, or a part of one{extra}", e.span,
+                     help="the index is an argument of its own: `memory, index, value`" if what.startswith("`atomic.") and isinstance(e, tree.Subscript) else "")
     return found
 
 

@@ -17,12 +17,12 @@ from snap.frontend import tree
 from snap.frontend.definition import Definition, Refused
 from snap.frontend.lambdas import lambda_tree
 from snap.ir import nodes as ir
-from snap.ir.operations import MATH
+from snap.ir.operations import COLLECTIVES, MATH
 from snap.ir.types import Element, Privilege
 from snap.surface import PYTHON_TYPES, WITHOUT_IMPORT, LevelName, Marker, Namespace, TypeName
 
 CUDA_NAMES = {
-    "threadIdx": "`t: int @ thread[1] = id()` is the thread's index in the current group",
+    "threadIdx": "`t: int @ thread[1] = id()` in `group(block[1])` is the thread's index in the block; in `group(thread[1])` it would be 0",
     "blockIdx": "`b: int @ block[1] = id()` in `group(grid[1])` is the block's index",
     "blockDim": "`count(thread[1])` in `group(block[1])`",
     "gridDim": "`count(block[1])` in `group(grid[1])`",
@@ -49,6 +49,9 @@ def resolve_name(c: State, name: str, span: Span) -> object:
         return WITHOUT_IMPORT[name]
     if name in CUDA_NAMES:
         raise c.fail("SNAP019", f"`{name}` is CUDA's; Snap has another word for it", span, help=CUDA_NAMES[name])
+    collective = name.removeprefix("__").removesuffix("_sync") if name.startswith("__") else name
+    if collective in COLLECTIVES:
+        raise c.fail("SNAP019", f"unknown name `{name}`", span, help=f"write `intrinsic.{collective}(...)`")
     if name in c.ended:
         raise c.fail("SNAP019", f"`{name}` is out of scope here", span, "its block has ended", (Label(c.ended[name], "declared here"),),
                      help="declare it before the block: scopes are blocks, as in C")
@@ -57,7 +60,7 @@ def resolve_name(c: State, name: str, span: Span) -> object:
     if name == c.definition.tree.name:
         raise c.fail("SNAP017", f"`{name}` calls itself: recursion is not Snap", span, "the function being defined", help="write a loop")
     raise c.fail("SNAP019", f"unknown name `{name}`", span, "not defined here, and not bound outside when the function was defined",
-                 help=f"did you mean `{close[0]}`?" if close else "declare it before use: `" + name + ": int = ...`; scopes are blocks, as in C")
+                 help=f"did you mean `{close[0]}`?" if close else f"a variable is declared before use, `{name}: int = ...`; functions and constants are defined above this function")
 
 
 def resolve(c: State, e: tree.Expr) -> object | None:
@@ -141,11 +144,15 @@ def describe_object(found: object) -> str:
             return f"`{found}`, a word of the language"
         case Privilege():
             return f"the privilege `{found}`"
-        case TypeName() | type():
+        case TypeName():
             return "a type"
+        case type():
+            return f"the Python type `{found.__name__}`"
         case types.ModuleType():
             return f"the module `{found.__name__}`"
         case _ if as_definition(found) is not None:
             return f"the function `{as_definition(found).tree.name}`"
+        case _ if isinstance(getattr(found, "missing_decorator", None), str):
+            return f"a function that lacks {found.missing_decorator}"
         case _:
             return f"a Python object of type `{type(found).__name__}`"

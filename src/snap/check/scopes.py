@@ -198,7 +198,11 @@ def _base(c: State, s: tree.With, word: str, options: set[str]) -> tuple[Memory,
     """Common to partition and claim: the memory as written (a view or tile maybe), the name that goes out of reach, and p."""
     form = {"partition": "`with partition(x, p=thread[1], f=lambda k: ...) as mine:`", "claim": "`with claim(x, p=thread[32]) as all:`"}[word]
     given = dict(s.call.keywords)
-    if len(s.call.args) not in (1, 2) or s.name is None or set(given) - options or ("p" in given) == (len(s.call.args) == 2):
+    for option in given:
+        if option not in options:
+            c.report("SNAP018", f"`{word}` has no option `{option}`", given[option].span, help=f"it has {', '.join(sorted(f'`{o}=`' for o in options))}")
+            raise _NotOpened
+    if len(s.call.args) not in (1, 2) or s.name is None or ("p" in given) == (len(s.call.args) == 2):
         c.report("SNAP018", f"`{word}` takes memory, a privilege and a name", s.head, help=form)
         raise _NotOpened
     try:
@@ -368,17 +372,20 @@ def _claim(c: State, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "claim", {"p"})
     base = seen.handle
     labels = (Label(base.span, f"`{base.name}` is at `{base.privilege}`"),)
-    problem = ""
+    problem = help = ""
     if c.privilege != base.privilege:
         problem = f"`{base.name}` is at `{base.privilege}` and this code at `{c.privilege}`: a claim is made by the memory's owner"
+        help = (f"claim it in `with group({base.privilege}):`" if c.privilege.at_least(base.privilege) else
+                f"outside of the group, hand out parts: `with partition({base.name}, p={c.privilege}, f=...) as part:`; then claim `part` here")
     elif c.place.held(p.level) is None:
         problem = f"there is no level `{p.level.word}` here to claim memory for"
     elif (between := _replicated(c.place, p.level)) is not None:
         problem = f"there are several {between.word}s here, and each would claim all of `{base.name}`"
+        help = f"hand out parts, `with partition({base.name}, p={between.word}[1], f=...) as part:`, and claim `part` in `with group({between.word}[1]):`"
     elif c.place.held(p.level).count is None or p.n > c.place.held(p.level).count:
         problem = f"there are not {p.n} {p.level.word}s here to claim memory for"
     if problem:
-        c.report("SNAP014", problem, s.head, secondary=labels)
+        c.report("SNAP014", problem, s.head, secondary=labels, help=help)
         raise _NotOpened
     handle = ir.Handle(c.program.uid(), s.name, base.obj, p, base.const, "claim", base, span=s.name_span or s.head)
     claimed = Memory(handle, seen.view, seen.map, seen.shape, claim=ClaimUse(p, len(c.frames), s.head))

@@ -139,7 +139,8 @@ def _locate(pyfunc: FunctionType, nodes_in: Callable[[_Parsed], Iterable[Node]])
         raise too_deep(code_span(code))
     if found_text:
         raise failure(code_span(code), f"the source of {name} is not what was loaded", label=f"{name} should begin here",
-                        help="the file has changed since Python read it: import it again, or restart")
+                        help="what was typed is read from the history, which may leave lines out: define it in a file or a notebook"
+                        if code.co_filename == "<stdin>" else "the file has changed since Python read it: import it again, or restart")
     raise failure(code_span(code), f"the source of {name} is not known", note="Snap reads a function's source text, and there is none for this code",
                     help="define it in a file or a notebook, or call `snap.register_source(filename, text)` with the text and the file name "
                          "given to `compile` before you `exec` it")

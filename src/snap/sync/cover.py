@@ -41,13 +41,15 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
         groups.setdefault(edge.participants, []).append(edge)
     for p in sorted(groups, key=lambda p: (-p.level, -p.n)):
         served = sum(1 << gap.number for gap, q in chosen if q.at_least(p))
-        legal = {n: gap for n, gap in by_number.items() if gap.place.privilege.at_least(p) and gap.place.holds(p)}
+        reached = {n: gap for n, gap in by_number.items() if gap.place.privilege.at_least(p) and gap.place.holds(p)}
+        legal = {n: gap for n, gap in reached.items() if primitive(p, gap.place, function)[0] is not None}
         mask = sum(1 << n for n in legal)
         open_edges = []
         for edge in groups[p]:
             if edge.candidates & served:
                 continue
-            _possible(edge, mask, legal, function)
+            if not edge.candidates & mask:
+                raise _impossible(edge, reached, function)
             open_edges.append(edge)
         found = _smallest([edge.candidates & mask for edge in open_edges], legal)
         ordered_by: dict[int, list[Edge]] = {gap.number: [] for gap in found}
@@ -70,16 +72,12 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
     return marks
 
 
-def _possible(edge: Edge, mask: int, legal: dict[int, Gap], function: ir.Function) -> None:
-    why = ""
-    if not edge.candidates & mask:
-        why = "no point between the two uses belongs to the whole group"
-    else:
-        kind, why = primitive(edge.participants, legal[_bits(edge.candidates & mask)[0]].place, function)
-    if why:
-        a, b = edge.first, edge.second
-        raise SnapError(Diagnostic("SNAP020", f"`{edge.object}` is {WORDS[a.kind]}, then {WORDS[b.kind]}, and nothing can order the two for `{edge.participants}`", b.span,
-                                   f"{WORDS[b.kind]} here", (Label(a.span, f"{WORDS[a.kind]} here"),) if a.span != b.span else (), note=why, help=_way_out(edge.participants)))
+def _impossible(edge: Edge, reached: dict[int, Gap], function: ir.Function) -> SnapError:
+    gap = next((gap for n, gap in reached.items() if edge.candidates >> n & 1), None)
+    why = "no point between the two uses belongs to the whole group" if gap is None else primitive(edge.participants, gap.place, function)[1]
+    a, b = edge.first, edge.second
+    return SnapError(Diagnostic("SNAP020", f"`{edge.object}` is {WORDS[a.kind]}, then {WORDS[b.kind]}, and nothing can order the two for `{edge.participants}`", b.span,
+                                f"{WORDS[b.kind]} here", (Label(a.span, f"{WORDS[a.kind]} here"),) if a.span != b.span else (), note=why, help=_way_out(edge.participants)))
 
 
 def _way_out(need: Privilege) -> str:

@@ -17,7 +17,7 @@ from snap.sync.graph import Edge, Gap, GapKey
 from snap.sync.overlap import undecided
 from snap.sync.primitive import primitive
 
-WORDS = {"R": "read", "W": "written", "A": "changed by atomics"}
+WORDS = {"R": "read", "W": "written", "A": "changed by atomics", "C": "copied to"}
 EXACT = 14  # up to so many different edges the smallest set is found by search, beyond by taking the best gap each time
 
 

@@ -13,6 +13,7 @@ Shared arrays that hold the same bytes conflict as a whole.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from snap.diag.span import Span
@@ -170,7 +171,7 @@ class Graph:
     def _each_copy(state: State, change) -> None:
         for held in state.tokens.values():
             for key, t in held.items():
-                if t.kind == "C":
+                if t.kind in "CS":
                     held[key] = change(t)
 
     def _body(self, body: ir.Body, state: State | None) -> State | None:
@@ -280,6 +281,7 @@ class Graph:
         loop = id(s)
         entry_known = dict(state.known)
         assigned = {(self.frame, uid) for uid in _assigned(s)}
+        growing = {(self.frame, uid): step for uid, step in _growing(s).items()}
         self._settle(state)
         head = state
         mark = len(self.facts)
@@ -291,6 +293,11 @@ class Graph:
             for key in assigned:
                 if key in entry_known:
                     current.known[key] = self._again(key, loop)
+            if growing:
+                turn = self.values.turns(loop, self.at.place.privilege)
+                for key, step in growing.items():
+                    if key in entry_known:
+                        current.known[key] = linear.add(entry_known[key], turn, step)
             breaks: list[State] = []
             continues: list[State] = []
             self.loops.append((len(self.scopes), breaks, continues))
@@ -386,7 +393,7 @@ class Graph:
                 parts = [self._aged(forms, loop, change) for forms in (f.shape, f.index, f.facts)]
                 if any(new is not old for new, old in zip(parts, (f.shape, f.index, f.facts))):
                     t = replace(t, footprint=Footprint(f.elem, *parts))
-                if t.kind == "C" and loop in t.born:
+                if t.kind in "CS" and loop in t.born:
                     around = t.born[: t.born.index(loop)]
                     age = dict(t.ages).get(loop, 0)
                     t = replace(t, ages=(*((at, n) for at, n in t.ages if at in around), (loop, min(age + 1, OLDEST))))
@@ -499,7 +506,7 @@ class Graph:
             case ir.Atomic():
                 self._access("A", s.access, s, state)
             case ir.AsyncCopy(target, source):
-                self._access("R", source, s, state)
+                self._access("S", source, s, state)
                 self._access("C", target, s, state)
             case ir.Unsafe():
                 for _, a in s.memory:
@@ -529,7 +536,7 @@ class Graph:
         privileges = {n.key: n.privilege for n in chain}
         for key, t in list(held.items()):
             owner, again, need = self._needed(t, b, privileges)
-            if need is None or t.kind != "C" and t.ordered is not None and t.ordered.at_least(need):
+            if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need):
                 continue
             self._edge(t, b, need, t.crossed | (state.crossed & ~t.since), obj)
             if need == privileges[owner] and again is None and owner == chain[-1].key:
@@ -537,15 +544,15 @@ class Graph:
 
     def _needed(self, t: Token, b: Token, privileges: dict[tuple[Frame, int], Privilege]) -> tuple[tuple[Frame, int] | None, tuple[Frame, int] | None, Privilege | None]:
         """The lowest name both were made from, the disjoint scope entered again, and the group that must wait between the two."""
-        if t.kind == b.kind and b.kind in "RA":
+        if t.kind in "RS" and b.kind in "RS" or t.kind == b.kind == "A":
             return None, None, None
         owner = next((k for k in t.names if k in privileges), None)
         again = next((k for k in t.disjoint if k in privileges), None)
         together = owner == b.names[0] == t.names[0] and owner is not None and privileges[owner] == THREAD1
-        if owner is None or together and t.kind != "C":
+        if owner is None or together and t.kind not in "CS":
             return None, None, None
         need = None if together else self.overlap.group(t.footprint, b.footprint, privileges[owner if again is None else again], t.ages)
-        if need is None and t.kind == "C" and b.kind != "C" and self.overlap.own(t.footprint, b.footprint, t.ages):
+        if need is None and t.kind in "CS" and self.overlap.own(t.footprint, b.footprint, t.ages):
             need = THREAD1  # even the thread that asked for a copy must wait for it
         return owner, again, need
 
@@ -562,7 +569,7 @@ class Graph:
 
     def _edge(self, t: Token, b: Token, need: Privilege, crossed: int, obj: ObjectKey) -> None:
         key = (t.site, t.footprint, t.ages, b.site, need)
-        if t.kind == "C" and t.waited is not None:
+        if t.kind in "CS" and t.waited is not None:
             self.pending[t.waited[0]] = min(t.waited[1], self.pending.get(t.waited[0], t.waited[1]))
         have = self.edges.get(key)
         if have is None:
@@ -577,7 +584,7 @@ class Graph:
             if other == obj or other not in self.ranges or self.ranges[other][1] <= low or high <= self.ranges[other][0]:
                 continue
             for key, t in list(held.items()):
-                if t.kind == "C" or t.ordered is None or not t.ordered.at_least(BLOCK1):
+                if t.kind in "CS" or t.ordered is None or not t.ordered.at_least(BLOCK1):
                     place = Token((self.frame, id(s), "W"), "W", (), t.footprint, (), None, name=s.obj.name, span=s.span, crossed=0, since=state.crossed)
                     self._edge(t, place, BLOCK1, t.crossed | (state.crossed & ~t.since), obj)
                 del held[key]
@@ -629,17 +636,37 @@ def _merge(a: Token, b: Token) -> Token:
 
 
 def _assigned(s: ir.While | ir.For) -> set[int]:
-    found: set[int] = set()
-    for body in bodies(s):
-        for inner in statements(body):
-            match inner:
-                case ir.Assign(ir.VarTarget(var)):
-                    found.add(var.uid)
-                case ir.Collective(targets=targets):
-                    found |= {t.var.uid for t in targets if isinstance(t, ir.VarTarget)}
-                case ir.Atomic(target=ir.VarTarget(var)) | ir.Unsafe(target=ir.VarTarget(var)) | ir.Call(target=ir.VarTarget(var)):
-                    found.add(var.uid)
+    return {uid for body in bodies(s) for inner in statements(body) for uid in _targets(inner)}
+
+
+def _growing(s: ir.While | ir.For) -> dict[int, int]:
+    """Variables that every iteration increases once, by a constant: uid -> constant."""
+    every = list(statements(s.body))
+    if any(isinstance(inner, ir.Continue) for inner in every):
+        return {}
+    written = Counter(uid for inner in every for uid in _targets(inner))
+    found: dict[int, int] = {}
+    pending = list(s.body)
+    while pending:
+        match pending.pop():
+            case ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
+                pending += inner
+            case ir.Assign(ir.VarTarget(var), ir.Binary("+", ir.Read(read), ir.Const(step))) if read == var and written[var.uid] == 1:
+                found[var.uid] = step
     return found
+
+
+def _targets(s: ir.Stmt) -> list[int]:
+    """The variables a statement assigns."""
+    match s:
+        case ir.Assign(ir.VarTarget(var)):
+            return [var.uid]
+        case ir.Collective(targets=targets):
+            return [t.var.uid for t in targets if isinstance(t, ir.VarTarget)]
+        case ir.Atomic(target=ir.VarTarget(var)) | ir.Unsafe(target=ir.VarTarget(var)) | ir.Call(target=ir.VarTarget(var)):
+            return [var.uid]
+        case _:
+            return []
 
 
 def _bytes(obj: ir.MemObject) -> int:

@@ -15,7 +15,7 @@ from snap.sync.values import Frame
 
 
 def plan_copies(function: ir.Function, edges: list[Edge], gaps: dict[GapKey, Gap], marks: dict[GapKey, list[Mark]]) -> tuple[frozenset[tuple[Frame, int]], dict[GapKey, int]]:
-    copies = [e for e in edges if e.first.kind == "C"]
+    copies = [e for e in edges if e.first.kind in "CS"]
     if not copies:
         return frozenset(), {}
     numbers = {gaps[key].number: key for key in marks}
@@ -47,7 +47,7 @@ class _Parents:
             here = (frame, id(s))
             self.above[here] = above
             if isinstance(s, ir.AsyncCopy):
-                self.accesses[(frame, id(s.target))] = here
+                self.accesses[(frame, id(s.target))] = self.accesses[(frame, id(s.source))] = here
                 self.copies.append(here)
             for k, inner in enumerate(bodies(s)):
                 self._enter(frame, inner, (here, k))

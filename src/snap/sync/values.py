@@ -67,6 +67,13 @@ class Values:
             self.steps[atom] = (self.loops[-1], step)
         return self.unknown(atom, var.privilege)
 
+    def turns(self, loop: int, privilege: Privilege) -> Form:
+        """How many iterations of the loop came before this one."""
+        atom = ("loop", (), ("turns", loop))
+        self.steps[atom] = (loop, 1)
+        self.counts.add(atom)
+        return self.unknown(atom, privilege)
+
     def not_negative(self, x: Form) -> bool:
         """A sum of what counts from zero, or a consequence of what is known here."""
         if x[0] >= 0 and all(k > 0 and self._counts(atom) for atom, k in x[1]):

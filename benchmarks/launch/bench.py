@@ -4,6 +4,10 @@
 
 Needs a GPU and torch; CuPy and Triton are measured where they are installed, in the same run.  Every result is checked.  The driver alone (the same
 launch with everything prepared, no checks) is the floor.
+
+First calls are made in fresh processes, in which torch has started the GPU and Python finds compiled bytecode, as it does for an installed package.
+`first call` is the launch until its result is there; `from import to result` is all that a program does with Snap until then: import it, define and
+check the kernel, launch it.
 """
 
 from __future__ import annotations
@@ -22,9 +26,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "src"))
 
 LOOP = 20_000
-ROUNDS = 7
+ROUNDS = 8
 N = 1024
-TARGETS = {"first call, no cache (s)": 1.0, "first call, cached (s)": 0.15, "Snap (us)": 6.0, "import snap (s)": 0.2}
+PROCESSES = 3
+OF_CUPY = 6.0 / 5.8  # what is promised: 6 us where CuPy needs 5.8
+TARGETS = {"import snap (s)": 0.2, "first call, no cache (s)": 1.0, "first call, cached (s)": 0.15, "from import to result, cached (s)": 0.15}
 
 
 def first_call() -> None:
@@ -39,17 +45,36 @@ def first_call() -> None:
     imported = time.perf_counter()
     from saxpy import saxpy
 
+    defined = time.perf_counter()
     saxpy[N // 256](2.0, x, y, N)
     torch.cuda.synchronize()
     done = time.perf_counter()
     assert (y == 2).all()
-    print(json.dumps({"import": imported - start, "first": done - imported}))
+    print(json.dumps({"import": imported - start, "define": defined - imported, "first": done - defined, "whole": done - start}))
 
 
-def in_a_process(folder: str) -> dict[str, float]:
-    environment = {**os.environ, "SNAP_CACHE_DIR": folder, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+def in_a_process(cache: str) -> dict[str, float]:
+    environment = {**os.environ, "SNAP_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run([sys.executable, __file__, "--first-call"], check=True, capture_output=True, text=True, env=environment)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def first_calls() -> dict[str, float]:
+    """Seconds, medians over processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        in_a_process(os.path.join(folder, "unused"))  # writes the bytecode
+        cold = [in_a_process(os.path.join(folder, f"cache{number}")) for number in range(PROCESSES)]
+        cached = [in_a_process(os.path.join(folder, "cache0")) for _ in range(PROCESSES)]
+
+    def median(runs: list[dict[str, float]], what: str) -> float:
+        return statistics.median(run[what] for run in runs)
+
+    return {
+        "import snap (s)": median(cached, "import"), "define and check (s)": median(cached, "define"),
+        "first call, no cache (s)": median(cold, "first"), "from import to result, no cache (s)": median(cold, "whole"),
+        "first call, cached (s)": median(cached, "first"), "from import to result, cached (s)": median(cached, "whole"),
+    }
 
 
 def snap_launch(x, y):
@@ -61,16 +86,17 @@ def snap_launch(x, y):
 def driver_launch(x, y):
     from saxpy import saxpy
 
+    from snap.runtime.gpu import STREAM_AT
     from snap.runtime.launch import launcher
 
     saxpy[N // 256](2.0, x, y, N)
     kernel = launcher(saxpy._specialised({}))._kernels[x.get_device()]
-    buffer, config, addresses = kernel.slot(N // 256)
-    kernel.layout.pack.pack_into(buffer, 32, 0, 0, 0, 2.0, x.data_ptr(), y.data_ptr(), N)
-    launch, function = kernel.driver.launch, kernel.function
+    buffer, arguments, *attributes = kernel.slot(N // 256)
+    kernel.layout.pack.pack_into(buffer, STREAM_AT, 0, *attributes, 2.0, x.data_ptr(), y.data_ptr(), N)
+    launch = kernel.driver.launch
 
     def call():
-        launch(config, function, addresses, None)
+        launch(*arguments)
 
     call.keep = buffer
     return call
@@ -95,7 +121,7 @@ CONTENDERS = {"driver alone (us)": driver_launch, "Snap (us)": snap_launch, "CuP
 
 
 def warm(torch) -> dict[str, float]:
-    """Microseconds a call, the median of rounds in which the contenders take turns."""
+    """Microseconds a call, the median of rounds in which the contenders take turns, each first once: the processor's clock changes over time."""
     ready = {}
     for name, prepare in CONTENDERS.items():
         x, y = torch.ones(N, device="cuda"), torch.zeros(N, device="cuda")
@@ -111,15 +137,20 @@ def warm(torch) -> dict[str, float]:
         assert (y == 200).all(), f"{name} is wrong"
         ready[name] = call
     times: dict[str, list[float]] = {name: [] for name in ready}
-    for _ in range(ROUNDS):
-        for name, call in ready.items():
+    for turn in range(ROUNDS):
+        order = list(ready.items())
+        for name, call in order[turn % len(order):] + order[:turn % len(order)]:
             torch.cuda.synchronize()
             start = time.perf_counter()
             for _ in range(LOOP):
                 call()
             times[name].append((time.perf_counter() - start) / LOOP * 1e6)
     torch.cuda.synchronize()
-    return {name: statistics.median(found) for name, found in times.items()}
+    figures = {name: statistics.median(found) for name, found in times.items()}
+    figures["Snap above the driver (us)"] = figures["Snap (us)"] - figures["driver alone (us)"]
+    if "CuPy RawKernel (us)" in figures:
+        TARGETS["Snap (us)"] = OF_CUPY * figures["CuPy RawKernel (us)"]
+    return figures
 
 
 def main() -> None:
@@ -134,16 +165,13 @@ def main() -> None:
     import torch
     from report import surroundings, write
 
-    with tempfile.TemporaryDirectory() as folder:
-        cold, cached = in_a_process(folder), in_a_process(folder)
-    figures = {"import snap (s)": cached["import"], "first call, no cache (s)": cold["first"], "first call, cached (s)": cached["first"]}
-    figures.update(warm(torch))
+    figures = {**first_calls(), **warm(torch)}
     for name, value in figures.items():
         limit = TARGETS.get(name)
-        verdict = "" if limit is None else f"   at most {limit:g}: {'yes' if value <= limit else 'NO'}"
-        print(f"{name:<28}{value:>8.3f}{verdict}")
-    record = {**surroundings(("torch", "cupy-cuda13x", "triton")), "gpu": torch.cuda.get_device_name(), "loop": LOOP, "rounds": ROUNDS,
-              "figures": figures}
+        verdict = "" if limit is None else f"   at most {limit:.3g}: {'yes' if value <= limit else 'NO'}"
+        print(f"{name:<36}{value:>8.3f}{verdict}")
+    record = {**surroundings(("torch", "cupy-cuda13x", "triton")), "gpu": torch.cuda.get_device_name(),
+              "loop": LOOP, "rounds": ROUNDS, "processes": PROCESSES, "figures": figures}
     if chosen.json:
         chosen.json.write_text(json.dumps(record, indent=2) + "\n")
     else:

@@ -1,8 +1,10 @@
 """Snap: a low-level GPU language embedded in Python whose types say which threads act together."""
 
-from snap.api import SnapFunction, ccuda, device, kernel, races, requires
+from snap.api import SnapFunction as SnapFunction
+from snap.api import ccuda, device, kernel, requires
+from snap.api import races as races
 from snap.diag.error import SnapError
-from snap.diag.source import register_source
+from snap.diag.source import register_source as register_source
 from snap.surface import EXPORTED
 
 __version__ = "0.1.0"

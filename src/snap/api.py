@@ -9,6 +9,7 @@ import contextlib
 import functools
 from collections.abc import Iterator
 from contextvars import ContextVar
+from dataclasses import replace
 
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
@@ -51,10 +52,6 @@ class Compiled:
         from snap.codegen import emit
 
         return emit(self.synced)
-
-    @property
-    def function_params(self) -> tuple[ir.Param, ...]:
-        return self.typed.params
 
 
 class SnapFunction:
@@ -234,9 +231,11 @@ def _completed(pending: _Pending):
 
 
 def define(python: object, kind: str, requires: Requires) -> Definition:
-    from snap.frontend.parse import parse_definition_names, parse_function
+    from snap.frontend.parse import decorator_spans, parse_definition_names, parse_function
 
     tree = parse_function(python)
+    if requires.span is not None:  # the decorator itself says more than the line that called it
+        requires = replace(requires, span=decorator_spans(python).get("requires", requires.span))
     return Definition(tree, kind, requires, parse_definition_names(tree, python))
 
 

@@ -101,6 +101,39 @@ def test_the_fast_path_still_refuses(xy):
     assert torch.equal(y, before)
 
 
+def test_a_tensor_may_change_between_launches(xy):
+    x, y = xy
+    saxpy[4](0.0, x, y, 1000)
+    kept, before = x.data, y.clone()
+    for other in (kept.double(), kept.cpu(), kept.view(torch.int32), torch.zeros(2000, device="cuda")[::2], y):
+        x.data = other
+        with pytest.raises(snap.LaunchError):
+            saxpy[4](1.0, x, y, 1000)
+        x.data = kept
+        saxpy[4](0.0, x, y, 1000)
+    assert torch.equal(y, before)
+    square = torch.zeros(4, 4, dtype=torch.int32, device="cuda")
+    fill[2](square, 4, 4, 1)
+    square[0, 1] = 5
+    with pytest.raises(snap.LaunchError, match="contiguous"):
+        fill[2](square.t_(), 4, 4, 2)
+    fill[2](square.t_(), 4, 4, 3)
+    assert (square == 3).all()
+    with pytest.raises(snap.LaunchError, match=r"shape \(4, 4\)"):
+        fill[2](square.resize_(2, 4), 4, 4, 4)
+
+
+def test_keywords_on_the_fast_path(xy):
+    x, _ = xy
+    y = torch.zeros(1000, device="cuda")
+    for _ in range(3):
+        saxpy[4](1.0, x, n=1000, y=y)
+    torch.testing.assert_close(y, 3 * x)
+    for wrong in (dict(n=1, y=y, m=2), dict(n=1), dict(x=x, y=y, n=1)):
+        with pytest.raises(snap.LaunchError):
+            saxpy[4](1.0, x, **wrong)
+
+
 def test_numpy_still_runs_on_the_cpu(xy):
     x, y = (t.cpu().numpy() for t in xy)
     expected = 3 * x + y

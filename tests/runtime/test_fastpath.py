@@ -30,7 +30,7 @@ class Tensor:
 def family(signature):
     names = {f"dtype{index}": param.elem.name for index, param in enumerate(signature.params) if hasattr(param, "elem")}
     return fastpath._Family(
-        guard="type({a}) is Tensor and {a}.dtype == dtype{i} and {a}.contiguous and (n{i} := {a}.nbytes) >= 0",
+        guards=("type({a}) is Tensor", "{a}.dtype == dtype{i}", "{a}.contiguous", "(n{i} := {a}.nbytes) >= 0"),
         anywhere="{a}.device == DEVICE", alone="{a}.device is not None", pointer="{a}.pointer", shape="{a}.shape",
         names={**names, "Tensor": Tensor, "current_device": lambda: family.current_device, "test_stream": lambda device: 0x5000})
 
@@ -64,7 +64,7 @@ def gpu_kernel(signature, cooperative=False, barrier=False, count=2):
     """A GpuKernel as after loading, without a device to load it on."""
     kernel = object.__new__(GpuKernel)
     formats = tuple("Q" if hasattr(param, "elem") else param.packing for param in signature.params) + (("Q",) if barrier else ())
-    kernel.signature, kernel.layout, kernel.barriers, kernel.most_blocks = signature, Layout.of(formats), {}, None
+    kernel.signature, kernel.layout, kernel.barriers, kernel.most_blocks = signature, Layout.of(formats, cooperative), {}, None
     kernel.compiled = SimpleNamespace(module=SimpleNamespace(threads=128, dynamic_smem=4096, cooperative=cooperative, grid_barrier=barrier))
     kernel.device = SimpleNamespace(number=0)
     kernel.argument = function_argument(ctypes.c_void_p(0xF00))

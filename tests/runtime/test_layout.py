@@ -15,9 +15,9 @@ from snap.runtime.signature import bf16_bits  # noqa: E402
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from(["?", "b", "h", "i", "q", "Q", "e", "f", "d", "ff", "ffff", "iiii", "dd", "BBBB", "hh"]), max_size=12))
-def test_layout(formats):
-    layout = Layout.of(tuple(formats))
+@given(st.lists(st.sampled_from(["?", "b", "h", "i", "q", "Q", "e", "f", "d", "ff", "ffff", "iiii", "dd", "BBBB", "hh"]), max_size=12), st.booleans())
+def test_layout(formats, cooperative):
+    layout = Layout.of(tuple(formats), cooperative)
     last = 56
     for offset, packing in zip(layout.offsets, formats):
         size = struct.calcsize("<" + packing)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+BLOCKS = 2  # of the grids that programs are run on
 HEADER = """from __future__ import annotations
 from snap import *
 """
@@ -41,6 +42,7 @@ class Context:
     loops: tuple[str, ...] = ()
     breakable: bool = False
     called: bool = False
+    carried: tuple[str, ...] = ()
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Writer:
     functions: list[str] = field(default_factory=list)
     names: int = 0
     features: set[str] = field(default_factory=set)
+    cooperative: bool = False
 
     def pick(self, options):
         return options[self.choose(len(options))]
@@ -67,17 +70,44 @@ class Writer:
     def permutation(self, c: Context, rank: str, n: int) -> str:
         """Of 0..n-1, at `rank`."""
         shift = self.pick([str(self.choose(n)), *c.loops])
-        options = [rank, f"{n - 1} - {rank}", f"({rank} + {shift}) % {n}"]
+        options = [rank, f"{n - 1} - {rank}", f"({rank} + {shift}) % {n}", f"int((u32({rank}) + u32({self.choose(n)})) % u32({n}))"]
+        for h in (2, 8, n // 2):
+            if h and n % h == 0:
+                options += [f"{rank} / {h} + {rank} % {h} * {n // h}"]
         if n & (n - 1) == 0:
-            options += [f"({rank} ^ {self.choose(n)})", f"({rank} * {2 * self.choose(8) + 1}) % {n}"]
+            options += [f"({rank} ^ {self.choose(n)})", f"({rank} * {2 * self.choose(8) + 1}) % {n}", f"(({rank} + {shift}) & {n - 1})"]
         return self.pick(options)
+
+    def owned(self, c: Context, m: Memory) -> str:
+        """An index function that gives each thread of the unit elements of its own: `stride` of them."""
+        n = c.unit.size
+        at = self.permutation(c, self.pick([c.unit.rank, c.unit.rank, self.carried(c)]), n)
+        return self.pick([f"lambda k: ({at}) + {n} * k", f"lambda k: ({at}) * {m.size // n} + k"])
+
+    def carried(self, c: Context) -> str:
+        """The name of a variable that holds another permutation of the ranks."""
+        return c.carried[-1] if c.carried else c.unit.rank
 
     def anywhere(self, c: Context, m: Memory) -> str:
         """An index inside of m, whoever asks."""
-        if m.size % c.unit.size == 0:
-            at = f"{self.choose(m.size // c.unit.size) * c.unit.size} + "
-            return at + self.permutation(c, c.unit.rank, c.unit.size)
-        return f"{c.unit.rank} % {m.size}"
+        rank, n, size = c.unit.rank, c.unit.size, m.size
+        options = [f"{rank} % {size}", f"{self.choose(size)}", f"{size - 1} - {rank} % {size}", f"({rank} * {1 + self.choose(5)} + {self.choose(size)}) % {size}"]
+        options += [f"({rank} + {i}) % {size}" for i in c.loops]
+        if size >= n:
+            d = self.pick([2, 4, 8])
+            options += [f"{self.choose(size - n + 1)} + {rank} / {d}", f"{rank} / {d} * {d}", f"{rank} & {self.choose(n)}", f"{rank} >> {self.choose(4)}",
+                        f"{self.choose(size // n) * n} + {self.permutation(c, rank, n)}", f"{self.choose(size // n) * n} + {self.permutation(c, self.carried(c), n)}"]
+        return self.pick(options)
+
+    def guarded(self, c: Context, m: Memory) -> tuple[str, str]:
+        """A condition, and an index inside of m where it holds."""
+        rank, n = c.unit.rank, m.size
+        d = self.choose(min(n, c.unit.size))
+        options = [(f"{rank} + {d} < {n}", f"{rank} + {d}"), (f"not {rank} + {d} >= {n}", f"{rank} + {d}"), (f"{rank} >= {d} and {rank} < {n}", f"{rank} - {d}"),
+                   (f"2 * {rank} < {n}", f"2 * {rank}"), (f"u32({rank}) - u32({d}) < u32({n})", f"{rank} - {d}"),
+                   (f"{rank} == {d}", f"{self.choose(n)}"), (f"{rank} != {d} and {rank} < {n}", f"{rank}"), (f"{rank} < {n} or False", f"{n - 1} - {rank}")]
+        options += [(f"{rank} > {i} and {rank} - {i} < {n}", f"{rank} - {i}") for i in c.loops]
+        return self.pick(options)
 
     # ---- statements
 
@@ -87,7 +117,8 @@ class Writer:
 
     def statement(self, c: Context, indent: int) -> None:
         simple = [self.write, self.write, self.read, self.read, self.uniform_read, self.atomic, self.register]
-        nested = [self.loop, self.loop, self.branch, self.narrow, self.narrow, self.claim, self.scratch, self.call, self.lower]
+        simple += [self.alone, self.alone]
+        nested = [self.loop, self.loop, self.branch, self.narrow, self.narrow, self.claim, self.scratch, self.call, self.lower, self.lower, self.tree, self.carry]
         self.pick(simple + (nested if c.depth > 0 else []))(c, indent)
 
     def deeper(self, c: Context, **changes) -> Context:
@@ -99,7 +130,7 @@ class Writer:
         stride = m.size // c.unit.size
         if m.size % c.unit.size:
             return self.read(c, indent)
-        self.emit(indent, f"with partition({m.name}, p=thread[1], f=lambda k: ({self.permutation(c, c.unit.rank, c.unit.size)}) + {c.unit.size} * k) as {part}:")
+        self.emit(indent, f"with partition({m.name}, p=thread[1], f={self.owned(c, m)}) as {part}:")
         others = [o for o in c.memory if o is not m]
         inside = c.breakable and self.choose(4) == 0
         for _ in range(1 + self.choose(2)):
@@ -121,6 +152,46 @@ class Writer:
         m = self.pick(c.memory)
         self.emit(indent, f"v = v * 5 + {m.name}[{self.anywhere(c, m)}]")
 
+    def alone(self, c: Context, indent: int) -> None:
+        m = self.pick(c.memory)
+        condition, at = self.guarded(c, m)
+        self.emit(indent, "with group(thread[1]):")
+        self.emit(indent + 1, f"if {condition}:")
+        self.emit(indent + 2, f"v = v * 3 + {m.name}[{at}]")
+        if self.choose(3) == 0:
+            self.emit(indent + 1, "else:")
+            self.emit(indent + 2, f"v = v * 3 + {m.name}[{self.anywhere(c, m)}]")
+
+    def tree(self, c: Context, indent: int) -> None:
+        """The tree reduction: in each round half of the threads use two elements each."""
+        m = self.pick(c.memory)
+        n = c.unit.size
+        if m.size < n or n & (n - 1) or n == 1:
+            return self.read(c, indent)
+        h, part = self.fresh("h"), self.fresh("m")
+        if self.choose(2):
+            self.emit(indent, f"{h}: int = {n // 2}")
+            self.emit(indent, f"while {h} > {self.choose(3)}:")
+        else:
+            self.emit(indent, f"for {h}_ in range({n.bit_length() - 1}):")
+            self.emit(indent + 1, f"{h}: int = {n // 2} >> {h}_")
+        self.emit(indent + 1, f"with partition({m.name}, p=thread[1], offset={c.unit.rank}) as {part}:")
+        self.emit(indent + 2, "with group(thread[1]):")
+        self.emit(indent + 3, f"if {c.unit.rank} < {h}:")
+        self.emit(indent + 4, f"{part}[0] = {part}[0] + {part}[{h}]")
+        if self.lines[-5].lstrip().startswith("while"):
+            self.emit(indent + 1, f"{h} = {h} / 2")
+
+    def carry(self, c: Context, indent: int) -> None:
+        """A variable of each thread's own, that is a permutation of the ranks, goes from one to the next."""
+        name, n = self.fresh("x"), c.unit.size
+        self.emit(indent, f"{name}: int @ thread[1] = {self.permutation(c, c.unit.rank, n)}")
+        inner = replace(c, carried=(*c.carried, name), depth=c.depth - 1)
+        self.statements(inner, indent, 2)
+        self.emit(indent, f"for _ in range({1 + self.choose(3)}):")
+        self.statements(replace(inner, breakable=False), indent + 1, 2)
+        self.emit(indent + 1, f"{name} = {self.permutation(c, name, n)}")
+
     def uniform_read(self, c: Context, indent: int) -> None:
         stable = [m for m in c.memory if m.stable]
         if "atomic" in self.features or not stable:
@@ -138,7 +209,9 @@ class Writer:
 
     def register(self, c: Context, indent: int) -> None:
         options = [f"v = v * 7 + {c.unit.rank}", f"v = v ^ {c.unit.uniform}"]
-        if c.unit.word == "block[1]":
+        if c.unit.word == "grid[1]":
+            options += ["intrinsic.sync_grid()"] if self.cooperative else []
+        elif c.unit.word == "block[1]":
             options += ["intrinsic.syncthreads()", f"{c.unit.uniform} = intrinsic.broadcast(v) & 15"]
         elif c.unit.size % 32 == 0:
             options += ["intrinsic.syncwarp()"]
@@ -165,8 +238,11 @@ class Writer:
             self.emit(indent, "else:")
             self.statements(self.deeper(c), indent + 1, 2)
 
-    def sizes(self, c: Context) -> list[int]:
-        return [n for n in (64, 32, 16, 8, 4) if n < c.unit.size and c.unit.size % n == 0]
+    def sizes(self, c: Context) -> list[tuple[str, int]]:
+        """The smaller units there are: what they are called, and how many threads they have."""
+        if c.unit.word == "grid[1]":
+            return [("block[1]", self.threads), ("block[1]", self.threads), ("thread[32]", 32)]
+        return [(f"thread[{n}]", n) for n in (64, 32, 16, 8, 4) if n < c.unit.size and c.unit.size % n == 0]
 
     def narrow(self, c: Context, indent: int) -> None:
         """Give each smaller unit a part of some memory, and let it work on that alone."""
@@ -174,35 +250,35 @@ class Writer:
         fitting = [m for m in c.memory if m.size % c.unit.size == 0]
         if not sizes or not fitting:
             return self.write(c, indent)
-        n = self.pick(sizes)
+        word, n = self.pick(sizes)
         units = c.unit.size // n
         chosen = fitting[: 1 + self.choose(len(fitting))]
-        number, rank, uniform = self.fresh("g"), self.fresh("r"), self.fresh("u")
-        self.emit(indent, f"{number}: int @ thread[{n}] = id()")
+        number, rank, uniform = self.fresh("g"), self.fresh("r"), self.fresh("same")
+        self.emit(indent, f"{number}: int @ {word} = id()")
         parts = []
         for m in chosen:
             part, size = self.fresh("p"), m.size // units
-            self.emit(indent, f"with partition({m.name}, p=thread[{n}], f=lambda k: ({self.permutation(c, number, units)}) * {size} + k) as {part}:")
+            self.emit(indent, f"with partition({m.name}, p={word}, f=lambda k: ({self.permutation(c, number, units)}) * {size} + k) as {part}:")
             indent += 1
             parts.append(replace(m, name=part, size=size))
-        inner = Unit(f"thread[{n}]", n, rank, uniform)
+        inner = Unit(word, n, rank, uniform)
         if self.choose(3) == 0 and c.unit.word == "block[1]":
             return self.direct(c, inner, parts, indent)
-        if self.choose(3) == 0:
+        if self.choose(3) == 0 and word != "block[1]":
             return self.roles(c, inner, number, parts, indent)
-        self.emit(indent, f"with group(thread[{n}]):")
+        self.emit(indent, f"with group({word}):")
         self.prologue(inner, number, indent + 1)
-        self.statements(self.deeper(c, unit=inner, memory=tuple(parts), breakable=False), indent + 1, 3)
+        self.statements(self.deeper(c, unit=inner, memory=tuple(parts), breakable=False, carried=()), indent + 1, 3)
 
     def roles(self, c: Context, inner: Unit, number: str, parts: list[Memory], indent: int) -> None:
         """Units that each have a part go different ways."""
         self.features.add("roles")
         self.emit(indent, "match split(thread):")
-        for _ in range(min(3, c.unit.size // inner.size)):
-            role = Unit(inner.word, inner.size, self.fresh("r"), self.fresh("u"))
+        for _ in range(min(3, min(c.unit.size, self.threads) // inner.size)):
+            role = Unit(inner.word, inner.size, self.fresh("r"), self.fresh("same"))
             self.emit(indent + 1, f"case {inner.size}:")
             self.prologue(role, number, indent + 2)
-            self.statements(self.deeper(c, unit=role, memory=tuple(parts), breakable=False), indent + 2, 2)
+            self.statements(self.deeper(c, unit=role, memory=tuple(parts), breakable=False, carried=()), indent + 2, 2)
 
     def direct(self, c: Context, inner: Unit, parts: list[Memory], indent: int) -> None:
         """Stay where we are, and lower the parts once more."""
@@ -224,7 +300,7 @@ class Writer:
         m = self.pick(c.memory)
         n = self.pick([n for n in (64, 32, 16, 1) if n <= c.unit.size])
         before = self.pick([0, n, 2 * n]) if c.unit.size >= 3 * n else 0
-        name, rank, uniform = self.fresh("c"), self.fresh("r"), self.fresh("u")
+        name, rank, uniform = self.fresh("c"), self.fresh("r"), self.fresh("same")
         self.emit(indent, f"with claim({m.name}, p=thread[{n}]) as {name}:")
         self.emit(indent + 1, "match split(thread):")
         sizes = [n] * (before // n) + [n]
@@ -234,7 +310,7 @@ class Writer:
                 self.emit(indent + 3, "v = v + 1")
                 continue
             self.prologue(Unit("", n, rank, uniform), "3", indent + 3)
-            inner = self.deeper(c, unit=Unit(f"thread[{n}]", n, rank, uniform), memory=(replace(m, name=name),), breakable=False)
+            inner = self.deeper(c, unit=Unit(f"thread[{n}]", n, rank, uniform), memory=(replace(m, name=name),), breakable=False, carried=())
             self.statements(inner, indent + 3, 2)
 
     def scratch(self, c: Context, indent: int) -> None:
@@ -259,7 +335,7 @@ class Writer:
         if m.size % c.unit.size:
             return self.read(c, indent)
         part = self.fresh("m")
-        self.emit(indent, f"with partition({m.name}, p=thread[1], f=lambda k: {self.permutation(c, c.unit.rank, c.unit.size)} + {c.unit.size} * k) as {part}:")
+        self.emit(indent, f"with partition({m.name}, p=thread[1], f={self.owned(c, m)}) as {part}:")
         self.emit(indent + 1, "with group(thread[1]):")
         self.emit(indent + 2, f"if {c.unit.rank} % 3 == {self.choose(3)}:")
         others = [o for o in c.memory if o is not m]
@@ -271,14 +347,14 @@ class Writer:
     def call(self, c: Context, indent: int) -> None:
         """A device function on some of the memory: const, or written."""
         sized = [m for m in c.memory if m.size % c.unit.size == 0]
-        if c.called or not sized:
+        if c.called or not sized or c.unit.word == "grid[1]":
             return self.read(c, indent)
         m = self.pick(sized)
         name = self.fresh("f")
         const = self.choose(2)
         shared = m.shared and self.choose(2) == 1
         type = "const(int)" if const else "int"
-        rank, uniform = self.fresh("r"), self.fresh("u")
+        rank, uniform = self.fresh("r"), self.fresh("same")
         writer = Writer(self.choose, self.threads, names=self.names, features=self.features)
         unit = Unit(c.unit.word, c.unit.size, rank, uniform)
         requires = f"block[1], thread[{self.threads}]" if c.unit.word == "block[1]" else c.unit.word
@@ -331,3 +407,21 @@ def k(out: ptr(int) @ grid[1], space: ptr(int) @ grid[1]):
         with partition(out, p=thread[1], offset=i) as mine, partition(space, p=block[1], f=lambda k: {threads} * b + k, disjoint={declared}) as own:
             with group(block[1]):"""
     return "\n\n\n".join([HEADER, *w.functions, "\n".join([head, *w.lines])]) + "\n", threads
+
+
+def grid_program(choose: Callable[[int], int], depth: int = 3) -> tuple[str, int, bool]:
+    """A kernel `k(out, space)` whose memory belongs to the whole grid of BLOCKS blocks; whether it may make the grid wait."""
+    threads, cooperative = (32, 64, 96)[choose(3)], choose(3) > 0
+    w = Writer(choose, threads, cooperative=cooperative)
+    unit = Unit("grid[1]", BLOCKS * threads, "t", "u")
+    c = Context(unit, (Memory("space", BLOCKS * threads * (1 + choose(2)), stable=False, shared=False),), depth)
+    w.prologue(unit, "1", 2)
+    w.emit(2, "v: int @ thread[1] = t")
+    w.statements(c, 2, 4)
+    w.emit(2, "with partition(out, p=thread[1], offset=t) as mine:")
+    w.emit(3, "mine[0] = v")
+    head = f"""@kernel
+@requires(grid[1], block[1], thread[{threads}], cooperative={cooperative})
+def k(out: ptr(int) @ grid[1], space: ptr(int) @ grid[1]):
+    with group(grid[1]):"""
+    return "\n\n\n".join([HEADER, *w.functions, "\n".join([head, *w.lines])]) + "\n", threads, cooperative

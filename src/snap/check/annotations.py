@@ -6,18 +6,17 @@ shaped pointer are integer expressions over grid-level values.  Non-goals: wheth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from snap.check.names import as_number, as_type, describe_object, resolve
 from snap.check.state import Constant, State, Want
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import GRID1, Array, Element, Privilege, Scalar, Space, ValueType
+from snap.ir.record import record
+from snap.ir.types import THREAD1, Array, Element, Privilege, Scalar, Space, ValueType
 from snap.surface import LevelName, Marker
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spec:
     """kind: 'value' (type is a scalar, vector or array), 'shared', 'pointer', 'ref', 'constexpr'."""
 
@@ -64,7 +63,7 @@ def constant_value(c: State, e: tree.Expr, what: str) -> ir.Const:
     """A compile-time constant."""
     from snap.check.expressions import expression
 
-    value = expression(c, e, Want(GRID1, f"{what} must be a compile-time constant"))
+    value = expression(c, e, Want(THREAD1, f"{what} must be a compile-time constant"))
     if not isinstance(value, ir.Const):
         raise c.fail("SNAP018", f"{what} must be a compile-time constant", e.span, "known only at run time",
                      help="use a literal, a captured Python number, or a `constexpr` name")

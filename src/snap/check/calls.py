@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 
-from snap.check import convert, rewrite
+from snap.check import rewrite
 from snap.check.annotations import Spec, constant_value, wanted_privilege
 from snap.check.explain import read_down, write_up
 from snap.check.expressions import cast_call, converted, expression, math_call
 from snap.check.function import Header, Incoming, instantiate, read_header
 from snap.check.intrinsics import async_copy, atomic_call, intrinsic_call, unsafe_call
-from snap.check.memory import LocalArray, memory_argument, storage
+from snap.check.memory import LocalArray, memory_argument, never_written, stable, storage, unstable
 from snap.check.names import as_definition, as_type, describe_object, math_name, resolve
 from snap.check.state import IndexFunction, IndexMap, Memory, StableRead, State, Touch, Variable, Want
 from snap.diag.error import Label, SnapError
@@ -152,7 +152,7 @@ def device_call(c: State, definition: Definition, e: tree.Call, want: Want, used
     function = instance.function
     args = [*args, *(ir.Read(var, var.type, span=e.span) for var in captured)]
     handles = [*handles, *(None for _ in captured)]
-    _inherit(c, instance, args, handles, e.span)
+    _inherit(c, instance, handles, e.span)
     if function.cooperative and not c.cooperative:
         raise c.fail("SNAP020", f"`{name}` needs a cooperative launch", e.span, help="say so: `@requires(..., cooperative=True)`")
     offset = (c.smem_used + 15) // 16 * 16 if function.smem else c.smem_used
@@ -315,14 +315,18 @@ def _incoming(c: State, memory: Memory, spec: Spec, span: Span) -> tuple[Incomin
     return incoming, captured
 
 
-def _inherit(c: State, instance, args: list[object], handles: list[ir.Handle | None], span: Span) -> None:
+def _inherit(c: State, instance, handles: list[ir.Handle | None], span: Span) -> None:
     """What the callee does to the objects it is given, it does to ours."""
-    bound = {p.handle.obj.uid: a.obj for p, a in zip(instance.function.params, args) if isinstance(p, ir.MemParam)}
+    bound = {p.handle.obj.uid: h for p, h in zip(instance.function.params, handles) if isinstance(p, ir.MemParam)}
     for touch in instance.touches:
         if touch.obj.uid in bound:
-            c.touches.append(Touch(bound[touch.obj.uid], touch.what, span))
+            c.touches.append(Touch(bound[touch.obj.uid].obj, touch.what, span))
     for read in instance.stable_reads:
-        if read.obj.uid in bound:
-            c.stable_reads.append(StableRead(bound[read.obj.uid], read.name, span, read.want))
+        handle = bound.get(read.obj.uid)
+        if handle is None or never_written(c, handle):
+            continue
+        if not stable(handle):
+            raise unstable(c, handle, read.want, span)
+        c.stable_reads.append(StableRead(handle.obj, handle.name, span, read.want))
 
 

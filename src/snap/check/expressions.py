@@ -6,8 +6,6 @@ Input: a tree expression and a `Want`.  Output: a typed, pure expression; calls,
 
 from __future__ import annotations
 
-import types
-
 from snap.check import convert
 from snap.check.explain import group_words, read_down
 from snap.check.memory import LocalArray, indices, load, storage
@@ -187,7 +185,7 @@ def _unary(c: State, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -> 
     if op == "~" and value.type.is_float:
         raise c.fail("SNAP018", f"`~` takes an integer, not `{value.type}`", e.span)
     if op == "+":
-        return value
+        return value if convert.is_weak(value) else convert.cast(value, convert.promoted(value.type))
     return convert.unary(op, value, e.span)
 
 

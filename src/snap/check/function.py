@@ -18,14 +18,16 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
+from snap.ir.record import record
 from snap.ir.types import I32, Array, Element, Held, Level, Place, Privilege, Scalar, Space
+from snap.ir.walk import bodies
 
 DEVICE_SMEM = 232_448  # the most shared memory a block can hold on any device we generate code for (sm_90 and sm_100)
 MAX_THREADS = 1024
 MAX_CLUSTER = 16
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParamSpec:
     name: str
     spec: Spec
@@ -44,7 +46,7 @@ class Header:
     returns: tuple[Element, Privilege] | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Incoming:
     """What a call binds to a pointer parameter: variables of the caller are replaced by `captured`, in that order."""
 
@@ -299,6 +301,7 @@ def elaborate(program: Program, definition: Definition, constexprs: Mapping[str,
     except Abort:
         pass
     with c.block() as statements:
+        _keep_shapes(c, specs)
         body(c, definition.tree.body)
         if c.returns is not None and not c.errors and not _always_returns(tuple(statements)):
             c.report("SNAP018", f"`{definition.tree.name}` may end without returning a value", definition.tree.head, help="end it with `return`")
@@ -308,6 +311,18 @@ def elaborate(program: Program, definition: Definition, constexprs: Mapping[str,
     function = ir.Function(program.uid(), definition.tree.name, definition.kind == "global", (*params, *hidden), c.returns[0] if c.returns else None, place,
                            tuple(statements), c.smem_peak, c.cooperative, c.uses_unsafe, span=definition.tree.head)
     return Instance(function, tuple(c.touches), tuple(c.stable_reads))
+
+
+def _keep_shapes(c: State, specs: tuple[ParamSpec, ...]) -> None:
+    """A dimension stays what was passed: where the function assigns a parameter that a shape names, it assigns a copy."""
+    from snap.check.scopes import assigned_names
+
+    assigned = set(assigned_names(c.definition.tree.body))
+    for var in rewrite.variables(*(n for p in specs for n in p.spec.shape or ())):
+        if var.name in assigned:
+            copy = c.var(var.name, var.type, var.privilege, var.span)
+            c.scopes[0][var.name] = Variable(copy)
+            c.out.append(ir.Declare(copy, ir.Read(var, var.type, span=var.span), span=var.span))
 
 
 def _pointer(c: State, p: ParamSpec, given: Incoming | None, hidden: list[ir.Param]) -> ir.MemParam:
@@ -354,8 +369,15 @@ def _always_returns(body: ir.Body) -> bool:
         case ir.If(_, then, other):
             return _always_returns(then) and _always_returns(other)
         case ir.While(_, ir.Const(True), inner):
-            return not any(isinstance(s, ir.Break) for s in inner)
+            return not _breaks(inner)
+        case ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
+            return _always_returns(inner)
     return False
+
+
+def _breaks(body: ir.Body) -> bool:
+    """Whether a `break` in there ends the loop around it."""
+    return any(isinstance(s, ir.Break) or not isinstance(s, (ir.While, ir.For)) and any(map(_breaks, bodies(s))) for s in body)
 
 
 # Memory read above thread[1] must be stable: nothing in the kernel touches it by atomics or unsafe.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from snap.check import convert, rewrite
 from snap.check.names import as_type, describe_object, resolve
-from snap.check.state import IndexMap, Memory, StableRead, State, Variable, Want
+from snap.check.state import Abort, IndexMap, Memory, StableRead, State, Variable, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -213,18 +213,32 @@ def load(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, spa
     if not handle.privilege.at_least(want.privilege):
         raise read_down(c, f"`{handle.name}`", handle.privilege, handle.span, want, span)
     made = access(c, memory, items, want, span)
-    if want.privilege != THREAD1 and not handle.const:
-        chain, disjoint = handle, handle.disjoint
-        while chain.base is not None and not disjoint:
-            chain = chain.base
-            disjoint = chain.disjoint
-        if handle.obj.space is not Space.SHARED and not disjoint:
-            raise c.fail("SNAP006", f"`{handle.name}` may change while {want.privilege} reads it", span, want.why,
-                         (Label(handle.span, "neither const, nor shared, nor a disjoint partition"),),
-                         note="threads of one group could read different values and separate",
-                         help="declare it `ptr(const(...))`, or agree on what one thread read: `intrinsic.broadcast(v)`")
+    if want.privilege != THREAD1 and not never_written(c, handle):
+        if not stable(handle):
+            raise unstable(c, handle, want, span)
         c.stable_reads.append(StableRead(handle.obj, handle.name, span, want))
     return ir.Load(made, memory.elem, span=span)
+
+
+def unstable(c: State, handle: ir.Handle, want: Want, span: Span) -> Abort:
+    return c.fail("SNAP006", f"`{handle.name}` may change while {want.privilege} reads it", span, want.why,
+                  (Label(handle.span, "neither const, nor shared, nor a disjoint partition"),),
+                  note="threads of one group could read different values and separate",
+                  help="declare it `ptr(const(...))`, or agree on what one thread read: `intrinsic.broadcast(v)`")
+
+
+def never_written(c: State, handle: ir.Handle) -> bool:
+    """A kernel's const memory; what a device function takes as const may be anything."""
+    return handle.const and c.definition.kind == "global"
+
+
+def stable(handle: ir.Handle) -> bool:
+    """Whether nobody else can change it while a group reads it, as far as this name tells."""
+    disjoint = handle.disjoint
+    while handle.base is not None and not disjoint:
+        handle = handle.base
+        disjoint = handle.disjoint
+    return handle.const or handle.obj.space is Space.SHARED or disjoint
 
 
 # Write down: an element is written at exactly thread[1], and not through const.

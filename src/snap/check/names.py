@@ -7,11 +7,10 @@ number, a function, or a module.  Non-goals: run-time values.
 from __future__ import annotations
 
 import difflib
-import math
 import types
 
 from snap.check import convert
-from snap.check.state import Binding, Constant, Poison, State
+from snap.check.state import Constant, Poison, State
 from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -21,7 +20,6 @@ from snap.ir import nodes as ir
 from snap.ir.operations import MATH
 from snap.ir.types import Element, Privilege
 from snap.surface import PYTHON_TYPES, WITHOUT_IMPORT, LevelName, Marker, Namespace, TypeName
-
 
 CUDA_NAMES = {
     "threadIdx": "`t: int @ thread[1] = id()` is the thread's index in the current group",
@@ -151,12 +149,3 @@ def describe_object(found: object) -> str:
             return f"the function `{as_definition(found).tree.name}`"
         case _:
             return f"a Python object of type `{type(found).__name__}`"
-
-
-def static_bool(e: ir.Expr) -> bool | None:
-    return bool(e.value) if isinstance(e, ir.Const) and not (isinstance(e.value, float) and math.isnan(e.value)) else None
-
-
-def declared_label(binding: Binding, text: str) -> tuple[Label, ...]:
-    span = getattr(getattr(binding, "var", None) or getattr(binding, "handle", None), "span", None)
-    return (Label(span, text),) if span is not None else ()

@@ -7,6 +7,7 @@ a lowered base is out of reach until its scope ends.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 from snap.check import convert, rewrite
 from snap.check.annotations import constant_int, constant_value, wanted_privilege
@@ -14,7 +15,7 @@ from snap.check.explain import write_up
 from snap.check.expressions import scalar
 from snap.check.memory import mapped, memory_argument
 from snap.check.names import captured_lambda, resolve
-from snap.check.state import Abort, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Pipeline, Poison, SplitBranch, State, Variable, Want
+from snap.check.state import Abort, Binding, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Pipeline, Poison, SplitBranch, State, Variable, Want
 from snap.check.statements import body
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
@@ -280,14 +281,12 @@ def _index_function(c: State, given: dict[str, tree.Expr], seen: Memory, p: Priv
         start = _index_value(c, given["offset"], p)
         results, params = (convert.binary("+", start, ir.Read(k, I32, span=s.head), s.head),), (k,)
     elif "f" in given:
-        lam, names = _lambda(c, given["f"])
+        lam, names, scopes = _lambda(c, given["f"])
         params = tuple(c.temp(n, I32, GRID1, lam.span) for n in lam.params)
         if not params:
             raise c.fail("SNAP018", "an index function takes at least one index", lam.span)
         held = c.names, c.scopes
-        if names is not None:
-            c.names, c.scopes = names, [{}]
-        c.scopes = [*c.scopes, {n: Variable(v, "an index") for n, v in zip(lam.params, params)}]
+        c.names, c.scopes = names, [*scopes, {n: Variable(v, "an index") for n, v in zip(lam.params, params)}]
         try:
             items = lam.body.items if isinstance(lam.body, tree.Sequence) else (lam.body,)
             results = tuple(_index_value(c, item, p) for item in items)
@@ -314,20 +313,21 @@ def _index_value(c: State, e: tree.Expr, p: Privilege) -> ir.Expr:
     return convert.cast(value, value.type) if convert.is_weak(value) else value
 
 
-def _lambda(c: State, e: tree.Expr) -> tuple[tree.Lambda, dict[str, object] | None]:
+def _lambda(c: State, e: tree.Expr) -> tuple[tree.Lambda, dict[str, object], Sequence[dict[str, Binding]]]:
+    """An index function, with the outside names and the scopes in which its own names are looked up."""
     if isinstance(e, tree.Lambda):
-        return e, None
+        return e, c.names, c.scopes
     found = resolve(c, e) if isinstance(e, (tree.Name, tree.Attribute)) else None
     if isinstance(found, IndexFunction):
-        return found.tree, found.names
+        return found.tree, c.names, found.scopes
     if callable(found) and hasattr(found, "__code__"):
-        return captured_lambda(c, found, e.span)
+        return *captured_lambda(c, found, e.span), ()
     raise c.fail("SNAP018", "`f=` is an index function", e.span, help="`f=lambda k: start + k`")
 
 
 # An index function means what its variables held when the scope was entered.
 def _snapshot(c: State, results: tuple[ir.Expr, ...], params: tuple[ir.Var, ...], s: tree.With) -> tuple[ir.Expr, ...]:
-    assigned = set(_assigned_names(s.body))
+    assigned = set(assigned_names(s.body))
     frozen: dict[int, ir.Expr] = {}
     for var in rewrite.variables(*results):
         if var in params or var.name not in assigned:
@@ -338,19 +338,31 @@ def _snapshot(c: State, results: tuple[ir.Expr, ...], params: tuple[ir.Var, ...]
     return tuple(rewrite.substitute(r, lambda v: frozen.get(v.uid)) for r in results)
 
 
-def _assigned_names(statements: tree.Body):
+def assigned_names(statements: tree.Body) -> Iterator[str]:
+    """The variables that these statements may give a value, or a part of one."""
     for s in statements:
         match s:
-            case tree.Assign(tree.Name(id)) | tree.Augment(tree.Name(id)):
-                yield id
+            case tree.Assign(target) | tree.Augment(target):
+                yield from _root(target)
+            case tree.Evaluate(tree.Call(keywords=keywords)):  # `intrinsic.mma(..., out=[x, y])`
+                for _, value in keywords:
+                    for item in value.items if isinstance(value, tree.Sequence) else (value,):
+                        yield from _root(item)
             case tree.If(_, then, other):
-                yield from _assigned_names(then)
-                yield from _assigned_names(other)
+                yield from assigned_names(then)
+                yield from assigned_names(other)
             case tree.While(body=inner) | tree.For(body=inner) | tree.With(body=inner):
-                yield from _assigned_names(inner)
+                yield from assigned_names(inner)
             case tree.Match(cases=cases):
                 for case in cases:
-                    yield from _assigned_names(case.body)
+                    yield from assigned_names(case.body)
+
+
+def _root(e: tree.Expr) -> Iterator[str]:
+    while isinstance(e, (tree.Attribute, tree.Subscript)):
+        e = e.value
+    if isinstance(e, tree.Name):
+        yield e.id
 
 
 # T-Claim, mended: code = base, nothing replicated between base and l; one branch of exactly that size uses the name.

@@ -11,6 +11,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
+from snap.ir.record import record
 from snap.ir.types import Element, Level, Place, Privilege, ValueType
 
 
@@ -36,10 +37,10 @@ class Constant:
 
 @dataclass(slots=True, eq=False)
 class IndexFunction:
-    """An index lambda, with the scope it was written in (None: captured from outside, with `names`)."""
+    """An index lambda, with the scopes it was written in: its names are theirs, wherever it is used."""
 
     tree: tree.Lambda
-    names: dict[str, object] | None = None
+    scopes: tuple[dict[str, Binding], ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +48,7 @@ class Poison:
     """The declaration of this name was wrong; its uses are not reported again."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IndexMap:
     """From the indices a user writes to those of the view: `results` with `params` replaced."""
 
@@ -137,7 +138,7 @@ class Frame:
     branch: SplitBranch | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Want:
     """For whom an expression is evaluated: every leaf must be ⊒ privilege; `why` finishes the sentence under the caret."""
 

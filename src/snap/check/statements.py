@@ -54,7 +54,7 @@ def statement(c: State, s: tree.Stmt, tail: bool) -> None:
             _assign(c, s)
         case tree.Augment():
             _augment(c, s)
-        case tree.If(cond, then, other):
+        case tree.If():
             _if(c, s, tail)
         case tree.While():
             _while(c, s)
@@ -90,7 +90,7 @@ def statement(c: State, s: tree.Stmt, tail: bool) -> None:
 # T-Decl, mended: code ⊒ p, p well-formed here; the value is evaluated for p.
 def _declare(c: State, s: tree.Declare) -> None:
     if isinstance(s.value, tree.Lambda):
-        c.bind(s.name, IndexFunction(s.value))
+        c.bind(s.name, IndexFunction(s.value, tuple(c.scopes)))
         return
     spec, written, privilege_span = annotation(c, s.annotation)
     earlier = c.scopes[-1].get(s.name)
@@ -214,7 +214,7 @@ def _assign(c: State, s: tree.Assign) -> None:
 def _first_assignment(c: State, s: tree.Assign) -> None:
     name = s.target.id
     if isinstance(s.value, tree.Lambda):
-        c.bind(name, IndexFunction(s.value))
+        c.bind(name, IndexFunction(s.value, tuple(c.scopes)))
         return
     if isinstance(s.value, (tree.Name, tree.Call)) and isinstance(storage(c, s.value), (Memory, LocalArray)):
         raise c.fail("SNAP018", "memory and arrays cannot be assigned", s.value.span, help="give memory a new name with `with partition`, `claim`, or use it directly")

@@ -9,17 +9,17 @@ Non-goals:  compiling it (`snap.runtime`)
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from snap.codegen import printer, tree
 from snap.codegen.barriers import rounds_declaration
 from snap.codegen.functions import Lowering
 from snap.codegen.module import Module
 from snap.ir import nodes as ir
+from snap.ir.record import record
 from snap.ir.types import Level
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KernelParam:
     """kind: 'pointer' or 'value'; `type` is the CUDA type; `bytes` is what the launch passes."""
 
@@ -29,7 +29,7 @@ class KernelParam:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CudaModule:
     """A CUDA file with one kernel.
 

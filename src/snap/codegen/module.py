@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from snap.codegen import tree
 from snap.codegen.names import Namer, at_file_scope
+from snap.ir.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Helper:
     """A small device function given as text; `static_bytes` is the shared memory it declares for itself."""
 

@@ -20,8 +20,6 @@ from snap.codegen.usage import Usage
 from snap.ir import nodes as ir
 from snap.ir.types import Array, ValueType
 
-Effect = ir.Collective | ir.Atomic | ir.Call | ir.Unsafe
-
 
 def result(scope: Scope, s: ir.Atomic | ir.Call | ir.Unsafe) -> tree.Expr:
     match s:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from snap.diag.span import Span
 from snap.frontend.tree import Function
+from snap.ir.record import record
 from snap.ir.types import Privilege
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Requires:
     """`@requires(...)`: privileges, or a function from constexpr parameters (by name) to a tuple of them."""
 

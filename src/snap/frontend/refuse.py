@@ -5,15 +5,14 @@ The table is keyed by the name of the `ast` class, so that node types of newer P
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from snap.diag.error import Diagnostic
 from snap.diag.span import Span
+from snap.ir.record import record
 
 CODE = "SNAP017"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refusal:
     """what: the construct; why: the label under the caret; instead: the help line."""
 

@@ -11,7 +11,6 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FunctionType
 
@@ -20,6 +19,7 @@ from snap.diag.source import register_source, source_lines
 from snap.diag.span import Span
 from snap.frontend.refuse import CODE
 from snap.frontend.texts import TOO_DEEP, compiles_to, quietly, texts
+from snap.ir.record import record
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Node = FunctionNode | ast.Lambda
@@ -71,7 +71,7 @@ class Locator:
         return head
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Located:
     node: Node
     locator: Locator
@@ -145,7 +145,7 @@ def _locate(pyfunc: FunctionType, nodes_in: Callable[[_Parsed], Iterable[Node]])
                          "given to `compile` before you `exec` it")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Parsed:
     """functions: by name and the line their code begins on, that of the first decorator."""
 

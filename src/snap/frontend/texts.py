@@ -16,11 +16,11 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from types import CodeType, FunctionType
 
 from snap.diag.source import registered_lines, split_lines
+from snap.ir.record import record
 
 TOO_DEEP = (RecursionError, MemoryError)  # CPython's parser reports too much nesting as either
 TYPED = "<stdin>"
@@ -36,7 +36,7 @@ def quietly() -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Text:
     """trusted: nothing hints that the code is not this text's.  (Test and type-checking tools rewrite code on import: that it differs is no hint.)"""
 

@@ -43,7 +43,6 @@ class Actions(Expressions):
         handle = s.handle
         if handle.disjoint:
             self.claims[handle.uid] = ((handle.uid, handle.privilege, s.place.privilege),)
-            self.emit(f"C.enter({handle.uid})")
         self.mask = self.body(s.body)
 
     # ---- collectives ----

@@ -342,9 +342,12 @@ class Expressions:
 
     def of_parameters(self, shape: tuple[ir.Expr, ...]) -> bool:
         """Whether dimensions depend on nothing but what the function was given."""
-        def fine(e: ir.Expr) -> bool:
-            return e.var.uid in self.facts.params if isinstance(e, ir.Read) else not isinstance(e, (ir.Load, ir.Elem)) and all(map(fine, children(e)))
-        return all(map(fine, shape))
+        def given(e: ir.Expr) -> bool:
+            if isinstance(e, ir.Read):
+                return e.var.uid in self.facts.params
+            return not isinstance(e, (ir.Load, ir.Elem)) and all(map(given, children(e)))
+
+        return all(map(given, shape))
 
     def place_of(self, a: ir.MemAccess) -> str:
         """The arguments that say which element: index, dimensions, mask."""
@@ -367,12 +370,12 @@ class Expressions:
 
     def check_claims(self, a: ir.MemAccess, write: bool) -> None:
         """Partitions declared disjoint are held to it."""
-        handle, uids = a.handle, []
-        while handle is not None:
-            uids += [claim for claim in self.claims.get(handle.uid, ())]
-            root, handle = handle, handle.base
+        root, claims = a.handle, list(self.claims.get(a.handle.uid, ()))
+        while root.base is not None:
+            root = root.base
+            claims += self.claims.get(root.uid, ())
         site = self.site(a.span, a.handle.name)
-        for uid, unit, scope in uids:
+        for uid, unit, scope in claims:
             names = self.intern(unit, unit, "P"), self.intern(scope, scope, "P")
             self.emit(f"C.claim({uid}, {', '.join(names)}, {self.view(a.view)}, {self.place_of(a)}, {write}, {site})")
         if root.uid in self.borrowed:
@@ -408,7 +411,7 @@ class Expressions:
 
     def fixed_access(self, a: ir.MemAccess) -> tuple[str, list[Terms]] | None:
         """An index prepared for all launches, where it consists of positions, constants and values that all lanes share."""
-        if not self.function.kernel or self.stepwise:
+        if not self.function.kernel or self.stepwise or not (a.view.shape is None or self.of_parameters(a.view.shape)):
             return None
         found = [self.split_index(i, self.facts.fixed) for i in a.index]
         if any(pair is None for pair in found) or not any(fixed for fixed, _ in found):

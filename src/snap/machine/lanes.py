@@ -55,7 +55,6 @@ class Lanes:
         self.shape = (block.shape[0], thread.shape[1])
         self.row = np.arange(self.shape[0], dtype=np.intp).reshape(-1, 1)
         self.memo: dict[object, object] = {}
-        self.entries: dict[int, int] = {}
 
     @property
     def blocks(self) -> int:
@@ -111,15 +110,12 @@ class Lanes:
 
     # ---- disjoint partitions ----
 
-    def enter(self, handle: int) -> None:
-        """The scope of a partition declared disjoint begins: nobody owns anything."""
-        self.entries[handle] = self.entries.get(handle, 0) + 1
-
     def claim(self, handle: int, unit: Privilege, scope: Privilege, view, index: tuple, dims, m, write: bool, site: Site) -> None:
-        """Units of `unit` must not touch what another one in the same unit of `scope` touches, if one of the two writes."""
+        """Units of `unit` must not touch what another one in the same unit of `scope` touches, if one of the two writes: never in this launch, however
+        often the scope is entered, since no barrier stands between two of its rounds."""
         lin = view.resolve(index, dims, m, site)
         whole = scope.level is Level.GRID and view.stride == 0
-        key = (handle, self.entries.get(handle, 0), view.size, None if whole else id(view.flat))
+        key = (handle, view.size, None if whole else id(view.flat))
         writer, reader = self.launch.owners_of(key, view.size * (self.shape[0] if view.stride else 1))
         active = self.active(m)
         cells = self.full(lin + self.row * view.size if view.stride else lin)[active].astype(np.intp)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 READ, WRITE, ATOMIC, ATOMIC_READ = range(4)
 KINDS = {"read": READ, "write": WRITE, "atomic": ATOMIC, "atomic read": ATOMIC_READ}
 _WORDS = {READ: "read", WRITE: "write", ATOMIC: "atomic", ATOMIC_READ: "atomic"}
+_CONFLICTS = {READ: (ATOMIC,), WRITE: (READ, ATOMIC, ATOMIC_READ), ATOMIC: (READ,), ATOMIC_READ: ()}  # besides plain writes, with which all do
 _FLUSH = 1 << 19  # accesses kept before they are looked at
 _MOST = 100  # races reported
 
@@ -155,32 +156,25 @@ class RaceLog:
     def _closely(self, entries: list[Entry], which: np.ndarray, lane: np.ndarray, address: int) -> None:
         """Accesses to one element in the order they happened, up to the first race.
 
-        An access that is ordered after the last plain write is ordered after all that this write was ordered after, so only the last write, and each thread's
-        last read and last atomic since then, need be remembered.
+        An access that is ordered after the last plain write is ordered after all that this write was ordered after, so only the last write, and
+        each thread's last access of every other kind since then, need be remembered.
         """
         write: Access | None = None
-        reads: dict[tuple[int, int], Access] = {}
-        atomics: dict[tuple[int, int], Access] = {}
+        since: dict[int, dict[tuple[int, int], Access]] = {READ: {}, ATOMIC: {}, ATOMIC_READ: {}}
         for at, k in dict.fromkeys(zip(which.tolist(), lane.tolist())):
             e = entries[at]
             thread = (e.segment.block, int(e.segment.threads[k]))
             before = [] if write is None else [write]
-            if e.kind in (WRITE, ATOMIC):
-                before += reads.values()
-            if e.kind in (WRITE, READ):
-                before += atomics.values()
+            for kind in _CONFLICTS[e.kind]:
+                before += since[kind].values()
             for other, j in before:
-                if e.kind == READ and other.kind == ATOMIC_READ:
-                    continue
                 if (other.segment.block, int(other.segment.threads[j])) != thread and not ordered(other.segment, j, e.segment, k):
                     self._report(other, j, e, k, address)
                     return
             if e.kind == WRITE:
-                write, reads, atomics = (e, k), {}, {}
-            elif e.kind == READ:
-                reads[thread] = (e, k)
-            elif e.kind == ATOMIC or thread not in atomics:
-                atomics[thread] = (e, k)
+                write, since = (e, k), {kind: {} for kind in since}
+            else:
+                since[e.kind][thread] = (e, k)
 
     def _report(self, a: Entry, lane_a: int, b: Entry, lane_b: int, address: int, in_flight: bool = False) -> None:
         key = (b.name, a.site.span, b.site.span, a.kind, b.kind)

@@ -61,7 +61,6 @@ def _take_lanes(program: Program, launch: Launch, first: int, count: int) -> Blo
     if lanes is None:
         return make_lanes(BlockLanes, launch, first, count)
     lanes.launch = launch
-    lanes.entries = {}
     return lanes
 
 
@@ -98,11 +97,11 @@ def argument(param: ir.Param, value: object) -> object:
 
 
 def bound(function: ir.Function, values: list, lanes: Lanes, record=None) -> list:
-    """Arguments for generated code: each pointer is storage and what its handle promises."""
+    """Arguments for generated code: each pointer is storage and what its handle promises.  What nobody can write cannot race."""
     out: list[object] = []
     for param, value in zip(function.params, values):
         if isinstance(param, ir.MemParam):
-            out += [GlobalStorage(lanes, value, param.handle.name, record), ()]
+            out += [GlobalStorage(lanes, value, param.handle.name, None if param.handle.const else record), ()]
         else:
             out.append(value)
     return out

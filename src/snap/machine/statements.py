@@ -23,8 +23,8 @@ _ELSEWHERE = "elsewhere"  # the mask of what was declared outside of the functio
 
 
 class Statements(Actions):
-    def __init__(self, f: ir.Function, names: dict[int, str], namespace: dict[str, object], stepwise: bool):
-        super().__init__(f, names, namespace, stepwise)
+    def __init__(self, f: ir.Function, functions: dict[int, str], namespace: dict[str, object], stepwise: bool):
+        super().__init__(f, functions, namespace, stepwise)
         self.declared: dict[int, str] = {}
         self.flow = 0  # the arm or loop body being emitted
         self.flows = 0

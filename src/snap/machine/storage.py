@@ -140,8 +140,8 @@ class View:
         size = int(self.lanes.full(limit).flat[at])
         shown = ", ".join(str(int(self.lanes.full(x).flat[at])) for x in index)
         where = f"dimension {axis}, which has size {size}" if axis is not None and len(index) > 1 else f"its {size} element{'s' * (size != 1)}"
-        raise MachineError("out of bounds", f"`{site.name}[{shown}]`: {value} is outside of {where}", site.span, block, thread,
-                           note=f"the memory is `{self.name}`" if site.name != self.name else "")
+        raise MachineError("out of bounds", f"`{self.name}[{shown}]`: {value} is outside of {where}", site.span, block, thread,
+                           note=f"`{site.name}` is a name for part of `{self.name}`" if site.name != self.name else "")
 
     def cells(self, lin):
         """Where an element's first scalar lies in `flat`."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from dataclasses import dataclass
 
+from snap.ir.record import record
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
 
 _BY_NAME = {
@@ -27,7 +27,7 @@ _DLPACK_CPU = (1, 3)  # host memory, pinned host memory
 _DLPACK_CUDA = (2, 13)  # device memory, managed memory
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArrayInfo:
     """family    'numpy', 'torch', 'cupy', 'cuda' (`__cuda_array_interface__`) or 'dlpack'
     dtype     None where Snap has no such type; `dtype_name` is what its own library calls it

@@ -12,9 +12,9 @@ import functools
 import os
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
+from snap.ir.record import record
 from snap.runtime.cache import Cache, key_of
 from snap.runtime.errors import INSTALL, InternalError, ToolchainError, UnsafeTextError
 
@@ -23,7 +23,7 @@ _ARCH = re.compile(r"sm_(\d+)[af]?")
 _OPTIONS = ("--std=c++17",)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Resources:
     """What one thread, or one block, of the kernel takes.  Bytes, except registers (per thread) and barriers."""
 

@@ -13,8 +13,8 @@ import os
 import sys
 import threading
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
-from dataclasses import dataclass
 
+from snap.ir.record import record
 from snap.runtime.errors import GpuError, ToolchainError
 
 NO_DEVICE = 100
@@ -26,11 +26,11 @@ _STICKY = {
     702: "a launch that timed out",
     710: "an `assert` that did not hold",
     714: "a hardware stack error",
-    715: "an illegal instruction",
+    715: "an illegal instruction: an `assert` that did not hold",
     716: "a misaligned address: a vector access at an index that is not a multiple of its size",
-    717: "an access to the wrong address space",
+    717: "an access to the wrong address space: an index far out of bounds",
     718: "an invalid program counter",
-    719: "an unspecified launch failure: often an access out of bounds",
+    719: "an unspecified launch failure: an `assert` that did not hold, or an access out of bounds",
 }
 
 # CUdevice_attribute
@@ -41,7 +41,7 @@ _MAX_DYNAMIC_SHARED = 8
 _POINTER_ORDINAL = 9
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Device:
     """One GPU.  `context` is its primary context, the one that torch, CuPy and the CUDA runtime share."""
 

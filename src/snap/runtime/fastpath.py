@@ -30,12 +30,12 @@ from snap.runtime.validate import accepted_shapes, ordered
 class _Family:
     """How one array library spells what is checked; `{a}` is the argument, `{i}` its index.
 
-    guard      all but what follows; leaves the size in bytes in `n{i}`
+    guards     what must hold, one thing each; the size in bytes is left in `n{i}`
     anywhere   that the array is on DEVICE
     alone      the same where the machine has no other GPU
     """
 
-    guard: str
+    guards: tuple[str, ...]
     anywhere: str
     alone: str
     pointer: str
@@ -56,8 +56,8 @@ def _torch_family(signature: Signature) -> _Family:
     names["torch_stream"] = getattr(torch._C, "_cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream)
     return _Family(
         # A tensor of one element may be lazily negated and contiguous at the same time.
-        guard="((t := type({a})) is Tensor or t is Parameter) and {a}.dtype is dtype{i} and {a}.is_contiguous() "
-              "and ((n{i} := {a}.nbytes) > 8 or not {a}.is_neg())",
+        guards=("((t := type({a})) is Tensor or t is Parameter)", "{a}.dtype is dtype{i}", "{a}.is_contiguous()",
+                "((n{i} := {a}.nbytes) > 8 or not {a}.is_neg())"),
         anywhere="{a}.get_device() == DEVICE", alone="{a}.is_cuda", pointer="{a}.data_ptr()", shape="{a}.shape", names=names)
 
 
@@ -71,8 +71,9 @@ def _cupy_family(signature: Signature) -> _Family:
             names[f"dtype{index}"] = cupy.dtype(dtypes[param.elem.name])
     names["cupy_stream"] = lambda device: cupy.cuda.get_current_stream().ptr
     return _Family(
-        guard="type({a}) is ndarray and {a}.dtype == dtype{i} and {a}.flags.c_contiguous and (n{i} := {a}.nbytes) >= 0",
-        anywhere="(m := {a}.data).device_id == DEVICE", alone="(m := {a}.data).device_id == DEVICE", pointer="m.ptr", shape="{a}.shape", names=names)
+        guards=("type({a}) is ndarray", "{a}.dtype == dtype{i}", "{a}.flags.c_contiguous", "(n{i} := {a}.nbytes) >= 0"),
+        anywhere="(m{i} := {a}.data).device_id == DEVICE", alone="(m{i} := {a}.data).device_id == DEVICE", pointer="m{i}.ptr", shape="{a}.shape",
+        names=names)
 
 
 FAMILIES = {"torch": _torch_family, "cupy": _cupy_family}
@@ -96,50 +97,51 @@ def make(blocks, slow, current_stream):
         try:
             if ({checks}):
                 slot = pop() if pool else new_slot(blocks)
-                buffer, config, addresses, attributes, attribute_count = slot
+                buffer, arguments{attributes} = slot
                 stream = current_stream(DEVICE)
-                pack(buffer, {at}, stream, attributes, attribute_count, {packed})
+                pack(buffer, {at}, stream{attributes}, {packed})
             else:
                 slot = None
         except Exception:
             slot = None
         if slot is None:
             return other(({args}), rest, keywords)
-        result = launch(config, FUNCTION, addresses, None)
+        result = launch(*arguments)
         if result:
-            failed(result, config, addresses)
+            failed(result, arguments)
         push(slot)
 
     return call
 """
 
 
-def source(signature: Signature, family: _Family, alone: bool, barrier: bool) -> str:
-    """The text of the function.  `alone`: there is one GPU, so that the current device is it."""
-    checks, packed = [], []
-    for index, param in enumerate(signature.params):
-        match param:
-            case Pointer():
-                names = {"a": f"a{index}", "i": index}
-                checks.append(family.guard.format(**names))
-                checks.append((family.alone if alone else family.anywhere).format(**names))
-                checks.append(f"not (p{index} := {family.pointer.format(**names)}) % {param.align}")
-                if param.lanes > 1:
-                    checks.append(f"not n{index} % {param.align}")
-                packed.append(f"p{index}")
-            case Value():
-                checks.append(_value_check(f"a{index}", param.scalar))
-                packed.append(f"bf16_bits(a{index})" if param.scalar == BF16 else f"a{index}")
+def source(signature: Signature, family: _Family, alone: bool, cooperative: bool, barrier: bool) -> str:
+    """The text of the function.  `alone`: there is one GPU, so that the current device is it.
+
+    One question after the other, each put to all arrays: the second time its code is in the processor's caches.
+    """
+    pointers = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
+    values = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Value)]
+    checks = ["not rest and not keywords", *(_value_check(f"a{index}", param.scalar) for index, param in values)]
+    for question in (*family.guards, family.alone if alone else family.anywhere):
+        checks += [question.format(a=f"a{index}", i=index) for index, _ in pointers]
+    checks += [f"not (p{index} := {family.pointer.format(a=f'a{index}', i=index)}) % {param.align}" for index, param in pointers]
+    checks += [f"not n{index} % {param.align}" for index, param in pointers if param.lanes > 1]
     checks += _shape_checks(signature, family.shape)
     checks += _overlap_checks(signature)
-    checks.append("not rest and not keywords")
     if not alone:
         checks.append("current_device() == DEVICE")
+    packed = [_packed(f"{'p' if isinstance(param, Pointer) else 'a'}{index}", param) for index, param in enumerate(signature.params)]
     if barrier:
         packed.append("barriers[stream]")
     args = [f"a{index}" for index in range(len(signature.params))]
-    return _TEMPLATE.format(params=", ".join(f"{arg}=NOTHING" for arg in args), args="".join(f"{arg}, " for arg in args),
-                            checks="\n                and ".join(checks), at=STREAM_AT, packed=", ".join(packed))
+    return _TEMPLATE.format(
+        params=", ".join(f"{arg}=NOTHING" for arg in args), args="".join(f"{arg}, " for arg in args), checks="\n                and ".join(checks),
+        attributes=", attributes, attribute_count" if cooperative else "", at=STREAM_AT, packed=", ".join(packed))
+
+
+def _packed(name: str, param: Pointer | Value) -> str:
+    return f"bf16_bits({name})" if isinstance(param, Value) and param.scalar == BF16 else name
 
 
 def _value_check(name: str, scalar: Scalar) -> str:
@@ -173,9 +175,10 @@ def maker(kernel: GpuKernel, family: str) -> Callable[[int, Callable, Callable |
     """`make(blocks, slow, stream)`: the function for one number of blocks; stream None is the library's current one."""
     signature = kernel.signature
     spelled = FAMILIES[family](signature)
-    text = source(signature, spelled, kernel.driver.count == 1, bool(kernel.compiled.module.grid_barrier))
+    module = kernel.compiled.module
+    text = source(signature, spelled, kernel.driver.count == 1, module.cooperative, bool(module.grid_barrier))
     names = {
-        **HELPERS, **spelled.names, "DEVICE": kernel.device.number, "FUNCTION": kernel.argument, "launch": kernel.driver.launch,
+        **HELPERS, **spelled.names, "DEVICE": kernel.device.number, "launch": kernel.driver.launch,
         "failed": kernel.failed, "pack": kernel.layout.pack.pack_into, "new_slot": kernel.slot, "barriers": kernel.barriers, "bf16_bits": bf16_bits,
         "NOTHING": object(), "prod": math.prod, "accepted_shapes": accepted_shapes,
         "ordered": lambda args, keywords: ordered(signature, args, keywords),

@@ -11,8 +11,8 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from dataclasses import dataclass
 
+from snap.ir.record import record
 from snap.ir.types import BF16
 from snap.runtime.arrays import ArrayInfo
 from snap.runtime.compile import compile_cubin
@@ -28,11 +28,11 @@ _ATTRIBUTE = struct.Struct("<I4xI60x")
 _COOPERATIVE = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Layout:
     """One block of memory holds all that a launch passes: the configuration, its attribute, the values, and the array of their addresses.
 
-    pack     writes, from STREAM_AT on: the stream, the attributes' address, their number, then each value (pointers as integers)
+    pack     writes, from STREAM_AT on: the stream, of a cooperative kernel its attributes (address and number), each value (pointers as integers)
     offsets  where each value lies
     """
 
@@ -43,8 +43,8 @@ class Layout:
     size: int
 
     @staticmethod
-    def of(formats: tuple[str, ...]) -> Layout:
-        text, at, offsets = "<QQI4x", _CONFIG.size, []
+    def of(formats: tuple[str, ...], cooperative: bool = False) -> Layout:
+        text, at, offsets = "<QQI4x" if cooperative else "<Q16x", _CONFIG.size, []
         for packing in formats:
             size = struct.calcsize("<" + packing)
             padding = -at % min(16, 1 << (size - 1).bit_length())
@@ -68,7 +68,7 @@ class GpuKernel:
         self.function = self._load(compiled, device)
         self.argument = function_argument(self.function)
         formats = tuple("Q" if isinstance(param, Pointer) else param.packing for param in signature.params)
-        self.layout = Layout.of(formats + (("Q",) if module.grid_barrier else ()))
+        self.layout = Layout.of(formats + (("Q",) if module.grid_barrier else ()), module.cooperative)
         self.barriers: dict[int, int] = {}
         self.most_blocks = self._most_blocks(module)
 
@@ -94,11 +94,10 @@ class GpuKernel:
             raise LaunchError(self.signature.kernel, "a cooperative launch needs all blocks on the GPU at once: "
                               f"{blocks} were asked for, {self.most_blocks} fit")
 
-    def slot(self, blocks: int) -> tuple[ctypes.Array, object, object, int, int]:
-        """Memory for the launches of one thread at a time.
+    def slot(self, blocks: int) -> tuple[object, ...]:
+        """Memory for the launches of one thread at a time: the buffer, the launch's arguments, and of a cooperative kernel its attributes to pack.
 
-        The buffer; two arguments of a launch, the configuration and the array of addresses; address and number of the launch attributes.
-        Arguments are what `byref` makes: ctypes takes these as they are, where it wraps each pointer anew at every call.
+        The arguments are in the form that ctypes takes as it is; pointers it would wrap anew at every call.
         """
         layout, module = self.layout, self.compiled.module
         buffer = ctypes.create_string_buffer(layout.size)
@@ -107,8 +106,8 @@ class GpuKernel:
         if module.cooperative:
             _ATTRIBUTE.pack_into(buffer, layout.attribute_at, _COOPERATIVE, 1)
         struct.pack_into(f"<{len(layout.offsets)}Q", buffer, layout.addresses_at, *(base + offset for offset in layout.offsets))
-        attributes = (base + layout.attribute_at, 1) if module.cooperative else (0, 0)
-        return buffer, ctypes.byref(buffer), ctypes.byref(buffer, layout.addresses_at), *attributes
+        attributes = (base + layout.attribute_at, 1) if module.cooperative else ()
+        return memoryview(buffer), (ctypes.byref(buffer), self.argument, ctypes.byref(buffer, layout.addresses_at), None), *attributes
 
     def barrier(self, stream: int) -> int:
         """The words that a grid barrier counts in, one set a stream: launches on one stream follow each other, those on two may overlap."""
@@ -123,17 +122,17 @@ class GpuKernel:
         values = [number for param, arg in zip(self.signature.params, args) for number in _numbers(param, arg)]
         if self.compiled.module.grid_barrier:
             values.append(self.barrier(stream))
-        buffer, config, addresses, *attributes = self.slot(blocks)
+        buffer, arguments, *attributes = self.slot(blocks)
         self.layout.pack.pack_into(buffer, STREAM_AT, stream, *attributes, *values)
-        result = self.driver.launch(config, self.argument, addresses, None)
+        result = self.driver.launch(*arguments)
         if result:
-            self.failed(result, config, addresses)
+            self.failed(result, arguments)
 
-    def failed(self, result: int, config: object, addresses: object) -> None:
+    def failed(self, result: int, arguments: tuple[object, ...]) -> None:
         """On the fast path nobody asks whether this thread has a context; where it has none it gets one, and the launch is made once more."""
         if result == INVALID_CONTEXT:
             self.driver.enter(self.device)
-            result = self.driver.launch(config, self.argument, addresses, None)
+            result = self.driver.launch(*arguments)
         if result:
             raise self.driver.launch_failure(result, self.signature.kernel)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from snap.ir import nodes as ir
+from snap.ir.record import record
 from snap.ir.types import BF16, Array, Kind, Level, Scalar, ValueType, Vector, scalar_of
 from snap.runtime.errors import InternalError
 
@@ -22,7 +22,7 @@ _PACK = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pointer:
     """dims: None, or Python text of a tuple over the names `a0`, `a1`, ... of the arguments."""
 
@@ -41,7 +41,7 @@ class Pointer:
         return str(self.elem if self.lanes == 1 else Vector(self.elem, self.lanes))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Value:
     name: str
     type: ValueType
@@ -68,7 +68,7 @@ class Value:
         return _PACK[self.scalar.name] * self.count
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Signature:
     """`multiple`: what `@requires` promised the number of blocks to be a multiple of."""
 

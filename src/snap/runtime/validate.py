@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
 
+from snap.ir.record import record
 from snap.ir.types import BOOL, Array, Scalar, Vector
 from snap.runtime.arrays import ArrayInfo, classify
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
@@ -20,7 +20,7 @@ from snap.runtime.signature import Pointer, Signature, Value, overflows, scalar_
 MAX_BLOCKS = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bound:
     """args     an ArrayInfo a pointer; an int, float, bool or tuple of them a value
     device   'cpu', the number of a GPU, or None where there are no arrays

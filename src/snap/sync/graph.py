@@ -107,7 +107,7 @@ class Graph:
         self.pending: dict[int, int] = {}
         threads = function.place.held(Level.THREAD)
         self.values = Values()
-        self.overlap = Overlap(self.values, threads.count if threads is not None else None)
+        self.overlap = Overlap(self.values, threads.count if threads is not None else None, function.place.held(Level.CLUSTER) is not None)
         self.gaps: dict[GapKey, Gap] = {}
         self.edges: dict[tuple, Edge] = {}
         self.frame: Frame = ()

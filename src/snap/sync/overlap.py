@@ -49,9 +49,10 @@ OLDEST = 8
 
 
 class Overlap:
-    def __init__(self, values: Values, threads: int | None):
+    def __init__(self, values: Values, threads: int | None, clusters: bool):
         self.values, self.threads = values, threads
         self.ages: dict[int, int] = {}
+        self.block = ("block",), *((("cluster",),) if clusters else ())  # what tells one block from another: in a cluster they are numbered anew
         self.memo: dict[tuple, Privilege | bool | None] = {}
 
     def group(self, a: Footprint, b: Footprint, owner: Privilege, ages: Ages = ()) -> Privilege | None:
@@ -105,13 +106,13 @@ class Overlap:
         if unit == 0:
             return linear.feasible([*zero, linear.subtract(t1, t2)], positive)
         if across_blocks:
-            u1, u2 = (linear.unknown(("side", side, ("block",))) for side in (1, 2))
+            apart = [tuple(linear.unknown(("side", side, atom)) for side in (1, 2)) for atom in self.block]
         else:
-            u1, u2 = linear.quotient(t1, unit), linear.quotient(t2, unit)
+            apart = [(linear.quotient(t1, unit), linear.quotient(t2, unit))]
             if owner.level is Level.THREAD:
                 zero = [*zero, linear.subtract(linear.quotient(t1, owner.n), linear.quotient(t2, owner.n))]
         one = linear.number(1)
-        return any(linear.feasible(zero, [*positive, linear.subtract(linear.subtract(x, y), one)]) for x, y in ((u1, u2), (u2, u1)))
+        return any(linear.feasible(zero, [*positive, linear.subtract(linear.subtract(x, y), one)]) for u1, u2 in apart for x, y in ((u1, u2), (u2, u1)))
 
     def _sided(self, f: Footprint, side: int, uniform: Privilege, across_blocks: bool) -> Footprint:
         change = lambda atom: self._side(atom, side, uniform, across_blocks)  # noqa: E731

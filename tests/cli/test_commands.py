@@ -232,6 +232,39 @@ def test_explain_shows_callees_and_synchronization(snap_command):
     assert comment.split("|")[0].split() == ["block[1]", "9"]
 
 
+PIPELINED = '''\
+from snap import *
+
+@kernel
+@requires(grid[1], block[1], thread[64])
+def sums(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], offset=i) as mine:
+            with group(block[1]):
+                rows: pipeline(shared(int[64]), 3)
+                t: int @ thread[1] = id()
+                for k in range(n + 2):
+                    if k < n:
+                        with stage(rows, k) as row:
+                            with partition(row, p=thread[1], offset=t) as cell:
+                                async_copy(cell[0], x[k * 64 + t])
+                    if k >= 2:
+                        with stage(rows, k - 2) as row:
+                            mine[0] = mine[0] + row[63 - t]
+'''
+
+
+def test_explain_shows_copies_and_their_waits(snap_command):
+    code, out, _ = snap_command("explain", write("pipelined.py", PIPELINED))
+    lines = out.splitlines()
+    assert code == 0 and "1 synchronization point" in lines[1]
+    assert any("row: a stage of `rows`" in line for line in lines)
+    copy = next(index for index, line in enumerate(lines) if "async_copy" in line)
+    assert "copies 4 bytes a thread in the background" in lines[copy] and "== commit" in lines[copy + 1]
+    assert sum(line.endswith("waits for copies, at most 1 younger group in flight") for line in lines) == 1
+
+
 # ---- run ---------------------------------------------------------------------------------------------------------------------------------
 
 

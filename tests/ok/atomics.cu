@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(32) exchange(int* __restrict__ out,
     if (t < 2) {
         s[t] = 0;
     }
-    // s: written at line 38, changed by atomics at line 39
+    // s: written at line 38, changed by atomics at line 39 by another thread of the warp
     __syncwarp();
     snap_atomic_add_i32_relaxed_block(s, t);
     const int won = snap_atomic_cas_i32_relaxed_block(&s[1], 0, t + 1);

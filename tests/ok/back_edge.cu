@@ -11,10 +11,10 @@ extern "C" __global__ void __launch_bounds__(96) rotate(int* __restrict__ x, int
     int v = x[b * 96 + t];
     for (int turn = 0; turn < turns; ++turn) {
         s[t] = v;
-        // s: written at line 25, read at line 26
+        // s: written at line 25, read at line 26 by a thread of another warp
         __syncthreads();
         v = s[(t + 1) % 96];
-        // s: read at line 26, written at line 25
+        // s: read at line 26, written at line 25 by a thread of another warp
         __syncthreads();
     }
     x[b * 96 + t] = v;
@@ -33,13 +33,13 @@ extern "C" __global__ void __launch_bounds__(96) until(const int* __restrict__ x
     int v = x[i];
     while (true) {
         s[t] = v;
-        // s: written at line 44, read at line 45
+        // s: written at line 44, read at line 45 by a thread of another warp
         __syncthreads();
         if (s[0] >= limit) {
             break;
         }
         v += s[(t + 1) % 96];
-        // s: read at line 45, written at line 44
+        // s: read at line 45, written at line 44 by a thread of another warp
         __syncthreads();
     }
     out[i] = v;

@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(96) rotate(const int* __restrict__ 
     int* const s = reinterpret_cast<int*>(smem);
     const int t = threadIdx.x;
     s[t] = i < n ? x[i] : 0;
-    // s: written at line 23, read at line 26
+    // s: written at line 23, read at line 26 by a thread of another warp
     __syncthreads();
     if (i < n) {
         out[i] = s[(t + 1) % 96];

@@ -17,10 +17,10 @@ extern "C" __global__ void __launch_bounds__(64) scan(int* __restrict__ x) {
     even[t] = x[b * 64 + t];
     int d = 1;
     while (d < 64) {
-        // even: written at line 18, read at line 18; also for odd (lines 18, 18)
+        // even: written at line 18, read at line 18 by a thread of another warp; also for odd (lines 18, 18)
         __syncthreads();
         step(even, odd, d);
-        // odd: written at line 18, read at line 18; also for even (lines 18, 18)
+        // odd: written at line 18, read at line 18 by a thread of another warp; also for even (lines 18, 18)
         __syncthreads();
         step(odd, even, 2 * d);
         d *= 4;

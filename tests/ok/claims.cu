@@ -11,14 +11,14 @@ extern "C" __global__ void __launch_bounds__(96) relay(int* __restrict__ out) {
         const int l = threadIdx.x - 64;
         s[l] = l * l;
     }
-    // s: written at line 25, read at line 30
+    // s: written at line 25, read at line 30 by a thread of another warp
     __syncthreads();
     if (threadIdx.x == 0) {
         for (int k = 1; k < 32; ++k) {
             s[k] += s[k - 1];
         }
     }
-    // s: written at line 25, read at line 31
+    // s: written at line 25, read at line 31 by a thread of another warp
     __syncthreads();
     out[i] = s[31 - i % 32];
 }

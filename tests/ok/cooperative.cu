@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(64) shift_twice(int* __restrict__ a
     if (i < n) {
         b[i] = a[(i + 1) % n] + 1;
     }
-    // b: written at line 18, read at line 22 (whether by different threads cannot be decided); also for a (lines 18, 22)
+    // b: written at line 18, read at line 22 maybe by another block; also for a (lines 18, 22)
     snap_grid_sync(grid_barrier);
     if (i < n) {
         a[i] = b[(i + 100) % n] * 2;

@@ -20,7 +20,7 @@ static __device__ __forceinline__ int block_total(int x, unsigned char* smem) {
             sums[w] = s;
         }
     }
-    // sums: written at line 33, read at line 34
+    // sums: written at line 33, read at line 34 by a thread of another warp
     __syncthreads();
     return sums[0] + sums[1];
 }

@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(64) scan(const int* __restrict__ x,
     int d = 1;
     bool from_a = true;
     while (d < 64) {
-        // a: written at line 21, read at line 27; also for b (lines 27, 30)
+        // a: written at line 21, read at line 27 by a thread of another warp; also for b (lines 27, 30)
         __syncthreads();
         if (from_a) {
             b[t] = a[t] + (t >= d ? a[t - d] : 0);

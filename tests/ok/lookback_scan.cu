@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(128) scan(
     if (threadIdx.x == 0) {
         slot[0] = atomicAdd(ticket, 1);
     }
-    // slot: written at line 55, read at line 56
+    // slot: written at line 55, read at line 56 by a thread of another warp
     __syncthreads();
     const int tile_id = slot[0];
     const int start = tile_id * 512 + t * 4;
@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(128) scan(
         v[k] = running;
     }
     sums[t] = running;
-    // sums: written at line 64, read at line 69
+    // sums: written at line 64, read at line 69 by a thread of another warp
     __syncthreads();
     if (threadIdx.x == 0) {
         for (int k = 1; k < 128; ++k) {
@@ -77,14 +77,14 @@ extern "C" __global__ void __launch_bounds__(128) scan(
     if (threadIdx.x < 32) {
         const int l = threadIdx.x;
         int before;
-        // sums: written at line 69, read at line 74
+        // sums: written at line 69, read at line 74 by another thread of the warp
         __syncwarp();
         before = lookback(status, tile_id, sums[127], threadIdx.x);
         if (l == 0) {
             slot[1] = before;
         }
     }
-    // sums: written at line 64, read at line 79; also for slot (lines 78, 79)
+    // sums: written at line 64, read at line 79 by a thread of another warp; also for slot (lines 78, 79)
     __syncthreads();
     const int offset = slot[1] + (t > 0 ? sums[t - 1] : 0);
     #pragma unroll

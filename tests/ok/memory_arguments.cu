@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(64) twice(const int* __restrict__ x
     const int w = threadIdx.x / 32;
     const int lane = threadIdx.x % 32;
     copy_reversed(x, s, 32 * g, w, lane);
-    // s: written at line 15, read at line 15
+    // s: written at line 15, read at line 15 by another thread of the warp
     __syncwarp();
     copy_reversed_1(s, out, 0, w, g, lane);
 }

@@ -15,13 +15,13 @@ extern "C" __global__ void __launch_bounds__(96) exchange(const int* __restrict_
             const int t = threadIdx.x;
             box[t] = x[b * 96 + t] + r;
         }
-        // box: written at line 28, read at line 36; also for back (lines 37, 36)
+        // box: written at line 28, read at line 36 by a thread of another warp; also for back (lines 37, 36)
         __syncthreads();
         if (threadIdx.x >= 64) {
             const int l = threadIdx.x - 64;
             back[l] = box[l] + box[63 - l];
         }
-        // box: written at line 28, read at line 36; also for back (lines 36, 37)
+        // box: written at line 28, read at line 36 by a thread of another warp; also for back (lines 36, 37)
         __syncthreads();
         acc += back[i % 32];
     }

@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(32) choose(const int* __restrict__ 
     if (threadIdx.x == 0) {
         s[0] = mode + limit;
     }
-    // state: read at line 19, written at line 32; also for s (lines 24, 25)
+    // state: read at line 19, written at line 32 by another thread of the warp; also for s (lines 24, 25)
     __syncwarp();
     if (s[0] > 10) {
         out[i] = __reduce_add_sync(0xffffffffu, i);

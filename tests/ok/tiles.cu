@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(64) sums(const int* __restrict__ a,
             s[k * 16 + t] = a[k * 16 + t];
         }
     }
-    // s: written at line 30, read at line 32
+    // s: written at line 30, read at line 32 by a thread of another warp
     __syncthreads();
     const int lane = threadIdx.x % 32;
     const int near = s[16 + (8 * w + 2)];

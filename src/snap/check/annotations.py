@@ -147,14 +147,18 @@ def _constructed(c: State, word: str, args: tuple[tree.Expr, ...], keywords: tup
             return _shared(c, args[0], options, span)
         case "ptr" if 1 <= len(args) <= 2 and not options:
             return _pointer(c, args, span)
-        case "pipeline":
-            raise c.fail("SNAP017", "pipelines are not part of this version", span, help="use one shared array per stage and `partition`")
+        case "pipeline" if len(args) == 2 and not options:
+            inner = type_spec(c, args[0])
+            depth = constant_int(c, args[1], "the depth of a pipeline")
+            if inner.kind != "shared" or not isinstance(inner.type, Array) or inner.const or depth < 1:
+                raise c.fail("SNAP018", "a pipeline has a shared array type and a positive number of stages", span, help=_FORMS["pipeline"])
+            return Spec("pipeline", Array(inner.type.elem, (depth, *inner.type.shape)), space=Space.SHARED, swizzle=inner.swizzle)
     raise c.fail("SNAP018", f"`{word}(...)` is given the wrong arguments", span, help=_FORMS[word])
 
 
 _FORMS = {
     "const": "`const(float)`", "constexpr": "`constexpr(int)`", "ref": "`ref(float[4])`", "shared": "`shared(float[16, 8])`",
-    "ptr": "`ptr(float)`, `ptr(const(float))`, `ptr(float, (M, N))`", "pipeline": "",
+    "ptr": "`ptr(float)`, `ptr(const(float))`, `ptr(float, (M, N))`", "pipeline": "`pipeline(shared(float[128, 16]), 3)`",
 }
 
 

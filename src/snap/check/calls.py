@@ -13,7 +13,7 @@ from snap.check.annotations import Spec, constant_value, wanted_privilege
 from snap.check.explain import read_down, write_up
 from snap.check.expressions import cast_call, converted, expression, math_call
 from snap.check.function import Header, Incoming, instantiate, read_header
-from snap.check.intrinsics import atomic_call, intrinsic_call, unsafe_call
+from snap.check.intrinsics import async_copy, atomic_call, intrinsic_call, unsafe_call
 from snap.check.memory import LocalArray, memory_argument, never_written, stable, storage, unstable
 from snap.check.names import as_definition, as_type, describe_object, math_name, resolve
 from snap.check.state import IndexFunction, IndexMap, Memory, StableRead, State, Touch, Variable, Want
@@ -26,7 +26,7 @@ from snap.ir.operations import MATH
 from snap.ir.types import I32, Array, Space
 from snap.surface import Marker
 
-LATER = {"stage", "turn", "async_copy", "async_reduce", "wgmma", "store_acc"}
+LATER = {"stage", "turn", "async_reduce", "wgmma", "store_acc"}
 
 
 def call(c: State, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | None:
@@ -72,6 +72,8 @@ def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr 
             if rest not in MATH:
                 raise c.fail("SNAP018", f"there is no `fast.{rest}`", e.function.span, help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}")
             return math_call(c, rest, e, want, fast=True)
+        case "async_copy":
+            return async_copy(c, e)
         case "range" | "unroll":
             raise c.fail("SNAP017", f"`{word}(...)` belongs to a `for` loop", e.span)
         case "group" | "partition" | "claim":

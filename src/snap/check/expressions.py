@@ -10,7 +10,7 @@ from snap.check import convert
 from snap.check.explain import group_words, read_down
 from snap.check.memory import LocalArray, indices, load, storage
 from snap.check.names import as_definition, as_type, constant_of, describe_object, resolve
-from snap.check.state import Constant, IndexFunction, Memory, State, Variable, Want
+from snap.check.state import Constant, IndexFunction, Memory, Pipeline, State, Variable, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -114,6 +114,8 @@ def _name(c: State, e: tree.Name, want: Want) -> ir.Expr:
             return ir.Read(var, var.type, span=e.span)
         case Memory():
             raise c.fail("SNAP018", f"`{e.id}` is memory, not a value", e.span, help=f"read an element: `{e.id}[...]`")
+        case Pipeline():
+            raise c.fail("SNAP018", f"`{e.id}` is a pipeline, not a value", e.span, help=f"`with stage({e.id}) as s:`")
         case IndexFunction():
             raise c.fail("SNAP018", f"`{e.id}` is an index function, not a value", e.span, help=f"give it to `partition(..., f={e.id})`")
     const = constant_of(c, found, e.span)

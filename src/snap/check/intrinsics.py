@@ -12,7 +12,7 @@ from snap.check import convert
 from snap.check.annotations import constant_int, constant_value
 from snap.check.explain import read_down
 from snap.check.expressions import bitcast_call, converted, expression, math_call, scalar
-from snap.check.memory import LocalArray, access, element_argument, memory_argument, storage
+from snap.check.memory import LocalArray, access, element_argument, memory_argument, storage, writable
 from snap.check.names import as_type, resolve
 from snap.check.state import Memory, State, Touch, Want
 from snap.diag.error import Label
@@ -298,6 +298,28 @@ def _text_option(c: State, options: dict[str, tree.Expr], name: str, choices: tu
     if value not in choices:
         raise c.fail("SNAP018", f"`{name}` is one of {', '.join(choices)}", e.span)
     return value
+
+
+# ---- copies in the background ----------------------------------------------------------------------------------------------------------------
+
+
+# An element of global memory is copied into shared memory that this thread may write; when it has arrived is the compiler's care.
+def async_copy(c: State, e: tree.Call) -> None:
+    if c.no_calls:
+        raise c.fail("SNAP018", f"{c.no_calls} cannot contain a copy", e.span)
+    if "at" in dict(e.keywords):
+        raise c.fail("SNAP017", "copies of boxes are not part of this version", e.span, help="copy elements: `async_copy(mine[i], x[j])`")
+    if len(e.args) != 2 or e.keywords:
+        raise c.fail("SNAP018", "`async_copy` takes where to and where from", e.span, help="`async_copy(mine[i], x[j])`")
+    to, target = element_argument(c, e.args[0], PER_THREAD, "`async_copy`")
+    writable(c, to, e.args[0].span)
+    source_memory, source = element_argument(c, e.args[1], PER_THREAD, "`async_copy`")
+    if to.handle.obj.space is Space.GLOBAL or source_memory.handle.obj.space is Space.SHARED:
+        raise c.fail("SNAP018", "`async_copy` of an element goes from global to shared memory", e.span)
+    if to.elem != source_memory.elem or to.elem.bytes not in (4, 8, 16):
+        raise c.fail("SNAP018", f"`async_copy` moves equal elements of 4, 8 or 16 bytes, not `{source_memory.elem}` to `{to.elem}`", e.span,
+                     help="view both as a vector: `x.view(float4)[i]`")
+    c.out.append(ir.AsyncCopy(target, source, span=e.span))
 
 
 # ---- unsafe ----------------------------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from snap.check.explain import write_up
 from snap.check.expressions import scalar
 from snap.check.memory import mapped, memory_argument
 from snap.check.names import captured_lambda, resolve
-from snap.check.state import Abort, Binding, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Poison, SplitBranch, State, Variable, Want
+from snap.check.state import Abort, Binding, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Pipeline, Poison, SplitBranch, State, Variable, Want
 from snap.check.statements import body
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
@@ -36,7 +36,9 @@ def with_statement(c: State, s: tree.With, tail: bool) -> None:
                 _partition(c, s, tail)
             case "claim":
                 _claim(c, s, tail)
-            case "stage" | "turn":
+            case "stage":
+                _stage(c, s, tail)
+            case "turn":
                 raise c.fail("SNAP017", f"`{word}` is not part of this version", s.head)
             case _:
                 raise c.fail("SNAP017", "`with` opens a group, a partition or a claim", s.head,
@@ -394,6 +396,51 @@ def _claim(c: State, s: tree.With, tail: bool) -> None:
         c.bind(s.name, claimed)
         body(c, s.body, tail)
     c.out.append(ir.Claim(base, handle, place, tuple(out), span=s.head))
+
+
+# A stage is one slot of a pipeline, fill number modulo the depth, at the pipeline's privilege.
+def _stage(c: State, s: tree.With, tail: bool) -> None:
+    args = s.call.args
+    found = resolve(c, args[0]) if args and isinstance(args[0], tree.Name) else None
+    if not isinstance(found, Pipeline) or len(args) > 2 or s.call.keywords or s.name is None:
+        c.report("SNAP018", "`stage` takes a pipeline, maybe the number of a fill, and gives a name", s.head, help="`with stage(tiles) as t:`, `with stage(tiles, k) as t:`")
+        raise _NotOpened
+    base = found.memory.handle
+    if not c.privilege.at_least(base.privilege):
+        c.report("SNAP005", f"`{base.name}` is at `{base.privilege}`, above this code's `{c.privilege}`: its stages cannot be taken here", s.head,
+                 secondary=(Label(base.span, "declared here"),), help="take the stage where the whole block acts as one, and split or group inside")
+        raise _NotOpened
+    try:
+        fill = _fill(c, found, args, s)
+    except Abort:
+        raise _NotOpened from None
+    depth = ir.Const(found.depth, I32, span=s.head)
+    slot = c.temp(f"{s.name}_slot", I32, base.privilege, s.head)
+    c.out.append(ir.Declare(slot, convert.binary("%", fill, depth, s.head), span=s.head))
+    handle = ir.Handle(c.program.uid(), s.name, base.obj, base.privilege, False, "stage", base, span=s.name_span or s.head)
+    params = tuple(c.temp(f"k{i}", I32, GRID1, s.head) for i in range(len(found.memory.shape) - 1))
+    results = (ir.Read(slot, I32, span=s.head), *(ir.Read(p, I32, span=s.head) for p in params))
+    with c.block() as out, c.frame("memory", s.head, f"a stage of `{base.name}`"):
+        c.bind(s.name, Memory(handle, found.memory.view, IndexMap(params, results), found.memory.shape[1:]))
+        body(c, s.body, tail)
+    c.out.append(ir.Partition(base, handle, c.place, tuple(out), span=s.head))
+
+
+def _fill(c: State, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.With) -> ir.Expr:
+    """The number of the fill: the one given, else the next of the pipeline's lifetime."""
+    p = pipeline.memory.handle.privilege
+    if len(args) == 2:
+        value = scalar(c, args[1], Want(p, f"names one fill for `{p}`"))
+        if not value.type.is_integer:
+            raise c.fail("SNAP018", "the number of a fill is an integer", args[1].span)
+        if isinstance(value, ir.Const) and value.value < 0:
+            raise c.fail("SNAP021", f"fills are numbered from 0, and this is {value.value}", args[1].span)
+        return convert.cast(value, value.type) if convert.is_weak(value) else value
+    number = c.temp(f"{s.name}_fill", I32, p, s.head)
+    count = ir.Read(pipeline.fills, I32, span=s.head)
+    c.out.append(ir.Declare(number, count, span=s.head))
+    c.out.append(ir.Assign(ir.VarTarget(pipeline.fills, span=s.head), convert.binary("+", count, ir.Const(1, I32, span=s.head), s.head), span=s.head))
+    return ir.Read(number, I32, span=s.head)
 
 
 def _replicated(place: Place, level: Level) -> Level | None:

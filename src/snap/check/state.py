@@ -79,6 +79,18 @@ class Memory:
 
 
 @dataclass(slots=True, eq=False)
+class Pipeline:
+    """Stages of shared memory, used one at a time through `stage`; `fills` counts those taken in order."""
+
+    memory: Memory
+    fills: ir.Var
+
+    @property
+    def depth(self) -> int:
+        return self.memory.shape[0].value
+
+
+@dataclass(slots=True, eq=False)
 class Lowering:
     """`base` may not be used by name while this is open."""
 
@@ -110,7 +122,7 @@ class SplitBranch:
     lowered: dict[int, tuple[Memory, Diagnostic, Span]] = field(default_factory=dict)
 
 
-Binding = Variable | Constant | IndexFunction | Memory | Poison
+Binding = Variable | Constant | IndexFunction | Memory | Pipeline | Poison
 
 
 # ---- where we are ------------------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from snap.check.explain import write_up
 from snap.check.expressions import COMPONENTS, arithmetic, array_index, condition, converted, deciding, expression
 from snap.check.memory import LocalArray, access, scalar_shape, storage, writable
 from snap.check.names import resolve
-from snap.check.state import Abort, Constant, IndexFunction, Memory, Poison, State, Variable, Want
+from snap.check.state import Abort, Constant, IndexFunction, Memory, Pipeline, Poison, State, Variable, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -106,6 +106,11 @@ def _declare(c: State, s: tree.Declare) -> None:
             c.bind(s.name, Constant(convert.constant(value.value, spec.type, s.span)))
         case "shared":
             _declare_shared(c, s, spec, written)
+        case "pipeline":
+            _declare_shared(c, s, spec, written)
+            fills = c.temp(f"{s.name}_fill", I32, BLOCK1, s.name_span)
+            c.out.append(ir.Declare(fills, ir.Const(0, I32, span=s.span), span=s.span))
+            c.bind(s.name, Pipeline(c.lookup(s.name), fills))
         case "pointer" | "ref":
             raise c.fail("SNAP018", "pointers and references are parameters; they cannot be declared, assigned or stored", s.span,
                          help="give memory a new name with `partition`, `claim` or `tile`")

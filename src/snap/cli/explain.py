@@ -2,7 +2,7 @@
 
 Input:      a function of the synchronized IR
 Output:     `Listing`s, the function's own and one for each function it calls
-Invariant:  every source line of the function appears once, in order; every `Sync` of the IR appears, at its place
+Invariant:  every source line of the function appears once, in order; every `Sync` and `AsyncCommit` of the IR appears, at its place
 Non-goals:  colour and layout (app.py)
 """
 
@@ -16,12 +16,15 @@ from snap.ir import nodes as ir
 from snap.ir.types import Element, Place
 from snap.ir.walk import statements
 
-PRIMITIVES = {"warp": "__syncwarp", "block": "__syncthreads", "named": "named barrier", "cluster": "cluster barrier", "grid": "grid barrier"}
+PRIMITIVES = {"thread": "no barrier", "warp": "__syncwarp", "block": "__syncthreads", "named": "named barrier", "cluster": "cluster barrier",
+              "grid": "grid barrier"}
+
+_ADDED = (ir.Sync, ir.AsyncCommit)  # what the compiler has put in
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A source line (`number` set) with its notes, or a point of synchronization (`number` None)."""
+    """A source line (`number` set) with its notes, or what the compiler put in (`number` None)."""
 
     number: int | None
     privilege: str
@@ -42,7 +45,7 @@ class _Page:
 
     privileges: dict[int, str] = field(default_factory=dict)
     notes: dict[int, dict[str, None]] = field(default_factory=dict)
-    waits: dict[int, list[ir.Sync]] = field(default_factory=dict)
+    waits: dict[int, list[ir.Sync | ir.AsyncCommit]] = field(default_factory=dict)
     called: dict[int, ir.Function] = field(default_factory=dict)
 
     def paint(self, first: int, last: int, place: Place) -> None:
@@ -84,8 +87,9 @@ def _listing(function: ir.Function) -> tuple[Listing, list[ir.Function]]:
     for line in range(first, last + 1):
         text = source_line(function.span.filename, line)
         rows.append(Row(line, page.privileges[line] if text.strip() else "", text, tuple(page.notes.get(line, ()))))
-        rows.extend(_sync_row(sync, source_line(function.span.filename, sync.span.line)) for sync in page.waits.get(line, ()))
-    count = sum(map(len, page.waits.values()))
+        for added in page.waits.get(line, ()):
+            rows.append(_added_row(added, page.privileges[line], source_line(function.span.filename, added.span.line)))
+    count = sum(isinstance(added, ir.Sync) for found in page.waits.values() for added in found)
     points = "no synchronization" if not count else "1 synchronization point" if count == 1 else f"{count} synchronization points"
     kind = "kernel" if function.kernel else "device function"
     facts = f"{function.place}; {function.smem} bytes of shared memory; {points}" + ("; cooperative" if function.cooperative else "")
@@ -104,11 +108,11 @@ def _note_param(page: _Page, param: ir.Param) -> None:
 
 def _walk(page: _Page, body: ir.Body, place: Place, header: int) -> None:
     """`header` is the last line of what opens this body."""
-    following = next((stmt.span.line for stmt in body if not isinstance(stmt, ir.Sync)), header + 1)
+    following = next((stmt.span.line for stmt in body if not isinstance(stmt, _ADDED)), header + 1)
     before = max(header, following - 1)
     page.paint(header + 1, _last_line(body), place)  # comments and blank lines between the statements, too
     for stmt in body:
-        if isinstance(stmt, ir.Sync):
+        if isinstance(stmt, _ADDED):
             page.waits.setdefault(before, []).append(stmt)
             continue
         last = max(stmt.span.end_line, _last_line((stmt,)))
@@ -140,6 +144,9 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
             for case in cases:
                 page.note(case.span, _case_words(case))
                 _walk(page, case.body, case.place, case.span.line)
+        case ir.Partition(base=base, handle=ir.Handle(origin="stage") as handle, body=inner):
+            page.note(stmt.span, f"{handle.name}: a stage of `{base.name}`")
+            _walk(page, inner, place, start)
         case ir.Partition(base=base, handle=handle, body=inner):
             page.note(stmt.span, f"{handle.name}: `{base.name}` lowered from {base.privilege} to {handle.privilege}"
                       + (", declared disjoint" if handle.disjoint else ""))
@@ -151,6 +158,8 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
             page.note(stmt.span, f"{op}: {requires} acts together")
         case ir.Atomic(op=op, order=order, scope=scope):
             page.note(stmt.span, f"atomic {op}, {order}, {scope} scope, once per thread")
+        case ir.AsyncCopy(target=target):
+            page.note(stmt.span, f"copies {target.view.elem.bytes} bytes a thread in the background")
         case ir.Unsafe():
             page.note(stmt.span, "unsafe: the compiler takes the programmer's word")
         case ir.Call(function=function):
@@ -176,13 +185,26 @@ def _case_words(case: ir.Case) -> str:
     return f"{level}s {case.offset} and on, as groups of {case.size}" if case.rest else f"{level}s {case.offset} .. {case.offset + case.size - 1}"
 
 
-def _sync_row(sync: ir.Sync, near: str) -> Row:
+def _added_row(added: ir.Sync | ir.AsyncCommit, privilege: str, near: str) -> Row:
     """Indented like the code it stands by."""
-    point = sync.point
     indent = near[:len(near) - len(near.lstrip())]
+    if isinstance(added, ir.AsyncCommit):
+        return Row(None, privilege, f"{indent}== commit: what each thread has copied since the last one is a group")
+    point = added.point
     who = f"{PRIMITIVES[point.kind]}: {point.participants} waits"
-    return Row(None, str(sync.place.privilege), f"{indent}== {who} for `{point.object}`: {point.reason}")
+    return Row(None, str(added.place.privilege), f"{indent}== {who} for `{point.object}`: {point.reason}{wait_words(point)}")
+
+
+def wait_words(point: ir.SyncPoint) -> str:
+    """What a point says about copies in the background, after its reason."""
+    match point.pending:
+        case None:
+            return ""
+        case 0:
+            return "; waits for copies, none in flight"
+        case younger:
+            return f"; waits for copies, at most {younger} younger group{'s' * (younger > 1)} in flight"
 
 
 def _last_line(body: ir.Body) -> int:
-    return max((stmt.span.end_line for stmt in statements(body) if not isinstance(stmt, ir.Sync)), default=0)
+    return max((stmt.span.end_line for stmt in statements(body) if not isinstance(stmt, _ADDED)), default=0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snap.codegen import barriers, collectives, tree
+from snap.codegen import barriers, collectives, copies, tree
 from snap.codegen.expressions import invariant, lower, positive, stored
 from snap.codegen.positions import ZERO, Position, enter, within
 from snap.codegen.results import consumed_by, consumer_of, declaration, merged, result, store
@@ -91,7 +91,12 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
         case ir.Partition(body=inner) | ir.Claim(body=inner):
             return _spliced(block(scope, inner), last)
         case ir.Sync(point, place):
-            return [barriers.comment(point), barriers.sync(replace(scope, place=place), point.kind, point.participants)]
+            return [barriers.comment(point), *copies.wait(scope, point.pending),
+                    *([] if point.kind == "thread" else [barriers.sync(replace(scope, place=place), point.kind, point.participants)])]
+        case ir.AsyncCopy(target, source):
+            return [copies.copy(scope, target, source)]
+        case ir.AsyncCommit():
+            return [copies.commit(scope)]
         case ir.Collective() | ir.Atomic() | ir.Call() | ir.Unsafe():
             return _effect(scope, s)
         case _:

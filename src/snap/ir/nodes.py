@@ -488,6 +488,22 @@ class Atomic:
 
 
 @node
+class AsyncCopy:
+    """One element of global memory into shared memory, in the background: this thread may use it after a wait, others after a barrier behind that."""
+
+    target: MemAccess
+    source: MemAccess
+    span: Span = _span()
+
+
+@node
+class AsyncCommit:
+    """Only in the synchronized IR: what this thread copied since the last one becomes a group, which a wait can name."""
+
+    span: Span = _span()
+
+
+@node
 class Unsafe:
     """CUDA text with {name} holes, bound to values and memory.  `cpu` is a Python callable that stands for it on the CPU machine, or None."""
 
@@ -520,7 +536,8 @@ class Call:
 class SyncPoint:
     """One point of synchronization that the compiler put in.
 
-    kind: 'warp' | 'block' | 'named' | 'cluster' | 'grid'; participants: the group that waits for each other; `object` and `reason` say why.
+    kind: 'thread' (a wait for the thread's own copies, no barrier) | 'warp' | 'block' | 'named' | 'cluster' | 'grid'; participants: the group that waits for
+    each other; `object` and `reason` say why.  `pending`: before the barrier, wait until at most so many of the thread's youngest groups of copies are in flight.
     """
 
     uid: int
@@ -530,6 +547,7 @@ class SyncPoint:
     reason: str
     first: Span = field(compare=False)
     second: Span = field(compare=False)
+    pending: int | None = None
     span: Span = _span()
 
 
@@ -543,7 +561,7 @@ class Sync:
 
 
 Stmt = (Declare | DeclareShared | Assign | If | While | For | Break | Continue | Return | Assert | Group | Split | Partition | Claim
-        | Collective | Atomic | Unsafe | Call | Sync)
+        | Collective | Atomic | AsyncCopy | AsyncCommit | Unsafe | Call | Sync)
 
 
 # ---- functions ---------------------------------------------------------------------------------------------------------------------------

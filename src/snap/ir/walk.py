@@ -61,11 +61,13 @@ def own_expressions(s: ir.Stmt) -> tuple[ir.Expr, ...]:
             return (*s.args, *(i for a in s.accesses for i in a.index), *(e for t in s.targets for e in _target_expressions(t)))
         case ir.Atomic():
             return (*s.access.index, *s.args, *(() if s.target is None else _target_expressions(s.target)))
+        case ir.AsyncCopy(target, source):
+            return (*target.index, *source.index)
         case ir.Unsafe():
             return (*(e for _, e in s.values), *(i for _, a in s.memory for i in a.index))
         case ir.Call():
             return tuple(a for a in s.args if not isinstance(a, (ir.ArrayRef, ir.MemView)))
-        case ir.DeclareShared() | ir.Break() | ir.Continue() | ir.Group() | ir.Split() | ir.Partition() | ir.Claim() | ir.Sync():
+        case ir.DeclareShared() | ir.Break() | ir.Continue() | ir.AsyncCommit() | ir.Group() | ir.Split() | ir.Partition() | ir.Claim() | ir.Sync():
             return ()
         case _:
             raise TypeError(type(s).__name__)

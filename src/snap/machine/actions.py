@@ -1,4 +1,5 @@
-"""Statements in which threads act together or on memory, as Python source: groups, splits, partitions, collectives, atomics, calls, barriers."""
+"""Statements in which threads act together or on memory, as Python source: groups, splits, partitions, collectives, atomics, calls, barriers,
+copies."""
 
 from __future__ import annotations
 
@@ -108,9 +109,32 @@ class Actions(Expressions):
         return f"{self.position(Level.THREAD, self.relative[Level.THREAD])}, {p.n if p.level is Level.THREAD else 0}"
 
     def sync(self, s: ir.Sync) -> None:
-        if self.stepwise:
-            p = s.point
+        if not self.stepwise:
+            return
+        p = s.point
+        if p.pending is not None:
+            self.emit(f"C.copies.wait({p.pending}, {self.mask})")
+        if p.kind != "thread":
             self.emit(f"yield from C.meet({p.kind!r}, {self.group_of(p.participants)}, {self.mask}, {self.site(s.span, p.object)}, '', None, 0)")
+
+    # ---- copies in the background ----
+
+    def async_copy(self, s: ir.AsyncCopy) -> None:
+        """In reference mode it has arrived at once."""
+        if not self.stepwise:
+            self.store(s.target, self.load(ir.Load(s.source, s.source.view.elem, span=s.source.span)))
+            return
+        ends = []
+        for a, write in ((s.target, True), (s.source, False)):
+            self.check_claims(a, write)
+            ends.append(f"({self.view(a.view)}, {self.tuple(a.index)}, {self.dims(a.view)})")
+        sites = ", ".join(self.site(a.span, a.handle.name) for a in (s.target, s.source))
+        self.emit(f"C.copies.issue({', '.join(ends)}, {self.mask}, ({sites}))")
+        self.pause()
+
+    def async_commit(self) -> None:
+        if self.stepwise:
+            self.emit(f"C.copies.commit({self.mask})")
 
     # ---- atomics, unsafe ----
 

@@ -1,8 +1,9 @@
 """Adversarial mode: the synchronized IR, warp by warp, in an order drawn from a seed.
 
 Input: a kernel with its barriers.  Output: the arrays, written in place; data races in `races`, or raised.  Each warp is a generator that
-runs ahead until it waits at a barrier, or is stopped at a random statement; blocks interleave too.  Invariant: a barrier releases nobody
-before all of its group have come; what cannot go on is reported, nothing hangs.  Non-goals: speed on large grids.
+runs ahead until it waits at a barrier, or is stopped at a random statement; blocks interleave too, and copies arrive when they like.
+Invariant: a barrier releases nobody before all of its group have come; what cannot go on is reported, nothing hangs.  Non-goals: speed on
+large grids.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import random
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from snap.ir import nodes as ir
 from snap.machine import clocks
 from snap.machine.clocks import Segment
+from snap.machine.copies import Copies, Flight
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Lanes, Launch, Site
 from snap.machine.program import program_for
@@ -97,6 +100,12 @@ class Schedule(Launch):
         self.barriers: dict[tuple, Barrier] = {}
         self.fuel_scale = rng.choice((1, 4, 30, 400, 4000))
         self.favours = rng.random() < 0.5  # some warps run far ahead of the others
+        self.copying: list[Copies] = []
+
+    @cached_property
+    def dice(self) -> np.random.Generator:
+        """For copies; asked for only where there are some, so that the orders of all other kernels do not depend on it."""
+        return np.random.default_rng(self.rng.getrandbits(64))
 
     def all_lanes(self) -> list[WarpLanes]:
         return [WarpLanes(self, block, first) for block in range(self.blocks) for first in range(0, self.threads, 32)]
@@ -123,6 +132,8 @@ class Schedule(Launch):
 
     def turn(self, warp: Warp, ready: list[Warp]) -> list[Warp]:
         """Let a warp run on; returns those that are ready because of it."""
+        if self.copying:
+            self.rng.choice(self.copying).drift()
         warp.lanes.fuel = 1 + int(self.rng.expovariate(1 / self.fuel_scale))
         answer, warp.answer = warp.answer, None
         try:
@@ -271,6 +282,12 @@ class WarpLanes(Lanes):
     def shared(self, uid: int, offset: int, size: int, name: str) -> ArenaStorage:
         return ArenaStorage(self, self.launch.arenas[int(self.block[0, 0])], offset, size, name)
 
+    @cached_property
+    def copies(self) -> Copies:
+        made = Copies(self)
+        self.launch.copying.append(made)
+        return made
+
     def watch(self, count: int, site: Site, state: tuple, seen: tuple | None) -> tuple:
         """Going round in circles is no fault of a warp's as long as another one may still change what it waits for."""
         self.last_site = site
@@ -319,14 +336,23 @@ class WarpLanes(Lanes):
 
     def record(self, view: View, cells, width: int, m, kind: str, order: str, site: Site) -> None:
         lanes = np.flatnonzero(self.active(m)[0])
-        item = view.flat.dtype.itemsize
-        storage = view.storage
-        base = getattr(storage, "offset", 0)
-        address = self.full(cells)[0][lanes].astype(np.int64) * item + base
-        where = ("shared", int(self.block[0, 0])) if view.stride else storage.name
+        cells = self.full(cells)[0][lanes].astype(np.int64)
         if order != "relaxed":
-            self._order(order, where, address, lanes)
-        self.launch.log.add(where, Entry(address, lanes, item * width, KINDS[kind], self.segment, site, storage.name, base, item * view.width))
+            self._order(order, *self._address(view, cells), lanes)
+        self.log(view, cells, lanes, width, KINDS[kind], site)
+
+    def log(self, view: View, cells: np.ndarray, lanes: np.ndarray, width: int, kind: int, site: Site,
+            copy: Flight | None = None, lands: bool = False) -> None:
+        """One access; `cells` and `lanes` side by side."""
+        where, address = self._address(view, cells)
+        item, storage = view.flat.dtype.itemsize, view.storage
+        base = getattr(storage, "offset", 0)
+        self.launch.log.add(where, Entry(address, lanes, item * width, kind, self.segment, site, storage.name, base, item * view.width, copy, lands))
+
+    def _address(self, view: View, cells: np.ndarray) -> tuple[object, np.ndarray]:
+        """The memory, and the first byte of each cell in it."""
+        where = ("shared", int(self.block[0, 0])) if view.stride else view.storage.name
+        return where, cells * view.flat.dtype.itemsize + getattr(view.storage, "offset", 0)
 
     def _order(self, order: str, where: object, address: np.ndarray, lanes: np.ndarray) -> None:
         """Acquire and release at each address."""

@@ -34,7 +34,7 @@ def _rebuild(kind: str, message: str, span: Span, block: int | None, thread: int
 
 @dataclass(frozen=True, slots=True)
 class RaceAccess:
-    """One side of a data race.  kind: 'read', 'write' or 'atomic'."""
+    """One side of a data race.  kind: 'read', 'write', 'atomic', or 'copy to' or 'copy from' in the background."""
 
     kind: str
     span: Span
@@ -42,18 +42,20 @@ class RaceAccess:
     thread: int
 
     def __str__(self) -> str:
-        verb = {"read": "reads", "write": "writes", "atomic": "uses an atomic"}[self.kind]
+        verb = {"read": "reads", "write": "writes", "atomic": "uses an atomic", "copy to": "copies to it in the background",
+                "copy from": "copies from it in the background"}[self.kind]
         return f"block {self.block}, thread {self.thread} {verb}"
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two threads touch one element, one of them writes, and nothing orders them."""
+    """Two threads touch one element, one of them writes, and nothing orders them; or one touches what a copy in flight, `first`, reads or writes."""
 
     object: str
     index: int
     first: RaceAccess
     second: RaceAccess
+    in_flight: bool = False
 
     @property
     def message(self) -> str:
@@ -65,8 +67,9 @@ class Race:
                             secondary=tuple((label.span, label.text) for label in d.secondary), note=d.note)
 
     def _diagnostic(self) -> Diagnostic:
+        note = "the copy is still in flight then: its thread has not waited for it" if self.in_flight else "nothing orders these two accesses"
         return Diagnostic("race", f"data race on element {self.index} of `{self.object}`", self.second.span, str(self.second),
-                          (Label(self.first.span, str(self.first)),), "nothing orders these two accesses")
+                          (Label(self.first.span, str(self.first)),), note)
 
     def __str__(self) -> str:
         return self.message

@@ -2,19 +2,24 @@
 
 Input: accesses as they happen, each with the segment of its warp (clocks.py).  Output: `Race` records, one for each pair of places and
 object.  Invariant: exact: a pair is reported iff two threads touch one element, one of them writes, they are not both atomic, and nothing
-orders them.  Elements are bytes that any view of the object tells apart, so shared memory that another object reuses counts.  Non-goals:
-stopping a run at the race.
+orders them.  Elements are bytes that any view of the object tells apart, so shared memory that another object reuses counts.  A copy in the
+background stands in the log twice: where it is issued, and where its thread's wait covers it.  Each counts as an access by that thread there,
+and whatever comes between the two, by whichever thread, races with the copy.  Non-goals: stopping a run at the race.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snap.machine.clocks import Segment, ordered
 from snap.machine.errors import Race, RaceAccess
 from snap.machine.lanes import Site
+
+if TYPE_CHECKING:
+    from snap.machine.copies import Flight
 
 READ, WRITE, ATOMIC, ATOMIC_READ = range(4)
 KINDS = {"read": READ, "write": WRITE, "atomic": ATOMIC, "atomic read": ATOMIC_READ}
@@ -26,7 +31,7 @@ _MOST = 100  # races reported
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One warp's access: byte addresses and lanes, side by side."""
+    """One warp's access: byte addresses and lanes, side by side.  copy: the copy that is issued here or, where `lands`, covered by a wait."""
 
     address: np.ndarray
     lane: np.ndarray
@@ -37,6 +42,12 @@ class Entry:
     name: str
     base: int
     element: int
+    copy: Flight | None = None
+    lands: bool = False
+
+    @property
+    def departs(self) -> bool:
+        return self.copy is not None and not self.lands
 
 
 Access = tuple[Entry, int]  # and the lane
@@ -64,7 +75,8 @@ class RaceLog:
         for where, entries in self.entries.items():
             if entries and len(self.found) < _MOST:
                 self._look_at(entries)
-            kept = [] if phases is None else [e for e in entries if not isinstance(where, tuple) or e.segment.phase >= phases[e.segment.block]]
+            kept = [] if phases is None else [e for e in entries if not isinstance(where, tuple) or e.segment.phase >= phases[e.segment.block]
+                                              or (e.departs and e.copy.open)]
             self.entries[where] = kept
             self.pending += sum(len(e.address) for e in kept)
         self.limit = max(_FLUSH, 2 * self.pending)
@@ -81,9 +93,46 @@ class RaceLog:
         phase = np.array([e.segment.phase for e in entries])[which]
         epoch = np.array([e.segment.grid_epoch for e in entries])[which]
         thread = np.concatenate([np.repeat(e.segment.threads[e.lane], r) for e, r in zip(entries, repeats)])
+        if any(e.departs for e in entries):
+            self._in_flight(entries, which, lane, kind, cell, grain)
         self._candidates(entries, which, lane, kind, (cell, block, phase), thread, cell, grain)
         if block.min() != block.max():
             self._candidates(entries, which, lane, kind, (cell, epoch), block, cell, grain)
+
+    def _in_flight(self, entries, which, lane, kind, cell, grain) -> None:
+        """Elements that something touches between a copy's issue and its end.
+
+        What copies to an element is followed by its own end or by nothing; what copies from one may meet other reads.
+        """
+        order = np.lexsort((lane, which, cell))
+        which, lane, kind, cell = which[order], lane[order], kind[order], cell[order]
+        departs = np.array([e.departs for e in entries])[which]
+        copy = np.array([id(e.copy) for e in entries])[which]
+        same = cell[1:] == cell[:-1]
+        ends = (copy[1:] == copy[:-1]) & (lane[1:] == lane[:-1]) & ~departs[1:]
+        starts = np.flatnonzero(np.append(True, ~same))
+        met = np.append(departs[:-1] & (kind[:-1] == WRITE) & same & ~ends, False)
+        written = np.logical_or.reduceat((kind == WRITE) | (kind == ATOMIC), starts) & np.logical_or.reduceat(departs & (kind == READ), starts)
+        for g in np.flatnonzero(np.logical_or.reduceat(met, starts) | written):
+            stop = starts[g + 1] if g + 1 < len(starts) else len(cell)
+            self._fly(entries, which[starts[g]:stop], lane[starts[g]:stop], int(cell[starts[g]]) * grain)
+            if len(self.found) >= _MOST:
+                return
+
+    def _fly(self, entries: list[Entry], which: np.ndarray, lane: np.ndarray, address: int) -> None:
+        """Accesses to one element in the order they happened, up to the first that meets a copy in flight."""
+        flying: dict[tuple[int, int], Access] = {}
+        for at, k in dict.fromkeys(zip(which.tolist(), lane.tolist())):
+            e = entries[at]
+            if e.lands:
+                flying.pop((id(e.copy), k), None)
+                continue
+            for other, j in flying.values():
+                if other.kind == WRITE or e.kind in (WRITE, ATOMIC):
+                    self._report(other, j, e, k, address, in_flight=True)
+                    return
+            if e.departs:
+                flying[id(e.copy), k] = (e, k)
 
     def _candidates(self, entries, which, lane, kind, keys, unit, cell, grain) -> None:
         """Groups of accesses with equal keys, by different units, that conflict: each is looked at closely."""
@@ -127,11 +176,12 @@ class RaceLog:
             else:
                 since[e.kind][thread] = (e, k)
 
-    def _report(self, a: Entry, lane_a: int, b: Entry, lane_b: int, address: int) -> None:
+    def _report(self, a: Entry, lane_a: int, b: Entry, lane_b: int, address: int, in_flight: bool = False) -> None:
         key = (b.name, a.site.span, b.site.span, a.kind, b.kind)
         if key not in self.found:
-            self.found[key] = Race(b.name, (address - b.base) // b.element, _side(a, lane_a), _side(b, lane_b))
+            self.found[key] = Race(b.name, (address - b.base) // b.element, _side(a, lane_a), _side(b, lane_b), in_flight)
 
 
 def _side(e: Entry, lane: int) -> RaceAccess:
-    return RaceAccess(_WORDS[e.kind], e.site.span, e.segment.block, int(e.segment.threads[lane]))
+    kind = _WORDS[e.kind] if e.copy is None else "copy to" if e.kind == WRITE else "copy from"
+    return RaceAccess(kind, e.site.span, e.segment.block, int(e.segment.threads[lane]))

@@ -143,6 +143,10 @@ class Statements(Actions):
                 self.collective(s)
             case ir.Atomic():
                 self.atomic(s)
+            case ir.AsyncCopy():
+                self.async_copy(s)
+            case ir.AsyncCommit():
+                self.async_commit()
             case ir.Unsafe():
                 self.unsafe(s)
             case ir.Call():

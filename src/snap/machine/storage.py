@@ -211,6 +211,12 @@ class View:
         self.flat[chosen] = bits[active]
         self._mark(chosen)
 
+    def put_bits(self, cells: np.ndarray, bits: np.ndarray) -> None:
+        """What a copy brings, as it lies in memory, to scalars whose place was checked; whoever issued it has told of it."""
+        self.lanes.launch.changes += 1
+        self.flat[cells] = bits
+        self._mark(cells)
+
     def _set(self, cells, m, value) -> None:
         if self.encoded:
             value = to_memory(value, self.scalar)

@@ -35,6 +35,9 @@ def accesses(s: ir.Stmt) -> Iterator[tuple[ir.MemAccess, bool]]:
     match s:
         case ir.Atomic():
             yield s.access, True
+        case ir.AsyncCopy(target, source):
+            yield target, True
+            yield source, False
         case ir.Collective():
             for a in s.accesses:
                 yield a, s.op == "stmatrix"

@@ -1,8 +1,8 @@
 """Synchronization: typed IR -> synchronized IR.
 
 Input: a checked function.  Output: the same tree with `Sync` statements, callees included.  Invariant: between two accesses of one element by different
-threads, one of them a write, a barrier of a group that contains both is executed on every path; and no barrier can be left out.  Non-goals: asynchronous copies, pipelines,
-barriers at which some only arrive.
+threads, one of them a write, a barrier of a group that contains both is executed on every path; and no barrier can be left out.  Copies in the background are committed in
+groups and waited for where their data is used.  Non-goals: copies of boxes, roles, barriers at which some only arrive.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from snap.ir import nodes as ir
 from snap.ir.walk import statements
 from snap.sync.cover import cover
 from snap.sync.graph import Graph
+from snap.sync.groups import plan_copies
 from snap.sync.insert import insert
 
 __all__ = ["points", "synchronize"]
@@ -20,7 +21,9 @@ def synchronize(function: ir.Function) -> ir.Function:
     """Raises SnapError SNAP020 where what is asked cannot be synchronized."""
     graph = Graph(function)
     edges = graph.run()
-    return insert(function, cover(edges, graph.gaps, function))
+    marks = cover(edges, graph.gaps, function)
+    commits, pending = plan_copies(function, edges, graph.gaps, marks)
+    return insert(function, marks, commits, pending)
 
 
 def points(function: ir.Function) -> list[ir.SyncPoint]:

@@ -17,7 +17,7 @@ from snap.sync.graph import Edge, Gap, GapKey
 from snap.sync.overlap import undecided
 from snap.sync.primitive import primitive
 
-WORDS = {"R": "read", "W": "written", "A": "changed by atomics"}
+WORDS = {"R": "read", "W": "written", "A": "changed by atomics", "C": "copied to", "S": "copied from"}
 EXACT = 14  # up to so many different edges the smallest set is found by search, beyond by taking the best gap each time
 
 
@@ -61,9 +61,8 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
             kind, _ = primitive(p, gap.place, function)
             reasons = sorted(ordered_by[gap.number], key=lambda e: (e.first.span.line, e.second.span.line))
             first = reasons[0]
-            text = f"{WORDS[first.first.kind]} at line {first.first.span.line}, {WORDS[first.second.kind]} at line {first.second.span.line}"
-            if undecided(first.first.footprint, first.second.footprint):
-                text += " (whether by different threads cannot be decided)"
+            maybe = "maybe " if undecided(first.first.footprint, first.second.footprint) else ""
+            text = f"{WORDS[first.first.kind]} at line {first.first.span.line}, {WORDS[first.second.kind]} at line {first.second.span.line} {maybe}by {_others(p)}"
             others = {e.object: e for e in reversed(reasons) if e.object != first.object}
             if others:
                 text += "; also for " + ", ".join(f"{name} (lines {e.first.span.line}, {e.second.span.line})" for name, e in sorted(others.items()))
@@ -78,6 +77,13 @@ def _impossible(edge: Edge, reached: dict[int, Gap], function: ir.Function) -> S
     a, b = edge.first, edge.second
     return SnapError(Diagnostic("SNAP020", f"`{edge.object}` is {WORDS[a.kind]}, then {WORDS[b.kind]}, and nothing can order the two for `{edge.participants}`", b.span,
                                 f"{WORDS[b.kind]} here", (Label(a.span, f"{WORDS[a.kind]} here"),) if a.span != b.span else (), note=why, help=_way_out(edge.participants)))
+
+
+def _others(p: Privilege) -> str:
+    """Who makes the second use, seen from the first: why no smaller group would do."""
+    if p.level is Level.THREAD:
+        return "the same thread" if p.n == 1 else "another thread of the warp" if p.n == 32 else f"another of {p.n} threads"
+    return {Level.BLOCK: "a thread of another warp", Level.CLUSTER: "another block of the cluster", Level.GRID: "another block"}[p.level] if p.n == 1 else "another block"
 
 
 def _way_out(need: Privilege) -> str:

@@ -13,6 +13,7 @@ Shared arrays that hold the same bytes conflict as a whole.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from snap.diag.span import Span
@@ -22,7 +23,7 @@ from snap.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
 from snap.ir.walk import bodies, own_expressions, statements, walk
 from snap.sync import linear
 from snap.sync.linear import Form
-from snap.sync.overlap import Footprint, Overlap
+from snap.sync.overlap import OLDEST, Ages, Footprint, Overlap
 from snap.sync.values import Frame, Position, Values, facts, form, is_integer
 
 ObjectKey = tuple[Frame, int]
@@ -49,14 +50,18 @@ class Token:
     footprint: Footprint
     disjoint: tuple[tuple[Frame, int], ...]
     ordered: Privilege | None
-    name: str = field(compare=False)
-    span: Span = field(compare=False)
-    crossed: int = field(compare=False)  # bits: gaps crossed until `since`
-    since: int = field(compare=False)  # bits: gaps that the walk had crossed when `crossed` was last brought up to date
+    ages: Ages = ()  # of a copy in flight: iterations since it was issued
+    name: str = field(compare=False, kw_only=True)
+    span: Span = field(compare=False, kw_only=True)
+    crossed: int = field(compare=False, kw_only=True)  # bits: gaps crossed until `since`
+    since: int = field(compare=False, kw_only=True)  # bits: gaps that the walk had crossed when `crossed` was last brought up to date
+    born: tuple[int, ...] = field(compare=False, default=(), kw_only=True)  # the loops it was issued in
+    commits: int = field(compare=False, default=-1, kw_only=True)  # groups committed since, its own not counted
+    waited: tuple[int, int] | None = field(compare=False, default=None, kw_only=True)  # the last barrier's gap since, and `commits` there
 
     @property
     def key(self) -> tuple:
-        return (self.site, self.kind, self.names, self.footprint, self.ordered)
+        return (self.site, self.kind, self.names, self.footprint, self.ordered, self.ages)
 
 
 @dataclass(slots=True)
@@ -79,6 +84,12 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class Plan:
+    barriers: dict[int, list[Privilege]]
+    commits: frozenset[tuple[Frame, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class Name:
     """A handle as it is at run time: its privilege and what it was lowered from."""
 
@@ -87,8 +98,13 @@ class Name:
 
 
 class Graph:
-    def __init__(self, function: ir.Function):
+    """`plan`, where barriers are already chosen: their gaps by number with their groups, and the statements after which copies are committed.  The walk then counts the groups of
+    copies between the issue of each and the barrier that waits for it: `pending`, by gap."""
+
+    def __init__(self, function: ir.Function, plan: Plan | None = None):
         self.function = function
+        self.plan = plan
+        self.pending: dict[int, int] = {}
         threads = function.place.held(Level.THREAD)
         self.values = Values()
         self.overlap = Overlap(self.values, threads.count if threads is not None else None, function.place.held(Level.CLUSTER) is not None)
@@ -112,6 +128,7 @@ class Graph:
         self.assigned_privileges: dict[tuple[Frame, int], Privilege] = {}
         # a kernel's const memory is written by nobody; a device function's const parameter only not by that function
         self.const_objects = {((), p.handle.obj.uid) for p in function.params if isinstance(p, ir.MemParam) and p.handle.const and function.kernel}
+        self.values.facts = self.facts
         start = {Level.THREAD: ("thread",), Level.BLOCK: ("block",), Level.CLUSTER: ("cluster",)}
         self.at = Position({level: linear.unknown(atom) for level, atom in start.items()}, function.place)
 
@@ -147,6 +164,15 @@ class Graph:
         if gap is None:
             gap = self.gaps[key] = Gap(len(self.gaps), key, self.at.place, self.depth)
         state.crossed |= 1 << gap.number
+        if self.plan is not None and gap.number in self.plan.barriers:
+            self._each_copy(state, lambda t: replace(t, waited=(gap.number, t.commits)))
+
+    @staticmethod
+    def _each_copy(state: State, change) -> None:
+        for held in state.tokens.values():
+            for key, t in held.items():
+                if t.kind in "CS":
+                    held[key] = change(t)
 
     def _body(self, body: ir.Body, state: State | None) -> State | None:
         """None: not reachable."""
@@ -155,6 +181,8 @@ class Graph:
                 return None
             self._cross("before", s, state)
             state = self._statement(s, state)
+            if self.plan is not None and state is not None and (self.frame, id(s)) in self.plan.commits:
+                self._each_copy(state, lambda t: replace(t, commits=t.commits + 1))
         if state is not None and body:
             self._cross("after", body[-1], state)
         return state
@@ -253,6 +281,7 @@ class Graph:
         loop = id(s)
         entry_known = dict(state.known)
         assigned = {(self.frame, uid) for uid in _assigned(s)}
+        growing = {(self.frame, uid): step for uid, step in _growing(s).items()}
         self._settle(state)
         head = state
         mark = len(self.facts)
@@ -264,6 +293,11 @@ class Graph:
             for key in assigned:
                 if key in entry_known:
                     current.known[key] = self._again(key, loop)
+            if growing:
+                turn = self.values.turns(loop, self.at.place.privilege)
+                for key, step in growing.items():
+                    if key in entry_known:
+                        current.known[key] = linear.add(entry_known[key], turn, step)
             breaks: list[State] = []
             continues: list[State] = []
             self.loops.append((len(self.scopes), breaks, continues))
@@ -295,7 +329,10 @@ class Graph:
                 changed |= self._absorb(grown, end)
             if not changed:
                 self.depth -= 1
-                return self._join([after, *breaks], loop)
+                out = self._join([after, *breaks], loop)
+                if out is not None:
+                    self._forget_ages(out, loop)
+                return out
             head = grown
 
     def _again(self, key: tuple[Frame, int], loop: int) -> Form:
@@ -341,8 +378,9 @@ class Graph:
                 if have is None:
                     mine[key] = t
                     changed = True
-                elif have.crossed & ~t.crossed:
-                    mine[key] = replace(have, crossed=have.crossed & t.crossed)
+                elif have.crossed & ~t.crossed or t.commits < have.commits or _fewer(t.waited, have.waited):
+                    mine[key] = replace(have, crossed=have.crossed & t.crossed, commits=min(t.commits, have.commits),
+                                        waited=t.waited if _fewer(t.waited, have.waited) else have.waited)
                     changed = True
         return changed
 
@@ -355,9 +393,24 @@ class Graph:
                 parts = [self._aged(forms, loop, change) for forms in (f.shape, f.index, f.facts)]
                 if any(new is not old for new, old in zip(parts, (f.shape, f.index, f.facts))):
                     t = replace(t, footprint=Footprint(f.elem, *parts))
+                if t.kind in "CS" and loop in t.born:
+                    around = t.born[: t.born.index(loop)]
+                    age = dict(t.ages).get(loop, 0)
+                    t = replace(t, ages=(*((at, n) for at, n in t.ages if at in around), (loop, min(age + 1, OLDEST))))
                 have = renamed.get(t.key)
-                renamed[t.key] = t if have is None else replace(t, crossed=t.crossed & have.crossed)
+                renamed[t.key] = t if have is None else _merge(t, have)
             state.tokens[obj] = renamed
+
+    @staticmethod
+    def _forget_ages(state: State, loop: int) -> None:
+        """Outside of a loop it no longer counts how many of its iterations ago a copy was issued."""
+        for obj, held in state.tokens.items():
+            if any(t.ages for t in held.values()):
+                kept: dict[tuple, Token] = {}
+                for t in held.values():
+                    t = replace(t, ages=tuple((at, n) for at, n in t.ages if at != loop))
+                    kept[t.key] = t if t.key not in kept else _merge(t, kept[t.key])
+                state.tokens[obj] = kept
 
     def _aged(self, forms: tuple[Form, ...] | None, loop: int, change) -> tuple[Form, ...] | None:
         """Tokens share their tuples of forms, and pass here again and again."""
@@ -389,7 +442,10 @@ class Graph:
                 k = t.names.index(key)
                 t = replace(t, names=t.names[k + 1:], disjoint=(*t.disjoint, key) if scope.handle.disjoint else t.disjoint)
             have = closed.get(t.key)
-            closed[t.key] = t if have is None else replace(t, crossed=(t.crossed | (state.crossed & ~t.since)) & (have.crossed | (state.crossed & ~have.since)), since=state.crossed)
+            if have is not None:
+                t, have = (replace(x, crossed=x.crossed | (state.crossed & ~x.since), since=state.crossed) for x in (t, have))
+                t = _merge(t, have)
+            closed[t.key] = t
         state.tokens[obj] = closed
 
     def _met(self, state: State, group: Privilege) -> None:
@@ -449,6 +505,9 @@ class Graph:
                     self._access("W" if op == "stmatrix" else "R", a, s, state, rows=True)
             case ir.Atomic():
                 self._access("A", s.access, s, state)
+            case ir.AsyncCopy(target, source):
+                self._access("S", source, s, state)
+                self._access("C", target, s, state)
             case ir.Unsafe():
                 for _, a in s.memory:
                     self._access("R" if a.handle.const else "W", a, s, state, rows=True)
@@ -464,7 +523,8 @@ class Graph:
             self.shared_facts = tuple(self.facts)
         footprint = Footprint(a.view.elem, shape, index, self.shared_facts)
         chain = self._chain(a.handle)
-        token = Token((self.frame, id(a), kind), kind, tuple(n.key for n in chain), footprint, (), None, a.handle.name, a.span, 0, state.crossed)
+        token = Token((self.frame, id(a), kind), kind, tuple(n.key for n in chain), footprint, (), None,
+                      name=a.handle.name, span=a.span, crossed=0, since=state.crossed, born=tuple(self.values.loops))
         self._conflicts(token, chain, obj, state)
         self._at_once(token, chain, obj)
         state.tokens.setdefault(obj, {})[token.key] = token
@@ -476,7 +536,7 @@ class Graph:
         privileges = {n.key: n.privilege for n in chain}
         for key, t in list(held.items()):
             owner, again, need = self._needed(t, b, privileges)
-            if need is None or t.ordered is not None and t.ordered.at_least(need):
+            if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need):
                 continue
             self._edge(t, b, need, t.crossed | (state.crossed & ~t.since), obj)
             if need == privileges[owner] and again is None and owner == chain[-1].key:
@@ -484,13 +544,17 @@ class Graph:
 
     def _needed(self, t: Token, b: Token, privileges: dict[tuple[Frame, int], Privilege]) -> tuple[tuple[Frame, int] | None, tuple[Frame, int] | None, Privilege | None]:
         """The lowest name both were made from, the disjoint scope entered again, and the group that must wait between the two."""
-        if t.kind == b.kind and b.kind in "RA":
+        if t.kind in "RS" and b.kind in "RS" or t.kind == b.kind == "A":
             return None, None, None
         owner = next((k for k in t.names if k in privileges), None)
         again = next((k for k in t.disjoint if k in privileges), None)
-        if owner is None or owner == b.names[0] == t.names[0] and privileges[owner] == THREAD1:
+        together = owner == b.names[0] == t.names[0] and owner is not None and privileges[owner] == THREAD1
+        if owner is None or together and t.kind not in "CS":
             return None, None, None
-        return owner, again, self.overlap.group(t.footprint, b.footprint, privileges[owner if again is None else again])
+        need = None if together else self.overlap.group(t.footprint, b.footprint, privileges[owner if again is None else again], t.ages)
+        if need is None and t.kind in "CS" and self.overlap.own(t.footprint, b.footprint, t.ages):
+            need = THREAD1  # even the thread that asked for a copy must wait for it
+        return owner, again, need
 
     def _at_once(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey) -> None:
         """Units of a group, and cases of a split, run side by side, each its own way: no gap in there orders what belongs to more than one of them."""
@@ -504,7 +568,9 @@ class Graph:
             made.setdefault(obj, []).append(b)
 
     def _edge(self, t: Token, b: Token, need: Privilege, crossed: int, obj: ObjectKey) -> None:
-        key = (t.site, t.footprint, b.site, need)
+        key = (t.site, t.footprint, t.ages, b.site, need)
+        if t.kind in "CS" and t.waited is not None:
+            self.pending[t.waited[0]] = min(t.waited[1], self.pending.get(t.waited[0], t.waited[1]))
         have = self.edges.get(key)
         if have is None:
             self.edges[key] = Edge(t, b, need, crossed, self.object_names[obj])
@@ -518,8 +584,8 @@ class Graph:
             if other == obj or other not in self.ranges or self.ranges[other][1] <= low or high <= self.ranges[other][0]:
                 continue
             for key, t in list(held.items()):
-                if t.ordered is None or not t.ordered.at_least(BLOCK1):
-                    place = Token((self.frame, id(s), "W"), "W", (), t.footprint, (), None, s.obj.name, s.span, 0, state.crossed)
+                if t.kind in "CS" or t.ordered is None or not t.ordered.at_least(BLOCK1):
+                    place = Token((self.frame, id(s), "W"), "W", (), t.footprint, (), None, name=s.obj.name, span=s.span, crossed=0, since=state.crossed)
                     self._edge(t, place, BLOCK1, t.crossed | (state.crossed & ~t.since), obj)
                 del held[key]
 
@@ -560,18 +626,47 @@ class Graph:
         return result
 
 
+def _fewer(a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool:
+    return a is not None and (b is None or a[1] < b[1])
+
+
+def _merge(a: Token, b: Token) -> Token:
+    """One access on two paths."""
+    return replace(a, crossed=a.crossed & b.crossed, commits=min(a.commits, b.commits), waited=a.waited if _fewer(a.waited, b.waited) else b.waited)
+
+
 def _assigned(s: ir.While | ir.For) -> set[int]:
-    found: set[int] = set()
-    for body in bodies(s):
-        for inner in statements(body):
-            match inner:
-                case ir.Assign(ir.VarTarget(var)):
-                    found.add(var.uid)
-                case ir.Collective(targets=targets):
-                    found |= {t.var.uid for t in targets if isinstance(t, ir.VarTarget)}
-                case ir.Atomic(target=ir.VarTarget(var)) | ir.Unsafe(target=ir.VarTarget(var)) | ir.Call(target=ir.VarTarget(var)):
-                    found.add(var.uid)
+    return {uid for body in bodies(s) for inner in statements(body) for uid in _targets(inner)}
+
+
+def _growing(s: ir.While | ir.For) -> dict[int, int]:
+    """Variables that every iteration increases once, by a constant: uid -> constant."""
+    every = list(statements(s.body))
+    if any(isinstance(inner, ir.Continue) for inner in every):
+        return {}
+    written = Counter(uid for inner in every for uid in _targets(inner))
+    found: dict[int, int] = {}
+    pending = list(s.body)
+    while pending:
+        match pending.pop():
+            case ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
+                pending += inner
+            case ir.Assign(ir.VarTarget(var), ir.Binary("+", ir.Read(read), ir.Const(step))) if read == var and written[var.uid] == 1:
+                found[var.uid] = step
     return found
+
+
+def _targets(s: ir.Stmt) -> list[int]:
+    """The variables a statement assigns."""
+    match s:
+        case ir.Assign(ir.VarTarget(var)):
+            return [var.uid]
+        case ir.Collective(targets=targets):
+            return [t.var.uid for t in targets if isinstance(t, ir.VarTarget)]
+        case ir.Atomic(target=ir.VarTarget(var)) | ir.Unsafe(target=ir.VarTarget(var)) | ir.Call(target=ir.VarTarget(var)):
+            return [var.uid]
+        case _:
+            return []
 
 
 def _bytes(obj: ir.MemObject) -> int:

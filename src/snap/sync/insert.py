@@ -14,19 +14,20 @@ from snap.sync.graph import GapKey
 from snap.sync.values import Frame
 
 
-def insert(function: ir.Function, marks: dict[GapKey, list[Mark]]) -> ir.Function:
-    return _Inserter(marks).function(function, ())
+def insert(function: ir.Function, marks: dict[GapKey, list[Mark]], commits: frozenset[tuple[Frame, int]], pending: dict[GapKey, int]) -> ir.Function:
+    return _Inserter(marks, commits, pending).function(function, ())
 
 
 class _Inserter:
-    def __init__(self, marks: dict[GapKey, list[Mark]]):
-        self.marks = marks
+    def __init__(self, marks: dict[GapKey, list[Mark]], commits: frozenset[tuple[Frame, int]], pending: dict[GapKey, int]):
+        self.marks, self.commits, self.pending = marks, commits, pending
         self.count = 0
         self.variants: dict[tuple, ir.Function] = {}
         self.frame: Frame = ()
 
     def function(self, function: ir.Function, frame: Frame) -> ir.Function:
-        inside = frozenset((key[0][len(frame):], *key[1:], m.participants, m.kind) for key, found in self.marks.items() for m in found if key[0][: len(frame)] == frame)
+        inside = frozenset((key[0][len(frame):], *key[1:], m.participants, m.kind, self.pending.get(key)) for key, found in self.marks.items() for m in found
+                           if key[0][: len(frame)] == frame) | {(at[len(frame):], s) for at, s in self.commits if at[: len(frame)] == frame}
         if not inside:
             return function
         variant = self.variants.get((function.uid, inside))
@@ -40,8 +41,9 @@ class _Inserter:
 
     def syncs(self, kind: str, s: ir.Stmt) -> list[ir.Sync]:
         made = []
-        for mark in self.marks.get((self.frame, kind, id(s)), ()):
-            point = ir.SyncPoint(self.count, mark.kind, mark.participants, mark.object, mark.reason, mark.first, mark.second, span=s.span)
+        for k, mark in enumerate(self.marks.get((self.frame, kind, id(s)), ())):
+            pending = self.pending.get((self.frame, kind, id(s))) if k == 0 else None
+            point = ir.SyncPoint(self.count, mark.kind, mark.participants, mark.object, mark.reason, mark.first, mark.second, pending, span=s.span)
             self.count += 1
             made.append(ir.Sync(point, mark.place, span=s.span))
         return made
@@ -51,6 +53,8 @@ class _Inserter:
         for s in body:
             out += self.syncs("before", s)
             out.append(self.statement(s))
+            if (self.frame, id(s)) in self.commits:
+                out.append(ir.AsyncCommit(span=s.span))
             out += self.syncs("after", s)
         return body if len(out) == len(body) and all(a is b for a, b in zip(out, body)) else tuple(out)
 

@@ -44,17 +44,31 @@ def flat(f: Footprint) -> tuple[Form, int] | None:
     return linear.times(total, f.elem.bytes), f.elem.bytes
 
 
+Ages = tuple[tuple[int, int], ...]  # by loop: how many iterations ago, exactly below OLDEST
+OLDEST = 8
+
+
 class Overlap:
     def __init__(self, values: Values, threads: int | None, clusters: bool):
         self.values, self.threads = values, threads
+        self.ages: dict[int, int] = {}
         self.block = ("block",), *((("cluster",),) if clusters else ())  # what tells one block from another: in a cluster they are numbered anew
-        self.memo: dict[tuple, Privilege | None] = {}
+        self.memo: dict[tuple, Privilege | bool | None] = {}
 
-    def group(self, a: Footprint, b: Footprint, owner: Privilege) -> Privilege | None:
+    def group(self, a: Footprint, b: Footprint, owner: Privilege, ages: Ages = ()) -> Privilege | None:
         """a happened before b.  Both belong to units of `owner`; pairs in different units do not touch the same memory."""
-        key = (a, b, owner)
+        key = (a, b, owner, ages)
         if key not in self.memo:
+            self.ages = dict(ages)
             self.memo[key] = self._group(a, b, owner)
+        return self.memo[key]
+
+    def own(self, a: Footprint, b: Footprint, ages: Ages) -> bool:
+        """Whether one thread can touch an element by both."""
+        key = (a, b, None, ages)
+        if key not in self.memo:
+            self.ages = dict(ages)
+            self.memo[key] = self._conflict(a, b, THREAD1, across_blocks=False, unit=0)
         return self.memo[key]
 
     def _group(self, a: Footprint, b: Footprint, owner: Privilege) -> Privilege | None:
@@ -89,6 +103,8 @@ class Overlap:
             if self.threads is not None:
                 positive.append(linear.subtract(linear.number(self.threads - 1), t))
         positive += [linear.unknown(atom) for atom in linear.atoms([*zero, *positive]) if _counts_from_zero(atom)]
+        if unit == 0:
+            return linear.feasible([*zero, linear.subtract(t1, t2)], positive)
         if across_blocks:
             apart = [tuple(linear.unknown(("side", side, atom)) for side in (1, 2)) for atom in self.block]
         else:
@@ -123,11 +139,17 @@ class Overlap:
             return None
         if a.elem == b.elem and a.shape == b.shape:
             return [linear.subtract(x, y) for x, y in zip(a.index, b.index)], []
-        first, second = flat(a), flat(b)
+        leading: list[Form] = []
+        if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape) and a.shape[1:-1] == b.shape[1:-1]:
+            # the same rows, seen as other elements
+            leading = [linear.subtract(x, y) for x, y in zip(a.index[:-1], b.index[:-1])]
+            first, second = ((linear.times(f.index[-1], f.elem.bytes), f.elem.bytes) for f in (a, b))
+        else:
+            first, second = flat(a), flat(b)
         if first is None or second is None:
             return None
         (s1, n1), (s2, n2) = first, second
-        return [], [linear.add(linear.subtract(s2, s1), linear.number(n2 - 1)), linear.add(linear.subtract(s1, s2), linear.number(n1 - 1))]
+        return leading, [linear.add(linear.subtract(s2, s1), linear.number(n2 - 1)), linear.add(linear.subtract(s1, s2), linear.number(n1 - 1))]
 
     def _iterations(self, a: Footprint, uniform: Privilege) -> list[Form]:
         """A loop variable that both threads share was smaller in an earlier iteration of its loop, by its step at least."""
@@ -137,7 +159,11 @@ class Overlap:
                 continue
             loop, step = self.values.steps.get(atom[2], (None, 0))
             if loop == atom[1]:
-                known.append(linear.subtract(linear.subtract(linear.unknown(atom[2]), linear.unknown(atom)), linear.number(step)))
+                age = self.ages.get(loop, 1)
+                grown = linear.subtract(linear.subtract(linear.unknown(atom[2]), linear.unknown(atom)), linear.number(step * age))
+                known.append(grown)
+                if loop in self.ages and age < OLDEST:
+                    known.append(linear.times(grown, -1))
         return known
 
 

@@ -26,6 +26,8 @@ def primitive(p: Privilege, place: Place, function: ir.Function) -> tuple[str | 
             if cluster is not None and function.place.held(Level.BLOCK).count == p.n:
                 return "cluster", ""
             return None, f"{p.n} blocks cannot wait for each other unless they are a cluster"
+    if p.n == 1:
+        return "thread", ""
     threads = function.place.held(Level.THREAD)
     if 32 % p.n == 0:
         return "warp", ""

@@ -51,6 +51,7 @@ class Values:
     steps: dict[Atom, tuple[int, int]] = field(default_factory=dict)
     counts: set[Atom] = field(default_factory=set)
     loops: list[int] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
 
     def fresh(self, frame: Frame, var: ir.Var, where: object) -> Form:
         atom = ("var", frame, var.uid, where)
@@ -66,9 +67,18 @@ class Values:
             self.steps[atom] = (self.loops[-1], step)
         return self.unknown(atom, var.privilege)
 
+    def turns(self, loop: int, privilege: Privilege) -> Form:
+        """How many iterations of the loop came before this one."""
+        atom = ("loop", (), ("turns", loop))
+        self.steps[atom] = (loop, 1)
+        self.counts.add(atom)
+        return self.unknown(atom, privilege)
+
     def not_negative(self, x: Form) -> bool:
-        """Plainly so: a sum of what counts from zero."""
-        return x[0] >= 0 and all(k > 0 and self._counts(atom) for atom, k in x[1])
+        """A sum of what counts from zero, or a consequence of what is known here."""
+        if x[0] >= 0 and all(k > 0 and self._counts(atom) for atom, k in x[1]):
+            return True
+        return bool(self.facts) and not linear.feasible([], [*self.facts, linear.subtract(linear.number(-1), x)])
 
     def _counts(self, atom: Atom) -> bool:
         if atom[0] == "mul":

@@ -1,0 +1,76 @@
+"""Groups of copies in the background: where they are committed, and how many younger ones may be in flight at each wait.
+
+Input: edges and the marks that order them.  Output: the statements after which this thread's copies are committed, and `pending` for each mark that waits for copies.
+A copy is committed in the body its barrier stands in (or, if that body does not contain the copy, in the innermost that contains both), right after the statement that contains
+it: on every path of that body, so that the number of groups between a copy and its barrier is known.
+"""
+
+from __future__ import annotations
+
+from snap.ir import nodes as ir
+from snap.ir.walk import bodies
+from snap.sync.cover import Mark
+from snap.sync.graph import Edge, Gap, GapKey, Graph, Plan
+from snap.sync.values import Frame
+
+
+def plan_copies(function: ir.Function, edges: list[Edge], gaps: dict[GapKey, Gap], marks: dict[GapKey, list[Mark]]) -> tuple[frozenset[tuple[Frame, int]], dict[GapKey, int]]:
+    copies = [e for e in edges if e.first.kind in "CS"]
+    if not copies:
+        return frozenset(), {}
+    numbers = {gaps[key].number: key for key in marks}
+    parents = _Parents(function)
+    commits: set[tuple[Frame, int]] = set()
+    for edge in copies:
+        for number, key in numbers.items():
+            if edge.candidates >> number & 1:
+                commits.add(parents.commit(edge.first.site, key))
+    for site in parents.copies:  # a copy nobody waits for still belongs to a group
+        commits.add(site) if not any(parents.contains(c, site) for c in commits) else None
+    plan = Plan({n: [m.participants for m in marks[key]] for n, key in numbers.items()}, frozenset(commits))
+    counting = Graph(function, plan)
+    counting.run()
+    return plan.commits, {numbers[n]: max(0, pending) for n, pending in counting.pending.items()}
+
+
+class _Parents:
+    """Which statement stands in which, calls entered."""
+
+    def __init__(self, function: ir.Function):
+        self.above: dict[tuple[Frame, int], tuple[tuple[Frame, int], int] | None] = {}
+        self.accesses: dict[tuple[Frame, int], tuple[Frame, int]] = {}
+        self.copies: list[tuple[Frame, int]] = []
+        self._enter((), function.body, None)
+
+    def _enter(self, frame: Frame, body: ir.Body, above: tuple[tuple[Frame, int], int] | None) -> None:
+        for s in body:
+            here = (frame, id(s))
+            self.above[here] = above
+            if isinstance(s, ir.AsyncCopy):
+                self.accesses[(frame, id(s.target))] = self.accesses[(frame, id(s.source))] = here
+                self.copies.append(here)
+            for k, inner in enumerate(bodies(s)):
+                self._enter(frame, inner, (here, k))
+            if isinstance(s, ir.Call):
+                self._enter((*frame, id(s)), s.function.body, (here, 0))
+
+    def _path(self, here: tuple[Frame, int]) -> list[tuple[tuple[Frame, int], tuple | None]]:
+        """The statement and those around it, each with the body it stands in."""
+        path = []
+        while True:
+            above = self.above[here]
+            path.append((here, above))
+            if above is None:
+                return path
+            here = above[0]
+
+    def commit(self, site: tuple[Frame, int, str], gap: GapKey) -> tuple[Frame, int]:
+        """The statement that contains the copy, in the innermost body that contains the gap as well."""
+        around = {body for _, body in self._path((gap[0], gap[2]))}
+        for statement, body in self._path(self.accesses[site[:2]]):
+            if body in around:
+                return statement
+        raise AssertionError("a function's body contains all of it")
+
+    def contains(self, outer: tuple[Frame, int], inner: tuple[Frame, int]) -> bool:
+        return any(statement == outer for statement, _ in self._path(inner))

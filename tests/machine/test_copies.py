@@ -1,0 +1,322 @@
+"""Copies in the background: they arrive when they like, and whatever meets one in flight is a race."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import build as b
+import numpy as np
+import pytest
+from corpus import TESTS, Program
+
+from snap import *
+from snap.ir import nodes as ir
+from snap.ir.types import I32, THREAD1
+from snap.ir.walk import statements
+from snap.machine import MachineError, run_adversarial, run_reference
+
+SEEDS = range(12)
+T = 64
+WITHIN = b.block_place(T)
+ME = b.thread_id(T, within=WITHIN)
+NEXT = b.binary("%", b.binary("+", ME, b.const(1)), b.const(T))
+PRODUCTS = Program(TESTS / "ok" / "sgemm_pipelined.py").execute()
+PROGRAMS = Program(TESTS / "ok" / "async_copies.py").execute()
+
+
+def synced(k):
+    return k._specialised({}).synced
+
+
+def product():
+    """Arguments of a matrix product of one block, and the result."""
+    rng = np.random.default_rng(1)
+    x, y = rng.integers(-4, 5, (32, 40)).astype(np.float32), rng.integers(-4, 5, (40, 32)).astype(np.float32)
+    return [x, y, np.zeros((32, 32), np.float32), 32, 32, 40], x @ y
+
+
+def chain():
+    """Arguments of `next_fill`, and the result."""
+    x = np.random.default_rng(2).integers(-9, 9, 6 * T).astype(np.int32)
+    out = np.zeros(T, np.int32)
+    for tile in x.reshape(6, T):
+        out = out * 3 + np.roll(tile, -1)
+    return [x, np.zeros(T, np.int32), 6], out
+
+
+def own():
+    x = np.arange(T, dtype=np.int32)
+    return [x, np.zeros(T, np.int32)], x + 1
+
+
+def looked_up():
+    x = np.random.default_rng(3).permutation(T).astype(np.int32)
+    return [x, np.zeros(T, np.int32), 3], x[x[x]]
+
+
+def sized():
+    x = np.random.default_rng(4).integers(-9, 9, 8 * T).astype(np.float32)
+    return [x, np.zeros(T, np.float32), 50], x.reshape(T, 8)[(np.arange(T) + 1) % 50] @ np.arange(1, 9, dtype=np.float32)
+
+
+CASES = {"three_stages": (PRODUCTS, product), "two_stages": (PRODUCTS, product), "own": (PROGRAMS, own), "before_loop": (PROGRAMS, looked_up),
+         "sizes": (PROGRAMS, sized), "next_fill": (PROGRAMS, chain)}
+
+
+def fresh(args):
+    return [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+
+
+def written(args):
+    """The last array is the result."""
+    return [a for a in args if isinstance(a, np.ndarray)][-1]
+
+
+def races(function, args, seeds=SEEDS, enough=1):
+    found = []
+    for seed in seeds:
+        run_adversarial(function, fresh(args), 1, seed, found)
+        if len(found) >= enough:
+            break
+    return found
+
+
+# ---- as inferred -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_inferred_waits_are_enough(name):
+    namespace, case = CASES[name]
+    args, result = case()
+    mine = fresh(args)
+    run_reference(namespace[name]._specialised({}).typed, mine, 1)
+    np.testing.assert_array_equal(written(mine), result)
+    for seed in SEEDS if "stages" not in name else range(5):
+        mine, found = fresh(args), []
+        run_adversarial(synced(namespace[name]), mine, 1, seed, found)
+        assert not found, found[0].message
+        np.testing.assert_array_equal(written(mine), result)
+
+
+def test_a_thread_that_reads_its_own_copy_waits_alone():
+    point, = PROGRAMS["own"].syncs()
+    assert point.kind == "thread" and point.participants == THREAD1 and point.pending == 0
+
+
+def test_one_wait_and_one_barrier_an_iteration():
+    for name, pending in (("three_stages", 1), ("two_stages", 0)):
+        point, = PRODUCTS[name].syncs()
+        assert point.kind == "block" and point.pending == pending
+
+
+# ---- mutants ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def rewritten(function, change):
+    """`change` gives, for each statement (its parts already changed), the statements in its place."""
+
+    def body(old):
+        return tuple(new for s in old for new in change(statement(s)))
+
+    def statement(s):
+        match s:
+            case ir.If():
+                return replace(s, then=body(s.then), other=body(s.other))
+            case ir.While():
+                return replace(s, pre=body(s.pre), body=body(s.body))
+            case ir.For() | ir.Group() | ir.Partition() | ir.Claim():
+                return replace(s, body=body(s.body))
+            case ir.Split():
+                return replace(s, cases=tuple(replace(case, body=body(case.body)) for case in s.cases))
+            case _:
+                return s
+
+    return replace(function, body=body(function.body))
+
+
+def of_waits(**parts):
+    """A change of every point that waits for copies."""
+
+    def change(s):
+        if isinstance(s, ir.Sync) and s.point.pending is not None:
+            s = replace(s, point=replace(s.point, **{name: part(s.point) if callable(part) else part for name, part in parts.items()}))
+        return [s]
+
+    return change
+
+
+def commits_dropped(s):
+    return [] if isinstance(s, ir.AsyncCommit) else [s]
+
+
+def slots_modulo(n):
+    """Stages taken from the first n slots only."""
+
+    def change(s):
+        match s:
+            case ir.Declare(ir.Var(temp=True), ir.Binary("%", right=ir.Const()) as slot) if s.var.name.endswith("_slot"):
+                return [replace(s, init=replace(slot, right=replace(slot.right, value=n)))]
+        return [s]
+
+    return change
+
+
+ONE_MORE = of_waits(pending=lambda point: point.pending + 1)
+NO_BARRIER = of_waits(kind="thread", participants=THREAD1)
+NO_WAIT = of_waits(pending=None)
+CHANGES = {"one more in flight": ONE_MORE, "no commit": commits_dropped, "no barrier": NO_BARRIER, "no wait": NO_WAIT,
+           "one slot": slots_modulo(1), "two slots": slots_modulo(2)}
+COMMON = ("one more in flight", "no commit", "no barrier", "no wait")
+MUTANTS = [(name, what) for name in CASES for what in COMMON if (name, what) != ("own", "no barrier")]
+MUTANTS += [("three_stages", "two slots"), ("two_stages", "one slot")]
+
+
+@pytest.mark.parametrize("name, what", MUTANTS)
+def test_mutant_is_found(name, what):
+    namespace, case = CASES[name]
+    good = synced(namespace[name])
+    mutant = rewritten(good, CHANGES[what])
+    assert mutant != good
+    found = races(mutant, case()[0])
+    assert found
+    if what != "no barrier":
+        race = next(race for race in found if race.in_flight)
+        assert race.first.kind == "copy to" and "in flight" in race.message
+
+
+def test_the_rewriter_changes_nothing_by_itself():
+    f = synced(PRODUCTS["three_stages"])
+    assert rewritten(f, lambda s: [s]) == f
+    assert any(isinstance(s, ir.AsyncCommit) for s in statements(f.body))
+
+
+def test_long_logs_keep_what_is_in_flight(monkeypatch):
+    monkeypatch.setattr("snap.machine.races._FLUSH", 300)
+    f, (args, _) = synced(PROGRAMS["next_fill"]), chain()
+    assert not races(f, args)
+    for change in (ONE_MORE, NO_BARRIER, commits_dropped):
+        assert races(rewritten(f, change), args)
+
+
+# ---- by hand ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def wait(pending, line=8):
+    point = ir.SyncPoint(0, "thread", THREAD1, "s", "for the test", b.at(line), b.at(line), pending, span=b.at(line))
+    return ir.Sync(point, WITHIN, span=b.at(line))
+
+
+COMMIT = ir.AsyncCommit(span=b.SPAN)
+BARRIER = b.sync(within=WITHIN)
+
+
+def copied(*after, read=ME, source=ME):
+    """s[me] = x[source], in the background; `after`; out[me] = s[read] on line 9.  Values of x and out."""
+    s, x, out = b.shared("s", I32, T), b.array("x", I32), b.array("out", I32)
+    copy = ir.AsyncCopy(b.access(s, ME, line=3), b.access(x, source, line=4), span=b.at(3))
+    after = [step(s, x) if callable(step) else step for step in after]
+    load = [] if read is None else [b.store(out, ME, b.load(s, read, line=9), line=9)]
+    return b.kernel([x, out], [b.declare_shared(s), copy, *after, *load], smem=4 * T, within=WITHIN, threads=T)
+
+
+def values():
+    return [np.arange(T, dtype=np.int32), np.zeros(T, np.int32)]
+
+
+def test_what_orders_a_copy():
+    assert not races(copied(COMMIT, wait(0)), values())
+    assert not races(copied(COMMIT, wait(0), BARRIER, read=NEXT), values())
+    assert not races(copied(COMMIT, COMMIT, wait(1)), values())  # an empty group is a group
+
+
+@pytest.mark.parametrize("after, read", [
+    ((), ME), ((COMMIT,), ME), ((wait(0),), ME), ((wait(0), COMMIT), ME), ((COMMIT, wait(1)), ME),
+    ((COMMIT, BARRIER), ME), ((COMMIT, BARRIER), NEXT), ((COMMIT, BARRIER, wait(0)), NEXT), ((COMMIT, wait(0)), NEXT),
+])
+def test_what_does_not(after, read):
+    for seed in range(4):
+        race = races(copied(*after, read=read), values(), seeds=[seed])[0]
+        assert race.object == "s" and {race.first.span.line, race.second.span.line} == {3, 9}
+        if read is ME:
+            assert race.in_flight and race.first.thread == race.second.thread == race.index
+
+
+def test_nobody_needs_to_wait_for_what_nobody_reads():
+    assert not races(copied(COMMIT, read=None), values())
+    assert not races(copied(read=None), values())
+
+
+def test_a_write_meets_a_copy():
+    overwrite = lambda s, x: b.store(s, ME, b.const(1), line=6)  # noqa: E731
+    race = races(copied(overwrite, COMMIT, wait(0)), values())[0]
+    assert race.in_flight and (race.first.kind, race.second.kind) == ("copy to", "write")
+    assert not races(copied(COMMIT, wait(0), overwrite), values())
+
+
+def test_the_source_must_stay_until_the_copy_has_arrived():
+    overwrite = lambda s, x: b.store(x, ME, b.const(-1), line=6)  # noqa: E731
+    early = copied(overwrite, COMMIT, wait(0))
+    race = races(early, values())[0]
+    assert race.object == "x" and race.in_flight and (race.first.kind, race.second.kind) == ("copy from", "write")
+    assert not races(copied(COMMIT, wait(0), overwrite), values())
+    read = lambda s, x: b.store(s, ME, b.load(x, ME, line=6), line=6)  # noqa: E731
+    assert all(race.object == "s" for race in races(copied(read, COMMIT, wait(0)), values()))
+
+
+def test_copies_arrive_early_and_late():
+    """Seen without a wait: the old value, the new one, and, where the source changes meanwhile, either of its values."""
+    first = lambda s, x: b.store(s, ME, b.const(500), line=2)  # noqa: E731
+    change = lambda s, x: b.store(x, ME, b.const(700), line=6)  # noqa: E731
+    f = copied(change, COMMIT)
+    declared, *rest = f.body
+    f = replace(f, body=(declared, first(rest[0].target.handle, None), *rest))
+    seen = set()
+    for seed in range(30):
+        args = [np.full(T, 600, np.int32), np.zeros(T, np.int32)]
+        run_adversarial(f, args, 1, seed, [])
+        seen |= set(args[1].tolist())
+    assert seen == {500, 600, 700}
+
+
+def test_a_race_is_raised_with_its_story():
+    with pytest.raises(MachineError, match="in flight") as caught:
+        run_adversarial(copied(COMMIT), values(), 1, 0)
+    assert caught.value.kind == "race" and caught.value.span.line == 9
+    assert "copies to it in the background" in str(caught.value)
+
+
+@pytest.mark.parametrize("run", [run_reference, lambda f, args, blocks: run_adversarial(f, args, blocks, 0)], ids=["reference", "adversarial"])
+def test_copies_out_of_bounds(run):
+    with pytest.raises(MachineError) as caught:
+        run(copied(COMMIT, wait(0), source=b.binary("+", ME, b.const(1))), values(), 1)
+    assert caught.value.kind == "out of bounds" and caught.value.span.line == 4 and caught.value.thread == T - 1
+
+
+@kernel
+@requires(grid[1], block[1], thread[64])
+def half_filled(x: ptr(const(int)) @ grid[1], y: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(y, p=thread[1], offset=i) as out:
+            with group(block[1]):
+                s: shared(int[64])
+                t: int @ thread[1] = id()
+                with partition(s, p=thread[1], offset=t) as mine:
+                    with group(thread[1]):
+                        if t < 32:
+                            async_copy(mine[0], x[t])
+                out[0] = s[63 - t]
+
+
+def test_what_was_not_copied_is_uninitialised():
+    for run in (lambda: half_filled[1](*values()), lambda: half_filled.launch(*values(), blocks=1, seed=3)):
+        with pytest.raises(MachineError) as caught:
+            run()
+        assert caught.value.kind == "uninitialised"
+
+
+def test_groups_are_each_threads_own():
+    """Odd threads commit once more than even ones, so one wait covers more of theirs."""
+    odd = b.compare("==", b.binary("%", ME, b.const(2)), b.const(1))
+    found = races(copied(COMMIT, b.if_(odd, [COMMIT]), wait(1)), values(), enough=10**9)
+    assert found and {race.second.thread % 2 for race in found} == {0}

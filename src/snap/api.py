@@ -161,7 +161,7 @@ class SnapFunction:
                 raise TypeError(f"constexpr parameter `{name}` takes a number, not {type(given[name]).__name__}")
         return self._specialised({n: given[n] for n in self.generic}), [given[n] for n in params if n not in self.generic]
 
-    def launch(self, *args: object, blocks: int = 1, target: str = "auto", stream: object = None, seed: int | None = None, **keywords: object) -> None:
+    def launch(self, *args: object, blocks: int, target: str = "auto", stream: object = None, seed: int | None = None, **keywords: object) -> None:
         from snap.runtime.launch import launch
 
         self._kernel_only("are launched")
@@ -203,7 +203,7 @@ class _Unlaunched(dict):
 # ---- decorators ------------------------------------------------------------------------------------------------------------------------------------
 
 
-class _Pending:
+class Pending:
     """A function with one of its two decorators."""
 
     def __init__(self, python: object, kind: str | None = None, requires: Requires | None = None):
@@ -220,8 +220,14 @@ class _Pending:
 
     __getitem__ = __call__
 
+    def unfinished(self) -> Diagnostic:
+        code = self.python.__code__
+        span = Span(code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0)
+        missing = "@kernel or @device" if self.kind is None else "@requires(...)"
+        return Diagnostic("SNAP018", f"`{self.__name__}` lacks {missing}, and so is never checked", span, help="a Snap function has both: `@kernel` and `@requires(grid[1], block[1], thread[256])`")
 
-def _completed(pending: _Pending):
+
+def _completed(pending: Pending):
     if pending.kind is None or pending.requires is None:
         return pending
     try:
@@ -243,14 +249,14 @@ def define(python: object, kind: str, requires: Requires) -> Definition:
     return Definition(tree, kind, requires, parse_definition_names(tree, python))
 
 
-def _pending(function: object, span: Span, what: str) -> _Pending:
-    if isinstance(function, _Pending):
+def _pending(function: object, span: Span, what: str) -> Pending:
+    if isinstance(function, Pending):
         return function
     if isinstance(function, (SnapFunction, Refused)):
         raise SnapError(Diagnostic("SNAP018", f"{what} is given twice", span))
     if not callable(function) or not hasattr(function, "__code__"):
         raise SnapError(Diagnostic("SNAP018", f"{what} decorates a Python function, not {type(function).__name__}", span))
-    return _Pending(function)
+    return Pending(function)
 
 
 def ccuda(kind: str):
@@ -263,18 +269,24 @@ def ccuda(kind: str):
         pending = _pending(function, span, f"@ccuda({kind!r})")
         if pending.kind is not None:
             raise SnapError(Diagnostic("SNAP018", "a function is a kernel or a device function, once", span))
-        return _completed(_Pending(pending.python, kind, pending.requires))
+        return _completed(Pending(pending.python, kind, pending.requires))
 
     return decorate
 
 
-def kernel(function: object):
+def _bare(word: str) -> None:
+    raise SnapError(Diagnostic("SNAP018", f"`@{word}` takes no parentheses", caller_span(3), help=f"write `@{word}`"))
+
+
+def kernel(*functions: object):
     """The same as `@ccuda("global")`."""
+    (function,) = functions or (_bare("kernel"),)
     return ccuda("global")(function)
 
 
-def device(function: object):
+def device(*functions: object):
     """The same as `@ccuda("device")`."""
+    (function,) = functions or (_bare("device"),)
     return ccuda("device")(function)
 
 
@@ -283,7 +295,8 @@ def requires(*privileges: object, smem: int | None = None, cooperative: bool = F
     span = caller_span()
     if smem is not None and (isinstance(smem, bool) or not isinstance(smem, int) or smem < 0):
         raise SnapError(Diagnostic("SNAP018", f"`smem` is a number of bytes, not {smem!r}", span))
-    if not privileges:
+    bare = len(privileges) == 1 and hasattr(privileges[0], "__code__") and privileges[0].__name__ != "<lambda>" or len(privileges) == 1 and isinstance(privileges[0], Pending)
+    if not privileges or bare:
         raise SnapError(Diagnostic("SNAP018", "`@requires` names no privilege", span, help="`@requires(grid[1], block[1], thread[256])`"))
     given = privileges[0] if len(privileges) == 1 and callable(privileges[0]) and not isinstance(privileges[0], type) and hasattr(privileges[0], "__code__") else privileges
 
@@ -291,7 +304,7 @@ def requires(*privileges: object, smem: int | None = None, cooperative: bool = F
         pending = _pending(function, span, "@requires")
         if pending.requires is not None:
             raise SnapError(Diagnostic("SNAP018", "`@requires` is given twice", span))
-        return _completed(_Pending(pending.python, pending.kind, Requires(given, smem, bool(cooperative), span)))
+        return _completed(Pending(pending.python, pending.kind, Requires(given, smem, bool(cooperative), span)))
 
     return decorate
 
@@ -313,7 +326,7 @@ def check(function: object, *privileges: object, kind: str = "global") -> list[S
 
     if isinstance(function, SnapFunction):
         return []
-    pending = function if isinstance(function, _Pending) else _Pending(function)
+    pending = function if isinstance(function, Pending) else Pending(function)
     needs = pending.requires or Requires(tuple(privileges) or UNDECORATED)
     try:
         definition = define(pending.python, pending.kind or kind, needs)
@@ -324,9 +337,11 @@ def check(function: object, *privileges: object, kind: str = "global") -> list[S
     return []
 
 
-def races(k: SnapFunction, *args: object, blocks: int = 1, **options: object) -> list:
+def races(k: SnapFunction, *args: object, blocks: int, **options: object) -> list:
     """Data races that runs of the synchronized kernel show, on copies of the arrays."""
     from snap.runtime.launch import races as find
 
+    if not isinstance(k, SnapFunction) or not k.is_kernel:
+        raise TypeError("snap.races takes a kernel and its arguments")
     compiled, rest = k.split_arguments(args, {})
     return find(compiled, rest, blocks, **options)

@@ -10,7 +10,7 @@ import math
 
 from snap.check import rewrite
 from snap.check.annotations import Spec, constant_value, wanted_privilege
-from snap.check.explain import read_down, write_up
+from snap.check.explain import group_words, read_down, write_up
 from snap.check.expressions import cast_call, converted, expression, math_call
 from snap.check.function import Header, Incoming, instantiate, read_header
 from snap.check.intrinsics import async_copy, atomic_call, intrinsic_call, unsafe_call
@@ -96,6 +96,9 @@ def _id(c: State, e: tree.Call, want: Want) -> ir.Expr:
         write_up(c, target, "an index", e.span)
         raise c.poisoned()
     if target == c.privilege:
+        if want.implied:  # nobody asks a group for its index in itself; written with `@`, in generic code, it may be meant
+            raise c.fail("SNAP018", f"`id()` is asked for {group_words(target)} in itself, which is always 0", e.span, "no privilege says whose index is meant",
+                         help="say whose: `i: int @ thread[1] = id()`, where the code still holds several threads")
         return ir.Const(0, I32, span=e.span)
     value = ir.UnitId(target, c.place, I32, span=e.span)
     if c.index_privilege is None:

@@ -78,7 +78,7 @@ def condition(c: State, e: tree.Expr, want: Want) -> ir.Expr:
 
 def deciding(c: State) -> Want:
     """What decides control flow is evaluated for the code's own privilege."""
-    return Want(c.privilege, f"decides control flow for {group_words(c.privilege)}", control=True)
+    return Want(c.privilege, f"decides control flow for {group_words(c.privilege)}", control=True, implied=True)
 
 
 def converted(c: State, value: ir.Expr, type: object, span: Span, what: str) -> ir.Expr:

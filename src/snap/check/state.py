@@ -147,6 +147,7 @@ class Want:
     head: Span | None = None
     code: str = "SNAP006"
     control: bool = False  # it decides control flow
+    implied: bool = False  # the privilege is the code's own because none was written
 
 
 @dataclass(slots=True, eq=False)

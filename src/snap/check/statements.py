@@ -23,6 +23,7 @@ from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, I32, I64, THREAD1, Array, Element, Privilege, Scalar, Space, Vector
 from snap.surface import Marker
 
+LOCAL_LIMIT = 512 * 1024  # bytes of local memory a thread can have
 UNROLL_LIMIT = 512  # constant loops over registers beyond this are left to the compiler
 
 
@@ -115,16 +116,18 @@ def _declare(c: State, s: tree.Declare) -> None:
             raise c.fail("SNAP018", "pointers and references are parameters; they cannot be declared, assigned or stored", s.span,
                          help="give memory a new name with `partition`, `claim` or `tile`")
         case "value":
-            _declare_value(c, s, spec, written or c.privilege, privilege_span or s.name_span)
+            _declare_value(c, s, spec, written or c.privilege, privilege_span or s.name_span, implied=written is None)
 
 
-def _declare_value(c: State, s: tree.Declare, spec: Spec, p: Privilege, span: Span) -> None:
+def _declare_value(c: State, s: tree.Declare, spec: Spec, p: Privilege, span: Span, implied: bool) -> None:
     var = c.var(s.name, spec.type, p, s.name_span)
     if write_up(c, p, f"`{s.name}`", span):
         c.bind(s.name, Variable(var))
         raise Abort
     if isinstance(spec.type, Array):
         c.bind(s.name, Variable(var))
+        if spec.type.bytes > LOCAL_LIMIT:
+            raise c.fail("SNAP018", f"`{s.name}` takes {spec.type.bytes} bytes of each thread, and a thread has at most {LOCAL_LIMIT}", s.span, help="use global memory")
         if s.value is not None:
             raise c.fail("SNAP018", "a local array starts at zero; it is assigned element by element", s.value.span)
         c.out.append(ir.Declare(var, None, zero=True, span=s.span))
@@ -132,7 +135,7 @@ def _declare_value(c: State, s: tree.Declare, spec: Spec, p: Privilege, span: Sp
     value = None
     try:
         if s.value is not None:
-            value = _value(c, s.value, Want(p, f"`{s.name}` is one value for `{p}`", s.name_span), spec.type, f"`{s.name}`")
+            value = _value(c, s.value, Want(p, f"`{s.name}` is one value for `{p}`", s.name_span, implied=implied), spec.type, f"`{s.name}`")
     finally:
         c.bind(s.name, Variable(var, "const" if spec.const else ""))
     if value is None and spec.const:
@@ -218,7 +221,7 @@ def _first_assignment(c: State, s: tree.Assign) -> None:
         return
     if isinstance(s.value, (tree.Name, tree.Call)) and isinstance(storage(c, s.value), (Memory, LocalArray)):
         raise c.fail("SNAP018", "memory and arrays cannot be assigned", s.value.span, help="give memory a new name with `with partition`, `claim`, or use it directly")
-    value = expression(c, s.value, Want(c.privilege, f"`{name}` is declared here, at the code's `{c.privilege}`", s.target.span))
+    value = expression(c, s.value, Want(c.privilege, f"`{name}` is declared here, at the code's `{c.privilege}`", s.target.span, implied=True))
     if isinstance(value, ir.Const) and value.weak:
         value = convert.cast(value, value.type)
     var = c.var(name, value.type, c.privilege, s.target.span)

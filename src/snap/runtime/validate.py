@@ -12,12 +12,13 @@ import math
 import operator
 
 from snap.ir.record import record
-from snap.ir.types import BOOL, Array, Scalar, Vector
+from snap.ir.types import BOOL, SCALARS, Array, Scalar, Vector
 from snap.runtime.arrays import ArrayInfo, classify
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.signature import Pointer, Signature, Value, overflows, scalar_limits
 
 MAX_BLOCKS = (1 << 31) - 1
+NUMPY_WORDS = {t: {"i": "int", "u": "uint", "f": "float"}[t.name[0]] + str(t.bits) for t in SCALARS.values() if t.name not in ("bool", "bf16")}
 
 
 @record
@@ -103,7 +104,9 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
     if info.device != "cpu" and not isinstance(info.device, int):
         raise refuse(f"the array is on `{info.device}`; Snap reaches the CPU's memory and NVIDIA GPUs")
     if not info.holds(param.elem):
-        raise refuse(f"takes {_dtype_word(param.elem)}, the array holds {info.dtype_name}")
+        word = _dtype_word(param.elem)
+        convert = {"numpy": f"`.astype(numpy.{NUMPY_WORDS.get(param.elem, '')})`", "cupy": f"`.astype(cupy.{NUMPY_WORDS.get(param.elem, '')})`"}.get(info.family, "")
+        raise refuse(f"takes {word}, the array holds {info.dtype_name}" + (f"; convert it: {convert}" if convert and param.elem in NUMPY_WORDS else ""))
     if not info.contiguous:
         copy = {"numpy": "numpy.ascontiguousarray(...)", "cupy": "cupy.ascontiguousarray(...)", "torch": "its `.contiguous()`"}
         raise refuse(f"the array (shape {info.shape}) is not contiguous in row-major order; pass {copy.get(info.family, 'a contiguous copy')}")

@@ -88,8 +88,7 @@ def _others(p: Privilege) -> str:
 
 def _way_out(need: Privilege) -> str:
     if need.level is Level.GRID:
-        return ("launch cooperatively (`@requires(..., cooperative=True)`), use two kernels, or keep all uses in one partition: "
-                "`with partition(x, p=thread[1], f=lambda k: k) as mine:` around the loop")
+        return "launch cooperatively (`@requires(..., cooperative=True)`), use two kernels, or make all uses through one partition, if no thread needs what another wrote"
     if need.level is Level.BLOCK:
         return "require a cluster of these blocks, or use two kernels"
     return f"bring the uses apart, so that `{need}` meets between them"

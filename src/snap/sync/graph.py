@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
@@ -27,6 +28,8 @@ from snap.sync.overlap import OLDEST, Ages, Footprint, Overlap
 from snap.sync.values import Frame, Position, Values, facts, form, is_integer
 
 ObjectKey = tuple[Frame, int]
+MOST_LOOPS = 10
+DEEPEST = 5  # loops around an access beyond which its index is not followed: every loop doubles the walk
 GapKey = tuple[Frame, str, int]  # calls, 'before' | 'after' | 'condition', id of the statement
 
 
@@ -122,6 +125,7 @@ class Graph:
         self.names: dict[tuple[Frame, int], tuple[Name, ...]] = {}
         self.ranges: dict[ObjectKey, tuple[int, int]] = {}
         self.frame_offset = 0
+        self.writes: dict[int, bool] = {}
         self.aged: dict[tuple[int, int], tuple] = {}
         self.shared_facts: tuple[Form, ...] = ()
         self.object_names: dict[ObjectKey, str] = {}
@@ -282,11 +286,14 @@ class Graph:
         entry_known = dict(state.known)
         assigned = {(self.frame, uid) for uid in _assigned(s)}
         growing = {(self.frame, uid): step for uid, step in _growing(s).items()}
+        only_reads = var is not None and not self._writes(s.body)
         self._settle(state)
         head = state
         mark = len(self.facts)
         bounds = (form(s.start, self._values(state), self.frame, self.at), form(s.stop, self._values(state), self.frame, self.at)) if var is not None else None
         self.depth += 1
+        if self.depth > MOST_LOOPS:
+            raise SnapError(Diagnostic("SNAP017", f"loops are nested more than {MOST_LOOPS} deep, calls included", s.span, help="use one loop and divide its counter"))
         while True:
             self.values.loops.append(loop)
             current = head.copy()
@@ -308,6 +315,7 @@ class Graph:
                 if step is not None and step > 0:
                     self.facts += [linear.subtract(k, bounds[0]), linear.subtract(linear.subtract(bounds[1], k), linear.number(1))]
                 after: State | None = current.copy()
+                head_known = after.known
                 back = self._body(s.body, current)
             else:
                 test = self._body(s.pre, current)
@@ -327,6 +335,10 @@ class Graph:
                 self._settle(end)
                 self._age(end, loop)
                 changed |= self._absorb(grown, end)
+            if changed and only_reads:  # nothing in there can be in conflict with what another iteration did
+                after = grown.copy()
+                after.known = dict(head_known)
+                changed = False
             if not changed:
                 self.depth -= 1
                 out = self._join([after, *breaks], loop)
@@ -334,6 +346,16 @@ class Graph:
                     self._forget_ages(out, loop)
                 return out
             head = grown
+
+    def _writes(self, body: ir.Body) -> bool:
+        """Whether something in there, calls included, writes memory or orders it."""
+        found = self.writes.get(id(body))
+        if found is None:
+            found = self.writes[id(body)] = any(
+                isinstance(s, (ir.Atomic, ir.AsyncCopy, ir.Unsafe, ir.DeclareShared)) or isinstance(s, ir.Collective) and (s.op == "stmatrix" or COLLECTIVES[s.op].barrier)
+                or isinstance(s, ir.Assign) and isinstance(s.target.of if isinstance(s.target, ir.ComponentTarget) else s.target, ir.MemTarget)
+                or isinstance(s, ir.Call) and self._writes(s.function.body) for s in statements(body))
+        return found
 
     def _again(self, key: tuple[Frame, int], loop: int) -> Form:
         """A variable that the loop assigns, at the top of an iteration."""
@@ -522,6 +544,8 @@ class Graph:
         if len(self.facts) != len(self.shared_facts) or any(x is not y for x, y in zip(self.facts, self.shared_facts)):
             self.shared_facts = tuple(self.facts)
         footprint = Footprint(a.view.elem, shape, index, self.shared_facts)
+        if self.depth > DEEPEST:
+            footprint = Footprint(a.view.elem, None, None, ())
         chain = self._chain(a.handle)
         token = Token((self.frame, id(a), kind), kind, tuple(n.key for n in chain), footprint, (), None,
                       name=a.handle.name, span=a.span, crossed=0, since=state.crossed, born=tuple(self.values.loops))

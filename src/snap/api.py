@@ -92,6 +92,7 @@ class SnapFunction:
         unknown = sorted(set(constexprs) - set(self.generic))
         if unknown:
             raise TypeError(f"`{self.definition.tree.name}` has no constexpr parameter `{unknown[0]}`" + (f" (it has {', '.join(self.generic)})" if self.generic else ""))
+        constexprs = {name: _number(name, value) for name, value in constexprs.items()}
         return SnapFunction(self.definition, self.__wrapped__, {**self.bound, **constexprs})
 
     def _the_one(self, constexprs: dict[str, object]) -> Compiled:
@@ -155,10 +156,7 @@ class SnapFunction:
         if missing:
             raise TypeError(f"`{self.definition.tree.name}` is missing {', '.join(f'`{m}`' for m in missing)}")
         for name in self.generic:
-            item = getattr(given[name], "item", None)
-            given[name] = item() if callable(item) else given[name]
-            if not isinstance(given[name], (bool, int, float)):
-                raise TypeError(f"constexpr parameter `{name}` takes a number, not {type(given[name]).__name__}")
+            given[name] = _number(name, given[name])
         return self._specialised({n: given[n] for n in self.generic}), [given[n] for n in params if n not in self.generic]
 
     def launch(self, *args: object, blocks: int, target: str = "auto", stream: object = None, seed: int | None = None, **keywords: object) -> None:
@@ -198,6 +196,14 @@ class _Unlaunched(dict):
 
         function._at = launcher(function._specialised({})).at
         return function._at[blocks]
+
+
+def _number(name: str, value: object) -> bool | int | float:
+    """The value of a constexpr parameter: Python's, or NumPy's."""
+    value = value.item() if callable(getattr(value, "item", None)) and getattr(value, "shape", None) == () else value
+    if not isinstance(value, (bool, int, float)):
+        raise TypeError(f"constexpr parameter `{name}` takes a number, not {type(value).__name__}")
+    return value
 
 
 # ---- decorators ------------------------------------------------------------------------------------------------------------------------------------

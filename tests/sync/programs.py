@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 BLOCKS = 2  # of the grids that programs are run on
+SOURCE = 1024  # elements of `src`
 HEADER = """from __future__ import annotations
 from snap import *
 """
@@ -99,6 +100,10 @@ class Writer:
                         f"{self.choose(size // n) * n} + {self.permutation(c, rank, n)}", f"{self.choose(size // n) * n} + {self.permutation(c, self.carried(c), n)}"]
         return self.pick(options)
 
+    def outside(self, c: Context) -> str:
+        """An index of the kernel's const memory."""
+        return self.pick([c.unit.rank, f"{c.unit.rank} + {self.choose(64)}", f"{SOURCE - 1} - {c.unit.rank}", *(f"{c.unit.rank} + 64 * {i}" for i in c.loops)])
+
     def guarded(self, c: Context, m: Memory) -> tuple[str, str]:
         """A condition, and an index inside of m where it holds."""
         rank, n = c.unit.rank, m.size
@@ -118,7 +123,7 @@ class Writer:
     def statement(self, c: Context, indent: int) -> None:
         simple = [self.write, self.write, self.read, self.read, self.uniform_read, self.atomic, self.register]
         simple += [self.alone, self.alone]
-        nested = [self.loop, self.loop, self.branch, self.narrow, self.narrow, self.claim, self.scratch, self.call, self.lower, self.lower, self.tree, self.carry]
+        nested = [self.loop, self.loop, self.branch, self.narrow, self.narrow, self.claim, self.scratch, self.call, self.lower, self.lower, self.tree, self.carry, self.pipe]
         self.pick(simple + (nested if c.depth > 0 else []))(c, indent)
 
     def deeper(self, c: Context, **changes) -> Context:
@@ -139,6 +144,9 @@ class Writer:
             if others and self.choose(2):
                 other = self.pick(others)
                 value += f" + {other.name}[{self.anywhere(c, other)}]"
+            if m.shared and self.choose(3) == 0:
+                self.emit(indent + 1, f"async_copy({part}[{at}], src[{self.outside(c)}])")
+                continue
             self.emit(indent + 1, f"{part}[{at}] {self.pick(['=', '=', '+='])} {value}")
         if inside:
             self.leave(c, indent + 1)
@@ -342,7 +350,33 @@ class Writer:
         if others and self.choose(2):
             other = self.pick(others)
             self.emit(indent + 3, f"v = v + {other.name}[{self.anywhere(c, other)}]")
-        self.emit(indent + 3, f"{part}[0] = v")
+        self.emit(indent + 3, f"async_copy({part}[0], src[{self.outside(c)}])" if m.shared and self.choose(3) == 0 else f"{part}[0] = v")
+
+    def pipe(self, c: Context, indent: int) -> None:
+        """A pipeline: some fills ahead of their use."""
+        if c.unit.word != "block[1]" or c.depth < 2:
+            return self.write(c, indent)
+        name, k, n = self.fresh("q"), self.fresh("i"), c.unit.size
+        slots = 1 + self.choose(4)
+        lag, turns = self.choose(slots), 2 + self.choose(3)
+        self.emit(indent, f"{name}: pipeline(shared(int[{n}]), {slots})")
+        self.emit(indent, f"for {k} in range({turns + lag}):")
+        inner = self.deeper(c, loops=(*c.loops, k), breakable=False)
+        halves = [(f"if {k} < {turns}:", k, True), (f"if {k} >= {lag}:", f"{k} - {lag}", False)]
+        for condition, fill, filling in halves:
+            self.emit(indent + 1, condition)
+            stage, part = self.fresh("a"), self.fresh("m")
+            self.emit(indent + 2, f"with stage({name}, {fill}) as {stage}:")
+            memory = Memory(stage, n)
+            if not filling:
+                self.emit(indent + 3, f"v = v * 3 + {stage}[{self.anywhere(inner, memory)}]")
+                if self.choose(2):
+                    self.statements(replace(inner, memory=(*c.memory, memory), depth=min(1, inner.depth)), indent + 3, 2)
+                continue
+            self.emit(indent + 3, f"with partition({stage}, p=thread[1], f={self.owned(inner, memory)}) as {part}:")
+            self.emit(indent + 4, f"async_copy({part}[0], src[{self.outside(inner)}])" if self.choose(3) else f"{part}[0] = v + {k}")
+            if self.choose(3) == 0:
+                self.statements(replace(inner, depth=min(1, inner.depth)), indent + 1, 2)
 
     def call(self, c: Context, indent: int) -> None:
         """A device function on some of the memory: const, or written."""
@@ -358,7 +392,7 @@ class Writer:
         writer = Writer(self.choose, self.threads, names=self.names, features=self.features)
         unit = Unit(c.unit.word, c.unit.size, rank, uniform)
         requires = f"block[1], thread[{self.threads}]" if c.unit.word == "block[1]" else c.unit.word
-        head = f"@device\n@requires({requires})\ndef {name}(x: ptr({f'shared({type})' if shared else type}) @ {c.unit.word}, v: int @ thread[1]) -> int @ thread[1]:"
+        head = f"@device\n@requires({requires})\ndef {name}(x: ptr({f'shared({type})' if shared else type}) @ {c.unit.word}, src: ptr(const(int)) @ grid[1], v: int @ thread[1]) -> int @ thread[1]:"
         writer.prologue(unit, "5", 1)
         inside = Context(unit, (Memory("x", m.size, stable=shared or bool(const)),), 0, called=True)
         own = unit.word == "block[1]" and self.choose(2) == 1
@@ -374,13 +408,13 @@ class Writer:
         writer.emit(1, "return v")
         self.functions += [*writer.functions, "\n".join([head, *writer.lines])]
         self.names = writer.names
-        self.emit(indent, f"v = {name}({m.name}, v)")
+        self.emit(indent, f"v = {name}({m.name}, src, v)")
         if self.choose(3) == 0:
-            self.emit(indent, f"v = {name}({m.name}, v + 1)")
+            self.emit(indent, f"v = {name}({m.name}, src, v + 1)")
 
 
 def program(choose: Callable[[int], int], depth: int = 3) -> tuple[str, int]:
-    """The text of a kernel `k(out, space)`, one int a thread in each, and how many threads a block has."""
+    """The text of a kernel `k(out, space, src)`, one int a thread in each, and how many threads a block has."""
     threads = (64, 96, 128)[choose(3)]
     w = Writer(choose, threads)
     unit = Unit("block[1]", threads, "t", "u")
@@ -400,7 +434,7 @@ def program(choose: Callable[[int], int], depth: int = 3) -> tuple[str, int]:
     w.emit(4, "mine[0] = v")
     head = f"""@kernel
 @requires(grid[1], block[1], thread[{threads}])
-def k(out: ptr(int) @ grid[1], space: ptr(int) @ grid[1]):
+def k(out: ptr(int) @ grid[1], space: ptr(int) @ grid[1], src: ptr(const(int)) @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()
         b: int @ block[1] = id()
@@ -410,7 +444,7 @@ def k(out: ptr(int) @ grid[1], space: ptr(int) @ grid[1]):
 
 
 def grid_program(choose: Callable[[int], int], depth: int = 3) -> tuple[str, int, bool]:
-    """A kernel `k(out, space)` whose memory belongs to the whole grid of BLOCKS blocks; whether it may make the grid wait."""
+    """A kernel `k(out, space, src)` whose memory belongs to the whole grid of BLOCKS blocks; whether it may make the grid wait."""
     threads, cooperative = (32, 64, 96)[choose(3)], choose(3) > 0
     w = Writer(choose, threads, cooperative=cooperative)
     unit = Unit("grid[1]", BLOCKS * threads, "t", "u")
@@ -422,6 +456,6 @@ def grid_program(choose: Callable[[int], int], depth: int = 3) -> tuple[str, int
     w.emit(3, "mine[0] = v")
     head = f"""@kernel
 @requires(grid[1], block[1], thread[{threads}], cooperative={cooperative})
-def k(out: ptr(int) @ grid[1], space: ptr(int) @ grid[1]):
+def k(out: ptr(int) @ grid[1], space: ptr(int) @ grid[1], src: ptr(const(int)) @ grid[1]):
     with group(grid[1]):"""
     return "\n\n\n".join([HEADER, *w.functions, "\n".join([head, *w.lines])]) + "\n", threads, cooperative

@@ -11,7 +11,7 @@ import itertools
 import numpy as np
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from programs import BLOCKS, grid_program, program
+from programs import BLOCKS, SOURCE, grid_program, program
 
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
@@ -30,7 +30,8 @@ def execute(text: str):
 
 
 def arguments(threads: int) -> list[np.ndarray]:
-    return [np.zeros(BLOCKS * threads, np.int32), np.arange(2 * BLOCKS * threads, dtype=np.int32)]
+    source = np.arange(SOURCE, dtype=np.int32) ** 2 % 1013
+    return [np.zeros(BLOCKS * threads, np.int32), np.arange(2 * BLOCKS * threads, dtype=np.int32), source]
 
 
 def agree(compiled, threads: int, text: str) -> None:

@@ -152,7 +152,7 @@ def _if(s: tree.If, depth: int) -> list[str]:
 
 def comment_text(text: str) -> str:
     """One line of ASCII that ends neither in a backslash (which would continue the comment) nor in a space."""
-    line = " ".join(text.split()).encode("ascii", "backslashreplace").decode()
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split()).encode("ascii", "backslashreplace").decode()
     return line.rstrip("\\ ")
 
 

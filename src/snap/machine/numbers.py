@@ -211,15 +211,17 @@ def reverse_bits(x):
 
 
 def saturate(x, type: Scalar):
-    """Float to integer: toward zero, clamped to the type's range.  NaN is 0, but where 64 bits are involved only the top bit is set, as PTX has it."""
+    """Float to integer: toward zero, clamped to the type's range.  NaN is 0, but where 64 bits are involved only the top bit is set, as PTX has it
+    (fewer than 32 bits are clamped from that)."""
     dtype = REGISTER[type]
     range_ = np.iinfo(dtype)
     t = np.trunc(x.astype(np.float64))
     above = t >= np.ldexp(1.0, type.bits - (type.kind is Kind.INT))
     inside = ~(above | (t < float(range_.min)) | np.isnan(t))
     out = np.where(inside, t, 0.0).astype(dtype)
-    if type.bits == 64 or x.dtype == np.float64 and type.bits == 32:
-        out = np.where(np.isnan(t), dtype(range_.min if type.kind is Kind.INT else 1 << (type.bits - 1)), out)
+    if type.bits == 64 or x.dtype == np.float64:
+        top = range_.min if type.kind is Kind.INT else 1 << (type.bits - 1) if type.bits >= 32 else range_.max
+        out = np.where(np.isnan(t), dtype(top), out)
     return np.where(above, dtype(range_.max), np.where(t < float(range_.min), dtype(range_.min), out))[()]
 
 

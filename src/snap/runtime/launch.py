@@ -51,6 +51,8 @@ class Launcher:
             raise LaunchError(kernel, f"target= is one of {', '.join(map(repr, TARGETS))}, not {target!r}")
         if target == "ptx":
             raise LaunchError(kernel, "target=\"ptx\" asks for the PTX machine, which is not part of this version; use \"cpu\" for the CPU machine")
+        if seed is not None and (isinstance(seed, bool) or not hasattr(seed, "__index__")):
+            raise LaunchError(kernel, f"seed= is an integer, not {seed!r}")
         number = check_blocks(self.signature, blocks)
         handle = self._stream(args, stream)
         bound = bind(self.signature, args, handle)
@@ -102,7 +104,7 @@ class Launcher:
         if seed is None:
             machine.run_reference(self.compiled.typed, args, blocks)
         else:
-            machine.run_adversarial(self.compiled.synced, args, blocks, seed)
+            machine.run_adversarial(self.compiled.synced, args, blocks, int(seed))
 
     def _run_on_gpu(self, bound: Bound, blocks: int, device: int, stream: int) -> None:
         kernel = self._kernels.get(device)

@@ -29,6 +29,7 @@ from snap.sync.values import Frame, Position, Values, facts, form, is_integer
 
 ObjectKey = tuple[Frame, int]
 MOST_LOOPS = 10
+MOST_STEP = 1 << 16
 DEEPEST = 5  # loops around an access beyond which its index is not followed: every loop doubles the walk
 GapKey = tuple[Frame, str, int]  # calls, 'before' | 'after' | 'condition', id of the statement
 
@@ -116,7 +117,8 @@ class Graph:
         self.frame: Frame = ()
         self.facts: list[Form] = []
         self.depth = 0
-        self.loops: list[tuple[int, list[State], list[State]]] = []
+        self.loops: list[tuple[int, list[State], list[State], int]] = []
+        self.path: list[tuple[Frame, int]] = []  # the statements we are in
         self.scopes: list[tuple[Frame, ir.Partition | ir.Claim]] = []
         self.returns: list[list[State]] = [[]]
         self.regions: list[tuple[Place, dict[ObjectKey, list[Token]]]] = []  # for each group, case or call we are in, what was touched in it
@@ -171,6 +173,12 @@ class Graph:
         if self.plan is not None and gap.number in self.plan.barriers:
             self._each_copy(state, lambda t: replace(t, waited=(gap.number, t.commits)))
 
+    def _committed(self, state: State, depth: int) -> None:
+        """The statements opened since `depth` end: after some of them copies are committed."""
+        ended = 0 if self.plan is None else sum(here in self.plan.commits for here in self.path[depth:])
+        if ended:
+            self._each_copy(state, lambda t: replace(t, commits=t.commits + ended))
+
     @staticmethod
     def _each_copy(state: State, change) -> None:
         for held in state.tokens.values():
@@ -184,9 +192,11 @@ class Graph:
             if state is None:
                 return None
             self._cross("before", s, state)
+            self.path.append((self.frame, id(s)))
             state = self._statement(s, state)
-            if self.plan is not None and state is not None and (self.frame, id(s)) in self.plan.commits:
-                self._each_copy(state, lambda t: replace(t, commits=t.commits + 1))
+            if state is not None:
+                self._committed(state, len(self.path) - 1)
+            self.path.pop()
         if state is not None and body:
             self._cross("after", body[-1], state)
         return state
@@ -201,13 +211,16 @@ class Graph:
                 self._evaluate(s, state)
                 return self._loop(s, state, s.var)
             case ir.Break() | ir.Continue():
-                depth, breaks, continues = self.loops[-1]
+                depth, breaks, continues, statements_open = self.loops[-1]
                 left = self._leave(state, depth)
+                self._committed(left, statements_open)
                 (breaks if isinstance(s, ir.Break) else continues).append(left)
                 return None
             case ir.Return():
                 self._evaluate(s, state)
-                self.returns[-1].append(self._leave(state, next((k for k, (f, _) in enumerate(self.scopes) if len(f) >= len(self.frame)), len(self.scopes))))
+                left = self._leave(state, next((k for k, (f, _) in enumerate(self.scopes) if len(f) >= len(self.frame)), len(self.scopes)))
+                self._committed(left, next(k for k, (f, _) in enumerate(self.path) if len(f) >= len(self.frame)))
+                self.returns[-1].append(left)
                 return None
             case ir.Group():
                 index = self.at.index[s.privilege.level] if s.privilege.level is not Level.GRID else linear.ZERO
@@ -307,7 +320,7 @@ class Graph:
                         current.known[key] = linear.add(entry_known[key], turn, step)
             breaks: list[State] = []
             continues: list[State] = []
-            self.loops.append((len(self.scopes), breaks, continues))
+            self.loops.append((len(self.scopes), breaks, continues, len(self.path)))
             if var is not None:
                 step = s.step.value if isinstance(s.step, ir.Const) else None
                 k = self.values.loop_variable(self.frame, var, bounds[0], step)
@@ -464,11 +477,13 @@ class Graph:
                 k = t.names.index(key)
                 t = replace(t, names=t.names[k + 1:], disjoint=(*t.disjoint, key) if scope.handle.disjoint else t.disjoint)
             have = closed.get(t.key)
-            if have is not None:
-                t, have = (replace(x, crossed=x.crossed | (state.crossed & ~x.since), since=state.crossed) for x in (t, have))
-                t = _merge(t, have)
-            closed[t.key] = t
+            closed[t.key] = t if have is None else self._both(t, have, state)
         state.tokens[obj] = closed
+
+    @staticmethod
+    def _both(a: Token, b: Token, state: State) -> Token:
+        """Two tokens that have become one."""
+        return _merge(*(replace(t, crossed=t.crossed | (state.crossed & ~t.since), since=state.crossed) for t in (a, b)))
 
     def _met(self, state: State, group: Privilege) -> None:
         """A barrier of the user's: tokens are ordered for that group."""
@@ -478,9 +493,7 @@ class Graph:
                 if t.ordered is None or group.at_least(t.ordered):
                     t = replace(t, ordered=group)
                 have = state.tokens[obj].get(t.key)
-                if have is not None:
-                    t = replace(t, crossed=(t.crossed | (state.crossed & ~t.since)) & (have.crossed | (state.crossed & ~have.since)), since=state.crossed)
-                state.tokens[obj][t.key] = t
+                state.tokens[obj][t.key] = t if have is None else self._both(t, have, state)
 
     def _update(self, s: ir.Stmt, state: State) -> None:
         """New values of variables."""
@@ -664,7 +677,7 @@ def _assigned(s: ir.While | ir.For) -> set[int]:
 
 
 def _growing(s: ir.While | ir.For) -> dict[int, int]:
-    """Variables that every iteration increases once, by a constant: uid -> constant."""
+    """Variables that every iteration increases once, by a constant, and not so fast that they wrap soon: uid -> constant."""
     every = list(statements(s.body))
     if any(isinstance(inner, ir.Continue) for inner in every):
         return {}
@@ -675,7 +688,7 @@ def _growing(s: ir.While | ir.For) -> dict[int, int]:
         match pending.pop():
             case ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
                 pending += inner
-            case ir.Assign(ir.VarTarget(var), ir.Binary("+", ir.Read(read), ir.Const(step))) if read == var and written[var.uid] == 1:
+            case ir.Assign(ir.VarTarget(var), ir.Binary("+", ir.Read(read), ir.Const(step))) if read == var and written[var.uid] == 1 and abs(step) < MOST_STEP:
                 found[var.uid] = step
     return found
 

@@ -2,7 +2,7 @@
 
 Input: edges and the marks that order them.  Output: the statements after which this thread's copies are committed, and `pending` for each mark that waits for copies.
 A copy is committed in the body its barrier stands in (or, if that body does not contain the copy, in the innermost that contains both), right after the statement that contains
-it: on every path of that body, so that the number of groups between a copy and its barrier is known.
+it: on every path of that body, a `break` out of the statement included, so that the number of groups between a copy and its barrier is known.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ class _Parents:
 
     def commit(self, site: tuple[Frame, int, str], gap: GapKey) -> tuple[Frame, int]:
         """The statement that contains the copy, in the innermost body that contains the gap as well."""
-        around = {body for _, body in self._path((gap[0], gap[2]))}
+        here = (gap[0], gap[2])
+        around = {body for _, body in self._path(here)}
+        if gap[1] == "condition":  # it stands inside of its loop
+            around |= {(here, 0), (here, 1)}
         for statement, body in self._path(self.accesses[site[:2]]):
             if body in around:
                 return statement

@@ -24,6 +24,8 @@ class _Inserter:
         self.count = 0
         self.variants: dict[tuple, ir.Function] = {}
         self.frame: Frame = ()
+        self.path: list[tuple[Frame, int]] = []  # the statements we are in, and how many of them are around the innermost loop's body
+        self.loop = 0
 
     def function(self, function: ir.Function, frame: Frame) -> ir.Function:
         inside = frozenset((key[0][len(frame):], *key[1:], m.participants, m.kind, self.pending.get(key)) for key, found in self.marks.items() for m in found
@@ -32,9 +34,9 @@ class _Inserter:
             return function
         variant = self.variants.get((function.uid, inside))
         if variant is None:
-            outer, self.frame = self.frame, frame
+            outer, self.frame, self.path, self.loop = (self.frame, self.path, self.loop), frame, [], 0
             made = replace(function, body=self.body(function.body))
-            self.frame = outer
+            self.frame, self.path, self.loop = outer
             twins = sum(uid == function.uid for uid, _ in self.variants)
             variant = self.variants[(function.uid, inside)] = made if not twins else replace(made, uid=-(function.uid * 4096 + twins))
         return variant
@@ -52,11 +54,22 @@ class _Inserter:
         out: list[ir.Stmt] = []
         for s in body:
             out += self.syncs("before", s)
+            if isinstance(s, (ir.Break, ir.Continue, ir.Return)):
+                out += self.commits_of(self.path[0 if isinstance(s, ir.Return) else self.loop:], s)
+            self.path.append((self.frame, id(s)))
             out.append(self.statement(s))
-            if (self.frame, id(s)) in self.commits:
-                out.append(ir.AsyncCommit(span=s.span))
+            out += self.commits_of([self.path.pop()], s)
             out += self.syncs("after", s)
         return body if len(out) == len(body) and all(a is b for a, b in zip(out, body)) else tuple(out)
+
+    def commits_of(self, ended: list[tuple[Frame, int]], s: ir.Stmt) -> list[ir.AsyncCommit]:
+        return [ir.AsyncCommit(span=s.span) for here in ended if here in self.commits]
+
+    def in_loop(self, body: ir.Body) -> ir.Body:
+        outer, self.loop = self.loop, len(self.path)
+        result = self.body(body)
+        self.loop = outer
+        return result
 
     def statement(self, s: ir.Stmt) -> ir.Stmt:
         match s:
@@ -65,8 +78,10 @@ class _Inserter:
             case ir.While():
                 pre = self.body(s.pre)
                 condition = self.syncs("condition", s)
-                return _changed(s, pre=(*pre, *condition) if condition else pre, body=self.body(s.body))
-            case ir.For() | ir.Group() | ir.Partition() | ir.Claim():
+                return _changed(s, pre=(*pre, *condition) if condition else pre, body=self.in_loop(s.body))
+            case ir.For():
+                return _changed(s, body=self.in_loop(s.body))
+            case ir.Group() | ir.Partition() | ir.Claim():
                 return _changed(s, body=self.body(s.body))
             case ir.Split():
                 cases = tuple(_changed(case, body=self.body(case.body)) for case in s.cases)

@@ -22,7 +22,9 @@ from snap.sync.linear import Atom, Form
 
 Frame = tuple[int, ...]  # the calls we are in
 Fact = Form  # >= 0
-MAX_THREADS = 1024  # a block's
+# How large an unknown may be where a multiple of it is not suspected to wrap.  Blocks are many, but what they index is memory.
+REACH = {"thread": 1024, "block": 1, "cluster": 1, "count": 1}
+LIKELY = 4096
 
 
 @dataclass(slots=True)
@@ -136,10 +138,9 @@ def form(e: ir.Expr, values: Values, frame: Frame, at: Position) -> Form:
 
 
 def _held(x: Form, type: Scalar, values: Values, where: object) -> Form:
-    """x where its type holds it for all threads of a block: what wraps is something else, and may be a good index again once it is shifted or cast."""
-    most = 1 << (type.bits - 1)
-    wraps = abs(x[0]) >= most or any(abs(k) >= (most if atom[0] in ("block", "cluster") else most // MAX_THREADS) for atom, k in x[1])
-    return values.anything(where) if wraps or type.kind is Kind.UINT and not values.not_negative(x) else x
+    """x where its type holds it, as far as indices go: what wraps is something else, and may be a good index again once it is shifted or cast."""
+    reach = abs(x[0]) + sum(abs(k) * REACH.get(atom[0], LIKELY) for atom, k in x[1])
+    return values.anything(where) if reach >> (type.bits - 1) or type.kind is Kind.UINT and not values.not_negative(x) else x
 
 
 def _binary(op: str, a: Form, b: Form, values: Values, where: object) -> Form:

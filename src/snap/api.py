@@ -81,7 +81,11 @@ class SnapFunction:
 
     def _specialised(self, constexprs: dict[str, object]) -> Compiled:
         values = {**self.bound, **constexprs}
-        key = tuple(sorted((n, type(v), v) for n, v in values.items())) if len(values) < 2 else tuple((n, type(values[n]), values[n]) for n in sorted(values))
+        key = (
+            tuple(sorted((n, type(v), v) for n, v in values.items()))
+            if len(values) < 2
+            else tuple((n, type(values[n]), values[n]) for n in sorted(values))
+        )
         found = self.compiled.get(key)
         if found is None:
             found = self.compiled[key] = Compiled(self.definition, values).checked()
@@ -91,7 +95,10 @@ class SnapFunction:
         """This function with some constexpr parameters fixed; checked now if all of them are."""
         unknown = sorted(set(constexprs) - set(self.generic))
         if unknown:
-            raise TypeError(f"`{self.definition.tree.name}` has no constexpr parameter `{unknown[0]}`" + (f" (it has {', '.join(self.generic)})" if self.generic else ""))
+            raise TypeError(
+                f"`{self.definition.tree.name}` has no constexpr parameter `{unknown[0]}`"
+                + (f" (it has {', '.join(self.generic)})" if self.generic else "")
+            )
         constexprs = {name: _number(name, value) for name, value in constexprs.items()}
         return SnapFunction(self.definition, self.__wrapped__, {**self.bound, **constexprs})
 
@@ -99,7 +106,9 @@ class SnapFunction:
         defaults = self._defaults()
         missing = [n for n in self.generic if n not in constexprs and n not in defaults]
         if missing:
-            raise TypeError(f"`{self.definition.tree.name}` is generic: give {', '.join(f'{n}=...' for n in missing)}, or call .specialize(...) first")
+            raise TypeError(
+                f"`{self.definition.tree.name}` is generic: give {', '.join(f'{n}=...' for n in missing)}, or call .specialize(...) first"
+            )
         unknown = sorted(set(constexprs) - set(self.generic))
         if unknown:
             raise TypeError(f"`{self.definition.tree.name}` has no constexpr parameter `{unknown[0]}`")
@@ -174,7 +183,11 @@ class SnapFunction:
 
     def __call__(self, *args: object, **keywords: object) -> None:
         name = self.definition.tree.name
-        raise TypeError(f"launch a kernel with the number of blocks: {name}[blocks](...)" if self.is_kernel else f"`{name}` is a device function: Snap functions call it")
+        raise TypeError(
+            f"launch a kernel with the number of blocks: {name}[blocks](...)"
+            if self.is_kernel
+            else f"`{name}` is a device function: Snap functions call it"
+        )
 
     def __repr__(self) -> str:
         return f"<snap {'kernel' if self.is_kernel else 'device function'} {self.definition.tree.name}>"
@@ -230,7 +243,12 @@ class Pending:
         code = self.python.__code__
         span = Span(code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0)
         missing = "@kernel or @device" if self.kind is None else "@requires(...)"
-        return Diagnostic("SNAP018", f"`{self.__name__}` lacks {missing}, and so is never checked", span, help="a Snap function has both: `@kernel` and `@requires(grid[1], block[1], thread[256])`")
+        return Diagnostic(
+            "SNAP018",
+            f"`{self.__name__}` lacks {missing}, and so is never checked",
+            span,
+            help="a Snap function has both: `@kernel` and `@requires(grid[1], block[1], thread[256])`",
+        )
 
 
 def _completed(pending: Pending):
@@ -269,7 +287,7 @@ def ccuda(kind: str):
     """`@ccuda("global")` makes a kernel, `@ccuda("device")` a device function; stacks with `@requires` in either order."""
     span = caller_span()
     if kind not in ("global", "device"):
-        raise SnapError(Diagnostic("SNAP018", f"`ccuda` takes \"global\" or \"device\", not {kind!r}", span))
+        raise SnapError(Diagnostic("SNAP018", f'`ccuda` takes "global" or "device", not {kind!r}', span))
 
     def decorate(function: object):
         pending = _pending(function, span, f"@ccuda({kind!r})")
@@ -301,10 +319,20 @@ def requires(*privileges: object, smem: int | None = None, cooperative: bool = F
     span = caller_span()
     if smem is not None and (isinstance(smem, bool) or not isinstance(smem, int) or smem < 0):
         raise SnapError(Diagnostic("SNAP018", f"`smem` is a number of bytes, not {smem!r}", span))
-    bare = len(privileges) == 1 and hasattr(privileges[0], "__code__") and privileges[0].__name__ != "<lambda>" or len(privileges) == 1 and isinstance(privileges[0], Pending)
+    bare = (
+        len(privileges) == 1
+        and hasattr(privileges[0], "__code__")
+        and privileges[0].__name__ != "<lambda>"
+        or len(privileges) == 1
+        and isinstance(privileges[0], Pending)
+    )
     if not privileges or bare:
         raise SnapError(Diagnostic("SNAP018", "`@requires` names no privilege", span, help="`@requires(grid[1], block[1], thread[256])`"))
-    given = privileges[0] if len(privileges) == 1 and callable(privileges[0]) and not isinstance(privileges[0], type) and hasattr(privileges[0], "__code__") else privileges
+    given = (
+        privileges[0]
+        if len(privileges) == 1 and callable(privileges[0]) and not isinstance(privileges[0], type) and hasattr(privileges[0], "__code__")
+        else privileges
+    )
 
     def decorate(function: object):
         pending = _pending(function, span, "@requires")

@@ -29,8 +29,14 @@ class LevelName:
 
     def __getitem__(self, n: int) -> Privilege:
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise SnapError(Diagnostic("SNAP018", f"`{self.word}[{n!r}]` is no privilege: the count must be a positive integer", caller_span(),
-                                       help=f"write `{self.word}[1]`, or another positive constant"))
+            raise SnapError(
+                Diagnostic(
+                    "SNAP018",
+                    f"`{self.word}[{n!r}]` is no privilege: the count must be a positive integer",
+                    caller_span(),
+                    help=f"write `{self.word}[1]`, or another positive constant",
+                )
+            )
         return Privilege(self.level, n * self.units)
 
     def __rmatmul__(self, annotated: object) -> object:
@@ -95,13 +101,36 @@ LEVELS = {
     "warpgroup": LevelName("warpgroup", Level.THREAD, 128),
 }
 TYPES = {name: TypeName(type) for name, type in (SCALARS | VECTORS).items() if name != "bool"}
-STATEMENTS = {word: Marker(word) for word in ("group", "split", "partition", "claim", "stage", "turn", "tile", "id", "count", "unroll",
-                                              "async_copy", "async_reduce", "wgmma", "store_acc")}
+STATEMENTS = {
+    word: Marker(word)
+    for word in (
+        "group",
+        "split",
+        "partition",
+        "claim",
+        "stage",
+        "turn",
+        "tile",
+        "id",
+        "count",
+        "unroll",
+        "async_copy",
+        "async_reduce",
+        "wgmma",
+        "store_acc",
+    )
+}
 ANNOTATIONS = {word: Marker(word, annotation=True) for word in ("ptr", "const", "ref", "shared", "pipeline", "constexpr")}
 NAMESPACES = {word: Namespace(word) for word in ("intrinsic", "atomic", "fast", "unsafe")}
 EXPORTED: dict[str, object] = {**LEVELS, **TYPES, **STATEMENTS, **ANNOTATIONS, **NAMESPACES}
 
 PYTHON_TYPES = {int: SCALARS["i32"], float: SCALARS["f32"], bool: SCALARS["bool"]}
 # Words that need no import: Python's own names with a meaning here, and the mathematical functions.
-WITHOUT_IMPORT: dict[str, object] = {**EXPORTED, "int": int, "float": float, "bool": bool, "range": Marker("range"),
-                                     **{name: Marker(f"math.{name}") for name in MATH}}
+WITHOUT_IMPORT: dict[str, object] = {
+    **EXPORTED,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "range": Marker("range"),
+    **{name: Marker(f"math.{name}") for name in MATH},
+}

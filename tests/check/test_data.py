@@ -8,7 +8,6 @@ from checking import codes, in_block, kernel, program
 from snap.ir import nodes as ir
 from snap.ir.walk import statements
 
-
 # ---- declaring and assigning ---------------------------------------------------------------------------------------------------------------
 
 

@@ -62,7 +62,7 @@ def test_levels_that_are_not_named_are_the_callers():
 
 def argument(param: str, given: str, requires: str = "thread[32]", group: str = "thread[32]") -> list[tuple[str, int]]:
     before = f"@device\n@requires({requires})\ndef f(p: {param}):\n    pass"
-    body = f"s: shared(int[256])\nt: int @ thread[1] = id()\nw: int @ thread[32] = id()\na: int[4] @ thread[1]\nb: int[4] @ thread[32]\nz: int[4]\nh: f16 @ thread[1] = f16(1.0)\n"
+    body = "s: shared(int[256])\nt: int @ thread[1] = id()\nw: int @ thread[32] = id()\na: int[4] @ thread[1]\nb: int[4] @ thread[32]\nz: int[4]\nh: f16 @ thread[1] = f16(1.0)\n"
     body += f"with group({group}):\n    f({given})"
     return [(code, line - 8) for code, line in in_block(body, before=before, params="x: ptr(int) @ grid[1], c: ptr(const(int)) @ grid[1], y: ptr(float) @ grid[1]")]
 

@@ -205,5 +205,14 @@ def test_a_count_that_is_known_is_a_constant():
 
 def test_count_has_one_value_for_the_group():
     # the index differs between threads, the number of units does not
-    assert codes("with group(block[1]):\n    x: int = id()") == []
+    assert codes("with group(block[1]):\n    x: int @ block[1] = id()") == []
+
+
+def test_an_index_that_can_only_be_zero_must_be_asked_for_in_so_many_words():
+    assert codes("with group(block[1]):\n    x: int = id()") == [("SNAP018", 2)]
+    assert codes("with group(block[1]):\n    x = id()") == [("SNAP018", 2)]
+    assert codes("with group(thread[1]):\n    if id() == 0:\n        pass") == [("SNAP018", 2)]
+
+
+def test_a_count_may_decide():
     assert codes("with group(block[1]):\n    if count(thread[1]) > 3:\n        pass") == []

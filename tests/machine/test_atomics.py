@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import build as b
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import build as b
 from snap.ir import nodes as ir
 from snap.ir.types import BF16, F16, F32, I32, U32, U64
 from snap.machine import numbers, run_adversarial, run_reference

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import build as b
 import numpy as np
 import pytest
 
-import build as b
 from snap.ir import nodes as ir
 from snap.ir.types import BF16, BLOCK1, BOOL, F16, F32, I32, U32, WARP1, Array, Level, Privilege
 from snap.machine import numbers, run_adversarial, run_reference

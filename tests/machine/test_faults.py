@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import pickle
 
+import build as b
 import numpy as np
 import pytest
 
-import build as b
 from snap import *
 from snap.ir import nodes as ir
 from snap.ir.types import F32, I32, THREAD1, Level, Privilege

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import build as b
 import numpy as np
 import pytest
 
-import build as b
 from snap import *
 from snap.ir import nodes as ir
 from snap.ir.types import F32, I32

@@ -394,7 +394,7 @@ class Writer:
         requires = f"block[1], thread[{self.threads}]" if c.unit.word == "block[1]" else c.unit.word
         head = f"@device\n@requires({requires})\ndef {name}(x: ptr({f'shared({type})' if shared else type}) @ {c.unit.word}, src: ptr(const(int)) @ grid[1], v: int @ thread[1]) -> int @ thread[1]:"
         writer.prologue(unit, "5", 1)
-        inside = Context(unit, (Memory("x", m.size, stable=shared or bool(const)),), 0, called=True)
+        inside = Context(unit, (Memory("x", m.size, stable=shared or bool(const), shared=shared),), 0, called=True)
         own = unit.word == "block[1]" and self.choose(2) == 1
         if own:
             writer.declare(inside, "own", unit.size, 1)

@@ -27,7 +27,9 @@ def check(definition: Definition, constexprs: Mapping[str, object] | None = None
         program.active.append(definition)
         return elaborate(program, definition, constexprs, place, {}).function
     except RecursionError:
-        raise SnapError(Diagnostic("SNAP017", f"`{definition.tree.name}` is nested too deeply", definition.tree.head, help="split the expression or the function")) from None
+        raise SnapError(
+            Diagnostic("SNAP017", f"`{definition.tree.name}` is nested too deeply", definition.tree.head, help="split the expression or the function")
+        ) from None
 
 
 class _CallableModule(types.ModuleType):

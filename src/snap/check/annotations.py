@@ -65,8 +65,13 @@ def constant_value(c: State, e: tree.Expr, what: str) -> ir.Const:
 
     value = expression(c, e, Want(THREAD1, f"{what} must be a compile-time constant"))
     if not isinstance(value, ir.Const):
-        raise c.fail("SNAP018", f"{what} must be a compile-time constant", e.span, "known only at run time",
-                     help="use a literal, a captured Python number, or a `constexpr` name")
+        raise c.fail(
+            "SNAP018",
+            f"{what} must be a compile-time constant",
+            e.span,
+            "known only at run time",
+            help="use a literal, a captured Python number, or a `constexpr` name",
+        )
     return value
 
 
@@ -110,7 +115,12 @@ def type_spec(c: State, e: tree.Expr) -> Spec:
 
 
 def _not_a_type(c: State, e: tree.Expr) -> Abort:
-    return c.fail("SNAP018", "this is not a type", e.span, help="types: `int`, `float`, `u32`, `float4`, `float[4]`, `shared(float[16, 8])`, `ptr(const(float))`, ...")
+    return c.fail(
+        "SNAP018",
+        "this is not a type",
+        e.span,
+        help="types: `int`, `float`, `u32`, `float4`, `float[4]`, `shared(float[16, 8])`, `ptr(const(float))`, ...",
+    )
 
 
 def _element(c: State, e: tree.Expr) -> Element:
@@ -157,8 +167,12 @@ def _constructed(c: State, word: str, args: tuple[tree.Expr, ...], keywords: tup
 
 
 _FORMS = {
-    "const": "`const(float)`", "constexpr": "`constexpr(int)`", "ref": "`ref(float[4])`", "shared": "`shared(float[16, 8])`",
-    "ptr": "`ptr(float)`, `ptr(const(float))`, `ptr(float, (M, N))`", "pipeline": "`pipeline(shared(float[128, 16]), 3)`",
+    "const": "`const(float)`",
+    "constexpr": "`constexpr(int)`",
+    "ref": "`ref(float[4])`",
+    "shared": "`shared(float[16, 8])`",
+    "ptr": "`ptr(float)`, `ptr(const(float))`, `ptr(float, (M, N))`",
+    "pipeline": "`pipeline(shared(float[128, 16]), 3)`",
 }
 
 
@@ -171,8 +185,12 @@ def _shared(c: State, arg: tree.Expr, options: dict[str, tree.Expr], span: Span)
             if swizzle not in (0, 32, 64, 128):
                 raise c.fail("SNAP018", "a swizzle is 32, 64 or 128 bytes", value.span)
         elif name in ("across", "copies"):
-            raise c.fail("SNAP017", f"`{name}=`: shared memory of a cluster is not part of this version", value.span,
-                         help="declare the array in `group(block[1])`")
+            raise c.fail(
+                "SNAP017",
+                f"`{name}=`: shared memory of a cluster is not part of this version",
+                value.span,
+                help="declare the array in `group(block[1])`",
+            )
         else:
             raise c.fail("SNAP018", f"`shared` has no option `{name}`", value.span)
     if inner.kind != "value":
@@ -206,5 +224,3 @@ def _dimension(c: State, e: tree.Expr) -> ir.Expr:
     if isinstance(value, ir.Const) and value.value < 1:
         raise c.fail("SNAP018", f"an array cannot have a dimension of {value.value}", e.span)
     return value
-
-

@@ -50,9 +50,14 @@ def call(c: State, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | Non
     if isinstance(found, (Variable, Memory)) or found is None:
         raise c.fail("SNAP018", "this cannot be called", e.function.span)
     word = e.function.name if isinstance(e.function, tree.Attribute) else ""
-    raise c.fail("SNAP018", f"this cannot be called in Snap: it is {describe_object(found)}", e.function.span,
-                 help=f"write `{word}(...)`" if word in MATH else
-                 "call functions decorated with @device and @requires, intrinsics, casts and mathematical functions")
+    raise c.fail(
+        "SNAP018",
+        f"this cannot be called in Snap: it is {describe_object(found)}",
+        e.function.span,
+        help=f"write `{word}(...)`"
+        if word in MATH
+        else "call functions decorated with @device and @requires, intrinsics, casts and mathematical functions",
+    )
 
 
 def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
@@ -70,7 +75,9 @@ def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr 
             return unsafe_call(c, rest, e, want, used)
         case "fast":
             if rest not in MATH:
-                raise c.fail("SNAP018", f"there is no `fast.{rest}`", e.function.span, help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}")
+                raise c.fail(
+                    "SNAP018", f"there is no `fast.{rest}`", e.function.span, help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}"
+                )
             return math_call(c, rest, e, want, fast=True)
         case "async_copy":
             return async_copy(c, e)
@@ -97,8 +104,13 @@ def _id(c: State, e: tree.Call, want: Want) -> ir.Expr:
         raise c.poisoned()
     if target == c.privilege:
         if want.implied:  # nobody asks a group for its index in itself; written with `@`, in generic code, it may be meant
-            raise c.fail("SNAP018", f"`id()` is asked for {group_words(target)} in itself, which is always 0", e.span, "no privilege says whose index is meant",
-                         help="say whose: `i: int @ thread[1] = id()`, where the code still holds several threads")
+            raise c.fail(
+                "SNAP018",
+                f"`id()` is asked for {group_words(target)} in itself, which is always 0",
+                e.span,
+                "no privilege says whose index is meant",
+                help="say whose: `i: int @ thread[1] = id()`, where the code still holds several threads",
+            )
         return ir.Const(0, I32, span=e.span)
     value = ir.UnitId(target, c.place, I32, span=e.span)
     if c.index_privilege is None:
@@ -141,7 +153,9 @@ def device_call(c: State, definition: Definition, e: tree.Call, want: Want, used
     try:
         header = read_header(definition, constexprs)
     except SnapError as error:
-        raise c.fail(error.code, f"`{name}` cannot be called so: {error.message}", e.span, secondary=(Label(definition.tree.head, "defined here"),)) from None
+        raise c.fail(
+            error.code, f"`{name}` cannot be called so: {error.message}", e.span, secondary=(Label(definition.tree.head, "defined here"),)
+        ) from None
     satisfied(c, header, e.span, name)
     held, c.no_calls = c.no_calls, ""
     try:
@@ -193,7 +207,9 @@ def _bind(c: State, definition: Definition, e: tree.Call) -> dict[str, tree.Expr
     given = {p.name: a for p, a in zip(params, e.args)}
     for key, value in e.keywords:
         if key in given or key not in {p.name for p in params}:
-            raise c.fail("SNAP018", f"`{name}` has no parameter `{key}`" if key not in given else f"`{key}` is given twice", value.span, secondary=(head,))
+            raise c.fail(
+                "SNAP018", f"`{name}` has no parameter `{key}`" if key not in given else f"`{key}` is given twice", value.span, secondary=(head,)
+            )
         given[key] = value
     for p in params:
         if p.name not in given and p.default is not None and _is_constexpr(c, p):
@@ -211,16 +227,30 @@ def satisfied(c: State, header: Header, span: Span, name: str) -> None:
     top, *named = header.requires
     held = c.place.held(top.level)
     if held is None or not held.multiple_of(top.n):
-        raise c.fail("SNAP008", f"`{name}` requires `{top}`, and this code holds {c.place}", span, "not enough to call it", labels,
-                     help=f"call it where `{top}` acts as one")
+        raise c.fail(
+            "SNAP008",
+            f"`{name}` requires `{top}`, and this code holds {c.place}",
+            span,
+            "not enough to call it",
+            labels,
+            help=f"call it where `{top}` acts as one",
+        )
     if not held.aligned_to(top.n):
-        raise c.fail("SNAP008", f"`{name}` requires `{top}` aligned to {top.n}, and these groups start at multiples of {held.align} only", span, "misaligned", labels)
+        raise c.fail(
+            "SNAP008",
+            f"`{name}` requires `{top}` aligned to {top.n}, and these groups start at multiples of {held.align} only",
+            span,
+            "misaligned",
+            labels,
+        )
     for p in named:
         below = c.place.held(p.level)
         fits = below is not None and (below.count is not None and (below.count % p.n == 0 if below.open else below.count == p.n))
         if not fits:
             have = "none" if below is None else "a number its caller decides" if below.count is None else str(below.count)
-            raise c.fail("SNAP008", f"`{name}` requires exactly `{p}` in each {top.level.word}, and here there are {have}", span, "another count", labels)
+            raise c.fail(
+                "SNAP008", f"`{name}` requires exactly `{p}` in each {top.level.word}, and here there are {have}", span, "another count", labels
+            )
 
 
 def _arguments(c: State, header: Header, given: dict[str, tree.Expr], e: tree.Call):
@@ -250,8 +280,12 @@ def _arguments(c: State, header: Header, given: dict[str, tree.Expr], e: tree.Ca
             if not isinstance(found, LocalArray) or found.ref.var.type != p.spec.type or found.ref.elem != p.spec.type.elem:
                 raise c.fail("SNAP018", f"`{p.name}` of `{name}` takes a local array `{p.spec.type}` by reference", item.span)
             if found.ref.var.privilege != p.privilege or found.variable.read_only:
-                raise c.fail("SNAP015", f"`{p.name}` of `{name}` takes an array at exactly `{p.privilege}`, and `{found.ref.var.name}` is at `{found.ref.var.privilege}`",
-                             item.span, secondary=(Label(found.ref.var.span, "declared here"), Label(p.span, "the parameter")))
+                raise c.fail(
+                    "SNAP015",
+                    f"`{p.name}` of `{name}` takes an array at exactly `{p.privilege}`, and `{found.ref.var.name}` is at `{found.ref.var.privilege}`",
+                    item.span,
+                    secondary=(Label(found.ref.var.span, "declared here"), Label(p.span, "the parameter")),
+                )
             _once(c, used, found.ref.var.uid, True, item.span, found.ref.var.name)
             args.append(found.ref)
         elif isinstance(p.spec.type, Array):
@@ -272,8 +306,14 @@ def _parameter(p, name: str) -> Want:
 
 def _once(c: State, used: dict[int, tuple[Span, bool]], uid: int, written: bool, span: Span, name: str) -> None:
     if uid in used and (written or used[uid][1]):
-        raise c.fail("SNAP015", f"`{name}` is passed twice, once to be written", span, "a second time", (Label(used[uid][0], "the first time"),),
-                     note="the function could not tell that the two are the same memory")
+        raise c.fail(
+            "SNAP015",
+            f"`{name}` is passed twice, once to be written",
+            span,
+            "a second time",
+            (Label(used[uid][0], "the first time"),),
+            note="the function could not tell that the two are the same memory",
+        )
     used[uid] = (span, written or used.get(uid, (span, False))[1])
 
 
@@ -281,18 +321,39 @@ def _fits_pointer(c: State, p, memory: Memory, span: Span, name: str) -> None:
     handle = memory.handle
     labels = (Label(handle.span, f"`{handle.name}` is at `{handle.privilege}`"), Label(p.span, "the parameter"))
     if memory.elem != p.spec.type:
-        raise c.fail("SNAP018", f"`{p.name}` of `{name}` points to `{p.spec.type}`, and `{handle.name}` holds `{memory.elem}`", span, secondary=labels)
+        raise c.fail(
+            "SNAP018", f"`{p.name}` of `{name}` points to `{p.spec.type}`, and `{handle.name}` holds `{memory.elem}`", span, secondary=labels
+        )
     if p.spec.space is Space.SHARED and handle.obj.space is Space.GLOBAL:
         raise c.fail("SNAP018", f"`{p.name}` of `{name}` points to shared memory, and `{handle.name}` is global", span, secondary=labels)
     if p.spec.const:
         if not handle.privilege.at_least(p.privilege):
-            raise c.fail("SNAP015", f"`{handle.name}` is at `{handle.privilege}`, below the `{p.privilege}` that `{p.name}` of `{name}` wants", span, secondary=labels)
+            raise c.fail(
+                "SNAP015",
+                f"`{handle.name}` is at `{handle.privilege}`, below the `{p.privilege}` that `{p.name}` of `{name}` wants",
+                span,
+                secondary=labels,
+            )
         return
     if handle.const:
-        raise c.fail("SNAP015", f"`{handle.name}` is const, and `{p.name}` of `{name}` may be written", span, secondary=labels, help=f"declare the parameter `ptr(const({p.spec.type}))`")
+        raise c.fail(
+            "SNAP015",
+            f"`{handle.name}` is const, and `{p.name}` of `{name}` may be written",
+            span,
+            secondary=labels,
+            help=f"declare the parameter `ptr(const({p.spec.type}))`",
+        )
     if handle.privilege != p.privilege:
-        raise c.fail("SNAP015", f"`{p.name}` of `{name}` is written at `{p.privilege}`, and `{handle.name}` is at `{handle.privilege}`", span, "must be exact", labels,
-                     help=f"lower it first: `with partition({handle.name}, p={p.privilege}, f=...) as part:`, or `claim`" if handle.privilege.at_least(p.privilege) else "")
+        raise c.fail(
+            "SNAP015",
+            f"`{p.name}` of `{name}` is written at `{p.privilege}`, and `{handle.name}` is at `{handle.privilege}`",
+            span,
+            "must be exact",
+            labels,
+            help=f"lower it first: `with partition({handle.name}, p={p.privilege}, f=...) as part:`, or `claim`"
+            if handle.privilege.at_least(p.privilege)
+            else "",
+        )
 
 
 def _incoming(c: State, memory: Memory, spec: Spec, span: Span) -> tuple[Incoming, list[ir.Var]]:
@@ -315,7 +376,9 @@ def _incoming(c: State, memory: Memory, spec: Spec, span: Span) -> tuple[Incomin
     new_map = IndexMap(tuple(canonical.values()), tuple(rewrite.substitute(r, rename) for r in map.results)) if map else None
     new_shape = None if view_shape is None else tuple(rewrite.substitute(d, rename) for d in view_shape)
     obj = memory.handle.obj
-    incoming = Incoming(obj.space, memory.view.elem, new_shape, new_map, flat, tuple(hidden.values()), obj.swizzle, memory.handle.disjoint, view_shape)
+    incoming = Incoming(
+        obj.space, memory.view.elem, new_shape, new_map, flat, tuple(hidden.values()), obj.swizzle, memory.handle.disjoint, view_shape
+    )
     return incoming, captured
 
 
@@ -332,5 +395,3 @@ def _inherit(c: State, instance, handles: list[ir.Handle | None], span: Span) ->
         if not stable(handle):
             raise unstable(c, handle, read.want, span)
         c.stable_reads.append(StableRead(handle.obj, handle.name, span, read.want))
-
-

@@ -13,8 +13,14 @@ from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import BF16, BOOL, F32, I32, I64, U64, Kind, Scalar
 
-COMPARISONS = {"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
-               "==": lambda a, b: a == b, "!=": lambda a, b: a != b}
+COMPARISONS = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
 
 
 def literal(value: int | float | bool, span: Span) -> ir.Const | None:
@@ -137,8 +143,18 @@ def fold_binary(op: str, left: ir.Const, right: ir.Const, type: Scalar, span: Sp
         if op in "/%" and b == 0 or op in ("<<", ">>") and not 0 <= b < type.bits:
             return None
         quotient = lambda: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # noqa: E731
-        result = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": quotient, "%": lambda: a - quotient() * b,
-                  "<<": lambda: a << b, ">>": lambda: a >> b, "&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b}[op]()
+        result = {
+            "+": lambda: a + b,
+            "-": lambda: a - b,
+            "*": lambda: a * b,
+            "/": quotient,
+            "%": lambda: a - quotient() * b,
+            "<<": lambda: a << b,
+            ">>": lambda: a >> b,
+            "&": lambda: a & b,
+            "|": lambda: a | b,
+            "^": lambda: a ^ b,
+        }[op]()
     except (ZeroDivisionError, OverflowError, KeyError):
         return None
     if weak and not fits(result, type):

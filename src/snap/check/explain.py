@@ -49,8 +49,11 @@ def read_down(c: State, name: str, have: Privilege, declared: Span | None, want:
         labels.append(Label(frame.span, f"from here {describe(p)} acts as one"))
     if want.head is not None and want.head != span:
         labels.append(Label(want.head, f"wants a value at `{p}`"))
-    note = ("threads that disagree would separate, and whatever they do together after that would hang" if want.control
-            else "information flows from high privileges to low ones only")
+    note = (
+        "threads that disagree would separate, and whatever they do together after that would hang"
+        if want.control
+        else "information flows from high privileges to low ones only"
+    )
     bare = name.strip("`") if name.startswith("`") else "..."
     if want.control:
         help = agree_help(p, have, bare)
@@ -68,10 +71,20 @@ def write_up(c: State, p: Privilege, what: str, span: Span, secondary: tuple[Lab
     inside = (Label(frame.span, f"this code runs at `{c.privilege}`"),) if frame is not None else ()
     if not c.privilege.at_least(p):
         higher = p.level > c.privilege.level or p.n > c.privilege.n
-        message = f"{what} at `{p}` is above this code's privilege `{c.privilege}`" if higher else f"{what} at `{p}` does not fit this code's `{c.privilege}`"
-        c.report("SNAP005", message, span, "higher than the code" if higher else "not a divisor", secondary + inside,
-                 note="the other units would keep the old value, and the group would disagree",
-                 help=f"do it where the code's privilege is at least `{p}`")
+        message = (
+            f"{what} at `{p}` is above this code's privilege `{c.privilege}`"
+            if higher
+            else f"{what} at `{p}` does not fit this code's `{c.privilege}`"
+        )
+        c.report(
+            "SNAP005",
+            message,
+            span,
+            "higher than the code" if higher else "not a divisor",
+            secondary + inside,
+            note="the other units would keep the old value, and the group would disagree",
+            help=f"do it where the code's privilege is at least `{p}`",
+        )
         return True
     if not c.place.holds(p):
         held = c.place.held(p.level)
@@ -79,7 +92,13 @@ def write_up(c: State, p: Privilege, what: str, span: Span, secondary: tuple[Lab
             c.report("SNAP005", f"there is no level `{p.level.word}` here for {what}", span, f"this code holds {c.place}", secondary + inside)
         else:
             count = "a number its caller decides" if held.count is None else str(held.count)
-            c.report("SNAP005", f"`{p}` does not divide the {p.level.word}s here: there are {count}", span, "not a divisor", secondary + inside,
-                     help="choose a count that divides")
+            c.report(
+                "SNAP005",
+                f"`{p}` does not divide the {p.level.word}s here: there are {count}",
+                span,
+                "not a divisor",
+                secondary + inside,
+                help="choose a count that divides",
+            )
         return True
     return False

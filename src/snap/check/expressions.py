@@ -68,7 +68,12 @@ def expression(c: State, e: tree.Expr, want: Want) -> ir.Expr:
 def scalar(c: State, e: tree.Expr, want: Want) -> ir.Expr:
     value = expression(c, e, want)
     if not isinstance(value.type, Scalar):
-        raise c.fail("SNAP018", f"a scalar is wanted here, and this is a `{value.type}`", e.span, help="take a component: `.x`" if isinstance(value.type, Vector) else "")
+        raise c.fail(
+            "SNAP018",
+            f"a scalar is wanted here, and this is a `{value.type}`",
+            e.span,
+            help="take a component: `.x`" if isinstance(value.type, Vector) else "",
+        )
     return value
 
 
@@ -88,10 +93,20 @@ def converted(c: State, value: ir.Expr, type: object, span: Span, what: str) -> 
             return value
         raise c.fail("SNAP018", f"{what} is `{type}`, and this is `{value.type}`", span)
     if not convert.implicit(value, type):
-        raise c.fail("SNAP018", f"{what} is `{type}`, and this is `{value.type}`", span, "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
-                     help=f"say so with a cast: `{_cast_word(type)}(...)`")
+        raise c.fail(
+            "SNAP018",
+            f"{what} is `{type}`, and this is `{value.type}`",
+            span,
+            "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
+            help=f"say so with a cast: `{_cast_word(type)}(...)`",
+        )
     if convert.is_weak(value) and type.is_integer and not convert.fits(int(value.value), type):
-        raise c.fail("SNAP018", f"{what} is `{type}`, which does not hold {value.value}", span, help=f"to wrap it on purpose, cast it: `{_cast_word(type)}({value.value})`")
+        raise c.fail(
+            "SNAP018",
+            f"{what} is `{type}`, which does not hold {value.value}",
+            span,
+            help=f"to wrap it on purpose, cast it: `{_cast_word(type)}({value.value})`",
+        )
     return convert.cast(value, type)
 
 
@@ -120,8 +135,12 @@ def _name(c: State, e: tree.Name, want: Want) -> ir.Expr:
             raise c.fail("SNAP018", f"`{e.id}` is an index function, not a value", e.span, help=f"give it to `partition(..., f={e.id})`")
     const = constant_of(c, found, e.span)
     if const is None:
-        raise c.fail("SNAP018", f"`{e.id}` is not a value: it is {describe_object(found)}", e.span,
-                     help="numbers, bools, privileges, types and lambdas can be captured from outside; arrays are passed as pointers")
+        raise c.fail(
+            "SNAP018",
+            f"`{e.id}` is not a value: it is {describe_object(found)}",
+            e.span,
+            help="numbers, bools, privileges, types and lambdas can be captured from outside; arrays are passed as pointers",
+        )
     return const
 
 
@@ -133,7 +152,9 @@ def _attribute(c: State, e: tree.Attribute, want: Want) -> ir.Expr:
             raise c.fail("SNAP018", f"this is not a value: it is {describe_object(found)}", e.span)
         return const
     if isinstance(e.value, tree.Name) and isinstance(resolve(c, e.value), (Memory, Variable)) and e.name not in COMPONENTS:
-        raise c.fail("SNAP018", f"`{e.value.id}` has no attribute `{e.name}`", e.span, help="vectors have .x .y .z .w; memory and arrays have .view(type)")
+        raise c.fail(
+            "SNAP018", f"`{e.value.id}` has no attribute `{e.name}`", e.span, help="vectors have .x .y .z .w; memory and arrays have .view(type)"
+        )
     value = expression(c, e.value, want)
     if isinstance(value.type, Vector) and COMPONENTS.get(e.name, 9) < value.type.lanes:
         return ir.Component(value, COMPONENTS[e.name], value.type.elem, span=e.span)
@@ -156,8 +177,12 @@ def _subscript(c: State, e: tree.Subscript, want: Want) -> ir.Expr:
         if isinstance(base, LevelName):
             raise c.fail("SNAP018", "a privilege is not a value", e.span, help="ask for an index with `id()`, for a number with `count(...)`")
         if base is not None and not isinstance(base, (Variable, Constant)):
-            raise c.fail("SNAP018", f"this cannot be indexed: it is {describe_object(base)}", e.value.span,
-                         help="arrays are passed to a kernel as pointers: `x: ptr(float) @ grid[1]`")
+            raise c.fail(
+                "SNAP018",
+                f"this cannot be indexed: it is {describe_object(base)}",
+                e.value.span,
+                help="arrays are passed to a kernel as pointers: `x: ptr(float) @ grid[1]`",
+            )
     raise c.fail("SNAP018", "this cannot be indexed", e.value.span, help="memory and local arrays can")
 
 
@@ -195,12 +220,16 @@ def _binary(c: State, op: str, left: tree.Expr, right: tree.Expr, span: Span, wa
 
 def arithmetic(c: State, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
     if op == "@":
-        raise c.fail("SNAP017", "`@` gives a privilege in a declaration; it is no operator in Snap", span, help="write the loops, or use `intrinsic.mma`")
+        raise c.fail(
+            "SNAP017", "`@` gives a privilege in a declaration; it is no operator in Snap", span, help="write the loops, or use `intrinsic.mma`"
+        )
     if op == "**":
         raise c.fail("SNAP017", "`**` is not Snap", span, help="write `pow(x, y)`, or multiply")
     floating = a.type.is_float or b.type.is_float
     if floating and op in ("<<", ">>", "&", "|", "^"):
-        raise c.fail("SNAP018", f"`{op}` takes integers", span, f"`{a.type}` {op} `{b.type}`", help="for the bits of a float: `intrinsic.bitcast(x, u32)`")
+        raise c.fail(
+            "SNAP018", f"`{op}` takes integers", span, f"`{a.type}` {op} `{b.type}`", help="for the bits of a float: `intrinsic.bitcast(x, u32)`"
+        )
     if floating and op == "%":
         raise c.fail("SNAP018", "`%` takes integers", span, f"`{a.type}` % `{b.type}`", help="write `fmod(x, y)`")
     if floating and op == "//":
@@ -370,5 +399,3 @@ def bitcast_call(c: State, e: tree.Call, want: Want) -> ir.Expr:
     if not isinstance(type, Scalar) or type.bits != value.type.bits or BOOL in (type, value.type):
         raise c.fail("SNAP018", f"`{value.type}` has no bitcast to `{type}`: the sizes must agree", e.span)
     return ir.Bitcast(convert.cast(value, value.type), type, span=e.span)
-
-

@@ -231,7 +231,9 @@ def _kernel_parameter(c: State, p: tree.Parameter, spec: Spec, privilege: Privil
     if spec.kind == "ref" or isinstance(spec.type, Array):
         raise c.fail("SNAP018", f"`{p.name}`: a kernel takes scalars and pointers", p.span, help="pass it as a pointer")
     if spec.kind == "pointer" and (privilege.level is not Level.GRID or spec.space is Space.SHARED):
-        raise c.fail("SNAP018", f"`{p.name}`: a kernel's pointers are global memory, at `grid[1]`", p.span, help=f"write `{p.name}: ptr(...) @ grid[1]`")
+        raise c.fail(
+            "SNAP018", f"`{p.name}`: a kernel's pointers are global memory, at `grid[1]`", p.span, help=f"write `{p.name}: ptr(...) @ grid[1]`"
+        )
 
 
 def _returns(c: State) -> tuple[Element, Privilege] | None:
@@ -240,7 +242,9 @@ def _returns(c: State) -> tuple[Element, Privilege] | None:
         return None
     spec, privilege, _ = annotation(c, e)
     if spec.kind != "value" or isinstance(spec.type, Array):
-        raise c.fail("SNAP018", "a function returns a scalar or a vector", e.span, help="arrays come back through `ref` parameters, memory through pointers")
+        raise c.fail(
+            "SNAP018", "a function returns a scalar or a vector", e.span, help="arrays come back through `ref` parameters, memory through pointers"
+        )
     if c.definition.kind == "global":
         raise c.fail("SNAP018", "a kernel returns nothing", e.span, help="write the result through a pointer")
     return spec.type, privilege or c.privilege
@@ -268,7 +272,9 @@ def read_header(definition: Definition, constexprs: Mapping[str, object]) -> Hea
 # ---- bodies --------------------------------------------------------------------------------------------------------------------------------------
 
 
-def instantiate(program: Program, definition: Definition, constexprs: Mapping[str, object], caller: Place, incoming: Mapping[str, Incoming]) -> Instance:
+def instantiate(
+    program: Program, definition: Definition, constexprs: Mapping[str, object], caller: Place, incoming: Mapping[str, Incoming]
+) -> Instance:
     place = starting_place(definition, required(definition, constexprs), caller)
     key = (definition, tuple(sorted(constexprs.items())), place, tuple(sorted(incoming.items(), key=lambda item: item[0])))
     if key not in program.instances:
@@ -308,8 +314,19 @@ def elaborate(program: Program, definition: Definition, constexprs: Mapping[str,
     _stability(c)
     _shared_limit(c)
     raise_errors(c.errors)
-    function = ir.Function(program.uid(), definition.tree.name, definition.kind == "global", (*params, *hidden), c.returns[0] if c.returns else None, place,
-                           tuple(statements), c.smem_peak, c.cooperative, c.uses_unsafe, span=definition.tree.head)
+    function = ir.Function(
+        program.uid(),
+        definition.tree.name,
+        definition.kind == "global",
+        (*params, *hidden),
+        c.returns[0] if c.returns else None,
+        place,
+        tuple(statements),
+        c.smem_peak,
+        c.cooperative,
+        c.uses_unsafe,
+        span=definition.tree.head,
+    )
     return Instance(function, tuple(c.touches), tuple(c.stable_reads))
 
 
@@ -385,10 +402,15 @@ def _stability(c: State) -> None:
     for read in c.stable_reads:
         for touch in c.touches:
             if touch.obj.uid == read.obj.uid:
-                c.report("SNAP006", f"`{read.name}` may change while {read.want.privilege} reads it", read.span, read.want.why,
-                         (Label(touch.span, f"{touch.what} changes it without order"),),
-                         note="threads of one group could read different values and separate",
-                         help="let one thread read it, then agree: `intrinsic.broadcast(v)`")
+                c.report(
+                    "SNAP006",
+                    f"`{read.name}` may change while {read.want.privilege} reads it",
+                    read.span,
+                    read.want.why,
+                    (Label(touch.span, f"{touch.what} changes it without order"),),
+                    note="threads of one group could read different values and separate",
+                    help="let one thread read it, then agree: `intrinsic.broadcast(v)`",
+                )
                 break
 
 
@@ -396,9 +418,18 @@ def _shared_limit(c: State) -> None:
     declared = c.definition.requires.smem
     limit = DEVICE_SMEM if declared is None else min(declared, DEVICE_SMEM)
     if declared is not None and declared > DEVICE_SMEM:
-        c.report("SNAP013", f"`smem={declared}` is more than a block can have: {DEVICE_SMEM} bytes", c.definition.requires.span or c.definition.tree.head)
+        c.report(
+            "SNAP013", f"`smem={declared}` is more than a block can have: {DEVICE_SMEM} bytes", c.definition.requires.span or c.definition.tree.head
+        )
     elif c.smem_peak > limit:
         what = "declared in `@requires`" if declared is not None else "that a block can have"
-        c.report("SNAP013", f"{c.smem_peak} bytes of shared memory are held at once, more than the {limit} {what}", c.smem_peak_span, "the most is held here",
-                 (Label(c.definition.tree.head, f"`smem={declared}`"),) if declared is not None else (),
-                 help="declare more, hold less at once (arrays in scopes that ended give theirs back), or leave `smem=` out" if declared is not None else "use smaller tiles")
+        c.report(
+            "SNAP013",
+            f"{c.smem_peak} bytes of shared memory are held at once, more than the {limit} {what}",
+            c.smem_peak_span,
+            "the most is held here",
+            (Label(c.definition.tree.head, f"`smem={declared}`"),) if declared is not None else (),
+            help="declare more, hold less at once (arrays in scopes that ended give theirs back), or leave `smem=` out"
+            if declared is not None
+            else "use smaller tiles",
+        )

@@ -50,19 +50,36 @@ def allowed(c: State, op: CollectiveOp, span: Span) -> None:
     if c.no_calls:
         raise c.fail("SNAP018", f"{c.no_calls} cannot contain a collective", span)
     if c.innermost("conditional", "loop", "group", "split", "function").kind == "conditional":
-        raise c.fail("SNAP017", f"`{op.name}` stands inside `and`, `or` or `if-else`, where some threads may not reach it", span,
-                     help="use an `if` statement, or compute it first")
+        raise c.fail(
+            "SNAP017",
+            f"`{op.name}` stands inside `and`, `or` or `if-else`, where some threads may not reach it",
+            span,
+            help="use an `if` statement, or compute it first",
+        )
     need = op.requires
     held = c.place.held(need.level)
     frame = c.innermost("group", "split", "function")
     where = (Label(frame.span, f"this code holds {c.place}"),)
     if held is None or not held.multiple_of(need.n):
-        raise c.fail("SNAP016", f"`{op.name}` is executed by {need} together, and this code holds {c.place}", span, f"needs `{need}`", where,
-                     note="executed by fewer threads it is undefined, or hangs",
-                     help=f"call it where `{need}` acts as one, before going down to `{c.privilege}`" if held is None or (held.count or 0) < need.n
-                     else f"`{need}` must divide the {need.level.word}s: require a multiple of {need.n}")
+        raise c.fail(
+            "SNAP016",
+            f"`{op.name}` is executed by {need} together, and this code holds {c.place}",
+            span,
+            f"needs `{need}`",
+            where,
+            note="executed by fewer threads it is undefined, or hangs",
+            help=f"call it where `{need}` acts as one, before going down to `{c.privilege}`"
+            if held is None or (held.count or 0) < need.n
+            else f"`{need}` must divide the {need.level.word}s: require a multiple of {need.n}",
+        )
     if not held.aligned_to(need.n):
-        raise c.fail("SNAP016", f"`{op.name}` needs `{need}` aligned to {need.n}, and these groups start at multiples of {held.align} only", span, f"needs `{need}`", where)
+        raise c.fail(
+            "SNAP016",
+            f"`{op.name}` needs `{need}` aligned to {need.n}, and these groups start at multiples of {held.align} only",
+            span,
+            f"needs `{need}`",
+            where,
+        )
     if op.name == "sync_grid" and not c.cooperative:
         raise c.fail("SNAP020", "a barrier of the whole grid needs a cooperative launch", span, help="say so: `@requires(..., cooperative=True)`")
 
@@ -173,7 +190,9 @@ def _register_targets(c: State, e: tree.Expr, count: int, type: Scalar, op: str)
     else:
         raise c.fail("SNAP018", f"`{op}` delivers into a local array or a list of registers", e.span)
     if len(targets) != count or types != {type}:
-        raise c.fail("SNAP018", f"`{op}` delivers {count} values of type `{type}`, and this holds {len(targets)} of `{', '.join(map(str, types))}`", e.span)
+        raise c.fail(
+            "SNAP018", f"`{op}` delivers {count} values of type `{type}`, and this holds {len(targets)} of `{', '.join(map(str, types))}`", e.span
+        )
     return targets
 
 
@@ -188,8 +207,12 @@ def _mma(c: State, op: CollectiveOp, e: tree.Call) -> None:
         raise c.fail("SNAP018", "`mma` multiplies f32 (as tf32), f16 or bf16", e.span)
     name, na, nb = kind
     if len(values) != na + nb + 4:
-        raise c.fail("SNAP018", f"`mma` on `{values[0].type}` takes {na} + {nb} + 4 registers, not {len(values)}", e.span,
-                     help="m16n8k8 for tf32: a 4, b 2, c 4; m16n8k16 for f16 and bf16: a 8, b 4, c 4")
+        raise c.fail(
+            "SNAP018",
+            f"`mma` on `{values[0].type}` takes {na} + {nb} + 4 registers, not {len(values)}",
+            e.span,
+            help="m16n8k8 for tf32: a 4, b 2, c 4; m16n8k16 for f16 and bf16: a 8, b 4, c 4",
+        )
     types = [values[0].type] * (na + nb) + [F32] * 4
     args = tuple(converted(c, v, t, v.span, "this operand of `mma`") for v, t in zip(values, types))
     targets = _register_targets(c, out, 4, F32, "mma")
@@ -202,8 +225,12 @@ def _matrix_attrs(c: State, e: tree.Call, fragment: tree.Expr) -> tuple[LocalArr
     trans = bool(constant_value(c, options.pop("trans"), "`trans`").value) if "trans" in options else False
     found = storage(c, fragment)
     if options or not isinstance(found, LocalArray) or found.ref.elem not in (F16, BF16):
-        raise c.fail("SNAP018", "matrix loads and stores move a local array of f16 or bf16", e.span,
-                     help="`intrinsic.ldmatrix(frag, tile[row, column], trans=False)`, `intrinsic.stmatrix(tile[row, column], frag)`")
+        raise c.fail(
+            "SNAP018",
+            "matrix loads and stores move a local array of f16 or bf16",
+            e.span,
+            help="`intrinsic.ldmatrix(frag, tile[row, column], trans=False)`, `intrinsic.stmatrix(tile[row, column], frag)`",
+        )
     count = found.ref.var.type.bytes // 4
     if count not in (1, 2, 4) or found.ref.var.type.bytes % 4:
         raise c.fail("SNAP018", "a matrix load or store moves 1, 2 or 4 matrices: 2, 4 or 8 elements a thread", fragment.span)
@@ -236,8 +263,13 @@ def _stmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
     fragment, attrs = _matrix_attrs(c, e, e.args[1])
     memory, row = _shared_row(c, e.args[0], "stmatrix", fragment.ref.elem)
     if memory.handle.const or memory.handle.privilege != c.privilege:
-        raise c.fail("SNAP009", f"`stmatrix` writes memory of the group that executes it: `{memory.handle.name}` is at {memory.handle.privilege}, the code at {c.privilege}",
-                     e.args[0].span, secondary=(Label(memory.handle.span, "declared here"),), help=f"partition or claim it to `{c.privilege}`")
+        raise c.fail(
+            "SNAP009",
+            f"`stmatrix` writes memory of the group that executes it: `{memory.handle.name}` is at {memory.handle.privilege}, the code at {c.privilege}",
+            e.args[0].span,
+            secondary=(Label(memory.handle.span, "declared here"),),
+            help=f"partition or claim it to `{c.privilege}`",
+        )
     args = tuple(_elements(fragment, e.span))
     c.out.append(ir.Collective("stmatrix", op.requires, c.place, (), args, (row,), attrs, span=e.span))
     return None
@@ -267,14 +299,19 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
     if rest and isinstance(rest[0], tree.Sequence):
         items, rest = rest[0].items, rest[1:]
     else:
-        items, rest = rest[:memory.rank], rest[memory.rank:]
+        items, rest = rest[: memory.rank], rest[memory.rank :]
     if len(items) != memory.rank or len(rest) != ATOMICS[name]:
         raise c.fail("SNAP018", f"`atomic.{word}` takes {memory.rank} index(es) and {ATOMICS[name]} value(s) here", e.span, help=form)
     elem = memory.elem
     if not isinstance(elem, Scalar) or elem == BOOL or name in ("and", "or", "xor") and not elem.is_integer:
         raise c.fail("SNAP018", f"there is no `atomic.{word}` on `{elem}`", e.span)
     if memory.handle.const and name != "load":
-        raise c.fail("SNAP009", f"`{memory.handle.name}` is const and cannot be written", e.args[0].span, secondary=(Label(memory.handle.span, "declared const here"),))
+        raise c.fail(
+            "SNAP009",
+            f"`{memory.handle.name}` is const and cannot be written",
+            e.args[0].span,
+            secondary=(Label(memory.handle.span, "declared const here"),),
+        )
     made = access(c, memory, items, PER_THREAD, e.span)
     args = tuple(converted(c, scalar(c, a, PER_THREAD), elem, a.span, "the element") for a in rest)
     if not memory.handle.const:
@@ -317,8 +354,12 @@ def async_copy(c: State, e: tree.Call) -> None:
     if to.handle.obj.space is Space.GLOBAL or source_memory.handle.obj.space is Space.SHARED:
         raise c.fail("SNAP018", "`async_copy` of an element goes from global to shared memory", e.span)
     if to.elem != source_memory.elem or to.elem.bytes not in (4, 8, 16):
-        raise c.fail("SNAP018", f"`async_copy` moves equal elements of 4, 8 or 16 bytes, not `{source_memory.elem}` to `{to.elem}`", e.span,
-                     help="view both as a vector: `x.view(float4)[i]`")
+        raise c.fail(
+            "SNAP018",
+            f"`async_copy` moves equal elements of 4, 8 or 16 bytes, not `{source_memory.elem}` to `{to.elem}`",
+            e.span,
+            help="view both as a vector: `x.view(float4)[i]`",
+        )
     c.out.append(ir.AsyncCopy(target, source, span=e.span))
 
 
@@ -328,12 +369,21 @@ def async_copy(c: State, e: tree.Call) -> None:
 # The one place where the compiler takes the user's word: it stands directly in the function whose `@requires` says what the text needs.
 def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
     if word != "cuda":
-        raise c.fail("SNAP018", f"there is no `unsafe.{word}`", e.function.span, help="`unsafe.cuda(\"...\", x=x, type=int)`; PTX goes into an `asm(...)` inside it")
+        raise c.fail(
+            "SNAP018",
+            f"there is no `unsafe.{word}`",
+            e.function.span,
+            help='`unsafe.cuda("...", x=x, type=int)`; PTX goes into an `asm(...)` inside it',
+        )
     frame = c.innermost("group", "split", "conditional")
     if frame is not None:
-        raise c.fail("SNAP017", "`unsafe` stands directly in its function, with no group or split around it", e.span,
-                     secondary=() if frame.kind == "conditional" else (Label(frame.span, "this is around it"),),
-                     help="wrap it in a function of its own, whose `@requires` states what the text needs, and call that here")
+        raise c.fail(
+            "SNAP017",
+            "`unsafe` stands directly in its function, with no group or split around it",
+            e.span,
+            secondary=() if frame.kind == "conditional" else (Label(frame.span, "this is around it"),),
+            help="wrap it in a function of its own, whose `@requires` states what the text needs, and call that here",
+        )
     if c.no_calls:
         raise c.fail("SNAP018", f"{c.no_calls} cannot contain `unsafe`", e.span)
     text = e.args[0].value if len(e.args) == 1 and isinstance(e.args[0], tree.Text) else resolve(c, e.args[0]) if len(e.args) == 1 else None
@@ -382,8 +432,11 @@ def _holes(c: State, text: str, names: set[str], span: Span) -> None:
     except ValueError as error:
         raise c.fail("SNAP018", f"the text's braces do not match: {error}", span, help="a brace of CUDA's own is written twice: `{{`") from None
     for hole in sorted(holes - names):
-        raise c.fail("SNAP018", f"the text names `{{{hole}}}`, and nothing is given for it", span, help=f"add `{hole or 'name'}=...`; a brace of CUDA's own is written twice: `{{{{`")
+        raise c.fail(
+            "SNAP018",
+            f"the text names `{{{hole}}}`, and nothing is given for it",
+            span,
+            help=f"add `{hole or 'name'}=...`; a brace of CUDA's own is written twice: `{{{{`",
+        )
     for name in sorted(names - holes):
         raise c.fail("SNAP018", f"`{name}` is given and the text does not use it", span)
-
-

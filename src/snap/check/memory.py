@@ -71,24 +71,40 @@ def use(c: State, memory: Memory, span: Span) -> None:
     name = memory.handle.name
     if memory.lowered is not None:
         low = memory.lowered
-        raise c.fail("SNAP010", f"`{name}` cannot be used while it is lowered", span, "used here",
-                     (Label(low.span, f"lowered to `{low.name}` here"),), note="until the scope ends, its parts belong to the units it was handed to",
-                     help=f"use `{low.name}`, or move this out of the `{low.verb}` scope")
+        raise c.fail(
+            "SNAP010",
+            f"`{name}` cannot be used while it is lowered",
+            span,
+            "used here",
+            (Label(low.span, f"lowered to `{low.name}` here"),),
+            note="until the scope ends, its parts belong to the units it was handed to",
+            help=f"use `{low.name}`, or move this out of the `{low.verb}` scope",
+        )
     claim = memory.claim
     if claim is None:
         return
-    inside = [frame.branch for frame in c.frames[claim.depth:] if frame.branch is not None]
+    inside = [frame.branch for frame in c.frames[claim.depth :] if frame.branch is not None]
     owner = next((b for b in inside if b.level == claim.privilege.level and b.size == claim.privilege.n and not b.rest), None)
     if owner is None:
-        raise c.fail("SNAP014", f"`{name}` is claimed for {claim.privilege}, and is used outside a split branch of that size", span,
-                     secondary=(Label(claim.span, f"claimed for `{claim.privilege}` here"),),
-                     help=f"use it in a `case {claim.privilege.n}:` of `match split({claim.privilege.level.word})`")
+        raise c.fail(
+            "SNAP014",
+            f"`{name}` is claimed for {claim.privilege}, and is used outside a split branch of that size",
+            span,
+            secondary=(Label(claim.span, f"claimed for `{claim.privilege}` here"),),
+            help=f"use it in a `case {claim.privilege.n}:` of `match split({claim.privilege.level.word})`",
+        )
     if claim.branch is None:
         claim.branch, claim.first_use = owner, span
     elif (claim.branch.offset, claim.branch.size) != (owner.offset, owner.size):
-        raise c.fail("SNAP014", f"`{name}` is claimed by one branch, and is used in two", span, "a second branch uses it",
-                     (Label(claim.first_use, "the branch that owns it"),), note="the branches run in parallel, and nothing orders their uses",
-                     help="claim the memory anew for the other branch, after this scope")
+        raise c.fail(
+            "SNAP014",
+            f"`{name}` is claimed by one branch, and is used in two",
+            span,
+            "a second branch uses it",
+            (Label(claim.first_use, "the branch that owns it"),),
+            note="the branches run in parallel, and nothing orders their uses",
+            help="claim the memory anew for the other branch, after this scope",
+        )
 
 
 # ---- the same object, seen otherwise -----------------------------------------------------------------------------------------------------
@@ -124,8 +140,12 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
         last = base.map.params[-1]
         rest = _unit_stride(base.map.results[-1], last)
         if rest is None or any(last in rewrite.variables(r) for r in base.map.results[:-1]):
-            raise c.fail("SNAP018", f"`{base.handle.name}` cannot be viewed as `{elem}`: consecutive indices are not consecutive in memory", span,
-                         help=f"take the view first, then partition: `partition(base.view({elem}), ...)`")
+            raise c.fail(
+                "SNAP018",
+                f"`{base.handle.name}` cannot be viewed as `{elem}`: consecutive indices are not consecutive in memory",
+                span,
+                help=f"take the view first, then partition: `partition(base.view({elem}), ...)`",
+            )
         wide, narrow = max(elem.bytes, old.bytes), min(elem.bytes, old.bytes)
         op = "/" if elem.bytes > old.bytes else "*"
         start = convert.binary(op, rest, ir.Const(wide // narrow, I32, span=span), span)
@@ -193,8 +213,12 @@ def mapped(memory: Memory, index: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
 
 def access(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.MemAccess:
     if len(items) != memory.rank:
-        raise c.fail("SNAP018", f"`{memory.handle.name}` takes {memory.rank} index(es), not {len(items)}", span,
-                     secondary=(Label(memory.handle.span, "declared here"),))
+        raise c.fail(
+            "SNAP018",
+            f"`{memory.handle.name}` takes {memory.rank} index(es), not {len(items)}",
+            span,
+            secondary=(Label(memory.handle.span, "declared here"),),
+        )
     index = indices(c, items, want)
     if memory.shape is not None:
         for i, n, item in zip(index, memory.shape, items):
@@ -221,10 +245,15 @@ def load(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, spa
 
 
 def unstable(c: State, handle: ir.Handle, want: Want, span: Span) -> Abort:
-    return c.fail("SNAP006", f"`{handle.name}` may change while {want.privilege} reads it", span, want.why,
-                  (Label(handle.span, "neither const, nor shared, nor a disjoint partition"),),
-                  note="threads of one group could read different values and separate",
-                  help="declare it `ptr(const(...))`, or agree on what one thread read: `intrinsic.broadcast(v)`")
+    return c.fail(
+        "SNAP006",
+        f"`{handle.name}` may change while {want.privilege} reads it",
+        span,
+        want.why,
+        (Label(handle.span, "neither const, nor shared, nor a disjoint partition"),),
+        note="threads of one group could read different values and separate",
+        help="declare it `ptr(const(...))`, or agree on what one thread read: `intrinsic.broadcast(v)`",
+    )
 
 
 def never_written(c: State, handle: ir.Handle) -> bool:
@@ -245,13 +274,23 @@ def stable(handle: ir.Handle) -> bool:
 def writable(c: State, memory: Memory, span: Span) -> None:
     handle = memory.handle
     if handle.const:
-        raise c.fail("SNAP009", f"`{handle.name}` is const and cannot be written", span, secondary=(Label(handle.span, "declared const here"),),
-                     help="declare it without `const`")
+        raise c.fail(
+            "SNAP009",
+            f"`{handle.name}` is const and cannot be written",
+            span,
+            secondary=(Label(handle.span, "declared const here"),),
+            help="declare it without `const`",
+        )
     if handle.privilege != THREAD1:
-        raise c.fail("SNAP009", f"`{handle.name}` belongs to {handle.privilege}; memory is written at thread[1]", span, "written here",
-                     (Label(handle.span, f"at privilege `{handle.privilege}` here"),),
-                     note="otherwise every thread of the group would write the same element",
-                     help=f"hand it to the threads: `with partition({handle.name}, p=thread[1], f=lambda k: ...) as mine:`")
+        raise c.fail(
+            "SNAP009",
+            f"`{handle.name}` belongs to {handle.privilege}; memory is written at thread[1]",
+            span,
+            "written here",
+            (Label(handle.span, f"at privilege `{handle.privilege}` here"),),
+            note="otherwise every thread of the group would write the same element",
+            help=f"hand it to the threads: `with partition({handle.name}, p=thread[1], f=lambda k: ...) as mine:`",
+        )
 
 
 def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None = None) -> Memory:
@@ -260,8 +299,14 @@ def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None 
         extra = ""
         if isinstance(e, tree.Name) and not isinstance(found, LocalArray):
             extra = f" (this is {describe_object(resolve(c, e))})" if not isinstance(resolve(c, e), Variable) else ""
-        raise c.fail("SNAP018", f"{what} takes memory: a pointer, a shared array, or a part of one{extra}", e.span,
-                     help="the index is an argument of its own: `memory, index, value`" if what.startswith("`atomic.") and isinstance(e, tree.Subscript) else "")
+        raise c.fail(
+            "SNAP018",
+            f"{what} takes memory: a pointer, a shared array, or a part of one{extra}",
+            e.span,
+            help="the index is an argument of its own: `memory, index, value`"
+            if what.startswith("`atomic.") and isinstance(e, tree.Subscript)
+            else "",
+        )
     return found
 
 
@@ -276,4 +321,3 @@ def element_argument(c: State, e: tree.Expr, want: Want, what: str) -> tuple[Mem
 
 def scalar_shape(shape: tuple[int, ...], span: Span) -> tuple[ir.Expr, ...]:
     return tuple(ir.Const(n, I32, span=span) for n in shape)
-

@@ -53,14 +53,27 @@ def resolve_name(c: State, name: str, span: Span) -> object:
     if collective in COLLECTIVES:
         raise c.fail("SNAP019", f"unknown name `{name}`", span, help=f"write `intrinsic.{collective}(...)`")
     if name in c.ended:
-        raise c.fail("SNAP019", f"`{name}` is out of scope here", span, "its block has ended", (Label(c.ended[name], "declared here"),),
-                     help="declare it before the block: scopes are blocks, as in C")
+        raise c.fail(
+            "SNAP019",
+            f"`{name}` is out of scope here",
+            span,
+            "its block has ended",
+            (Label(c.ended[name], "declared here"),),
+            help="declare it before the block: scopes are blocks, as in C",
+        )
     known = [n for scope in c.scopes for n in scope] + list(c.names) + list(WITHOUT_IMPORT)
     close = difflib.get_close_matches(name, known, n=1)
     if name == c.definition.tree.name:
         raise c.fail("SNAP017", f"`{name}` calls itself: recursion is not Snap", span, "the function being defined", help="write a loop")
-    raise c.fail("SNAP019", f"unknown name `{name}`", span, "not defined here, and not bound outside when the function was defined",
-                 help=f"did you mean `{close[0]}`?" if close else f"a variable is declared before use, `{name}: int = ...`; functions and constants are defined above this function")
+    raise c.fail(
+        "SNAP019",
+        f"unknown name `{name}`",
+        span,
+        "not defined here, and not bound outside when the function was defined",
+        help=f"did you mean `{close[0]}`?"
+        if close
+        else f"a variable is declared before use, `{name}: int = ...`; functions and constants are defined above this function",
+    )
 
 
 def resolve(c: State, e: tree.Expr) -> object | None:
@@ -133,8 +146,9 @@ def captured_lambda(c: State, function: object, span: Span) -> tuple[tree.Lambda
     try:
         return lambda_tree(function)
     except SnapError as error:
-        raise c.fail("SNAP017", f"the source of this index function cannot be found: {error.message}", span,
-                     help="write the lambda inside the Snap function") from None
+        raise c.fail(
+            "SNAP017", f"the source of this index function cannot be found: {error.message}", span, help="write the lambda inside the Snap function"
+        ) from None
 
 
 def describe_object(found: object) -> str:

@@ -41,8 +41,12 @@ def with_statement(c: State, s: tree.With, tail: bool) -> None:
             case "turn":
                 raise c.fail("SNAP017", f"`{word}` is not part of this version", s.head)
             case _:
-                raise c.fail("SNAP017", "`with` opens a group, a partition or a claim", s.head,
-                             help="`with group(thread[32]):`, `with partition(x, p=thread[1], f=...) as mine:`, `with claim(x, p=thread[32]) as all:`")
+                raise c.fail(
+                    "SNAP017",
+                    "`with` opens a group, a partition or a claim",
+                    s.head,
+                    help="`with group(thread[32]):`, `with partition(x, p=thread[1], f=...) as mine:`, `with claim(x, p=thread[32]) as all:`",
+                )
     except _NotOpened as refused:
         _check_body_anyway(c, s, tail, refused.place)
         raise Abort from None
@@ -75,14 +79,30 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
     around = (Label(frame.span, f"this code holds {c.place}"),)
     if held is None:
         below = p.level < c.place.top
-        c.report("SNAP001", f"there is no level `{p.level.word}` here to group by" if below else f"`{p.level.word}` is above what this code holds", s.call.span,
-                 f"holds {c.place}", around, note="a group can only be made of units that the code has",
-                 help=f"open `group({p})` outside of this one" if not below else "")
+        c.report(
+            "SNAP001",
+            f"there is no level `{p.level.word}` here to group by" if below else f"`{p.level.word}` is above what this code holds",
+            s.call.span,
+            f"holds {c.place}",
+            around,
+            note="a group can only be made of units that the code has",
+            help=f"open `group({p})` outside of this one" if not below else "",
+        )
         raise _NotOpened(c.place.narrowed(p.level, Held(p.n, p.n)))
     if not held.multiple_of(p.n):
-        have = "a number its caller decides" if held.count is None else f"a multiple of {held.count}, says `@requires`" if held.open else str(held.count)
-        c.report("SNAP002", f"groups of {p.n} {p.level.word}s do not divide the {p.level.word}s here: there are {have}", s.call.span, "not a divisor", around,
-                 help="choose a count that divides, or name the level in `@requires`" if held.count is None or held.open else "choose a count that divides")
+        have = (
+            "a number its caller decides" if held.count is None else f"a multiple of {held.count}, says `@requires`" if held.open else str(held.count)
+        )
+        c.report(
+            "SNAP002",
+            f"groups of {p.n} {p.level.word}s do not divide the {p.level.word}s here: there are {have}",
+            s.call.span,
+            "not a divisor",
+            around,
+            help="choose a count that divides, or name the level in `@requires`"
+            if held.count is None or held.open
+            else "choose a count that divides",
+        )
         raise _NotOpened(c.place.narrowed(p.level, Held(p.n, p.n)))
     place = c.place.grouped(p)
     outer = c.place
@@ -96,9 +116,16 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
 
 # T-Split: the cases fit (SNAP003) and each is aligned to its size (SNAP004).
 def split_statement(c: State, s: tree.Match, tail: bool) -> None:
-    found = resolve(c, s.subject.function) if isinstance(s.subject, tree.Call) and isinstance(s.subject.function, (tree.Name, tree.Attribute)) else None
+    found = (
+        resolve(c, s.subject.function) if isinstance(s.subject, tree.Call) and isinstance(s.subject.function, (tree.Name, tree.Attribute)) else None
+    )
     if not isinstance(found, Marker) or found.word != "split" or not s.subject.args or s.subject.keywords:
-        raise c.fail("SNAP017", "`match` takes `split(level)`", s.subject.span, help="`match split(thread):` with `case 32:`; for choices between values use `if`")
+        raise c.fail(
+            "SNAP017",
+            "`match` takes `split(level)`",
+            s.subject.span,
+            help="`match split(thread):` with `case 32:`; for choices between values use `if`",
+        )
     level_name = resolve(c, s.subject.args[0])
     if not isinstance(level_name, LevelName):
         raise c.fail("SNAP018", "`split` takes a level", s.subject.args[0].span, help="`split(thread)`, `split(block)`, `split(warp)`")
@@ -106,10 +133,21 @@ def split_statement(c: State, s: tree.Match, tail: bool) -> None:
     held = c.place.held(level)
     frame = c.innermost("group", "split", "function")
     if held is None:
-        c.report("SNAP001", f"there is no level `{level.word}` here to split", s.subject.span, f"holds {c.place}", (Label(frame.span, f"this code holds {c.place}"),))
+        c.report(
+            "SNAP001",
+            f"there is no level `{level.word}` here to split",
+            s.subject.span,
+            f"holds {c.place}",
+            (Label(frame.span, f"this code holds {c.place}"),),
+        )
         raise Abort
     if held.count is None:
-        c.report("SNAP003", f"how many {level.word}s there are is the caller's to decide", s.subject.span, help=f"name the level in `@requires`: `{level.word}[...]`")
+        c.report(
+            "SNAP003",
+            f"how many {level.word}s there are is the caller's to decide",
+            s.subject.span,
+            help=f"name the level in `@requires`: `{level.word}[...]`",
+        )
         raise Abort
     sizes = _sizes(c, s, unit)
     cases: list[ir.Case] = []
@@ -127,16 +165,28 @@ def split_statement(c: State, s: tree.Match, tail: bool) -> None:
             size = math.gcd(math.gcd(held.align, offset), left if left > 0 else held.count)
         place = c.place.sharded(level, offset, size)
         if not rest and offset + size > held.count:
-            c.report("SNAP003", f"the cases ask for {offset + size} {level.word}s, and there are {held.count}", case.head, f"{offset} are taken before this case",
-                     (Label(s.head, f"splits {held.count} {level.word}s"),), help="make the cases smaller, or require more")
+            c.report(
+                "SNAP003",
+                f"the cases ask for {offset + size} {level.word}s, and there are {held.count}",
+                case.head,
+                f"{offset} are taken before this case",
+                (Label(s.head, f"splits {held.count} {level.word}s"),),
+                help="make the cases smaller, or require more",
+            )
             ok = False
         elif not rest and math.gcd(held.align, offset) % size:
             start = math.gcd(held.align, offset)
-            c.report("SNAP004", f"this case of {size} {level.word}s starts at offset {offset}, which is not aligned to {size}" if offset else
-                     f"this case of {size} {level.word}s is not aligned: the group that is split starts at multiples of {held.align} only", case.head,
-                     f"its first {level.word} is a multiple of {start} only", (Label(s.head, f"splits {held.count} {level.word}s"),),
-                     note="a group of n units starts at a multiple of n: warps and tensor cores need it so",
-                     help="put the larger cases first" if offset and not held.align % size else f"split a group whose size is a multiple of {size}")
+            c.report(
+                "SNAP004",
+                f"this case of {size} {level.word}s starts at offset {offset}, which is not aligned to {size}"
+                if offset
+                else f"this case of {size} {level.word}s is not aligned: the group that is split starts at multiples of {held.align} only",
+                case.head,
+                f"its first {level.word} is a multiple of {start} only",
+                (Label(s.head, f"splits {held.count} {level.word}s"),),
+                note="a group of n units starts at a multiple of n: warps and tensor cores need it so",
+                help="put the larger cases first" if offset and not held.align % size else f"split a group whose size is a multiple of {size}",
+            )
             place = c.place.narrowed(level, Held(size, size))  # as if it were aligned, so that what follows from it is not reported
             ok = False
         branch = SplitBranch(level, offset, size, rest, case.head)
@@ -163,8 +213,13 @@ def _sizes(c: State, s: tree.Match, unit: int) -> list[int | None]:
         value = constant_int(c, case.size, "the size of a case")
         if named:
             if value != k or k >= len(named):
-                raise c.fail("SNAP017", f"the cases of `split(level, sizes...)` are numbered in order: this should be `case {k}`" if k < len(named)
-                             else f"there are {len(named)} sizes, and this is one case more", case.head)
+                raise c.fail(
+                    "SNAP017",
+                    f"the cases of `split(level, sizes...)` are numbered in order: this should be `case {k}`"
+                    if k < len(named)
+                    else f"there are {len(named)} sizes, and this is one case more",
+                    case.head,
+                )
             value = named[k]
         else:
             value *= unit
@@ -172,7 +227,12 @@ def _sizes(c: State, s: tree.Match, unit: int) -> list[int | None]:
             raise c.fail("SNAP018", f"a case takes a positive number of units, not {value}", case.head)
         sizes.append(value)
     if named and len([x for x in sizes if x is not None]) < len(named):
-        raise c.fail("SNAP017", f"`split` names {len(named)} sizes, and there are {len(sizes)} cases", s.head, help="write a `case` for each, with `pass` where nothing is done")
+        raise c.fail(
+            "SNAP017",
+            f"`split` names {len(named)} sizes, and there are {len(sizes)} cases",
+            s.head,
+            help="write a `case` for each, with `pass` where nothing is done",
+        )
     return sizes
 
 
@@ -185,9 +245,15 @@ def _siblings(c: State, branches: list[SplitBranch]) -> None:
             if uid in first:
                 shared.add(uid)
                 memory, _, span = entry
-                c.report("SNAP011", f"two branches of this split lower `{memory.handle.name}`", span, "a second branch lowers it",
-                         (Label(first[uid][2], "one branch lowers it"),), note="the branches run in parallel, and nothing orders their uses",
-                         help="lower it before the split, so that each branch gets a part of its own")
+                c.report(
+                    "SNAP011",
+                    f"two branches of this split lower `{memory.handle.name}`",
+                    span,
+                    "a second branch lowers it",
+                    (Label(first[uid][2], "one branch lowers it"),),
+                    note="the branches run in parallel, and nothing orders their uses",
+                    help="lower it before the split, so that each branch gets a part of its own",
+                )
             else:
                 first[uid] = entry
     c.errors.extend(diagnostic for uid, (_, diagnostic, _) in first.items() if uid not in shared)
@@ -202,7 +268,9 @@ def _base(c: State, s: tree.With, word: str, options: set[str]) -> tuple[Memory,
     given = dict(s.call.keywords)
     for option in given:
         if option not in options:
-            c.report("SNAP018", f"`{word}` has no option `{option}`", given[option].span, help=f"it has {', '.join(sorted(f'`{o}=`' for o in options))}")
+            c.report(
+                "SNAP018", f"`{word}` has no option `{option}`", given[option].span, help=f"it has {', '.join(sorted(f'`{o}=`' for o in options))}"
+            )
             raise _NotOpened
     if len(s.call.args) not in (1, 2) or s.name is None or ("p" in given) == (len(s.call.args) == 2):
         c.report("SNAP018", f"`{word}` takes memory, a privilege and a name", s.head, help=form)
@@ -214,7 +282,11 @@ def _base(c: State, s: tree.With, word: str, options: set[str]) -> tuple[Memory,
         raise _NotOpened from None
     root = s.call.args[0]
     while not isinstance(root, tree.Name):
-        root = root.function.value if isinstance(root, tree.Call) and isinstance(root.function, tree.Attribute) and root.function.name == "view" else root.args[0]
+        root = (
+            root.function.value
+            if isinstance(root, tree.Call) and isinstance(root.function, tree.Attribute) and root.function.name == "view"
+            else root.args[0]
+        )
     owner = c.lookup(root.id)
     return seen, owner, p, given
 
@@ -264,11 +336,21 @@ def _cannot_lower(c: State, seen: Memory, p: Privilege, s: tree.With) -> Diagnos
     mark = len(c.errors)
     if not base.const and not c.privilege.at_least(base.privilege):
         frame = c.innermost("group", "split", "function")
-        c.report("SNAP005", f"`{base.name}` is at `{base.privilege}`, above this code's `{c.privilege}`: it cannot be lowered here", s.head,
-                 "its owner is not here to take it back", (Label(base.span, f"at `{base.privilege}`"), Label(frame.span, f"this code runs at `{c.privilege}`")),
-                 help=f"lower it where the code's privilege is at least `{base.privilege}`, and group inside the partition")
+        c.report(
+            "SNAP005",
+            f"`{base.name}` is at `{base.privilege}`, above this code's `{c.privilege}`: it cannot be lowered here",
+            s.head,
+            "its owner is not here to take it back",
+            (Label(base.span, f"at `{base.privilege}`"), Label(frame.span, f"this code runs at `{c.privilege}`")),
+            help=f"lower it where the code's privilege is at least `{base.privilege}`, and group inside the partition",
+        )
     elif not base.privilege.at_least(p):
-        c.report("SNAP005", f"`{base.name}` is at `{base.privilege}`, which cannot be lowered to `{p}`", s.head, secondary=(Label(base.span, "declared here"),))
+        c.report(
+            "SNAP005",
+            f"`{base.name}` is at `{base.privilege}`, which cannot be lowered to `{p}`",
+            s.head,
+            secondary=(Label(base.span, "declared here"),),
+        )
     else:
         write_up(c, p, f"a part of `{base.name}`", s.head)
     if len(c.errors) == mark:
@@ -299,8 +381,12 @@ def _index_function(c: State, given: dict[str, tree.Expr], seen: Memory, p: Priv
     else:
         return seen.map
     if len(results) != seen.rank:
-        raise c.fail("SNAP018", f"`{seen.handle.name}` takes {seen.rank} index(es), and the index function returns {len(results)}", s.head,
-                     help="return a tuple: `lambda i, j: (r + i, j)`" if seen.rank > 1 else "")
+        raise c.fail(
+            "SNAP018",
+            f"`{seen.handle.name}` takes {seen.rank} index(es), and the index function returns {len(results)}",
+            s.head,
+            help="return a tuple: `lambda i, j: (r + i, j)`" if seen.rank > 1 else "",
+        )
     results = _snapshot(c, results, params, s)
     return IndexMap(params, mapped(seen, results))
 
@@ -377,8 +463,11 @@ def _claim(c: State, s: tree.With, tail: bool) -> None:
     problem = help = ""
     if c.privilege != base.privilege:
         problem = f"`{base.name}` is at `{base.privilege}` and this code at `{c.privilege}`: a claim is made by the memory's owner"
-        help = (f"claim it in `with group({base.privilege}):`" if c.privilege.at_least(base.privilege) else
-                f"outside of the group, hand out parts: `with partition({base.name}, p={c.privilege}, f=...) as part:`; then claim `part` here")
+        help = (
+            f"claim it in `with group({base.privilege}):`"
+            if c.privilege.at_least(base.privilege)
+            else f"outside of the group, hand out parts: `with partition({base.name}, p={c.privilege}, f=...) as part:`; then claim `part` here"
+        )
     elif c.place.held(p.level) is None:
         problem = f"there is no level `{p.level.word}` here to claim memory for"
     elif (between := _replicated(c.place, p.level)) is not None:
@@ -403,12 +492,22 @@ def _stage(c: State, s: tree.With, tail: bool) -> None:
     args = s.call.args
     found = resolve(c, args[0]) if args and isinstance(args[0], tree.Name) else None
     if not isinstance(found, Pipeline) or len(args) > 2 or s.call.keywords or s.name is None:
-        c.report("SNAP018", "`stage` takes a pipeline, maybe the number of a fill, and gives a name", s.head, help="`with stage(tiles) as t:`, `with stage(tiles, k) as t:`")
+        c.report(
+            "SNAP018",
+            "`stage` takes a pipeline, maybe the number of a fill, and gives a name",
+            s.head,
+            help="`with stage(tiles) as t:`, `with stage(tiles, k) as t:`",
+        )
         raise _NotOpened
     base = found.memory.handle
     if not c.privilege.at_least(base.privilege):
-        c.report("SNAP005", f"`{base.name}` is at `{base.privilege}`, above this code's `{c.privilege}`: its stages cannot be taken here", s.head,
-                 secondary=(Label(base.span, "declared here"),), help="take the stage where the whole block acts as one, and split or group inside")
+        c.report(
+            "SNAP005",
+            f"`{base.name}` is at `{base.privilege}`, above this code's `{c.privilege}`: its stages cannot be taken here",
+            s.head,
+            secondary=(Label(base.span, "declared here"),),
+            help="take the stage where the whole block acts as one, and split or group inside",
+        )
         raise _NotOpened
     try:
         fill = _fill(c, found, args, s)
@@ -449,5 +548,3 @@ def _replicated(place: Place, level: Level) -> Level | None:
         if at > level and (held.count != 1 or held.open):
             return at
     return None
-
-

@@ -113,8 +113,12 @@ def _declare(c: State, s: tree.Declare) -> None:
             c.out.append(ir.Declare(fills, ir.Const(0, I32, span=s.span), span=s.span))
             c.bind(s.name, Pipeline(c.lookup(s.name), fills))
         case "pointer" | "ref":
-            raise c.fail("SNAP018", "pointers and references are parameters; they cannot be declared, assigned or stored", s.span,
-                         help="give memory a new name with `partition`, `claim` or `tile`")
+            raise c.fail(
+                "SNAP018",
+                "pointers and references are parameters; they cannot be declared, assigned or stored",
+                s.span,
+                help="give memory a new name with `partition`, `claim` or `tile`",
+            )
         case "value":
             _declare_value(c, s, spec, written or c.privilege, privilege_span or s.name_span, implied=written is None)
 
@@ -127,7 +131,12 @@ def _declare_value(c: State, s: tree.Declare, spec: Spec, p: Privilege, span: Sp
     if isinstance(spec.type, Array):
         c.bind(s.name, Variable(var))
         if spec.type.bytes > LOCAL_LIMIT:
-            raise c.fail("SNAP018", f"`{s.name}` takes {spec.type.bytes} bytes of each thread, and a thread has at most {LOCAL_LIMIT}", s.span, help="use global memory")
+            raise c.fail(
+                "SNAP018",
+                f"`{s.name}` takes {spec.type.bytes} bytes of each thread, and a thread has at most {LOCAL_LIMIT}",
+                s.span,
+                help="use global memory",
+            )
         if s.value is not None:
             raise c.fail("SNAP018", "a local array starts at zero; it is assigned element by element", s.value.span)
         c.out.append(ir.Declare(var, None, zero=True, span=s.span))
@@ -156,7 +165,12 @@ def _delivered(c: State, value: ir.Expr, type: object) -> bool:
     if not isinstance(value, ir.Read) or not value.var.temp or value.type != type or len(c.out) < 2:
         return False
     match c.out[-1]:
-        case ir.Collective(targets=(ir.VarTarget(var),)) | ir.Atomic(target=ir.VarTarget(var)) | ir.Unsafe(target=ir.VarTarget(var)) | ir.Call(target=ir.VarTarget(var)):
+        case (
+            ir.Collective(targets=(ir.VarTarget(var),))
+            | ir.Atomic(target=ir.VarTarget(var))
+            | ir.Unsafe(target=ir.VarTarget(var))
+            | ir.Call(target=ir.VarTarget(var))
+        ):
             return var == value.var and isinstance(c.out[-2], ir.Declare) and c.out[-2].var == var
     return False
 
@@ -169,10 +183,21 @@ def _redirected(s: ir.Stmt, target: ir.Target) -> ir.Stmt:
 def _declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | None) -> None:
     frame = c.innermost("group", "split", "function")
     if c.privilege != BLOCK1:
-        raise c.fail("SNAP012", f"shared memory belongs to one block, and this code runs at `{c.privilege}`", s.span, "declared here",
-                     (Label(frame.span, f"this code holds {c.place}"),), help="declare it directly in `with group(block[1]):`")
+        raise c.fail(
+            "SNAP012",
+            f"shared memory belongs to one block, and this code runs at `{c.privilege}`",
+            s.span,
+            "declared here",
+            (Label(frame.span, f"this code holds {c.place}"),),
+            help="declare it directly in `with group(block[1]):`",
+        )
     if written not in (None, BLOCK1):
-        raise c.fail("SNAP012", f"shared memory is at `block[1]`, not `{written}`", s.span, help=f"hand it out: `with partition({s.name}, p={written}, f=...) as part:`")
+        raise c.fail(
+            "SNAP012",
+            f"shared memory is at `block[1]`, not `{written}`",
+            s.span,
+            help=f"hand it out: `with partition({s.name}, p={written}, f=...) as part:`",
+        )
     if s.value is not None:
         raise c.fail("SNAP018", "shared memory has no initial value", s.value.span, help="let the threads write it, through a partition")
     if not isinstance(spec.type, Array):
@@ -190,7 +215,12 @@ def _declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | 
 
 def _value(c: State, e: tree.Expr, want: Want, type: object, what: str) -> ir.Expr:
     if isinstance(e, (tree.Name, tree.Call)) and isinstance(storage(c, e), Memory):
-        raise c.fail("SNAP018", "memory cannot be assigned, returned or stored", e.span, help="read an element, or give it a new name with `partition`, `claim` or `tile`")
+        raise c.fail(
+            "SNAP018",
+            "memory cannot be assigned, returned or stored",
+            e.span,
+            help="read an element, or give it a new name with `partition`, `claim` or `tile`",
+        )
     return converted(c, expression(c, e, want), type, e.span, what)
 
 
@@ -220,7 +250,12 @@ def _first_assignment(c: State, s: tree.Assign) -> None:
         c.bind(name, IndexFunction(s.value, tuple(c.scopes)))
         return
     if isinstance(s.value, (tree.Name, tree.Call)) and isinstance(storage(c, s.value), (Memory, LocalArray)):
-        raise c.fail("SNAP018", "memory and arrays cannot be assigned", s.value.span, help="give memory a new name with `with partition`, `claim`, or use it directly")
+        raise c.fail(
+            "SNAP018",
+            "memory and arrays cannot be assigned",
+            s.value.span,
+            help="give memory a new name with `with partition`, `claim`, or use it directly",
+        )
     value = expression(c, s.value, Want(c.privilege, f"`{name}` is declared here, at the code's `{c.privilege}`", s.target.span, implied=True))
     if isinstance(value, ir.Const) and value.weak:
         value = convert.cast(value, value.type)
@@ -239,8 +274,13 @@ def _augment(c: State, s: tree.Augment) -> None:
         raise c.fail("SNAP018", f"`{s.op}=` works on scalars, and {name} is `{type}`", s.span)
     result = arithmetic(c, s.op, current, value, s.span)
     if not (type.is_integer and result.type.is_integer) and not convert.implicit(result, type):
-        raise c.fail("SNAP018", f"{name} is `{type}`, and the result is `{result.type}`", s.span, "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
-                     help="cast the right-hand side")
+        raise c.fail(
+            "SNAP018",
+            f"{name} is `{type}`, and the result is `{result.type}`",
+            s.span,
+            "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
+            help="cast the right-hand side",
+        )
     c.out.append(ir.Assign(target, convert.cast(result, type), span=s.span))
 
 
@@ -254,7 +294,9 @@ def _current(c: State, target: ir.Target, type: Element, e: tree.Expr, p: Privil
         case ir.MemTarget(accessed):
             return ir.Load(accessed, type, span=e.span)
         case ir.ComponentTarget(of, lane):
-            inner = {ir.VarTarget: lambda: of.var.type, ir.ElemTarget: lambda: of.array.elem, ir.MemTarget: lambda: of.access.view.elem}[of.__class__]()
+            inner = {ir.VarTarget: lambda: of.var.type, ir.ElemTarget: lambda: of.array.elem, ir.MemTarget: lambda: of.access.view.elem}[
+                of.__class__
+            ]()
             return ir.Component(_current(c, of, inner, e, p), lane, type, span=e.span)
         case _:
             raise TypeError(target.__class__.__name__)
@@ -319,8 +361,13 @@ def assignable_register(c: State, found: Variable, span: Span) -> bool:
     """Whether an operation may deliver each thread's own value into it."""
     _assignable(c, found, span)
     if found.var.privilege != THREAD1:
-        raise c.fail("SNAP005", f"`{found.var.name}` is one value for `{found.var.privilege}`, and this delivers one for each thread", span,
-                     secondary=(Label(found.var.span, "declared here"),), help="declare it `@ thread[1]`")
+        raise c.fail(
+            "SNAP005",
+            f"`{found.var.name}` is one value for `{found.var.privilege}`, and this delivers one for each thread",
+            span,
+            secondary=(Label(found.var.span, "declared here"),),
+            help="declare it `@ thread[1]`",
+        )
     return True
 
 
@@ -329,7 +376,9 @@ def register_target(c: State, e: tree.Expr) -> tuple[ir.Target, Element]:
     if isinstance(target, ir.MemTarget):
         raise c.fail("SNAP018", "this delivers into registers", e.span, help="use a local array, then store it")
     if p != THREAD1:
-        raise c.fail("SNAP005", f"{_spelled(e)} is one value for `{p}`, and this delivers one for each thread", e.span, help="declare it `@ thread[1]`")
+        raise c.fail(
+            "SNAP005", f"{_spelled(e)} is one value for `{p}`, and this delivers one for each thread", e.span, help="declare it `@ thread[1]`"
+        )
     return target, type
 
 
@@ -444,23 +493,41 @@ def _leave_loop(c: State, word: str, span: Span) -> None:
         if frame.kind == "loop":
             return
         if frame.kind in ("group", "split"):
-            raise c.fail("SNAP007", f"`{word}` would leave its group behind", span, f"in the middle of {frame.text}", (Label(frame.span, "the group it would leave"),),
-                         note="the other threads of the enclosing group would wait for this one forever",
-                         help="let the whole group decide: agree on a condition, then leave outside of the group")
+            raise c.fail(
+                "SNAP007",
+                f"`{word}` would leave its group behind",
+                span,
+                f"in the middle of {frame.text}",
+                (Label(frame.span, "the group it would leave"),),
+                note="the other threads of the enclosing group would wait for this one forever",
+                help="let the whole group decide: agree on a condition, then leave outside of the group",
+            )
     raise c.fail("SNAP007", f"`{word}` stands outside of a loop", span)
 
 
 def _return(c: State, s: tree.Return, tail: bool) -> None:
     scope = c.innermost("group", "split", "memory") if not tail else None
     if scope is not None:
-        raise c.fail("SNAP007", "`return` would leave its group behind", s.span, f"in the middle of {scope.text}", (Label(scope.span, "around it"),),
-                     note="what follows is executed by the whole group, and needs every thread of it",
-                     help="put it last, or guard the rest with an `if`")
+        raise c.fail(
+            "SNAP007",
+            "`return` would leave its group behind",
+            s.span,
+            f"in the middle of {scope.text}",
+            (Label(scope.span, "around it"),),
+            note="what follows is executed by the whole group, and needs every thread of it",
+            help="put it last, or guard the rest with an `if`",
+        )
     value = None
     if c.returns is None:
         if s.value is not None:
-            raise c.fail("SNAP018", f"`{c.definition.tree.name}` declares no result", s.value.span,
-                         help="a kernel returns nothing" if c.definition.kind == "global" else f"declare it: `def {c.definition.tree.name}(...) -> int @ {c.privilege}:`")
+            raise c.fail(
+                "SNAP018",
+                f"`{c.definition.tree.name}` declares no result",
+                s.value.span,
+                help="a kernel returns nothing"
+                if c.definition.kind == "global"
+                else f"declare it: `def {c.definition.tree.name}(...) -> int @ {c.privilege}:`",
+            )
         if tail:
             return
     else:

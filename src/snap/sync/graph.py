@@ -576,7 +576,8 @@ class Graph:
             if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need):
                 continue
             self._edge(t, b, need, t.crossed | (state.crossed & ~t.since), obj)
-            if need == privileges[owner] and again is None and owner == chain[-1].key:
+            whole = need == privileges[owner] or privileges[owner] == BLOCK1 and need.n == self.overlap.threads  # a block of one warp
+            if whole and again is None and owner == chain[-1].key:
                 del held[key]  # whatever this access conflicts with later, it is ordered once it is ordered here
 
     def _needed(self, t: Token, b: Token, privileges: dict[tuple[Frame, int], Privilege]) -> tuple[tuple[Frame, int] | None, tuple[Frame, int] | None, Privilege | None]:

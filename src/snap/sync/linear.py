@@ -162,17 +162,21 @@ def _substituted(row: Row, unit: int, constant: int, terms: dict[int, int], sign
 
 def _tight(rows: list[Row]) -> list[Row] | None:
     """Divide each row by the greatest common divisor, rounding the constant; keep the strongest of rows that differ in it alone.  None: a contradiction."""
-    best: dict[tuple, int] = {}
-    for constant, terms in rows:
+    best: dict[frozenset, Row] = {}
+    for row in rows:
+        constant, terms = row
         if not terms:
             if constant < 0:
                 return None
             continue
         divisor = math.gcd(*terms.values())
-        key = tuple(sorted((a, k // divisor) for a, k in terms.items()))
-        value = constant // divisor
-        best[key] = min(value, best.get(key, value))
-    return [(constant, dict(key)) for key, constant in best.items()]
+        if divisor > 1:
+            row = (constant // divisor, {a: k // divisor for a, k in terms.items()})
+        key = frozenset(row[1].items())
+        have = best.get(key)
+        if have is None or row[0] < have[0]:
+            best[key] = row
+    return list(best.values())
 
 
 def _bounded(rows: list[Row]) -> bool:

@@ -82,6 +82,8 @@ class Overlap:
             return None
         if owner.level is Level.THREAD and owner.n <= 32:
             return owner
+        if self.threads == 32 and owner == BLOCK1:
+            return WARP1  # the block is a warp
         whole_warps = self.threads is not None and self.threads % 32 == 0 and (owner.level is Level.BLOCK or owner.n % 32 == 0)
         if whole_warps and not self._conflict(a, b, owner, across_blocks=False, unit=32):
             return WARP1

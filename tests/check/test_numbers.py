@@ -162,11 +162,11 @@ def run_both(items: list[tuple[str, str, str, list, object]]) -> None:
     arrays = [np.zeros(2, dtypes[type]) for type, *_ in items]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        execute(text)["k"][1](*arrays, *(dtypes[type](value) for _, _, _, given, _ in items for _, type, value in given))
-    for array, (type, constant, _, given, expected) in zip(arrays, items):
+        execute(text)["k"][1](*arrays, *(dtypes[type](value) for _, _, _, arguments, _ in items for _, type, value in arguments))
+    for array, (type, constant, _, arguments, expected) in zip(arrays, items):
         for way, got in zip(("folded", "computed"), array):
             same = got == expected or (type in FLOATS and math.isnan(got) and math.isnan(expected))
-            assert same, f"{constant} is {expected}, {way}: {got} ({given})"
+            assert same, f"{constant} is {expected}, {way}: {got} ({arguments})"
 
 
 @st.composite

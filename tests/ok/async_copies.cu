@@ -4,7 +4,8 @@
 // launch: 64 threads a block, 256 bytes of shared memory
 
 static __device__ __forceinline__ void snap_copy_async_4(void* to, const void* from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+    const unsigned int place = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(place), "l"(from) : "memory");
 }
 
 static __device__ __forceinline__ void snap_copy_commit() {
@@ -34,7 +35,8 @@ extern "C" __global__ void __launch_bounds__(64) own(const int* __restrict__ x, 
 // launch: 64 threads a block, 256 bytes of shared memory
 
 static __device__ __forceinline__ void snap_copy_async_4(void* to, const void* from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+    const unsigned int place = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(place), "l"(from) : "memory");
 }
 
 static __device__ __forceinline__ void snap_copy_commit() {
@@ -69,7 +71,8 @@ extern "C" __global__ void __launch_bounds__(64) before_loop(const int* __restri
 // launch: 64 threads a block, 2048 bytes of shared memory
 
 static __device__ __forceinline__ void snap_copy_async_16(void* to, const void* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+    const unsigned int place = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(place), "l"(from) : "memory");
 }
 
 static __device__ __forceinline__ void snap_copy_commit() {
@@ -77,11 +80,13 @@ static __device__ __forceinline__ void snap_copy_commit() {
 }
 
 static __device__ __forceinline__ void snap_copy_async_8(void* to, const void* from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+    const unsigned int place = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" :: "r"(place), "l"(from) : "memory");
 }
 
 static __device__ __forceinline__ void snap_copy_async_4(void* to, const void* from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+    const unsigned int place = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(place), "l"(from) : "memory");
 }
 
 template <int younger>  // groups that may still be in flight
@@ -124,7 +129,8 @@ extern "C" __global__ void __launch_bounds__(64) sizes(const float* __restrict__
 // launch: 64 threads a block, 512 bytes of shared memory
 
 static __device__ __forceinline__ void snap_copy_async_4(void* to, const void* from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+    const unsigned int place = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(place), "l"(from) : "memory");
 }
 
 static __device__ __forceinline__ void snap_copy_commit() {

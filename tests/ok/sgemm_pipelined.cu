@@ -4,7 +4,8 @@
 // launch: 64 threads a block, 7680 bytes of shared memory
 
 static __device__ __forceinline__ void snap_copy_async_16(void* to, const void* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+    const unsigned int place = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(place), "l"(from) : "memory");
 }
 
 static __device__ __forceinline__ void snap_copy_commit() {
@@ -77,7 +78,8 @@ extern "C" __global__ void __launch_bounds__(64) three_stages(
 // launch: 64 threads a block, 5120 bytes of shared memory
 
 static __device__ __forceinline__ void snap_copy_async_16(void* to, const void* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+    const unsigned int place = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(place), "l"(from) : "memory");
 }
 
 static __device__ __forceinline__ void snap_copy_commit() {

@@ -1,7 +1,7 @@
 """Calls: words of the language that look like calls, and device functions.
 
-Input: the tree of a call and the target of its value.  Output: a pure expression, or statements in `c.out`.  Device functions are checked against their
-signature alone (SNAP008, SNAP015), then instantiated for what this call gives them.
+Input: the tree of a call and the target of its value.  Output: a pure expression, or statements in `c.out`.  Device functions are checked
+against their signature alone (SNAP008, SNAP015), then instantiated for what this call gives them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Functions: signatures, the place they start in, and their elaboration to typed IR.
 
 Input: a `Definition` and the values of its constexpr parameters.  Output: an `ir.Function`, or a SnapError with everything that is wrong.
-Invariant: a device function is first checked against its signature alone, with unknown counts for levels it does not name and pointers that may be shared or
-global; an instance, made for a call, differs only in what the call decides.  Non-goals: synchronization.
+Invariant: a device function is first checked against its signature alone, with unknown counts for levels it does not name and pointers that may
+be shared or global; an instance, made for a call, differs only in what the call decides.  Non-goals: synchronization.
 """
 
 from __future__ import annotations

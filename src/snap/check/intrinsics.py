@@ -1,7 +1,8 @@
 """Collectives, atomics and `unsafe`: operations with an effect, each with a signature (`ir/operations.py`).
 
-Input: the tree of a call.  Output: a statement in `c.out` and the result as an expression.  Rule: the class holds the group an operation requires, with
-its alignment (SNAP016); arguments are evaluated for the privileges its signature names; the result has the privilege its signature gives.
+Input: the tree of a call.  Output: a statement in `c.out` and the result as an expression.  Rule: the class holds the group an operation
+requires, with its alignment (SNAP016); arguments are evaluated for the privileges its signature names; the result has the privilege its
+signature gives.
 """
 
 from __future__ import annotations
@@ -265,7 +266,8 @@ def _stmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
     if memory.handle.const or memory.handle.privilege != c.privilege:
         raise c.fail(
             "SNAP009",
-            f"`stmatrix` writes memory of the group that executes it: `{memory.handle.name}` is at {memory.handle.privilege}, the code at {c.privilege}",
+            f"`stmatrix` writes memory of the group that executes it: `{memory.handle.name}` is at {memory.handle.privilege}, "
+            f"the code at {c.privilege}",
             e.args[0].span,
             secondary=(Label(memory.handle.span, "declared here"),),
             help=f"partition or claim it to `{c.privilege}`",

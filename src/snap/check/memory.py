@@ -31,7 +31,8 @@ Storage = Memory | LocalArray
 
 
 def storage(c: State, e: tree.Expr, target: Privilege | None = None) -> Storage | None:
-    """What `e` denotes if it denotes storage: a name, `x.view(T)`, `tile(x, at, shape)`.  `target` is for whom it is used, where a tile's position may vary as much."""
+    """What `e` denotes if it denotes storage: a name, `x.view(T)`, `tile(x, at, shape)`.  `target` is for whom it is used, where a tile's
+    position may vary as much."""
     match e:
         case tree.Name():
             found = resolve(c, e)

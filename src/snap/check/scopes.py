@@ -1,7 +1,7 @@
 """Groups and splits narrow the code's privilege; partitions and claims lower memory.
 
-Input: the tree of a `with` or `match` statement.  Output: `Group`, `Split`, `Partition`, `Claim`.  Invariant: inside, the place is what the contract's section 2 says;
-a lowered base is out of reach until its scope ends.
+Input: the tree of a `with` or `match` statement.  Output: `Group`, `Split`, `Partition`, `Claim`.  Invariant: inside, the place is what the
+contract's section 2 says; a lowered base is out of reach until its scope ends.
 """
 
 from __future__ import annotations
@@ -472,7 +472,8 @@ def _claim(c: State, s: tree.With, tail: bool) -> None:
         problem = f"there is no level `{p.level.word}` here to claim memory for"
     elif (between := _replicated(c.place, p.level)) is not None:
         problem = f"there are several {between.word}s here, and each would claim all of `{base.name}`"
-        help = f"hand out parts, `with partition({base.name}, p={between.word}[1], f=...) as part:`, and claim `part` in `with group({between.word}[1]):`"
+        unit = f"{between.word}[1]"
+        help = f"hand out parts, `with partition({base.name}, p={unit}, f=...) as part:`, and claim `part` in `with group({unit}):`"
     elif c.place.held(p.level).count is None or p.n > c.place.held(p.level).count:
         problem = f"there are not {p.n} {p.level.word}s here to claim memory for"
     if problem:

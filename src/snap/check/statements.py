@@ -1,7 +1,8 @@
 """Statements: declarations, assignments, control flow.
 
-Input: the tree of a body.  Output: typed statements in `c.out`.  Invariant: data flows from high privileges to low ones, and threads of a group stay together.
-A statement that is wrong is reported and left out; checking goes on with the next.  Non-goals: groups, splits and memory scopes (check/scopes.py).
+Input: the tree of a body.  Output: typed statements in `c.out`.  Invariant: data flows from high privileges to low ones, and threads of a group
+stay together. A statement that is wrong is reported and left out; checking goes on with the next.  Non-goals: groups, splits and memory scopes
+(check/scopes.py).
 """
 
 from __future__ import annotations

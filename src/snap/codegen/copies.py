@@ -18,7 +18,8 @@ def _copy(bytes: int) -> Helper:
     name = f"snap_copy_async_{bytes}"
     return Helper(name, f"""\
 static __device__ __forceinline__ void {name}(void* to, const void* from) {{
-    asm volatile("cp.async.{'cg' if bytes == 16 else 'ca'}.shared.global [%0], [%1], {bytes};" :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+    const unsigned int place = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.{'cg' if bytes == 16 else 'ca'}.shared.global [%0], [%1], {bytes};" :: "r"(place), "l"(from) : "memory");
 }}""")
 
 

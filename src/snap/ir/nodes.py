@@ -17,12 +17,12 @@ there and add the index there; at the end divide by p.n.  (At grid level the ind
 A variable of privilege p holds one value per unit of p; the checker has proved that all threads of a unit store the same one.
 
 *Memory.*  `MemObject` is storage: a kernel's array, a shared array, or, inside a device function, whatever the call binds to its pointer
-parameter.  `Handle` is a name for it at a privilege: the object itself, or what `partition`, `claim`, `tile` or `.view` called it.  Index functions are
-already applied: `MemAccess.index` addresses `MemAccess.view`, the object seen as an array of `view.elem` with shape `view.shape` (row-major), or as
-one dimension where shape is None.  The handle says through which name, and so at which privilege, the access is made.
+parameter.  `Handle` is a name for it at a privilege: the object itself, or what `partition`, `claim`, `tile` or `.view` called it.  Index
+functions are already applied: `MemAccess.index` addresses `MemAccess.view`, the object seen as an array of `view.elem` with shape `view.shape`
+(row-major), or as one dimension where shape is None.  The handle says through which name, and so at which privilege, the access is made.
 
-*Synchronization.*  The typed IR holds no barrier of the compiler's; the synchronized IR is the same tree with `Sync` statements.  What the user asked for
-(`intrinsic.syncthreads()`) is a `Collective` in both.
+*Synchronization.*  The typed IR holds no barrier of the compiler's; the synchronized IR is the same tree with `Sync` statements.  What the user
+asked for (`intrinsic.syncthreads()`) is a `Collective` in both.
 
 Every node is immutable and has a span; spans do not count in comparisons.
 """
@@ -235,7 +235,8 @@ class Select:
 
 @node
 class Cast:
-    """Value conversion, C's rules: float to integer truncates, integer to narrower wraps, anything to bool is `!= 0`, to narrower float rounds to even."""
+    """Value conversion, C's rules: float to integer truncates, integer to narrower wraps, anything to bool is `!= 0`, to narrower float rounds
+    to even."""
 
     value: Expr
     type: Scalar
@@ -282,7 +283,8 @@ class UnitCount:
     span: Span = _span()
 
 
-Expr = Const | Read | Elem | ArrayValue | Component | MakeVector | Load | Unary | Binary | Compare | Logical | Select | Cast | Bitcast | Math | UnitId | UnitCount
+Expr = (Const | Read | Elem | ArrayValue | Component | MakeVector | Load | Unary | Binary | Compare | Logical | Select | Cast | Bitcast | Math
+        | UnitId | UnitCount)
 
 
 # ---- targets of assignment ---------------------------------------------------------------------------------------------------------------
@@ -536,8 +538,9 @@ class Call:
 class SyncPoint:
     """One point of synchronization that the compiler put in.
 
-    kind: 'thread' (a wait for the thread's own copies, no barrier) | 'warp' | 'block' | 'named' | 'cluster' | 'grid'; participants: the group that waits for
-    each other; `object` and `reason` say why.  `pending`: before the barrier, wait until at most so many of the thread's youngest groups of copies are in flight.
+    kind: 'thread' (a wait for the thread's own copies, no barrier) | 'warp' | 'block' | 'named' | 'cluster' | 'grid'; participants: the group
+    that waits for each other; `object` and `reason` say why.  `pending`: before the barrier, wait until at most so many of the thread's youngest
+    groups of copies are in flight.
     """
 
     uid: int
@@ -595,9 +598,9 @@ Param = ValueParam | RefParam | MemParam
 class Function:
     """A kernel, or one instance of a device function.
 
-    Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and index function of each pointer
-    (values that an index function captured are extra ValueParams at the end).  `smem` is the most shared memory, in bytes, that it and all it calls hold at
-    once.  `requires` is the place it starts in.
+    Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and index function of each
+    pointer (values that an index function captured are extra ValueParams at the end).  `smem` is the most shared memory, in bytes, that it and
+    all it calls hold at once.  `requires` is the place it starts in.
     """
 
     uid: int

@@ -12,7 +12,8 @@ from snap.ir.types import BLOCK1, BOOL, CLUSTER1, GRID1, I32, THREAD1, U32, WARP
 
 @record
 class MathOp:
-    """domain: 'float' (integers are converted to f32), 'number', or 'int'.  result: 'same', 'bool' or 'int' (i32).  fast: an approximate form exists."""
+    """domain: 'float' (integers are converted to f32), 'number', or 'int'.  result: 'same', 'bool' or 'int' (i32).  fast: an approximate form
+    exists."""
 
     name: str
     arity: int
@@ -54,12 +55,12 @@ class CollectiveOp:
     What the operands of `Collective` are, where the table does not say it all:
       shfl(v, lane), shfl_up(v, delta), shfl_down(v, delta), shfl_xor(v, mask): CUDA's with width 32 (attr 'width' otherwise: 2, 4, 8, 16);
           a lane whose source is out of range keeps its own value
-      reduce_*: butterfly over the warp, xor 16, 8, 4, 2, 1 in that order, so that floats agree bit for bit everywhere
-      broadcast(v): the value of thread attr 'source' (default 0, index in the block)
-      mma: attr 'kind' is 'tf32' (m16n8k8: a 4, b 2, c 4 scalars of f32), 'f16' or 'bf16' (m16n8k16: a 8, b 4 scalars of that type, c 4 of f32), args are a, b, c
+      reduce_*: butterfly over the warp, xor 16, 8, 4, 2, 1 in that order, so that floats agree bit for bit everywhere broadcast(v): the value of
+      thread attr 'source' (default 0, index in the block) mma: attr 'kind' is 'tf32' (m16n8k8: a 4, b 2, c 4 scalars of f32), 'f16' or 'bf16'
+      (m16n8k16: a 8, b 4 scalars of that type, c 4 of f32), args are a, b, c
           flattened, targets the 4 results, f32.  Fragments lie in registers as PTX lays them out; 16-bit ones in pairs, low half first
-      ldmatrix: accesses[0] is this lane's row (16 bytes of shared memory), targets the elements received, 2 of 16 bits per matrix; attrs 'count' 1, 2, 4 and 'trans'
-      stmatrix: accesses[0] is this lane's row, args the elements stored, attrs as for ldmatrix
+      ldmatrix: accesses[0] is this lane's row (16 bytes of shared memory), targets the elements received, 2 of 16 bits per matrix; attrs 'count'
+      1, 2, 4 and 'trans' stmatrix: accesses[0] is this lane's row, args the elements stored, attrs as for ldmatrix
     """
 
     name: str

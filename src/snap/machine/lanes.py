@@ -111,8 +111,8 @@ class Lanes:
     # ---- disjoint partitions ----
 
     def claim(self, handle: int, unit: Privilege, scope: Privilege, view, index: tuple, dims, m, write: bool, site: Site) -> None:
-        """Units of `unit` must not touch what another one in the same unit of `scope` touches, if one of the two writes: never in this launch, however
-        often the scope is entered, since no barrier stands between two of its rounds."""
+        """Units of `unit` must not touch what another one in the same unit of `scope` touches, if one of the two writes: never in this launch,
+        however often the scope is entered, since no barrier stands between two of its rounds."""
         lin = view.resolve(index, dims, m, site)
         whole = scope.level is Level.GRID and view.stride == 0
         key = (handle, view.size, None if whole else id(view.flat))

@@ -105,8 +105,9 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
         raise refuse(f"the array is on `{info.device}`; Snap reaches the CPU's memory and NVIDIA GPUs")
     if not info.holds(param.elem):
         word = _dtype_word(param.elem)
-        convert = {"numpy": f"`.astype(numpy.{NUMPY_WORDS.get(param.elem, '')})`", "cupy": f"`.astype(cupy.{NUMPY_WORDS.get(param.elem, '')})`"}.get(info.family, "")
-        raise refuse(f"takes {word}, the array holds {info.dtype_name}" + (f"; convert it: {convert}" if convert and param.elem in NUMPY_WORDS else ""))
+        cast = NUMPY_WORDS.get(param.elem) if info.family in ("numpy", "cupy") else None
+        help = f"; convert it: `.astype({info.family}.{cast})`" if cast else ""
+        raise refuse(f"takes {word}, the array holds {info.dtype_name}{help}")
     if not info.contiguous:
         copy = {"numpy": "numpy.ascontiguousarray(...)", "cupy": "cupy.ascontiguousarray(...)", "torch": "its `.contiguous()`"}
         raise refuse(f"the array (shape {info.shape}) is not contiguous in row-major order; pass {copy.get(info.family, 'a contiguous copy')}")

@@ -1,8 +1,9 @@
 """Synchronization: typed IR -> synchronized IR.
 
-Input: a checked function.  Output: the same tree with `Sync` statements, callees included.  Invariant: between two accesses of one element by different
-threads, one of them a write, a barrier of a group that contains both is executed on every path; and no barrier can be left out.  Copies in the background are committed in
-groups and waited for where their data is used.  Non-goals: copies of boxes, roles, barriers at which some only arrive.
+Input: a checked function.  Output: the same tree with `Sync` statements, callees included.  Invariant: between two accesses of one element by
+different threads, one of them a write, a barrier of a group that contains both is executed on every path; and no barrier can be left out.
+Copies in the background are committed in groups and waited for where their data is used.  Non-goals: copies of boxes, roles, barriers at which
+some only arrive.
 """
 
 from __future__ import annotations

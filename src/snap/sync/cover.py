@@ -1,8 +1,9 @@
 """The fewest barriers that order every edge.
 
-Input: edges with candidate gaps.  Output: marks, the gaps chosen and what each is for.  Larger groups come first, since their barriers serve smaller ones too; among the
-edges of one group the smallest set of gaps that hits all of them is chosen, at equal number the one in the fewest loops, then in the fewest calls, then the latest gaps.  Invariant: no mark can be left out.
-SNAP020 where an edge has no gap that its whole group reaches.
+Input: edges with candidate gaps.  Output: marks, the gaps chosen and what each is for.  Larger groups come first, since their barriers serve
+smaller ones too; among the edges of one group the smallest set of gaps that hits all of them is chosen, at equal number the one in the fewest
+loops, then in the fewest calls, then the latest gaps.  Invariant: no mark can be left out. SNAP020 where an edge has no gap that its whole group
+reaches.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import Level, Place, Privilege
-from snap.sync.graph import Edge, Gap, GapKey
 from snap.sync.overlap import undecided
 from snap.sync.primitive import primitive
+from snap.sync.tokens import Edge, Gap, GapKey
 
 WORDS = {"R": "read", "W": "written", "A": "changed by atomics", "C": "copied to", "S": "copied from"}
 EXACT = 14  # up to so many different edges the smallest set is found by search, beyond by taking the best gap each time
@@ -62,7 +63,8 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
             reasons = sorted(ordered_by[gap.number], key=lambda e: (e.first.span.line, e.second.span.line))
             first = reasons[0]
             maybe = "maybe " if undecided(first.first.footprint, first.second.footprint) else ""
-            text = f"{WORDS[first.first.kind]} at line {first.first.span.line}, {WORDS[first.second.kind]} at line {first.second.span.line} {maybe}by {_others(p)}"
+            a, b = first.first, first.second
+            text = f"{WORDS[a.kind]} at line {a.span.line}, {WORDS[b.kind]} at line {b.span.line} {maybe}by {_others(p)}"
             others = {e.object: e for e in reversed(reasons) if e.object != first.object}
             if others:
                 text += "; also for " + ", ".join(f"{name} (lines {e.first.span.line}, {e.second.span.line})" for name, e in sorted(others.items()))
@@ -75,27 +77,44 @@ def _impossible(edge: Edge, reached: dict[int, Gap], function: ir.Function) -> S
     gap = next((gap for n, gap in reached.items() if edge.candidates >> n & 1), None)
     why = "no point between the two uses belongs to the whole group" if gap is None else primitive(edge.participants, gap.place, function)[1]
     a, b = edge.first, edge.second
-    return SnapError(Diagnostic("SNAP020", f"`{edge.object}` is {WORDS[a.kind]}, then {WORDS[b.kind]}, and nothing can order the two for `{edge.participants}`", b.span,
-                                f"{WORDS[b.kind]} here", (Label(a.span, f"{WORDS[a.kind]} here"),) if a.span != b.span else (), note=why, help=_way_out(edge.participants)))
+    return SnapError(
+        Diagnostic(
+            "SNAP020",
+            f"`{edge.object}` is {WORDS[a.kind]}, then {WORDS[b.kind]}, and nothing can order the two for `{edge.participants}`",
+            b.span,
+            f"{WORDS[b.kind]} here",
+            (Label(a.span, f"{WORDS[a.kind]} here"),) if a.span != b.span else (),
+            note=why,
+            help=_way_out(edge.participants),
+        )
+    )
 
 
 def _others(p: Privilege) -> str:
     """Who makes the second use, seen from the first: why no smaller group would do."""
     if p.level is Level.THREAD:
         return "the same thread" if p.n == 1 else "another thread of the warp" if p.n == 32 else f"another of {p.n} threads"
-    return {Level.BLOCK: "a thread of another warp", Level.CLUSTER: "another block of the cluster", Level.GRID: "another block"}[p.level] if p.n == 1 else "another block"
+    return (
+        {Level.BLOCK: "a thread of another warp", Level.CLUSTER: "another block of the cluster", Level.GRID: "another block"}[p.level]
+        if p.n == 1
+        else "another block"
+    )
 
 
 def _way_out(need: Privilege) -> str:
     if need.level is Level.GRID:
-        return "launch cooperatively (`@requires(..., cooperative=True)`), use two kernels, or make all uses through one partition, if no thread needs what another wrote"
+        return (
+            "launch cooperatively (`@requires(..., cooperative=True)`), use two kernels, or make all uses through one partition, "
+            "if no thread needs what another wrote"
+        )
     if need.level is Level.BLOCK:
         return "require a cluster of these blocks, or use two kernels"
     return f"bring the uses apart, so that `{need}` meets between them"
 
 
 def _smallest(sets: list[int], legal: dict[int, Gap]) -> list[Gap]:
-    """The smallest set of gaps that meets every set of candidates.  Straight text gives intervals, which a sweep solves; what loops give is searched, part by part."""
+    """The smallest set of gaps that meets every set of candidates.  Straight text gives intervals, which a sweep solves; what loops give is
+    searched, part by part."""
     order = sorted(legal)
     where = {n: i for i, n in enumerate(order)}
     distinct = list(dict.fromkeys(sets))
@@ -118,7 +137,7 @@ def _sweep(intervals: list[tuple[int, int]], order: list[int], where: dict[int, 
         if waiting and low > waiting[0][1]:
             end = waiting[0][1]
             start = max(w[0] for w in waiting)
-            found.append(min(order[where[start]: where[end] + 1], key=rank))
+            found.append(min(order[where[start] : where[end] + 1], key=rank))
             waiting = []
             if found[-1] >= low:
                 continue

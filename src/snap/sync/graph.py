@@ -1,11 +1,13 @@
 """The graph of accesses: which pairs must be ordered, and at which gaps of the text a barrier would do it.
 
-Input: a typed kernel (or a device function on its own).  Output: edges.  A forward walk, calls entered, carries *tokens*: accesses that happened and may still be in
-conflict with what follows, each with the gaps between statements that every path since has crossed.  An access in conflict with a token makes an edge whose candidates are
-those gaps.  Loops are walked until nothing changes; what an iteration computed is renamed when it ends.
+Input: a typed kernel (or a device function on its own).  Output: edges.  A forward walk, calls entered, carries *tokens*: accesses that happened
+and may still be in conflict with what follows, each with the gaps between statements that every path since has crossed.  An access in conflict
+with a token makes an edge whose candidates are those gaps.  Loops are walked until nothing changes; what an iteration computed is renamed when
+it ends.
 
 When two accesses of an object conflict:
-- one of them writes (atomics do not conflict with atomics), two different threads can touch one element (sync/overlap.py), and they were not made in one lowering scope:
+- one of them writes (atomics do not conflict with atomics), two different threads can touch one element (sync/overlap.py), and they were not
+  made in one lowering scope:
   inside a scope units do not interfere, and once it ended its accesses are the base's;
 - the group to wait is the smallest that contains all such pairs, within the unit of the lowest name both were made from.
 Shared arrays that hold the same bytes conflict as a whole.
@@ -13,97 +15,27 @@ Shared arrays that hold the same bytes conflict as a whole.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from snap.diag.error import Diagnostic, SnapError
-from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
-from snap.ir.walk import bodies, own_expressions, statements, walk
+from snap.ir.walk import own_expressions, statements, walk
 from snap.sync import linear
 from snap.sync.linear import Form
-from snap.sync.overlap import OLDEST, Ages, Footprint, Overlap
+from snap.sync.loops import assigned, growing
+from snap.sync.overlap import OLDEST, Footprint, Overlap
+from snap.sync.tokens import Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, merge
 from snap.sync.values import Frame, Position, Values, facts, form, is_integer
 
-ObjectKey = tuple[Frame, int]
 MOST_LOOPS = 10
-MOST_STEP = 1 << 16
 DEEPEST = 5  # loops around an access beyond which its index is not followed: every loop doubles the walk
-GapKey = tuple[Frame, str, int]  # calls, 'before' | 'after' | 'condition', id of the statement
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """A place between two statements.  `number` orders gaps as they are first met."""
-
-    number: int
-    key: GapKey
-    place: Place
-    depth: int  # of loops
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """An access that happened.  `names` are the handles it was made through, lowest first; those of scopes that ended are dropped."""
-
-    site: tuple[Frame, int, str]
-    kind: str
-    names: tuple[tuple[Frame, int], ...]
-    footprint: Footprint
-    disjoint: tuple[tuple[Frame, int], ...]
-    ordered: Privilege | None
-    ages: Ages = ()  # of a copy in flight: iterations since it was issued
-    name: str = field(compare=False, kw_only=True)
-    span: Span = field(compare=False, kw_only=True)
-    crossed: int = field(compare=False, kw_only=True)  # bits: gaps crossed until `since`
-    since: int = field(compare=False, kw_only=True)  # bits: gaps that the walk had crossed when `crossed` was last brought up to date
-    born: tuple[int, ...] = field(compare=False, default=(), kw_only=True)  # the loops it was issued in
-    commits: int = field(compare=False, default=-1, kw_only=True)  # groups committed since, its own not counted
-    waited: tuple[int, int] | None = field(compare=False, default=None, kw_only=True)  # the last barrier's gap since, and `commits` there
-
-    @property
-    def key(self) -> tuple:
-        return (self.site, self.kind, self.names, self.footprint, self.ordered, self.ages)
-
-
-@dataclass(slots=True)
-class Edge:
-    first: Token
-    second: Token
-    participants: Privilege
-    candidates: int
-    object: str
-
-
-@dataclass(slots=True)
-class State:
-    tokens: dict[ObjectKey, dict[tuple, Token]]
-    known: dict[tuple[Frame, int], Form]
-    crossed: int = 0
-
-    def copy(self) -> State:
-        return State({obj: dict(held) for obj, held in self.tokens.items()}, dict(self.known), self.crossed)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    barriers: dict[int, list[Privilege]]
-    commits: frozenset[tuple[Frame, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A handle as it is at run time: its privilege and what it was lowered from."""
-
-    key: tuple[Frame, int]
-    privilege: Privilege
 
 
 class Graph:
-    """`plan`, where barriers are already chosen: their gaps by number with their groups, and the statements after which copies are committed.  The walk then counts the groups of
-    copies between the issue of each and the barrier that waits for it: `pending`, by gap."""
+    """`plan`, where barriers are already chosen: their gaps by number with their groups, and the statements after which copies are committed.
+    The walk then counts the groups of copies between the issue of each and the barrier that waits for it: `pending`, by gap."""
 
     def __init__(self, function: ir.Function, plan: Plan | None = None):
         self.function = function
@@ -171,20 +103,13 @@ class Graph:
             gap = self.gaps[key] = Gap(len(self.gaps), key, self.at.place, self.depth)
         state.crossed |= 1 << gap.number
         if self.plan is not None and gap.number in self.plan.barriers:
-            self._each_copy(state, lambda t: replace(t, waited=(gap.number, t.commits)))
+            state.each_copy(lambda t: replace(t, waited=(gap.number, t.commits)))
 
     def _committed(self, state: State, depth: int) -> None:
         """The statements opened since `depth` end: after some of them copies are committed."""
         ended = 0 if self.plan is None else sum(here in self.plan.commits for here in self.path[depth:])
         if ended:
-            self._each_copy(state, lambda t: replace(t, commits=t.commits + ended))
-
-    @staticmethod
-    def _each_copy(state: State, change) -> None:
-        for held in state.tokens.values():
-            for key, t in held.items():
-                if t.kind in "CS":
-                    held[key] = change(t)
+            state.each_copy(lambda t: replace(t, commits=t.commits + ended))
 
     def _body(self, body: ir.Body, state: State | None) -> State | None:
         """None: not reachable."""
@@ -297,25 +222,33 @@ class Graph:
     def _loop(self, s: ir.While | ir.For, state: State, var: ir.Var | None) -> State | None:
         loop = id(s)
         entry_known = dict(state.known)
-        assigned = {(self.frame, uid) for uid in _assigned(s)}
-        growing = {(self.frame, uid): step for uid, step in _growing(s).items()}
+        written = {(self.frame, uid) for uid in assigned(s)}
+        grown_by = {(self.frame, uid): step for uid, step in growing(s).items()}
         only_reads = var is not None and not self._writes(s.body)
-        self._settle(state)
+        state.settle()
         head = state
         mark = len(self.facts)
-        bounds = (form(s.start, self._values(state), self.frame, self.at), form(s.stop, self._values(state), self.frame, self.at)) if var is not None else None
+        bounds = (
+            (form(s.start, self._values(state), self.frame, self.at), form(s.stop, self._values(state), self.frame, self.at))
+            if var is not None
+            else None
+        )
         self.depth += 1
         if self.depth > MOST_LOOPS:
-            raise SnapError(Diagnostic("SNAP017", f"loops are nested more than {MOST_LOOPS} deep, calls included", s.span, help="use one loop and divide its counter"))
+            raise SnapError(
+                Diagnostic(
+                    "SNAP017", f"loops are nested more than {MOST_LOOPS} deep, calls included", s.span, help="use one loop and divide its counter"
+                )
+            )
         while True:
             self.values.loops.append(loop)
             current = head.copy()
-            for key in assigned:
+            for key in written:
                 if key in entry_known:
                     current.known[key] = self._again(key, loop)
-            if growing:
+            if grown_by:
                 turn = self.values.turns(loop, self.at.place.privilege)
-                for key, step in growing.items():
+                for key, step in grown_by.items():
                     if key in entry_known:
                         current.known[key] = linear.add(entry_known[key], turn, step)
             breaks: list[State] = []
@@ -345,9 +278,9 @@ class Graph:
             grown = head.copy()
             changed = False
             for end in ends:
-                self._settle(end)
+                end.settle()
                 self._age(end, loop)
-                changed |= self._absorb(grown, end)
+                changed |= grown.absorb(end)
             if changed and only_reads:  # nothing in there can be in conflict with what another iteration did
                 after = grown.copy()
                 after.known = dict(head_known)
@@ -356,7 +289,7 @@ class Graph:
                 self.depth -= 1
                 out = self._join([after, *breaks], loop)
                 if out is not None:
-                    self._forget_ages(out, loop)
+                    out.forget_ages(loop)
                 return out
             head = grown
 
@@ -365,9 +298,15 @@ class Graph:
         found = self.writes.get(id(body))
         if found is None:
             found = self.writes[id(body)] = any(
-                isinstance(s, (ir.Atomic, ir.AsyncCopy, ir.Unsafe, ir.DeclareShared)) or isinstance(s, ir.Collective) and (s.op == "stmatrix" or COLLECTIVES[s.op].barrier)
-                or isinstance(s, ir.Assign) and isinstance(s.target.of if isinstance(s.target, ir.ComponentTarget) else s.target, ir.MemTarget)
-                or isinstance(s, ir.Call) and self._writes(s.function.body) for s in statements(body))
+                isinstance(s, (ir.Atomic, ir.AsyncCopy, ir.Unsafe, ir.DeclareShared))
+                or isinstance(s, ir.Collective)
+                and (s.op == "stmatrix" or COLLECTIVES[s.op].barrier)
+                or isinstance(s, ir.Assign)
+                and isinstance(s.target.of if isinstance(s.target, ir.ComponentTarget) else s.target, ir.MemTarget)
+                or isinstance(s, ir.Call)
+                and self._writes(s.function.body)
+                for s in statements(body)
+            )
         return found
 
     def _again(self, key: tuple[Frame, int], loop: int) -> Form:
@@ -380,44 +319,21 @@ class Graph:
         self.values.known = state.known
         return self.values
 
-    def _settle(self, state: State) -> None:
-        """Bring every token's gaps up to date, and start counting anew."""
-        for held in state.tokens.values():
-            for key, t in held.items():
-                held[key] = replace(t, crossed=t.crossed | (state.crossed & ~t.since), since=0)
-        state.crossed = 0
-
     def _join(self, states: list[State | None], where: int) -> State | None:
         reached = [s for s in states if s is not None]
         if not reached:
             return None
         for s in reached:
-            self._settle(s)
+            s.settle()
         result = reached[0]
         for other in reached[1:]:
-            self._absorb(result, other)
+            result.absorb(other)
             for key in [k for k, v in result.known.items() if other.known.get(k) != v]:
                 result.known[key] = self._merged(key, where)
         return result
 
     def _merged(self, key: tuple[Frame, int], where: int) -> Form:
         return self.values.unknown(("var", key[0], key[1], ("join", where)), self.assigned_privileges.get(key, THREAD1))
-
-    def _absorb(self, into: State, other: State) -> bool:
-        """Tokens of both; a token on two paths has crossed what both crossed.  Whether `into` changed."""
-        changed = False
-        for obj, held in other.tokens.items():
-            mine = into.tokens.setdefault(obj, {})
-            for key, t in held.items():
-                have = mine.get(key)
-                if have is None:
-                    mine[key] = t
-                    changed = True
-                elif have.crossed & ~t.crossed or t.commits < have.commits or _fewer(t.waited, have.waited):
-                    mine[key] = replace(have, crossed=have.crossed & t.crossed, commits=min(t.commits, have.commits),
-                                        waited=t.waited if _fewer(t.waited, have.waited) else have.waited)
-                    changed = True
-        return changed
 
     def _age(self, state: State, loop: int) -> None:
         change = self.values.aged(loop)
@@ -433,19 +349,8 @@ class Graph:
                     age = dict(t.ages).get(loop, 0)
                     t = replace(t, ages=(*((at, n) for at, n in t.ages if at in around), (loop, min(age + 1, OLDEST))))
                 have = renamed.get(t.key)
-                renamed[t.key] = t if have is None else _merge(t, have)
+                renamed[t.key] = t if have is None else merge(t, have)
             state.tokens[obj] = renamed
-
-    @staticmethod
-    def _forget_ages(state: State, loop: int) -> None:
-        """Outside of a loop it no longer counts how many of its iterations ago a copy was issued."""
-        for obj, held in state.tokens.items():
-            if any(t.ages for t in held.values()):
-                kept: dict[tuple, Token] = {}
-                for t in held.values():
-                    t = replace(t, ages=tuple((at, n) for at, n in t.ages if at != loop))
-                    kept[t.key] = t if t.key not in kept else _merge(t, kept[t.key])
-                state.tokens[obj] = kept
 
     def _aged(self, forms: tuple[Form, ...] | None, loop: int, change) -> tuple[Form, ...] | None:
         """Tokens share their tuples of forms, and pass here again and again."""
@@ -454,13 +359,16 @@ class Graph:
         found = self.aged.get((loop, id(forms)))
         if found is None:
             new = tuple(linear.rename(x, change) for x in forms)
-            found = self.aged[(loop, id(forms))] = (forms, forms if all(a is b for a, b in zip(new, forms)) else new)  # kept, so that the id stays its own
+            found = self.aged[(loop, id(forms))] = (
+                forms,
+                forms if all(a is b for a, b in zip(new, forms)) else new,
+            )  # kept, so that the id stays its own
         return found[1]
 
     def _leave(self, state: State, depth: int) -> State:
         """Out of the scopes opened since: their accesses become their bases'."""
         left = state.copy()
-        self._settle(left)
+        left.settle()
         for frame, scope in reversed(self.scopes[depth:]):
             self._close(frame, scope, left)
         return left
@@ -475,7 +383,7 @@ class Graph:
         for t in held.values():
             if key in t.names:
                 k = t.names.index(key)
-                t = replace(t, names=t.names[k + 1:], disjoint=(*t.disjoint, key) if scope.handle.disjoint else t.disjoint)
+                t = replace(t, names=t.names[k + 1 :], disjoint=(*t.disjoint, key) if scope.handle.disjoint else t.disjoint)
             have = closed.get(t.key)
             closed[t.key] = t if have is None else self._both(t, have, state)
         state.tokens[obj] = closed
@@ -483,7 +391,7 @@ class Graph:
     @staticmethod
     def _both(a: Token, b: Token, state: State) -> Token:
         """Two tokens that have become one."""
-        return _merge(*(replace(t, crossed=t.crossed | (state.crossed & ~t.since), since=state.crossed) for t in (a, b)))
+        return merge(*(replace(t, crossed=t.crossed | (state.crossed & ~t.since), since=state.crossed) for t in (a, b)))
 
     def _met(self, state: State, group: Privilege) -> None:
         """A barrier of the user's: tokens are ordered for that group."""
@@ -560,8 +468,19 @@ class Graph:
         if self.depth > DEEPEST:
             footprint = Footprint(a.view.elem, None, None, ())
         chain = self._chain(a.handle)
-        token = Token((self.frame, id(a), kind), kind, tuple(n.key for n in chain), footprint, (), None,
-                      name=a.handle.name, span=a.span, crossed=0, since=state.crossed, born=tuple(self.values.loops))
+        token = Token(
+            (self.frame, id(a), kind),
+            kind,
+            tuple(n.key for n in chain),
+            footprint,
+            (),
+            None,
+            name=a.handle.name,
+            span=a.span,
+            crossed=0,
+            since=state.crossed,
+            born=tuple(self.values.loops),
+        )
         self._conflicts(token, chain, obj, state)
         self._at_once(token, chain, obj)
         state.tokens.setdefault(obj, {})[token.key] = token
@@ -580,7 +499,9 @@ class Graph:
             if whole and again is None and owner == chain[-1].key:
                 del held[key]  # whatever this access conflicts with later, it is ordered once it is ordered here
 
-    def _needed(self, t: Token, b: Token, privileges: dict[tuple[Frame, int], Privilege]) -> tuple[tuple[Frame, int] | None, tuple[Frame, int] | None, Privilege | None]:
+    def _needed(
+        self, t: Token, b: Token, privileges: dict[tuple[Frame, int], Privilege]
+    ) -> tuple[tuple[Frame, int] | None, tuple[Frame, int] | None, Privilege | None]:
         """The lowest name both were made from, the disjoint scope entered again, and the group that must wait between the two."""
         if t.kind in "RS" and b.kind in "RS" or t.kind == b.kind == "A":
             return None, None, None
@@ -595,7 +516,8 @@ class Graph:
         return owner, again, need
 
     def _at_once(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey) -> None:
-        """Units of a group, and cases of a split, run side by side, each its own way: no gap in there orders what belongs to more than one of them."""
+        """Units of a group, and cases of a split, run side by side, each its own way: no gap in there orders what belongs to more than one of
+        them."""
         privileges = {n.key: n.privilege for n in chain}
         for place, made in [*self.regions, *self.siblings]:
             for t in made.get(obj, ()):
@@ -623,7 +545,9 @@ class Graph:
                 continue
             for key, t in list(held.items()):
                 if t.kind in "CS" or t.ordered is None or not t.ordered.at_least(BLOCK1):
-                    place = Token((self.frame, id(s), "W"), "W", (), t.footprint, (), None, name=s.obj.name, span=s.span, crossed=0, since=state.crossed)
+                    place = Token(
+                        (self.frame, id(s), "W"), "W", (), t.footprint, (), None, name=s.obj.name, span=s.span, crossed=0, since=state.crossed
+                    )
                     self._edge(t, place, BLOCK1, t.crossed | (state.crossed & ~t.since), obj)
                 del held[key]
 
@@ -662,49 +586,6 @@ class Graph:
         if result is not None and isinstance(s.target, ir.VarTarget):
             self._store(s.target.var, None, s, result, False)
         return result
-
-
-def _fewer(a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool:
-    return a is not None and (b is None or a[1] < b[1])
-
-
-def _merge(a: Token, b: Token) -> Token:
-    """One access on two paths."""
-    return replace(a, crossed=a.crossed & b.crossed, commits=min(a.commits, b.commits), waited=a.waited if _fewer(a.waited, b.waited) else b.waited)
-
-
-def _assigned(s: ir.While | ir.For) -> set[int]:
-    return {uid for body in bodies(s) for inner in statements(body) for uid in _targets(inner)}
-
-
-def _growing(s: ir.While | ir.For) -> dict[int, int]:
-    """Variables that every iteration increases once, by a constant, and not so fast that they wrap soon: uid -> constant."""
-    every = list(statements(s.body))
-    if any(isinstance(inner, ir.Continue) for inner in every):
-        return {}
-    written = Counter(uid for inner in every for uid in _targets(inner))
-    found: dict[int, int] = {}
-    pending = list(s.body)
-    while pending:
-        match pending.pop():
-            case ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
-                pending += inner
-            case ir.Assign(ir.VarTarget(var), ir.Binary("+", ir.Read(read), ir.Const(step))) if read == var and written[var.uid] == 1 and abs(step) < MOST_STEP:
-                found[var.uid] = step
-    return found
-
-
-def _targets(s: ir.Stmt) -> list[int]:
-    """The variables a statement assigns."""
-    match s:
-        case ir.Assign(ir.VarTarget(var)):
-            return [var.uid]
-        case ir.Collective(targets=targets):
-            return [t.var.uid for t in targets if isinstance(t, ir.VarTarget)]
-        case ir.Atomic(target=ir.VarTarget(var)) | ir.Unsafe(target=ir.VarTarget(var)) | ir.Call(target=ir.VarTarget(var)):
-            return [var.uid]
-        case _:
-            return []
 
 
 def _bytes(obj: ir.MemObject) -> int:

@@ -1,8 +1,9 @@
 """Groups of copies in the background: where they are committed, and how many younger ones may be in flight at each wait.
 
-Input: edges and the marks that order them.  Output: the statements after which this thread's copies are committed, and `pending` for each mark that waits for copies.
-A copy is committed in the body its barrier stands in (or, if that body does not contain the copy, in the innermost that contains both), right after the statement that contains
-it: on every path of that body, a `break` out of the statement included, so that the number of groups between a copy and its barrier is known.
+Input: edges and the marks that order them.  Output: the statements after which this thread's copies are committed, and `pending` for each mark
+that waits for copies. A copy is committed in the body its barrier stands in (or, if that body does not contain the copy, in the innermost that
+contains both), right after the statement that contains it: on every path of that body, a `break` out of the statement included, so that the
+number of groups between a copy and its barrier is known.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 from snap.ir import nodes as ir
 from snap.ir.walk import bodies
 from snap.sync.cover import Mark
-from snap.sync.graph import Edge, Gap, GapKey, Graph, Plan
+from snap.sync.graph import Graph
+from snap.sync.tokens import Edge, Gap, GapKey, Plan
 from snap.sync.values import Frame
 
 
-def plan_copies(function: ir.Function, edges: list[Edge], gaps: dict[GapKey, Gap], marks: dict[GapKey, list[Mark]]) -> tuple[frozenset[tuple[Frame, int]], dict[GapKey, int]]:
+def plan_copies(
+    function: ir.Function, edges: list[Edge], gaps: dict[GapKey, Gap], marks: dict[GapKey, list[Mark]]
+) -> tuple[frozenset[tuple[Frame, int]], dict[GapKey, int]]:
     copies = [e for e in edges if e.first.kind in "CS"]
     if not copies:
         return frozenset(), {}

@@ -1,7 +1,7 @@
 """Put the chosen barriers into the text.
 
-Input: a typed function and marks by gap.  Output: the function with `Sync` statements.  Gaps inside a callee belong to one call of it: calls that need the same barriers share one
-synchronized callee, others get one of their own.
+Input: a typed function and marks by gap.  Output: the function with `Sync` statements.  Gaps inside a callee belong to one call of it: calls
+that need the same barriers share one synchronized callee, others get one of their own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from snap.ir import nodes as ir
 from snap.sync.cover import Mark
-from snap.sync.graph import GapKey
+from snap.sync.tokens import GapKey
 from snap.sync.values import Frame
 
 
@@ -28,8 +28,12 @@ class _Inserter:
         self.loop = 0
 
     def function(self, function: ir.Function, frame: Frame) -> ir.Function:
-        inside = frozenset((key[0][len(frame):], *key[1:], m.participants, m.kind, self.pending.get(key)) for key, found in self.marks.items() for m in found
-                           if key[0][: len(frame)] == frame) | {(at[len(frame):], s) for at, s in self.commits if at[: len(frame)] == frame}
+        inside = frozenset(
+            (key[0][len(frame) :], *key[1:], m.participants, m.kind, self.pending.get(key))
+            for key, found in self.marks.items()
+            for m in found
+            if key[0][: len(frame)] == frame
+        ) | {(at[len(frame) :], s) for at, s in self.commits if at[: len(frame)] == frame}
         if not inside:
             return function
         variant = self.variants.get((function.uid, inside))
@@ -55,7 +59,7 @@ class _Inserter:
         for s in body:
             out += self.syncs("before", s)
             if isinstance(s, (ir.Break, ir.Continue, ir.Return)):
-                out += self.commits_of(self.path[0 if isinstance(s, ir.Return) else self.loop:], s)
+                out += self.commits_of(self.path[0 if isinstance(s, ir.Return) else self.loop :], s)
             self.path.append((self.frame, id(s)))
             out.append(self.statement(s))
             out += self.commits_of([self.path.pop()], s)

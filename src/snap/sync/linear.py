@@ -1,8 +1,8 @@
 """Linear forms over named unknowns, and whether a system of them has a solution.
 
-A form is `(constant, ((atom, coefficient), ...))`, atoms sorted, no zero coefficients: immutable, comparable, hashable.  An atom is a tuple whose first item says
-what it is.  `feasible` answers False only where no integers satisfy the system: it eliminates equalities, then variables (Fourier and Motzkin), rounding
-constants to integers on the way; where the system grows too large it answers True.
+A form is `(constant, ((atom, coefficient), ...))`, atoms sorted, no zero coefficients: immutable, comparable, hashable.  An atom is a tuple
+whose first item says what it is.  `feasible` answers False only where no integers satisfy the system: it eliminates equalities, then variables
+(Fourier and Motzkin), rounding constants to integers on the way; where the system grows too large it answers True.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def _is_form(part: object) -> bool:
 
 
 def rename(form: Form, change: Callable[[Atom], Atom | None]) -> Form:
-    """Replace atoms, inside quotients and products too; `change` says None where an atom is to be looked into instead.  The same object where nothing changes."""
+    """Replace atoms, inside quotients and products too; `change` says None where an atom is to be looked into instead.  The same object where
+    nothing changes."""
     terms: list[tuple[Atom, int]] = []
     same = True
     for atom, k in form[1]:
@@ -161,7 +162,8 @@ def _substituted(row: Row, unit: int, constant: int, terms: dict[int, int], sign
 
 
 def _tight(rows: list[Row]) -> list[Row] | None:
-    """Divide each row by the greatest common divisor, rounding the constant; keep the strongest of rows that differ in it alone.  None: a contradiction."""
+    """Divide each row by the greatest common divisor, rounding the constant; keep the strongest of rows that differ in it alone.  None: a
+    contradiction."""
     best: dict[frozenset, Row] = {}
     for row in rows:
         constant, terms = row

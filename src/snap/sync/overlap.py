@@ -1,7 +1,7 @@
 """Can two different threads touch one element?  And if so, within which group do all such pairs lie?
 
-Input: two accesses with their indices as linear forms and what is known where they are made, and the group whose threads make them.  Output: the smallest group, of those
-a barrier exists for, that contains every conflicting pair; None where there is none.  Undecided counts as a conflict.
+Input: two accesses with their indices as linear forms and what is known where they are made, and the group whose threads make them.  Output: the
+smallest group, of those a barrier exists for, that contains every conflicting pair; None where there is none.  Undecided counts as a conflict.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from snap.sync.values import Values
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Which elements one access touches: an index per dimension, or (start, size) in bytes where that is how it must be compared; None: unknown, any."""
+    """Which elements one access touches: an index per dimension, or (start, size) in bytes where that is how it must be compared; None: unknown,
+    any."""
 
     elem: Element
     shape: tuple[Form, ...] | None
@@ -26,7 +27,10 @@ class Footprint:
 
 def undecided(*footprints: Footprint) -> bool:
     """Whether an index is beyond linear arithmetic: a conflict was assumed, not found."""
-    return any(f.index is None or any(atom[0] in ("any", "mul") or atom[0] == "old" and atom[2][0] in ("any", "mul") for atom in linear.atoms(f.index)) for f in footprints)
+    return any(
+        f.index is None or any(atom[0] in ("any", "mul") or atom[0] == "old" and atom[2][0] in ("any", "mul") for atom in linear.atoms(f.index))
+        for f in footprints
+    )
 
 
 def flat(f: Footprint) -> tuple[Form, int] | None:
@@ -114,7 +118,9 @@ class Overlap:
             if owner.level is Level.THREAD:
                 zero = [*zero, linear.subtract(linear.quotient(t1, owner.n), linear.quotient(t2, owner.n))]
         one = linear.number(1)
-        return any(linear.feasible(zero, [*positive, linear.subtract(linear.subtract(x, y), one)]) for u1, u2 in apart for x, y in ((u1, u2), (u2, u1)))
+        return any(
+            linear.feasible(zero, [*positive, linear.subtract(linear.subtract(x, y), one)]) for u1, u2 in apart for x, y in ((u1, u2), (u2, u1))
+        )
 
     def _sided(self, f: Footprint, side: int, uniform: Privilege, across_blocks: bool) -> Footprint:
         change = lambda atom: self._side(atom, side, uniform, across_blocks)  # noqa: E731

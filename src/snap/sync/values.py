@@ -1,14 +1,13 @@
 """What integers are at run time, as linear forms over thread positions, parameters and loop variables.
 
-Input: integer expressions and conditions of the typed IR.  Output: forms (sync/linear.py), and facts `form >= 0`.  Invariant: a form equals the expression for every
-thread; what cannot be said linearly is an unknown of its own.  An unknown is `(kind, ...)`:
+Input: integer expressions and conditions of the typed IR.  Output: forms (sync/linear.py), and facts `form >= 0`.  Invariant: a form equals the
+expression for every thread; what cannot be said linearly is an unknown of its own.  An unknown is `(kind, ...)`:
 
-  ("thread",) ("block",) ("cluster",)   the hardware's index of the thread in its block (for a device function on its own: in its group), of the block, of the cluster
-  ("var", frame, uid, where)            a variable whose value has no form; `where` tells assignments apart
-  ("loop", frame, uid)                  a loop variable in the current iteration
-  ("div", x, n) ("mul", x, y)           quotients and products of forms
-  ("any", where)                        a value nothing is known of
-  ("old", loop, atom)                   what `atom` was in an earlier iteration of that loop
+  ("thread",) ("block",) ("cluster",)   the hardware's index of the thread in its block (for a device function on its own: in its group), of the
+  block, of the cluster ("var", frame, uid, where)            a variable whose value has no form; `where` tells assignments apart ("loop", frame,
+  uid)                  a loop variable in the current iteration ("div", x, n) ("mul", x, y)           quotients and products of forms ("any",
+  where)                        a value nothing is known of ("old", loop, atom)                   what `atom` was in an earlier iteration of that
+  loop
 """
 
 from __future__ import annotations
@@ -97,6 +96,7 @@ class Values:
 
     def aged(self, loop: int):
         """The renaming of unknowns when an iteration of `loop` ends: what it gave new values to is what it was in an earlier iteration."""
+
         def change(atom: Atom) -> Atom | None:
             if atom[0] in ("div", "mul"):
                 return None
@@ -105,6 +105,7 @@ class Values:
             if loop not in born or atom[0] == "old" and atom[1] in born[: born.index(loop)]:
                 return atom
             return ("old", loop, plain)
+
         return change
 
 
@@ -157,7 +158,15 @@ def _binary(op: str, a: Form, b: Form, values: Values, where: object) -> Form:
             low, high = sorted((a, b), key=repr)
             return linear.unknown(("mul", low, high))
         case "/" | ">>" | "%" | "&" if linear.is_number(b):
-            n = 1 << b[0] if op == ">>" and 0 <= b[0] < 31 else b[0] + 1 if op == "&" and b[0] >= 0 and (b[0] + 1) & b[0] == 0 else b[0] if op in "/%" else 0
+            n = (
+                1 << b[0]
+                if op == ">>" and 0 <= b[0] < 31
+                else b[0] + 1
+                if op == "&" and b[0] >= 0 and (b[0] + 1) & b[0] == 0
+                else b[0]
+                if op in "/%"
+                else 0
+            )
             if n >= 1 and (values.not_negative(a) or op in (">>", "&")):
                 return linear.quotient(a, n) if op in ("/", ">>") else linear.remainder(a, n)
         case "<<" if linear.is_number(b) and 0 <= b[0] < 31:

@@ -1,0 +1,129 @@
+"""What the walk over a function carries: gaps, tokens, states; and what it finds, edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from snap.diag.span import Span
+from snap.ir.types import Place, Privilege
+from snap.sync.linear import Form
+from snap.sync.overlap import Ages, Footprint
+from snap.sync.values import Frame
+
+ObjectKey = tuple[Frame, int]
+GapKey = tuple[Frame, str, int]  # calls, 'before' | 'after' | 'condition', id of the statement
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A place between two statements.  `number` orders gaps as they are first met."""
+
+    number: int
+    key: GapKey
+    place: Place
+    depth: int  # of loops
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An access that happened.  `names` are the handles it was made through, lowest first; those of scopes that ended are dropped."""
+
+    site: tuple[Frame, int, str]
+    kind: str
+    names: tuple[tuple[Frame, int], ...]
+    footprint: Footprint
+    disjoint: tuple[tuple[Frame, int], ...]
+    ordered: Privilege | None
+    ages: Ages = ()  # of a copy in flight: iterations since it was issued
+    name: str = field(compare=False, kw_only=True)
+    span: Span = field(compare=False, kw_only=True)
+    crossed: int = field(compare=False, kw_only=True)  # bits: gaps crossed until `since`
+    since: int = field(compare=False, kw_only=True)  # bits: gaps that the walk had crossed when `crossed` was last brought up to date
+    born: tuple[int, ...] = field(compare=False, default=(), kw_only=True)  # the loops it was issued in
+    commits: int = field(compare=False, default=-1, kw_only=True)  # groups committed since, its own not counted
+    waited: tuple[int, int] | None = field(compare=False, default=None, kw_only=True)  # the last barrier's gap since, and `commits` there
+
+    @property
+    def key(self) -> tuple:
+        return (self.site, self.kind, self.names, self.footprint, self.ordered, self.ages)
+
+
+@dataclass(slots=True)
+class Edge:
+    first: Token
+    second: Token
+    participants: Privilege
+    candidates: int
+    object: str
+
+
+@dataclass(slots=True)
+class State:
+    tokens: dict[ObjectKey, dict[tuple, Token]]
+    known: dict[tuple[Frame, int], Form]
+    crossed: int = 0
+
+    def copy(self) -> State:
+        return State({obj: dict(held) for obj, held in self.tokens.items()}, dict(self.known), self.crossed)
+
+    def settle(self) -> None:
+        """Bring every token's gaps up to date, and start counting anew."""
+        for held in self.tokens.values():
+            for key, t in held.items():
+                held[key] = replace(t, crossed=t.crossed | (self.crossed & ~t.since), since=0)
+        self.crossed = 0
+
+    def absorb(self, other: State) -> bool:
+        """Tokens of both; a token on two paths has crossed what both crossed.  Whether this one changed."""
+        changed = False
+        for obj, held in other.tokens.items():
+            mine = self.tokens.setdefault(obj, {})
+            for key, t in held.items():
+                have = mine.get(key)
+                if have is None:
+                    mine[key] = t
+                    changed = True
+                elif have.crossed & ~t.crossed or t.commits < have.commits or fewer(t.waited, have.waited):
+                    mine[key] = merge(t, have)
+                    changed = True
+        return changed
+
+    def each_copy(self, change: Callable[[Token], Token]) -> None:
+        for held in self.tokens.values():
+            for key, t in held.items():
+                if t.kind in "CS":
+                    held[key] = change(t)
+
+    def forget_ages(self, loop: int) -> None:
+        """Outside of a loop it no longer counts how many of its iterations ago a copy was issued."""
+        for obj, held in self.tokens.items():
+            if any(t.ages for t in held.values()):
+                kept: dict[tuple, Token] = {}
+                for t in held.values():
+                    t = replace(t, ages=tuple((at, n) for at, n in t.ages if at != loop))
+                    kept[t.key] = t if t.key not in kept else merge(t, kept[t.key])
+                self.tokens[obj] = kept
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    barriers: dict[int, list[Privilege]]
+    commits: frozenset[tuple[Frame, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A handle as it is at run time: its privilege and what it was lowered from."""
+
+    key: tuple[Frame, int]
+    privilege: Privilege
+
+
+def fewer(a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool:
+    return a is not None and (b is None or a[1] < b[1])
+
+
+def merge(a: Token, b: Token) -> Token:
+    """One access on two paths."""
+    return replace(a, crossed=a.crossed & b.crossed, commits=min(a.commits, b.commits), waited=a.waited if fewer(a.waited, b.waited) else b.waited)

@@ -20,7 +20,7 @@ from dataclasses import replace
 from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
-from snap.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
+from snap.ir.types import BLOCK1, THREAD1, WARP1, Level, Place, Privilege
 from snap.ir.walk import own_expressions, statements, walk
 from snap.sync import linear
 from snap.sync.linear import Form
@@ -103,7 +103,7 @@ class Graph:
             gap = self.gaps[key] = Gap(len(self.gaps), key, self.at.place, self.depth)
         state.crossed |= 1 << gap.number
         if self.plan is not None and gap.number in self.plan.barriers:
-            state.each_copy(lambda t: replace(t, waited=(gap.number, t.commits)))
+            state.each_copy(lambda t: replace(t, waited={**t.waited, gap.number: t.commits}))
 
     def _committed(self, state: State, depth: int) -> None:
         """The statements opened since `depth` end: after some of them copies are committed."""
@@ -519,7 +519,10 @@ class Graph:
         """Units of a group, and cases of a split, run side by side, each its own way: no gap in there orders what belongs to more than one of
         them."""
         privileges = {n.key: n.privilege for n in chain}
+        most = WARP1 if chain[-1].privilege == BLOCK1 and self.overlap.threads == 32 else chain[-1].privilege
         for place, made in [*self.regions, *self.siblings]:
+            if place.privilege.at_least(most):
+                continue
             for t in made.get(obj, ()):
                 need = self._needed(t, b, privileges)[2] if t.site[:2] != b.site[:2] else None
                 if need is not None and not place.privilege.at_least(need):
@@ -529,13 +532,20 @@ class Graph:
 
     def _edge(self, t: Token, b: Token, need: Privilege, crossed: int, obj: ObjectKey) -> None:
         key = (t.site, t.footprint, t.ages, b.site, need)
-        if t.kind in "CS" and t.waited is not None:
-            self.pending[t.waited[0]] = min(t.waited[1], self.pending.get(t.waited[0], t.waited[1]))
+        if t.kind in "CS" and self.plan is not None:
+            self._wait_for(t, need, crossed)
         have = self.edges.get(key)
         if have is None:
             self.edges[key] = Edge(t, b, need, crossed, self.object_names[obj])
         else:
             have.candidates &= crossed
+
+    def _wait_for(self, t: Token, need: Privilege, crossed: int) -> None:
+        """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most younger groups waits for it."""
+        enough = [gap for gap in t.waited if crossed >> gap & 1 and any(p.at_least(need) for p in self.plan.barriers[gap])]
+        if enough:
+            gap = max(enough, key=lambda gap: (t.waited[gap], gap))
+            self.pending[gap] = min(t.waited[gap], self.pending.get(gap, t.waited[gap]))
 
     def _reused(self, obj: ObjectKey, s: ir.Stmt, state: State) -> None:
         """Bytes that another array held a moment ago: everything done to it comes first."""

@@ -42,7 +42,7 @@ class Token:
     since: int = field(compare=False, kw_only=True)  # bits: gaps that the walk had crossed when `crossed` was last brought up to date
     born: tuple[int, ...] = field(compare=False, default=(), kw_only=True)  # the loops it was issued in
     commits: int = field(compare=False, default=-1, kw_only=True)  # groups committed since, its own not counted
-    waited: tuple[int, int] | None = field(compare=False, default=None, kw_only=True)  # the last barrier's gap since, and `commits` there
+    waited: dict[int, int] = field(compare=False, default_factory=dict, kw_only=True)  # `commits` at each barrier's gap crossed since
 
     @property
     def key(self) -> tuple:
@@ -84,7 +84,7 @@ class State:
                 if have is None:
                     mine[key] = t
                     changed = True
-                elif have.crossed & ~t.crossed or t.commits < have.commits or fewer(t.waited, have.waited):
+                elif have.crossed & ~t.crossed or t.commits < have.commits or any(n < have.waited.get(gap, n + 1) for gap, n in t.waited.items()):
                     mine[key] = merge(t, have)
                     changed = True
         return changed
@@ -120,10 +120,7 @@ class Name:
     privilege: Privilege
 
 
-def fewer(a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool:
-    return a is not None and (b is None or a[1] < b[1])
-
-
 def merge(a: Token, b: Token) -> Token:
     """One access on two paths."""
-    return replace(a, crossed=a.crossed & b.crossed, commits=min(a.commits, b.commits), waited=a.waited if fewer(a.waited, b.waited) else b.waited)
+    waited = {**b.waited, **{gap: min(n, b.waited.get(gap, n)) for gap, n in a.waited.items()}}
+    return replace(a, crossed=a.crossed & b.crossed, commits=min(a.commits, b.commits), waited=waited)

@@ -100,6 +100,10 @@ class Writer:
                         f"{self.choose(size // n) * n} + {self.permutation(c, rank, n)}", f"{self.choose(size // n) * n} + {self.permutation(c, self.carried(c), n)}"]
         return self.pick(options)
 
+    def copies(self, c: Context, m: Memory) -> bool:
+        """Whether to copy in the background; in few loops, since each of them multiplies what is to be found out."""
+        return m.shared and len(c.loops) < 3 and self.choose(3) == 0
+
     def outside(self, c: Context) -> str:
         """An index of the kernel's const memory."""
         return self.pick([c.unit.rank, f"{c.unit.rank} + {self.choose(64)}", f"{SOURCE - 1} - {c.unit.rank}", *(f"{c.unit.rank} + 64 * {i}" for i in c.loops)])
@@ -144,7 +148,7 @@ class Writer:
             if others and self.choose(2):
                 other = self.pick(others)
                 value += f" + {other.name}[{self.anywhere(c, other)}]"
-            if m.shared and self.choose(3) == 0:
+            if self.copies(c, m):
                 self.emit(indent + 1, f"async_copy({part}[{at}], src[{self.outside(c)}])")
                 continue
             self.emit(indent + 1, f"{part}[{at}] {self.pick(['=', '=', '+='])} {value}")
@@ -350,11 +354,11 @@ class Writer:
         if others and self.choose(2):
             other = self.pick(others)
             self.emit(indent + 3, f"v = v + {other.name}[{self.anywhere(c, other)}]")
-        self.emit(indent + 3, f"async_copy({part}[0], src[{self.outside(c)}])" if m.shared and self.choose(3) == 0 else f"{part}[0] = v")
+        self.emit(indent + 3, f"async_copy({part}[0], src[{self.outside(c)}])" if self.copies(c, m) else f"{part}[0] = v")
 
     def pipe(self, c: Context, indent: int) -> None:
         """A pipeline: some fills ahead of their use."""
-        if c.unit.word != "block[1]" or c.depth < 2:
+        if c.unit.word != "block[1]" or c.depth < 2 or len(c.loops) > 1:
             return self.write(c, indent)
         name, k, n = self.fresh("q"), self.fresh("i"), c.unit.size
         slots = 1 + self.choose(4)

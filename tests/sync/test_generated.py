@@ -58,10 +58,10 @@ def test_blocks(data):
     agree(compiled, threads, text)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False))
 def test_larger_blocks(random):
-    text, threads = program(random.randrange, depth=4)
+    text, threads = program(random.randrange, depth=3)
     agree(execute(text), threads, text)
 
 

@@ -21,10 +21,10 @@ from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, THREAD1, WARP1, Level, Place, Privilege
-from snap.ir.walk import own_expressions, statements, walk
+from snap.ir.walk import own_expressions, walk
 from snap.sync import linear
 from snap.sync.linear import Form
-from snap.sync.loops import assigned, growing
+from snap.sync.loops import assigned, growing, writes
 from snap.sync.overlap import OLDEST, Footprint, Overlap
 from snap.sync.tokens import Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, merge
 from snap.sync.values import Frame, Position, Values, facts, form, is_integer
@@ -224,7 +224,7 @@ class Graph:
         entry_known = dict(state.known)
         written = {(self.frame, uid) for uid in assigned(s)}
         grown_by = {(self.frame, uid): step for uid, step in growing(s).items()}
-        only_reads = var is not None and not self._writes(s.body)
+        only_reads = var is not None and not writes(s.body, self.writes)
         state.settle()
         head = state
         mark = len(self.facts)
@@ -292,22 +292,6 @@ class Graph:
                     out.forget_ages(loop)
                 return out
             head = grown
-
-    def _writes(self, body: ir.Body) -> bool:
-        """Whether something in there, calls included, writes memory or orders it."""
-        found = self.writes.get(id(body))
-        if found is None:
-            found = self.writes[id(body)] = any(
-                isinstance(s, (ir.Atomic, ir.AsyncCopy, ir.Unsafe, ir.DeclareShared))
-                or isinstance(s, ir.Collective)
-                and (s.op == "stmatrix" or COLLECTIVES[s.op].barrier)
-                or isinstance(s, ir.Assign)
-                and isinstance(s.target.of if isinstance(s.target, ir.ComponentTarget) else s.target, ir.MemTarget)
-                or isinstance(s, ir.Call)
-                and self._writes(s.function.body)
-                for s in statements(body)
-            )
-        return found
 
     def _again(self, key: tuple[Frame, int], loop: int) -> Form:
         """A variable that the loop assigns, at the top of an iteration."""
@@ -541,7 +525,8 @@ class Graph:
             have.candidates &= crossed
 
     def _wait_for(self, t: Token, need: Privilege, crossed: int) -> None:
-        """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most younger groups waits for it."""
+        """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most younger groups
+        waits for it."""
         enough = [gap for gap in t.waited if crossed >> gap & 1 and any(p.at_least(need) for p in self.plan.barriers[gap])]
         if enough:
             gap = max(enough, key=lambda gap: (t.waited[gap], gap))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from snap.ir import nodes as ir
+from snap.ir.operations import COLLECTIVES
 from snap.ir.walk import bodies, statements
 
 MOST_STEP = 1 << 16  # beyond, an index may wrap
@@ -44,3 +45,25 @@ def _targets(s: ir.Stmt) -> list[int]:
             return [var.uid]
         case _:
             return []
+
+
+def writes(body: ir.Body, known: dict[int, bool]) -> bool:
+    """Whether something in there, calls included, writes memory or orders it; `known` keeps the answers."""
+    found = known.get(id(body))
+    if found is None:
+        found = known[id(body)] = any(_writes(s, known) for s in statements(body))
+    return found
+
+
+def _writes(s: ir.Stmt, known: dict[int, bool]) -> bool:
+    match s:
+        case ir.Atomic() | ir.AsyncCopy() | ir.Unsafe() | ir.DeclareShared():
+            return True
+        case ir.Collective(op):
+            return op == "stmatrix" or COLLECTIVES[op].barrier
+        case ir.Assign(ir.MemTarget() | ir.ComponentTarget(ir.MemTarget())):
+            return True
+        case ir.Call(function):
+            return writes(function.body, known)
+        case _:
+            return False

@@ -110,10 +110,11 @@ class Namer:
         return self._claim(wanted, self.avoid)
 
     def _claim(self, wanted: str, avoid: frozenset[str]) -> str:
-        base = identifier(wanted)
-        if self.reserved(base) and self.reserved(f"{base}_1"):  # a number does not help against reserved prefixes
-            base = f"v_{base.lstrip('_')}"
-        name, number = base, 0
+        name = base = identifier(wanted)
+        if self.reserved(f"{base}_1"):  # a number does not help against reserved prefixes
+            base = "_".join(filter(None, ("v", base.strip("_"))))
+            name = base if self.reserved(name) else name
+        number = 0
         while self.reserved(name) or name in avoid or any(name in scope for scope in self.scopes):
             number += 1
             name = f"{base}_{number}"

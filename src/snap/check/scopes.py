@@ -516,7 +516,7 @@ def _stage(c: State, s: tree.With, tail: bool) -> None:
         raise _NotOpened from None
     depth = ir.Const(found.depth, I32, span=s.head)
     slot = c.temp(f"{s.name}_slot", I32, base.privilege, s.head)
-    c.out.append(ir.Declare(slot, convert.binary("%", fill, depth, s.head), span=s.head))
+    c.out.append(ir.Declare(slot, convert.cast(convert.binary("%", fill, depth, s.head), I32), span=s.head))
     handle = ir.Handle(c.program.uid(), s.name, base.obj, base.privilege, False, "stage", base, span=s.name_span or s.head)
     params = tuple(c.temp(f"k{i}", I32, GRID1, s.head) for i in range(len(found.memory.shape) - 1))
     results = (ir.Read(slot, I32, span=s.head), *(ir.Read(p, I32, span=s.head) for p in params))

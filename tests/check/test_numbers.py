@@ -140,7 +140,7 @@ def literal(n: int) -> str:
     return str(n) if n >= 0 else f"({n})"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(integer_operations(), min_size=8, max_size=8))
 def test_integer_operations_fold_to_what_c_computes(operations):
     kept = [(type, op, a, b, expected) for type, op, a, b in operations if (expected := c_value(op, a, b, INTEGERS[type])) is not None]
@@ -177,7 +177,7 @@ def float_operations(draw):
     return type, draw(st.sampled_from(["+", "-", "*", "/"])), draw(numbers), draw(numbers)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(float_operations(), min_size=8, max_size=8))
 def test_float_operations_fold_to_what_the_type_computes(operations):
     items = []
@@ -207,7 +207,7 @@ def casts(draw):
     return source, target, value
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(casts(), min_size=8, max_size=8))
 def test_casts_fold_to_what_c_computes(found):
     items = []
@@ -276,7 +276,7 @@ def trees(draw, depth: int = 3) -> tuple[str, str, list]:
     return constant, variable, leaves
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(trees(), min_size=4, max_size=4))
 def test_constant_expressions_fold_to_what_the_machine_computes(found):
     params, args, lines = [], [], []

@@ -49,7 +49,7 @@ def chooser(data):
     return lambda n: data.draw(st.integers(0, n - 1))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_blocks(data):
     text, threads = program(chooser(data), depth=2)

@@ -100,13 +100,13 @@ def test_inferred_waits_are_enough(name):
 
 def test_a_thread_that_reads_its_own_copy_waits_alone():
     point, = PROGRAMS["own"].syncs()
-    assert point.kind == "thread" and point.participants == THREAD1 and point.pending == 0
+    assert point.kind == "thread" and point.participants == THREAD1 and point.younger("copy") == 0
 
 
 def test_one_wait_and_one_barrier_an_iteration():
     for name, pending in (("three_stages", 1), ("two_stages", 0)):
         point, = PRODUCTS[name].syncs()
-        assert point.kind == "block" and point.pending == pending
+        assert point.kind == "block" and point.younger("copy") == pending
 
 
 # ---- mutants ---------------------------------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def of_waits(**parts):
     """A change of every point that waits for copies."""
 
     def change(s):
-        if isinstance(s, ir.Sync) and s.point.pending is not None:
+        if isinstance(s, ir.Sync) and s.point.younger("copy") is not None:
             s = replace(s, point=replace(s.point, **{name: part(s.point) if callable(part) else part for name, part in parts.items()}))
         return [s]
 
@@ -161,9 +161,9 @@ def slots_modulo(n):
     return change
 
 
-ONE_MORE = of_waits(pending=lambda point: point.pending + 1)
+ONE_MORE = of_waits(waits=lambda point: (("copy", point.younger("copy") + 1),))
 NO_BARRIER = of_waits(kind="thread", participants=THREAD1)
-NO_WAIT = of_waits(pending=None)
+NO_WAIT = of_waits(waits=())
 CHANGES = {"one more in flight": ONE_MORE, "no commit": commits_dropped, "no barrier": NO_BARRIER, "no wait": NO_WAIT,
            "one slot": slots_modulo(1), "two slots": slots_modulo(2)}
 COMMON = ("one more in flight", "no commit", "no barrier", "no wait")
@@ -202,7 +202,7 @@ def test_long_logs_keep_what_is_in_flight(monkeypatch):
 
 
 def wait(pending, line=8):
-    point = ir.SyncPoint(0, "thread", THREAD1, "s", "for the test", b.at(line), b.at(line), pending, span=b.at(line))
+    point = ir.SyncPoint(0, "thread", THREAD1, "s", "for the test", b.at(line), b.at(line), (("copy", pending),), span=b.at(line))
     return ir.Sync(point, WITHIN, span=b.at(line))
 
 

@@ -514,6 +514,10 @@ def _stage(c: State, s: tree.With, tail: bool) -> None:
         fill = _fill(c, found, args, s)
     except Abort:
         raise _NotOpened from None
+    if not isinstance(fill, (ir.Read, ir.Const)):
+        number = c.temp(f"{s.name}_fill", fill.type, base.privilege, s.head)
+        c.out.append(ir.Declare(number, fill, span=s.head))
+        fill = ir.Read(number, fill.type, span=s.head)
     depth = ir.Const(found.depth, I32, span=s.head)
     slot = c.temp(f"{s.name}_slot", I32, base.privilege, s.head)
     c.out.append(ir.Declare(slot, convert.cast(convert.binary("%", fill, depth, s.head), I32), span=s.head))
@@ -523,7 +527,7 @@ def _stage(c: State, s: tree.With, tail: bool) -> None:
     with c.block() as out, c.frame("memory", s.head, f"a stage of `{base.name}`"):
         c.bind(s.name, Memory(handle, found.memory.view, IndexMap(params, results), found.memory.shape[1:]))
         body(c, s.body, tail)
-    c.out.append(ir.Partition(base, handle, c.place, tuple(out), span=s.head))
+    c.out.append(ir.Partition(base, handle, c.place, tuple(out), fill, len(args) == 1, span=s.head))
 
 
 def _fill(c: State, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.With) -> ir.Expr:

@@ -197,7 +197,7 @@ def _added_row(added: ir.Sync | ir.AsyncCommit, privilege: str, near: str) -> Ro
 
 def wait_words(point: ir.SyncPoint) -> str:
     """What a point says about copies in the background, after its reason."""
-    match point.pending:
+    match point.younger("copy"):
         case None:
             return ""
         case 0:

@@ -91,7 +91,7 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
         case ir.Partition(body=inner) | ir.Claim(body=inner):
             return _spliced(block(scope, inner), last)
         case ir.Sync(point, place):
-            return [barriers.comment(point), *copies.wait(scope, point.pending),
+            return [barriers.comment(point), *copies.wait(scope, point.younger("copy")),
                     *([] if point.kind == "thread" else [barriers.sync(replace(scope, place=place), point.kind, point.participants)])]
         case ir.AsyncCopy(target, source):
             return [copies.copy(scope, target, source)]

@@ -15,11 +15,11 @@ from functools import cache
 from snap.ir import nodes as ir
 from snap.ir.types import Array
 
-LEAVES = frozenset((ir.Const, ir.UnitId, ir.UnitCount, ir.Break, ir.Continue, ir.Sync, type(None), str))
+LEAVES = frozenset((ir.Const, ir.UnitId, ir.UnitCount, ir.Break, ir.Continue, ir.Sync, type(None), str, bool, int))
 # Fields in which no use of a variable or of memory can stand.
 NOT_USES = frozenset("""
-span type place outer privilege requires handle handles base op fast lane order scope cpu attrs text message level offset size rest unroll zero var
-function smem_offset
+span type place outer privilege requires handle handles base op fast lane order scope cpu attrs text message level offset size rest unroll var
+function smem_offset fill counted engine barrier box point by bytes
 """.split())
 
 

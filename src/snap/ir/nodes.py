@@ -32,293 +32,44 @@ from __future__ import annotations
 from dataclasses import field
 
 from snap.diag.span import Span
+from snap.ir.expressions import (  # noqa: F401  (all of them are found here)
+    ArrayRef,
+    ArrayValue,
+    Binary,
+    Bitcast,
+    Cast,
+    Compare,
+    Component,
+    ComponentTarget,
+    Const,
+    Elem,
+    ElemTarget,
+    Expr,
+    Handle,
+    Load,
+    Logical,
+    MakeVector,
+    Math,
+    MemAccess,
+    MemObject,
+    MemTarget,
+    MemView,
+    Read,
+    Select,
+    Target,
+    Tile,
+    Unary,
+    UnitCount,
+    UnitId,
+    Var,
+    VarTarget,
+)
 from snap.ir.record import record as node
-from snap.ir.types import Array, Element, Level, Place, Privilege, Scalar, Space, ValueType
+from snap.ir.types import Element, Level, Place, Privilege
 
 
 def _span() -> Span:
     return field(compare=False, kw_only=True)
-
-
-# ---- names -------------------------------------------------------------------------------------------------------------------------------
-
-
-@node
-class Var:
-    """A variable or local array; compiler temporaries have `temp` set."""
-
-    uid: int
-    name: str
-    type: ValueType
-    privilege: Privilege
-    temp: bool = False
-    span: Span = _span()
-
-
-@node
-class MemObject:
-    """Storage.  `offset` is the byte offset of a shared array in its function's frame; `shape` None means one dimension of unknown length."""
-
-    uid: int
-    name: str
-    elem: Element
-    shape: tuple[Expr, ...] | None
-    const: bool
-    space: Space
-    privilege: Privilege
-    offset: int = 0
-    swizzle: int = 0
-    span: Span = _span()
-
-
-@node
-class Handle:
-    """A name for (a part of) an object at a privilege.  origin: 'param', 'shared', 'partition', 'claim'; `base` is what was lowered."""
-
-    uid: int
-    name: str
-    obj: MemObject
-    privilege: Privilege
-    const: bool
-    origin: str
-    base: Handle | None = None
-    disjoint: bool = False
-    span: Span = _span()
-
-
-@node
-class MemView:
-    """An object seen as an array of `elem`; for another elem than the object's own, bytes are reinterpreted in place."""
-
-    obj: MemObject
-    elem: Element
-    shape: tuple[Expr, ...] | None
-
-
-@node
-class MemAccess:
-    """One element of memory: `view[index]`.  len(index) == len(view.shape), or 1 where shape is None."""
-
-    view: MemView
-    index: tuple[Expr, ...]
-    handle: Handle
-    span: Span = _span()
-
-
-@node
-class ArrayRef:
-    """A local array seen with this element type and shape (its own, or those of `.view`)."""
-
-    var: Var
-    elem: Element
-    shape: tuple[int, ...]
-
-
-# ---- expressions -------------------------------------------------------------------------------------------------------------------------
-
-
-@node
-class Const:
-    """`weak` marks a literal that takes the type of what it meets; it means nothing after the checker."""
-
-    value: int | float | bool
-    type: Scalar
-    weak: bool = field(default=False, compare=False)
-    span: Span = _span()
-
-
-@node
-class Read:
-    """The value of a scalar or vector variable."""
-
-    var: Var
-    type: ValueType
-    span: Span = _span()
-
-
-@node
-class Elem:
-    """One element of a local array."""
-
-    array: ArrayRef
-    index: tuple[Expr, ...]
-    type: Element
-    span: Span = _span()
-
-
-@node
-class ArrayValue:
-    """A whole local array, as an argument passed by value."""
-
-    array: ArrayRef
-    type: Array
-    span: Span = _span()
-
-
-@node
-class Component:
-    """x, y, z or w of a vector."""
-
-    value: Expr
-    lane: int
-    type: Scalar
-    span: Span = _span()
-
-
-@node
-class MakeVector:
-    items: tuple[Expr, ...]
-    type: Element
-    span: Span = _span()
-
-
-@node
-class Load:
-    access: MemAccess
-    type: Element
-    span: Span = _span()
-
-
-@node
-class Unary:
-    """op: '-', '~', 'not'."""
-
-    op: str
-    value: Expr
-    type: Scalar
-    span: Span = _span()
-
-
-@node
-class Binary:
-    """op: + - * / % << >> & | ^ ; operands and result have `type` (a shift's right operand is any integer)."""
-
-    op: str
-    left: Expr
-    right: Expr
-    type: Scalar
-    span: Span = _span()
-
-
-@node
-class Compare:
-    """op: < <= > >= == != ; the operands share one type, the result is bool."""
-
-    op: str
-    left: Expr
-    right: Expr
-    type: Scalar
-    span: Span = _span()
-
-
-@node
-class Logical:
-    """op: 'and', 'or'; operands are bool; the right one is evaluated only where it decides."""
-
-    op: str
-    left: Expr
-    right: Expr
-    type: Scalar
-    span: Span = _span()
-
-
-@node
-class Select:
-    """`then if cond else other`; only the chosen operand is evaluated."""
-
-    cond: Expr
-    then: Expr
-    other: Expr
-    type: Element
-    span: Span = _span()
-
-
-@node
-class Cast:
-    """Value conversion, C's rules: float to integer truncates, integer to narrower wraps, anything to bool is `!= 0`, to narrower float rounds
-    to even."""
-
-    value: Expr
-    type: Scalar
-    span: Span = _span()
-
-
-@node
-class Bitcast:
-    """The same bits as another type of the same size."""
-
-    value: Expr
-    type: Scalar
-    span: Span = _span()
-
-
-@node
-class Math:
-    """A pure function of `snap.ir.operations.MATH`; `fast` asks for the approximate form."""
-
-    op: str
-    args: tuple[Expr, ...]
-    type: Scalar
-    fast: bool = False
-    span: Span = _span()
-
-
-@node
-class UnitId:
-    """Index of `target`'s unit within the current group (see the head of this file)."""
-
-    target: Privilege
-    place: Place
-    type: Scalar
-    span: Span = _span()
-
-
-@node
-class UnitCount:
-    """Number of `target`'s units in the current group; only for counts that are known at launch."""
-
-    target: Privilege
-    place: Place
-    type: Scalar
-    span: Span = _span()
-
-
-Expr = (Const | Read | Elem | ArrayValue | Component | MakeVector | Load | Unary | Binary | Compare | Logical | Select | Cast | Bitcast | Math
-        | UnitId | UnitCount)
-
-
-# ---- targets of assignment ---------------------------------------------------------------------------------------------------------------
-
-
-@node
-class VarTarget:
-    var: Var
-    span: Span = _span()
-
-
-@node
-class ElemTarget:
-    array: ArrayRef
-    index: tuple[Expr, ...]
-    span: Span = _span()
-
-
-@node
-class MemTarget:
-    access: MemAccess
-    span: Span = _span()
-
-
-@node
-class ComponentTarget:
-    """One component of a vector that is itself a target."""
-
-    of: VarTarget | ElemTarget | MemTarget
-    lane: int
-    span: Span = _span()
-
-
-Target = VarTarget | ElemTarget | MemTarget | ComponentTarget
 
 
 # ---- statements --------------------------------------------------------------------------------------------------------------------------
@@ -439,12 +190,18 @@ class Split:
 
 @node
 class Partition:
-    """The scope in which `base` is lowered to `handle`; accesses inside carry the index function applied."""
+    """The scope in which `base` is lowered to `handle`; accesses inside carry the index function applied.
+
+    fill: of a stage, its number among the fills of its pipeline, a value at the pipeline's privilege; the slot is this modulo the depth.  counted:
+    the compiler counts the fills, so they come in order.
+    """
 
     base: Handle
     handle: Handle
     place: Place
     body: Body
+    fill: Expr | None = None
+    counted: bool = False
     span: Span = _span()
 
 
@@ -499,9 +256,83 @@ class AsyncCopy:
 
 
 @node
-class AsyncCommit:
-    """Only in the synchronized IR: what this thread copied since the last one becomes a group, which a wait can name."""
+class BoxCopy:
+    """A box between shared and global memory, moved in the background; once per group of the place's privilege.
 
+    op      'load': from global to shared memory, elements outside of the array are zero; 'store', or 'add' 'min' 'max' 'and' 'or' 'xor', which
+            combine with what is there: from shared to global memory, elements outside are left out
+    tile    the box in shared memory, contiguous
+    origin  its first element in global memory; the view is the array's own, with a shape
+    box     the tile's shape in the dimensions of the array
+    For a tile of memory that is 'copies', every block of the cluster issues it for its share of the rows, for all blocks.
+    barrier, slot: only in the synchronized IR, of a load: where its bytes are counted.
+    """
+
+    op: str
+    tile: Tile
+    origin: MemAccess
+    box: tuple[int, ...]
+    place: Place
+    barrier: Barrier | None = None
+    slot: Expr | None = None
+    span: Span = _span()
+
+
+@node
+class Wgmma:
+    """acc = a @ b.T + (0 where `zero`, else acc), in the background, by a warpgroup: 64 rows, n columns.
+
+    type    'bf16', 'f16', 'tf32', 'e4m3', 'e5m2': of a and b
+    acc     n/2 values of f32 (or f16) a thread, as PTX lays fragments out
+    a       a tile [64, k] of shared memory (`a_transposed`: [k, 64]), or registers, k/2 values a thread
+    b       a tile [n, k] (`b_transposed`: [k, n])
+            A tile may have a leading dimension more, of panels: [p, rows, w] is p tiles [rows, w] side by side.
+    first   only in the synchronized IR: registers it uses may have been touched since the last one (wgmma.fence)
+    """
+
+    type: str
+    acc: ArrayRef
+    a: Tile | ArrayRef
+    b: Tile
+    n: int
+    k: int
+    a_transposed: bool
+    b_transposed: bool
+    zero: Expr | None
+    place: Place
+    first: bool = False
+    span: Span = _span()
+
+
+@node
+class StoreAcc:
+    """Columns `first` to `first` + w of a warpgroup's accumulator (see `Wgmma`) into a tile [64, w] of shared memory, converted to its elements."""
+
+    tile: Tile
+    acc: ArrayRef
+    first: Expr
+    place: Place
+    span: Span = _span()
+
+
+@node
+class Turn:
+    """Units of `place`'s group, the current ones of `outer`, run the body one at a time, cyclically, unit 0 first.  It orders when the body is
+    run, not memory."""
+
+    outer: Place
+    place: Place
+    body: Body
+    span: Span = _span()
+
+
+@node
+class AsyncCommit:
+    """Only in the synchronized IR: what this thread (for 'bulk', the thread that issues for its group) began since the last one becomes a group,
+    which a wait can name.  engine: 'copy' (elements), 'bulk' (boxes out of shared memory), 'wgmma'."""
+
+    engine: str = "copy"
+    place: Place | None = None
     span: Span = _span()
 
 
@@ -534,13 +365,20 @@ class Call:
     span: Span = _span()
 
 
+# ---- only in the synchronized IR -------------------------------------------------------------------------------------------------------------
+
+
 @node
 class SyncPoint:
     """One point of synchronization that the compiler put in.
 
-    kind: 'thread' (a wait for the thread's own copies, no barrier) | 'warp' | 'block' | 'named' | 'cluster' | 'grid'; participants: the group
-    that waits for each other; `object` and `reason` say why.  `pending`: before the barrier, wait until at most so many of the thread's youngest
-    groups of copies are in flight.
+    kind    'thread' (waits for what the thread itself has in flight, no barrier) | 'warp' | 'block' | 'named' | 'cluster' | 'grid' | 'mbarrier'
+    participants: the group that waits for each other; `object` and `reason` say why; `arrivals` and `waiters` say who, in words
+    waits   before the barrier, each thread waits until at most so many of the youngest groups of an engine are in flight: (engine, number); for
+            'bulk' only the thread that issues for its group waits, and with ('bulk read', n) until their memory has been read
+    fence   before the barrier (or arrival), writes are made visible to the units that copy boxes and multiply tiles
+    number  of a 'named' barrier: that of the first group; the groups of one size in a block have consecutive ones
+    threads of a 'named' barrier at which some only arrive: how many take part, 0 for all of the group
     """
 
     uid: int
@@ -550,21 +388,95 @@ class SyncPoint:
     reason: str
     first: Span = field(compare=False)
     second: Span = field(compare=False)
-    pending: int | None = None
+    waits: tuple[tuple[str, int], ...] = ()
+    fence: bool = False
+    number: int = 0
+    threads: int = 0
+    arrivals: str = ""
+    waiters: str = ""
     span: Span = _span()
+
+    def younger(self, engine: str) -> int | None:
+        """How many groups of the engine this point leaves in flight; None where it does not wait for it."""
+        return dict(self.waits).get(engine)
 
 
 @node
 class Sync:
-    """Only in the synchronized IR.  `place` is the class of the code it stands in."""
+    """`place` is the class of the code it stands in.  part: 'both', or 'arrive' and 'wait' where the point stands in two places."""
 
     point: SyncPoint
+    place: Place
+    part: str = "both"
+    span: Span = _span()
+
+
+@node
+class Barrier:
+    """Shared memory that counts (mbarrier), one for each slot.  A phase of a slot is complete when `count` arrivals have come and all bytes expected.
+
+    everywhere: arrivals come from every block of the cluster, and each block has its own.
+    """
+
+    uid: int
+    name: str
+    slots: int
+    count: int
+    everywhere: bool = False
+    span: Span = _span()
+
+
+@node
+class BarrierWait:
+    """Every thread that runs this waits until phase `phase` of the slot is complete; phase -1 was complete from the start."""
+
+    barrier: Barrier
+    slot: Expr
+    phase: Expr
+    place: Place
+    point: SyncPoint
+    span: Span = _span()
+
+
+@node
+class BarrierArrive:
+    """One arrival for each unit of `by` in the current group (after what all its threads did), in this block or `everywhere`.
+
+    `bytes` more are expected in this phase.  point.fence as in `Sync`.
+    """
+
+    barrier: Barrier
+    slot: Expr
+    by: Privilege
+    place: Place
+    point: SyncPoint
+    bytes: int = 0
+    span: Span = _span()
+
+
+@node
+class BarrierExpect:
+    """`bytes` more are expected in the slot's phase; by the thread that issues for its group."""
+
+    barrier: Barrier
+    slot: Expr
+    bytes: int
     place: Place
     span: Span = _span()
 
 
-Stmt = (Declare | DeclareShared | Assign | If | While | For | Break | Continue | Return | Assert | Group | Split | Partition | Claim
-        | Collective | Atomic | AsyncCopy | AsyncCommit | Unsafe | Call | Sync)
+@node
+class Elect:
+    """The first thread of the group runs the body, alone: what it holds is issued once."""
+
+    place: Place
+    body: Body
+    span: Span = _span()
+
+
+Stmt = (Declare | DeclareShared | Assign | If | While | For | Break | Continue | Return | Assert | Group | Split | Partition | Claim | Turn
+        | Collective | Atomic | AsyncCopy | BoxCopy | Wgmma | StoreAcc | Unsafe | Call
+        | AsyncCommit | Sync | BarrierWait | BarrierArrive | BarrierExpect | Elect)
 
 
 # ---- functions ---------------------------------------------------------------------------------------------------------------------------
@@ -600,7 +512,7 @@ class Function:
 
     Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and index function of each
     pointer (values that an index function captured are extra ValueParams at the end).  `smem` is the most shared memory, in bytes, that it and
-    all it calls hold at once.  `requires` is the place it starts in.
+    all it calls hold at once.  `requires` is the place it starts in.  barriers: of a kernel in synchronized IR.
     """
 
     uid: int
@@ -613,4 +525,5 @@ class Function:
     smem: int
     cooperative: bool
     uses_unsafe: bool = False
+    barriers: tuple[Barrier, ...] = ()
     span: Span = _span()

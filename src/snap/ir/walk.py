@@ -14,7 +14,7 @@ def bodies(s: ir.Stmt) -> tuple[ir.Body, ...]:
             return (then, other)
         case ir.While(pre, _, body):
             return (pre, body)
-        case ir.For(body=body) | ir.Group(body=body) | ir.Partition(body=body) | ir.Claim(body=body):
+        case ir.For(body=body) | ir.Group(body=body) | ir.Partition(body=body) | ir.Claim(body=body) | ir.Turn(body=body) | ir.Elect(body=body):
             return (body,)
         case ir.Split(cases=cases):
             return tuple(case.body for case in cases)
@@ -30,6 +30,11 @@ def statements(body: ir.Body) -> Iterator[ir.Stmt]:
             yield from statements(inner)
 
 
+def access_expressions(*accesses: ir.MemAccess) -> tuple[ir.Expr, ...]:
+    """What must be evaluated to find the elements."""
+    return tuple(e for a in accesses for e in (*a.index, *(() if a.block is None else (a.block,))))
+
+
 def _target_expressions(t: ir.Target) -> tuple[ir.Expr, ...]:
     match t:
         case ir.VarTarget():
@@ -37,7 +42,7 @@ def _target_expressions(t: ir.Target) -> tuple[ir.Expr, ...]:
         case ir.ElemTarget(_, index):
             return index
         case ir.MemTarget(access):
-            return access.index
+            return access_expressions(access)
         case ir.ComponentTarget(of):
             return _target_expressions(of)
         case _:
@@ -58,16 +63,31 @@ def own_expressions(s: ir.Stmt) -> tuple[ir.Expr, ...]:
         case ir.Return(value):
             return () if value is None else (value,)
         case ir.Collective():
-            return (*s.args, *(i for a in s.accesses for i in a.index), *(e for t in s.targets for e in _target_expressions(t)))
+            return (*s.args, *access_expressions(*s.accesses), *(e for t in s.targets for e in _target_expressions(t)))
         case ir.Atomic():
-            return (*s.access.index, *s.args, *(() if s.target is None else _target_expressions(s.target)))
+            return (*access_expressions(s.access), *s.args, *(() if s.target is None else _target_expressions(s.target)))
         case ir.AsyncCopy(target, source):
-            return (*target.index, *source.index)
+            return access_expressions(target, source)
+        case ir.BoxCopy(_, tile, origin):
+            return (*access_expressions(tile.access, origin), *(() if s.slot is None else (s.slot,)))
+        case ir.Wgmma():
+            tiles = (t.access for t in (s.a, s.b) if isinstance(t, ir.Tile))
+            return (*access_expressions(*tiles), *(() if s.zero is None else (s.zero,)))
+        case ir.StoreAcc(tile, _, first):
+            return (*access_expressions(tile.access), first)
+        case ir.BarrierWait(_, slot, phase):
+            return (slot, phase)
+        case ir.BarrierArrive(_, slot) | ir.BarrierExpect(_, slot):
+            return (slot,)
+        case ir.Partition(fill=fill):
+            return () if fill is None else (fill,)
         case ir.Unsafe():
-            return (*(e for _, e in s.values), *(i for _, a in s.memory for i in a.index))
+            return (*(e for _, e in s.values), *access_expressions(*(a for _, a in s.memory)))
         case ir.Call():
             return tuple(a for a in s.args if not isinstance(a, (ir.ArrayRef, ir.MemView)))
-        case ir.DeclareShared() | ir.Break() | ir.Continue() | ir.AsyncCommit() | ir.Group() | ir.Split() | ir.Partition() | ir.Claim() | ir.Sync():
+        case ir.DeclareShared() | ir.Break() | ir.Continue() | ir.Group() | ir.Split() | ir.Claim() | ir.Turn():
+            return ()
+        case ir.AsyncCommit() | ir.Sync() | ir.Elect():
             return ()
         case _:
             raise TypeError(type(s).__name__)
@@ -84,7 +104,7 @@ def children(e: ir.Expr) -> tuple[ir.Expr, ...]:
         case ir.MakeVector():
             return e.items
         case ir.Load():
-            return e.access.index
+            return access_expressions(e.access)
         case ir.Binary() | ir.Compare() | ir.Logical():
             return (e.left, e.right)
         case ir.Select():

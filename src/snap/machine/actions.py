@@ -112,8 +112,8 @@ class Actions(Expressions):
         if not self.stepwise:
             return
         p = s.point
-        if p.pending is not None:
-            self.emit(f"C.copies.wait({p.pending}, {self.mask})")
+        if (younger := p.younger("copy")) is not None:
+            self.emit(f"C.copies.wait({younger}, {self.mask})")
         if p.kind != "thread":
             self.emit(f"yield from C.meet({p.kind!r}, {self.group_of(p.participants)}, {self.mask}, {self.site(s.span, p.object)}, '', None, 0)")
 

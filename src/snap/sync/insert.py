@@ -49,7 +49,8 @@ class _Inserter:
         made = []
         for k, mark in enumerate(self.marks.get((self.frame, kind, id(s)), ())):
             pending = self.pending.get((self.frame, kind, id(s))) if k == 0 else None
-            point = ir.SyncPoint(self.count, mark.kind, mark.participants, mark.object, mark.reason, mark.first, mark.second, pending, span=s.span)
+            waits = () if pending is None else (("copy", pending),)
+            point = ir.SyncPoint(self.count, mark.kind, mark.participants, mark.object, mark.reason, mark.first, mark.second, waits, span=s.span)
             self.count += 1
             made.append(ir.Sync(point, mark.place, span=s.span))
         return made

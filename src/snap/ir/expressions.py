@@ -1,0 +1,315 @@
+"""Names, memory, expressions and targets of the typed IR; what they mean is said at the head of `snap.ir.nodes`, which has them all."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from snap.diag.span import Span
+from snap.ir.record import record as node
+from snap.ir.types import Array, Element, Place, Privilege, Scalar, Space, ValueType
+
+
+def _span() -> Span:
+    return field(compare=False, kw_only=True)
+
+
+# ---- names -------------------------------------------------------------------------------------------------------------------------------
+
+
+@node
+class Var:
+    """A variable or local array; compiler temporaries have `temp` set."""
+
+    uid: int
+    name: str
+    type: ValueType
+    privilege: Privilege
+    temp: bool = False
+    span: Span = _span()
+
+
+@node
+class MemObject:
+    """Storage.  `offset` is the byte offset of a shared array in its function's frame; `shape` None means one dimension of unknown length.
+
+    spread: '' for memory of a block (or global memory); shared memory of a cluster is 'across' its blocks, a part each, or 'copies', one value of
+    which every block holds a copy.  `shape`, `offset` and the size are those of one block's part, or copy.
+    depth: of a pipeline, how many slots it has (its leading dimension); 0 for plain memory.  lag: how many stages may go by before one whose
+    tensor-core products are in flight is given back; None leaves it to the compiler.
+    """
+
+    uid: int
+    name: str
+    elem: Element
+    shape: tuple[Expr, ...] | None
+    const: bool
+    space: Space
+    privilege: Privilege
+    offset: int = 0
+    swizzle: int = 0
+    spread: str = ""
+    depth: int = 0
+    lag: int | None = None
+    span: Span = _span()
+
+
+@node
+class Handle:
+    """A name for (a part of) an object at a privilege.  origin: 'param', 'shared', 'partition', 'claim', 'stage'; `base` is what was lowered."""
+
+    uid: int
+    name: str
+    obj: MemObject
+    privilege: Privilege
+    const: bool
+    origin: str
+    base: Handle | None = None
+    disjoint: bool = False
+    span: Span = _span()
+
+
+@node
+class MemView:
+    """An object seen as an array of `elem`; for another elem than the object's own, bytes are reinterpreted in place."""
+
+    obj: MemObject
+    elem: Element
+    shape: tuple[Expr, ...] | None
+
+
+@node
+class MemAccess:
+    """One element of memory: `view[index]`.  len(index) == len(view.shape), or 1 where shape is None.
+
+    block: of memory spread over a cluster, the rank of the block whose part is meant; None for this thread's own block.
+    """
+
+    view: MemView
+    index: tuple[Expr, ...]
+    handle: Handle
+    block: Expr | None = None
+    span: Span = _span()
+
+
+@node
+class Tile:
+    """A box of shared memory: `shape` elements, one number for each dimension of `access.view`, from `access.index` on."""
+
+    access: MemAccess
+    shape: tuple[int, ...]
+
+
+@node
+class ArrayRef:
+    """A local array seen with this element type and shape (its own, or those of `.view`)."""
+
+    var: Var
+    elem: Element
+    shape: tuple[int, ...]
+
+
+# ---- expressions -------------------------------------------------------------------------------------------------------------------------
+
+
+@node
+class Const:
+    """`weak` marks a literal that takes the type of what it meets; it means nothing after the checker."""
+
+    value: int | float | bool
+    type: Scalar
+    weak: bool = field(default=False, compare=False)
+    span: Span = _span()
+
+
+@node
+class Read:
+    """The value of a scalar or vector variable."""
+
+    var: Var
+    type: ValueType
+    span: Span = _span()
+
+
+@node
+class Elem:
+    """One element of a local array."""
+
+    array: ArrayRef
+    index: tuple[Expr, ...]
+    type: Element
+    span: Span = _span()
+
+
+@node
+class ArrayValue:
+    """A whole local array, as an argument passed by value."""
+
+    array: ArrayRef
+    type: Array
+    span: Span = _span()
+
+
+@node
+class Component:
+    """x, y, z or w of a vector."""
+
+    value: Expr
+    lane: int
+    type: Scalar
+    span: Span = _span()
+
+
+@node
+class MakeVector:
+    items: tuple[Expr, ...]
+    type: Element
+    span: Span = _span()
+
+
+@node
+class Load:
+    access: MemAccess
+    type: Element
+    span: Span = _span()
+
+
+@node
+class Unary:
+    """op: '-', '~', 'not'."""
+
+    op: str
+    value: Expr
+    type: Scalar
+    span: Span = _span()
+
+
+@node
+class Binary:
+    """op: + - * / % << >> & | ^ ; operands and result have `type` (a shift's right operand is any integer)."""
+
+    op: str
+    left: Expr
+    right: Expr
+    type: Scalar
+    span: Span = _span()
+
+
+@node
+class Compare:
+    """op: < <= > >= == != ; the operands share one type, the result is bool."""
+
+    op: str
+    left: Expr
+    right: Expr
+    type: Scalar
+    span: Span = _span()
+
+
+@node
+class Logical:
+    """op: 'and', 'or'; operands are bool; the right one is evaluated only where it decides."""
+
+    op: str
+    left: Expr
+    right: Expr
+    type: Scalar
+    span: Span = _span()
+
+
+@node
+class Select:
+    """`then if cond else other`; only the chosen operand is evaluated."""
+
+    cond: Expr
+    then: Expr
+    other: Expr
+    type: Element
+    span: Span = _span()
+
+
+@node
+class Cast:
+    """Value conversion, C's rules: float to integer truncates, integer to narrower wraps, anything to bool is `!= 0`, to narrower float rounds
+    to even."""
+
+    value: Expr
+    type: Scalar
+    span: Span = _span()
+
+
+@node
+class Bitcast:
+    """The same bits as another type of the same size."""
+
+    value: Expr
+    type: Scalar
+    span: Span = _span()
+
+
+@node
+class Math:
+    """A pure function of `snap.ir.operations.MATH`; `fast` asks for the approximate form."""
+
+    op: str
+    args: tuple[Expr, ...]
+    type: Scalar
+    fast: bool = False
+    span: Span = _span()
+
+
+@node
+class UnitId:
+    """Index of `target`'s unit within the current group (see the head of this file)."""
+
+    target: Privilege
+    place: Place
+    type: Scalar
+    span: Span = _span()
+
+
+@node
+class UnitCount:
+    """Number of `target`'s units in the current group; only for counts that are known at launch."""
+
+    target: Privilege
+    place: Place
+    type: Scalar
+    span: Span = _span()
+
+
+Expr = (Const | Read | Elem | ArrayValue | Component | MakeVector | Load | Unary | Binary | Compare | Logical | Select | Cast | Bitcast | Math
+        | UnitId | UnitCount)
+
+
+# ---- targets of assignment ---------------------------------------------------------------------------------------------------------------
+
+
+@node
+class VarTarget:
+    var: Var
+    span: Span = _span()
+
+
+@node
+class ElemTarget:
+    array: ArrayRef
+    index: tuple[Expr, ...]
+    span: Span = _span()
+
+
+@node
+class MemTarget:
+    access: MemAccess
+    span: Span = _span()
+
+
+@node
+class ComponentTarget:
+    """One component of a vector that is itself a target."""
+
+    of: VarTarget | ElemTarget | MemTarget
+    lane: int
+    span: Span = _span()
+
+
+Target = VarTarget | ElemTarget | MemTarget | ComponentTarget

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from corpus import BAD, OK, TESTS, Program, compare, kernels_of
 
-from snap.cli.explain import wait_words
+from snap.cli.explain import point_words
 from snap.diag.codes import CODES
 from snap.diag.error import SnapError
 
@@ -72,6 +72,5 @@ def test_every_file_of_the_corpora_is_used():
 
 
 def syncs_text(name: str, kernel) -> str:
-    points = [f"  line {point.span.line}: {point.kind}, {point.participants}, for `{point.object}`: {point.reason}{wait_words(point)}"
-              for point in kernel.syncs()]
+    points = [f"  line {point.span.line}: {point_words(point)}" for point in kernel.syncs()]
     return "\n".join([f"{name}: {len(points)} point{'' if len(points) == 1 else 's'}", *points])

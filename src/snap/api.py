@@ -130,23 +130,31 @@ class SnapFunction:
         self._kernel_only("have CUDA text of their own")
         return self._the_one(constexprs).module.text
 
+    def _text_for(self, arch: str, constexprs: dict[str, object]) -> str:
+        from snap.runtime.compile import check_module
+
+        self._kernel_only("are compiled")
+        module = self._the_one(constexprs).module
+        check_module(module, arch)
+        return module.text
+
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
         from snap.runtime.compile import compile_ptx
 
-        return compile_ptx(self.cuda(**constexprs), arch, unsafe=self._the_one(constexprs).typed.uses_unsafe)
+        return compile_ptx(self._text_for(arch, constexprs), arch, unsafe=self._the_one(constexprs).typed.uses_unsafe)
 
     def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
         from snap.runtime.compile import compile_cubin
 
-        return compile_cubin(self.cuda(**constexprs), arch, unsafe=self._the_one(constexprs).typed.uses_unsafe)
+        return compile_cubin(self._text_for(arch, constexprs), arch, unsafe=self._the_one(constexprs).typed.uses_unsafe)
 
     def resources(self, arch: str = "sm_90a", **constexprs: object):
         from snap.runtime.compile import resources
 
-        self._kernel_only("are compiled")
+        text = self._text_for(arch, constexprs)
         compiled = self._the_one(constexprs)
         module = compiled.module
-        return resources(module.text, arch, module.kernel, dynamic_smem=module.dynamic_smem, unsafe=compiled.typed.uses_unsafe)
+        return resources(text, arch, module.kernel, dynamic_smem=module.dynamic_smem, unsafe=compiled.typed.uses_unsafe)
 
     # -- launching
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import textwrap
 
+from snap.api import define
+from snap.check import check
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
 
@@ -55,6 +57,51 @@ def codes(code: str, requires: str = "grid[1], block[1], thread[256]", params: s
 def kernel(code: str, requires: str = "grid[1], block[1], thread[256]", params: str = "", before: str = "", **bound: object):
     """The kernel itself."""
     return execute(kernel_text(code, requires, params, before)[0], **bound)["k"]
+
+
+class Alone:
+    """A device function that only the checker has seen."""
+
+    def __init__(self, pending):
+        self.definition = define(pending.python, "device", pending.requires)
+        check(self.definition)
+
+
+def kernel_alone(pending):
+    """Instead of `@kernel`: the typed IR, which no later stage has seen."""
+    return check(define(pending.python, "global", pending.requires))
+
+
+ALONE = HEADER.replace("import *", "import *; from checking import kernel_alone as kernel, Alone as device")
+
+
+def typed(code: str, requires: str = "grid[1], block[1], thread[256]", params: str = "", before: str = "", **bound: object):
+    """What the checker alone makes of a kernel with this body: its typed IR, or all its errors."""
+    text = ALONE + kernel_text(code, requires, params, before)[0]
+    filename = f"<checked {next(_numbers)}>"
+    register_source(filename, text)
+    namespace = {"__name__": "checked", **bound}
+    try:
+        exec(compile(text, filename, "exec", dont_inherit=True), namespace)
+    except SnapError as error:
+        return error.all
+    return namespace["k"]
+
+
+def refused(code: str, expected: str, *fragments: str, **options: object) -> None:
+    """The checker alone refuses this body with exactly one error, of this code, whose text has these fragments."""
+    found = typed(code, **options)
+    assert isinstance(found, list), f"accepted:\n{code}"
+    rendered = "\n".join(error.render() for error in found)
+    assert [error.code for error in found] == [expected], rendered
+    assert all(fragment in rendered for fragment in fragments), rendered
+
+
+def accepted(code: str, **options: object):
+    """The typed IR of this body, which the checker alone accepts."""
+    found = typed(code, **options)
+    assert not isinstance(found, list), "\n".join(error.render() for error in found)
+    return found
 
 
 IN_BLOCK = "with group(grid[1]):\n    with group(block[1]):\n"

@@ -224,7 +224,7 @@ def test_explain_shows_callees_and_synchronization(snap_command):
     lines = out.splitlines()
     titles = [line for line in lines if line and not line.startswith(" ") and "|" not in line]
     assert code == 0 and titles == ["kernel reverse", "device function through"]
-    waits = [index for index, line in enumerate(lines) if "== __syncthreads: block[1] waits for `s`" in line]
+    waits = [index for index, line in enumerate(lines) if "== __syncthreads: all 64 threads wait for `s`" in line]
     assert len(waits) == 1 and "slot[0] = mine[0]" in "".join(lines[waits[0] - 2:waits[0]])
     assert any("s: shared i32[64] @ block[1], at byte 0" in line for line in lines)
     assert any("calls through as block[1]" in line for line in lines)

@@ -22,9 +22,9 @@ def var(name, type, privilege=THREAD1, temp=False):
     return ir.Var(next(_uids), name, type, privilege, temp, span=SPAN)
 
 
-def memory(name, elem, shape=None, const=False, space=Space.GLOBAL, offset=0, swizzle=0):
+def memory(name, elem, shape=None, const=False, space=Space.GLOBAL, offset=0, swizzle=0, spread=""):
     dims = None if shape is None else tuple(const_(n, I32) if isinstance(n, int) else n for n in shape)
-    obj = ir.MemObject(next(_uids), name, elem, dims, const, space, GRID1 if space is Space.GLOBAL else BLOCK1, offset, swizzle, span=SPAN)
+    obj = ir.MemObject(next(_uids), name, elem, dims, const, space, GRID1 if space is Space.GLOBAL else BLOCK1, offset, swizzle, spread, span=SPAN)
     return ir.Handle(next(_uids), name, obj, obj.privilege, const, "param", span=SPAN)
 
 
@@ -48,10 +48,16 @@ def cast(value, type):
     return ir.Cast(value, type, span=SPAN)
 
 
-def access(handle, *index, elem=None, shape=None):
+def access(handle, *index, elem=None, shape=None, block=None):
     obj = handle.obj
     view = ir.MemView(obj, elem or obj.elem, obj.shape if elem is None and shape is None else shape)
-    return ir.MemAccess(view, tuple(const_(i) if isinstance(i, int) else i for i in index), handle, span=SPAN)
+    return ir.MemAccess(view, tuple(const_(i) if isinstance(i, int) else i for i in index), handle, block, span=SPAN)
+
+
+def tile(handle, *index, shape):
+    """`shape` is that of the last dimensions, the others have extent 1."""
+    at = access(handle, *index)
+    return ir.Tile(at, (1,) * (len(at.view.shape) - len(shape)) + tuple(shape))
 
 
 def load(handle, *index, **options):
@@ -125,9 +131,49 @@ def collective(op, requires, where, targets=(), args=(), accesses=(), **attrs):
     return ir.Collective(op, requires, where, tuple(targets), tuple(args), tuple(accesses), tuple(attrs.items()), span=SPAN)
 
 
-def sync(kind, participants, where, reason="written, then read", object="tile"):
+def point(kind, participants, reason="written, then read", object="tile", **options):
     line = Span(SPAN.filename, 9, 0, 9, 1)
-    return ir.Sync(ir.SyncPoint(next(_uids), kind, participants, object, reason, SPAN, line, span=SPAN), where, span=SPAN)
+    return ir.SyncPoint(next(_uids), kind, participants, object, reason, SPAN, line, span=SPAN, **options)
+
+
+def sync(kind, participants, where, reason="written, then read", object="tile", part="both", **options):
+    return ir.Sync(point(kind, participants, reason, object, **options), where, part, span=SPAN)
+
+
+def barrier(name, slots=1, count=1, everywhere=False):
+    return ir.Barrier(next(_uids), name, slots, count, everywhere, span=SPAN)
+
+
+def wait(b, slot, phase, where, reason="filled, then read"):
+    return ir.BarrierWait(b, slot, phase, where, point("mbarrier", THREAD1, reason), span=SPAN)
+
+
+def arrive(b, slot, by, where, bytes=0, reason="read, then filled again", fence=False):
+    return ir.BarrierArrive(b, slot, by, where, point("mbarrier", by, reason, fence=fence), bytes, span=SPAN)
+
+
+def expect(b, slot, bytes, where):
+    return ir.BarrierExpect(b, slot, bytes, where, span=SPAN)
+
+
+def box(op, tile, origin, extents, where, b=None, slot=None):
+    return ir.BoxCopy(op, tile, origin, tuple(extents), where, b, const_(slot) if isinstance(slot, int) else slot, span=SPAN)
+
+
+def commit(engine, where=None):
+    return ir.AsyncCommit(engine, where, span=SPAN)
+
+
+def elect(where, *body):
+    return ir.Elect(where, tuple(body), span=SPAN)
+
+
+def wgmma(type, acc, a, b, n, k, where, a_transposed=False, b_transposed=False, zero=None, first=True):
+    return ir.Wgmma(type, acc, a, b, n, k, a_transposed, b_transposed, zero, where, first, span=SPAN)
+
+
+def store_acc(tile, acc, first, where):
+    return ir.StoreAcc(tile, acc, const_(first) if isinstance(first, int) else first, where, span=SPAN)
 
 
 def call(function, *args, target=None, where=None, smem_offset=0):
@@ -142,8 +188,9 @@ def device(name, params, body, where, returns=None, smem=0):
     return ir.Function(next(_uids), name, False, tuple(map(_param, params)), returns, where, tuple(body), smem, False, span=SPAN)
 
 
-def kernel(params, body, where=None, name="kernel", smem=0, cooperative=False):
-    return ir.Function(next(_uids), name, True, tuple(map(_param, params)), None, where or place(), tuple(body), smem, cooperative, span=SPAN)
+def kernel(params, body, where=None, name="kernel", smem=0, cooperative=False, barriers=()):
+    where = where or place()
+    return ir.Function(next(_uids), name, True, tuple(map(_param, params)), None, where, tuple(body), smem, cooperative, False, tuple(barriers), span=SPAN)
 
 
 def by_ref(v):

@@ -26,7 +26,8 @@ def nvrtc_log(text: str, arch: str) -> tuple[bool, str]:
 def _compiles(function, *archs: str) -> CudaModule:
     module = emit(function)
     for arch in archs or ARCHS:
-        if int("".join(filter(str.isdigit, arch))) >= module.min_arch:
+        number = int("".join(filter(str.isdigit, arch)))
+        if number == module.min_arch or number > module.min_arch and not module.arch_specific:
             accepted, log = nvrtc_log(module.text, arch)
             assert accepted and not log, f"{arch}: {log}\n{module.text}"
     return module

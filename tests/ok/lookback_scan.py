@@ -1,4 +1,8 @@
-"""Single-pass scan with decoupled look-back: blocks wait for one another through atomics only."""
+"""Single-pass scan with decoupled look-back, as acid a test as there is: blocks wait for one another through atomics only.
+
+The tile's number needs the whole block, the buffer in which a warp reorders its elements that warp alone, the sums of the warps only arrivals by
+those that go on, and what comes before the tile the whole block again.  Status words, the ticket and the output need nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,8 @@ import numpy as np
 
 from snap import *
 
-T = 128
-ITEMS = 4
+T, ITEMS = 128, 4
+WARPS, PART = T // 32, 32 * ITEMS
 
 
 @device
@@ -15,7 +19,7 @@ ITEMS = 4
 def publish(status: ptr(u64) @ grid[1], tile_id: int @ thread[32], state: int @ thread[32], value: int @ thread[32]):
     match split(thread):
         case 1:
-            atomic.store(status, tile_id + 32, u64(state) << 32 | u64(u32(value)), order="release")
+            atomic.store(status, tile_id + 32, u64(state) << 32 | u64(u32(value)))
 
 
 @device
@@ -28,9 +32,9 @@ def lookback(status: ptr(u64) @ grid[1], tile_id: int @ thread[32], total: int @
         j: int = tile_id - 1
         go: bool = True
         while go:
-            d: u64 @ thread[1] = atomic.load(status, max(j - l, -1) + 32, order="acquire")
+            d: u64 @ thread[1] = atomic.load(status, max(j - l, -1) + 32)
             while intrinsic.any(u32(d >> 32) == 0):
-                d = atomic.load(status, max(j - l, -1) + 32, order="acquire")
+                d = atomic.load(status, max(j - l, -1) + 32)
             done: u32 = intrinsic.ballot(u32(d >> 32) == 2)
             first: int = 31 if done == 0 else ffs(done) - 1
             before += intrinsic.reduce_add(int(u32(d)) if l <= first else 0)
@@ -40,47 +44,73 @@ def lookback(status: ptr(u64) @ grid[1], tile_id: int @ thread[32], total: int @
     return before
 
 
+@device
+@requires(thread[32])
+def warp_scan(value: int @ thread[1]) -> int @ thread[1]:
+    l: int @ thread[1] = id()
+    total: int @ thread[1] = value
+    for step in unroll(range(5)):
+        below: int @ thread[1] = intrinsic.shfl_up(total, 1 << step)
+        total += below if l >= 1 << step else 0
+    return total
+
+
 @kernel
 @requires(grid[1], block[1], thread[T])
 def scan(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], status: ptr(u64) @ grid[1], ticket: ptr(int) @ grid[1], n: int @ grid[1]):
     with group(grid[1]):
-        with partition(out, p=thread[1], f=lambda k: k) as mine:
+        with partition(out, p=thread[1], f=lambda k: k, disjoint=True) as mine:
             with group(block[1]):
-                t: int @ thread[1] = id()
-                slot: shared(int[2])  # the tile's number, and what comes before it
-                sums: shared(int[T])
+                slot: shared(int[1])  # the tile's number
+                trade: shared(int[T * ITEMS])  # between the order of memory and that of the scan, a part for each warp
+                sums: shared(int[WARPS])
+                prefix: shared(int[WARPS])  # what comes before each warp
+                w: int @ warp = id()
                 with claim(slot, p=thread[1]) as one:
                     match split(thread):
                         case 1:
                             one[0] = atomic.add(ticket, 0, 1)
                 tile_id: int = slot[0]
-                start: int @ thread[1] = tile_id * (T * ITEMS) + t * ITEMS
+                start: int @ warp = (tile_id * WARPS + w) * PART
                 v: int[ITEMS] @ thread[1]
-                running: int @ thread[1] = 0
-                for k in range(ITEMS):
-                    running += x[start + k] if start + k < n else 0
-                    v[k] = running
-                with partition(sums, p=thread[1], offset=t) as cell:
-                    cell[0] = running
-                with claim(sums, p=thread[1]) as alone:
-                    match split(thread):
-                        case 1:
-                            for k in range(1, T):
-                                alone[k] += alone[k - 1]
-                with claim(slot, p=thread[32]) as of_warp:
+                own: int @ thread[1] = 0  # of this thread's elements
+                upto: int @ thread[1] = 0  # of this warp's, up to this thread's
+                with partition(trade, p=warp, offset=w * PART) as part, partition(sums, p=warp, offset=w) as of_warp:
+                    with group(warp):
+                        l: int @ thread[1] = id()
+                        with partition(part, p=thread[1], f=lambda k: k * 32 + l) as cell:
+                            for k in range(ITEMS):
+                                cell[k] = x[start + k * 32 + l] if start + k * 32 + l < n else 0
+                        for k in range(ITEMS):
+                            own += part[l * ITEMS + k]
+                            v[k] = own
+                        upto = warp_scan(own)
+                        with partition(of_warp, p=thread[1], offset=0) as cell:
+                            with group(thread[1]):
+                                if l == 31:
+                                    cell[0] = upto
+                with claim(prefix, p=thread[32]) as of_block:
                     match split(thread):
                         case 32:
                             l: int @ thread[1] = id()
-                            before: int = lookback(status, tile_id, sums[T - 1])
-                            with partition(of_warp, p=thread[1], f=lambda k: k) as cell:
+                            s: int @ thread[1] = sums[l] if l < WARPS else 0
+                            all_upto: int @ thread[1] = warp_scan(s)
+                            before: int = lookback(status, tile_id, intrinsic.shfl(all_upto, WARPS - 1))
+                            with partition(of_block, p=thread[1], offset=l) as cell:
                                 with group(thread[1]):
-                                    if l == 0:
-                                        cell[1] = before
-                offset: int @ thread[1] = slot[1] + (sums[t - 1] if t > 0 else 0)
-                with group(thread[1]):
-                    for k in range(ITEMS):
-                        if start + k < n:
-                            mine[start + k] = offset + v[k]
+                                    if l < WARPS:
+                                        cell[0] = before + all_upto - s
+                with partition(trade, p=warp, offset=w * PART) as part:
+                    base: int @ warp = prefix[w]
+                    with group(warp):
+                        l: int @ thread[1] = id()
+                        with partition(part, p=thread[1], f=lambda k: l * ITEMS + k) as cell:
+                            for k in range(ITEMS):
+                                cell[k] = base + upto - own + v[k]
+                        with group(thread[1]):
+                            for k in range(ITEMS):
+                                if start + k * 32 + l < n:
+                                    mine[start + k * 32 + l] = part[k * 32 + l]
 
 
 def check():

@@ -12,11 +12,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from snap.codegen import TensorMap
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U64, Vector
 from snap.runtime import fastpath
+from snap.runtime.arrays import ArrayInfo
 from snap.runtime.errors import LaunchError
-from snap.runtime.gpu import GpuKernel, Layout, _numbers, function_argument
+from snap.runtime.gpu import GpuKernel, Layout, _numbers, formats_of, function_argument
 from snap.runtime.signature import Signature, bf16_bits
+from snap.runtime.tensors import TensorMaps
 
 
 class Tensor:
@@ -44,6 +47,15 @@ class Recorder:
     def __init__(self, formats, count=2):
         self.formats, self.count, self.result, self.launches = formats, count, 0, []
         self.lock = threading.Lock()
+        self.encoded = []
+
+    def ensure_context(self, device):
+        pass
+
+    def tensor_map(self, kind, pointer, extents, strides, box, swizzle, promotion):
+        """A map that says what it was made of."""
+        self.encoded.append((kind, pointer, extents, strides, box, swizzle, promotion))
+        return f"{pointer:x} {extents} {box}".encode().ljust(128, b"\0")
 
     def launch(self, config, function, addresses, extra):
         grid_x, grid_y, grid_z, threads, y, z, shared, stream, attributes, count = struct.unpack("<7I4xQQI4x", ctypes.string_at(config, 56))
@@ -51,7 +63,7 @@ class Recorder:
         where = struct.unpack(f"<{len(self.formats)}Q", ctypes.string_at(addresses, 8 * len(self.formats)))
         values = []
         for address, packing in zip(where, self.formats):
-            assert address % min(16, struct.calcsize("<" + packing)) == 0
+            assert address % (64 if packing == "128s" else min(16, struct.calcsize("<" + packing))) == 0
             values += struct.unpack("<" + packing, ctypes.string_at(address, struct.calcsize("<" + packing)))
         cooperative = [struct.unpack("<I4xI60x", ctypes.string_at(attributes, 72))] if count else []
         with self.lock:
@@ -60,15 +72,17 @@ class Recorder:
         return self.result
 
 
-def gpu_kernel(signature, cooperative=False, barrier=False, count=2):
+def gpu_kernel(signature, cooperative=False, barrier=False, count=2, tensors=()):
     """A GpuKernel as after loading, without a device to load it on."""
     kernel = object.__new__(GpuKernel)
-    formats = tuple("Q" if hasattr(param, "elem") else param.packing for param in signature.params) + (("Q",) if barrier else ())
+    module = SimpleNamespace(threads=128, dynamic_smem=4096, cooperative=cooperative, grid_barrier=barrier, tensors=tensors)
+    formats = formats_of(signature, module)
     kernel.signature, kernel.layout, kernel.barriers, kernel.most_blocks = signature, Layout.of(formats, cooperative), {}, None
-    kernel.compiled = SimpleNamespace(module=SimpleNamespace(threads=128, dynamic_smem=4096, cooperative=cooperative, grid_barrier=barrier))
+    kernel.compiled = SimpleNamespace(module=module)
     kernel.device = SimpleNamespace(number=0)
     kernel.argument = function_argument(ctypes.c_void_p(0xF00))
     kernel.driver = Recorder(formats, count)
+    kernel.maps = tuple(TensorMaps(kernel.driver, signature.kernel, signature.params[tensor.param].name, tensor) for tensor in tensors)
     return kernel
 
 
@@ -228,6 +242,54 @@ def test_cooperative(make, monkeypatch):
     call(X)
     launch, = kernel.driver.launches
     assert launch.values == (X.pointer, 0xB000) and launch.attributes == [(2, 1)]
+
+
+def boxes(make, monkeypatch, **options):
+    """A kernel with two maps of `x` and one of `y`, and the hidden parameter behind them."""
+    n = make.value("n", I32)
+    function = make.kernel(make.pointer("x", F32, (make.read(n), make.const(8)), const=True), n, make.pointer("y", F32, (make.read(n), make.const(8))))
+    tensors = (TensorMap(0, F32, (16, 8), 32), TensorMap(2, F32, (4, 4), 0), TensorMap(0, F32, (8, 8), 0))
+    return prepare(monkeypatch, function, tensors=tensors, **options)
+
+
+def test_tensor_maps_follow_the_parameters(make, monkeypatch):
+    kernel, call = boxes(make, monkeypatch, barrier=True)
+    kernel.barriers[0x5000] = 0xB000
+    x, y = Tensor(0x10000, 640, shape=(20, 8)), Tensor(0x20000, 640, shape=(160,))
+    call(x, 20, y)
+    *users, first, second, third, barrier = kernel.driver.launches[0].values
+    assert users == [0x10000, 20, 0x20000] and barrier == 0xB000
+    assert [map.rstrip(b"\0") for map in (first, second, third)] == [b"10000 (8, 20) (8, 16)", b"20000 (8, 20) (4, 4)", b"10000 (8, 20) (8, 8)"]
+    arrays = [ArrayInfo("torch", tensor.pointer, F32, "float32", tensor.shape, True, False, 0, tensor) for tensor in (x, y)]
+    kernel.launch(4, 0x5000, (arrays[0], 20, arrays[1]))  # the whole way, with the same maps
+    assert kernel.driver.launches[1].values == kernel.driver.launches[0].values and len(kernel.driver.encoded) == 3
+
+
+def test_a_warm_launch_encodes_nothing(make, monkeypatch):
+    kernel, call = boxes(make, monkeypatch)
+    x, y = Tensor(0x10000, 640, shape=(20, 8)), Tensor(0x20000, 640, shape=(20, 8))
+    for _ in range(3):
+        call(x, 20, y)
+    assert len(kernel.driver.encoded) == 3
+    call(Tensor(0x30000, 640, shape=(20, 8)), 20, y)
+    assert len(kernel.driver.encoded) == 5 and kernel.driver.launches[-1].values[3].startswith(b"30000 ")
+    call(Tensor(0x10000, 320, shape=(10, 8)), 10, Tensor(0x20000, 320, shape=(10, 8)))  # the same addresses, other extents
+    assert len(kernel.driver.encoded) == 8 and kernel.driver.launches[-1].values[3].startswith(b"10000 (8, 10)")
+
+
+def test_what_no_map_describes_is_handed_over(make, monkeypatch):
+    kernel, call = boxes(make, monkeypatch)
+    for pointer in (0x10004, 0x10008):
+        with pytest.raises(Handed):
+            call(Tensor(pointer, 640, shape=(20, 8)), 20, Tensor(0x20000, 640, shape=(20, 8)))
+    with pytest.raises(Handed):
+        call(Tensor(0x10000, 0, shape=(0, 8)), 0, Tensor(0x20000, 0, shape=(0, 8)))
+    assert not kernel.driver.launches and not kernel.driver.encoded
+
+
+def test_kernels_without_maps_pay_nothing(make, monkeypatch):
+    signature = Signature.of(make.kernel(make.pointer("x", F32, (make.const(8),))).typed)
+    assert "maps" not in fastpath.source(signature, family(signature), True, False, False)
 
 
 def test_failed_launch_is_reported(saxpy):

@@ -15,13 +15,13 @@ from snap.runtime.signature import bf16_bits  # noqa: E402
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from(["?", "b", "h", "i", "q", "Q", "e", "f", "d", "ff", "ffff", "iiii", "dd", "BBBB", "hh"]), max_size=12), st.booleans())
+@given(st.lists(st.sampled_from(["?", "b", "h", "i", "q", "Q", "e", "f", "d", "ff", "ffff", "iiii", "dd", "BBBB", "hh", "128s"]), max_size=12), st.booleans())
 def test_layout(formats, cooperative):
     layout = Layout.of(tuple(formats), cooperative)
     last = 56
     for offset, packing in zip(layout.offsets, formats):
         size = struct.calcsize("<" + packing)
-        assert offset >= last and offset % min(16, size) == 0
+        assert offset >= last and offset % (64 if size == 128 else min(16, size)) == 0 and layout.align % (64 if size == 128 else 16) == 0
         last = offset + size
     assert last <= layout.attribute_at <= layout.addresses_at - 72
     assert layout.addresses_at % 8 == 0 and layout.size == layout.addresses_at + 8 * len(formats)

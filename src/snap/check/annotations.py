@@ -13,7 +13,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.record import record
-from snap.ir.types import THREAD1, Array, Element, Privilege, Scalar, Space, ValueType
+from snap.ir.types import THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
 from snap.surface import LevelName, Marker
 
 
@@ -27,6 +27,9 @@ class Spec:
     const: bool = False
     space: Space = Space.GENERIC
     swizzle: int = 0
+    spread: str = ""
+    depth: int = 0
+    lag: int | None = None
 
 
 def privilege_of(c: State, e: tree.Expr) -> Privilege | None:
@@ -143,7 +146,7 @@ def _constructed(c: State, word: str, args: tuple[tree.Expr, ...], keywords: tup
             inner = type_spec(c, args[0])
             if inner.kind not in ("value", "shared"):
                 raise c.fail("SNAP018", "`const(...)` wraps a scalar, vector or array type", span)
-            return Spec(inner.kind, inner.type, inner.shape, True, inner.space, inner.swizzle)
+            return Spec(inner.kind, inner.type, inner.shape, True, inner.space, inner.swizzle, inner.spread)
         case "constexpr" if len(args) == 1 and not options:
             inner = type_spec(c, args[0])
             if not (inner.kind == "value" and isinstance(inner.type, Scalar)):
@@ -158,12 +161,8 @@ def _constructed(c: State, word: str, args: tuple[tree.Expr, ...], keywords: tup
             return _shared(c, args[0], options, span)
         case "ptr" if 1 <= len(args) <= 2 and not options:
             return _pointer(c, args, span)
-        case "pipeline" if len(args) == 2 and not options:
-            inner = type_spec(c, args[0])
-            depth = constant_int(c, args[1], "the depth of a pipeline")
-            if inner.kind != "shared" or not isinstance(inner.type, Array) or inner.const or depth < 1:
-                raise c.fail("SNAP018", "a pipeline has a shared array type and a positive number of stages", span, help=_FORMS["pipeline"])
-            return Spec("pipeline", Array(inner.type.elem, (depth, *inner.type.shape)), space=Space.SHARED, swizzle=inner.swizzle)
+        case "pipeline" if len(args) == 2 and options.keys() <= {"lag"}:
+            return _pipeline(c, args, options, span)
     raise c.fail("SNAP018", f"`{word}(...)` is given the wrong arguments", span, help=_FORMS[word])
 
 
@@ -171,38 +170,63 @@ _FORMS = {
     "const": "`const(float)`",
     "constexpr": "`constexpr(int)`",
     "ref": "`ref(float[4])`",
-    "shared": "`shared(float[16, 8])`",
+    "shared": "`shared(float[16, 8])`, `shared(bf16[64, 64], swizzle=128)`, `shared(float[256], across=block)`",
     "ptr": "`ptr(float)`, `ptr(const(float))`, `ptr(float, (M, N))`",
-    "pipeline": "`pipeline(shared(float[128, 16]), 3)`",
+    "pipeline": "`pipeline(shared(float[128, 16]), 3)`, `pipeline(shared(bf16[128, 64], swizzle=128), 4, lag=1)`",
 }
 
 
 def _shared(c: State, arg: tree.Expr, options: dict[str, tree.Expr], span: Span) -> Spec:
     inner = type_spec(c, arg)
-    swizzle = 0
+    swizzle, spread = 0, ""
     for name, value in options.items():
         if name == "swizzle":
             swizzle = constant_int(c, value, "`swizzle`")
             if swizzle not in (0, 32, 64, 128):
                 raise c.fail("SNAP018", "a swizzle is 32, 64 or 128 bytes", value.span)
         elif name in ("across", "copies"):
-            raise c.fail(
-                "SNAP017",
-                f"`{name}=`: shared memory of a cluster is not part of this version",
-                value.span,
-                help="declare the array in `group(block[1])`",
-            )
+            level = resolve(c, value)
+            if not isinstance(level, LevelName) or (level.level, level.units) != (Level.BLOCK, 1):
+                raise c.fail("SNAP018", f"`{name}=` names the level that shares the memory: `block`", value.span, help=f"`{name}=block`")
+            if spread:
+                raise c.fail("SNAP018", "memory is either `across` the blocks, a part each, or `copies`, the same for each", value.span)
+            spread = name
         else:
             raise c.fail("SNAP018", f"`shared` has no option `{name}`", value.span)
     if inner.kind != "value":
         raise c.fail("SNAP018", "`shared(...)` takes an array type, such as `shared(float[16, 8])`", span)
-    return Spec("shared", inner.type, const=inner.const, space=Space.SHARED, swizzle=swizzle)
+    return Spec("shared", inner.type, const=inner.const, space=Space.SHARED, swizzle=swizzle, spread=spread)
+
+
+def _pipeline(c: State, args: tuple[tree.Expr, ...], options: dict[str, tree.Expr], span: Span) -> Spec:
+    inner = type_spec(c, args[0])
+    depth = constant_int(c, args[1], "the depth of a pipeline")
+    if inner.kind != "shared" or not isinstance(inner.type, Array) or inner.const or depth < 1:
+        raise c.fail("SNAP018", "a pipeline has a shared array type and a positive number of stages", span, help=_FORMS["pipeline"])
+    lag = None
+    if "lag" in options:
+        lag = constant_int(c, options["lag"], "`lag`")
+        if not 0 <= lag < depth:
+            raise c.fail(
+                "SNAP018",
+                f"`lag` is how many stages go by before one is given back: at least 0, and less than the {depth} there are, not {lag}",
+                options["lag"].span,
+                help="`lag=1` keeps one stage's products in flight; a deeper pipeline allows more",
+            )
+    return Spec("pipeline", Array(inner.type.elem, (depth, *inner.type.shape)), None, False, Space.SHARED, inner.swizzle, inner.spread, depth, lag)
 
 
 def _pointer(c: State, args: tuple[tree.Expr, ...], span: Span) -> Spec:
     inner = type_spec(c, args[0])
     if inner.kind not in ("value", "shared") or isinstance(inner.type, Array):
         raise c.fail("SNAP018", "`ptr(...)` points to a scalar or vector type", span, help=_FORMS["ptr"])
+    if inner.spread:
+        raise c.fail(
+            "SNAP018",
+            f"a pointer does not say `{inner.spread}=`: how its memory is spread is decided where it is declared",
+            span,
+            help="lower the memory to a block, or to threads of it, and pass that",
+        )
     shape = None
     if len(args) == 2:
         items = args[1].items if isinstance(args[1], tree.Sequence) else (args[1],)

@@ -10,13 +10,16 @@ import math
 
 from snap.check import rewrite
 from snap.check.annotations import Spec, constant_value, wanted_privilege
+from snap.check.boxes import box_copy, box_reduce
 from snap.check.explain import group_words, read_down, write_up
 from snap.check.expressions import cast_call, converted, expression, math_call
 from snap.check.function import Header, Incoming, instantiate, read_header
 from snap.check.intrinsics import async_copy, atomic_call, intrinsic_call, unsafe_call
-from snap.check.memory import LocalArray, memory_argument, never_written, stable, storage, unstable
+from snap.check.known import note_value
+from snap.check.memory import LocalArray, foreign, memory_argument, never_written, stable, storage, unstable
 from snap.check.names import as_definition, as_type, describe_object, math_name, resolve
 from snap.check.state import IndexFunction, IndexMap, Memory, StableRead, State, Touch, Variable, Want
+from snap.check.tensor import store_acc, wgmma
 from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -25,8 +28,6 @@ from snap.ir import nodes as ir
 from snap.ir.operations import MATH
 from snap.ir.types import I32, Array, Space
 from snap.surface import Marker
-
-LATER = {"stage", "turn", "async_reduce", "wgmma", "store_acc"}
 
 
 def call(c: State, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | None:
@@ -80,17 +81,21 @@ def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr 
                 )
             return math_call(c, rest, e, want, fast=True)
         case "async_copy":
-            return async_copy(c, e)
+            return box_copy(c, e) if "at" in dict(e.keywords) else async_copy(c, e)
+        case "async_reduce":
+            return box_reduce(c, e)
+        case "wgmma":
+            return wgmma(c, e)
+        case "store_acc":
+            return store_acc(c, e)
         case "range" | "unroll":
             raise c.fail("SNAP017", f"`{word}(...)` belongs to a `for` loop", e.span)
-        case "group" | "partition" | "claim":
+        case "group" | "partition" | "claim" | "stage" | "turn":
             raise c.fail("SNAP017", f"`{word}(...)` belongs to a `with` statement", e.span, help=f"`with {word}(...):`")
         case "split":
             raise c.fail("SNAP017", "`split(...)` belongs to a `match` statement", e.span, help="`match split(thread):`")
         case "tile":
             raise c.fail("SNAP018", "a tile is memory, not a value", e.span, help="index it, or pass it to a function")
-    if head in LATER:
-        raise c.fail("SNAP017", f"`{word}` is not part of this version", e.span)
     raise c.fail("SNAP018", f"`{word}(...)` belongs to an annotation", e.span, help=f"write it after a colon: `x: {word}(...)`")
 
 
@@ -116,6 +121,7 @@ def _id(c: State, e: tree.Call, want: Want) -> ir.Expr:
     if c.index_privilege is None:
         return value
     var = c.temp("unit", I32, target, e.span)  # an index function may be applied where positions mean something else
+    note_value(c, var, value)
     c.out.append(ir.Declare(var, value, span=e.span))
     return ir.Read(var, I32, span=e.span)
 
@@ -173,7 +179,9 @@ def device_call(c: State, definition: Definition, e: tree.Call, want: Want, used
     _inherit(c, instance, handles, e.span)
     if function.cooperative and not c.cooperative:
         raise c.fail("SNAP020", f"`{name}` needs a cooperative launch", e.span, help="say so: `@requires(..., cooperative=True)`")
-    offset = (c.smem_used + 15) // 16 * 16 if function.smem else c.smem_used
+    align = instance.smem_align
+    offset = (c.smem_used + align - 1) // align * align if function.smem else c.smem_used
+    c.smem_align = max(c.smem_align, align)
     declared = definition.requires.smem
     c.account(offset + max(function.smem, declared or 0), e.span)
     target = value = None
@@ -367,6 +375,13 @@ def _incoming(c: State, memory: Memory, spec: Spec, span: Span) -> tuple[Incomin
             flat = True
         else:
             raise c.fail("SNAP018", f"`{memory.handle.name}` has {memory.rank} dimensions here, and the parameter {wanted}", span)
+    if map is not None and foreign(c, map.block) is not None:
+        raise c.fail(
+            "SNAP018",
+            f"`{memory.handle.name}` is across the blocks of a cluster; a function takes the part of one block",
+            span,
+            help="lower it to this block first, `with partition(x, p=block[1], f=lambda i: (b, i)) as part:`, and pass `part`",
+        )
     parts = (*(view_shape or ()), *(map.results if map else ()))
     params = {v.uid for v in map.params} if map else set()
     captured = [v for v in rewrite.variables(*parts) if v.uid not in params]
@@ -377,7 +392,7 @@ def _incoming(c: State, memory: Memory, spec: Spec, span: Span) -> tuple[Incomin
     new_shape = None if view_shape is None else tuple(rewrite.substitute(d, rename) for d in view_shape)
     obj = memory.handle.obj
     incoming = Incoming(
-        obj.space, memory.view.elem, new_shape, new_map, flat, tuple(hidden.values()), obj.swizzle, memory.handle.disjoint, view_shape
+        obj.space, memory.view.elem, new_shape, new_map, flat, tuple(hidden.values()), obj.swizzle, obj.spread, memory.handle.disjoint, view_shape
     )
     return incoming, captured
 

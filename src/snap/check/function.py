@@ -57,6 +57,7 @@ class Incoming:
     flat: bool
     captured: tuple[ir.Var, ...]
     swizzle: int
+    spread: str
     disjoint: bool
     shape_here: tuple[ir.Expr, ...] | None = field(compare=False)
 
@@ -327,7 +328,7 @@ def elaborate(program: Program, definition: Definition, constexprs: Mapping[str,
         c.uses_unsafe,
         span=definition.tree.head,
     )
-    return Instance(function, tuple(c.touches), tuple(c.stable_reads))
+    return Instance(function, tuple(c.touches), tuple(c.stable_reads), c.smem_align)
 
 
 def _keep_shapes(c: State, specs: tuple[ParamSpec, ...]) -> None:
@@ -347,6 +348,8 @@ def _pointer(c: State, p: ParamSpec, given: Incoming | None, hidden: list[ir.Par
     if given is None:
         space = Space.GLOBAL if c.definition.kind == "global" else p.spec.space
         obj = ir.MemObject(c.program.uid(), p.name, p.spec.type, p.spec.shape, p.spec.const, space, p.privilege, span=p.span)
+        if space is not Space.GLOBAL:
+            c.unknown_layout.add(obj.uid)
         handle = ir.Handle(c.program.uid(), p.name, obj, p.privilege, p.spec.const, "param", span=p.span)
         c.bind(p.name, Memory(handle, ir.MemView(obj, obj.elem, obj.shape), None, p.spec.shape))
         return ir.MemParam(handle)
@@ -357,7 +360,9 @@ def _pointer(c: State, p: ParamSpec, given: Incoming | None, hidden: list[ir.Par
     map = None
     if given.map is not None:
         map = IndexMap(given.map.params, tuple(rewrite.substitute(r, rename) for r in given.map.results))
-    obj = ir.MemObject(c.program.uid(), p.name, given.elem, shape, p.spec.const, given.space, p.privilege, swizzle=given.swizzle, span=p.span)
+    obj = ir.MemObject(
+        c.program.uid(), p.name, given.elem, shape, p.spec.const, given.space, p.privilege, swizzle=given.swizzle, spread=given.spread, span=p.span
+    )
     handle = ir.Handle(c.program.uid(), p.name, obj, p.privilege, p.spec.const, "param", disjoint=given.disjoint, span=p.span)
     memory = Memory(handle, ir.MemView(obj, obj.elem, shape), map, p.spec.shape if p.spec.shape is not None else (shape if map is None else None))
     if given.flat:

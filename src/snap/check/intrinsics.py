@@ -13,7 +13,7 @@ from snap.check import convert
 from snap.check.annotations import constant_int, constant_value
 from snap.check.explain import read_down
 from snap.check.expressions import bitcast_call, converted, expression, math_call, scalar
-from snap.check.memory import LocalArray, access, element_argument, memory_argument, storage, writable
+from snap.check.memory import LocalArray, access, element_argument, memory_argument, one_value, storage, writable
 from snap.check.names import as_type, resolve
 from snap.check.state import Memory, State, Touch, Want
 from snap.diag.error import Label
@@ -43,6 +43,8 @@ def intrinsic_call(c: State, name: str, e: tree.Call, want: Want) -> ir.Expr | N
         return _ldmatrix(c, op, e)
     if name == "stmatrix":
         return _stmatrix(c, op, e)
+    if name == "setmaxnreg":
+        return _setmaxnreg(c, op, e)
     return _plain(c, op, e, want)
 
 
@@ -257,6 +259,16 @@ def _ldmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
     return None
 
 
+def _setmaxnreg(c: State, op: CollectiveOp, e: tree.Call) -> None:
+    if len(e.args) != 1 or e.keywords:
+        raise c.fail("SNAP018", "`setmaxnreg` takes the number of registers", e.span, help="`intrinsic.setmaxnreg(240)`")
+    n = constant_int(c, e.args[0], "the number of registers")
+    if not 24 <= n <= 256 or n % 8:
+        raise c.fail("SNAP018", f"a thread can have 24, 32, ... 256 registers, a multiple of 8, not {n}", e.args[0].span)
+    c.out.append(ir.Collective("setmaxnreg", op.requires, c.place, (), (), attrs=(("n", n),), span=e.span))
+    return None
+
+
 # A collective that writes memory needs the memory's privilege to equal the code's.
 def _stmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 2:
@@ -272,6 +284,7 @@ def _stmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
             secondary=(Label(memory.handle.span, "declared here"),),
             help=f"partition or claim it to `{c.privilege}`",
         )
+    one_value(c, memory.handle, e.args[0].span)
     args = tuple(_elements(fragment, e.span))
     c.out.append(ir.Collective("stmatrix", op.requires, c.place, (), args, (row,), attrs, span=e.span))
     return None
@@ -288,7 +301,7 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
     if c.no_calls:
         raise c.fail("SNAP018", f"{c.no_calls} cannot contain an atomic", e.span)
     options = dict(e.keywords)
-    order, scope = _text_option(c, options, "order", ORDERS, "relaxed"), _text_option(c, options, "scope", SCOPES, "gpu")
+    order, scope = text_option(c, options, "order", ORDERS, "relaxed"), text_option(c, options, "scope", SCOPES, "gpu")
     if options:
         raise c.fail("SNAP018", f"`atomic.{word}` has no option `{next(iter(options))}`", e.span, help="options: order=, scope=")
     if name == "load" and order in ("release", "acq_rel") or name == "store" and order in ("acquire", "acq_rel"):
@@ -314,6 +327,8 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
             e.args[0].span,
             secondary=(Label(memory.handle.span, "declared const here"),),
         )
+    if name != "load":
+        one_value(c, memory.handle, e.args[0].span)
     made = access(c, memory, items, PER_THREAD, e.span)
     args = tuple(converted(c, scalar(c, a, PER_THREAD), elem, a.span, "the element") for a in rest)
     if not memory.handle.const:
@@ -329,7 +344,7 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
     return value
 
 
-def _text_option(c: State, options: dict[str, tree.Expr], name: str, choices: tuple[str, ...], default: str) -> str:
+def text_option(c: State, options: dict[str, tree.Expr], name: str, choices: tuple[str, ...], default: str) -> str:
     if name not in options:
         return default
     e = options.pop(name)
@@ -346,10 +361,13 @@ def _text_option(c: State, options: dict[str, tree.Expr], name: str, choices: tu
 def async_copy(c: State, e: tree.Call) -> None:
     if c.no_calls:
         raise c.fail("SNAP018", f"{c.no_calls} cannot contain a copy", e.span)
-    if "at" in dict(e.keywords):
-        raise c.fail("SNAP017", "copies of boxes are not part of this version", e.span, help="copy elements: `async_copy(mine[i], x[j])`")
     if len(e.args) != 2 or e.keywords:
-        raise c.fail("SNAP018", "`async_copy` takes where to and where from", e.span, help="`async_copy(mine[i], x[j])`")
+        raise c.fail(
+            "SNAP018",
+            "`async_copy` takes where to and where from",
+            e.span,
+            help="an element: `async_copy(mine[i], x[j])`; a box: `async_copy(tile, a, at=(i, j))`",
+        )
     to, target = element_argument(c, e.args[0], PER_THREAD, "`async_copy`")
     writable(c, to, e.args[0].span)
     source_memory, source = element_argument(c, e.args[1], PER_THREAD, "`async_copy`")
@@ -411,6 +429,7 @@ def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
             zeros = tuple(tree.Number(0, span=item.span) for _ in range(found.rank))
             memory.append((name, access(c, found, zeros, PER_THREAD, item.span)))
             if not found.handle.const:
+                one_value(c, found.handle, item.span)
                 c.touches.append(Touch(found.handle.obj, "`unsafe`", e.span))
         elif isinstance(found, LocalArray):
             raise c.fail("SNAP018", "`unsafe` takes scalars, vectors and memory", item.span, help="name the elements: `x0=x[0], x1=x[1]`")

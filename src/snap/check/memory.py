@@ -139,7 +139,7 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
     map = None
     if base.map is not None:
         last = base.map.params[-1]
-        rest = _unit_stride(base.map.results[-1], last)
+        rest = unit_stride(base.map.results[-1], last)
         if rest is None or any(last in rewrite.variables(r) for r in base.map.results[:-1]):
             raise c.fail(
                 "SNAP018",
@@ -150,11 +150,12 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
         wide, narrow = max(elem.bytes, old.bytes), min(elem.bytes, old.bytes)
         op = "/" if elem.bytes > old.bytes else "*"
         start = convert.binary(op, rest, ir.Const(wide // narrow, I32, span=span), span)
-        map = IndexMap(base.map.params, (*base.map.results[:-1], convert.binary("+", start, ir.Read(last, I32, span=span), span)))
+        results = (*base.map.results[:-1], convert.binary("+", start, ir.Read(last, I32, span=span), span))
+        map = IndexMap(base.map.params, results, base.map.block)
     return Memory(base.handle, view, map, shape, base.lowered, base.claim)
 
 
-def _unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
+def unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
     """e without var, where e = that + var."""
     match e:
         case ir.Read(v) if v == var:
@@ -162,10 +163,10 @@ def _unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
         case ir.Binary(op, left, right) if op in ("+", "-"):
             in_left, in_right = var in rewrite.variables(left), var in rewrite.variables(right)
             if in_left and not in_right:
-                rest = _unit_stride(left, var)
+                rest = unit_stride(left, var)
                 return None if rest is None else convert.binary(op, rest, right, e.span)
             if in_right and not in_left and op == "+":
-                rest = _unit_stride(right, var)
+                rest = unit_stride(right, var)
                 return None if rest is None else convert.binary("+", left, rest, e.span)
     return None
 
@@ -185,8 +186,8 @@ def _tile(c: State, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree
     sizes = tuple(size_of_dimension(c, e) for e in items[1])
     params = tuple(c.temp(f"k{i}", I32, THREAD1, span) for i in range(base.rank))
     moved = tuple(convert.binary("+", a, ir.Read(p, I32, span=span), span) for a, p in zip(at, params))
-    results = mapped(base, moved)
-    return Memory(base.handle, base.view, IndexMap(params, results), tuple(ir.Const(n, I32, span=span) for n in sizes), base.lowered, base.claim)
+    map = IndexMap(params, mapped(base, moved), mapped_block(base, moved))
+    return Memory(base.handle, base.view, map, tuple(ir.Const(n, I32, span=span) for n in sizes), base.lowered, base.claim)
 
 
 # ---- accesses ----------------------------------------------------------------------------------------------------------------------------
@@ -212,6 +213,19 @@ def mapped(memory: Memory, index: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
     return tuple(rewrite.substitute(r, lambda v: given.get(v.uid)) for r in memory.map.results)
 
 
+def mapped_block(memory: Memory, index: tuple[ir.Expr, ...]) -> ir.Expr | None:
+    """The rank of the block whose part is meant, for the indices a user wrote; None for the own one."""
+    if memory.map is None or memory.map.block is None:
+        return None
+    given = {p.uid: i for p, i in zip(memory.map.params, index)}
+    return rewrite.substitute(memory.map.block, lambda v: given.get(v.uid))
+
+
+def foreign(c: State, block: ir.Expr | None) -> ir.Expr | None:
+    """The rank, unless it is provably that of the thread's own block."""
+    return None if isinstance(block, ir.Read) and block.var.uid in c.own_ranks else block
+
+
 def access(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.MemAccess:
     if len(items) != memory.rank:
         raise c.fail(
@@ -225,7 +239,7 @@ def access(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, s
         for i, n, item in zip(index, memory.shape, items):
             if isinstance(i, ir.Const) and isinstance(n, ir.Const) and not 0 <= i.value < n.value:
                 raise c.fail("SNAP018", f"index {i.value} is outside of `{memory.handle.name}`, whose dimension here is {n.value}", item.span)
-    return ir.MemAccess(memory.view, mapped(memory, index), memory.handle, span=span)
+    return ir.MemAccess(memory.view, mapped(memory, index), memory.handle, foreign(c, mapped_block(memory, index)), span=span)
 
 
 # Read up: p's privilege ⊒ target; above thread[1] the memory must also be stable, so that all threads of the unit see one value.
@@ -282,6 +296,7 @@ def writable(c: State, memory: Memory, span: Span) -> None:
             secondary=(Label(handle.span, "declared const here"),),
             help="declare it without `const`",
         )
+    one_value(c, handle, span)
     if handle.privilege != THREAD1:
         raise c.fail(
             "SNAP009",
@@ -291,6 +306,20 @@ def writable(c: State, memory: Memory, span: Span) -> None:
             (Label(handle.span, f"at privilege `{handle.privilege}` here"),),
             note="otherwise every thread of the group would write the same element",
             help=f"hand it to the threads: `with partition({handle.name}, p=thread[1], f=lambda k: ...) as mine:`",
+        )
+
+
+# Memory of which every block holds a copy stays one value: only what writes all copies alike writes it.
+def one_value(c: State, handle: ir.Handle, span: Span) -> None:
+    if handle.obj.spread == "copies":
+        raise c.fail(
+            "SNAP009",
+            f"every block of the cluster holds a copy of `{handle.obj.name}`, and this writes only one of them",
+            span,
+            "written here",
+            (Label(handle.obj.span, "declared with `copies=block`"),),
+            note="the copies would no longer be the same",
+            help="fill it with a box copy, `async_copy(x, a, at=(i, j))`, which writes them all; or declare it `across=block`, a part for each block",
         )
 
 

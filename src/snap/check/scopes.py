@@ -13,19 +13,36 @@ from snap.check import convert, rewrite
 from snap.check.annotations import constant_int, constant_value, wanted_privilege
 from snap.check.explain import write_up
 from snap.check.expressions import scalar
-from snap.check.memory import mapped, memory_argument
+from snap.check.memory import mapped, mapped_block, memory_argument
 from snap.check.names import captured_lambda, resolve
-from snap.check.state import Abort, Binding, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Pipeline, Poison, SplitBranch, State, Variable, Want
+from snap.check.shared import own_part
+from snap.check.state import (
+    Abort,
+    Binding,
+    ClaimUse,
+    IndexFunction,
+    IndexMap,
+    Lowering,
+    Memory,
+    NotOpened,
+    Poison,
+    SplitBranch,
+    State,
+    Variable,
+    Want,
+)
 from snap.check.statements import body
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import GRID1, I32, Held, Level, Place, Privilege
+from snap.ir.types import CLUSTER1, GRID1, I32, Held, Level, Place, Privilege
 from snap.surface import LevelName, Marker
 
 
 def with_statement(c: State, s: tree.With, tail: bool) -> None:
+    from snap.check.stages import stage_statement, turn_statement
+
     found = resolve(c, s.call.function) if isinstance(s.call, tree.Call) and isinstance(s.call.function, (tree.Name, tree.Attribute)) else None
     word = found.word if isinstance(found, Marker) else None
     try:
@@ -37,26 +54,19 @@ def with_statement(c: State, s: tree.With, tail: bool) -> None:
             case "claim":
                 _claim(c, s, tail)
             case "stage":
-                _stage(c, s, tail)
+                stage_statement(c, s, tail)
             case "turn":
-                raise c.fail("SNAP017", f"`{word}` is not part of this version", s.head)
+                turn_statement(c, s, tail)
             case _:
                 raise c.fail(
                     "SNAP017",
-                    "`with` opens a group, a partition or a claim",
+                    "`with` opens a group, a partition, a claim, a stage or a turn",
                     s.head,
                     help="`with group(thread[32]):`, `with partition(x, p=thread[1], f=...) as mine:`, `with claim(x, p=thread[32]) as all:`",
                 )
-    except _NotOpened as refused:
+    except NotOpened as refused:
         _check_body_anyway(c, s, tail, refused.place)
         raise Abort from None
-
-
-class _NotOpened(Abort):
-    """The scope is refused, but its body is still worth checking: at the place that was asked for, with the name it would have bound out of reach."""
-
-    def __init__(self, place: Place | None = None):
-        self.place = place
 
 
 def _check_body_anyway(c: State, s: tree.With, tail: bool, place: Place | None) -> None:
@@ -88,7 +98,7 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
             note="a group can only be made of units that the code has",
             help=f"open `group({p})` outside of this one" if not below else "",
         )
-        raise _NotOpened(c.place.narrowed(p.level, Held(p.n, p.n)))
+        raise NotOpened(c.place.narrowed(p.level, Held(p.n, p.n)))
     if not held.multiple_of(p.n):
         have = (
             "a number its caller decides" if held.count is None else f"a multiple of {held.count}, says `@requires`" if held.open else str(held.count)
@@ -103,7 +113,7 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
             if held.count is None or held.open
             else "choose a count that divides",
         )
-        raise _NotOpened(c.place.narrowed(p.level, Held(p.n, p.n)))
+        raise NotOpened(c.place.narrowed(p.level, Held(p.n, p.n)))
     place = c.place.grouped(p)
     outer = c.place
     with c.at(place), c.block() as out, c.frame("group", s.head, f"`group({p})`"):
@@ -271,15 +281,15 @@ def _base(c: State, s: tree.With, word: str, options: set[str]) -> tuple[Memory,
             c.report(
                 "SNAP018", f"`{word}` has no option `{option}`", given[option].span, help=f"it has {', '.join(sorted(f'`{o}=`' for o in options))}"
             )
-            raise _NotOpened
+            raise NotOpened
     if len(s.call.args) not in (1, 2) or s.name is None or ("p" in given) == (len(s.call.args) == 2):
         c.report("SNAP018", f"`{word}` takes memory, a privilege and a name", s.head, help=form)
-        raise _NotOpened
+        raise NotOpened
     try:
         seen = memory_argument(c, s.call.args[0], f"`{word}`")
         p = wanted_privilege(c, given.pop("p") if "p" in given else s.call.args[1], f"`{word}`")
     except Abort:
-        raise _NotOpened from None
+        raise NotOpened from None
     root = s.call.args[0]
     while not isinstance(root, tree.Name):
         root = (
@@ -303,16 +313,16 @@ def _partition(c: State, s: tree.With, tail: bool) -> None:
             branch.lowered[base.uid] = (seen, problem, s.head)
         else:
             c.errors.append(problem)
-        raise _NotOpened
+        raise NotOpened
     disjoint = False
     try:
         if "disjoint" in given:
             disjoint = bool(constant_value(c, given.pop("disjoint"), "`disjoint`").value)
         outer_map = _index_function(c, given, seen, p, s)
     except Abort:
-        raise _NotOpened from None
+        raise NotOpened from None
     handle = ir.Handle(c.program.uid(), s.name, base.obj, p, base.const, "partition", base, disjoint, span=s.name_span or s.head)
-    lowered = Memory(handle, seen.view, outer_map, seen.shape if outer_map is None else None)
+    lowered = Memory(handle, seen.view, outer_map, seen.shape if outer_map is seen.map else None)
     place = c.place
     with _out_of_reach(owner, Lowering("partition", s.name, s.head)), c.block() as out, c.frame("memory", s.head, f"the partition of `{base.name}`"):
         c.bind(s.name, lowered)
@@ -388,7 +398,7 @@ def _index_function(c: State, given: dict[str, tree.Expr], seen: Memory, p: Priv
             help="return a tuple: `lambda i, j: (r + i, j)`" if seen.rank > 1 else "",
         )
     results = _snapshot(c, results, params, s)
-    return IndexMap(params, mapped(seen, results))
+    return IndexMap(params, mapped(seen, results), mapped_block(seen, results))
 
 
 def _index_value(c: State, e: tree.Expr, p: Privilege) -> ir.Expr:
@@ -455,7 +465,8 @@ def _root(e: tree.Expr) -> Iterator[str]:
         yield e.id
 
 
-# T-Claim, mended: code = base, nothing replicated between base and l; one branch of exactly that size uses the name.
+# T-Claim, mended: code = base, nothing replicated between base and l; one branch of exactly that size uses the name.  Memory that is spread over
+# a cluster is claimed block by block: the threads of each block get its own part.
 def _claim(c: State, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "claim", {"p"})
     base = seen.handle
@@ -470,7 +481,7 @@ def _claim(c: State, s: tree.With, tail: bool) -> None:
         )
     elif c.place.held(p.level) is None:
         problem = f"there is no level `{p.level.word}` here to claim memory for"
-    elif (between := _replicated(c.place, p.level)) is not None:
+    elif (between := _replicated(c.place, p.level)) is not None and not (base.obj.spread and between is Level.BLOCK and c.privilege == CLUSTER1):
         problem = f"there are several {between.word}s here, and each would claim all of `{base.name}`"
         unit = f"{between.word}[1]"
         help = f"hand out parts, `with partition({base.name}, p={unit}, f=...) as part:`, and claim `part` in `with group({unit}):`"
@@ -478,73 +489,23 @@ def _claim(c: State, s: tree.With, tail: bool) -> None:
         problem = f"there are not {p.n} {p.level.word}s here to claim memory for"
     if problem:
         c.report("SNAP014", problem, s.head, secondary=labels, help=help)
-        raise _NotOpened
+        raise NotOpened
     handle = ir.Handle(c.program.uid(), s.name, base.obj, p, base.const, "claim", base, span=s.name_span or s.head)
-    claimed = Memory(handle, seen.view, seen.map, seen.shape, claim=ClaimUse(p, len(c.frames), s.head))
+    part = own_part(seen) if p.level is Level.THREAD else seen
+    if part is None:
+        c.report(
+            "SNAP018",
+            f"each block claims its own part of `{base.name}`, and this window names blocks",
+            s.call.args[0].span,
+            help=f"claim the whole, `with claim({base.name}, p={p}) as part:`, and take `tile(part, ...)` of that",
+        )
+        raise NotOpened
+    claimed = Memory(handle, part.view, part.map, part.shape, claim=ClaimUse(p, len(c.frames), s.head))
     place = c.place
     with _out_of_reach(owner, Lowering("claim", s.name, s.head)), c.block() as out, c.frame("memory", s.head, f"the claim of `{base.name}`"):
         c.bind(s.name, claimed)
         body(c, s.body, tail)
     c.out.append(ir.Claim(base, handle, place, tuple(out), span=s.head))
-
-
-# A stage is one slot of a pipeline, fill number modulo the depth, at the pipeline's privilege.
-def _stage(c: State, s: tree.With, tail: bool) -> None:
-    args = s.call.args
-    found = resolve(c, args[0]) if args and isinstance(args[0], tree.Name) else None
-    if not isinstance(found, Pipeline) or len(args) > 2 or s.call.keywords or s.name is None:
-        c.report(
-            "SNAP018",
-            "`stage` takes a pipeline, maybe the number of a fill, and gives a name",
-            s.head,
-            help="`with stage(tiles) as t:`, `with stage(tiles, k) as t:`",
-        )
-        raise _NotOpened
-    base = found.memory.handle
-    if not c.privilege.at_least(base.privilege):
-        c.report(
-            "SNAP005",
-            f"`{base.name}` is at `{base.privilege}`, above this code's `{c.privilege}`: its stages cannot be taken here",
-            s.head,
-            secondary=(Label(base.span, "declared here"),),
-            help="take the stage where the whole block acts as one, and split or group inside",
-        )
-        raise _NotOpened
-    try:
-        fill = _fill(c, found, args, s)
-    except Abort:
-        raise _NotOpened from None
-    if not isinstance(fill, (ir.Read, ir.Const)):
-        number = c.temp(f"{s.name}_fill", fill.type, base.privilege, s.head)
-        c.out.append(ir.Declare(number, fill, span=s.head))
-        fill = ir.Read(number, fill.type, span=s.head)
-    depth = ir.Const(found.depth, I32, span=s.head)
-    slot = c.temp(f"{s.name}_slot", I32, base.privilege, s.head)
-    c.out.append(ir.Declare(slot, convert.cast(convert.binary("%", fill, depth, s.head), I32), span=s.head))
-    handle = ir.Handle(c.program.uid(), s.name, base.obj, base.privilege, False, "stage", base, span=s.name_span or s.head)
-    params = tuple(c.temp(f"k{i}", I32, GRID1, s.head) for i in range(len(found.memory.shape) - 1))
-    results = (ir.Read(slot, I32, span=s.head), *(ir.Read(p, I32, span=s.head) for p in params))
-    with c.block() as out, c.frame("memory", s.head, f"a stage of `{base.name}`"):
-        c.bind(s.name, Memory(handle, found.memory.view, IndexMap(params, results), found.memory.shape[1:]))
-        body(c, s.body, tail)
-    c.out.append(ir.Partition(base, handle, c.place, tuple(out), fill, len(args) == 1, span=s.head))
-
-
-def _fill(c: State, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.With) -> ir.Expr:
-    """The number of the fill: the one given, else the next of the pipeline's lifetime."""
-    p = pipeline.memory.handle.privilege
-    if len(args) == 2:
-        value = scalar(c, args[1], Want(p, f"names one fill for `{p}`"))
-        if not value.type.is_integer:
-            raise c.fail("SNAP018", "the number of a fill is an integer", args[1].span)
-        if isinstance(value, ir.Const) and value.value < 0:
-            raise c.fail("SNAP021", f"fills are numbered from 0, and this is {value.value}", args[1].span)
-        return convert.cast(value, value.type) if convert.is_weak(value) else value
-    number = c.temp(f"{s.name}_fill", I32, p, s.head)
-    count = ir.Read(pipeline.fills, I32, span=s.head)
-    c.out.append(ir.Declare(number, count, span=s.head))
-    c.out.append(ir.Assign(ir.VarTarget(pipeline.fills, span=s.head), convert.binary("+", count, ir.Const(1, I32, span=s.head), s.head), span=s.head))
-    return ir.Read(number, I32, span=s.head)
 
 
 def _replicated(place: Place, level: Level) -> Level | None:

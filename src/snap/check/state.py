@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
@@ -17,6 +18,13 @@ from snap.ir.types import Element, Level, Place, Privilege, ValueType
 
 class Abort(Exception):
     """The statement being checked is wrong and has been reported; go on with the next."""
+
+
+class NotOpened(Abort):
+    """The scope is refused, but its body is still worth checking: at the place that was asked for, with the name it would have bound out of reach."""
+
+    def __init__(self, place: Place | None = None):
+        self.place = place
 
 
 # ---- bindings ----------------------------------------------------------------------------------------------------------------------------
@@ -54,6 +62,7 @@ class IndexMap:
 
     params: tuple[ir.Var, ...]
     results: tuple[ir.Expr, ...]
+    block: ir.Expr | None = None  # of memory that is across a cluster: whose part; None for the part of the thread's own block
 
 
 @dataclass(slots=True, eq=False)
@@ -80,14 +89,28 @@ class Memory:
 
 @dataclass(slots=True, eq=False)
 class Pipeline:
-    """Stages of shared memory, used one at a time through `stage`; `fills` counts those taken in order."""
+    """Stages of shared memory, used one at a time through `stage`; `fills` counts those taken in order.  memory: all slots of this block's part."""
 
     memory: Memory
     fills: ir.Var
+    blocks: int | None  # of memory that is across a cluster: how many parts there are
+    frames: int  # how many constructs were open at the declaration
+    stages: list[StageUse] = field(default_factory=list)
 
     @property
     def depth(self) -> int:
         return self.memory.shape[0].value
+
+
+@dataclass(slots=True, eq=False)
+class StageUse:
+    """One `stage(...)` of a pipeline in the text.  number: the fill's number as written, None where the compiler counts.  frames: what was opened
+    between the pipeline's declaration and the stage, outermost first.  fills: whether memory is put into it."""
+
+    number: ir.Expr | None
+    span: Span
+    frames: tuple[Frame, ...]
+    fills: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -130,12 +153,17 @@ Binding = Variable | Constant | IndexFunction | Memory | Pipeline | Poison
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """One enclosing construct.  kind: 'function', 'loop', 'group', 'split', 'memory', 'if'."""
+    """One enclosing construct.  kind: 'function', 'loop', 'group', 'split', 'memory', 'if', 'turn'."""
 
     kind: str
     span: Span
     text: str
     branch: SplitBranch | None = None
+    place: Place | None = None  # of the code inside
+    decides: tuple[ir.Expr, ...] = ()  # of a loop or `if`: what is evaluated to decide
+    var: ir.Var | None = None  # of a `for`: its variable
+    left_early: bool = False  # of a loop: its body has a `break` or `continue`
+    first_uid: int = 0  # what is declared inside has a higher one
 
 
 @record
@@ -176,6 +204,7 @@ class Instance:
     function: ir.Function
     touches: tuple[Touch, ...]
     stable_reads: tuple[StableRead, ...]
+    smem_align: int = 16
 
 
 class Program:
@@ -202,12 +231,17 @@ class State:
         self.errors: list[Diagnostic] = []
         self.scopes: list[dict[str, Binding]] = [{}]
         self.ended: dict[str, Span] = {}  # names of scopes that ended, for the error when they are used after all
-        self.frames: list[Frame] = [Frame("function", definition.tree.head, definition.tree.name)]
+        self.frames: list[Frame] = [Frame("function", definition.tree.head, definition.tree.name, place=place)]
         self.out: list[ir.Stmt] = []
         self.returns: tuple[Element, Privilege] | None = None
         self.smem_used = 0
         self.smem_peak = 0
         self.smem_peak_span: Span | None = None
+        self.smem_align = 16
+        self.unknown_layout: set[int] = set()  # objects of pointer parameters, while no call says what they are
+        self.own_ranks: set[int] = set()  # variables that hold the rank of the thread's own block in its cluster
+        self.multiples: dict[int, int] = {}  # variables known to be a multiple of something
+        self.ranges: dict[int, tuple[ir.Expr, ...]] = {}  # loop variables, and what their values come from
         self.cooperative = False
         self.uses_unsafe = False
         self.touches: list[Touch] = []
@@ -223,6 +257,13 @@ class State:
     def fail(self, code: str, message: str, span: Span, label: str = "", secondary: tuple[Label, ...] = (), note: str = "", help: str = "") -> Abort:
         self.report(code, message, span, label, secondary, note, help)
         return Abort()
+
+    @cached_property
+    def assigned(self) -> set[str]:
+        """The names that the function may give another value than their first."""
+        from snap.check.scopes import assigned_names
+
+        return set(assigned_names(self.definition.tree.body))
 
     def poisoned(self) -> Abort:
         """A use of a name whose declaration was already reported."""
@@ -276,10 +317,10 @@ class State:
             self.out = outer
 
     @contextmanager
-    def frame(self, kind: str, span: Span, text: str, branch: SplitBranch | None = None) -> Iterator[None]:
-        self.frames.append(Frame(kind, span, text, branch))
+    def frame(self, kind: str, span: Span, text: str, branch: SplitBranch | None = None, **known: object) -> Iterator[Frame]:
+        self.frames.append(Frame(kind, span, text, branch, self.place, first_uid=self.program.next_uid, **known))
         try:
-            yield
+            yield self.frames[-1]
         finally:
             self.frames.pop()
 

@@ -7,6 +7,7 @@ stay together. A statement that is wrong is reported and left out; checking goes
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from snap.check import convert
@@ -14,14 +15,16 @@ from snap.check.annotations import Spec, annotation, constant_int, constant_valu
 from snap.check.calls import call
 from snap.check.explain import write_up
 from snap.check.expressions import COMPONENTS, arithmetic, array_index, condition, converted, deciding, expression
-from snap.check.memory import LocalArray, access, scalar_shape, storage, writable
+from snap.check.known import divisor, leaves_early, note_value
+from snap.check.memory import LocalArray, access, storage, writable
 from snap.check.names import resolve
-from snap.check.state import Abort, Constant, IndexFunction, Memory, Pipeline, Poison, State, Variable, Want
+from snap.check.shared import declare_shared
+from snap.check.state import Abort, Constant, IndexFunction, Memory, Poison, State, Variable, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import BLOCK1, I32, I64, THREAD1, Array, Element, Privilege, Scalar, Space, Vector
+from snap.ir.types import I32, I64, THREAD1, Array, Element, Privilege, Scalar, Vector
 from snap.surface import Marker
 
 LOCAL_LIMIT = 512 * 1024  # bytes of local memory a thread can have
@@ -106,13 +109,8 @@ def _declare(c: State, s: tree.Declare) -> None:
             if not convert.implicit(value, spec.type):
                 raise c.fail("SNAP018", f"`{s.name}` is `{spec.type}`, and this is `{value.type}`", s.value.span)
             c.bind(s.name, Constant(convert.constant(value.value, spec.type, s.span)))
-        case "shared":
-            _declare_shared(c, s, spec, written)
-        case "pipeline":
-            _declare_shared(c, s, spec, written)
-            fills = c.temp(f"{s.name}_fill", I32, BLOCK1, s.name_span)
-            c.out.append(ir.Declare(fills, ir.Const(0, I32, span=s.span), span=s.span))
-            c.bind(s.name, Pipeline(c.lookup(s.name), fills))
+        case "shared" | "pipeline":
+            declare_shared(c, s, spec, written)
         case "pointer" | "ref":
             raise c.fail(
                 "SNAP018",
@@ -150,6 +148,7 @@ def _declare_value(c: State, s: tree.Declare, spec: Spec, p: Privilege, span: Sp
         c.bind(s.name, Variable(var, "const" if spec.const else ""))
     if value is None and spec.const:
         raise c.fail("SNAP018", f"const `{s.name}` has no value", s.span)
+    note_value(c, var, value)
     _emit_declaration(c, var, value, s.span)
 
 
@@ -178,40 +177,6 @@ def _delivered(c: State, value: ir.Expr, type: object) -> bool:
 
 def _redirected(s: ir.Stmt, target: ir.Target) -> ir.Stmt:
     return replace(s, targets=(target,)) if isinstance(s, ir.Collective) else replace(s, target=target)
-
-
-# Shared memory belongs to exactly one block.
-def _declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | None) -> None:
-    frame = c.innermost("group", "split", "function")
-    if c.privilege != BLOCK1:
-        raise c.fail(
-            "SNAP012",
-            f"shared memory belongs to one block, and this code runs at `{c.privilege}`",
-            s.span,
-            "declared here",
-            (Label(frame.span, f"this code holds {c.place}"),),
-            help="declare it directly in `with group(block[1]):`",
-        )
-    if written not in (None, BLOCK1):
-        raise c.fail(
-            "SNAP012",
-            f"shared memory is at `block[1]`, not `{written}`",
-            s.span,
-            help=f"hand it out: `with partition({s.name}, p={written}, f=...) as part:`",
-        )
-    if s.value is not None:
-        raise c.fail("SNAP018", "shared memory has no initial value", s.value.span, help="let the threads write it, through a partition")
-    if not isinstance(spec.type, Array):
-        raise c.fail("SNAP018", "shared memory is an array", s.annotation.span, help=f"`shared({spec.type}[1])`")
-    align = 1024 if spec.swizzle else 16
-    offset = (c.smem_used + align - 1) // align * align
-    shape = scalar_shape(spec.type.shape, s.span)
-    obj = ir.MemObject(c.program.uid(), s.name, spec.type.elem, shape, spec.const, Space.SHARED, BLOCK1, offset, spec.swizzle, span=s.name_span)
-    handle = ir.Handle(c.program.uid(), s.name, obj, BLOCK1, spec.const, "shared", span=s.name_span)
-    c.bind(s.name, Memory(handle, ir.MemView(obj, obj.elem, shape), None, shape))
-    c.smem_used = offset + spec.type.bytes
-    c.account(c.smem_used, s.span)
-    c.out.append(ir.DeclareShared(obj, handle, span=s.span))
 
 
 def _value(c: State, e: tree.Expr, want: Want, type: object, what: str) -> ir.Expr:
@@ -262,6 +227,7 @@ def _first_assignment(c: State, s: tree.Assign) -> None:
         value = convert.cast(value, value.type)
     var = c.var(name, value.type, c.privilege, s.target.span)
     c.bind(name, Variable(var))
+    note_value(c, var, value)
     _emit_declaration(c, var, value, s.span)
 
 
@@ -394,7 +360,7 @@ def _if(c: State, s: tree.If, tail: bool) -> None:
         pass  # the branches are still worth checking
     bodies = []
     for part in (s.then, s.other):
-        with c.block() as out, c.frame("if", s.cond.span, "if"):
+        with c.block() as out, c.frame("if", s.cond.span, "if", decides=() if cond is None else (cond,)):
             body(c, part, tail)
         bodies.append(tuple(out))
     if cond is not None:
@@ -408,7 +374,7 @@ def _while(c: State, s: tree.While) -> None:
             cond = condition(c, s.cond, deciding(c))
         except Abort:
             pass
-    with c.block() as out, c.frame("loop", s.cond.span, "while"):
+    with c.block() as out, c.frame("loop", s.cond.span, "while", decides=() if cond is None else (cond,), left_early=leaves_early(s.body)):
         body(c, s.body, tail=False)
     if cond is not None:
         c.out.append(ir.While(tuple(pre), cond, tuple(out), span=s.span))
@@ -423,7 +389,9 @@ def _for(c: State, s: tree.For) -> None:
     if isinstance(step, ir.Const) and step.value == 0:
         raise c.fail("SNAP018", "the step of `range` is zero", s.iterable.span)
     var = c.var(s.name, kind, c.privilege, s.name_span)
-    with c.block() as out, c.frame("loop", s.iterable.span, "for"):
+    c.ranges[var.uid] = (start, stop, step)
+    c.multiples[var.uid] = math.gcd(divisor(c, start), divisor(c, step))
+    with c.block() as out, c.frame("loop", s.iterable.span, "for", decides=(start, stop, step), var=var, left_early=leaves_early(s.body)):
         c.bind(s.name, Variable(var, "a loop variable"))
         body(c, s.body, tail=False)
     if unroll == 0 and all(isinstance(b, ir.Const) for b in (start, stop, step)):
@@ -481,6 +449,8 @@ def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
         for e in expressions(s):
             if isinstance(e, ir.Elem) and any(v.uid in depends for i in e.index for v in variables(i)):
                 return True
+        if isinstance(s, ir.StoreAcc) and any(v.uid in depends for v in variables(s.first)):
+            return True
         if isinstance(s, ir.Assign):
             target = s.target.of if isinstance(s.target, ir.ComponentTarget) else s.target
             if isinstance(target, ir.ElemTarget) and any(v.uid in depends for i in target.index for v in variables(i)):
@@ -493,13 +463,13 @@ def _leave_loop(c: State, word: str, span: Span) -> None:
     for frame in reversed(c.frames):
         if frame.kind == "loop":
             return
-        if frame.kind in ("group", "split"):
+        if frame.kind in ("group", "split", "turn"):
             raise c.fail(
                 "SNAP007",
-                f"`{word}` would leave its group behind",
+                f"`{word}` would leave its {'turn' if frame.kind == 'turn' else 'group'} behind",
                 span,
                 f"in the middle of {frame.text}",
-                (Label(frame.span, "the group it would leave"),),
+                (Label(frame.span, f"the {'turn' if frame.kind == 'turn' else 'group'} it would leave"),),
                 note="the other threads of the enclosing group would wait for this one forever",
                 help="let the whole group decide: agree on a condition, then leave outside of the group",
             )

@@ -16,10 +16,13 @@ from snap.ir import nodes as ir
 from snap.ir.types import Element, Place
 from snap.ir.walk import statements
 
-PRIMITIVES = {"thread": "no barrier", "warp": "__syncwarp", "block": "__syncthreads", "named": "named barrier", "cluster": "cluster barrier",
-              "grid": "grid barrier"}
+PRIMITIVES = {"thread": "no barrier", "warp": "__syncwarp", "block": "__syncthreads", "named": "bar.sync", "cluster": "cluster barrier",
+              "grid": "grid barrier", "mbarrier": "mbarrier"}
+_ENGINES = {"copy": "copies", "bulk": "boxes written", "bulk read": "boxes read", "wgmma": "products"}
 
-_ADDED = (ir.Sync, ir.AsyncCommit)  # what the compiler has put in
+# what the compiler has put in
+_ADDED = (ir.Sync, ir.AsyncCommit, ir.BarrierWait, ir.BarrierArrive, ir.BarrierExpect)
+Added = ir.Sync | ir.AsyncCommit | ir.BarrierWait | ir.BarrierArrive | ir.BarrierExpect
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class _Page:
 
     privileges: dict[int, str] = field(default_factory=dict)
     notes: dict[int, dict[str, None]] = field(default_factory=dict)
-    waits: dict[int, list[ir.Sync | ir.AsyncCommit]] = field(default_factory=dict)
+    waits: dict[int, list[Added]] = field(default_factory=dict)
     called: dict[int, ir.Function] = field(default_factory=dict)
 
     def paint(self, first: int, last: int, place: Place) -> None:
@@ -89,7 +92,7 @@ def _listing(function: ir.Function) -> tuple[Listing, list[ir.Function]]:
         rows.append(Row(line, page.privileges[line] if text.strip() else "", text, tuple(page.notes.get(line, ()))))
         for added in page.waits.get(line, ()):
             rows.append(_added_row(added, page.privileges[line], source_line(function.span.filename, added.span.line)))
-    count = sum(isinstance(added, ir.Sync) for found in page.waits.values() for added in found)
+    count = len({added.point.uid for found in page.waits.values() for added in found if isinstance(added, (ir.Sync, ir.BarrierWait))})
     points = "no synchronization" if not count else "1 synchronization point" if count == 1 else f"{count} synchronization points"
     kind = "kernel" if function.kernel else "device function"
     facts = f"{function.place}; {function.smem} bytes of shared memory; {points}" + ("; cooperative" if function.cooperative else "")
@@ -108,6 +111,7 @@ def _note_param(page: _Page, param: ir.Param) -> None:
 
 def _walk(page: _Page, body: ir.Body, place: Place, header: int) -> None:
     """`header` is the last line of what opens this body."""
+    body = tuple(part for stmt in body for part in _put_in(stmt))
     following = next((stmt.span.line for stmt in body if not isinstance(stmt, _ADDED)), header + 1)
     before = max(header, following - 1)
     page.paint(header + 1, _last_line(body), place)  # comments and blank lines between the statements, too
@@ -119,6 +123,13 @@ def _walk(page: _Page, body: ir.Body, place: Place, header: int) -> None:
         page.paint(stmt.span.line, last, place)
         _statement(page, stmt, place)
         before = max(before, last)
+
+
+def _put_in(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
+    """A split that the compiler put around what only some threads do is shown as what they do."""
+    if isinstance(stmt, ir.Split) and any(case.body for case in stmt.cases) and all(isinstance(s, _ADDED) for case in stmt.cases for s in case.body):
+        return stmt.cases[0].body
+    return (stmt,)
 
 
 def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
@@ -142,7 +153,8 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
             _walk(page, inner, inside, start)
         case ir.Split(cases=cases):
             for case in cases:
-                page.note(case.span, _case_words(case))
+                if not case.body or not all(isinstance(s, _ADDED) for s in case.body):
+                    page.note(case.span, _case_words(case))
                 _walk(page, case.body, case.place, case.span.line)
         case ir.Partition(base=base, handle=ir.Handle(origin="stage") as handle, body=inner):
             page.note(stmt.span, f"{handle.name}: a stage of `{base.name}`")
@@ -160,6 +172,19 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
             page.note(stmt.span, f"atomic {op}, {order}, {scope} scope, once per thread")
         case ir.AsyncCopy(target=target):
             page.note(stmt.span, f"copies {target.view.elem.bytes} bytes a thread in the background")
+        case ir.BoxCopy(op=op, tile=tile, box=box):
+            shape = " x ".join(map(str, box))
+            page.note(stmt.span, f"a box of {shape} {tile.access.view.elem}, {'loaded' if op == 'load' else f'to memory ({op})'} in the background")
+        case ir.Wgmma(type=kind, n=n, k=k):
+            page.note(stmt.span, f"wgmma: 64 x {n} x {k}, {kind}, in the background")
+        case ir.StoreAcc():
+            page.note(stmt.span, "store_acc: the warpgroup acts together")
+        case ir.Turn(place=inside, body=inner):
+            page.note(stmt.span, f"{inside.privilege} one at a time")
+            _walk(page, inner, inside, start)
+        case ir.Elect(body=inner):
+            page.note(stmt.span, "one thread issues it")
+            _walk(page, inner, place, start)
         case ir.Unsafe():
             page.note(stmt.span, "unsafe: the compiler takes the programmer's word")
         case ir.Call(function=function):
@@ -185,25 +210,60 @@ def _case_words(case: ir.Case) -> str:
     return f"{level}s {case.offset} and on, as groups of {case.size}" if case.rest else f"{level}s {case.offset} .. {case.offset + case.size - 1}"
 
 
-def _added_row(added: ir.Sync | ir.AsyncCommit, privilege: str, near: str) -> Row:
+def _added_row(added: Added, privilege: str, near: str) -> Row:
     """Indented like the code it stands by."""
     indent = near[:len(near) - len(near.lstrip())]
-    if isinstance(added, ir.AsyncCommit):
-        return Row(None, privilege, f"{indent}== commit: what each thread has copied since the last one is a group")
-    point = added.point
-    who = f"{PRIMITIVES[point.kind]}: {point.participants} waits"
-    return Row(None, str(added.place.privilege), f"{indent}== {who} for `{point.object}`: {point.reason}{wait_words(point)}")
+    match added:
+        case ir.AsyncCommit("copy"):
+            text = "commit: what each thread has copied since the last one is a group"
+        case ir.AsyncCommit(engine):
+            text = f"commit: the {_ENGINES[engine]} begun since the last one are a group"
+        case ir.BarrierExpect(barrier, _, size):
+            text = f"{barrier.name} expects {size} bytes more"
+        case ir.BarrierArrive(barrier, point=point):
+            text = f"{barrier.name}: {_does(point.arrivals or 'these threads', 'arrive')}, for `{point.object}`"
+        case ir.Sync(point, part="arrive"):
+            text = f"{_arrive_words(point)}: {_does(point.arrivals, 'arrive')} for `{point.object}`, without waiting; " \
+                   f"{_does(point.waiters, 'wait')} at line {point.span.line}"
+        case ir.Sync(point) | ir.BarrierWait(point=point):
+            text = f"{_wait_primitive(point)}: {_does(point.waiters or str(point.participants), 'wait')} for `{point.object}`: " \
+                   f"{point.reason}{wait_words(point)}"
+        case other:
+            raise TypeError(other)
+    place = privilege if isinstance(added, ir.AsyncCommit) else str(added.place.privilege)
+    return Row(None, place, f"{indent}== {text}")
+
+
+def point_words(point: ir.SyncPoint) -> str:
+    """A point in a line: with what, who, for what, why."""
+    how = _wait_primitive(point)
+    who = _does(point.waiters or str(point.participants), "wait")
+    if point.arrivals and point.arrivals != point.waiters:
+        how, who = f"{_arrive_words(point)}, {how}", f"{_does(point.arrivals, 'arrive')}, {who}"
+    return f"{how}: {who} for `{point.object}`: {point.reason}{wait_words(point)}"
+
+
+def _arrive_words(point: ir.SyncPoint) -> str:
+    return f"bar.arrive {point.number}" if point.kind == "named" else f"{PRIMITIVES[point.kind]}, arrival"
+
+
+def _wait_primitive(point: ir.SyncPoint) -> str:
+    return PRIMITIVES[point.kind] + (f" {point.number}" if point.kind == "named" else "")
+
+
+def _does(who: str, verb: str) -> str:
+    """`warp 0 waits`, `warps 1..3 wait`."""
+    one = who.startswith(("warp ", "each ", "one ", "block[", "thread[", "warpgroup "))
+    return f"{who} {verb}{'s' * one}".strip()
 
 
 def wait_words(point: ir.SyncPoint) -> str:
-    """What a point says about copies in the background, after its reason."""
-    match point.younger("copy"):
-        case None:
-            return ""
-        case 0:
-            return "; waits for copies, none in flight"
-        case younger:
-            return f"; waits for copies, at most {younger} younger group{'s' * (younger > 1)} in flight"
+    """What a point says about work in the background, after its reason."""
+    text = ""
+    for engine, younger in point.waits:
+        left = f"at most {younger} younger group{'s' * (younger > 1)} in flight" if younger else "none in flight"
+        text += f"; waits for {_ENGINES[engine]}, {left}"
+    return text + ("; writes are made visible to units that copy boxes and multiply tiles" if point.fence else "")
 
 
 def _last_line(body: ir.Body) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from snap.codegen import fold, tree
-from snap.codegen.module import Helper
+from snap.codegen.module import Helper, Module
 from snap.codegen.positions import THREAD_INDEX, within
 from snap.codegen.scope import Scope
 from snap.ir import nodes as ir
@@ -25,6 +25,21 @@ CLUSTER_SYNC = Helper("snap_cluster_sync", """\
 static __device__ __forceinline__ void snap_cluster_sync() {
     asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
 }""", min_arch=90)
+
+CLUSTER_ARRIVE = Helper("snap_cluster_arrive", """\
+static __device__ __forceinline__ void snap_cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+}""", min_arch=90)
+
+CLUSTER_WAIT = Helper("snap_cluster_wait", """\
+static __device__ __forceinline__ void snap_cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}""", min_arch=90)
+
+NAMED_ARRIVE = Helper("snap_named_arrive", """\
+static __device__ __forceinline__ void snap_named_arrive(int barrier, int threads) {
+    asm volatile("bar.arrive %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
+}""")
 
 NAMED_SYNC = Helper("snap_named_sync", """\
 static __device__ __forceinline__ void snap_named_sync(int barrier, int threads) {
@@ -63,6 +78,21 @@ static __device__ __forceinline__ void snap_group_sync(unsigned int* word, unsig
     __threadfence_block();
 }""")
 ROUNDS = "snap_rounds"
+
+
+def at(scope: Scope, point: ir.SyncPoint, part: str) -> tree.Stmt:
+    """The barrier of a point, or one half of it."""
+    match point.kind, part:
+        case "cluster", "arrive":
+            return _evaluate(scope.module.helper(CLUSTER_ARRIVE))
+        case "cluster", "wait":
+            return _evaluate(scope.module.helper(CLUSTER_WAIT))
+        case "named", _ if part != "both" or point.number or point.threads:
+            return _numbered(scope, point, part)
+        case _, "both":
+            return sync(scope, point.kind, point.participants)
+        case _:
+            raise ValueError(f"a barrier of kind {point.kind} has no part {part}")
 
 
 def sync(scope: Scope, kind: str, participants: Privilege) -> tree.Stmt:
@@ -109,17 +139,37 @@ def _mask(scope: Scope, n: int) -> tuple[tree.Expr, ...]:
     return (lanes,) if first == tree.Integer(0) else (tree.Binary("<<", lanes, first),)
 
 
+def _numbered(scope: Scope, point: ir.SyncPoint, part: str) -> tree.Stmt:
+    """A hardware barrier whose number the point brings along; without one it is that of the groups of this size."""
+    module = scope.module
+    n = point.participants.n if point.participants.level is Level.THREAD else module.threads
+    if part == "both" and n >= module.threads and not point.threads:
+        return _evaluate("__syncthreads")
+    group = tree.Integer(0) if n >= module.threads else fold.binary("/", THREAD_INDEX, tree.Integer(n), I32)
+    base = point.number or _allocated(module, n)
+    if base is None:
+        raise ValueError("no hardware barrier is left for a barrier in two parts")
+    number = fold.binary("+", group, tree.Integer(base), I32)
+    return _evaluate(module.helper(NAMED_ARRIVE if part == "arrive" else NAMED_SYNC), number, tree.Integer(point.threads or n))
+
+
+def _allocated(module: Module, n: int) -> int | None:
+    """The first number of the barriers for groups of n threads; None where no hardware barrier fits."""
+    base = module.barriers.get(n)
+    if base is None and n % WARP == 0:
+        used = 1 + sum(module.threads // size for size in module.barriers)
+        if used + module.threads // n <= HARDWARE_BARRIERS:
+            base = module.barriers[n] = used
+    return base
+
+
 def _named(scope: Scope, n: int) -> tree.Stmt:
     module = scope.module
     if n >= module.threads:
         return _evaluate("__syncthreads")
     group = fold.binary("/", THREAD_INDEX, tree.Integer(n), I32)
     groups = module.threads // n
-    base = module.barriers.get(n)
-    if base is None and n % WARP == 0:
-        used = 1 + sum(module.threads // size for size in module.barriers)
-        if used + groups <= HARDWARE_BARRIERS:
-            base = module.barriers[n] = used
+    base = _allocated(module, n)
     if base is None:
         first = module.rounds.setdefault(n, module.round_count)
         module.round_count = max(module.round_count, first + groups)

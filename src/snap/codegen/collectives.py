@@ -66,6 +66,8 @@ def statement(scope: Scope, s: ir.Collective) -> tree.Stmt:
             return barriers.sync(scope, "cluster", s.requires)
         case "sync_grid":
             return barriers.sync(scope, "grid", s.requires)
+        case "setmaxnreg":
+            return _registers(module, s)
         case "mma":
             results = tuple(target_lvalue(scope, target) for target in s.targets)
             return tree.Evaluate(call(module.helper(_mma(module, s.attr("kind"))), *results, *(lower(scope, arg) for arg in s.args)))
@@ -78,6 +80,22 @@ def statement(scope: Scope, s: ir.Collective) -> tree.Stmt:
             return tree.Evaluate(call(module.helper(made), memory.address(scope, s.accesses[0]), *(lower(scope, arg) for arg in s.args)))
         case _:
             raise ValueError(f"unknown collective {s.op}")
+
+
+REGISTERS = 65536  # of a multiprocessor
+
+
+def _registers(module: Module, s: ir.Collective) -> tree.Stmt:
+    """Threads start with equal shares of all registers; those of a warpgroup then take more, or give some back."""
+    module.fixed_registers = True
+    wanted = s.attr("n")
+    more = wanted > REGISTERS // module.threads // 8 * 8
+    helper = Helper(f"snap_{'more' if more else 'fewer'}_registers", f"""\
+template <int count>  // of a thread, from now on
+static __device__ __forceinline__ void snap_{'more' if more else 'fewer'}_registers() {{
+    asm volatile("setmaxnreg.{'inc' if more else 'dec'}.sync.aligned.u32 %0;" :: "n"(count));
+}}""", min_arch=90, arch_specific=True)
+    return tree.Evaluate(call(f"{module.helper(helper)}<{wanted}>"))
 
 
 def _truth(e: tree.Expr) -> tree.Expr:

@@ -44,5 +44,5 @@ def commit(scope: Scope) -> tree.Stmt:
     return tree.Evaluate(tree.Call(scope.module.helper(COMMIT), ()))
 
 
-def wait(scope: Scope, pending: int | None) -> list[tree.Stmt]:
-    return [] if pending is None else [tree.Evaluate(tree.Call(f"{scope.module.helper(WAIT)}<{pending}>", ()))]
+def wait(scope: Scope, pending: int) -> list[tree.Stmt]:
+    return [tree.Evaluate(tree.Call(f"{scope.module.helper(WAIT)}<{pending}>", ()))]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snap.codegen import barriers, tree
+from snap.codegen import barriers, boxes, mbarriers, tree
 from snap.codegen.module import Module
 from snap.codegen.names import Namer, identifier
 from snap.codegen.positions import Position, Positions, start
@@ -19,7 +19,7 @@ from snap.codegen.results import array_align
 from snap.codegen.scope import FunctionState, Lowered, Scope
 from snap.codegen.spelling import type_name
 from snap.codegen.statements import body
-from snap.codegen.usage import Usage
+from snap.codegen.usage import TensorUse, Usage
 from snap.ir import nodes as ir
 from snap.ir.types import Array
 
@@ -34,6 +34,7 @@ class Lowering:
         self.module = module
         self.done: dict[int, tuple[ir.Function, Lowered]] = {}
         self.by_body: dict[str, Lowered] = {}
+        self.barriers: dict[int, ir.Barrier] = {}
 
     def device(self, function: ir.Function) -> Lowered:
         known = self.done.get(id(function))
@@ -47,11 +48,17 @@ class Lowering:
             params.append(tree.Param("int", top.base.text))
         if state.uses_smem:
             params.append(tree.Param("unsigned char*", state.smem))
+        params += [tree.Param(f"const {boxes.MAP}*", name) for name in state.tensors.values()]
+        params += [tree.Param(f"{mbarriers.WORD}*", name) for name in state.barriers.values()]
         if state.uses_grid_barrier:
             params.append(tree.Param("unsigned int*", state.grid_barrier))
         returns = "void" if function.returns is None else type_name(self.module, function.returns)
         made = tree.Function("static __device__ __forceinline__", returns, "", identifier(function.name), tuple(params), (*copies, *inner))
-        lowered = self._emit(made, Lowered("", bool(top.uses), state.uses_smem, state.uses_grid_barrier))
+        index = {p.handle.obj.uid: i for i, p in enumerate(function.params) if isinstance(p, ir.MemParam)}
+        tensors = tuple((index[use.array], use) for use in state.tensors)
+        into = tuple(i for i, p in enumerate(function.params) if isinstance(p, ir.RefParam) and p.var.uid in state.usage.accumulators)
+        lowered = self._emit(made, Lowered("", bool(top.uses), state.uses_smem, state.uses_grid_barrier, tensors, tuple(state.barriers), into,
+                                           state.multicast))
         self.done[id(function)] = (function, lowered)  # the function is kept alive, so that its id stays its own
         return lowered
 
@@ -63,29 +70,51 @@ class Lowering:
             self.by_body[key] = replace(lowered, name=name)
         return self.by_body[key]
 
-    def kernel(self, function: ir.Function) -> tree.Function:
+    def kernel(self, function: ir.Function) -> tuple[tree.Function, tuple[TensorUse, ...], bool]:
+        """The kernel, the tensor maps it takes, and whether the grid's barrier is its last parameter."""
+        module = self.module
         state, positions, _ = self._begin(function)
+        clustered = module.cluster > 1 and (state.multicast or any(barrier.everywhere for barrier in function.barriers))
+        if clustered:
+            state.leave = mbarriers.finish(module)
         params = self._params(state)
         copies = _copies(state, params)
         inner = self._body(state, positions)
-        head: list[tree.Stmt] = []
-        if state.uses_smem:
-            align = SWIZZLE_ALIGN if self.module.swizzled else 16
-            dynamic = function.smem + self.module.static_bytes > STATIC_LIMIT
-            head.append(tree.SharedBuffer(state.smem, None if dynamic else max(function.smem, 1), align))
-        if self.module.round_count:
-            head += barriers.start_rounds(self.module.round_count, self.module.threads)
+        if state.leave and tuple(inner[-len(state.leave):]) != state.leave:
+            inner += state.leave
+        params += [tree.Param(f"const __grid_constant__ {boxes.MAP}", name) for name in state.tensors.values()]
         if state.uses_grid_barrier:
             params.append(tree.Param("unsigned int*", state.grid_barrier))
-        cluster = f"__cluster_dims__({self.module.cluster}, 1, 1) " if self.module.cluster else ""
-        bounds = f"{cluster}__launch_bounds__({self.module.threads})"
-        name = self.module.names.user(function.name)
-        return tree.Function('extern "C" __global__', "void", bounds, name, tuple(params), (*head, *copies, *inner))
+        head = [*self._memory(state, clustered), *copies]
+        cluster = f"__cluster_dims__({module.cluster}, 1, 1) " if module.cluster else ""
+        bounds = f"{cluster}__launch_bounds__({module.threads}{', 1' if module.fixed_registers else ''})"
+        name = module.names.user(function.name)
+        made = tree.Function('extern "C" __global__', "void", bounds, name, tuple(params), (*head, *inner))
+        return made, tuple(state.tensors), state.uses_grid_barrier
+
+    def _memory(self, state: FunctionState, clustered: bool) -> list[tree.Stmt]:
+        """The block's shared memory: the arrays, and behind them the barriers, which are made before anything else happens."""
+        module, function = self.module, state.function
+        arrays = function.smem if state.uses_smem else 0
+        behind = -(-arrays // mbarriers.BYTES) * mbarriers.BYTES
+        words = sum(barrier.slots for barrier in function.barriers)
+        named = mbarriers.declarations(state, function.barriers, behind)
+        made = mbarriers.start(state, function.barriers, clustered)
+        module.buffer = behind + mbarriers.BYTES * words if words else arrays
+        module.dynamic = module.buffer + module.static_bytes > STATIC_LIMIT
+        head: list[tree.Stmt] = []
+        if state.uses_smem:
+            align = SWIZZLE_ALIGN if module.swizzled else 16
+            head.append(tree.SharedBuffer(state.smem, None if module.dynamic else max(module.buffer, 1), align))
+        if module.round_count:
+            head += barriers.start_rounds(module.round_count, module.threads)
+        return [*head, *named, *made]
 
     def _begin(self, function: ir.Function) -> tuple[FunctionState, Positions, Position]:
         usage = Usage.of(function)
         namer = Namer(avoid=frozenset(map(identifier, usage.names)))
-        namer.scopes[0].update(self.device(callee).name for callee in usage.calls)  # which a local name must not hide
+        callees = [(call, self.device(call.function)) for call in usage.calls]
+        namer.scopes[0].update(callee.name for _, callee in callees)  # which a local name must not hide
         state = FunctionState(self.module, function, usage, namer, self.device)
         for param in function.params:
             if isinstance(param, ir.MemParam):
@@ -95,8 +124,30 @@ class Lowering:
                 if not usage.writes[param.var.uid] and param.var.uid not in usage.pinned:
                     state.constants.add(param.var.uid)
         state.smem, state.grid_barrier = namer.own("smem"), namer.own("grid_barrier")
+        self._background(state, callees)
         top = Position(tree.Name(namer.own(function.place.top.word)))
         return state, start(self.module, function.place, None if function.kernel else top), top
+
+    def _background(self, state: FunctionState, callees: list[tuple[ir.Call, Lowered]]) -> None:
+        """Names for the tensor maps and barriers that this function and those it calls use, and which of its arrays accumulate products."""
+        module, usage, function = self.module, state.usage, state.function
+        uses = {boxes.tensor_use(s, module): s.origin.view.obj.name for s in usage.boxes}
+        wanted = dict(usage.barriers)
+        for call, callee in callees:
+            views = {index: call.args[index] for index, _ in callee.tensors}
+            uses.update((replace(use, array=views[index].obj.uid), views[index].obj.name) for index, use in callee.tensors)
+            usage.accumulators.update(call.args[index].var.uid for index in callee.accumulators)
+            wanted |= {uid: self.barriers[uid] for uid in callee.barriers}
+        self.barriers |= wanted
+        if uses:
+            module.structs[boxes.MAP] = boxes.MAP_STRUCT
+        state.tensors = {use: state.namer.own(f"{name}_map") for use, name in uses.items()}
+        for barrier in function.barriers if function.kernel else wanted.values():
+            state.barriers[barrier.uid] = state.namer.own(barrier.name)
+        state.multicast = any(boxes.multicast(s, module) for s in usage.boxes) or any(callee.multicast for _, callee in callees)
+        for param in function.params:
+            if isinstance(param, ir.RefParam) and param.var.uid in usage.accumulators:
+                state.declared(param.var)
 
     def _body(self, state: FunctionState, positions: Positions) -> list[tree.Stmt]:
         for level, position in positions.items():

@@ -41,12 +41,35 @@ def pointer(scope: Scope, view: ir.MemView) -> tree.Expr:
     return tree.Reinterpret(f"{const}{type_name(scope.module, view.elem)}*", name)
 
 
+# Distributed shared memory: the same place in another block of the cluster.
+AT_BLOCK = Helper("snap_at_block", """\
+template <typename Element>
+static __device__ __forceinline__ Element* snap_at_block(Element* here, int block) {
+    unsigned long long there;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(here), "r"(block));
+    return reinterpret_cast<Element*>(there);
+}""", min_arch=90)
+
+
+def base(scope: Scope, access: ir.MemAccess) -> tree.Expr:
+    """The start of the object, or of its part in another block."""
+    start = pointer(scope, access.view)
+    if access.block is None:
+        return start
+    return tree.Call(scope.module.helper(AT_BLOCK), (start, expressions.lower(scope, access.block)))
+
+
+def tile_start(scope: Scope, tile: ir.Tile) -> tree.Expr:
+    """Where a tile begins, as the units that move and multiply tiles count: they swizzle by themselves."""
+    return fold.binary("+", base(scope, tile.access), linear(scope, tile.access.view, tile.access.index), I32)
+
+
 def lvalue(scope: Scope, access: ir.MemAccess) -> tree.Expr:
     view = access.view
     index = linear(scope, view, access.index)
     if view.obj.swizzle and view.elem.bytes <= SWIZZLE_CHUNK:
         index = tree.Call(f"{scope.module.helper(swizzle(view.obj.swizzle))}<{SWIZZLE_CHUNK // view.elem.bytes}>", (index,))
-    return tree.Index(pointer(scope, view), index)
+    return tree.Index(base(scope, access), index)
 
 
 def address(scope: Scope, access: ir.MemAccess) -> tree.Expr:

@@ -11,13 +11,17 @@ from snap.ir.record import record
 
 @record
 class Helper:
-    """A small device function given as text; `static_bytes` is the shared memory it declares for itself."""
+    """A small device function given as text; `static_bytes` is the shared memory it declares for itself.
+
+    arch_specific: it uses instructions that exist on `min_arch` alone.
+    """
 
     name: str
     text: str
     needs: tuple[Helper, ...] = ()
     min_arch: int = 80
     static_bytes: int = 0
+    arch_specific: bool = False
 
 
 @dataclass(slots=True)
@@ -25,6 +29,9 @@ class Module:
     """threads: of a block.  cluster: blocks a cluster, 0 without clusters.  swizzled: whether an object of shared memory is.
 
     barriers: the first number of the named barriers for groups of each size; rounds, round_count: the same for barriers made of shared memory.
+    buffer: bytes of the block's one shared buffer, mbarriers included; dynamic: it is given at launch.
+    fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between them.
+    loads_written: boxes are loaded from global memory that the kernel may also write.
     """
 
     threads: int
@@ -38,7 +45,12 @@ class Module:
     rounds: dict[int, int] = field(default_factory=dict)
     round_count: int = 0
     min_arch: int = 80
+    arch_specific: bool = False
     swizzled: bool = False
+    buffer: int = 0
+    dynamic: bool = False
+    fixed_registers: bool = False
+    loads_written: bool = False
 
     def helper(self, helper: Helper) -> str:
         """The helper's name; from now on it is part of the file."""
@@ -46,6 +58,7 @@ class Module:
             self.helper(needed)
         self.helpers.setdefault(helper.name, helper)
         self.min_arch = max(self.min_arch, helper.min_arch)
+        self.arch_specific |= helper.arch_specific
         return helper.name
 
     @property

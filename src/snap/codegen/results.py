@@ -9,6 +9,8 @@ Non-goals:  effects without a result
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from snap.codegen import collectives, memory, tree
 from snap.codegen.atomics import atomic
 from snap.codegen.expressions import lower, stored
@@ -35,7 +37,7 @@ def result(scope: Scope, s: ir.Atomic | ir.Call | ir.Unsafe) -> tree.Expr:
 
 
 def call(scope: Scope, s: ir.Call) -> tree.Expr:
-    """A device function, with the hidden parameters that it takes: index at its highest level, shared memory, the grid's barrier."""
+    """A device function, with the hidden parameters that it takes: index at its highest level, shared memory, tensor maps, barriers."""
     state = scope.state
     callee = state.callee(s.function)
     args = [_argument(scope, param, arg) for param, arg in zip(s.function.params, s.args)]
@@ -43,6 +45,8 @@ def call(scope: Scope, s: ir.Call) -> tree.Expr:
         args.append(_position(scope, s))
     if callee.smem:
         args.append(state.shared_base(s.smem_offset))
+    args += [state.tensor(replace(use, array=s.args[index].obj.uid)) for index, use in callee.tensors]
+    args += [tree.Name(state.barriers[uid]) for uid in callee.barriers]
     if callee.grid_barrier:
         args.append(state.grid_barrier_word())
     return tree.Call(callee.name, tuple(args))

@@ -9,19 +9,29 @@ from snap.codegen import tree
 from snap.codegen.module import Module
 from snap.codegen.names import Namer
 from snap.codegen.positions import Positions
-from snap.codegen.usage import Usage
+from snap.codegen.usage import TensorUse, Usage
 from snap.ir import nodes as ir
 from snap.ir.types import Place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lowered:
-    """A device function as its callers see it; `position`, `smem`, `grid_barrier` say which of the hidden parameters it takes."""
+    """A device function as its callers see it; `position`, `smem`, `grid_barrier` say which of the hidden parameters it takes.
+
+    tensors       the tensor maps it takes: (index of the array among its parameters, what is moved)
+    barriers      the mbarriers it takes, by uid
+    accumulators  indices of the local arrays it takes by reference and multiplies into
+    multicast     whether it copies boxes for other blocks of its cluster
+    """
 
     name: str
     position: bool
     smem: bool
     grid_barrier: bool
+    tensors: tuple[tuple[int, TensorUse], ...] = ()
+    barriers: tuple[int, ...] = ()
+    accumulators: tuple[int, ...] = ()
+    multicast: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +43,9 @@ class FunctionState:
     positive             those of them that are known to be above zero
     inline               temporaries that stand where they are used
     callee               lowers a device function, once
+    tensors, barriers    names of tensor maps and mbarriers
+    accumulators         local arrays that wgmma writes, with the scope they are declared in
+    leave                what a kernel does before it ends
     """
 
     module: Module
@@ -45,6 +58,11 @@ class FunctionState:
     constants: set[int] = field(default_factory=set)
     positive: set[int] = field(default_factory=set)
     inline: dict[int, tree.Expr] = field(default_factory=dict)
+    tensors: dict[TensorUse, str] = field(default_factory=dict)
+    barriers: dict[int, str] = field(default_factory=dict)
+    accumulators: dict[ir.Var, set[str]] = field(default_factory=dict)
+    leave: tuple[tree.Stmt, ...] = ()
+    multicast: bool = False
     smem: str = ""
     grid_barrier: str = ""
     uses_smem: bool = False
@@ -59,14 +77,27 @@ class FunctionState:
         self.uses_grid_barrier = True
         return tree.Name(self.grid_barrier)
 
+    def tensor(self, use: TensorUse) -> tree.Expr:
+        """A pointer to the tensor map."""
+        name = tree.Name(self.tensors[use])
+        return tree.Unary("&", name) if self.function.kernel else name
+
+    def declared(self, var: ir.Var) -> None:
+        """An accumulator is in scope from now on."""
+        self.accumulators[var] = self.namer.scopes[-1]
+
+    def visible_accumulators(self) -> list[ir.Var]:
+        return [var for var, scope in self.accumulators.items() if any(scope is opened for opened in self.namer.scopes)]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scope:
-    """A point in a function: the class the code runs under, and the index at each of its levels."""
+    """A point in a function: the class the code runs under, and the index at each of its levels; `elected`: only the group's first thread is here."""
 
     state: FunctionState
     place: Place
     positions: Positions
+    elected: bool = False
 
     @property
     def module(self) -> Module:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snap.codegen import barriers, collectives, copies, tree
+from snap.codegen import barriers, boxes, collectives, copies, issue, mbarriers, tensor, tree
 from snap.codegen.expressions import invariant, lower, positive, stored
 from snap.codegen.positions import ZERO, Position, enter, within
 from snap.codegen.results import consumed_by, consumer_of, declaration, merged, result, store
@@ -27,6 +27,7 @@ AUGMENTED = frozenset("+ - * / % << >> & | ^".split())
 
 def body(scope: Scope, statements: ir.Body) -> list[tree.Stmt]:
     """The statements of a scope whose names are already open."""
+    statements = issue.gathered(scope, statements)
     out: list[tree.Stmt] = []
     at = 0
     moved: tree.Expr | None = None  # an effect that the next statement is to contain
@@ -61,7 +62,9 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
     usage = scope.state.usage
     match s:
         case ir.Declare(var):
-            return [] if usage.unused(var) else [_declare(scope, s)]
+            if usage.unused(var):
+                return []
+            return [_declare(scope, s), *(tensor.declared(scope, var) if var.uid in usage.accumulators else [])]
         case ir.DeclareShared(obj):
             return [_shared(scope, obj)] if usage.objects[obj.uid] else []
         case ir.Assign(target) if usage.ignored(target):
@@ -79,7 +82,7 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
         case ir.Continue():
             return [tree.Continue()]
         case ir.Return(value):
-            return [tree.Return(None if value is None else _returned(scope, value))]
+            return [*scope.state.leave, tree.Return(None if value is None else _returned(scope, value))]
         case ir.Assert(cond, message):
             explain = [tree.Comment(f"assert: {message}")] if message else []
             return [*explain, tree.If(tree.Unary("!", lower(scope, cond)), (tree.Evaluate(tree.Call("__trap", ())),))]
@@ -90,13 +93,35 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             return _split(scope, s, last)
         case ir.Partition(body=inner) | ir.Claim(body=inner):
             return _spliced(block(scope, inner), last)
-        case ir.Sync(point, place):
-            return [barriers.comment(point), *copies.wait(scope, point.younger("copy")),
-                    *([] if point.kind == "thread" else [barriers.sync(replace(scope, place=place), point.kind, point.participants)])]
+        case ir.Sync(place=place):
+            return _sync(replace(scope, place=place), s)
         case ir.AsyncCopy(target, source):
             return [copies.copy(scope, target, source)]
-        case ir.AsyncCommit():
-            return [copies.commit(scope)]
+        case ir.AsyncCommit(engine):
+            match engine:
+                case "copy":
+                    return [copies.commit(scope)]
+                case "bulk":
+                    return boxes.commit(scope)
+                case "wgmma":
+                    return tensor.commit(scope)
+                case _:
+                    raise ValueError(f"unknown engine {engine}")
+        case ir.BoxCopy():
+            return boxes.copy(scope, s)
+        case ir.Wgmma():
+            return tensor.multiply(scope, s)
+        case ir.StoreAcc():
+            return tensor.store(scope, s)
+        case ir.BarrierWait():
+            return mbarriers.wait(scope, s)
+        case ir.BarrierArrive():
+            return mbarriers.arrive(scope, s)
+        case ir.BarrierExpect():
+            return mbarriers.expect(scope, s)
+        case ir.Elect(_, inner):
+            made = block(replace(scope, elected=True), inner)
+            return issue.only(issue.first_thread(scope), *made) if made else []
         case ir.Collective() | ir.Atomic() | ir.Call() | ir.Unsafe():
             return _effect(scope, s)
         case _:
@@ -126,7 +151,26 @@ def _assign(scope: Scope, target: ir.Target, value: ir.Expr) -> tree.Stmt:
     type = target_type(target)
     if isinstance(value, ir.Binary) and value.op in AUGMENTED and reads_target(target, value.left) and not (value.op == "%" and value.type.is_float):
         return tree.Assign(place, f"{value.op}=", lower(scope, value.right))
-    return tree.Assign(place, "=", store(scope, lower(scope, value), type))
+    return tree.Assign(place, "=", tensor.assigned(scope, target, store(scope, lower(scope, value), type)))
+
+
+def _sync(scope: Scope, s: ir.Sync) -> list[tree.Stmt]:
+    """Who only waits at a barrier has nothing to wait for before it."""
+    point = s.point
+    before: list[tree.Stmt] = []
+    if s.part != "wait":
+        for engine, younger in point.waits:
+            match engine:
+                case "copy":
+                    before += copies.wait(scope, younger)
+                case "wgmma":
+                    before += tensor.wait(scope, younger)
+                case "bulk" | "bulk read":
+                    before += boxes.wait(scope, younger, engine == "bulk read", issue.threads_of(scope, point.participants))
+                case _:
+                    raise ValueError(f"unknown engine {engine}")
+        before += mbarriers.fence(scope, point.fence)
+    return [barriers.comment(point), *before, *([] if point.kind == "thread" else [barriers.at(scope, point, s.part)])]
 
 
 def _returned(scope: Scope, value: ir.Expr) -> tree.Expr:
@@ -197,6 +241,8 @@ def _for(scope: Scope, s: ir.For) -> list[tree.Stmt]:
     state.namer.close()
     variable = tree.Name(name)
     unroll = None if s.unroll == 0 else max(s.unroll, 0)
+    if scope.elected and unroll is None:
+        unroll = 1  # one thread that issues for others gains nothing from more registers, and often has few
     more = _continues(variable, stop, step, type, upward=positive(scope, s.step))
     return [*before, tree.For(spelled, name, start, more, _advance(variable, step, type), tuple(inner), unroll)]
 
@@ -235,7 +281,7 @@ def _inner(scope: Scope, place, level: Level, position: Position, statements: ir
 def _placed(scope: Scope, place, level: Level, position: Position, statements: ir.Body) -> tuple[tree.Stmt, ...]:
     """A body that runs under another place; its index is declared first if it is worth a name."""
     namer = scope.state.namer
-    inside = Scope(scope.state, place, enter(scope.positions, place, level, position))
+    inside = Scope(scope.state, place, enter(scope.positions, place, level, position), scope.elected)
     namer.open()
     new = position is not scope.positions[level]
     if new:

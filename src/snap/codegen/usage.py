@@ -13,7 +13,19 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 
 from snap.ir import nodes as ir
-from snap.ir.types import Array
+from snap.ir.record import record
+from snap.ir.types import Array, Scalar
+
+
+@record
+class TensorUse:
+    """Boxes of one array, as one tensor map moves them: the array's uid, its elements, the box's extents, how it is swizzled in shared memory."""
+
+    array: int
+    elem: Scalar
+    box: tuple[int, ...]
+    swizzle: int
+
 
 LEAVES = frozenset((ir.Const, ir.UnitId, ir.UnitCount, ir.Break, ir.Continue, ir.Sync, type(None), str, bool, int))
 # Fields in which no use of a variable or of memory can stand.
@@ -31,7 +43,8 @@ def parts(cls: type) -> tuple[str, ...]:
 @dataclass(slots=True)
 class Usage:
     """pinned: variables that something may write through a reference, so they are neither constant nor superfluous.
-    align: bytes, of arrays seen as vectors.
+    align: bytes, of arrays seen as vectors.  accumulators: of arrays that wgmma writes.
+    boxes, barriers, calls: the statements that copy boxes, the mbarriers and the calls, in order.
     """
 
     reads: Counter[int] = field(default_factory=Counter)
@@ -40,7 +53,10 @@ class Usage:
     pinned: set[int] = field(default_factory=set)
     align: dict[int, int] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
-    calls: list[ir.Function] = field(default_factory=list)
+    accumulators: set[int] = field(default_factory=set)
+    boxes: list[ir.BoxCopy] = field(default_factory=list)
+    barriers: dict[int, ir.Barrier] = field(default_factory=dict)
+    calls: list[ir.Call] = field(default_factory=list)
 
     @staticmethod
     def of(function: ir.Function) -> Usage:
@@ -100,8 +116,16 @@ class Usage:
         match node:
             case ir.Declare(var) | ir.For(var):
                 self.names.add(var.name)
-            case ir.Call(function):
-                self.calls.append(function)
+            case ir.Call():
+                self.calls.append(node)
+            case ir.BoxCopy(barrier=barrier):
+                self.boxes.append(node)
+                if barrier is not None:
+                    self.barriers[barrier.uid] = barrier
+            case ir.BarrierWait(barrier) | ir.BarrierArrive(barrier) | ir.BarrierExpect(barrier):
+                self.barriers[barrier.uid] = barrier
+            case ir.Wgmma(acc=acc):
+                self.accumulators.add(acc.var.uid)
             case ir.Collective(targets=targets) if len(targets) > 1:
                 self.pinned.update(var.uid for var in map(variable_of, targets) if var is not None)
             case ir.Unsafe(values=values):

@@ -5,7 +5,7 @@ implement exactly these, and `docs/intrinsics.md` is printed from here.
 from __future__ import annotations
 
 from snap.ir.record import record
-from snap.ir.types import BLOCK1, BOOL, CLUSTER1, GRID1, I32, THREAD1, U32, WARP1, Privilege, Scalar
+from snap.ir.types import BLOCK1, BOOL, CLUSTER1, GRID1, I32, THREAD1, U32, WARP1, Level, Privilege, Scalar
 
 # ---- pure functions ------------------------------------------------------------------------------------------------------------------------
 
@@ -38,6 +38,8 @@ MATH: dict[str, MathOp] = {op.name: op for op in (
     MathOp("brev", 1, "int"),
     MathOp("mulhi", 2, "int"),
 )}
+
+WARPGROUP1 = Privilege(Level.THREAD, 128)
 
 # ---- collectives ---------------------------------------------------------------------------------------------------------------------------
 
@@ -96,6 +98,7 @@ COLLECTIVES: dict[str, CollectiveOp] = {op.name: op for op in (
     CollectiveOp("sync_grid", GRID1, barrier=True, doc="barrier of the grid, for experts; needs `cooperative=True`"),
     CollectiveOp("mma", WARP1, (THREAD1,), None, THREAD1, doc="tensor-core product: m16n8k8 tf32, m16n8k16 f16 or bf16, f32 accumulators"),
     CollectiveOp("ldmatrix", WARP1, (THREAD1,), None, THREAD1, reads=True, doc="8x8 matrices of 16-bit elements from shared memory"),
+    CollectiveOp("setmaxnreg", WARPGROUP1, doc="how many registers each thread of the warpgroup may have from here on (sm_90)"),
     CollectiveOp("stmatrix", WARP1, (THREAD1,), None, THREAD1, writes=True, doc="8x8 matrices of 16-bit elements to shared memory (sm_90)"),
 )}
 

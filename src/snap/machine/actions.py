@@ -1,5 +1,5 @@
-"""Statements in which threads act together or on memory, as Python source: groups, splits, partitions, collectives, atomics, calls, barriers,
-copies."""
+"""Statements in which threads act together or on memory, as Python source: groups, splits, partitions, collectives, atomics, calls, copies
+of elements."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ class Actions(Expressions):
     # ---- collectives ----
 
     def collective(self, s: ir.Collective) -> None:
+        if s.op == "setmaxnreg":  # how many registers a thread may hold means nothing here
+            return
         self.pause()
         op = COLLECTIVES[s.op]
         if op.barrier and (self.stepwise or s.targets):
@@ -83,7 +85,7 @@ class Actions(Expressions):
                 self.check_claims(a, s.op == "stmatrix")
                 values = f"({', '.join(args)},), " if s.op == "stmatrix" else ""
                 shape = f"{int(s.attr('count', 1))}, {bool(s.attr('trans', False))}"
-                return f"{s.op}({self.view(a.view)}, {self.place_of(a)}, {shape}, {values}{self.site(s.span, a.handle.name)})"
+                return f"{s.op}({self.view_of(a)}, {self.place_of(a)}, {shape}, {values}{self.site(s.span, a.handle.name)})"
             case _ if s.op.startswith("reduce_"):
                 return f"reduce(C, {args[0]}, {s.op[7:]!r}, {self.type(s.args[0].type)})"
             case _:
@@ -108,16 +110,7 @@ class Actions(Expressions):
         """How a thread finds the aligned group of `p` it belongs to: its index in the current group, and how many there are in a group."""
         return f"{self.position(Level.THREAD, self.relative[Level.THREAD])}, {p.n if p.level is Level.THREAD else 0}"
 
-    def sync(self, s: ir.Sync) -> None:
-        if not self.stepwise:
-            return
-        p = s.point
-        if (younger := p.younger("copy")) is not None:
-            self.emit(f"C.copies.wait({younger}, {self.mask})")
-        if p.kind != "thread":
-            self.emit(f"yield from C.meet({p.kind!r}, {self.group_of(p.participants)}, {self.mask}, {self.site(s.span, p.object)}, '', None, 0)")
-
-    # ---- copies in the background ----
+    # ---- copies of elements in the background ----
 
     def async_copy(self, s: ir.AsyncCopy) -> None:
         """In reference mode it has arrived at once."""
@@ -127,14 +120,10 @@ class Actions(Expressions):
         ends = []
         for a, write in ((s.target, True), (s.source, False)):
             self.check_claims(a, write)
-            ends.append(f"({self.view(a.view)}, {self.tuple(a.index)}, {self.dims(a.view)})")
+            ends.append(f"({self.view_of(a)}, {self.tuple(a.index)}, {self.dims(a.view)})")
         sites = ", ".join(self.site(a.span, a.handle.name) for a in (s.target, s.source))
         self.emit(f"C.copies.issue({', '.join(ends)}, {self.mask}, ({sites}))")
         self.pause()
-
-    def async_commit(self) -> None:
-        if self.stepwise:
-            self.emit(f"C.copies.commit({self.mask})")
 
     # ---- atomics, unsafe ----
 
@@ -144,7 +133,7 @@ class Actions(Expressions):
         wanted = s.target is not None
         args = "".join(f"{self.expr(a)}, " for a in s.args)
         site = self.site(s.span, s.access.handle.name)
-        text = f"atomic({self.view(s.access.view)}, {s.op!r}, {self.place_of(s.access)}, ({args}), {wanted}, {s.order!r}, {site})"
+        text = f"atomic({self.view_of(s.access)}, {s.op!r}, {self.place_of(s.access)}, ({args}), {wanted}, {s.order!r}, {site})"
         if wanted:
             self.assign(s.target, self.bind(text, "x"))
         else:
@@ -153,7 +142,7 @@ class Actions(Expressions):
     def unsafe(self, s: ir.Unsafe) -> None:
         self.pause()
         values = ", ".join(f"{name!r}: {self.expr(value)}" for name, value in s.values)
-        memory = ", ".join(f"{name!r}: ({self.view(a.view)}, {self.place_of(a)})" for name, a in s.memory)
+        memory = ", ".join(f"{name!r}: ({self.view_of(a)}, {self.place_of(a)})" for name, a in s.memory)
         cpu = self.intern(s.cpu, ("unsafe", id(s)), "U")
         result = "None" if s.type is None else self.type(s.type)
         text = f"unsafe(C, {cpu}, {self.mask}, {{{values}}}, {{{memory}}}, {result}, {self.site(s.span, 'unsafe')})"

@@ -1,8 +1,9 @@
-"""Happens-before, by clocks.
+"""Happens-before, by clocks and tokens.
 
 A *segment* is what a warp's threads do between two points where they learn of others.  Barriers of a whole block, cluster or grid begin a new
 phase or epoch, and phases and epochs order everything; knowledge of single threads is kept only where smaller groups synchronize or an acquire
-meets a release.
+meets a release.  What ends in the background, and every fence, has a *token*, a bit of its own: to know it is to come after it, and it is handed
+on with all else that a thread knows.
 """
 
 from __future__ import annotations
@@ -15,9 +16,22 @@ Foreign = dict[int, tuple[int, np.ndarray]]  # block -> its phase and, by thread
 
 
 @dataclass(slots=True, eq=False)
+class Known:
+    """What a release hands on: knowledge of blocks, the releaser's own included, and of tokens."""
+
+    blocks: Foreign = field(default_factory=dict)
+    done: int = 0
+
+    def add(self, other: Known) -> None:
+        self.blocks = merged(self.blocks, other.blocks) if self.blocks else other.blocks
+        self.done |= other.done
+
+
+@dataclass(slots=True, eq=False)
 class Segment:
     """Of one warp.  clock: each thread's own; known: (threads of the warp, threads of the block), clocks of others in this phase, None for nothing;
-    foreign: what each thread knows of other blocks."""
+    foreign: what each thread knows of other blocks; done: the tokens that each thread knows; fences: how many of `fenced`, the warp's fences (token
+    and lanes) in order, have been made."""
 
     block: int
     cluster: int
@@ -28,16 +42,21 @@ class Segment:
     clock: np.ndarray
     known: np.ndarray | None = None
     foreign: list[Foreign] | None = None
+    done: tuple[int, ...] | None = None
+    fences: int = 0
+    fenced: list[tuple[int, np.ndarray]] = field(default_factory=list)
 
     @staticmethod
     def first(block: int, cluster: int, threads: np.ndarray) -> Segment:
         return Segment(block, cluster, threads, 0, 0, 0, np.ones(len(threads), np.int32))
 
-    def whole(self, *, cluster: bool, grid: bool, foreign: Foreign | None) -> Segment:
-        """After a barrier of at least the whole block."""
-        spread = None if grid or not foreign else [foreign] * len(self.threads)
+    def whole(self, *, cluster: bool, grid: bool, known: Known) -> Segment:
+        """After a barrier of at least the whole block, whose threads knew `known` of other blocks."""
+        count = len(self.threads)
+        spread = None if grid or not known.blocks else [known.blocks] * count
+        done = (known.done,) * count if known.done else None
         return Segment(self.block, self.cluster, self.threads, self.phase + 1, self.cluster_epoch + cluster, self.grid_epoch + grid,
-                       np.ones(len(self.threads), np.int32), None, spread)
+                       np.ones(count, np.int32), None, spread, done, self.fences, self.fenced)
 
     def knowledge(self, size: int) -> np.ndarray:
         """A copy of `known`, with each thread's own clock in it."""
@@ -45,11 +64,35 @@ class Segment:
         table[np.arange(len(self.threads)), self.threads] = self.clock
         return table
 
-    def with_knowledge(self, table: np.ndarray, lanes: np.ndarray, foreign: list[Foreign] | None) -> Segment:
-        """`lanes` have learnt `table`; their clocks move on."""
+    def knows(self, token: int, lane: int) -> bool:
+        return self.done is not None and bool(self.done[lane] & token)
+
+    def next(self, lanes: np.ndarray, known: np.ndarray | None, foreign: list[Foreign] | None, done: tuple[int, ...] | None) -> Segment:
+        """`lanes` have learnt, or told, something: their clocks move on."""
         clock = self.clock.copy()
         clock[lanes] += 1
-        return Segment(self.block, self.cluster, self.threads, self.phase, self.cluster_epoch, self.grid_epoch, clock, table, foreign)
+        return Segment(self.block, self.cluster, self.threads, self.phase, self.cluster_epoch, self.grid_epoch, clock, known, foreign, done,
+                       self.fences, self.fenced)
+
+    def told(self, lanes: np.ndarray, tokens: int) -> Segment:
+        """`lanes` have learnt of tokens."""
+        return self.next(lanes, self.known, self.foreign, _with_tokens(self, lanes, tokens))
+
+    def fence(self, lanes: np.ndarray, token: int) -> Segment:
+        """What `lanes` have written so far can be seen by whoever knows the token."""
+        self.fenced.append((token, np.isin(np.arange(len(self.threads)), lanes)))
+        after = self.told(lanes, token)
+        after.fences += 1
+        return after
+
+
+def _with_tokens(segment: Segment, lanes: np.ndarray, tokens: int) -> tuple[int, ...] | None:
+    if not tokens:
+        return segment.done
+    done = list(segment.done or (0,) * len(segment.threads))
+    for lane in lanes.tolist():
+        done[lane] |= tokens
+    return tuple(done)
 
 
 def merged(a: Foreign, b: Foreign) -> Foreign:
@@ -58,17 +101,19 @@ def merged(a: Foreign, b: Foreign) -> Foreign:
         have = out.get(block)
         if have is None or have[0] < phase:
             out[block] = (phase, clocks)
-        elif have[0] == phase:
+        elif have[0] == phase and have[1] is not clocks:
             out[block] = (phase, np.maximum(have[1], clocks))
     return out
 
 
-def all_foreign(segments: list[Segment]) -> Foreign:
-    """What any of the threads knows of other blocks."""
-    out: Foreign = {}
+def known_of_others(segments: list[Segment]) -> Known:
+    """What any of the threads knows of other blocks, and of tokens."""
+    out = Known()
     for segment in segments:
         for one in {id(f): f for f in segment.foreign or ()}.values():
-            out = merged(out, one)
+            out.add(Known(one))
+        for tokens in set(segment.done or ()):
+            out.done |= tokens
     return out
 
 
@@ -76,44 +121,54 @@ def joined(members: list[tuple[Segment, np.ndarray]], size: int) -> list[Segment
     """After a barrier of some threads of a block: (segment, lanes that take part) of each warp -> its next segment."""
     tables = [segment.knowledge(size) for segment, _ in members]
     row = np.max([table[lanes].max(axis=0) for table, (_, lanes) in zip(tables, members)], axis=0)
-    foreign: Foreign = {}
+    known = Known()
     for segment, lanes in members:
-        for lane in lanes if segment.foreign is not None else ():
-            foreign = merged(foreign, segment.foreign[lane])
+        for lane in lanes if segment.foreign is not None or segment.done is not None else ():
+            known.add(Known(segment.foreign[lane] if segment.foreign else {}, segment.done[lane] if segment.done else 0))
     out = []
     for table, (segment, lanes) in zip(tables, members):
         table[lanes] = row
         spread = segment.foreign
-        if foreign:
+        if known.blocks:
             spread = list(spread or [{}] * len(segment.threads))
             for lane in lanes:
-                spread[lane] = foreign
-        out.append(segment.with_knowledge(table, lanes, spread))
+                spread[lane] = known.blocks
+        out.append(segment.next(lanes, table, spread, _with_tokens(segment, lanes, known.done)))
     return out
 
 
-@dataclass(slots=True, eq=False)
-class Published:
-    """What a release left at a memory location: knowledge of blocks, the releaser's own included."""
-
-    known: Foreign = field(default_factory=dict)
-
-
-def released(segment: Segment, lane: int, size: int) -> Foreign:
-    """What one thread knows, for whoever acquires it."""
-    own = {segment.block: (segment.phase, segment.knowledge(size)[lane])}
-    return merged(own, segment.foreign[lane]) if segment.foreign is not None else own
+def released(segment: Segment, lanes: np.ndarray, size: int) -> Known:
+    """What some threads know, for whoever acquires it."""
+    row = np.zeros(size, np.int32) if segment.known is None else segment.known[lanes].max(axis=0)
+    row[segment.threads[lanes]] = np.maximum(row[segment.threads[lanes]], segment.clock[lanes])
+    out = Known({segment.block: (segment.phase, row)})
+    for lane in lanes.tolist() if segment.foreign is not None or segment.done is not None else ():
+        out.add(Known(segment.foreign[lane] if segment.foreign else {}, segment.done[lane] if segment.done else 0))
+    return out
 
 
-def acquired(segment: Segment, lane: int, known: Foreign, size: int) -> Segment:
-    """One thread learns what was released."""
-    table = segment.knowledge(size)
-    own = known.get(segment.block)
+def moved_on(segment: Segment, lanes: np.ndarray) -> Segment:
+    """After a release: what `lanes` do from here on was not handed on."""
+    return segment.next(lanes, segment.known, segment.foreign, segment.done)
+
+
+def acquired(segment: Segment, lanes: np.ndarray, known: Known, size: int) -> Segment:
+    """Some threads learn what was released."""
+    own, table = known.blocks.get(segment.block), segment.known
     if own is not None and own[0] == segment.phase:
-        table[lane] = np.maximum(table[lane], own[1])
-    foreign = list(segment.foreign or [{}] * len(segment.threads))
-    foreign[lane] = merged(foreign[lane], {block: what for block, what in known.items() if block != segment.block})
-    return segment.with_knowledge(table, np.array([lane]), foreign)
+        table = segment.knowledge(size)
+        table[lanes] = np.maximum(table[lanes], own[1])
+    foreign = segment.foreign
+    others = {block: what for block, what in known.blocks.items() if block != segment.block}
+    if others:
+        foreign = list(foreign or [{}] * len(segment.threads))
+        memo: dict[int, Foreign] = {}
+        for lane in lanes.tolist():
+            before = foreign[lane]
+            if id(before) not in memo:
+                memo[id(before)] = merged(before, others)
+            foreign[lane] = memo[id(before)]
+    return segment.next(lanes, table, foreign, _with_tokens(segment, lanes, known.done))
 
 
 def ordered(a: Segment, lane_a: int, b: Segment, lane_b: int) -> bool:
@@ -128,3 +183,8 @@ def ordered(a: Segment, lane_a: int, b: Segment, lane_b: int) -> bool:
         return False
     phase, clocks = b.foreign[lane_b][a.block]
     return a.phase < phase or (a.phase == phase and bool(clocks[a.threads[lane_a]] >= a.clock[lane_a]))
+
+
+def visible(a: Segment, lane_a: int, b: Segment, lane_b: int) -> bool:
+    """Whether thread b knows of a fence that thread a has made since."""
+    return any(lanes[lane_a] and b.knows(token, lane_b) for token, lanes in a.fenced[a.fences:])

@@ -12,7 +12,7 @@ from snap.diag.span import Span
 class MachineError(RuntimeError):
     """A kernel did something that has no meaning.
 
-    kind: 'out of bounds', 'misaligned', 'uninitialised', 'barrier mismatch', 'overlap', 'assert', 'no progress', 'race' or 'unsafe'.
+    kind: 'out of bounds', 'misaligned', 'uninitialised', 'barrier mismatch', 'overlap', 'assert', 'no progress', 'wrong phase', 'race' or 'unsafe'.
     `block` and `thread` are the first thread it happened to (its index in the block); None where no single thread did it.
     """
 
@@ -34,7 +34,7 @@ def _rebuild(kind: str, message: str, span: Span, block: int | None, thread: int
 
 @dataclass(frozen=True, slots=True)
 class RaceAccess:
-    """One side of a data race.  kind: 'read', 'write', 'atomic', or 'copy to' or 'copy from' in the background."""
+    """One side of a data race.  kind: 'read', 'write', 'atomic', 'copy to', 'copy from' or 'multiply' in the background, or 'exit'."""
 
     kind: str
     span: Span
@@ -43,19 +43,24 @@ class RaceAccess:
 
     def __str__(self) -> str:
         verb = {"read": "reads", "write": "writes", "atomic": "uses an atomic", "copy to": "copies to it in the background",
-                "copy from": "copies from it in the background"}[self.kind]
+                "copy from": "copies from it in the background", "multiply": "multiplies with it in the background", "exit": "ends"}[self.kind]
         return f"block {self.block}, thread {self.thread} {verb}"
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two threads touch one element, one of them writes, and nothing orders them; or one touches what a copy in flight, `first`, reads or writes."""
+    """Two threads touch one element, one of them writes, and nothing orders them; or one touches what a copy in flight, `first`, reads or writes.
+
+    reason: '' for that; 'proxy' where they are ordered, but the first was not fenced; 'registers' of a product in flight, or 'fence' where they
+    were touched before one without a fence between; 'exit' where the block that holds the memory may be gone.
+    """
 
     object: str
     index: int
     first: RaceAccess
     second: RaceAccess
     in_flight: bool = False
+    reason: str = ""
 
     @property
     def message(self) -> str:
@@ -67,9 +72,19 @@ class Race:
                             secondary=tuple((label.span, label.text) for label in d.secondary), note=d.note)
 
     def _diagnostic(self) -> Diagnostic:
-        note = "the copy is still in flight then: its thread has not waited for it" if self.in_flight else "nothing orders these two accesses"
-        return Diagnostic("race", f"data race on element {self.index} of `{self.object}`", self.second.span, str(self.second),
+        note = "the copy is still in flight then: its thread has not waited for it" if self.in_flight else _NOTES[self.reason]
+        what = "missing proxy fence" if self.reason == "proxy" else "data race"
+        return Diagnostic("race", f"{what} on element {self.index} of `{self.object}`", self.second.span, str(self.second),
                           (Label(self.first.span, str(self.first)),), note)
 
     def __str__(self) -> str:
         return self.message
+
+
+_NOTES = {
+    "": "nothing orders these two accesses",
+    "proxy": "the thread that wrote made no `fence.proxy.async` between: units that copy boxes and multiply tiles may not see what it wrote",
+    "registers": "the product is still in flight then: these threads have not waited for it",
+    "fence": "no `wgmma.fence` stands between the two",
+    "exit": "nothing keeps the block that holds this memory until then",
+}

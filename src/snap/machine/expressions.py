@@ -179,6 +179,7 @@ class Expressions:
             case ir.Elem():
                 return self.elem(e)
             case ir.ArrayValue(array):
+                self.touched(array.var, False, e.span)
                 return f"passed({self.variable(array.var)}, {self.layout(array)})"
             case ir.Component(value, lane):
                 return f"{self.expr(value)}[{lane}]"
@@ -217,6 +218,7 @@ class Expressions:
 
     def elem(self, e: ir.Elem) -> str:
         name = self.variable(e.array.var)
+        self.touched(e.array.var, False, e.span)
         at = self.constant_position(e.array, e.index)
         if at is not None:
             return f"{name}[{at}]"
@@ -319,6 +321,18 @@ class Expressions:
     def view(self, view: ir.MemView) -> str:
         return f"g{view.obj.uid}_{list(self.facts.elems[view.obj.uid]).index(view.elem)}"
 
+    def view_of(self, a: ir.MemAccess) -> str:
+        """The view, in the block whose part of the memory is meant."""
+        if a.block is None:
+            return self.view(a.view)
+        return f"{self.view(a.view)}.of_block({self.expr(a.block)}, {self.mask}, {self.site(a.span, a.handle.name)})"
+
+    def touched(self, var: ir.Var, write: bool, span) -> None:
+        """A local array is used that products in flight may be using."""
+        if self.stepwise and var.uid in self.facts.multiplied:
+            with self.indented("if C.registers:"):
+                self.emit(f"C.touch({self.variable(var)}, {write}, {self.site(span, var.name)})")
+
     def bind_views(self, obj: ir.MemObject) -> list[str]:
         """Lines that make the views of an object that the function uses."""
         return [f"g{obj.uid}_{k} = g{obj.uid}.view({self.type(elem)})" for k, elem in enumerate(self.facts.elems.get(obj.uid, ()))]
@@ -355,7 +369,7 @@ class Expressions:
 
     def load(self, e: ir.Load) -> str:
         a = e.access
-        view, site = self.view(a.view), self.site(e.span, a.handle.name)
+        view, site = self.view_of(a), self.site(e.span, a.handle.name)
         self.check_claims(a, False)
         ready = self.prepared.get(id(e))
         if ready is None:
@@ -369,7 +383,9 @@ class Expressions:
         return result
 
     def check_claims(self, a: ir.MemAccess, write: bool) -> None:
-        """Partitions declared disjoint are held to it."""
+        """Partitions declared disjoint are held to it (but for another block's part of a cluster's memory)."""
+        if a.block is not None:
+            return
         root, claims = a.handle, list(self.claims.get(a.handle.uid, ()))
         while root.base is not None:
             root = root.base
@@ -411,7 +427,7 @@ class Expressions:
 
     def fixed_access(self, a: ir.MemAccess) -> tuple[str, list[Terms]] | None:
         """An index prepared for all launches, where it consists of positions, constants and values that all lanes share."""
-        if not self.function.kernel or self.stepwise or not (a.view.shape is None or self.of_parameters(a.view.shape)):
+        if not self.function.kernel or self.stepwise or a.block is not None or not (a.view.shape is None or self.of_parameters(a.view.shape)):
             return None
         found = [self.split_index(i, self.facts.fixed) for i in a.index]
         if any(pair is None for pair in found) or not any(fixed for fixed, _ in found):

@@ -112,6 +112,7 @@ class Facts:
         self.loop_vars: dict[int, ir.For] = {}
         self.unset: set[int] = set()  # declared without a value
         self.elems: dict[int, dict] = {}  # object -> the element types it is seen as
+        self.multiplied = {p.var.uid for p in f.params if isinstance(p, ir.RefParam)}  # arrays that products in the background may be using
         times: dict[int, int] = {}
         for s in statements(f.body):
             for v in assigned(s):
@@ -125,6 +126,10 @@ class Facts:
                 case ir.For():
                     self.inits[s.var.uid] = (s.start, s.stop, s.step)
                     self.loop_vars[s.var.uid] = s
+                case ir.Wgmma():
+                    self.multiplied.update(x.var.uid for x in (s.acc, s.a) if isinstance(x, ir.ArrayRef))
+                case ir.Call():
+                    self.multiplied.update(x.var.uid for x in s.args if isinstance(x, ir.ArrayRef))
             for a, _ in accesses(s):
                 self.elems.setdefault(a.view.obj.uid, {})[a.view.elem] = None
         for uid, count in times.items():

@@ -6,6 +6,7 @@ or 1 along an axis where it does not vary, or is a NumPy scalar.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from snap.diag.span import Span
 from snap.ir.types import Level, Privilege
 from snap.machine.errors import MachineError
+from snap.machine.masks import narrow
 
 _SCOPES = 16  # of disjoint partitions that are remembered
 
@@ -69,6 +71,12 @@ class Lanes:
 
     def active(self, m) -> np.ndarray:
         return np.ones(self.shape, np.bool_) if m is None else np.broadcast_to(m, self.shape)
+
+    def units(self, unit, m) -> Iterator[tuple[int, object]]:
+        """Unit after unit of those that take part, with its lanes."""
+        unit = self.full(unit)
+        for u in np.unique(unit[self.active(m)]).tolist():
+            yield u, narrow(m, unit == u)
 
     def locate(self, bad) -> tuple[int, int, int]:
         """Position among the lanes, block and thread of the first lane where `bad` holds."""

@@ -19,7 +19,7 @@ from snap.ir import nodes as ir
 from snap.ir.types import Array, Element, Level, Vector, scalar_of
 from snap.ir.walk import statements
 from snap.machine import locals as local_arrays
-from snap.machine import masks, matrix, numbers, warps
+from snap.machine import boxes, flights, masks, matrix, mbarriers, numbers, tensor, warps
 from snap.machine.atomics import atomic
 from snap.machine.errors import MachineError
 from snap.machine.facts import callees, spins
@@ -48,7 +48,10 @@ class Program:
         cluster = kernel.place.held(Level.CLUSTER)
         self.blocks_per_cluster = 1 if cluster is None else kernel.place.held(Level.BLOCK).count or 1
         self.spins = spins(kernel)
-        arrays = (s.var for f in functions for s in statements(f.body) if isinstance(s, ir.Declare) and isinstance(s.var.type, Array))
+        inside = [s for f in functions for s in statements(f.body)]
+        self.ends_together = self.blocks_per_cluster > 1 and (any(b.everywhere for b in kernel.barriers) or any(
+            isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread == "copies" for s in inside))
+        arrays = (s.var for s in inside if isinstance(s, ir.Declare) and isinstance(s.var.type, Array))
         self.local_bytes = sum(var.type.size * np.dtype(numbers.REGISTER[scalar_of(var.type)]).itemsize for var in arrays)
 
 
@@ -135,7 +138,11 @@ def _window(lanes: Lanes, view, index: tuple, dims, m, site: Site) -> np.ndarray
                            help="pass the index as a value of its own")
     if view.shadow is not None:
         view.shadow[:] = np.iinfo(view.shadow.dtype).max
-    flat = view.flat.reshape(lanes.shape[0], -1)[:, :view.size * view.width] if view.stride else view.flat
+    if lanes.shape[0] == 1 and view.offset is not None:
+        first = int(np.asarray(view.offset).flat[0])
+        flat = view.flat[first:first + view.size * view.width].reshape(1, -1)
+    else:
+        flat = view.flat.reshape(lanes.shape[0], -1)[:, :view.size * view.width] if view.stride else view.flat
     return flat[..., at * view.width:]
 
 
@@ -147,5 +154,7 @@ _HELPERS = (
     local_arrays.read, local_arrays.write, local_arrays.assign, local_arrays.passed,
     warps.shfl, warps.shfl_up, warps.shfl_down, warps.shfl_xor, warps.warp_any, warps.warp_all, warps.ballot, warps.match_any,
     warps.match_all, warps.reduce, warps.elect, warps.block_combine, matrix.mma, matrix.ldmatrix, matrix.stmatrix,
+    boxes.box_copy, tensor.wgmma, tensor.store_acc, flights.multiply, flights.commit_bulk, flights.wait_bulk, mbarriers.meet_apart,
 )
-_NAMESPACE = {"np": np, **{helper.__name__: helper for helper in _HELPERS}}
+_NAMESPACE = {"np": np, **{helper.__name__: helper for helper in _HELPERS}, "issue_box": flights.issue, "wait_barrier": mbarriers.wait,
+              "arrive_barrier": mbarriers.arrive, "expect_bytes": mbarriers.expect, "take_turn": mbarriers.turn}

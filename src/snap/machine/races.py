@@ -4,7 +4,9 @@ Input: accesses as they happen, each with the segment of its warp (clocks.py).  
 object.  Invariant: exact: a pair is reported iff two threads touch one element, one of them writes, they are not both atomic, and nothing
 orders them.  Elements are bytes that any view of the object tells apart, so shared memory that another object reuses counts.  A copy in the
 background stands in the log twice: where it is issued, and where its thread's wait covers it.  Each counts as an access by that thread there,
-and whatever comes between the two, by whichever thread, races with the copy.  Non-goals: stopping a run at the race.
+and whatever comes between the two, by whichever thread, races with the copy.  A box or a product of tiles stands there once, with a token: it
+comes after what its issuer knew, and before whoever knows the token.  It also sees memory another way than threads do, so what a thread wrote must
+have been fenced by that thread before.  Non-goals: stopping a run at the race.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snap.machine.clocks import Segment, ordered
+from snap.machine.clocks import Segment, ordered, visible
 from snap.machine.errors import Race, RaceAccess
 from snap.machine.lanes import Site
 
@@ -31,7 +33,8 @@ _MOST = 100  # races reported
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One warp's access: byte addresses and lanes, side by side.  copy: the copy that is issued here or, where `lands`, covered by a wait."""
+    """One warp's access: byte addresses and lanes, side by side.  copy: the copy that is issued here or, where `lands`, covered by a wait;
+    token: of what is issued here and ends in the background; verb: what it does there; pitch: of a cluster's memory, the bytes of one block."""
 
     address: np.ndarray
     lane: np.ndarray
@@ -44,6 +47,9 @@ class Entry:
     element: int
     copy: Flight | None = None
     lands: bool = False
+    token: int = 0
+    verb: str = ""
+    pitch: int = 0
 
     @property
     def departs(self) -> bool:
@@ -76,13 +82,17 @@ class RaceLog:
             if entries and len(self.found) < _MOST:
                 self._look_at(entries)
             kept = [] if phases is None else [e for e in entries if not isinstance(where, tuple) or e.segment.phase >= phases[e.segment.block]
-                                              or (e.departs and e.copy.open)]
+                                              or (e.departs and e.copy.open) or e.token]
             self.entries[where] = kept
             self.pending += sum(len(e.address) for e in kept)
         self.limit = max(_FLUSH, 2 * self.pending)
 
     def _look_at(self, entries: list[Entry]) -> None:
-        grain = min(min(e.size for e in entries), min(e.element for e in entries))
+        for part in _apart(entries) if any(e.token for e in entries) else (entries,):
+            self._look_at_part(part)
+
+    def _look_at_part(self, entries: list[Entry]) -> None:
+        grain = min(e.size for e in entries)
         repeats = [e.size // grain for e in entries]
         cell = np.concatenate([(e.address[:, None] + np.arange(r) * grain).ravel() // grain for e, r in zip(entries, repeats)])
         lane = np.concatenate([np.repeat(e.lane, r) for e, r in zip(entries, repeats)])
@@ -95,9 +105,33 @@ class RaceLog:
         thread = np.concatenate([np.repeat(e.segment.threads[e.lane], r) for e, r in zip(entries, repeats)])
         if any(e.departs for e in entries):
             self._in_flight(entries, which, lane, kind, cell, grain)
+        if any(e.token for e in entries):
+            background = self._in_background(entries, which, lane, cell, grain)
+            if background.all():
+                return
+            which, lane, kind, cell, block, phase, epoch, thread = (x[~background] for x in (which, lane, kind, cell, block, phase, epoch, thread))
         self._candidates(entries, which, lane, kind, (cell, block, phase), thread, cell, grain)
         if block.min() != block.max():
             self._candidates(entries, which, lane, kind, (cell, epoch), block, cell, grain)
+
+    def _in_background(self, entries, which, lane, cell, grain) -> np.ndarray:
+        """Elements that boxes or products touch, whatever the phase; returns which accesses those are.  Elements with one history count once."""
+        touched = np.unique(cell[np.array([e.token != 0 for e in entries])[which]])
+        chosen = np.isin(cell, touched)
+        at = np.flatnonzero(chosen)
+        at = at[np.lexsort((which[at], cell[at]))]
+        starts = np.flatnonzero(np.append(True, cell[at][1:] != cell[at][:-1]))
+        mark = which[at].astype(np.uint64) * np.uint64(64) + lane[at].astype(np.uint64) + np.uint64(1)
+        for factor in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9):
+            mark = (mark ^ (mark >> np.uint64(29))) * np.uint64(factor)
+        _, first = np.unique(np.add.reduceat(mark, starts), return_index=True)
+        ends = np.append(starts[1:], len(at))
+        for g in np.sort(first):
+            members = at[starts[g]:ends[g]]
+            self._closely(entries, which[members], lane[members], int(cell[members[0]]) * grain)
+            if len(self.found) >= _MOST:
+                break
+        return chosen
 
     def _in_flight(self, entries, which, lane, kind, cell, grain) -> None:
         """Elements that something touches between a copy's issue and its end.
@@ -163,25 +197,55 @@ class RaceLog:
         since: dict[int, dict[tuple[int, int], Access]] = {READ: {}, ATOMIC: {}, ATOMIC_READ: {}}
         for at, k in dict.fromkeys(zip(which.tolist(), lane.tolist())):
             e = entries[at]
-            thread = (e.segment.block, int(e.segment.threads[k]))
+            thread = (e.segment.block, int(e.segment.threads[k]), e.token)
             before = [] if write is None else [write]
             for kind in _CONFLICTS[e.kind]:
                 before += since[kind].values()
             for other, j in before:
-                if (other.segment.block, int(other.segment.threads[j])) != thread and not ordered(other.segment, j, e.segment, k):
+                if not _after(other, j, e, k):
                     self._report(other, j, e, k, address)
+                    return
+                if e.token and not other.token and other.kind != READ and not visible(other.segment, j, e.segment, k):
+                    self._report(other, j, e, k, address, reason="proxy")
                     return
             if e.kind == WRITE:
                 write, since = (e, k), {kind: {} for kind in since}
             else:
                 since[e.kind][thread] = (e, k)
 
-    def _report(self, a: Entry, lane_a: int, b: Entry, lane_b: int, address: int, in_flight: bool = False) -> None:
+    def _report(self, a: Entry, lane_a: int, b: Entry, lane_b: int, address: int, in_flight: bool = False, reason: str = "") -> None:
         key = (b.name, a.site.span, b.site.span, a.kind, b.kind)
         if key not in self.found:
-            self.found[key] = Race(b.name, (address - b.base) // b.element, _side(a, lane_a), _side(b, lane_b), in_flight)
+            self.found[key] = Race(b.name, element_of(b, address), side(a, lane_a), side(b, lane_b), in_flight, reason)
 
 
-def _side(e: Entry, lane: int) -> RaceAccess:
-    kind = _WORDS[e.kind] if e.copy is None else "copy to" if e.kind == WRITE else "copy from"
+def _after(a: Entry, lane_a: int, b: Entry, lane_b: int) -> bool:
+    """Whether b, logged later, comes after a.  What runs in the background is not over because its thread has gone on."""
+    if a.token:
+        return a.token == b.token or b.segment.knows(a.token, lane_b)
+    return ordered(a.segment, lane_a, b.segment, lane_b)
+
+
+def _apart(entries: list[Entry]) -> list[list[Entry]]:
+    """Entries in the order they came, by stretches of memory that do not overlap: each may be looked at as finely as it needs."""
+    low = np.array([e.address.min() if len(e.address) else 0 for e in entries])
+    high = np.array([e.address.max() + e.size if len(e.address) else 0 for e in entries])
+    order = np.argsort(low, kind="stable")
+    reach = np.maximum.accumulate(high[order])
+    stretch = np.empty(len(entries), np.intp)
+    stretch[order] = np.cumsum(np.append(0, low[order][1:] >= reach[:-1]))
+    parts: list[list[Entry]] = [[] for _ in range(int(stretch.max()) + 1)]
+    for e, k in zip(entries, stretch.tolist()):
+        if len(e.address):
+            parts[k].append(e)
+    return [part for part in parts if part]
+
+
+def element_of(e: Entry, address: int) -> int:
+    return ((address % e.pitch if e.pitch else address) - e.base) // e.element
+
+
+def side(e: Entry, lane: int) -> RaceAccess:
+    kind = e.verb or (_WORDS[e.kind] if e.copy is None else "copy to" if e.kind == WRITE else "copy from")
     return RaceAccess(kind, e.site.span, e.segment.block, int(e.segment.threads[lane]))
+

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from snap.ir import nodes as ir
 from snap.ir.types import Array, Vector
 from snap.ir.walk import children, own_expressions, statements, walk
-from snap.machine.actions import Actions
+from snap.machine.asynchronous import Asynchronous
 from snap.machine.facts import GRID, continues, leaves, returns
 from snap.machine.locals import zero
 from snap.machine.walk import assigned
@@ -22,7 +22,7 @@ _MOST_NESTED = 5
 _ELSEWHERE = "elsewhere"  # the mask of what was declared outside of the function
 
 
-class Statements(Actions):
+class Statements(Asynchronous):
     def __init__(self, f: ir.Function, functions: dict[int, str], namespace: dict[str, object], stepwise: bool):
         super().__init__(f, functions, namespace, stepwise)
         self.declared: dict[int, str] = {}
@@ -146,7 +146,23 @@ class Statements(Actions):
             case ir.AsyncCopy():
                 self.async_copy(s)
             case ir.AsyncCommit():
-                self.async_commit()
+                self.async_commit(s)
+            case ir.BoxCopy():
+                self.box_copy(s)
+            case ir.Wgmma():
+                self.wgmma(s)
+            case ir.StoreAcc():
+                self.store_acc(s)
+            case ir.Turn():
+                self.turn(s)
+            case ir.BarrierWait():
+                self.barrier_wait(s)
+            case ir.BarrierArrive():
+                self.barrier_arrive(s)
+            case ir.BarrierExpect():
+                self.barrier_expect(s)
+            case ir.Elect():
+                self.elect(s)
             case ir.Unsafe():
                 self.unsafe(s)
             case ir.Call():
@@ -180,12 +196,14 @@ class Statements(Actions):
         match target:
             case ir.VarTarget(var) if isinstance(var.type, Array):
                 mask = "None" if self.sure(var) else self.mask
+                self.touched(var, True, target.span)
                 self.emit(f"assign({self.variable(var)}, {value}, {mask})")
             case ir.VarTarget(var):
                 self.set(var, value, f"select{'_vector' if isinstance(var.type, Vector) else ''}({self.mask}, {{}}, {self.variable(var)})")
             case ir.ElemTarget(array, index):
                 at = self.constant_position(array, index)
                 name = self.variable(array.var)
+                self.touched(array.var, True, target.span)
                 if at is not None and self.sure(array.var):
                     self.emit(f"{name}[{at}] = {value}")
                 elif at is not None and not isinstance(array.elem, Vector):
@@ -225,17 +243,18 @@ class Statements(Actions):
                 self.emit(f"{name} = ({name}[:{lane}] + ({new},) + {name}[{lane + 1}:])")
                 self.defined(var)
             case ir.ElemTarget(array, index):
+                self.touched(array.var, True, of.span)
                 self.emit(f"write({self.written(array, index, value, of.span)}, {lane})")
             case ir.MemTarget(access):
                 self.check_claims(access, True)
                 site = self.site(of.span, access.handle.name)
-                self.emit(f"{self.view(access.view)}.store_component({self.place_of(access)}, {lane}, {value}, {site})")
+                self.emit(f"{self.view_of(access)}.store_component({self.place_of(access)}, {lane}, {value}, {site})")
             case _:
                 raise TypeError(f"unknown target {type(of).__name__}")
 
     def store(self, a: ir.MemAccess, value: str) -> None:
         self.check_claims(a, True)
-        view, site = self.view(a.view), self.site(a.span, a.handle.name)
+        view, site = self.view_of(a), self.site(a.span, a.handle.name)
         ready = self.fixed_access(a)
         if ready is None:
             self.emit(f"{view}.store({self.place_of(a)}, {value}, {site})")
@@ -393,7 +412,7 @@ class Statements(Actions):
     def prepare(self, e: ir.Load, changed: set[int]) -> None:
         """Check and linearise the part of a load's index that the loop does not change."""
         a = e.access
-        if id(e) in self.prepared or not (a.view.shape is None or self.of_parameters(a.view.shape)):
+        if id(e) in self.prepared or a.block is not None or not (a.view.shape is None or self.of_parameters(a.view.shape)):
             return
         found = [self.split_index(i, lambda term: self.facts.invariant(term, changed)) for i in a.index]
         if any(pair is None for pair in found) or not any(kept for kept, _ in found):

@@ -7,6 +7,7 @@ which bytes were written.  Inactive lanes address element 0 and their result is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 import numpy as np
 
@@ -92,7 +93,7 @@ class View:
         self.flat = storage.bytes[:usable].view(dtype)
         self.stride = pitch // dtype.itemsize
         self.size = (storage.size if pitch else len(storage.bytes)) // elem.bytes
-        self.shadow = None if storage.shadow is None else storage.shadow.view(BITS[8 * dtype.itemsize])
+        self.shadow = None if storage.shadow is None else storage.shadow[:usable].view(BITS[8 * dtype.itemsize])
         self.offset = self.lanes.row * self.stride if self.stride and self.lanes.shape[0] > 1 else None
         self.several = self.width > 1
         self.record = storage.record
@@ -148,6 +149,19 @@ class View:
         if self.several:
             lin = lin * self.width
         return lin if self.offset is None else lin + self.offset
+
+    def of_block(self, rank, m, site: Site) -> View:
+        """The same array in another block of the cluster."""
+        blocks = self.lanes.launch.blocks_per_cluster
+        bad = self.lanes.active(m) & self.lanes.full((rank < 0) | (rank >= blocks))
+        if bad.any():
+            at, block, thread = self.lanes.locate(bad)
+            text = f"`{self.name}` of block {int(self.lanes.full(rank).flat[at])}: the cluster has {blocks} block{'s' * (blocks != 1)}"
+            raise MachineError("out of bounds", text, site.span, block, thread)
+        rank = np.where(self.lanes.active(m), rank, 0)
+        seen = copy(self)
+        seen.offset = (self.lanes.row // blocks * blocks + rank) * self.stride
+        return seen
 
     # ---- reading ----
 
@@ -210,6 +224,12 @@ class View:
         chosen = self.lanes.full(cells)[active]
         self.flat[chosen] = bits[active]
         self._mark(chosen)
+
+    def write_many(self, cells: np.ndarray, chosen: np.ndarray, bits: np.ndarray, site: Site) -> None:
+        """`write_cells` of several scalars a lane: (scalars, blocks, threads)."""
+        if self.record is not None:
+            self.lanes.record_many(self, cells, chosen, site)
+        self.put_bits(cells[chosen], bits[chosen])
 
     def put_bits(self, cells: np.ndarray, bits: np.ndarray) -> None:
         """What a copy brings, as it lies in memory, to scalars whose place was checked; whoever issued it has told of it."""

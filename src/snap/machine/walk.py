@@ -41,6 +41,15 @@ def accesses(s: ir.Stmt) -> Iterator[tuple[ir.MemAccess, bool]]:
         case ir.Collective():
             for a in s.accesses:
                 yield a, s.op == "stmatrix"
+        case ir.BoxCopy(op, tile, origin):
+            yield tile.access, op == "load"
+            yield origin, op != "load"
+        case ir.Wgmma():
+            for t in (s.a, s.b):
+                if isinstance(t, ir.Tile):
+                    yield t.access, False
+        case ir.StoreAcc(tile):
+            yield tile.access, True
         case ir.Unsafe():
             for _, a in s.memory:
                 yield a, not a.handle.const
@@ -55,6 +64,8 @@ def assigned(s: ir.Stmt) -> tuple[ir.Var, ...]:
             found = (target_var(s.target),)
         case ir.Collective():
             found = tuple(map(target_var, s.targets))
+        case ir.Wgmma():
+            found = (s.acc.var,)
         case ir.Call():
             found = (target_var(s.target), *(a.var for a in s.args if isinstance(a, ir.ArrayRef)))
         case _:

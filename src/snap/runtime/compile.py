@@ -19,6 +19,7 @@ from snap.runtime.cache import Cache, key_of
 from snap.runtime.errors import INSTALL, InternalError, ToolchainError, UnsafeTextError
 
 OLDEST = 80
+ARCH_SPECIFIC = 90  # wgmma and setmaxnreg as the compiler writes them exist on this architecture alone
 _ARCH = re.compile(r"sm_(\d+)[af]?")
 _OPTIONS = ("--std=c++17",)
 
@@ -82,6 +83,17 @@ def check_arch(arch: object) -> int:
     if int(found.group(1)) < OLDEST:
         raise ValueError(f"architecture {arch!r} is older than sm_{OLDEST}, the oldest that Snap generates code for")
     return int(found.group(1))
+
+
+def check_module(module, arch: object) -> None:
+    """Whether a generated module can be compiled for the architecture."""
+    number = check_arch(arch)
+    if module.arch_specific and arch != f"sm_{ARCH_SPECIFIC}a":
+        raise ValueError(f"`{module.kernel}` uses instructions that only sm_{ARCH_SPECIFIC}a has (`wgmma`, `setmaxnreg`), so it cannot be "
+                         f"compiled for {arch}; leave `arch` out, or pass arch=\"sm_{ARCH_SPECIFIC}a\"")
+    if number < module.min_arch:
+        raise ValueError(f"`{module.kernel}` needs sm_{module.min_arch} or later (clusters, copies of boxes), so it cannot be compiled for {arch}; "
+                         f"pass arch=\"sm_{module.min_arch}a\"")
 
 
 # ---- NVRTC -------------------------------------------------------------------------------------------------------------------------------

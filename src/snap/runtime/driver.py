@@ -12,13 +12,14 @@ import functools
 import os
 import sys
 import threading
-from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 from snap.ir.record import record
 from snap.runtime.errors import GpuError, ToolchainError
 
 NO_DEVICE = 100
 INVALID_CONTEXT = 201
+TENSOR_MAP_BYTES = 128
 
 # What a kernel that ran earlier left behind: the context is lost, and every later call reports it again.
 _STICKY = {
@@ -36,7 +37,7 @@ _STICKY = {
 # CUdevice_attribute
 _MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE, _SHARED_OPTIN = 16, 75, 76, 95, 97
 # CUfunction_attribute
-_MAX_DYNAMIC_SHARED = 8
+_MAX_DYNAMIC_SHARED, _LARGE_CLUSTERS = 8, 14
 # CUpointer_attribute
 _POINTER_ORDINAL = 9
 
@@ -152,11 +153,37 @@ class Driver:
     def allow_dynamic_shared(self, function: c_void_p, size: int) -> None:
         self.call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, c_int(size))
 
+    def allow_large_clusters(self, function: c_void_p) -> None:
+        """Clusters of more than 8 blocks, which not every GPU has."""
+        self.call("cuFuncSetAttribute", function, _LARGE_CLUSTERS, c_int(1))
+
     def resident_blocks(self, function: c_void_p, threads: int, dynamic_shared: int) -> int:
         """How many blocks of the kernel one multiprocessor runs at a time."""
         blocks = c_int()
         self.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", byref(blocks), function, c_int(threads), c_size_t(dynamic_shared))
         return blocks.value
+
+    def resident_clusters(self, function: c_void_p, config: bytes) -> int:
+        """How many clusters of the kernel the whole GPU runs at a time; `config` is a CUlaunchConfig."""
+        clusters = c_int()
+        self.call("cuOccupancyMaxActiveClusters", byref(clusters), function, config)
+        return clusters.value
+
+    # ---- memory ----
+
+    def tensor_map(self, kind: int, pointer: int, extents: tuple[int, ...], strides: tuple[int, ...], box: tuple[int, ...], swizzle: int,
+                   promotion: int) -> bytes:
+        """A CUtensorMap.  Innermost dimension first, as the driver has it; strides in bytes, of all dimensions but the innermost."""
+        encode = getattr(self._library, "cuTensorMapEncodeTiled", None)
+        if encode is None:
+            raise ToolchainError("the NVIDIA driver is older than CUDA 12.0, which copies of boxes need")
+        rank = len(extents)
+        memory = ctypes.create_string_buffer(TENSOR_MAP_BYTES + 64)
+        start = -ctypes.addressof(memory) % 64  # the driver wants it aligned
+        self.call("cuTensorMapEncodeTiled", byref(memory, start), c_int(kind), c_uint(rank), c_void_p(pointer), (c_uint64 * rank)(*extents),
+                  (c_uint64 * max(rank - 1, 1))(*strides), (c_uint * rank)(*box), (c_uint * rank)(*(1,) * rank), c_int(0), c_int(swizzle),
+                  c_int(promotion), c_int(0))
+        return memory.raw[start:start + TENSOR_MAP_BYTES]
 
     def zeroed(self, size: int, stream: int) -> int:
         """Device memory of `size` bytes (a multiple of 4), zero before anything later on the stream."""

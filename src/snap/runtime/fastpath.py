@@ -8,7 +8,7 @@ Non-goals:  good errors; arguments of vector or array type; arrays other than to
 
 Python's own overhead is what is being saved, so the function is text: no loop over parameters, no object made, one `pack_into`, one foreign call.
 An array costs the five calls that its library needs to say dtype, device, contiguity, size and address; nothing of it is remembered, since any of
-them may change under the same object.
+them may change under the same object.  A tensor map costs one lookup in a dictionary that makes what it does not have.
 Slots (the memory a launch passes) come from a pool: `list.pop` and `list.append` are atomic, so a slot is never used by two threads at once.
 """
 
@@ -115,8 +115,8 @@ def make(blocks, slow, current_stream):
 """
 
 
-def source(signature: Signature, family: _Family, alone: bool, cooperative: bool, barrier: bool) -> str:
-    """The text of the function.  `alone`: there is one GPU, so that the current device is it.
+def source(signature: Signature, family: _Family, alone: bool, cooperative: bool, barrier: bool, tensors: tuple[int, ...] = ()) -> str:
+    """The text of the function.  `alone`: there is one GPU, so that the current device is it.  `tensors`: the parameter of each tensor map.
 
     One question after the other, each put to all arrays: the second time its code is in the processor's caches.
     """
@@ -132,6 +132,7 @@ def source(signature: Signature, family: _Family, alone: bool, cooperative: bool
     if not alone:
         checks.append("current_device() == DEVICE")
     packed = [_packed(f"{'p' if isinstance(param, Pointer) else 'a'}{index}", param) for index, param in enumerate(signature.params)]
+    packed += [f"maps{number}[p{index}, d{index}]" for number, index in enumerate(tensors)]
     if barrier:
         packed.append("barriers[stream]")
     args = [f"a{index}" for index in range(len(signature.params))]
@@ -160,7 +161,8 @@ def _shape_checks(signature: Signature, shape: str) -> list[str]:
     for index, param in enumerate(signature.params):
         if isinstance(param, Pointer) and param.dims is not None:
             given = shape.format(a=f"a{index}", i=index)
-            checks.append(f"((s := {given}) == (d := {param.dims}) or s == (prod(d),) and min(d) >= 0)" if param.lanes == 1
+            dims = f"d{index}"
+            checks.append(f"((s := {given}) == ({dims} := {param.dims}) or s == (prod({dims}),) and min({dims}) >= 0)" if param.lanes == 1
                           else f"{given} in accepted_shapes({param.dims}, {param.lanes})")
     return checks
 
@@ -176,11 +178,13 @@ def maker(kernel: GpuKernel, family: str) -> Callable[[int, Callable, Callable |
     signature = kernel.signature
     spelled = FAMILIES[family](signature)
     module = kernel.compiled.module
-    text = source(signature, spelled, kernel.driver.count == 1, module.cooperative, bool(module.grid_barrier))
+    text = source(signature, spelled, kernel.driver.count == 1, module.cooperative, bool(module.grid_barrier),
+                  tuple(tensor.param for tensor in module.tensors))
     names = {
         **HELPERS, **spelled.names, "DEVICE": kernel.device.number, "launch": kernel.driver.launch,
         "failed": kernel.failed, "pack": kernel.layout.pack.pack_into, "new_slot": kernel.slot, "barriers": kernel.barriers, "bf16_bits": bf16_bits,
         "NOTHING": object(), "prod": math.prod, "accepted_shapes": accepted_shapes,
+        **{f"maps{number}": maps for number, maps in enumerate(kernel.maps)},
         "ordered": lambda args, keywords: ordered(signature, args, keywords),
     }
     exec(compile(text, f"<launch of {signature.kernel}>", "exec"), names)

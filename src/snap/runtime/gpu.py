@@ -15,10 +15,11 @@ import sys
 from snap.ir.record import record
 from snap.ir.types import BF16
 from snap.runtime.arrays import ArrayInfo
-from snap.runtime.compile import compile_cubin
-from snap.runtime.driver import INVALID_CONTEXT, Device, Driver, driver
+from snap.runtime.compile import ARCH_SPECIFIC, compile_cubin
+from snap.runtime.driver import INVALID_CONTEXT, TENSOR_MAP_BYTES, Device, Driver, driver
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.signature import Pointer, Signature, bf16_bits
+from snap.runtime.tensors import TensorMaps
 
 # CUlaunchConfig: three unsigned for the grid, three for the block, one for dynamic shared memory, padding, the stream, the attributes, their number.
 _CONFIG = struct.Struct("<7I4xQQI4x")
@@ -27,13 +28,19 @@ STREAM_AT = 32
 _ATTRIBUTE = struct.Struct("<I4xI60x")
 _COOPERATIVE = 2
 
+TENSOR_MAP = f"{TENSOR_MAP_BYTES}s"
+TENSOR_MAP_ALIGN = 64
+PORTABLE_CLUSTER, MOST_CLUSTER = 8, 16
+
 
 @record
 class Layout:
     """One block of memory holds all that a launch passes: the configuration, its attribute, the values, and the array of their addresses.
 
-    pack     writes, from STREAM_AT on: the stream, of a cooperative kernel its attributes (address and number), each value (pointers as integers)
+    pack     writes, from STREAM_AT on: the stream, of a cooperative kernel its attributes (address and number), each value (pointers as integers,
+             tensor maps as bytes)
     offsets  where each value lies
+    align    what the block's address must be a multiple of for every value to be aligned
     """
 
     pack: struct.Struct
@@ -41,19 +48,31 @@ class Layout:
     attribute_at: int
     addresses_at: int
     size: int
+    align: int
 
     @staticmethod
     def of(formats: tuple[str, ...], cooperative: bool = False) -> Layout:
         text, at, offsets = "<QQI4x" if cooperative else "<Q16x", _CONFIG.size, []
         for packing in formats:
             size = struct.calcsize("<" + packing)
-            padding = -at % min(16, 1 << (size - 1).bit_length())
+            padding = -at % _alignment(packing, size)
             offsets.append(at + padding)
             text += f"{padding}x{packing}"
             at += padding + size
         attribute_at = at + -at % 16
         addresses_at = attribute_at + _ATTRIBUTE.size
-        return Layout(struct.Struct(text), tuple(offsets), attribute_at, addresses_at, addresses_at + 8 * len(formats))
+        align = TENSOR_MAP_ALIGN if TENSOR_MAP in formats else 16
+        return Layout(struct.Struct(text), tuple(offsets), attribute_at, addresses_at, addresses_at + 8 * len(formats), align)
+
+
+def _alignment(packing: str, size: int) -> int:
+    return TENSOR_MAP_ALIGN if packing == TENSOR_MAP else min(16, 1 << (size - 1).bit_length())
+
+
+def formats_of(signature: Signature, module) -> tuple[str, ...]:
+    """How each of the kernel's parameters is packed: the user's, the tensor maps, and what the compiler added last."""
+    users = tuple("Q" if isinstance(param, Pointer) else param.packing for param in signature.params)
+    return users + (TENSOR_MAP,) * len(module.tensors) + (("Q",) if module.grid_barrier else ())
 
 
 class GpuKernel:
@@ -67,9 +86,9 @@ class GpuKernel:
         self.driver.enter(device)
         self.function = self._load(compiled, device)
         self.argument = function_argument(self.function)
-        formats = tuple("Q" if isinstance(param, Pointer) else param.packing for param in signature.params)
-        self.layout = Layout.of(formats + (("Q",) if module.grid_barrier else ()), module.cooperative)
+        self.layout = Layout.of(formats_of(signature, module), module.cooperative)
         self.barriers: dict[int, int] = {}
+        self.maps = tuple(TensorMaps(self.driver, signature.kernel, signature.params[tensor.param].name, tensor) for tensor in module.tensors)
         self.most_blocks = self._most_blocks(module)
 
     def _load(self, compiled, device: Device) -> ctypes.c_void_p:
@@ -79,12 +98,22 @@ class GpuKernel:
             function = self.driver.load(cubin, module.kernel)
             if module.dynamic_smem:
                 self.driver.allow_dynamic_shared(function, module.dynamic_smem)
+            if module.cluster > PORTABLE_CLUSTER:
+                self.driver.allow_large_clusters(function)
         except GpuError as refused:
             raise ToolchainError(f"the driver did not load `{module.kernel}` for {device.target}: {refused}") from refused
         return function
 
     def _most_blocks(self, module) -> int | None:
-        """A cooperative grid must be resident all at once."""
+        """A cooperative grid must be resident all at once, a cluster in any case."""
+        if module.cluster:
+            config = _CONFIG.pack(module.cluster, 1, 1, module.threads, 1, 1, module.dynamic_smem, 0, 0, 0)
+            clusters = self.driver.resident_clusters(self.function, config)
+            if not clusters:
+                raise LaunchError(self.signature.kernel, f"needs {module.cluster} blocks of {module.threads} threads and {module.smem} bytes of "
+                                  f"shared memory at once, a cluster, and GPU {self.device.number} has no room for one; "
+                                  "make the cluster or its blocks smaller")
+            return clusters * module.cluster if module.cooperative else None
         if not module.cooperative:
             return None
         return self.device.multiprocessors * self.driver.resident_blocks(self.function, module.threads, module.dynamic_smem)
@@ -100,14 +129,16 @@ class GpuKernel:
         The arguments are in the form that ctypes takes as it is; pointers it would wrap anew at every call.
         """
         layout, module = self.layout, self.compiled.module
-        buffer = ctypes.create_string_buffer(layout.size)
-        base = ctypes.addressof(buffer)
+        memory = ctypes.create_string_buffer(layout.size + layout.align)
+        start = -ctypes.addressof(memory) % layout.align
+        base = ctypes.addressof(memory) + start
+        buffer = memoryview(memory)[start:]
         _CONFIG.pack_into(buffer, 0, blocks, 1, 1, module.threads, 1, 1, module.dynamic_smem, 0, 0, 0)
         if module.cooperative:
             _ATTRIBUTE.pack_into(buffer, layout.attribute_at, _COOPERATIVE, 1)
         struct.pack_into(f"<{len(layout.offsets)}Q", buffer, layout.addresses_at, *(base + offset for offset in layout.offsets))
         attributes = (base + layout.attribute_at, 1) if module.cooperative else ()
-        return memoryview(buffer), (ctypes.byref(buffer), self.argument, ctypes.byref(buffer, layout.addresses_at), None), *attributes
+        return buffer, (ctypes.byref(memory, start), self.argument, ctypes.byref(memory, start + layout.addresses_at), None), *attributes
 
     def barrier(self, stream: int) -> int:
         """The words that a grid barrier counts in, one set a stream: launches on one stream follow each other, those on two may overlap."""
@@ -120,6 +151,7 @@ class GpuKernel:
         self.check_blocks(blocks)
         self.driver.ensure_context(self.device)
         values = [number for param, arg in zip(self.signature.params, args) for number in _numbers(param, arg)]
+        values += self._tensor_maps(args)
         if self.compiled.module.grid_barrier:
             values.append(self.barrier(stream))
         buffer, arguments, *attributes = self.slot(blocks)
@@ -127,6 +159,13 @@ class GpuKernel:
         result = self.driver.launch(*arguments)
         if result:
             self.failed(result, arguments)
+
+    def _tensor_maps(self, args: tuple[object, ...]) -> list[bytes]:
+        """Made before anything is launched: what cannot be copied in boxes is refused here."""
+        found = []
+        for tensor, maps in zip(self.compiled.module.tensors, self.maps):
+            found.append(maps[args[tensor.param].pointer, self.signature.dims[tensor.param](*args)])
+        return found
 
     def failed(self, result: int, arguments: tuple[object, ...]) -> None:
         """On the fast path nobody asks whether this thread has a context; where it has none it gets one, and the launch is made once more."""
@@ -150,8 +189,13 @@ def _numbers(param, arg) -> tuple:
 
 
 def _check_device(kernel: str, module, device: Device) -> None:
+    if module.arch_specific and device.arch != ARCH_SPECIFIC:
+        raise LaunchError(kernel, f"uses instructions that only GPUs of sm_{ARCH_SPECIFIC} have (Hopper: `wgmma`, `setmaxnreg`); "
+                          f"GPU {device.number} is sm_{device.arch}")
     if device.arch < max(module.min_arch, 80):
         raise LaunchError(kernel, f"needs a GPU of sm_{max(module.min_arch, 80)} or later; GPU {device.number} is sm_{device.arch}")
+    if module.cluster > MOST_CLUSTER:
+        raise LaunchError(kernel, f"needs clusters of {module.cluster} blocks; a GPU has at most {MOST_CLUSTER}")
     if module.smem > device.shared_limit:
         raise LaunchError(kernel, f"needs {module.smem} bytes of shared memory a block; GPU {device.number} has {device.shared_limit}")
     if module.cooperative and not device.cooperative:

@@ -70,12 +70,13 @@ class Value:
 
 @record
 class Signature:
-    """`multiple`: what `@requires` promised the number of blocks to be a multiple of."""
+    """`multiple`: what `@requires` promised the number of blocks to be a multiple of.  `cluster`: blocks a cluster, 0 without clusters."""
 
     kernel: str
     params: tuple[Pointer | Value, ...]
     multiple: int
     dims: tuple[Callable[..., tuple[int, ...]] | None, ...]
+    cluster: int = 0
 
     @staticmethod
     def of(function: ir.Function) -> Signature:
@@ -83,13 +84,17 @@ class Signature:
         params = tuple(_param(param, names) for param in function.params)
         order = ", ".join(f"a{index}" for index in range(len(params)))
         dims = tuple(eval(f"lambda {order}: {param.dims}", dict(HELPERS)) if isinstance(param, Pointer) and param.dims else None for param in params)
-        return Signature(function.name, params, _multiple(function), dims)
+        return Signature(function.name, params, _multiple(function), dims, _cluster(function))
 
 
 def _multiple(function: ir.Function) -> int:
     """Blocks of a grid, or clusters of a grid times blocks of a cluster."""
     held = (function.place.held(level) for level in (Level.CLUSTER, Level.BLOCK))
     return math.prod(entry.count or 1 for entry in held if entry is not None)
+
+
+def _cluster(function: ir.Function) -> int:
+    return function.place.held(Level.BLOCK).count if function.place.held(Level.CLUSTER) is not None else 0
 
 
 def _param(param: ir.Param, names: dict[int, str]) -> Pointer | Value:

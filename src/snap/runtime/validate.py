@@ -41,7 +41,9 @@ def check_blocks(signature: Signature, blocks: object) -> int:
     if number > MAX_BLOCKS:
         raise LaunchError(kernel, f"{number} blocks are more than a grid may have ({MAX_BLOCKS})")
     if number % multiple:
-        raise LaunchError(kernel, f"its @requires promises a multiple of {multiple} blocks, but {number} were asked for; {_near(number, multiple)}")
+        why = f" (clusters of {signature.cluster})" if signature.cluster > 1 else ""
+        raise LaunchError(kernel, f"its @requires promises a multiple of {multiple} blocks{why}, but {number} were asked for; "
+                          f"{_near(number, multiple)}")
     return number
 
 

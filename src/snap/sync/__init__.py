@@ -10,21 +10,28 @@ from __future__ import annotations
 
 from snap.ir import nodes as ir
 from snap.ir.walk import statements
+from snap.sync.channels import find
 from snap.sync.cover import cover
 from snap.sync.graph import Graph
 from snap.sync.groups import plan_copies
 from snap.sync.insert import insert
+from snap.sync.project import give_back_rest, project
+from snap.sync.relax import relax
+from snap.sync.weave import weave
 
 __all__ = ["points", "synchronize"]
 
 
 def synchronize(function: ir.Function) -> ir.Function:
     """Raises SnapError SNAP020 where what is asked cannot be synchronized."""
-    graph = Graph(function)
+    woven = weave(function, find(function))
+    function = woven.function
+    graph = Graph(function, woven=woven)
     edges = graph.run()
     marks = cover(edges, graph.gaps, function)
-    commits, pending = plan_copies(function, edges, graph.gaps, marks)
-    return insert(function, marks, commits, pending)
+    commits, duties = plan_copies(function, edges, graph.gaps, marks, woven)
+    marks = relax(function, edges, graph.gaps, marks, duties)
+    return project(give_back_rest(insert(function, marks, commits, duties), woven.lagging))
 
 
 def points(function: ir.Function) -> list[ir.SyncPoint]:
@@ -38,7 +45,7 @@ def points(function: ir.Function) -> list[ir.SyncPoint]:
         seen.add(f.uid)
         for s in statements(f.body):
             match s:
-                case ir.Sync(point):
+                case ir.Sync(point) | ir.BarrierWait(point=point) if point not in found:  # it may stand in two places
                     found.append(point)
                 case ir.Call(callee):
                     visit(callee)

@@ -15,7 +15,7 @@ from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import Level, Place, Privilege
 from snap.sync.overlap import undecided
-from snap.sync.primitive import primitive
+from snap.sync.primitive import participants_in_words, primitive
 from snap.sync.tokens import Edge, Gap, GapKey
 
 WORDS = {"R": "read", "W": "written", "A": "changed by atomics", "C": "copied to", "S": "copied from"}
@@ -24,6 +24,13 @@ EXACT = 14  # up to so many different edges the smallest set is found by search,
 
 @dataclass(frozen=True, slots=True)
 class Mark:
+    """A barrier at a gap, as `SyncPoint` and `Sync` say it.
+
+    pair    marks of one number other than 0 are parts of one point
+    only    where not all threads of the place run it: those from .. to, counted from the first
+    at      where a point that stands in two places is waited for
+    """
+
     participants: Privilege
     kind: str
     object: str
@@ -31,28 +38,36 @@ class Mark:
     place: Place
     first: Span
     second: Span
+    part: str = "both"
+    pair: int = 0
+    only: tuple[tuple[int, int], ...] = ()
+    number: int = 0
+    threads: int = 0
+    arrivals: str = ""
+    waiters: str = ""
+    at: Span | None = None
 
 
 def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> dict[GapKey, list[Mark]]:
     by_number = {gap.number: gap for gap in gaps.values()}
     marks: dict[GapKey, list[Mark]] = {}
     chosen: list[tuple[Gap, Privilege]] = []
-    groups: dict[Privilege, list[Edge]] = {}
+    groups: dict[tuple[Privilege, str], list[Edge]] = {}
     for edge in edges:
-        groups.setdefault(edge.participants, []).append(edge)
-    for p in sorted(groups, key=lambda p: (-p.level, -p.n)):
-        served = sum(1 << gap.number for gap, q in chosen if q.at_least(p))
+        groups.setdefault((edge.participants, _alone(edge)), []).append(edge)
+    for p, engine in sorted(groups, key=lambda g: (-g[0].level, -g[0].n, g[1])):
+        served = 0 if engine else sum(1 << gap.number for gap, q in chosen if q.at_least(p))
         reached = {n: gap for n, gap in by_number.items() if gap.place.privilege.at_least(p) and gap.place.holds(p)}
         legal = {n: gap for n, gap in reached.items() if primitive(p, gap.place, function)[0] is not None}
         mask = sum(1 << n for n in legal)
         open_edges = []
-        for edge in groups[p]:
+        for edge in groups[p, engine]:
             if edge.candidates & served:
                 continue
             if not edge.candidates & mask:
                 raise _impossible(edge, reached, function)
             open_edges.append(edge)
-        found = _smallest([edge.candidates & mask for edge in open_edges], legal)
+        found = _smallest([edge.candidates & mask for edge in open_edges], legal, p, _earliness(open_edges, len(gaps)))
         ordered_by: dict[int, list[Edge]] = {gap.number: [] for gap in found}
         taken = sum(1 << gap.number for gap in found)
         for edge in open_edges:
@@ -60,17 +75,26 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
                 ordered_by[n].append(edge)
         for gap in found:
             kind, _ = primitive(p, gap.place, function)
-            reasons = sorted(ordered_by[gap.number], key=lambda e: (e.first.span.line, e.second.span.line))
-            first = reasons[0]
-            maybe = "maybe " if undecided(first.first.footprint, first.second.footprint) else ""
-            a, b = first.first, first.second
-            text = f"{WORDS[a.kind]} at line {a.span.line}, {WORDS[b.kind]} at line {b.span.line} {maybe}by {_others(p)}"
-            others = {e.object: e for e in reversed(reasons) if e.object != first.object}
-            if others:
-                text += "; also for " + ", ".join(f"{name} (lines {e.first.span.line}, {e.second.span.line})" for name, e in sorted(others.items()))
-            marks.setdefault(gap.key, []).append(Mark(p, kind, first.object, text, gap.place, first.first.span, first.second.span))
+            first, text = reason(ordered_by[gap.number], "", _others(p))
+            everyone = participants_in_words(p, kind, function)
+            marks.setdefault(gap.key, []).append(
+                Mark(p, kind, first.object, text, gap.place, first.first.span, first.second.span, arrivals=everyone, waiters=everyone)
+            )
             chosen.append((gap, p))
     return marks
+
+
+def reason(edges: list[Edge], before: str, after: str) -> tuple[Edge, str]:
+    """Why these edges need a barrier: the first of them, and what it says; `before` and `after` name who makes the two uses."""
+    ordered = sorted(edges, key=lambda e: (e.first.span.line, e.second.span.line))
+    first = ordered[0]
+    maybe = "maybe " if undecided(first.first.footprint, first.second.footprint) else ""
+    a, b = first.first, first.second
+    text = f"{WORDS[a.kind]} at line {a.span.line}{before and ' by '}{before}, {WORDS[b.kind]} at line {b.span.line} {maybe}by {after}"
+    others = {e.object: e for e in reversed(ordered) if e.object != first.object}
+    if others:
+        text += "; also for " + ", ".join(f"{name} (lines {e.first.span.line}, {e.second.span.line})" for name, e in sorted(others.items()))
+    return first, text
 
 
 def _impossible(edge: Edge, reached: dict[int, Gap], function: ir.Function) -> SnapError:
@@ -112,14 +136,30 @@ def _way_out(need: Privilege) -> str:
     return f"bring the uses apart, so that `{need}` meets between them"
 
 
-def _smallest(sets: list[int], legal: dict[int, Gap]) -> list[Gap]:
+# Boxes and products are waited for where that is best: at a barrier that is there anyway a thread might wait for more, or more often.
+def _alone(edge: Edge) -> str:
+    return f"{edge.first.engine} {edge.first.kind}" if edge.first.engine in ("bulk", "wgmma") else ""
+
+
+def _earliness(edges: list[Edge], gaps: int) -> dict[int, int]:
+    """How long before the second use each gap is passed at least, for uses of what is done in the background: late is better."""
+    found: dict[int, int] = {}
+    for e in edges:
+        if e.first.engine:
+            for n in _bits(e.candidates):
+                found[n] = max(found.get(n, 0), (e.last - n) % gaps)
+    return found
+
+
+def _smallest(sets: list[int], legal: dict[int, Gap], p: Privilege, early: dict[int, int]) -> list[Gap]:
     """The smallest set of gaps that meets every set of candidates.  Straight text gives intervals, which a sweep solves; what loops give is
     searched, part by part."""
     order = sorted(legal)
     where = {n: i for i, n in enumerate(order)}
     distinct = list(dict.fromkeys(sets))
     numbers = [_bits(s) for s in distinct]
-    rank = lambda n: (legal[n].depth, len(legal[n].key[0]), -n)  # noqa: E731
+    wide = lambda gap: p.n > 1 and gap.place.top > p.level  # noqa: E731
+    rank = lambda n: (legal[n].depth, len(legal[n].key[0]), wide(legal[n]), early.get(n, 0), -n)  # noqa: E731
     if all(where[bits[-1]] - where[bits[0]] == len(bits) - 1 for bits in numbers):
         return [legal[n] for n in _sweep([(bits[0], bits[-1]) for bits in numbers], order, where, rank)]
     found: list[int] = []

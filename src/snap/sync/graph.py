@@ -17,17 +17,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snap.diag.error import Diagnostic, SnapError
+from snap.diag.error import Diagnostic, Label, SnapError
+from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
-from snap.ir.types import BLOCK1, THREAD1, WARP1, Level, Place, Privilege
-from snap.ir.walk import own_expressions, walk
+from snap.ir.types import BLOCK1, CLUSTER1, F32, THREAD1, WARP1, Level, Place, Privilege
+from snap.ir.walk import bodies, own_expressions, statements, walk
 from snap.sync import linear
 from snap.sync.linear import Form
 from snap.sync.loops import assigned, growing, writes
 from snap.sync.overlap import OLDEST, Footprint, Overlap
 from snap.sync.tokens import Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, merge
 from snap.sync.values import Frame, Position, Values, facts, form, is_integer
+from snap.sync.weave import Woven
 
 MOST_LOOPS = 10
 DEEPEST = 5  # loops around an access beyond which its index is not followed: every loop doubles the walk
@@ -37,13 +39,20 @@ class Graph:
     """`plan`, where barriers are already chosen: their gaps by number with their groups, and the statements after which copies are committed.
     The walk then counts the groups of copies between the issue of each and the barrier that waits for it: `pending`, by gap."""
 
-    def __init__(self, function: ir.Function, plan: Plan | None = None):
+    def __init__(self, function: ir.Function, plan: Plan | None = None, woven: Woven | None = None):
         self.function = function
         self.plan = plan
-        self.pending: dict[int, int] = {}
+        self.woven = woven or Woven(function)
+        self.pending: dict[tuple[int, str], int] = {}
+        self.last_gap = 0
+        self.role: tuple[int, int] | None = None
+        self.nested_stages = _nested_stages(function.body)
         threads = function.place.held(Level.THREAD)
         self.values = Values()
-        self.overlap = Overlap(self.values, threads.count if threads is not None else None, function.place.held(Level.CLUSTER) is not None)
+        sizes = tuple(sorted({s.privilege.n for s in statements(function.body) if isinstance(s, ir.Group) and s.privilege.level is Level.THREAD
+                              and s.privilege.n > 32}))
+        clustered = function.place.held(Level.CLUSTER) is not None
+        self.overlap = Overlap(self.values, threads.count if threads is not None else None, clustered, sizes)
         self.gaps: dict[GapKey, Gap] = {}
         self.edges: dict[tuple, Edge] = {}
         self.frame: Frame = ()
@@ -54,6 +63,7 @@ class Graph:
         self.scopes: list[tuple[Frame, ir.Partition | ir.Claim]] = []
         self.returns: list[list[State]] = [[]]
         self.regions: list[tuple[Place, dict[ObjectKey, list[Token]]]] = []  # for each group, case or call we are in, what was touched in it
+        self.splits = 0  # splits of threads that we are in: only some of a block's threads are here
         self.siblings: list[tuple[Place, dict[ObjectKey, list[Token]]]] = []  # the same for earlier cases of the splits we are in
         self.objects: dict[ObjectKey, ObjectKey] = {}
         self.names: dict[tuple[Frame, int], tuple[Name, ...]] = {}
@@ -62,6 +72,9 @@ class Graph:
         self.writes: dict[int, bool] = {}
         self.aged: dict[tuple[int, int], tuple] = {}
         self.shared_facts: tuple[Form, ...] = ()
+        self.remote: dict[ObjectKey, set[int]] = {}  # accesses to other blocks' parts
+        self.depths: dict[ObjectKey, int] = {}
+        self.written = {((), uid): span for uid, span in _written(function).items()}
         self.object_names: dict[ObjectKey, str] = {}
         self.assigned_privileges: dict[tuple[Frame, int], Privilege] = {}
         # a kernel's const memory is written by nobody; a device function's const parameter only not by that function
@@ -79,8 +92,22 @@ class Graph:
                 case ir.ValueParam(var) if is_integer(var.type):
                     self.assigned_privileges[((), var.uid)] = var.privilege
                     state.known[((), var.uid)] = self.values.fresh((), var, "start")
-        self._body(self.function.body, state)
+        end = self._body(self.function.body, state)
+        if end is not None and self.function.kernel:
+            self._exit(end)
         return list(self.edges.values())
+
+    def _exit(self, state: State) -> None:
+        """Shared memory goes with its block: what reads it from outside must have read it."""
+        last = self.function.body[-1]
+        for obj, held in state.tokens.items():
+            for t in held.values():
+                b = Token((self.frame, id(last), "end"), "W", (), t.footprint, (), None, name=t.name, span=last.span, crossed=0, since=0)
+                crossed = t.crossed | (state.crossed & ~t.since)
+                if t.engine == "bulk" and t.kind == "S":
+                    self._edge(t, b, THREAD1, crossed, obj)
+                elif obj in self.remote and t.site[1] in self.remote[obj]:
+                    self._edge(t, b, self.function.place.grouped(CLUSTER1).privilege, crossed, obj)
 
     # ---- names -----------------------------------------------------------------------------------------------------------------------------
 
@@ -102,6 +129,7 @@ class Graph:
         if gap is None:
             gap = self.gaps[key] = Gap(len(self.gaps), key, self.at.place, self.depth)
         state.crossed |= 1 << gap.number
+        self.last_gap = gap.number
         if self.plan is not None and gap.number in self.plan.barriers:
             state.each_copy(lambda t: replace(t, waited={**t.waited, gap.number: t.commits}))
 
@@ -109,7 +137,7 @@ class Graph:
         """The statements opened since `depth` end: after some of them copies are committed."""
         ended = 0 if self.plan is None else sum(here in self.plan.commits for here in self.path[depth:])
         if ended:
-            state.each_copy(lambda t: replace(t, commits=t.commits + ended))
+            state.each_copy(lambda t: replace(t, commits=t.commits + ended), "copy")
 
     def _body(self, body: ir.Body, state: State | None) -> State | None:
         """None: not reachable."""
@@ -127,6 +155,8 @@ class Graph:
         return state
 
     def _statement(self, s: ir.Stmt, state: State) -> State | None:
+        for uid in self.woven.passes.get(id(s), ()):
+            state.tokens.pop((self.frame, uid), None)
         match s:
             case ir.If():
                 return self._if(s, state)
@@ -159,7 +189,10 @@ class Graph:
             case ir.Split():
                 return self._split(s, state)
             case ir.Partition() | ir.Claim():
-                self._declare(s.handle, self.objects[(self.frame, s.handle.obj.uid)], self._chain(s.base))
+                obj = self.objects[(self.frame, s.handle.obj.uid)]
+                self._declare(s.handle, obj, self._chain(s.base))
+                if isinstance(s, ir.Partition) and s.counted and s.handle.obj.uid not in self.nested_stages:
+                    state.next_fill(obj, s.handle.obj.depth)
                 self.scopes.append((self.frame, s))
                 inside = self._body(s.body, state)
                 self.scopes.pop()
@@ -168,12 +201,20 @@ class Graph:
                 return inside
             case ir.DeclareShared():
                 self._declare(s.handle, (self.frame, s.obj.uid), None)
+                self.depths[(self.frame, s.obj.uid)] = s.obj.depth
                 low = self.frame_offset + s.obj.offset
                 self.ranges[(self.frame, s.obj.uid)] = (low, low + _bytes(s.obj))
                 self._reused((self.frame, s.obj.uid), s, state)
                 return state
             case ir.Call():
                 return self._call(s, state)
+            case ir.AsyncCommit(engine):
+                state.each_copy(lambda t: replace(t, commits=t.commits + 1), engine)
+                return state
+            case ir.Sync(point):
+                for engine, younger in point.waits:
+                    state.covered(engine, younger)
+                return state
             case ir.Collective() if COLLECTIVES[s.op].barrier:
                 self._evaluate(s, state)
                 self._met(state, s.requires)
@@ -197,7 +238,11 @@ class Graph:
     def _split(self, s: ir.Split, state: State) -> State | None:
         results: list[State | None] = [state]  # the units beyond the last case
         before = len(self.siblings)
+        outermost = s.level is Level.THREAD and s.outer.top > Level.THREAD
         for case in s.cases:
+            role = self.role
+            if outermost and not case.rest:
+                self.role = (case.offset, case.size)
             index = linear.subtract(self.at.index[s.level], linear.number(case.offset))
             learned = [index]
             if case.rest:
@@ -205,9 +250,18 @@ class Graph:
             else:
                 learned.append(linear.subtract(linear.number(case.size - 1), index))
             self.regions.append((case.place, {}))
+            self.splits += 1
             results.append(self._inside(s.level, index, case.place, case.body, state.copy(), learned))
+            self.splits -= 1
             self.siblings.append(self.regions.pop())
+            self.role = role
         del self.siblings[before:]
+        if outermost:  # what a role did before is as its own threads know it, who have come through its case
+            for case, end in zip(s.cases, results[1:]):
+                if end is not None and not case.rest:
+                    for other in results:
+                        if other is not None and other is not end:
+                            other.without_role((case.offset, case.size))
         return self._join(results, id(s))
 
     def _inside(self, level: Level, index: Form, place: Place, body: ir.Body, state: State, learned: list[Form]) -> State | None:
@@ -328,7 +382,7 @@ class Graph:
                 parts = [self._aged(forms, loop, change) for forms in (f.shape, f.index, f.facts)]
                 if any(new is not old for new, old in zip(parts, (f.shape, f.index, f.facts))):
                     t = replace(t, footprint=Footprint(f.elem, *parts))
-                if t.kind in "CS" and loop in t.born:
+                if t.engine == "copy" and loop in t.born:
                     around = t.born[: t.born.index(loop)]
                     age = dict(t.ages).get(loop, 0)
                     t = replace(t, ages=(*((at, n) for at, n in t.ages if at in around), (loop, min(age + 1, OLDEST))))
@@ -420,26 +474,117 @@ class Graph:
         """The accesses a statement makes itself: reads first, then what it writes."""
         for top in own_expressions(s):
             for e in walk(top):
-                if isinstance(e, ir.Load):
-                    self._access("R", e.access, s, state)
+                match e:
+                    case ir.Load():
+                        self._access("R", e.access, s, state)
+                    case ir.Elem(array) | ir.ArrayValue(array):
+                        self._register("R", array.var, s, state)
         match s:
             case ir.Assign(target):
                 inner = target.of if isinstance(target, ir.ComponentTarget) else target
                 if isinstance(inner, ir.MemTarget):
                     self._access("W", inner.access, s, state)
+                elif isinstance(inner, ir.ElemTarget):
+                    self._register("W", inner.array.var, s, state)
             case ir.Collective(op, accesses=accesses):
+                for t in s.targets:
+                    if isinstance(t, ir.ElemTarget):
+                        self._register("W", t.array.var, s, state)
                 for a in accesses:
                     self._access("W" if op == "stmatrix" else "R", a, s, state, rows=True)
             case ir.Atomic():
                 self._access("A", s.access, s, state)
             case ir.AsyncCopy(target, source):
-                self._access("S", source, s, state)
-                self._access("C", target, s, state)
+                self._access("S", source, s, state, engine="copy")
+                self._access("C", target, s, state, engine="copy")
+            case ir.BoxCopy():
+                self._box_copy(s, state)
+            case ir.Wgmma():
+                self._product(s, state)
+            case ir.StoreAcc(tile, acc):
+                self._register("R", acc.var, s, state)
+                self._access("W", tile.access, s, state, box=tile.shape, fragment=True)
+            case ir.Declare(var) if (self.frame, "registers", var.uid) in state.tokens:
+                self._register("W", var, s, state)
+            case ir.Call():
+                for a in s.args:
+                    if isinstance(a, ir.ArrayRef):
+                        self._register("W", a.var, s, state)
             case ir.Unsafe():
                 for _, a in s.memory:
                     self._access("R" if a.handle.const else "W", a, s, state, rows=True)
 
-    def _access(self, kind: str, a: ir.MemAccess, s: ir.Stmt, state: State, rows: bool = False) -> None:
+    def _box_copy(self, s: ir.BoxCopy, state: State) -> None:
+        """A load's own end is a channel's care; what is stored is in flight until a wait."""
+        issuer = s.place.privilege
+        if s.op == "load":
+            self._read_only(s)
+            self._access("S", s.origin, s, state, box=s.box, stays=False)
+            self._access("C", s.tile.access, s, state, box=s.tile.shape, stays=False, engine="load")
+        else:
+            self._access("S", s.tile.access, s, state, box=s.tile.shape, engine="bulk", issuer=issuer)
+            kind = "C" if s.op == "store" else "A"
+            self._access(kind, s.origin, s, state, box=s.box, engine="bulk" if kind == "C" else "", issuer=issuer)
+
+    # Boxes are loaded from memory that this kernel does not write: nothing says when the source has been read.
+    def _read_only(self, s: ir.BoxCopy) -> None:
+        obj = self.objects[(self.frame, s.origin.view.obj.uid)]
+        if obj in self.const_objects or obj not in self.written:
+            return
+        raise SnapError(
+            Diagnostic(
+                "SNAP020",
+                f"boxes of `{s.origin.handle.name}` are loaded, and this kernel also writes it",
+                s.span,
+                "loaded here",
+                (Label(self.written[obj], "written here"),),
+                note="nothing says when the box has been read, so nothing can order the write after it",
+                help="write to another array, or use two kernels",
+            )
+        )
+
+    def _product(self, s: ir.Wgmma, state: State) -> None:
+        for t in (s.a, s.b):
+            if isinstance(t, ir.Tile):
+                self._access("S", t.access, s, state, box=t.shape, engine="wgmma")
+            else:
+                self._register("S", t.var, s, state)
+        self._register("C", s.acc.var, s, state)
+
+    def _register(self, kind: str, var: ir.Var, s: ir.Stmt, state: State) -> None:
+        """Registers that products in flight use: C, those they accumulate in, S, those they read.  Products follow each other in order."""
+        obj = (self.frame, "registers", var.uid)
+        held = state.tokens.get(obj, {})
+        if not held and kind in "RW":
+            return
+        token = Token(
+            (self.frame, id(s), kind + str(var.uid)), kind, (), Footprint(F32, None, None, ()), (), None, engine="wgmma" if kind in "CS" else "",
+            role=self.role, name=var.name, span=s.span, crossed=0, since=state.crossed,
+        )
+        if kind in "CS":
+            state.tokens.setdefault(obj, {})[token.key] = token
+            self.object_names[obj] = var.name
+            return
+        for key, t in list(held.items()):
+            if t.kind == "C" or kind == "W":
+                self._edge(t, token, THREAD1, t.crossed | (state.crossed & ~t.since), obj)
+                del held[key]
+
+    def _access(
+        self,
+        kind: str,
+        a: ir.MemAccess,
+        s: ir.Stmt,
+        state: State,
+        rows: bool = False,
+        box: tuple[int, ...] | None = None,
+        engine: str = "",
+        issuer: Privilege | None = None,
+        stays: bool = True,
+        fragment: bool = False,
+    ) -> None:
+        """box: not one element but so many in each dimension; fragment: of these, this thread's part of an accumulator.  stays: whether later
+        accesses must be ordered after this one."""
         obj = self.objects[(self.frame, a.view.obj.uid)]
         if obj in self.const_objects:
             return
@@ -448,7 +593,17 @@ class Graph:
         index = None if rows else tuple(form(i, values, self.frame, self.at) for i in a.index)
         if len(self.facts) != len(self.shared_facts) or any(x is not y for x, y in zip(self.facts, self.shared_facts)):
             self.shared_facts = tuple(self.facts)
-        footprint = Footprint(a.view.elem, shape, index, self.shared_facts)
+        known = self.shared_facts
+        if box is not None and index is not None:
+            index, inside = self._inside_fragment(index, box, a) if fragment else self._inside_box(index, box, a)
+            known = (*known, *inside)
+        if a.view.obj.spread == "across":
+            rank = self.at.index[Level.BLOCK] if a.block is None else form(a.block, values, self.frame, self.at)
+            shape = None if shape is None else (linear.number(self.function.place.held(Level.BLOCK).count), *shape)
+            index = None if index is None else (rank, *index)
+            if a.block is not None:
+                self.remote.setdefault(obj, set()).add(id(a))
+        footprint = Footprint(a.view.elem, shape, index, known)
         if self.depth > DEEPEST:
             footprint = Footprint(a.view.elem, None, None, ())
         chain = self._chain(a.handle)
@@ -459,6 +614,10 @@ class Graph:
             footprint,
             (),
             None,
+            engine=engine,
+            issuer=issuer,
+            role=self.role,
+            fragment=(footprint.shape, box, *(form(i, values, self.frame, self.at) for i in a.index[-2:])) if fragment else None,
             name=a.handle.name,
             span=a.span,
             crossed=0,
@@ -467,7 +626,33 @@ class Graph:
         )
         self._conflicts(token, chain, obj, state)
         self._at_once(token, chain, obj)
-        state.tokens.setdefault(obj, {})[token.key] = token
+        if stays:
+            state.tokens.setdefault(obj, {})[token.key] = token
+
+    def _inside_fragment(self, index: tuple[Form, ...], box: tuple[int, ...], a: ir.MemAccess) -> tuple[tuple[Form, ...], list[Form]]:
+        """What one thread of a warpgroup holds of a tile of 64 rows, as PTX lays it out."""
+        thread = self.at.index[Level.THREAD]
+        moved, inside = self._inside_box(index, (*box[:-2], 1, 1), a)
+        more = []
+        for k, extent in enumerate((2, box[-1] // 8, 2)):
+            more.append(self.values.unknown(("any", (self.frame, id(a), "fragment", k)), THREAD1))
+            inside += [more[-1], linear.subtract(linear.number(extent - 1), more[-1])]
+        lane = linear.remainder(thread, 32)
+        warp = linear.quotient(linear.remainder(thread, 128), 32)
+        row = linear.add(linear.add(linear.quotient(lane, 4), warp, 16), more[0], 8)
+        column = linear.add(linear.add(linear.times(linear.remainder(lane, 4), 2), more[1], 8), more[2])
+        return (*moved[:-2], linear.add(moved[-2], row), linear.add(moved[-1], column)), inside
+
+    def _inside_box(self, index: tuple[Form, ...], box: tuple[int, ...], a: ir.MemAccess) -> tuple[tuple[Form, ...], list[Form]]:
+        """Any element of a box: in each dimension the first one's index and something below the extent."""
+        moved, inside = [], []
+        for k, (first, extent) in enumerate(zip(index, box)):
+            if extent > 1:
+                more = self.values.unknown(("any", (self.frame, id(a), "box", k)), THREAD1)
+                inside += [more, linear.subtract(linear.number(extent - 1), more)]
+                first = linear.add(first, more)
+            moved.append(first)
+        return tuple(moved), inside
 
     def _conflicts(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey, state: State) -> None:
         held = state.tokens.get(obj)
@@ -475,12 +660,14 @@ class Graph:
             return
         privileges = {n.key: n.privilege for n in chain}
         for key, t in list(held.items()):
+            if 0 < t.fills < self.depths.get(obj, 0):
+                continue  # another slot
             owner, again, need = self._needed(t, b, privileges)
             if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need):
                 continue
             self._edge(t, b, need, t.crossed | (state.crossed & ~t.since), obj)
             whole = need == privileges[owner] or privileges[owner] == BLOCK1 and need.n == self.overlap.threads  # a block of one warp
-            if whole and again is None and owner == chain[-1].key:
+            if whole and again is None and owner == chain[-1].key and not self.splits:
                 del held[key]  # whatever this access conflicts with later, it is ordered once it is ordered here
 
     def _needed(
@@ -492,9 +679,11 @@ class Graph:
         owner = next((k for k in t.names if k in privileges), None)
         again = next((k for k in t.disjoint if k in privileges), None)
         together = owner == b.names[0] == t.names[0] and owner is not None and privileges[owner] == THREAD1
-        if owner is None or together and t.kind not in "CS":
+        if owner is None or together and t.kind not in "CS" or t.fragment is not None and t.fragment == b.fragment:
             return None, None, None
         need = None if together else self.overlap.group(t.footprint, b.footprint, privileges[owner if again is None else again], t.ages)
+        if need is not None and t.issuer is not None and t.issuer == b.issuer and t.issuer.at_least(need):
+            need = THREAD1  # one thread issues both
         if need is None and t.kind in "CS" and self.overlap.own(t.footprint, b.footprint, t.ages):
             need = THREAD1  # even the thread that asked for a copy must wait for it
         return owner, again, need
@@ -515,22 +704,25 @@ class Graph:
             made.setdefault(obj, []).append(b)
 
     def _edge(self, t: Token, b: Token, need: Privilege, crossed: int, obj: ObjectKey) -> None:
-        key = (t.site, t.footprint, t.ages, b.site, need)
+        key = (t.site, t.footprint, t.ages, t.fills, b.site, need)
         if t.kind in "CS" and self.plan is not None:
             self._wait_for(t, need, crossed)
         have = self.edges.get(key)
         if have is None:
-            self.edges[key] = Edge(t, b, need, crossed, self.object_names[obj])
+            self.edges[key] = Edge(t, b, need, crossed, self.object_names[obj], self.last_gap)
         else:
             have.candidates &= crossed
 
     def _wait_for(self, t: Token, need: Privilege, crossed: int) -> None:
         """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most younger groups
         waits for it."""
-        enough = [gap for gap in t.waited if crossed >> gap & 1 and any(p.at_least(need) for p in self.plan.barriers[gap])]
+        alone = need == THREAD1 and t.engine in ("bulk", "wgmma")  # such waits have been placed for themselves
+        serves = (lambda p: p == THREAD1) if alone else (lambda p: p.at_least(need))
+        enough = [gap for gap in t.waited if crossed >> gap & 1 and any(serves(p) for p in self.plan.barriers[gap])]
         if enough:
             gap = max(enough, key=lambda gap: (t.waited[gap], gap))
-            self.pending[gap] = min(t.waited[gap], self.pending.get(gap, t.waited[gap]))
+            engine = "bulk read" if t.engine == "bulk" and t.kind == "S" else t.engine
+            self.pending[gap, engine] = min(t.waited[gap], self.pending.get((gap, engine), t.waited[gap]))
 
     def _reused(self, obj: ObjectKey, s: ir.Stmt, state: State) -> None:
         """Bytes that another array held a moment ago: everything done to it comes first."""
@@ -538,6 +730,16 @@ class Graph:
         for other, held in state.tokens.items():
             if other == obj or other not in self.ranges or self.ranges[other][1] <= low or high <= self.ranges[other][0]:
                 continue
+            if other[1] in self.woven.handed:
+                raise SnapError(
+                    Diagnostic(
+                        "SNAP020",
+                        f"`{s.obj.name}` takes the place of `{self.woven.handed[other[1]]}`, which roles may still be using",
+                        s.span,
+                        note="roles run ahead of each other, each as far as its stages allow",
+                        help="declare both in the same scope, so that each has memory of its own",
+                    )
+                )
             for key, t in list(held.items()):
                 if t.kind in "CS" or t.ordered is None or not t.ordered.at_least(BLOCK1):
                     place = Token(
@@ -581,6 +783,40 @@ class Graph:
         if result is not None and isinstance(s.target, ir.VarTarget):
             self._store(s.target.var, None, s, result, False)
         return result
+
+
+def _nested_stages(body: ir.Body, inside: frozenset[int] = frozenset()) -> set[int]:
+    """Pipelines of which one stage is taken inside of another: how old a use is does not follow from the text then."""
+    found: set[int] = set()
+    for s in body:
+        around = inside
+        if isinstance(s, ir.Partition) and s.handle.origin == "stage":
+            if s.handle.obj.uid in inside:
+                found.add(s.handle.obj.uid)
+            around = inside | {s.handle.obj.uid}
+        for inner in bodies(s):
+            found |= _nested_stages(inner, around)
+    return found
+
+
+def _written(function: ir.Function) -> dict[int, Span]:
+    """A kernel's arrays that it writes, and where."""
+    found: dict[int, Span] = {}
+    for s in statements(function.body):
+        match s:
+            case ir.Assign(ir.MemTarget(a) | ir.ComponentTarget(ir.MemTarget(a))) | ir.Atomic(access=a) | ir.AsyncCopy(a):
+                found.setdefault(a.view.obj.uid, a.span)
+            case ir.BoxCopy(op, _, a) if op != "load":
+                found.setdefault(a.view.obj.uid, a.span)
+            case ir.Call(args=args, handles=handles):
+                for a, handle in zip(args, handles):
+                    if isinstance(a, ir.MemView) and handle is not None and not handle.const:
+                        found.setdefault(a.obj.uid, s.span)
+            case ir.Unsafe(memory=memory):
+                for _, a in memory:
+                    if not a.handle.const:
+                        found.setdefault(a.view.obj.uid, a.span)
+    return found
 
 
 def _bytes(obj: ir.MemObject) -> int:

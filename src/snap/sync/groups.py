@@ -1,12 +1,15 @@
-"""Groups of copies in the background: where they are committed, and how many younger ones may be in flight at each wait.
+"""What a barrier must do besides: wait for groups of work in the background, and make writes visible to it.
 
-Input: edges and the marks that order them.  Output: the statements after which this thread's copies are committed, and `pending` for each mark
-that waits for copies. A copy is committed in the body its barrier stands in (or, if that body does not contain the copy, in the innermost that
+Input: edges and the marks that order them.  Output: the statements after which this thread's copies are committed, and the duties of each mark:
+how many younger groups of each engine may be in flight, and whether what was written must be made visible to units that copy boxes and multiply
+tiles. A copy is committed in the body its barrier stands in (or, if that body does not contain the copy, in the innermost that
 contains both), right after the statement that contains it: on every path of that body, a `break` out of the statement included, so that the
 number of groups between a copy and its barrier is known.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from snap.ir import nodes as ir
 from snap.ir.walk import bodies
@@ -14,27 +17,56 @@ from snap.sync.cover import Mark
 from snap.sync.graph import Graph
 from snap.sync.tokens import Edge, Gap, GapKey, Plan
 from snap.sync.values import Frame
+from snap.sync.weave import Woven
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    waits: tuple[tuple[str, int], ...] = ()
+    fence: bool = False
+
+
+NONE = Duty()
+BACKGROUND = ("bulk", "wgmma", "load")
 
 
 def plan_copies(
-    function: ir.Function, edges: list[Edge], gaps: dict[GapKey, Gap], marks: dict[GapKey, list[Mark]]
-) -> tuple[frozenset[tuple[Frame, int]], dict[GapKey, int]]:
+    function: ir.Function, edges: list[Edge], gaps: dict[GapKey, Gap], marks: dict[GapKey, list[Mark]], woven: Woven
+) -> tuple[frozenset[tuple[Frame, int]], dict[GapKey, Duty]]:
+    numbers = {gaps[key].number: key for key in marks}
+    fences = _fences(edges, numbers, marks)
     copies = [e for e in edges if e.first.kind in "CS"]
     if not copies:
-        return frozenset(), {}
-    numbers = {gaps[key].number: key for key in marks}
+        return frozenset(), {key: Duty(fence=True) for key in fences}
     parents = _Parents(function)
     commits: set[tuple[Frame, int]] = set()
     for edge in copies:
+        if edge.first.engine != "copy":
+            continue
         for number, key in numbers.items():
             if edge.candidates >> number & 1:
                 commits.add(parents.commit(edge.first.site, key))
     for site in parents.copies:  # a copy nobody waits for still belongs to a group
         commits.add(site) if not any(parents.contains(c, site) for c in commits) else None
     plan = Plan({n: [m.participants for m in marks[key]] for n, key in numbers.items()}, frozenset(commits))
-    counting = Graph(function, plan)
+    counting = Graph(function, plan, woven)
     counting.run()
-    return plan.commits, {numbers[n]: max(0, pending) for n, pending in counting.pending.items()}
+    waits: dict[GapKey, dict[str, int]] = {}
+    for (n, engine), pending in counting.pending.items():
+        waits.setdefault(numbers[n], {})[engine] = max(0, pending)
+    return plan.commits, {key: Duty(tuple(sorted(waits.get(key, {}).items())), key in fences) for key in {*waits, *fences}}
+
+
+# What threads wrote is seen by units that copy boxes and multiply tiles only after a fence between the two, before the barrier.
+def _fences(edges: list[Edge], numbers: dict[int, GapKey], marks: dict[GapKey, list[Mark]]) -> set[GapKey]:
+    found: set[GapKey] = set()
+    for edge in edges:
+        if edge.first.kind in "WA" and edge.second.engine in BACKGROUND:
+            serving = [key for n, key in sorted(numbers.items())
+                       if edge.candidates >> n & 1 and any(m.participants.at_least(edge.participants) for m in marks[key])]
+            if not any(key in found for key in serving):
+                found.update(serving[-1:])
+    return found
 
 
 class _Parents:

@@ -9,19 +9,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snap.ir import nodes as ir
+from snap.ir.types import Level
 from snap.sync.cover import Mark
+from snap.sync.groups import NONE, Duty
 from snap.sync.tokens import GapKey
 from snap.sync.values import Frame
 
 
-def insert(function: ir.Function, marks: dict[GapKey, list[Mark]], commits: frozenset[tuple[Frame, int]], pending: dict[GapKey, int]) -> ir.Function:
+def insert(function: ir.Function, marks: dict[GapKey, list[Mark]], commits: frozenset[tuple[Frame, int]], pending: dict[GapKey, Duty]) -> ir.Function:
     return _Inserter(marks, commits, pending).function(function, ())
 
 
 class _Inserter:
-    def __init__(self, marks: dict[GapKey, list[Mark]], commits: frozenset[tuple[Frame, int]], pending: dict[GapKey, int]):
+    def __init__(self, marks: dict[GapKey, list[Mark]], commits: frozenset[tuple[Frame, int]], pending: dict[GapKey, Duty]):
         self.marks, self.commits, self.pending = marks, commits, pending
         self.count = 0
+        self.halves: dict[tuple[Frame, int], ir.SyncPoint] = {}
         self.variants: dict[tuple, ir.Function] = {}
         self.frame: Frame = ()
         self.path: list[tuple[Frame, int]] = []  # the statements we are in, and how many of them are around the innermost loop's body
@@ -29,7 +32,7 @@ class _Inserter:
 
     def function(self, function: ir.Function, frame: Frame) -> ir.Function:
         inside = frozenset(
-            (key[0][len(frame) :], *key[1:], m.participants, m.kind, self.pending.get(key))
+            (key[0][len(frame) :], *key[1:], m.participants, m.kind, m.part, m.only, m.number, m.threads, self.pending.get(key))
             for key, found in self.marks.items()
             for m in found
             if key[0][: len(frame)] == frame
@@ -45,15 +48,26 @@ class _Inserter:
             variant = self.variants[(function.uid, inside)] = made if not twins else replace(made, uid=-(function.uid * 4096 + twins))
         return variant
 
-    def syncs(self, kind: str, s: ir.Stmt) -> list[ir.Sync]:
-        made = []
+    def syncs(self, kind: str, s: ir.Stmt) -> list[ir.Stmt]:
+        made: list[ir.Stmt] = []
         for k, mark in enumerate(self.marks.get((self.frame, kind, id(s)), ())):
-            pending = self.pending.get((self.frame, kind, id(s))) if k == 0 else None
-            waits = () if pending is None else (("copy", pending),)
-            point = ir.SyncPoint(self.count, mark.kind, mark.participants, mark.object, mark.reason, mark.first, mark.second, waits, span=s.span)
-            self.count += 1
-            made.append(ir.Sync(point, mark.place, span=s.span))
+            duty = self.pending.get((self.frame, kind, id(s)), NONE) if k == 0 else NONE
+            point = self.point(mark, duty, s)
+            made.append(_for_some(point, mark, s) if mark.only else ir.Sync(point, mark.place, mark.part, span=s.span))
         return made
+
+    def point(self, mark: Mark, duty: Duty, s: ir.Stmt) -> ir.SyncPoint:
+        """Parts of one point have one."""
+        if mark.pair and (self.frame, mark.pair) in self.halves:
+            return self.halves[(self.frame, mark.pair)]
+        point = ir.SyncPoint(
+            self.count, mark.kind, mark.participants, mark.object, mark.reason, mark.first, mark.second, duty.waits, duty.fence,
+            number=mark.number, threads=mark.threads, arrivals=mark.arrivals, waiters=mark.waiters, span=mark.at or s.span,
+        )  # fmt: skip
+        self.count += 1
+        if mark.pair:
+            self.halves[(self.frame, mark.pair)] = point
+        return point
 
     def body(self, body: ir.Body) -> ir.Body:
         out: list[ir.Stmt] = []
@@ -86,7 +100,7 @@ class _Inserter:
                 return _changed(s, pre=(*pre, *condition) if condition else pre, body=self.in_loop(s.body))
             case ir.For():
                 return _changed(s, body=self.in_loop(s.body))
-            case ir.Group() | ir.Partition() | ir.Claim():
+            case ir.Group() | ir.Partition() | ir.Claim() | ir.Turn() | ir.Elect():
                 return _changed(s, body=self.body(s.body))
             case ir.Split():
                 cases = tuple(_changed(case, body=self.body(case.body)) for case in s.cases)
@@ -95,6 +109,15 @@ class _Inserter:
                 return _changed(s, function=self.function(s.function, (*self.frame, id(s))))
             case _:
                 return s
+
+
+def _for_some(point: ir.SyncPoint, mark: Mark, s: ir.Stmt) -> ir.Split:
+    """A part that only some of the threads take."""
+    cases = []
+    for low, high in mark.only:
+        place = mark.place.sharded(Level.THREAD, low, high - low)
+        cases.append(ir.Case(low, high - low, False, place, (ir.Sync(point, place, mark.part, span=s.span),), span=s.span))
+    return ir.Split(Level.THREAD, mark.place, tuple(cases), span=s.span)
 
 
 def _changed(node, **parts):

@@ -57,7 +57,7 @@ def writes(body: ir.Body, known: dict[int, bool]) -> bool:
 
 def _writes(s: ir.Stmt, known: dict[int, bool]) -> bool:
     match s:
-        case ir.Atomic() | ir.AsyncCopy() | ir.Unsafe() | ir.DeclareShared():
+        case ir.Atomic() | ir.AsyncCopy() | ir.BoxCopy() | ir.Wgmma() | ir.StoreAcc() | ir.Unsafe() | ir.DeclareShared():
             return True
         case ir.Collective(op):
             return op == "stmatrix" or COLLECTIVES[op].barrier

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snap.ir.types import BLOCK1, GRID1, THREAD1, WARP1, Element, Level, Privilege
+from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Element, Level, Privilege
 from snap.sync import linear
 from snap.sync.linear import Atom, Form
 from snap.sync.values import Values
@@ -53,8 +53,10 @@ OLDEST = 8
 
 
 class Overlap:
-    def __init__(self, values: Values, threads: int | None, clusters: bool):
-        self.values, self.threads = values, threads
+    """`sizes`: of groups larger than a warp that the program tells apart; a barrier of such a group is looked for only then."""
+
+    def __init__(self, values: Values, threads: int | None, clusters: bool, sizes: tuple[int, ...] = ()):
+        self.values, self.threads, self.sizes = values, threads, sizes
         self.ages: dict[int, int] = {}
         self.block = ("block",), *((("cluster",),) if clusters else ())  # what tells one block from another: in a cluster they are numbered anew
         self.memo: dict[tuple, Privilege | bool | None] = {}
@@ -91,11 +93,17 @@ class Overlap:
         whole_warps = self.threads is not None and self.threads % 32 == 0 and (owner.level is Level.BLOCK or owner.n % 32 == 0)
         if whole_warps and not self._conflict(a, b, owner, across_blocks=False, unit=32):
             return WARP1
+        if whole_warps:
+            most = self.threads if owner.level is Level.BLOCK else owner.n
+            for n in self.sizes:
+                if n < most and most % n == 0 and not self._conflict(a, b, owner, across_blocks=False, unit=n):
+                    return Privilege(Level.THREAD, n)
         return owner
 
     def _conflict(self, a: Footprint, b: Footprint, owner: Privilege, across_blocks: bool, unit: int) -> bool:
         """Whether threads in different units (of `unit` threads, or different blocks) can touch one element."""
-        uniform = GRID1 if across_blocks else owner if owner.level is Level.THREAD else BLOCK1
+        in_cluster = across_blocks and owner.level is Level.CLUSTER and owner.n == 1
+        uniform = owner if in_cluster else GRID1 if across_blocks else owner if owner.level is Level.THREAD else BLOCK1
         first, second = (self._sided(f, side, uniform, across_blocks) for side, f in ((1, a), (2, b)))
         equal = self._same_element(first, second)
         if equal is None:
@@ -112,7 +120,8 @@ class Overlap:
         if unit == 0:
             return linear.feasible([*zero, linear.subtract(t1, t2)], positive)
         if across_blocks:
-            apart = [tuple(linear.unknown(("side", side, atom)) for side in (1, 2)) for atom in self.block]
+            told = self.block[:1] if in_cluster else self.block
+            apart = [tuple(linear.unknown(("side", side, atom)) for side in (1, 2)) for atom in told]
         else:
             apart = [(linear.quotient(t1, unit), linear.quotient(t2, unit))]
             if owner.level is Level.THREAD:
@@ -134,6 +143,8 @@ class Overlap:
         plain = atom[2] if atom[0] == "old" else atom
         if plain[0] == "thread" or plain[0] == "any":
             return ("side", side, atom)
+        if plain[0] == "cluster" and uniform == CLUSTER1:
+            return atom
         if plain[0] in ("block", "cluster"):
             return ("side", side, atom) if across_blocks else atom
         if plain[0] == "count":

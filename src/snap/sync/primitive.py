@@ -42,3 +42,21 @@ def primitive(p: Privilege, place: Place, function: ir.Function) -> tuple[str | 
             return "block", ""
         return None, f"{groups} groups of {p.n} threads (of {held.count}) would need as many named barriers, and there are {NAMED_BARRIERS}"
     return None, f"groups of {p.n} threads share warps with their neighbours, and no barrier can tell them apart"
+
+
+def participants_in_words(p: Privilege, kind: str, function: ir.Function) -> str:
+    """Who takes part in a barrier that everybody waits at."""
+    threads = function.place.held(Level.THREAD)
+    match kind:
+        case "thread":
+            return "each thread by itself"
+        case "warp":
+            return "the threads of each warp" if p.n == 32 else f"every {p.n} threads"
+        case "block":
+            return f"all {threads.count} threads" if function.kernel and threads is not None else "all threads of the block"
+        case "named":
+            return f"every {p.n} threads"
+        case "cluster":
+            return "all threads of the cluster"
+        case _:
+            return "all threads of the grid"

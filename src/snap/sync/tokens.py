@@ -36,6 +36,11 @@ class Token:
     disjoint: tuple[tuple[Frame, int], ...]
     ordered: Privilege | None
     ages: Ages = ()  # of a copy in flight: iterations since it was issued
+    engine: str = ""  # of what is done in the background: 'copy', 'bulk', 'wgmma'
+    fills: int = 0  # of a pipeline's memory: stages taken since, at most its depth
+    issuer: Privilege | None = None  # of a box: the group for which one thread issues it
+    role: tuple[int, int] | None = None  # the case of a split of the block's threads it was made in: first thread, number
+    fragment: tuple | None = None  # of a part of an accumulator: which tile; in equal tiles each thread's part is its own
     name: str = field(compare=False, kw_only=True)
     span: Span = field(compare=False, kw_only=True)
     crossed: int = field(compare=False, kw_only=True)  # bits: gaps crossed until `since`
@@ -46,7 +51,7 @@ class Token:
 
     @property
     def key(self) -> tuple:
-        return (self.site, self.kind, self.names, self.footprint, self.ordered, self.ages)
+        return (self.site, self.kind, self.names, self.footprint, self.ordered, self.ages, self.fills)
 
 
 @dataclass(slots=True)
@@ -56,6 +61,7 @@ class Edge:
     participants: Privilege
     candidates: int
     object: str
+    last: int = 0  # the last gap before the second use
 
 
 @dataclass(slots=True)
@@ -89,11 +95,34 @@ class State:
                     changed = True
         return changed
 
-    def each_copy(self, change: Callable[[Token], Token]) -> None:
+    def each_copy(self, change: Callable[[Token], Token], engine: str = "") -> None:
         for held in self.tokens.values():
             for key, t in held.items():
-                if t.kind in "CS":
+                if t.kind in "CS" and (not engine or t.engine == engine):
                     held[key] = change(t)
+
+    def covered(self, engine: str, younger: int) -> None:
+        """A wait: what has so many younger groups, or more, has come to its end."""
+        for obj, held in self.tokens.items():
+            self.tokens[obj] = {key: t for key, t in held.items() if t.engine != engine or t.commits < younger}
+
+    def without_role(self, role: tuple[int, int]) -> None:
+        for obj, held in self.tokens.items():
+            if any(t.role == role for t in held.values()):
+                self.tokens[obj] = {key: t for key, t in held.items() if t.role != role}
+
+    def next_fill(self, obj: ObjectKey, depth: int) -> None:
+        """A stage of the pipeline is taken: what was done to it is one fill older."""
+        held = self.tokens.get(obj)
+        if not held:
+            return
+        older: dict[tuple, Token] = {}
+        for t in held.values():
+            t = replace(t, fills=min(t.fills + 1, depth))
+            older[t.key] = t if t.key not in older else merge(
+                *(replace(x, crossed=x.crossed | (self.crossed & ~x.since), since=self.crossed) for x in (t, older[t.key]))
+            )
+        self.tokens[obj] = older
 
     def forget_ages(self, loop: int) -> None:
         """Outside of a loop it no longer counts how many of its iterations ago a copy was issued."""

@@ -1,0 +1,130 @@
+"""Inclusive scan of any number of integers in one pass, with decoupled look-back.
+
+Each block takes a tile, adds up its own elements, and looks back at what the tiles before it have published until one knows its whole prefix.
+The words they publish are touched by atomics only, so that nothing but themselves orders them.  `snap explain examples/scan.py` shows what the
+compiler puts in inside of a block: three warps hand in their sums and go on, and only the warp that looks back waits for them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from _run import blocks_for, compare
+
+from snap import *
+
+T, ITEMS = 128, 4  # threads a block, elements a thread
+WARPS, PART = T // 32, 32 * ITEMS
+
+
+@device
+@requires(thread[32])
+def publish(status: ptr(u64) @ grid[1], tile_id: int @ thread[32], state: int @ thread[32], value: int @ thread[32]):
+    match split(thread):
+        case 1:
+            atomic.store(status, tile_id + 32, u64(state) << 32 | u64(u32(value)))
+
+
+@device
+@requires(thread[32])
+def lookback(status: ptr(u64) @ grid[1], tile_id: int @ thread[32], total: int @ thread[32]) -> int @ thread[32]:
+    l: int @ thread[1] = id()
+    before: int = 0
+    if tile_id > 0:
+        publish(status, tile_id, 1, total)
+        j: int = tile_id - 1
+        go: bool = True
+        while go:
+            d: u64 @ thread[1] = atomic.load(status, max(j - l, -1) + 32)
+            while intrinsic.any(u32(d >> 32) == 0):
+                d = atomic.load(status, max(j - l, -1) + 32)
+            done: u32 = intrinsic.ballot(u32(d >> 32) == 2)
+            first: int = 31 if done == 0 else ffs(done) - 1
+            before += intrinsic.reduce_add(int(u32(d)) if l <= first else 0)
+            go = done == 0
+            j -= 32
+    publish(status, tile_id, 2, before + total)
+    return before
+
+
+@device
+@requires(thread[32])
+def warp_scan(value: int @ thread[1]) -> int @ thread[1]:
+    l: int @ thread[1] = id()
+    total: int @ thread[1] = value
+    for step in unroll(range(5)):
+        below: int @ thread[1] = intrinsic.shfl_up(total, 1 << step)
+        total += below if l >= 1 << step else 0
+    return total
+
+
+@kernel
+@requires(grid[1], block[1], thread[T])
+def scan(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], status: ptr(u64) @ grid[1], ticket: ptr(int) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        with partition(out, p=thread[1], f=lambda k: k, disjoint=True) as mine:
+            with group(block[1]):
+                slot: shared(int[1])  # the tile's number
+                trade: shared(int[T * ITEMS])  # between the order of memory and that of the scan, a part for each warp
+                sums: shared(int[WARPS])
+                prefix: shared(int[WARPS])  # what comes before each warp
+                w: int @ warp = id()
+                with claim(slot, p=thread[1]) as one:
+                    match split(thread):
+                        case 1:
+                            one[0] = atomic.add(ticket, 0, 1)
+                tile_id: int = slot[0]
+                start: int @ warp = (tile_id * WARPS + w) * PART
+                v: int[ITEMS] @ thread[1]
+                own: int @ thread[1] = 0  # of this thread's elements
+                upto: int @ thread[1] = 0  # of this warp's, up to this thread's
+                with partition(trade, p=warp, offset=w * PART) as part, partition(sums, p=warp, offset=w) as of_warp:
+                    with group(warp):
+                        l: int @ thread[1] = id()
+                        with partition(part, p=thread[1], f=lambda k: k * 32 + l) as cell:
+                            for k in range(ITEMS):
+                                cell[k] = x[start + k * 32 + l] if start + k * 32 + l < n else 0
+                        for k in range(ITEMS):
+                            own += part[l * ITEMS + k]
+                            v[k] = own
+                        upto = warp_scan(own)
+                        with partition(of_warp, p=thread[1], offset=0) as cell:
+                            with group(thread[1]):
+                                if l == 31:
+                                    cell[0] = upto
+                with claim(prefix, p=thread[32]) as of_block:
+                    match split(thread):
+                        case 32:
+                            l: int @ thread[1] = id()
+                            s: int @ thread[1] = sums[l] if l < WARPS else 0
+                            all_upto: int @ thread[1] = warp_scan(s)
+                            before: int = lookback(status, tile_id, intrinsic.shfl(all_upto, WARPS - 1))
+                            with partition(of_block, p=thread[1], offset=l) as cell:
+                                with group(thread[1]):
+                                    if l < WARPS:
+                                        cell[0] = before + all_upto - s
+                with partition(trade, p=warp, offset=w * PART) as part:
+                    base: int @ warp = prefix[w]
+                    with group(warp):
+                        l: int @ thread[1] = id()
+                        with partition(part, p=thread[1], f=lambda k: l * ITEMS + k) as cell:
+                            for k in range(ITEMS):
+                                cell[k] = base + upto - own + v[k]
+                        with group(thread[1]):
+                            for k in range(ITEMS):
+                                if start + k * 32 + l < n:
+                                    mine[start + k * 32 + l] = part[k * 32 + l]
+
+
+def main():
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 512, 1_021):
+        x = rng.integers(-1000, 1000, n, dtype=np.int32)
+        tiles = blocks_for(n, T * ITEMS)
+        status = np.zeros(32 + tiles, np.uint64)
+        status[:32] = 2 << 32  # before the first tile: everything is known, and adds up to 0
+        arguments = [x, np.zeros_like(x), status, np.zeros(1, np.int32), n]
+        compare(f"scan, n = {n}", scan, tiles, arguments, {1: np.cumsum(x, dtype=np.int32)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""What the text tells about values: what divides them, and who agrees on them.
+
+Input: typed expressions and the state.  Output: a divisor, or the first part of an expression that a group may disagree on.  Invariant: both err on
+the safe side: a divisor of 1, a part that might differ.  Non-goals: ranges of values.
+"""
+
+from __future__ import annotations
+
+import math
+
+from snap.check.state import Frame, State
+from snap.frontend import tree
+from snap.ir import nodes as ir
+from snap.ir.types import BLOCK1, CLUSTER1, Privilege
+
+
+def note_value(c: State, var: ir.Var, value: ir.Expr | None) -> None:
+    """Remember what is known of a new variable, if it keeps its first value."""
+    if value is None or not getattr(value.type, "is_integer", False) or var.name in c.assigned:
+        return
+    if isinstance(value, ir.UnitId) and value.target == BLOCK1 and value.place.privilege == CLUSTER1:
+        c.own_ranks.add(var.uid)
+    known = divisor(c, value)
+    if known != 1:
+        c.multiples[var.uid] = known
+
+
+def divisor(c: State, e: ir.Expr) -> int:
+    """A number that divides the value; 0 divides only 0, which everything divides.  Powers of two in it survive overflow."""
+    match e:
+        case ir.Const(value):
+            return abs(int(value))
+        case ir.Read(var):
+            return c.multiples.get(var.uid, 1)
+        case ir.Cast(value) if value.type.is_integer and e.type.is_integer:
+            return divisor(c, value)
+        case ir.Unary("-", value):
+            return divisor(c, value)
+        case ir.Binary("+" | "-" | "%", left, right):
+            return math.gcd(divisor(c, left), divisor(c, right))
+        case ir.Binary("*", left, right):
+            return divisor(c, left) * divisor(c, right)
+        case ir.Binary("<<", left, ir.Const(by)):
+            return divisor(c, left) << by
+        case ir.Select(_, then, other):
+            return math.gcd(divisor(c, then), divisor(c, other))
+        case _:
+            return 1
+
+
+def differs(c: State, p: Privilege, *exprs: ir.Expr) -> ir.Expr | None:
+    """The first part of the expressions on which threads of one unit of p may disagree; a loop's variable is as good as its bounds."""
+    from snap.ir.walk import children
+
+    for e in exprs:
+        match e:
+            case ir.Read(var):
+                if not var.privilege.at_least(p) and (var.uid not in c.ranges or differs(c, p, *c.ranges[var.uid]) is not None):
+                    return e
+            case ir.Elem(array) | ir.ArrayValue(array) if not array.var.privilege.at_least(p):
+                return e
+            case ir.Load(access) if not access.handle.privilege.at_least(p):
+                return e
+            case ir.UnitId(target) if not target.at_least(p):
+                return e
+            case _:
+                found = differs(c, p, *children(e))
+                if found is not None:
+                    return found
+    return None
+
+
+def decided_below(c: State, p: Privilege, frames: list[Frame]) -> tuple[Frame, ir.Expr | None] | None:
+    """The first loop or `if` of the frames that units of p may go through differently, and what decides it (None: a `break` or `continue`)."""
+    for frame in frames:
+        if frame.kind not in ("if", "loop"):
+            continue
+        found = differs(c, p, *frame.decides)
+        if found is not None:
+            return frame, found
+        if frame.left_early and not frame.place.privilege.at_least(p):
+            return frame, None
+    return None
+
+
+def leaves_early(body: tree.Body) -> bool:
+    """Whether a loop with this body can be left, or its turn cut short, before it ends."""
+    for s in body:
+        match s:
+            case tree.Break() | tree.Continue():
+                return True
+            case tree.If(_, then, other) if leaves_early(then) or leaves_early(other):
+                return True
+            case tree.With(body=inner) if leaves_early(inner):
+                return True
+    return False

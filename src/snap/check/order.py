@@ -1,0 +1,201 @@
+"""The order of fills (SNAP021): the stages of a pipeline are all counted or all numbered, and the numbers of those that fill it do not go back.
+
+Input: the stages of one pipeline, as they come in the text.  Output: errors, or nothing.  Invariant: what is refused is out of order, if the loops
+around it run more than once.  Non-goals: proving order: a number that the text does not show is taken as it comes.
+"""
+
+from __future__ import annotations
+
+from snap.check import rewrite
+from snap.check.memory import unit_stride
+from snap.check.state import Frame, Pipeline, StageUse, State
+from snap.diag.error import Label
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.types import I32
+from snap.ir.walk import statements
+
+WHY = "what waits for a fill, and for its slot to be free, counts on numbers that only go up over the pipeline's lifetime"
+
+
+def note_stage(c: State, pipeline: Pipeline, number: ir.Expr | None, span: Span) -> StageUse:
+    """Remember the stage; one that is counted among numbered ones, or the reverse, is out of order."""
+    use = StageUse(number, span, tuple(c.frames[pipeline.frames :]))
+    other = next((u for u in pipeline.stages if (u.number is None) != (number is None)), None)
+    name = pipeline.memory.handle.name
+    if other is not None:
+        here, there = ("counts on", "names the fill's number") if number is None else ("names the fill's number", "takes the next fill")
+        c.report(
+            "SNAP021",
+            f"stages of `{name}` are taken both in turn and by number",
+            span,
+            f"{here} here",
+            (Label(other.span, f"{there} here"),),
+            note="the next fill is the one after those counted, whatever numbers were named in between",
+            help=f"name the number everywhere, `stage({name}, k)`, or nowhere",
+        )
+    pipeline.stages.append(use)
+    return use
+
+
+def in_order(c: State, pipeline: Pipeline, use: StageUse, handle: ir.Handle, inside: ir.Body) -> None:
+    """A numbered stage that fills comes after the fills before it."""
+    use.fills = _writes(inside, handle)
+    if use.number is None or not use.fills:
+        return
+    if _goes_back(c, pipeline, use) or _restarts(c, pipeline, use):
+        return
+    for earlier in pipeline.stages[: pipeline.stages.index(use)]:
+        if earlier.fills and earlier.number is not None and not _exclusive(earlier, use) and _before(use, earlier):
+            name = pipeline.memory.handle.name
+            again = isinstance(use.number, ir.Const) and isinstance(earlier.number, ir.Const) and use.number.value > earlier.number.value
+            c.report(
+                "SNAP021",
+                f"`{name}` is filled out of order: this fill comes {'before' if again else 'after'} one with a "
+                f"{'lower' if again else 'higher'} number",
+                use.span,
+                "in the next round of the loop, that one follows" if again else "a lower number",
+                (Label(earlier.span, "a lower number" if again else "filled here before"),),
+                note=WHY,
+                help=f"number the fills by the loop, or leave the number out: `with stage({name}) as s:`",
+            )
+            return
+
+
+def _report(c: State, pipeline: Pipeline, use: StageUse, message: str, label: str, frame: Frame, there: str, help: str) -> bool:
+    labels = (Label(frame.span, there), Label(pipeline.memory.handle.span, "its fills count from here on"))
+    c.report("SNAP021", message, use.span, label, labels, WHY, help)
+    return True
+
+
+# In a loop that counts down, or a number that does.
+def _goes_back(c: State, pipeline: Pipeline, use: StageUse) -> bool:
+    for frame in _loops(use):
+        if frame.var is None or not isinstance(frame.decides[2], ir.Const):
+            continue
+        way = _direction(use.number, frame.var)
+        if way * frame.decides[2].value < 0:
+            name = pipeline.memory.handle.name
+            return _report(
+                c, pipeline, use, f"the fills of `{name}` are numbered downwards", "smaller in every round", frame, "of this loop",
+                f"number them upwards, or leave the number out: `with stage({name}) as s:`",
+            )  # fmt: skip
+    return False
+
+
+# Of two nested loops inside of the pipeline's lifetime, the number follows the inner one only.
+def _restarts(c: State, pipeline: Pipeline, use: StageUse) -> bool:
+    loops = _loops(use)
+    read = rewrite.variables(use.number)
+    for k, inner in enumerate(loops):
+        if inner.var is None or inner.var not in read:
+            continue
+        for outer in loops[:k]:
+            moving = [v for v in read if v.uid > outer.first_uid and v not in [f.var for f in loops[loops.index(outer) + 1 :]]]
+            if outer.var in read or moving or any(v.name in c.assigned for v in read if v not in [f.var for f in loops]):
+                continue
+            name = pipeline.memory.handle.name
+            return _report(
+                c, pipeline, use, f"the fills of `{name}` start over with every round of an outer loop", f"numbered by `{inner.var.name}` alone",
+                outer, "starts it over",
+                f"leave the number out, `with stage({name}) as s:`, and the fills are counted over both loops; or number them over both",
+            )  # fmt: skip
+    return False
+
+
+def _loops(use: StageUse) -> list[Frame]:
+    return [frame for frame in use.frames if frame.kind == "loop"]
+
+
+def _exclusive(a: StageUse, b: StageUse) -> bool:
+    """Whether they stand in different branches of one `if`."""
+    for one, other in zip(a.frames, b.frames):
+        if one is not other:
+            return one.kind == other.kind == "if" and one.span == other.span
+    return False
+
+
+def _before(use: StageUse, earlier: StageUse) -> bool:
+    """Whether the number of `use` is lower than that of `earlier`, or becomes so in the next round of a loop around both."""
+    common = [frame for frame, other in zip(use.frames, earlier.frames) if frame is other and frame.kind == "loop"]
+    if not common:
+        low, high = _value(use, 0), _value(earlier, 1)
+        return low is not None and high is not None and low < high
+    if isinstance(use.number, ir.Const) and isinstance(earlier.number, ir.Const):
+        return use.number.value != earlier.number.value
+    var = common[-1].var
+    if var is None:
+        return False
+    here, there = (unit_stride(u.number, var) for u in (use, earlier))
+    return isinstance(here, ir.Const) and isinstance(there, ir.Const) and here.value < there.value
+
+
+def _value(use: StageUse, end: int) -> int | None:
+    """The first (end 0) or last number a stage takes, where the text tells; a loop is taken to run twice where its bounds do not say."""
+    known: dict[int, ir.Expr] = {}
+    for frame in _loops(use):
+        if frame.var is None or frame.var not in rewrite.variables(use.number):
+            continue
+        start, stop, step = frame.decides
+        guarded = any(f.kind == "if" and frame.var in rewrite.variables(*f.decides) for f in use.frames)
+        if guarded or not isinstance(start, ir.Const) or not isinstance(step, ir.Const) or not _direction(use.number, frame.var):
+            return None
+        rounds = range(start.value, stop.value, step.value) if isinstance(stop, ir.Const) else (start.value, start.value + step.value)
+        if not rounds:
+            return None
+        known[frame.var.uid] = ir.Const(rounds[-end], I32, span=use.span)
+    value = rewrite.substitute(use.number, lambda v: known.get(v.uid))
+    return int(value.value) if isinstance(value, ir.Const) else None
+
+
+def _direction(e: ir.Expr, var: ir.Var) -> int:
+    """1 where the value grows with the variable, -1 where it shrinks, 0 where the text does not tell."""
+    match e:
+        case ir.Read(v) if v == var:
+            return 1
+        case ir.Cast(value):
+            return _direction(value, var)
+        case ir.Binary("+" | "-", left, right):
+            sign = 1 if e.op == "+" else -1
+            here, there = (var in rewrite.variables(part) for part in (left, right))
+            return 0 if here and there else _direction(left, var) if here else sign * _direction(right, var)
+        case ir.Binary("*", left, ir.Const(n)) | ir.Binary("*", ir.Const(n), left):
+            return _direction(left, var) * (n > 0) - _direction(left, var) * (n < 0)
+        case _:
+            return 0
+
+
+def _writes(body: ir.Body, handle: ir.Handle) -> bool:
+    """Whether these statements put anything into the memory that the handle names."""
+
+    def named(h: ir.Handle | None) -> bool:
+        while h is not None and h.uid != handle.uid:
+            h = h.base
+        return h is not None
+
+    return any(any(map(named, _written(s))) for s in statements(body))
+
+
+def _written(s: ir.Stmt) -> list[ir.Handle]:
+    match s:
+        case ir.Assign(target) if _memory(target) is not None:
+            return [_memory(target)]
+        case ir.AsyncCopy(target):
+            return [target.handle]
+        case ir.BoxCopy("load", tile) | ir.StoreAcc(tile):
+            return [tile.access.handle]
+        case ir.Collective(op="stmatrix", accesses=accesses):
+            return [a.handle for a in accesses]
+        case ir.Atomic(op, access) if op != "load":
+            return [access.handle]
+        case ir.Unsafe(memory=memory):
+            return [a.handle for _, a in memory if not a.handle.const]
+        case ir.Call(function, handles=handles):
+            return [h for p, h in zip(function.params, handles) if isinstance(p, ir.MemParam) and not p.handle.const and h is not None]
+        case _:
+            return []
+
+
+def _memory(target: ir.Target) -> ir.Handle | None:
+    target = target.of if isinstance(target, ir.ComponentTarget) else target
+    return target.access.handle if isinstance(target, ir.MemTarget) else None

@@ -1,0 +1,151 @@
+"""Shared memory comes to life: of a block, or spread over the blocks of a cluster.
+
+Input: a declaration and its `Spec`.  Output: `DeclareShared`, and a `Memory` or `Pipeline` binding.  Invariant: an object's offset is a multiple of
+what its uses need; `shape`, offset and size are those of one block.  Non-goals: lowering (check/scopes.py), stages (check/stages.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from snap.check.annotations import Spec
+from snap.check.memory import scalar_shape
+from snap.check.names import as_definition
+from snap.check.state import IndexMap, Memory, Pipeline, State
+from snap.diag.error import Label
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.frontend.definition import Definition
+from snap.ir import nodes as ir
+from snap.ir.types import BLOCK1, CLUSTER1, GRID1, I32, Array, Level, Privilege, Space
+from snap.surface import WITHOUT_IMPORT, Marker
+
+BOX_ALIGN = 128  # bytes: where a box may begin in shared memory
+SWIZZLE_ALIGN = 1024  # where a swizzled array begins, so that its pattern begins there too
+BOX_WORDS = {"async_reduce", "wgmma", "store_acc"}
+
+
+# Shared memory belongs to exactly one block, or is spread over the blocks of exactly one cluster.
+def declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | None) -> None:
+    owner = CLUSTER1 if spec.spread else BLOCK1
+    if c.privilege != owner:
+        raise _wrong_place(c, s, spec)
+    if written not in (None, owner):
+        raise c.fail(
+            "SNAP012",
+            f"shared memory is at `{owner}`, not `{written}`",
+            s.span,
+            help=f"hand it out: `with partition({s.name}, p={written}, f=...) as part:`",
+        )
+    if s.value is not None:
+        raise c.fail("SNAP018", "shared memory has no initial value", s.value.span, help="let the threads write it, through a partition")
+    if not isinstance(spec.type, Array):
+        raise c.fail("SNAP018", "shared memory is an array", s.annotation.span, help=f"`shared({spec.type}[1])`")
+    blocks = None
+    if spec.spread:
+        held = c.place.held(Level.BLOCK)
+        if held is None or held.count is None or held.open:
+            raise c.fail(
+                "SNAP012",
+                "how many blocks the cluster has, and so the parts of this memory, is the caller's to decide",
+                s.span,
+                help="name the blocks in `@requires`: `cluster[1], block[2]`",
+            )
+        blocks = held.count
+    align = SWIZZLE_ALIGN if spec.swizzle else BOX_ALIGN if _moves_boxes(c.definition, set()) else 16
+    offset = (c.smem_used + align - 1) // align * align
+    shape = scalar_shape(spec.type.shape, s.span)
+    obj = ir.MemObject(
+        c.program.uid(), s.name, spec.type.elem, shape, spec.const, Space.SHARED, owner, offset, spec.swizzle,
+        spec.spread, spec.depth, spec.lag, span=s.name_span,
+    )  # fmt: skip
+    handle = ir.Handle(c.program.uid(), s.name, obj, owner, spec.const, "shared", span=s.name_span)
+    memory = Memory(handle, ir.MemView(obj, obj.elem, shape), None, shape)
+    c.smem_used = offset + spec.type.bytes
+    c.smem_align = max(c.smem_align, align)
+    c.account(c.smem_used, s.span)
+    c.out.append(ir.DeclareShared(obj, handle, span=s.span))
+    if spec.kind == "pipeline":
+        fills = c.temp(f"{s.name}_fill", I32, owner, s.name_span)
+        c.out.append(ir.Declare(fills, ir.Const(0, I32, span=s.span), span=s.span))
+        c.bind(s.name, Pipeline(memory, fills, blocks if spec.spread == "across" else None, len(c.frames)))
+    else:
+        c.bind(s.name, across(c, memory, blocks, s.span) if spec.spread == "across" else memory)
+
+
+def across(c: State, memory: Memory, blocks: int, span: Span) -> Memory:
+    """The memory of one block, seen from the cluster: the rank of the block whose part is meant comes first among the indices."""
+    rank = c.temp("b", I32, GRID1, span)
+    params = memory.map.params if memory.map is not None else tuple(c.temp(f"k{i}", I32, GRID1, span) for i in range(memory.rank))
+    results = memory.map.results if memory.map is not None else tuple(ir.Read(p, I32, span=span) for p in params)
+    shape = None if memory.shape is None else (ir.Const(blocks, I32, span=span), *memory.shape)
+    return Memory(memory.handle, memory.view, IndexMap((rank, *params), results, ir.Read(rank, I32, span=span)), shape)
+
+
+def own_part(memory: Memory) -> Memory | None:
+    """What a block sees of memory that is across its cluster: the rank is no index any more.  None where the name does not show whole parts."""
+    map = memory.map
+    if map is None or map.block is None:
+        return memory
+    rank = map.params[0]
+    if not (isinstance(map.block, ir.Read) and map.block.var == rank):
+        return None
+    shape = None if memory.shape is None else memory.shape[1:]
+    return Memory(memory.handle, memory.view, IndexMap(map.params[1:], map.results), shape, memory.lowered, memory.claim)
+
+
+def _wrong_place(c: State, s: tree.Declare, spec: Spec) -> Exception:
+    frame = c.innermost("group", "split", "function")
+    clusters = c.frames[0].place.held(Level.CLUSTER) is not None
+    if not spec.spread:
+        belongs, help = "one block", "declare it directly in `with group(block[1]):`"
+        if c.privilege == CLUSTER1:
+            help += "; or spread it over the cluster: `shared(float[256], across=block)`"
+    else:
+        belongs = "one cluster"
+        help = (
+            "declare it directly in `with group(cluster[1]):`"
+            if clusters
+            else "require clusters, `@requires(grid[1], cluster[1], block[2], thread[256])`, and declare it in `with group(cluster[1]):`"
+        )
+    return c.fail(
+        "SNAP012",
+        f"{'shared memory' if not spec.spread else f'shared memory with `{spec.spread}=block`'} belongs to {belongs}, "
+        f"and this code runs at `{c.privilege}`",
+        s.span,
+        "declared here",
+        (Label(frame.span, f"this code holds {c.place}"),),
+        help=help,
+    )
+
+
+def _moves_boxes(definition: Definition, seen: set[int]) -> bool:
+    """Whether the function, or one that it calls, moves boxes or multiplies tiles: then shared memory begins where boxes may."""
+    if id(definition) in seen:
+        return False
+    seen.add(id(definition))
+    for e in _calls(definition.tree.body):
+        match e.function:
+            case tree.Name(name):
+                found = definition.names.get(name, WITHOUT_IMPORT.get(name))
+            case tree.Attribute(_, name):
+                found = WITHOUT_IMPORT.get(name)
+            case _:
+                continue
+        if isinstance(found, Marker) and (found.word in BOX_WORDS or found.word == "async_copy" and "at" in dict(e.keywords)):
+            return True
+        callee = as_definition(found)
+        if callee is not None and _moves_boxes(callee, seen):
+            return True
+    return False
+
+
+def _calls(node: object) -> Iterator[tree.Call]:
+    if isinstance(node, tuple):
+        for item in node:
+            yield from _calls(item)
+    elif not isinstance(node, Span) and hasattr(node, "__match_args__"):
+        if isinstance(node, tree.Call):
+            yield node
+        for name in node.__match_args__:
+            yield from _calls(getattr(node, name))

@@ -1,0 +1,155 @@
+"""Stages of a pipeline, and turns.
+
+Input: the tree of `with stage(...)` or `with turn()`.  Output: a `Partition` with a fill, or a `Turn`.  Invariant: the stages of a pipeline are all
+counted or all numbered, and numbers come in order as far as the text tells (SNAP021); all units reach a turn equally often.  Non-goals: when a
+slot is free, who waits for whom (sync/).
+"""
+
+from __future__ import annotations
+
+from snap.check import convert
+from snap.check.expressions import scalar
+from snap.check.known import decided_below
+from snap.check.names import resolve
+from snap.check.order import in_order, note_stage
+from snap.check.shared import across
+from snap.check.state import Abort, IndexMap, Memory, NotOpened, Pipeline, State, Want
+from snap.check.statements import body
+from snap.diag.error import Label
+from snap.frontend import tree
+from snap.ir import nodes as ir
+from snap.ir.types import GRID1, I32, Level
+
+
+# A stage is one slot of a pipeline, fill number modulo the depth, at the pipeline's privilege.
+def stage_statement(c: State, s: tree.With, tail: bool) -> None:
+    args = s.call.args
+    found = resolve(c, args[0]) if args and isinstance(args[0], tree.Name) else None
+    if not isinstance(found, Pipeline) or len(args) > 2 or s.call.keywords or s.name is None:
+        c.report(
+            "SNAP018",
+            "`stage` takes a pipeline, maybe the number of a fill, and gives a name",
+            s.head,
+            help="`with stage(tiles) as t:`, `with stage(tiles, k) as t:`",
+        )
+        raise NotOpened
+    base = found.memory.handle
+    if not c.privilege.at_least(base.privilege):
+        c.report(
+            "SNAP005",
+            f"`{base.name}` is at `{base.privilege}`, above this code's `{c.privilege}`: its stages cannot be taken here",
+            s.head,
+            secondary=(Label(base.span, "declared here"),),
+            help=f"take the stage where the whole {base.privilege.level.word} acts as one, and split or group inside",
+        )
+        raise NotOpened
+    try:
+        fill = _fill(c, found, args, s)
+    except Abort:
+        raise NotOpened from None
+    use = note_stage(c, found, fill if len(args) == 2 else None, s.head)
+    if not isinstance(fill, (ir.Read, ir.Const)):
+        number = c.temp(f"{s.name}_fill", fill.type, base.privilege, s.head)
+        c.out.append(ir.Declare(number, fill, span=s.head))
+        fill = ir.Read(number, fill.type, span=s.head)
+    depth = ir.Const(found.depth, I32, span=s.head)
+    slot = c.temp(f"{s.name}_slot", I32, base.privilege, s.head)
+    c.out.append(ir.Declare(slot, convert.cast(convert.binary("%", fill, depth, s.head), I32), span=s.head))
+    handle = ir.Handle(c.program.uid(), s.name, base.obj, base.privilege, False, "stage", base, span=s.name_span or s.head)
+    params = tuple(c.temp(f"k{i}", I32, GRID1, s.head) for i in range(len(found.memory.shape) - 1))
+    results = (ir.Read(slot, I32, span=s.head), *(ir.Read(p, I32, span=s.head) for p in params))
+    memory = Memory(handle, found.memory.view, IndexMap(params, results), found.memory.shape[1:])
+    if found.blocks is not None:
+        memory = across(c, memory, found.blocks, s.head)
+    with c.block() as out, c.frame("memory", s.head, f"a stage of `{base.name}`"):
+        c.bind(s.name, memory)
+        body(c, s.body, tail)
+    in_order(c, found, use, handle, tuple(out))
+    c.out.append(ir.Partition(base, handle, c.place, tuple(out), fill, len(args) == 1, span=s.head))
+
+
+def _fill(c: State, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.With) -> ir.Expr:
+    """The number of the fill: the one given, else the next of the pipeline's lifetime."""
+    p = pipeline.memory.handle.privilege
+    if len(args) == 2:
+        value = scalar(c, args[1], Want(p, f"names one fill for `{p}`"))
+        if not value.type.is_integer:
+            raise c.fail("SNAP018", "the number of a fill is an integer", args[1].span)
+        if isinstance(value, ir.Const) and value.value < 0:
+            raise c.fail("SNAP021", f"fills are numbered from 0, and this is {value.value}", args[1].span)
+        return convert.cast(value, value.type) if convert.is_weak(value) else value
+    number = c.temp(f"{s.name}_fill", I32, p, s.head)
+    count = ir.Read(pipeline.fills, I32, span=s.head)
+    c.out.append(ir.Declare(number, count, span=s.head))
+    c.out.append(ir.Assign(ir.VarTarget(pipeline.fills, span=s.head), convert.binary("+", count, ir.Const(1, I32, span=s.head), s.head), span=s.head))
+    return ir.Read(number, I32, span=s.head)
+
+
+# The units of the group around, within one block, run the body one after another: each must come, and as often as the others.
+def turn_statement(c: State, s: tree.With, tail: bool) -> None:
+    if s.call.args or s.call.keywords or s.name is not None:
+        c.report("SNAP018", "`turn` takes nothing, and gives no name", s.head, help="`with turn():`")
+        raise NotOpened
+    around = c.innermost("turn")
+    if around is not None:
+        c.report(
+            "SNAP020",
+            "a turn inside of a turn",
+            s.head,
+            "the units would wait for one another here",
+            (Label(around.span, "while only one of them has got in here"),),
+            help="leave the outer turn first",
+        )
+        raise NotOpened
+    k = max(i for i, frame in enumerate(c.frames) if frame.kind in ("group", "split", "function"))
+    frame, outer = c.frames[k], c.frames[k - 1].place if k else None
+    if frame.kind != "group":
+        c.report(
+            "SNAP020",
+            "turns are taken by the groups of a `group(...)`, and there is none around this",
+            s.head,
+            secondary=(Label(frame.span, "this is around it"),),
+            help="`with group(warpgroup):` around it; its warpgroups then run the body one at a time",
+        )
+        raise NotOpened
+    several = [level for level, held in outer.levels if level >= Level.BLOCK and (held.count != 1 or held.open)]
+    held = c.place.held(Level.THREAD)
+    if several or c.place.top is not Level.THREAD:
+        c.report(
+            "SNAP020",
+            "only groups of threads of one block can take turns",
+            s.head,
+            secondary=(Label(frame.span, f"divides {outer}"),),
+            note="blocks do not know when another one is done",
+            help="open `with group(block[1]):` around the group whose units take turns",
+        )
+        raise NotOpened
+    if held.count is None or held.count % 32 or not held.aligned_to(32):
+        c.report(
+            "SNAP020",
+            f"groups of {held.count} threads cannot take turns: whole warps can",
+            s.head,
+            secondary=(Label(frame.span, "the groups are made here"),),
+            note="threads of one warp have one barrier between them, and would wait for themselves",
+            help="`with group(warp):` or `with group(warpgroup):`",
+        )
+        raise NotOpened
+    apart = decided_below(c, outer.privilege, c.frames[k + 1 :])
+    if apart is not None:
+        way, what = apart
+        name = what.var.name if isinstance(what, ir.Read) else ""
+        c.report(
+            "SNAP020",
+            "some groups may come to this turn more often than others",
+            s.head,
+            "each group waits here until the one before it was in",
+            (Label(way.span if what is None else what.span, f"`{name}` may differ between them" if name else "may differ between them"
+                   if what is not None else "a `break` or `continue` in this loop may be one group's own"),),
+            note="a group that does not come would be waited for forever",
+            help=f"let what decides be the same for `{outer.privilege}`, or put the `{way.text}` inside of the turn",
+        )  # fmt: skip
+        raise NotOpened
+    place = c.place
+    with c.block() as out, c.frame("turn", s.head, "this turn"):
+        body(c, s.body, tail=False)
+    c.out.append(ir.Turn(outer, place, tuple(out), span=s.head))

@@ -1,0 +1,226 @@
+"""Products of tiles by a warpgroup: `wgmma(acc, a, b)`, and `store_acc(tile, acc)`.
+
+Input: the tree of a call.  Output: a `Wgmma` or `StoreAcc` in code of exactly one warpgroup: where the code holds several, in a group of it.
+Invariant: shapes and types are among those the tensor cores have; operands in shared memory are swizzled tiles that begin where their pattern does.
+Non-goals: waiting for the product (sync/).
+"""
+
+from __future__ import annotations
+
+import math
+
+from snap.check import convert
+from snap.check.boxes import aligned, core, dimensions, tile_of
+from snap.check.explain import read_down
+from snap.check.expressions import condition, scalar
+from snap.check.intrinsics import allowed, text_option
+from snap.check.memory import LocalArray, memory_argument, one_value, storage
+from snap.check.state import Memory, State, Want
+from snap.diag.error import Label
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.ir import nodes as ir
+from snap.ir.operations import WARPGROUP1, CollectiveOp
+from snap.ir.types import BF16, F16, F32, I32, THREAD1, U8, Scalar
+
+WGMMA = CollectiveOp("wgmma", WARPGROUP1)
+STORE_ACC = CollectiveOp("store_acc", WARPGROUP1)
+KINDS: dict[Scalar, tuple[str, ...]] = {BF16: ("bf16",), F16: ("f16",), F32: ("tf32",), U8: ("e4m3", "e5m2")}
+STEP = {"bf16": 16, "f16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32}  # what the k of one instruction is
+FORM = "`wgmma(acc, a, b, zero=(k == 0))`; `b.T` where b lies as [k, n]"
+UNIFORM = Want(WARPGROUP1, "must be the same for the warpgroup")
+
+
+# acc += a @ b.T: acc in registers, n/2 floats a thread; a 64 rows in shared memory or registers; b n rows in shared memory.
+def wgmma(c: State, e: tree.Call) -> None:
+    allowed(c, WGMMA, e.span)
+    options = dict(e.keywords)
+    zero = options.pop("zero", None)
+    names = tuple(name for kinds in KINDS.values() for name in kinds)
+    kind = text_option(c, options, "type", names, "") if "type" in options else ""
+    if len(e.args) != 3 or options:
+        raise c.fail("SNAP018", "`wgmma` takes an accumulator, a and b, and `zero=`, `type=`", e.span, help=FORM)
+    acc = _accumulator(c, e.args[0], "wgmma")
+    b, n, k, b_transposed = _operand(c, e.args[2], "b")
+    kind = _kind(c, b.access.view.elem, kind, e.args[2].span)
+    registers = storage(c, e.args[1], WARPGROUP1)
+    if isinstance(registers, LocalArray):
+        a, a_transposed = _registers(c, registers, b.access.view.elem, k, e.args[1].span), False
+    else:
+        a, m, a_k, a_transposed = _operand(c, e.args[1], "a", registers)
+        if a.access.view.elem != b.access.view.elem:
+            raise c.fail("SNAP018", f"a holds `{a.access.view.elem}`, and b `{b.access.view.elem}`: they must be the same", e.span)
+        if m != 64 or a_k != k:
+            shown = f"[{a_k}, {m}]" if a_transposed else f"[{m}, {a_k}]"
+            raise c.fail(
+                "SNAP018",
+                f"`wgmma` multiplies a tile a of 64 x {k} with this b, and a is {shown}" + (", transposed" if a_transposed else ""),
+                e.args[1].span,
+                f"{m} rows of {a_k}",
+                help="take 64 rows for each warpgroup: `tile(a, (64 * w, 0), (64, 64))`" if m != 64 else "a and b share their k",
+            )
+    for transposed, argument in ((a_transposed, e.args[1]), (b_transposed, e.args[2])):
+        if transposed and STEP[kind] != 16:
+            raise c.fail("SNAP018", f"only 16-bit elements can lie transposed, and these are {kind}", argument.span, help="store it as [n, k]")
+    if n % 8 or not 8 <= n <= 256:
+        raise c.fail("SNAP018", f"`wgmma` has 8, 16, ... 256 columns, and this b has {n}", e.args[2].span)
+    if k % STEP[kind]:
+        raise c.fail("SNAP018", f"for {kind}, k is a multiple of {STEP[kind]}, and here it is {k}", e.args[2].span)
+    size = math.prod(acc.shape)
+    if size * 2 != n:
+        raise c.fail(
+            "SNAP018",
+            f"64 x {n} products are {n // 2} floats a thread, and `{acc.var.name}` has {size}",
+            e.args[0].span,
+            secondary=(Label(acc.var.span, "declared here"),),
+            help=f"`{acc.var.name}: float[{n // 2}] @ thread[1]`",
+        )
+    start = None if zero is None else condition(c, zero, UNIFORM)
+    a = a if isinstance(a, ir.ArrayRef) else _kept_tile(c, a)
+    b, start = _kept_tile(c, b), None if start is None else _kept(c, start, "zero")
+    _by_warpgroups(c, lambda place: ir.Wgmma(kind, acc, a, b, n, k, a_transposed, b_transposed, start, place, span=e.span), e.span)
+
+
+# Columns first, first+1, ... of the accumulator go into a tile [64, w] that belongs to the warpgroup.
+def store_acc(c: State, e: tree.Call) -> None:
+    allowed(c, STORE_ACC, e.span)
+    options = dict(e.keywords)
+    given = options.pop("first", None)
+    if len(e.args) != 2 or options:
+        raise c.fail("SNAP018", "`store_acc` takes a tile and an accumulator, and `first=`", e.span, help="`store_acc(tile, acc, first=64)`")
+    memory = memory_argument(c, e.args[0], "`store_acc`", WARPGROUP1)
+    handle = memory.handle
+    if handle.const or handle.privilege not in (c.privilege, WARPGROUP1):
+        raise c.fail(
+            "SNAP009",
+            f"`{handle.name}` is const and cannot be written"
+            if handle.const
+            else f"`store_acc` writes memory of the warpgroup: `{handle.name}` is at `{handle.privilege}`",
+            e.args[0].span,
+            secondary=(Label(handle.span, "declared here"),),
+            help="" if handle.const else f"partition it, `with partition({handle.name}, p=warpgroup, f=...) as mine:`, or claim it",
+        )
+    one_value(c, handle, e.args[0].span)
+    tile = tile_of(c, memory, "`store_acc`", e.args[0].span)
+    acc = _accumulator(c, e.args[1], "store_acc")
+    columns = 2 * math.prod(acc.shape)
+    shape = core(tile.shape, 2)
+    if tile.access.view.elem not in (F32, F16, BF16):
+        raise c.fail("SNAP018", f"`store_acc` converts to float, f16 or bf16, not to `{tile.access.view.elem}`", e.args[0].span)
+    if len(shape) != 2 or shape[0] != 64 or shape[1] % 8 or shape[1] > columns:
+        raise c.fail(
+            "SNAP018",
+            f"`store_acc` fills a tile of 64 rows and 8, 16, ... {columns} columns, and `{handle.name}` is {' x '.join(map(str, shape))}",
+            e.args[0].span,
+            help=f"`tile({handle.name}, (0, 0), (64, 64))`",
+        )
+    first = ir.Const(0, I32, span=e.span) if given is None else scalar(c, given, UNIFORM)
+    if not first.type.is_integer:
+        raise c.fail("SNAP018", "`first` is the number of a column", given.span)
+    if isinstance(first, ir.Const) and (first.value % 8 or not 0 <= first.value <= columns - shape[1]):
+        raise c.fail(
+            "SNAP018",
+            f"columns {first.value} to {first.value + shape[1] - 1} are not among the {columns}, or do not begin at a multiple of 8",
+            given.span,
+        )
+    tile, first = _kept_tile(c, tile), _kept(c, convert.cast(first, I32), "first")
+    _by_warpgroups(c, lambda place: ir.StoreAcc(tile, acc, first, place, span=e.span), e.span)
+
+
+# ---- operands --------------------------------------------------------------------------------------------------------------------------------
+
+
+def _accumulator(c: State, e: tree.Expr, word: str) -> ir.ArrayRef:
+    found = storage(c, e)
+    if not isinstance(found, LocalArray) or found.ref.elem != F32 or found.ref.var.privilege != THREAD1:
+        raise c.fail("SNAP018", f"the accumulator of `{word}` is a local array of float at thread[1]", e.span, help="`acc: float[128] @ thread[1]`")
+    if word == "wgmma" and found.variable.read_only:
+        raise c.fail("SNAP018", f"`{found.ref.var.name}` is {found.variable.read_only} and cannot be assigned", e.span)
+    return found.ref
+
+
+def _registers(c: State, array: LocalArray, elem: Scalar, k: int, span: Span) -> ir.ArrayRef:
+    size = math.prod(array.ref.shape)
+    if array.ref.elem != elem or size * 2 != k or array.ref.var.privilege != THREAD1:
+        raise c.fail(
+            "SNAP018",
+            f"a in registers is {k // 2} values of `{elem}` a thread for this b, and `{array.ref.var.name}` has {size} of `{array.ref.elem}`",
+            span,
+            secondary=(Label(array.ref.var.span, "declared here"),),
+            help=f"`{array.ref.var.name}: {elem}[{k // 2}] @ thread[1]`",
+        )
+    return array.ref
+
+
+def _operand(c: State, e: tree.Expr, role: str, found: Memory | None = None) -> tuple[ir.Tile, int, int, bool]:
+    """A tile, how many rows and how large a k it has, and whether it lies transposed."""
+    transposed = isinstance(e, tree.Attribute) and e.name == "T"
+    memory = found or memory_argument(c, e.value if transposed else e, f"{role} of `wgmma`", WARPGROUP1)
+    handle = memory.handle
+    if not handle.privilege.at_least(WARPGROUP1):
+        raise read_down(c, f"`{handle.name}`", handle.privilege, handle.span, Want(WARPGROUP1, "is multiplied by a warpgroup"), e.span)
+    tile = tile_of(c, memory, "`wgmma`", e.span)
+    obj, elem, shape = tile.access.view.obj, tile.access.view.elem, core(tile.shape, 2)
+    row = shape[-1] * elem.bytes
+    if len(shape) not in (2, 3):
+        raise c.fail("SNAP018", f"{role} of `wgmma` is a tile, or panels of tiles, and `{handle.name}` is {' x '.join(map(str, shape))}", e.span)
+    if obj.uid not in c.unknown_layout and (obj.swizzle != row or dimensions(tile)[-1] != shape[-1]):
+        raise _not_swizzled(c, obj, handle, row, elem, shape[-1], e.span)
+    if elem not in KINDS:
+        raise c.fail("SNAP018", f"`wgmma` multiplies bf16, f16, f32 (as tf32), and u8 (as fp8), not `{elem}`", e.span)
+    aligned(c, tile, "`wgmma`", e.span)
+    panels, rows, width = (1, *shape) if len(shape) == 2 else shape
+    wide = panels * width
+    return (tile, wide, rows, True) if transposed else (tile, rows, wide, False)
+
+
+def _not_swizzled(c: State, obj: ir.MemObject, handle: ir.Handle, row: int, elem: Scalar, width: int, span: Span) -> Exception:
+    panels = f"a larger k or n is made of panels: `shared({elem}[p, 64, {128 // elem.bytes}], swizzle=128)`"
+    if row in (32, 64, 128) and obj.swizzle != row:
+        help = f"declare it `shared({elem}[..., {width}], swizzle={row})`"
+    elif obj.swizzle and obj.swizzle != row:
+        help = f"take whole rows of {obj.swizzle // elem.bytes} elements; {panels}"
+    else:
+        help = f"rows of {128 // elem.bytes} elements with `swizzle=128`; {panels}"
+    return c.fail(
+        "SNAP018",
+        f"a tile of `wgmma` has rows as long as its swizzle: a row of `{handle.name}` has {row} bytes, its swizzle is {obj.swizzle or 'none'}",
+        span,
+        secondary=(Label(obj.span, "declared here"),),
+        help=help,
+    )
+
+
+def _kind(c: State, elem: Scalar, given: str, span: Span) -> str:
+    can = KINDS[elem]
+    if not given and len(can) > 1:
+        raise c.fail("SNAP018", f"`{elem}` can be {' or '.join(can)}: say which", span, help=f'`wgmma(acc, a, b, type="{can[0]}")`')
+    if given and given not in can:
+        raise c.fail("SNAP018", f"elements of `{elem}` cannot be multiplied as {given}", span, help=f"as {', '.join(can)}")
+    return given or can[0]
+
+
+# ---- by warpgroups ---------------------------------------------------------------------------------------------------------------------------
+
+
+def _kept(c: State, value: ir.Expr, name: str) -> ir.Expr:
+    """The value, evaluated here where positions mean what the text says."""
+    if c.privilege == WARPGROUP1 or isinstance(value, (ir.Const, ir.Read)):
+        return value
+    var = c.temp(name, value.type, WARPGROUP1, value.span)
+    c.out.append(ir.Declare(var, value, span=value.span))
+    return ir.Read(var, value.type, span=value.span)
+
+
+def _kept_tile(c: State, tile: ir.Tile) -> ir.Tile:
+    access = tile.access
+    index = tuple(_kept(c, i, "tile_at") for i in access.index)
+    return ir.Tile(ir.MemAccess(access.view, index, access.handle, access.block, span=access.span), tile.shape)
+
+
+def _by_warpgroups(c: State, made, span: Span) -> None:
+    if c.privilege == WARPGROUP1:
+        c.out.append(made(c.place))
+    else:
+        place = c.place.grouped(WARPGROUP1)
+        c.out.append(ir.Group(WARPGROUP1, c.place, place, (made(place),), span=span))

@@ -1,0 +1,146 @@
+"""Boxes moved between shared and global memory in the background (TMA).
+
+Input:      `BoxCopy`, commits and waits for boxes that leave shared memory
+Output:     CUDA statements, and `TensorUse`: the tensor maps that a launch has to build
+Invariant:  every box is issued once, by the thread that issues for its group; one that all blocks of a cluster receive is divided among them
+            where its pieces stay whole repetitions of the swizzle, else the first block copies it
+Non-goals:  boxes that one tensor map cannot hold
+"""
+
+from __future__ import annotations
+
+import math
+
+from snap.codegen import fold, issue, memory, tree
+from snap.codegen.expressions import lower
+from snap.codegen.mbarriers import SHARED, slot_of
+from snap.codegen.module import Helper, Module
+from snap.codegen.positions import BLOCK_INDEX
+from snap.codegen.scope import Scope
+from snap.codegen.usage import TensorUse
+from snap.ir import nodes as ir
+from snap.ir.record import record
+from snap.ir.types import I32, scalar_of
+
+MAP = "snap_tensor_map"
+MAP_STRUCT = tree.Struct(MAP, 64, (("unsigned long long", "at", (16,)),))
+ALIGN = 128  # bytes, of a box in shared memory without swizzle
+
+
+@record
+class Share:
+    """A block's part of a box for all blocks: the map's box, and how far the parts lie apart (in the tile's elements; along one dimension)."""
+
+    box: tuple[int, ...]
+    elements: int
+    dimension: int
+
+
+def multicast(s: ir.BoxCopy, module: Module) -> bool:
+    return s.op == "load" and s.tile.access.view.obj.spread == "copies" and module.cluster > 1
+
+
+def share(s: ir.BoxCopy, blocks: int) -> Share | None:
+    """None where the box cannot be divided among so many blocks."""
+    obj = s.tile.access.view.obj
+    dimension = next((i for i, extent in enumerate(s.box) if extent > 1), 0)
+    if s.box[dimension] % blocks:
+        return None
+    box = tuple(extent // blocks if i == dimension else extent for i, extent in enumerate(s.box))
+    elements = math.prod(box)
+    whole = elements * s.origin.view.elem.bytes % (8 * obj.swizzle or ALIGN) == 0
+    return Share(box, elements, dimension) if whole else None
+
+
+def tensor_use(s: ir.BoxCopy, module: Module) -> TensorUse:
+    part = share(s, module.cluster) if multicast(s, module) else None
+    box = s.box if part is None else part.box
+    return TensorUse(s.origin.view.obj.uid, scalar_of(s.origin.view.elem), box, s.tile.access.view.obj.swizzle)
+
+
+def copy(scope: Scope, s: ir.BoxCopy) -> list[tree.Stmt]:
+    module = scope.module
+    at = [lower(scope, i) for i in s.origin.index]
+    tile, tensor = memory.tile_start(scope, s.tile), scope.state.tensor(tensor_use(s, module))
+    mine = issue.first_thread(scope)
+    if s.op != "load":
+        return issue.only(mine, _do(module, _store(s.op, len(at)), tensor, *at, tile))
+    barrier = slot_of(scope, s.barrier, s.slot)
+    if not multicast(s, module):
+        return issue.only(mine, _do(module, _load(len(at)), tile, tensor, *at, barrier))
+    part, rank = share(s, module.cluster), tree.Cast("int", fold.binary("%", BLOCK_INDEX, tree.Integer(module.cluster), I32))
+    blocks = tree.Literal(f"0x{(1 << module.cluster) - 1:x}")
+    if part is None:
+        issued = _do(module, _load(len(at), everywhere=True), tile, tensor, *at, barrier, blocks)
+        return issue.only(mine, tree.If(tree.Binary("==", rank, tree.Integer(0)), (issued,)))
+    rows = part.box[part.dimension]
+    at[part.dimension] = fold.binary("+", at[part.dimension], fold.binary("*", rank, tree.Integer(rows), I32), I32)
+    piece = fold.binary("+", tile, fold.binary("*", rank, tree.Integer(part.elements), I32), I32)
+    return issue.only(mine, _do(module, _load(len(at), everywhere=True), piece, tensor, *at, barrier, blocks))
+
+
+def commit(scope: Scope) -> list[tree.Stmt]:
+    return issue.only(issue.first_thread(scope), _do(scope.module, COMMIT))
+
+
+def wait(scope: Scope, younger: int, read: bool, threads: int) -> list[tree.Stmt]:
+    """The thread that issued waits, for its group; `read`: only until the boxes' memory may be written again."""
+    helper = WAIT_READ if read else WAIT
+    done = tree.Evaluate(tree.Call(f"{scope.module.helper(helper)}<{younger}>", ()))
+    return issue.only(issue.first_thread(scope, threads), done)
+
+
+def _do(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:
+    return tree.Evaluate(tree.Call(module.helper(helper), args))
+
+
+# ---- instructions ------------------------------------------------------------------------------------------------------------------------
+
+
+def _coordinates(rank: int, first: int) -> tuple[str, str, str]:
+    """Parameters, operands from number `first` on, and the operand list: the hardware wants the contiguous dimension first."""
+    names = [f"i{d}" for d in range(rank)]
+    listed = ", ".join(f"%{first + d}" for d in reversed(range(rank)))
+    return ", ".join(f"int {name}" for name in names), ", ".join(f'"r"({name})' for name in names), "{" + listed + "}"
+
+
+def _load(rank: int, everywhere: bool = False) -> Helper:
+    name = f"snap_box_load_{'all_' if everywhere else ''}{rank}d"
+    params, operands, at = _coordinates(rank, 3)
+    kind, blocks = ("", "") if not everywhere else (".multicast::cluster", f", %{3 + rank}")
+    more, operand = ("", "") if not everywhere else (", unsigned short blocks", ', "h"(blocks)')
+    return Helper(name, f"""\
+static __device__ __forceinline__ void {name}(void* tile, const {MAP}* map, {params}, unsigned long long* barrier{more}) {{
+    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{kind} [%0], [%1, {at}], [%2]{blocks};"
+                 :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), {operands}{operand} : "memory");
+}}""", needs=(SHARED,), min_arch=90)
+
+
+def _store(op: str, rank: int) -> Helper:
+    name = f"snap_box_{op}_{rank}d"
+    params, operands, at = _coordinates(rank, 2)
+    form = f".async.bulk.tensor.{rank}d.global.shared::cta"
+    form = f"cp{form}.tile" if op == "store" else f"cp.reduce{form}.{op}.tile"
+    return Helper(name, f"""\
+static __device__ __forceinline__ void {name}(const {MAP}* map, {params}, const void* tile) {{
+    asm volatile("{form}.bulk_group [%0, {at}], [%1];"
+                 :: "l"(map), "r"(snap_shared(tile)), {operands} : "memory");
+}}""", needs=(SHARED,), min_arch=90)
+
+
+COMMIT = Helper("snap_box_commit", """\
+static __device__ __forceinline__ void snap_box_commit() {
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}""", min_arch=90)
+
+WAIT_READ = Helper("snap_box_wait_read", """\
+template <int younger>  // groups of boxes that may still be read from shared memory
+static __device__ __forceinline__ void snap_box_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(younger) : "memory");
+}""", min_arch=90)
+
+WAIT = Helper("snap_box_wait", """\
+template <int younger>  // groups of boxes that may still be in flight
+static __device__ __forceinline__ void snap_box_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" :: "n"(younger) : "memory");
+}""", min_arch=90)

@@ -1,0 +1,176 @@
+"""Barriers in shared memory (mbarrier): arrivals and bytes counted, phases waited for.
+
+Input:      `Barrier` and the statements that arrive, expect and wait
+Output:     CUDA statements; the start of a kernel that makes the barriers, its end
+Invariant:  the parity of a fresh barrier's phase -1 is that of a phase already complete, so nothing is waited for there
+Non-goals:  which phase, and how many arrivals (`snap.sync`)
+"""
+
+from __future__ import annotations
+
+from snap.codegen import barriers, issue, tree
+from snap.codegen.expressions import lower
+from snap.codegen.module import Helper, Module
+from snap.codegen.positions import THREAD_INDEX
+from snap.codegen.scope import FunctionState, Scope
+from snap.ir import nodes as ir
+from snap.ir.types import Level
+
+WORD = "unsigned long long"
+BYTES = 8
+WARP = 32
+
+SHARED = Helper("snap_shared", """\
+static __device__ __forceinline__ unsigned int snap_shared(const void* address) {
+    return (unsigned int)__cvta_generic_to_shared(address);
+}""")
+
+INIT = Helper("snap_barrier_init", """\
+static __device__ __forceinline__ void snap_barrier_init(unsigned long long* barrier, int slots, unsigned int count) {
+    for (int slot = 0; slot < slots; ++slot) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(snap_shared(barrier + slot)), "r"(count) : "memory");
+    }
+}""", needs=(SHARED,), min_arch=90)
+
+READY = Helper("snap_barriers_ready", """\
+static __device__ __forceinline__ void snap_barriers_ready() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}""", min_arch=90)
+
+PREFETCH = Helper("snap_prefetch_map", """\
+static __device__ __forceinline__ void snap_prefetch_map(const snap_tensor_map* map) {
+    asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
+}""", min_arch=90)
+
+ARRIVE = Helper("snap_barrier_arrive", """\
+static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(snap_shared(barrier)) : "memory");
+}""", needs=(SHARED,), min_arch=90)
+
+ARRIVE_EXPECT = Helper("snap_barrier_arrive_expect", """\
+static __device__ __forceinline__ void snap_barrier_arrive_expect(unsigned long long* barrier, unsigned int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(snap_shared(barrier)), "r"(bytes) : "memory");
+}""", needs=(SHARED,), min_arch=90)
+
+EXPECT = Helper("snap_barrier_expect", """\
+static __device__ __forceinline__ void snap_barrier_expect(unsigned long long* barrier, unsigned int bytes) {
+    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(snap_shared(barrier)), "r"(bytes) : "memory");
+}""", needs=(SHARED,), min_arch=90)
+
+ARRIVE_AT = Helper("snap_barrier_arrive_at", """\
+static __device__ __forceinline__ void snap_barrier_arrive_at(unsigned long long* barrier, int block) {
+    asm volatile("{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];}"
+                 :: "r"(snap_shared(barrier)), "r"(block) : "memory");
+}""", needs=(SHARED,), min_arch=90)
+
+FENCE_SHARED = Helper("snap_fence_async_shared", """\
+static __device__ __forceinline__ void snap_fence_async_shared() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}""", min_arch=90)
+
+FENCE = Helper("snap_fence_async", """\
+static __device__ __forceinline__ void snap_fence_async() {
+    asm volatile("fence.proxy.async;" ::: "memory");
+}""", min_arch=90)
+
+
+def _wait(everywhere: bool) -> Helper:
+    name = "snap_barrier_wait_cluster" if everywhere else "snap_barrier_wait"
+    order = ".acquire.cluster" if everywhere else ""
+    return Helper(name, f"""\
+static __device__ __forceinline__ void {name}(unsigned long long* barrier, int phase) {{
+    asm volatile("{{.reg .pred done; again: mbarrier.try_wait.parity{order}.shared::cta.b64 done, [%0], %1; @!done bra again;}}"
+                 :: "r"(snap_shared(barrier)), "r"(phase & 1) : "memory");
+}}""", needs=(SHARED,), min_arch=90)
+
+
+def _do(scope: Scope, helper: Helper, *args: tree.Expr) -> tree.Stmt:
+    return tree.Evaluate(tree.Call(scope.module.helper(helper), args))
+
+
+def slot_of(scope: Scope, barrier: ir.Barrier, slot: ir.Expr) -> tree.Expr:
+    """A pointer to the barrier of one slot."""
+    name, at = tree.Name(scope.state.barriers[barrier.uid]), lower(scope, slot)
+    return name if at == tree.Integer(0) else tree.Unary("&", tree.Index(name, at))
+
+
+def wait(scope: Scope, s: ir.BarrierWait) -> list[tree.Stmt]:
+    return [barriers.comment(s.point), _do(scope, _wait(s.barrier.everywhere), slot_of(scope, s.barrier, s.slot), lower(scope, s.phase))]
+
+
+def expect(scope: Scope, s: ir.BarrierExpect) -> list[tree.Stmt]:
+    return issue.only(issue.first_thread(scope), _do(scope, EXPECT, slot_of(scope, s.barrier, s.slot), tree.Integer(s.bytes)))
+
+
+def fence(scope: Scope, wanted: bool) -> list[tree.Stmt]:
+    return [_do(scope, FENCE if scope.module.loads_written else FENCE_SHARED)] if wanted else []
+
+
+def arrive(scope: Scope, s: ir.BarrierArrive) -> list[tree.Stmt]:
+    """The threads of a warp meet before one of them arrives; of larger units the first thread's arrival says enough."""
+    unit = issue.threads_of(scope, s.by)
+    before = [barriers.comment(s.point), *fence(scope, s.point.fence)]
+    if unit <= WARP and unit > 1 and not scope.elected:
+        before.append(barriers.sync(scope, "warp", s.by))
+    target = slot_of(scope, s.barrier, s.slot)
+    if s.barrier.everywhere and scope.module.cluster > 1:
+        return [*before, *_everywhere(scope, target, unit)]
+    one = _do(scope, ARRIVE_EXPECT, target, tree.Integer(s.bytes)) if s.bytes else _do(scope, ARRIVE, target)
+    return [*before, *issue.only(issue.first_thread(scope, _part(scope, unit)), one)]
+
+
+def _part(scope: Scope, unit: int) -> int | None:
+    """None where the unit is the whole current group."""
+    held = scope.place.held(Level.THREAD)
+    return None if held.count == unit and not held.open else unit
+
+
+def _everywhere(scope: Scope, target: tree.Expr, unit: int) -> list[tree.Stmt]:
+    """One arrival in each block of the cluster: by as many threads where there are, else by one after the other."""
+    blocks = tree.Integer(scope.module.cluster)
+    if not scope.elected and unit >= scope.module.cluster:
+        mine = issue.index(scope, _part(scope, unit))
+        return [tree.If(tree.Binary("<", mine, blocks), (_do(scope, ARRIVE_AT, target, mine),))]
+    scope.state.namer.open()
+    each = tree.Name(scope.state.namer.own("block"))
+    scope.state.namer.close()
+    step = tree.Assign(each, "+=", tree.Integer(1))
+    loop = tree.For("int", each.text, tree.Integer(0), tree.Binary("<", each, blocks), step, (_do(scope, ARRIVE_AT, target, each),))
+    return issue.only(issue.first_thread(scope, _part(scope, unit)), loop)
+
+
+# ---- start and end of a kernel -----------------------------------------------------------------------------------------------------------
+
+
+def declarations(state: FunctionState, made: tuple[ir.Barrier, ...], offset: int) -> list[tree.Stmt]:
+    """Names for the barriers, which lie behind the arrays in the block's shared memory."""
+    out: list[tree.Stmt] = []
+    for barrier in made:
+        start = tree.Reinterpret(f"{WORD}*", state.shared_base(offset))
+        out.append(tree.Declare(f"{WORD}* const", state.barriers[barrier.uid], start, const=True))
+        offset += BYTES * barrier.slots
+    return out
+
+
+def start(state: FunctionState, made: tuple[ir.Barrier, ...], clustered: bool) -> list[tree.Stmt]:
+    """One thread makes the barriers and announces the tensor maps; everyone who may meet a barrier waits until they are made."""
+    module = state.module
+    prefetch = [_call(module, PREFETCH, state.tensor(use)) for use in state.tensors]
+    init = [_call(module, INIT, tree.Name(state.barriers[b.uid]), tree.Integer(b.slots), tree.Integer(b.count)) for b in made]
+    if not prefetch and not init:
+        return []
+    ready = [_call(module, READY)] if init else []
+    alone = tree.If(tree.Binary("==", THREAD_INDEX, tree.Integer(0)), (*prefetch, *init, *ready))
+    if not init:
+        return [alone]
+    together = _call(module, barriers.CLUSTER_SYNC) if clustered else tree.Evaluate(tree.Call("__syncthreads", ()))
+    return [alone, together]
+
+
+def finish(module: Module) -> tuple[tree.Stmt, ...]:
+    """No block ends while others may still arrive at its barriers or copy into its memory."""
+    return (tree.Comment("other blocks of the cluster may still reach into this one"), _call(module, barriers.CLUSTER_SYNC))
+
+
+def _call(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:
+    return tree.Evaluate(tree.Call(module.helper(helper), args))

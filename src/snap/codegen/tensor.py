@@ -1,0 +1,316 @@
+"""Tensor cores of a warpgroup: wgmma on tiles of shared memory, and its accumulators back into shared memory.
+
+Input:      `Wgmma`, `StoreAcc`, commits and waits for wgmma
+Output:     CUDA statements
+Invariant:  accumulators stay in registers: every instruction names all of them, and nothing that the compiler knows about them (a constant, an early
+            read) can be moved between the first instruction and the wait
+Non-goals:  tiles whose rows are not as long as their swizzle
+
+A matrix descriptor says where a tile begins, how it is swizzled, and how far its pieces lie apart, all in units of 16 bytes.  The pieces are 8 rows
+each (8 * swizzle bytes).  A tile whose rows run along k steps along its rows, 32 bytes an instruction, and then to its next panel; one whose rows run
+along m or n ('transposed') steps down its rows, and its panels are the further columns.
+"""
+
+from __future__ import annotations
+
+import math
+
+from snap.codegen import fold, issue, memory, tree
+from snap.codegen.arithmetic import convert
+from snap.codegen.expressions import lower
+from snap.codegen.mbarriers import SHARED
+from snap.codegen.module import Helper, Module
+from snap.codegen.printer import expression
+from snap.codegen.scope import Scope
+from snap.codegen.spelling import type_name
+from snap.ir import nodes as ir
+from snap.ir.types import BF16, F16, F32, I32, U32, Array, Scalar
+
+WARPGROUP = 128
+STEP_BYTES = 32  # of k, in one instruction
+UNIT = 16  # bytes
+A_REGISTERS = 4  # of A, in one instruction
+ROWS = 8  # of a piece
+
+MATRIX = Helper("snap_matrix", """\
+template <int swizzle, int panels, int rows>  // bytes: of a row, from panel to panel, from 8 rows to the next
+static __device__ __forceinline__ unsigned long long snap_matrix(const void* tile) {
+    const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
+    return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | snap_shared(tile) >> 4;
+}""", needs=(SHARED,), min_arch=90)
+
+FENCE = Helper("snap_wgmma_fence", """\
+static __device__ __forceinline__ void snap_wgmma_fence() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}""", min_arch=90, arch_specific=True)
+
+COMMIT = Helper("snap_wgmma_commit", """\
+static __device__ __forceinline__ void snap_wgmma_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}""", min_arch=90, arch_specific=True)
+
+SETTLED = Helper("snap_settled", """\
+template <int size>  // the compiler knows nothing about the values before this point, and reads none of them later
+static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("" : "+f"(values[i]) :: "memory");
+    }
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_settled(unsigned int (&values)[size]) {
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("" : "+r"(values[i]) :: "memory");
+    }
+}""")
+
+WAIT = Helper("snap_wgmma_wait", """\
+template <int younger, typename... Accumulators>  // groups of products that may still be in flight
+static __device__ __forceinline__ void snap_wgmma_wait(Accumulators&... accumulators) {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(younger) : "memory");
+    (snap_settled(accumulators), ...);
+}""", needs=(SETTLED,), min_arch=90, arch_specific=True)
+
+OPAQUE = Helper("snap_opaque", """\
+static __device__ __forceinline__ float snap_opaque(float value) {
+    asm volatile("" : "+f"(value));
+    return value;
+}""")
+
+
+def _do(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:
+    return tree.Evaluate(tree.Call(module.helper(helper), args))
+
+
+# ---- accumulators ------------------------------------------------------------------------------------------------------------------------
+
+
+def registers(scope: Scope, var: ir.Var) -> tree.Expr:
+    """An accumulator as wgmma takes it: one dimension, 16-bit values in pairs."""
+    type: Array = var.type
+    flat = Array(F32, (type.size,)) if type.elem == F32 else Array(U32, (type.bytes // 4,))
+    return memory.whole(scope, ir.ArrayRef(var, type.elem, type.shape), flat, const=False)
+
+
+def declared(scope: Scope, var: ir.Var) -> list[tree.Stmt]:
+    """Zeros that the compiler can see would be written between the instructions that add to them, and bring those into sequence."""
+    scope.state.declared(var)
+    return [_do(scope.module, SETTLED, registers(scope, var))]
+
+
+def assigned(scope: Scope, target: ir.Target, value: tree.Expr) -> tree.Expr:
+    """The same for constants that are assigned to an accumulator."""
+    known = isinstance(value, (tree.Literal, tree.Integer))
+    if known and isinstance(target, ir.ElemTarget) and target.array.var.uid in scope.state.usage.accumulators and target.array.elem == F32:
+        return tree.Call(scope.module.helper(OPAQUE), (value,))
+    return value
+
+
+def commit(scope: Scope) -> list[tree.Stmt]:
+    return [_do(scope.module, COMMIT)]
+
+
+def wait(scope: Scope, younger: int) -> list[tree.Stmt]:
+    name = f"{scope.module.helper(WAIT)}<{younger}>"
+    return [tree.Evaluate(tree.Call(name, tuple(registers(scope, var) for var in scope.state.visible_accumulators())))]
+
+
+# ---- products ----------------------------------------------------------------------------------------------------------------------------
+
+
+def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
+    module, namer = scope.module, scope.state.namer
+    steps = s.k * _bytes(s.type) // STEP_BYTES
+    helper = module.helper(_product(s, isinstance(s.a, ir.ArrayRef), s.acc.elem == F32))
+    namer.open()
+    step = tree.Name(namer.own("step")) if steps > 1 else tree.Integer(0)
+    tiles: list[tree.Stmt] = []
+    if isinstance(s.a, ir.ArrayRef):
+        words = tree.Reinterpret("const unsigned int*", tree.Name(scope.state.variables[s.a.var.uid]))
+        a = fold.binary("+", words, fold.binary("*", step, tree.Integer(A_REGISTERS), I32), I32)
+    else:
+        a = _operand(scope, tiles, namer.own("a_tile"), s.a, s.a_transposed, step)
+    b = _operand(scope, tiles, namer.own("b_tile"), s.b, s.b_transposed, step)
+    later = tree.Binary(">", step, tree.Integer(0))
+    keep = _kept(scope, s.zero)
+    if steps > 1:
+        keep = keep if keep == tree.Literal("true") else later if keep == tree.Literal("false") else tree.Binary("||", later, keep)
+    product = tree.Evaluate(tree.Call(helper, (registers(scope, s.acc.var), a, b, keep)))
+    namer.close()
+    if steps > 1:
+        more = tree.Binary("<", step, tree.Integer(steps))
+        product = tree.For("int", step.text, tree.Integer(0), more, tree.Assign(step, "+=", tree.Integer(1)), (product,), unroll=0)
+    return [*([_do(module, FENCE)] if s.first else []), tree.Block((*tiles, product))]
+
+
+def _kept(scope: Scope, zero: ir.Expr | None) -> tree.Expr:
+    """Whether the products are added to what the accumulators hold."""
+    match None if zero is None else lower(scope, zero):
+        case None | tree.Literal("false"):
+            return tree.Literal("true")
+        case tree.Literal("true"):
+            return tree.Literal("false")
+        case tree.Binary("==", left, right):
+            return tree.Binary("!=", left, right)
+        case found:
+            return tree.Unary("!", found)
+
+
+def _operand(scope: Scope, out: list[tree.Stmt], name: str, tile: ir.Tile, transposed: bool, step: tree.Expr) -> tree.Expr:
+    """Declares the tile's descriptor, and gives the one of this step."""
+    view = tile.access.view
+    swizzle, width = view.obj.swizzle, tile.shape[-1] * view.elem.bytes
+    panel = math.prod(dim.value for dim in view.shape[-2:]) * view.elem.bytes
+    args = f"<{swizzle}, {panel if transposed else 0}, {ROWS * swizzle}>"
+    made = tree.Call(f"{scope.module.helper(MATRIX)}{args}", (memory.tile_start(scope, tile),))
+    out.append(tree.Declare("unsigned long long", name, made, const=True))
+    if transposed:
+        rows = STEP_BYTES // view.elem.bytes
+        offset = fold.binary("*", step, tree.Integer(rows * swizzle // UNIT), I32)
+    else:
+        offset = _along(step, width // STEP_BYTES, panel // UNIT, panels=math.prod(tile.shape[:-2]))
+    return fold.binary("+", tree.Name(name), offset, I32)
+
+
+def _along(step: tree.Expr, per_panel: int, panel: int, panels: int) -> tree.Expr:
+    if panels == 1:
+        return fold.binary("*", step, tree.Integer(STEP_BYTES // UNIT), I32)
+    inside = fold.binary("*", fold.binary("%", step, tree.Integer(per_panel), I32), tree.Integer(STEP_BYTES // UNIT), I32)
+    return fold.binary("+", fold.binary("*", fold.binary("/", step, tree.Integer(per_panel), I32), tree.Integer(panel), I32), inside, I32)
+
+
+def _bytes(type: str) -> int:
+    return {"bf16": 2, "f16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1}[type]
+
+
+def _product(s: ir.Wgmma, from_registers: bool, wide: bool) -> Helper:
+    """One instruction.  tf32 operands are taken as they are: the hardware reads the upper 19 bits."""
+    k = STEP_BYTES // _bytes(s.type)
+    shape, sides = f"m64n{s.n}k{k}", f"{'t' if s.a_transposed else ''}{'u' if s.b_transposed else ''}"
+    result = "f32" if wide else "f16"
+    name = f"snap_wgmma_{shape}_{result}_{s.type}{'_registers' if from_registers else ''}"
+    name += {"": "", "t": "_a_transposed", "u": "_b_transposed", "tu": "_both_transposed"}[sides]
+    count = s.n // 2 if wide else s.n // 4
+    a_count = A_REGISTERS if from_registers else 1
+    listed = [f"%{i}" for i in range(count + a_count + 2)]
+    a = "{" + ", ".join(listed[count:count + a_count]) + "}" if from_registers else listed[count]
+    b, keep = listed[-2:]
+    majors = ""
+    if _bytes(s.type) == 2:
+        majors = f", {int(s.b_transposed)}" if from_registers else f", {int(s.a_transposed)}, {int(s.b_transposed)}"
+    element, letter = ("float", "f") if wide else ("unsigned int", "r")
+    given = "const unsigned int* a" if from_registers else "unsigned long long a"
+    operands = ", ".join(f'"r"(a[{i}])' for i in range(A_REGISTERS)) if from_registers else '"l"(a)'
+    return Helper(name, f"""\
+static __device__ __forceinline__ void {name}({element} (&d)[{count}], {given}, unsigned long long b, bool keep) {{
+    asm volatile("{{.reg .pred keep; setp.ne.b32 keep, {keep}, 0; wgmma.mma_async.sync.aligned.{shape}.{result}.{s.type}.{s.type} "
+{_wrapped('{' + ', '.join(listed[:count]) + '}, ')}
+                 "{a}, {b}, keep, 1, 1{majors};}}"
+{_wrapped_operands(f'"+{letter}"(d[{{}}])', count)}
+                 : {operands}, "l"(b), "r"((int)keep));
+}}""", min_arch=90, arch_specific=True)
+
+
+def _wrapped(text: str, width: int = 110) -> str:
+    """String literals on lines of their own."""
+    lines, line = [], ""
+    for word in text.split(" "):
+        if line and len(line) + len(word) >= width:
+            lines.append(line)
+            line = ""
+        line += f"{word} "
+    lines.append(line[:-1])
+    return "\n".join(f'                 "{line}"' for line in lines)
+
+
+def _wrapped_operands(form: str, count: int, a_line: int = 8) -> str:
+    items = [form.format(i) for i in range(count)]
+    lines = [", ".join(items[at:at + a_line]) for at in range(0, count, a_line)]
+    return "                 : " + ",\n                   ".join(lines)
+
+
+# ---- accumulators into shared memory -----------------------------------------------------------------------------------------------------
+
+
+def store(scope: Scope, s: ir.StoreAcc) -> list[tree.Stmt]:
+    module, view = scope.module, s.tile.access.view
+    width, pitch = s.tile.shape[-1], view.shape[-1].value
+    helper = module.helper(_store(module, view.elem, view.obj.swizzle, s.acc.elem))
+    name = f"{helper}<{width}, {pitch}>"
+    start = memory.linear(scope, view, s.tile.access.index)
+    flat = memory.whole(scope, s.acc, Array(s.acc.elem, (math.prod(s.acc.shape),)), const=False)
+    return [tree.Evaluate(tree.Call(name, (memory.base(scope, s.tile.access), start, flat, lower(scope, s.first), issue.index(scope, WARPGROUP))))]
+
+
+def _store(module: Module, elem: Scalar, swizzle: int, given: Scalar) -> Helper:
+    """A thread holds, of every 8 columns, two of row lane / 4 of its warp's 16 rows and two of the row 8 below."""
+    name = f"snap_store_{given}_as_{elem}_{swizzle}" if swizzle else f"snap_store_{given}_as_{elem}"
+    place = "start + row * pitch + column + j"
+    needs: tuple[Helper, ...] = ()
+    if swizzle:
+        permute = memory.swizzle(swizzle)
+        needs, place = (permute,), f"{permute.name}<{memory.SWIZZLE_CHUNK // elem.bytes}>({place})"
+    body, more = _matrices(module, elem, place) if elem in (BF16, F16) else _elements(module, elem, given, place)
+    return Helper(name, f"""\
+template <int width, int pitch, int size>  // columns, elements from row to row, accumulators
+static __device__ __forceinline__ void {name}(
+        {type_name(module, elem)}* memory, int start, const {type_name(module, given)} (&acc)[size], int first, int thread) {{
+{body}
+}}""", needs=(*needs, *more), min_arch=90 if elem in (BF16, F16) else 80)
+
+
+def _pair(module: Module, elem: Scalar) -> Helper:
+    name = f"snap_pair_{elem}"
+    made = "__nv_bfloat162 pair = __floats2bfloat162_rn" if elem == BF16 else "__half2 pair = __floats2half2_rn"
+    type_name(module, elem)  # its header
+    return Helper(name, f"""\
+static __device__ __forceinline__ unsigned int {name}(float low, float high) {{
+    const {made}(low, high);
+    return *reinterpret_cast<const unsigned int*>(&pair);
+}}""")
+
+
+def _matrices(module: Module, elem: Scalar, place: str) -> tuple[str, tuple[Helper, ...]]:
+    """Four (at an odd end, two) 8x8 matrices at a time; lane l says where row l % 16 of the columns from 8 * (l / 16) on goes."""
+    pair = _pair(module, elem)
+
+    def stored(count: int) -> str:
+        values = [f'"r"({pair.name}(acc[at + {2 * i}], acc[at + {2 * i + 1}]))' for i in range(count)]
+        registers = ", ".join(f"%{i + 1}" for i in range(count))
+        return f"""\
+        const int at = (first + j) / 2;
+        asm volatile("stmatrix.sync.aligned.m8n8.x{count}.shared.b16 [%0], {{{registers}}};"
+                     :: "r"(snap_shared(memory + {place})),
+                        {', '.join(values)} : "memory");"""
+
+    return f"""\
+    const int row = thread / 32 * 16 + thread % 16, column = thread % 32 / 16 * 8;
+    #pragma unroll
+    for (int j = 0; j < width - 8; j += 16) {{
+{stored(4)}
+    }}
+    if (width % 16) {{
+        const int j = width - 8 - column;
+{stored(2).replace('(first + j)', '(first + width - 8)')}
+    }}""", (pair, SHARED)
+
+
+def _elements(module: Module, elem: Scalar, given: Scalar, place: str) -> tuple[str, tuple[Helper, ...]]:
+    if elem == F32:
+        value = "(float)acc[at], (float)acc[at + 1]" if given != F32 else "acc[at], acc[at + 1]"
+        write = f"*reinterpret_cast<float2*>(memory + {place}) = make_float2({value});"
+    else:
+        one = [expression(convert(module, tree.Name(f"acc[at{after}]"), given, elem)) for after in ("", " + 1")]
+        write = f"memory[{place}] = {one[0]};\n            memory[{place.replace('column + j', 'column + j + 1')}] = {one[1]};"
+    return f"""\
+    const int column = thread % 4 * 2;
+    #pragma unroll
+    for (int j = 0; j < width; j += 8) {{
+        #pragma unroll
+        for (int half = 0; half < 2; ++half) {{
+            const int row = thread / 32 * 16 + thread % 32 / 4 + half * 8, at = (first + j) / 2 + half * 2;
+            {write}
+        }}
+    }}""", ()

@@ -1,0 +1,177 @@
+"""Statements about work in the background, as Python source: boxes, products of tiles, commits and waits, barriers that count, turns, elections.
+
+Input: typed IR, where all of it happens at once, or synchronized IR where `stepwise`.  Output: calls of boxes.py and tensor.py, or of what a warp
+has in flight.  Non-goals: what happens when (flights.py, mbarriers.py).
+"""
+
+from __future__ import annotations
+
+from snap.ir import nodes as ir
+from snap.ir.types import Level, Place
+from snap.machine.actions import Actions
+from snap.machine.boxes import BoxSpec
+from snap.machine.locals import Layout
+from snap.machine.tensor import TileSpec, WgmmaSpec
+
+
+class Asynchronous(Actions):
+    def issuer(self, place: Place, every_block: bool = False) -> str:
+        """The lanes that issue for their group: the first thread of each; or of each block."""
+        parts = []
+        for level, held in place.levels:
+            if level is Level.GRID or (every_block and level is not Level.THREAD):
+                continue
+            at = self.position(level, self.relative[level])
+            within = f" % np.int32({held.count})" if held.count is not None and not held.open else ""
+            parts.append(f"({at}{within} == np.int32(0))")
+        chain = tuple(self.relative.items())
+        first = self.once(" & ".join(parts), ("issuer", place, every_block, chain), "k")
+        return self.bind(f"narrow({self.mask}, {first})", "m")
+
+    def memory(self, a: ir.MemAccess) -> str:
+        """View, index and dimensions."""
+        return f"({self.view_of(a)}, {self.tuple(a.index)}, {self.dims(a.view)})"
+
+    # ---- boxes ----
+
+    def box_copy(self, s: ir.BoxCopy) -> None:
+        tile, origin = s.tile.access, s.origin
+        sites = [self.namespace[self.site(a.span, a.handle.name)] for a in (tile, origin)]
+        spec = self.intern(BoxSpec.of(s, *sites), ("box", id(s)), "B")
+        chosen = self.issuer(s.place, every_block=tile.view.obj.spread == "copies" and s.op == "load")
+        with self.indented(f"if {chosen} is not False:"), self.masked(chosen):
+            ends = f"{spec}, {self.memory(tile)}, {self.memory(origin)}, {chosen}"
+            if self.stepwise:
+                slot = "None" if s.slot is None else self.expr(s.slot)
+                self.emit(f"issue_box(C, {ends}, {self.barrier(s.barrier)}, {slot})")
+            else:
+                self.emit(f"box_copy(C, {ends})")
+        self.pause()
+
+    # ---- products ----
+
+    def wgmma(self, s: ir.Wgmma) -> None:
+        tiles = [t.access for t in (s.a, s.b) if isinstance(t, ir.Tile)]
+        sites = [self.namespace[self.site(t.span, t.handle.name)] for t in (tiles[0], tiles[-1])]
+        own = self.namespace[self.site(s.span, s.acc.var.name)]
+        spec = self.intern(WgmmaSpec.of(s, (*sites, own)), ("wgmma", id(s)), "W")
+        a = self.memory(s.a.access) if isinstance(s.a, ir.Tile) else self.variable(s.a.var)
+        zero = "None" if s.zero is None else self.expr(s.zero)
+        helper = "multiply" if self.stepwise else "wgmma"
+        self.emit(f"{helper}(C, {spec}, {self.variable(s.acc.var)}, {a}, {self.memory(s.b.access)}, {zero}, {self.mask})")
+        self.pause()
+
+    def store_acc(self, s: ir.StoreAcc) -> None:
+        a = s.tile.access
+        site = self.site(a.span, a.handle.name)
+        spec = self.intern(TileSpec(s.tile.shape, self.namespace[site]), ("tile", id(s)), "T")
+        layout = self.intern(Layout.of(s.acc), ("layout", s.acc.var.uid, s.acc.elem, s.acc.shape), "L")
+        self.touched(s.acc.var, False, s.span)
+        where = f"{self.view_of(a)}, {self.tuple(a.index)}, {self.dims(a.view)}"
+        self.emit(f"store_acc(C, {spec}, {layout}, {self.variable(s.acc.var)}, {where}, {self.expr(s.first)}, {self.mask})")
+        self.pause()
+
+    # ---- commits, waits, fences ----
+
+    def async_commit(self, s: ir.AsyncCommit) -> None:
+        if not self.stepwise:
+            return
+        match s.engine:
+            case "copy":
+                self.emit(f"C.copies.commit({self.mask})")
+            case "bulk":
+                chosen = self.issuer(s.place) if s.place is not None else self.mask
+                with self.indented(f"if {chosen} is not False:"):
+                    self.emit(f"commit_bulk(C, {chosen})")
+            case "wgmma":
+                self.emit("C.products.commit(C)")
+            case _:
+                raise ValueError(f"unknown engine {s.engine}")
+        self.pause()
+
+    def sync(self, s: ir.Sync) -> None:
+        if not self.stepwise:
+            return
+        p = s.point
+        site = self.site(s.span, p.object)
+        if s.part != "wait":
+            for engine, younger in p.waits:
+                self.wait_for(engine, younger, s.place, site)
+            if p.fence:
+                self.emit(f"C.fence({self.mask})")
+        if p.kind == "thread":
+            return
+        if s.part == "both":
+            self.emit(f"yield from C.meet({p.kind!r}, {self.group_of(p.participants)}, {self.mask}, {site}, '', None, 0)")
+        else:
+            n = p.participants.n if p.participants.level is Level.THREAD else 0
+            self.emit(f"yield from meet_apart(C, {p.kind!r}, {s.part!r}, {p.number}, {n}, {p.threads}, {self.mask}, {site})")
+        self.pause()
+
+    def wait_for(self, engine: str, younger: int, place: Place, site: str) -> None:
+        match engine:
+            case "copy":
+                self.emit(f"C.copies.wait({younger}, {self.mask})")
+            case "bulk" | "bulk read":
+                chosen = self.issuer(place)
+                with self.indented(f"if {chosen} is not False:"):
+                    self.emit(f"wait_bulk(C, {younger}, {chosen}, {engine == 'bulk read'})")
+            case "wgmma":
+                self.emit(f"yield from C.products.wait(C, {younger}, {site})")
+            case _:
+                raise ValueError(f"unknown engine {engine}")
+
+    # ---- barriers that count ----
+
+    def barrier(self, b: ir.Barrier | None) -> str:
+        return "None" if b is None else self.intern(b, ("barrier", b.uid), "M")
+
+    def barrier_wait(self, s: ir.BarrierWait) -> None:
+        where = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}, {self.expr(s.phase)}"
+        self.emit(f"yield from wait_barrier(C, {where}, {self.mask}, {self.site(s.span, s.point.object)})")
+        self.pause()
+
+    def barrier_arrive(self, s: ir.BarrierArrive) -> None:
+        for engine, younger in s.point.waits:
+            self.wait_for(engine, younger, s.place, self.site(s.span, s.point.object))
+        where = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}, {self.group_of(s.by)}"
+        self.emit(f"arrive_barrier(C, {where}, {self.mask}, {s.bytes}, {s.point.fence}, {self.site(s.span, s.point.object)})")
+        self.pause()
+
+    def barrier_expect(self, s: ir.BarrierExpect) -> None:
+        chosen = self.issuer(s.place)
+        with self.indented(f"if {chosen} is not False:"):
+            self.emit(f"expect_bytes(C, {self.barrier(s.barrier)}, {self.expr(s.slot)}, {s.bytes}, {chosen}, {self.site(s.span, s.barrier.name)})")
+        self.pause()
+
+    # ---- one after the other, one alone ----
+
+    def elect(self, s: ir.Elect) -> None:
+        chosen = self.issuer(s.place)
+        with self.indented(f"if {chosen} is not False:"):
+            self.arm(s.body, chosen)
+
+    def turn(self, s: ir.Turn) -> None:
+        """Unit after unit; a group of all units is one that has its turn alone."""
+        privilege = s.place.privilege
+        level, n = privilege.level, privilege.n
+        chain = self.relative[level]
+        if not chain or chain[-1] != ("group", n):
+            self.mask = self.body(s.body)
+            return
+        parent = self.position(level, chain[:-1])
+        unit = self.once(f"{parent} // np.int32({n})", ("unit", level, chain), "r")
+        held = s.outer.held(level)
+        units = held.count // n if held is not None and held.count is not None and not held.open else None
+        name, mask = self.fresh("n"), self.fresh("m")
+        with self.indented(f"for {name}, {mask} in C.units({unit}, {self.mask}):"):
+            if self.stepwise and level is Level.THREAD:
+                key = f"{s.span.line, s.span.column, chain[:-1]}"
+                first = f"int(C.thread[0, 0]) - int(C.full({parent})[0, 0])"
+                site = self.site(s.span, "turn")
+                turns = self.bind(f"(yield from take_turn(C, {key}, {first}, {name}, {units}, {n}, {site}))")
+                self.arm(s.body, mask)
+                self.emit(f"{turns}.leave(int(C.active({mask}).sum()))")
+            else:
+                self.arm(s.body, mask)
+        self.pause()

@@ -1,0 +1,141 @@
+"""Boxes between shared and global memory: which elements they are, and moving them.
+
+Input: for each box its first element on both sides.  Output: memory, changed.  Invariant: elements outside of the global array are zero when
+loaded and left out when stored; all of a tile is inside of its shared array, or it is a fault.  Non-goals: when it happens (flights.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from snap.ir import nodes as ir
+from snap.machine.errors import MachineError
+from snap.machine.lanes import Lanes, Site
+from snap.machine.numbers import from_memory, to_memory
+from snap.machine.storage import View
+from snap.machine.tensor import TileSpec, check_written
+
+_AT_ONCE = 1 << 21  # elements moved at a time
+COMBINE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+
+
+@dataclass(slots=True, eq=False)
+class BoxSpec:
+    """What a copy's statement says.  copies: the tile is memory of which every block of the cluster holds a copy."""
+
+    op: str
+    tile: TileSpec
+    box: tuple[int, ...]
+    copies: bool
+    site: Site  # of the global side
+
+    @staticmethod
+    def of(s: ir.BoxCopy, tile: Site, origin: Site) -> BoxSpec:
+        return BoxSpec(s.op, TileSpec(s.tile.shape, tile), s.box, s.tile.access.view.obj.spread == "copies", origin)
+
+    @property
+    def loads(self) -> bool:
+        return self.op == "load"
+
+    def share(self, rank: int, blocks: int, width: int) -> slice:
+        """The scalars (`width` an element) of the tile that one block of a cluster loads for all of them: its share of the rows."""
+        rows = next((extent for extent in self.box if extent > 1), 1)
+        row = prod(self.box) // rows * width
+        return slice(rows * rank // blocks * row, rows * (rank + 1) // blocks * row)
+
+
+@dataclass(slots=True, eq=False)
+class Boxes:
+    """Boxes that lanes issue together.  By box: the lane (row and column among the lanes), where its tile begins, its first element's index in
+    each dimension of the array."""
+
+    spec: BoxSpec
+    view: View
+    offsets: np.ndarray
+    array: View
+    dims: tuple[int, ...]
+    rows: np.ndarray
+    columns: np.ndarray
+    starts: np.ndarray
+    origin: list[np.ndarray]
+
+    def tile(self, which: slice) -> np.ndarray:
+        """(boxes, scalars): where each scalar lies in shared memory."""
+        return self.starts[which, None] + self.offsets
+
+    def outside(self, which: slice) -> tuple[np.ndarray, np.ndarray | None]:
+        """(boxes, scalars): where each scalar lies in global memory, and whether it does; None where all do."""
+        lin, inside, whole = np.zeros((1,), np.int64), None, True
+        for first, extent, size in zip(self.origin, self.spec.box, self.dims):
+            at = first[which, None] + np.arange(extent)
+            fits = (at >= 0) & (at < size)
+            whole = whole and bool(fits.all())
+            lin = (lin[..., None] * size + at[:, None, :]).reshape(len(at), -1) if lin.ndim > 1 else at
+            inside = fits if inside is None else (inside[..., None] & fits[:, None, :]).reshape(len(at), -1)
+        width = self.array.width
+        if width > 1:
+            lin = (lin[..., None] * width + np.arange(width)).reshape(len(lin), -1)
+            inside = np.repeat(inside, width, axis=1)
+        return (lin, None) if whole else (np.where(inside, lin, 0), inside)
+
+
+def boxes(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m) -> Boxes:
+    """`tile`, `origin`: view, index and dimensions; `m`: the lanes that issue."""
+    view, index, dims = tile
+    starts = spec.tile.start(view, index, dims, m)
+    rows, columns = np.nonzero(lanes.active(m))
+    array, at, shape = origin
+    shape = tuple(int(d) if np.ndim(d) == 0 else int(np.asarray(d).flat[0]) for d in shape)
+    if prod(shape) > array.size:
+        raise MachineError("out of bounds", f"`{array.name}` has {array.size} elements, fewer than its shape says", spec.site.span)
+    first = [lanes.full(i)[rows, columns].astype(np.int64) for i in at]
+    return Boxes(spec, view, spec.tile.offsets(view, dims), array, shape, rows, columns, starts[rows, columns], first)
+
+
+def fetched(array: View, cells: np.ndarray, inside: np.ndarray | None) -> np.ndarray:
+    """What a load brings, as it lies in memory."""
+    bits = array.flat.take(cells)
+    return bits if inside is None else np.where(inside, bits, bits.dtype.type(0))
+
+
+def deliver(op: str, array: View, cells: np.ndarray, inside: np.ndarray | None, bits: np.ndarray) -> None:
+    """Put one box (or, of 'store', several) into global memory, combined with what is there."""
+    array.lanes.launch.changes += 1
+    if inside is not None:
+        cells, bits = cells[inside], bits[inside]
+    if op != "store":
+        there = from_memory(array.flat[cells], array.scalar)
+        bits = to_memory(COMBINE[op](there, from_memory(bits, array.scalar)), array.scalar)
+    array.flat[cells] = bits
+
+
+# ---- reference mode: at once ---------------------------------------------------------------------------------------------------------------
+
+
+def box_copy(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m) -> None:
+    made = boxes(lanes, spec, tile, origin, m)
+    count = len(made.starts)
+    step = max(1, _AT_ONCE // len(made.offsets)) if spec.op in ("load", "store") and not spec.copies else 1
+    for first in range(0, count, step):
+        which = slice(first, first + step)
+        inner = made.tile(which)
+        outer, inside = made.outside(which)
+        if spec.copies and spec.loads:
+            _multicast(lanes, made, which, inner, outer, inside)
+        elif spec.loads:
+            made.view.put_bits(inner, fetched(made.array, outer, inside))
+        else:
+            check_written(made.view, inner, spec.tile.site)
+            deliver(spec.op, made.array, outer, inside, made.view.flat.take(inner))
+
+
+def _multicast(lanes: Lanes, made: Boxes, which: slice, inner, outer, inside) -> None:
+    """One block's share, for all blocks of its cluster."""
+    size, row = lanes.launch.blocks_per_cluster, int(made.rows[which][0])
+    part = made.spec.share(int(lanes.block[row, 0]) % size, size, made.view.width)
+    bits = fetched(made.array, outer[:, part], None if inside is None else inside[:, part])
+    for other in range(row // size * size, row // size * size + size):
+        made.view.put_bits(inner[:, part] + (other - row) * made.view.stride, bits)

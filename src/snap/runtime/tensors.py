@@ -1,0 +1,106 @@
+"""Tensor maps: what the GPU's copy engine knows of an array that a kernel moves boxes of.
+
+Input:      `TensorMap`s of a compiled module (parameter, element type, box, swizzle), an array's address, and its extents in this launch
+Output:     128 bytes a map, which a launch passes by value
+Invariant:  what the engine cannot address is refused with the parameter's name, before the launch; a map that was made is not made again
+Non-goals:  arrays that are not contiguous in row-major order (validate.py refuses them)
+
+A map depends on the address and the extents alone, so it stays right when the memory behind it is given back and used again.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+
+from snap.ir.record import record
+from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64
+from snap.runtime.driver import Driver
+from snap.runtime.errors import InternalError, LaunchError
+
+MOST_RANK = 5
+MOST_EXTENT = 1 << 32
+MOST_STRIDE = 1 << 40
+MOST_BOX = 256
+ALIGN = 16
+_MOST_KEPT = 256
+
+# CUtensorMapDataType.  Loads and stores move bits; the type says how a reduction adds, and there are none of 8- and 16-bit integers.
+_KINDS = {BOOL: 0, I8: 0, U8: 0, I16: 1, U16: 1, U32: 2, I32: 3, U64: 4, I64: 5, F16: 6, F32: 7, F64: 8, BF16: 9}
+# CUtensorMapSwizzle
+_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+# CUtensorMapL2promotion
+_PROMOTE_128, _PROMOTE_256 = 2, 3
+
+
+@record
+class Encoding:
+    """What cuTensorMapEncodeTiled is told besides the address; innermost dimension first."""
+
+    kind: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+    promotion: int
+
+
+def check_box(kernel: str, parameter: str, tensor) -> None:
+    """What holds for every launch, and is the compiler's to get right."""
+    inner = tensor.box[-1] * tensor.elem.bytes
+    fits = 1 <= len(tensor.box) <= MOST_RANK and all(1 <= extent <= MOST_BOX for extent in tensor.box) and inner % ALIGN == 0
+    if not fits or tensor.swizzle not in _SWIZZLES or tensor.elem not in _KINDS or (tensor.swizzle and inner > tensor.swizzle):
+        raise InternalError(f"`{kernel}` copies boxes of `{parameter}` that no tensor map describes ({tensor}); this is a bug in Snap, "
+                            "please report it")
+
+
+def encoding(kernel: str, parameter: str, tensor, pointer: int, shape: tuple[int, ...]) -> Encoding:
+    def refuse(problem: str) -> LaunchError:
+        return LaunchError(kernel, f"the kernel copies boxes of it, {problem}", parameter)
+
+    size = tensor.elem.bytes
+    if len(shape) != len(tensor.box):
+        raise InternalError(f"`{kernel}` copies boxes of {len(tensor.box)} dimensions of `{parameter}`, which has {len(shape)}")
+    if pointer % ALIGN:
+        raise refuse(f"so its address must be a multiple of {ALIGN} bytes, which the array's is not; a slice may start anywhere, "
+                     "a copy of it is aligned")
+    if min(shape) < 1:
+        raise refuse(f"but its shape is {shape} for these arguments: nothing to copy; do not launch for an empty array")
+    if max(shape) > MOST_EXTENT:
+        raise refuse(f"but its shape is {shape} for these arguments; no dimension may be above 2**32: declare it with more, smaller dimensions")
+    strides = tuple(math.prod(shape[axis + 1:]) * size for axis in range(len(shape) - 1))
+    if strides and strides[-1] % ALIGN:
+        step = ALIGN // math.gcd(ALIGN, size)
+        padded = shape[-1] + -shape[-1] % step
+        raise refuse(f"so its rows must be a multiple of {ALIGN} bytes: a row has {shape[-1]} elements of {size}, {strides[-1]} bytes; "
+                     f"pad the array's rows to {padded} elements (a multiple of {step})")
+    if strides and max(strides) >= MOST_STRIDE:
+        raise refuse(f"but its shape is {shape} for these arguments; what lies behind one index of a dimension may not reach 2**40 bytes: "
+                     "pass the array in parts")
+    return Encoding(_KINDS[tensor.elem], shape[::-1], strides[::-1], tensor.box[::-1], _SWIZZLES[tensor.swizzle],
+                    _promotion(shape[-1] * size, tensor.box[-1] * size))
+
+
+def _promotion(row: int, inner: int) -> int:
+    """How much the L2 cache fetches at a time.  A box that takes half of 256 bytes is mostly followed by the one that takes the other half."""
+    return _PROMOTE_256 if row >= 256 and inner >= 128 else _PROMOTE_128
+
+
+class TensorMaps(dict):
+    """(address, extents) -> the map's bytes, for one tensor map of one kernel.  The newest are kept: a warm launch costs one lookup."""
+
+    def __init__(self, driver: Driver, kernel: str, parameter: str, tensor):
+        super().__init__()
+        check_box(kernel, parameter, tensor)
+        self._driver, self._kernel, self._parameter, self._tensor = driver, kernel, parameter, tensor
+        self._lock = threading.Lock()
+
+    def __missing__(self, key: tuple[int, tuple[int, ...]]) -> bytes:
+        pointer, shape = key
+        told = encoding(self._kernel, self._parameter, self._tensor, pointer, shape)
+        made = self._driver.tensor_map(told.kind, pointer, told.extents, told.strides, told.box, told.swizzle, told.promotion)
+        with self._lock:
+            while len(self) >= _MOST_KEPT:
+                del self[next(iter(self))]
+            self[key] = made
+        return made

@@ -1,0 +1,69 @@
+"""A chosen barrier, while it is decided who arrives at it, who waits, where, and with which number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snap.ir import nodes as ir
+from snap.ir.types import BLOCK1, Privilege
+from snap.sync.cover import Mark
+from snap.sync.text import Spot
+from snap.sync.tokens import Edge, GapKey
+
+WAITING = ("block", "named", "cluster", "grid")  # kinds at which more than a warp waits
+
+
+@dataclass(slots=True, eq=False)
+class Barrier:
+    """A mark while it is decided what becomes of it.  `duties`: the edges that nothing else orders any more, once it is taken apart."""
+
+    key: GapKey
+    gap: int
+    mark: Mark
+    spot: Spot | None
+    waits_for_copies: bool
+    duties: list[Edge] | None = None
+    coming: frozenset[int] = frozenset()
+    waiting: frozenset[int] = frozenset()
+    arrive: Spot | None = None
+    wait: Spot | None = None
+    number: int = 0
+
+    def make_whole(self) -> None:
+        self.duties, self.coming, self.waiting, self.arrive, self.wait = None, frozenset(), frozenset(), None, None
+
+    @property
+    def whole(self) -> bool:
+        return self.duties is None
+
+    @property
+    def group(self) -> Privilege:
+        return BLOCK1 if self.mark.kind == "block" else self.mark.participants
+
+    @property
+    def arriving(self) -> frozenset[int]:
+        return self.coming - self.waiting
+
+    def spots(self) -> list[Spot]:
+        return [s for s in ((self.spot,) if self.whole else (self.arrive, self.wait)) if s is not None]
+
+    def orders(self, edge: Edge) -> bool:
+        if not self.whole:
+            return any(e is edge for e in self.duties)
+        return bool(edge.candidates >> self.gap & 1) and self.mark.participants.at_least(edge.participants)
+
+    @property
+    def number_needed(self) -> bool:
+        """Whether it is a named barrier: of a part of the block, or of two parts."""
+        return self.mark.kind == "named" if self.whole else self.mark.kind in ("block", "named") and len(self.coming | self.waiting) > 1
+
+    def settles(self, other: Barrier) -> bool:
+        """Whether threads that only arrive at `other` cannot come to it again before its waiters have been there, once they have passed this one:
+        those here wait for the others."""
+        if self.whole:
+            return self.mark.kind in WAITING and self.group.at_least(other.group)
+        return self.group == other.group and other.arriving <= self.waiting and other.waiting <= self.coming | self.waiting
+
+
+def settled(by: Barrier | ir.Collective, other: Barrier) -> bool:
+    return by.settles(other) if isinstance(by, Barrier) else by.requires.at_least(other.group)

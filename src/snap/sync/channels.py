@@ -1,0 +1,409 @@
+"""Which shared memory is handed from threads to threads, and in which order.
+
+Input: a typed kernel, calls with background work inlined.  Output: channels.  A *role* is a case of a split of a block's threads; a *fill* is one
+execution of a stage of a pipeline, or of the body in which a plain array is loaded and used; its *episodes* are what one set of roles does with
+the memory, in the order of the text: first load, then use.  Memory into which boxes are loaded is always a channel, since only an mbarrier can
+say that they have arrived; a pipeline that different roles use is one too.  Invariant: in every fill all episodes happen, in this order, so that
+the arrivals of each are followed by the waits of the next and nothing can hang.  What has no such order is refused where boxes are loaded
+(SNAP020, or SNAP021 where it is about fills); other memory is then left to ordinary barriers.  Non-goals: where the operations stand (weave.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snap.diag.error import Diagnostic, Label, SnapError
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.operations import COLLECTIVES
+from snap.ir.types import Level, Place
+from snap.ir.walk import bodies, own_expressions, statements, walk
+
+Role = tuple[int, int]  # first thread of the block, number of threads
+LOOPS = (ir.For, ir.While)
+
+
+@dataclass(slots=True)
+class Uses:
+    """What a piece of program does with one object, and where it says so first."""
+
+    loads: Span | None = None
+    reads: Span | None = None
+    writes: Span | None = None
+    products: Span | None = None  # tiles of tensor-core products
+    stores: Span | None = None  # boxes out of it
+    remote: Span | None = None
+
+    def add(self, other: Uses) -> None:
+        for name in self.__slots__:
+            if getattr(self, name) is None:
+                setattr(self, name, getattr(other, name))
+
+    @property
+    def span(self) -> Span:
+        return next(s for s in (self.loads, self.products, self.reads, self.writes, self.stores, self.remote) if s is not None)
+
+    @property
+    def mixed(self) -> bool:
+        return self.loads is not None and self.uses
+
+    @property
+    def uses(self) -> bool:
+        return any(s is not None for s in (self.reads, self.writes, self.products, self.stores))
+
+    @property
+    def background(self) -> bool:
+        """Whether units other than the threads themselves read it or write it."""
+        return any(s is not None for s in (self.loads, self.products, self.stores))
+
+    @property
+    def word(self) -> str:
+        return "loaded" if self.loads else "multiplied" if self.products else "written" if self.writes else "stored" if self.stores else "read"
+
+
+ByRole = dict[Role, Uses]
+
+
+@dataclass(slots=True)
+class Leaf:
+    """A statement that belongs to one episode.  inside: the place of the role's code where the statement already stands in it."""
+
+    statement: ir.Stmt
+    roles: frozenset[Role]
+    uses: Uses
+    inside: Place | None = None
+
+
+@dataclass(slots=True)
+class Episode:
+    leaves: list[Leaf]
+    roles: frozenset[Role]
+    uses: Uses
+
+    @property
+    def loads(self) -> bool:
+        return self.uses.loads is not None
+
+    @property
+    def shape(self) -> tuple:
+        return self.roles, self.loads
+
+
+@dataclass(slots=True)
+class Fill:
+    """One place of the text where the object is filled and used: a stage, or (plain memory) a body."""
+
+    scope: ir.Partition | None
+    body: ir.Body
+    episodes: list[Episode]
+    again: bool  # whether it can happen more than once
+
+
+@dataclass(slots=True)
+class Channel:
+    objects: list[ir.MemObject]
+    fills: list[Fill]
+    declared: ir.DeclareShared
+    depth: int
+    role_of_all: Role
+    lag: int | None = None
+
+    @property
+    def name(self) -> str:
+        return ", ".join(o.name for o in self.objects)
+
+    @property
+    def copies(self) -> bool:
+        return any(o.spread == "copies" for o in self.objects)
+
+    @property
+    def handed_back(self) -> bool:
+        """Whether the next fill's first episode waits for the last one of the fill before by arrivals; else the threads are the same, and a
+        barrier of theirs will do."""
+        first, last = self.fills[0].episodes[0], self.fills[0].episodes[-1]
+        return self.repeated and (first.roles != last.roles or self.copies)
+
+    @property
+    def repeated(self) -> bool:
+        return len(self.fills) > 1 or any(f.again for f in self.fills)
+
+    @property
+    def structure(self) -> tuple:
+        return tuple(tuple((tuple(id(leaf.statement) for leaf in e.leaves), *e.shape) for e in f.episodes) for f in self.fills)
+
+
+def find(function: ir.Function) -> list[Channel]:
+    threads = function.place.held(Level.THREAD)
+    if not function.kernel or threads is None or threads.count is None:
+        return []
+    search = _Search(function, (0, threads.count))
+    return search.run()
+
+
+class _Irregular(Exception):
+    """No order of episodes: why, and where."""
+
+    def __init__(self, why: str, span: Span):
+        self.why, self.span = why, span
+
+
+class _Search:
+    def __init__(self, function: ir.Function, everyone: Role):
+        self.function, self.everyone = function, everyone
+        self.memo: dict[int, dict[int, ByRole]] = {}
+
+    def run(self) -> list[Channel]:
+        found: list[Channel] = []
+        for declare, body in _declared(self.function.body):
+            channel = self._channel(declare, body)
+            if channel is not None:
+                found.append(channel)
+        return _merged(found)
+
+    def _channel(self, declare: ir.DeclareShared, body: ir.Body) -> Channel | None:
+        obj = declare.obj
+        total: ByRole = {}
+        for s in body:
+            _merge(total, self.uses(s).get(obj.uid, {}))
+        loads = next((u.loads for u in total.values() if u.loads), None)
+        whole_warps = all(first % 32 == 0 and n % 32 == 0 for first, n in total)
+        if loads is None and (obj.depth == 0 or len(total) < 2 or self.everyone in total or not whole_warps or obj.spread):
+            return None
+        try:
+            fills = self._stages(obj, body) if obj.depth else self._plain(obj, body)
+            channel = Channel([obj], fills, declare, obj.depth or 1, self.everyone, obj.lag)
+            self._check(channel, total)
+            return channel
+        except _Irregular as irregular:
+            if loads is None:
+                return None
+            raise SnapError(
+                Diagnostic(
+                    "SNAP021" if obj.depth else "SNAP020",
+                    f"`{obj.name}` is loaded here, and when it may be used is not clear: {irregular.why}",
+                    loads,
+                    "loaded here",
+                    (Label(irregular.span, "this is in the way"),) if irregular.span != loads else (),
+                    note="every fill is loaded once, then used, in the order of the text by all of its threads; else some would wait for ever",
+                    help="load and use it in one `with stage(...)`, one after the other, with nothing conditional around only one of the two",
+                )
+            ) from None
+
+    # A channel's fills all have the same episodes: load (or write) first, then uses; boxes are loaded by whole roles.
+    def _check(self, channel: Channel, total: ByRole) -> None:
+        shapes = {tuple(e.shape for e in f.episodes): f for f in channel.fills}
+        if len(shapes) > 1:
+            other = list(shapes.values())[1]
+            raise _Irregular("its stages are used in different ways", other.episodes[0].uses.span)
+        if not shapes or len(next(iter(shapes))) < 2:
+            first = channel.fills[0].episodes[0] if channel.fills and channel.fills[0].episodes else None
+            raise _Irregular("nothing uses it in the same stage", first.uses.span if first else channel.declared.span)
+        episodes = channel.fills[0].episodes
+        if any(e.loads for e in episodes[1:]):
+            raise _Irregular("it is loaded again before all have used it", next(e for e in episodes[1:] if e.loads).uses.span)
+        for first, n in total:
+            if first % 32 or n % 32:
+                raise _Irregular("a part of a warp uses it on its own", total[first, n].span)
+        remote = next((u.remote for u in total.values() if u.remote), None)
+        if remote is not None:
+            raise _Irregular("another block of the cluster uses it", remote)
+        pending = len({e.shape for e in episodes})
+        if pending < 2:
+            raise _Irregular("the same threads load and use it", episodes[0].uses.span)
+
+    # ---- structure ---------------------------------------------------------------------------------------------------------------------------
+
+    def _stages(self, obj: ir.MemObject, body: ir.Body) -> list[Fill]:
+        found: list[Fill] = []
+        for stage in (s for s in statements(body) if isinstance(s, ir.Partition) and s.handle.origin == "stage" and s.handle.obj.uid == obj.uid):
+            if not stage.counted:
+                raise _Irregular("its stages are numbered: let them be counted, `stage(x)`", stage.span)
+            found.append(Fill(stage, stage.body, self._episodes(obj.uid, stage.body), True))
+        return found
+
+    def _plain(self, obj: ir.MemObject, body: ir.Body) -> list[Fill]:
+        """The innermost body that holds everything done to the array."""
+        again = False
+        while True:
+            leaves = self._leaves(obj.uid, body, None)
+            if len(leaves) == 1 and isinstance(leaves[0].statement, (*LOOPS, ir.If)) and (leaves[0].uses.mixed or len(leaves[0].roles) > 1):
+                s = leaves[0].statement
+                inner = [b for b in bodies(s) if any(obj.uid in self.uses(x) for x in b)]
+                if len(inner) != 1:
+                    raise _Irregular("it is used in both branches", s.span)
+                again |= isinstance(s, LOOPS)
+                body = inner[0]
+                continue
+            return [Fill(None, body, self._episodes(obj.uid, body), again)]
+
+    def _episodes(self, uid: int, body: ir.Body) -> list[Episode]:
+        leaves = self._leaves(uid, body, None)
+        episodes: list[Episode] = []
+        for leaf in leaves:
+            if leaf.uses.mixed:
+                raise _Irregular("it is loaded and used in one loop or branch inside of the fill", leaf.statement.span)
+            last = episodes[-1] if episodes else None
+            if last is not None and last.shape == (leaf.roles, leaf.uses.loads is not None):
+                last.leaves.append(leaf)
+                last.uses.add(leaf.uses)
+            else:
+                uses = Uses()
+                uses.add(leaf.uses)
+                episodes.append(Episode([leaf], leaf.roles, uses))
+        if leaves:
+            self._no_way_out(body, {id(leaf.statement) for leaf in leaves})
+        return episodes
+
+    def _no_way_out(self, body: ir.Body, leaves: set[int]) -> None:
+        """Nothing leaves the fill between its first episode and its last."""
+        begun = False
+        for s in body:
+            inside = {id(x) for x in statements((s,))} & leaves
+            for way_out in _ways_out((s,)):
+                if begun or inside:
+                    raise _Irregular("some iterations leave it early", way_out.span)
+            begun |= bool(inside)
+
+    def _leaves(self, uid: int, body: ir.Body, role: tuple[Role, Place] | None) -> list[Leaf]:
+        found: list[Leaf] = []
+        for s in body:
+            by_role = self.uses(s).get(uid)
+            if by_role is None:
+                continue
+            total = Uses()
+            for u in by_role.values():
+                total.add(u)
+            match s:
+                case ir.Partition() | ir.Claim():
+                    found += self._leaves(uid, s.body, role)
+                case ir.Group() if s.privilege.level >= Level.BLOCK:
+                    found += self._leaves(uid, s.body, role)
+                case ir.Split() if role is None and total.mixed and len(by_role) == 1:
+                    case = next(c for c in s.cases if any(uid in self.uses(x) for x in c.body))
+                    found += self._leaves(uid, case.body, (next(iter(by_role)), case.place))
+                case _:
+                    roles = frozenset(by_role) if role is None else frozenset((role[0],))
+                    found.append(Leaf(s, roles, total, None if role is None else role[1]))
+        return found
+
+    # ---- uses ----------------------------------------------------------------------------------------------------------------------------------
+
+    def uses(self, s: ir.Stmt) -> dict[int, ByRole]:
+        """By object and role, what a statement of the block's (or cluster's) code does."""
+        found = self.memo.get(id(s))
+        if found is None:
+            found = self.memo[id(s)] = {}
+            match s:
+                case ir.Split() if s.level is Level.THREAD and s.outer.top > Level.THREAD:
+                    for case in s.cases:
+                        role = (case.offset, self.everyone[1] - case.offset if case.rest else case.size)
+                        for inner in case.body:
+                            for uid, u in _plain_uses(inner).items():
+                                _merge(found.setdefault(uid, {}), {role: u})
+                case ir.Group() if s.privilege.level is Level.THREAD:
+                    for uid, u in _plain_uses(s).items():
+                        found[uid] = {self.everyone: u}
+                case _:
+                    for uid, u in _own_uses(s).items():
+                        _merge(found.setdefault(uid, {}), {self.everyone: u})
+                    for body in bodies(s):
+                        for inner in body:
+                            for uid, by_role in self.uses(inner).items():
+                                _merge(found.setdefault(uid, {}), by_role)
+        return found
+
+
+def _declared(body: ir.Body) -> list[tuple[ir.DeclareShared, ir.Body]]:
+    """Shared arrays, each with the statements of its lifetime."""
+    found = []
+    for k, s in enumerate(body):
+        if isinstance(s, ir.DeclareShared):
+            found.append((s, body[k + 1 :]))
+        for inner in bodies(s):
+            found += _declared(inner)
+    return found
+
+
+def _merge(into: ByRole, more: ByRole) -> None:
+    for role, u in more.items():
+        into.setdefault(role, Uses()).add(u)
+
+
+def _plain_uses(s: ir.Stmt) -> dict[int, Uses]:
+    found: dict[int, Uses] = {}
+    for inner in statements((s,)):
+        for uid, u in _own_uses(inner).items():
+            found.setdefault(uid, Uses()).add(u)
+    return found
+
+
+def _own_uses(s: ir.Stmt) -> dict[int, Uses]:
+    found: dict[int, Uses] = {}
+
+    def note(a: ir.MemAccess, kind: str) -> None:
+        u = found.setdefault(a.view.obj.uid, Uses())
+        u.add(Uses(**{kind: a.span}))
+        if a.block is not None:
+            u.add(Uses(remote=a.span))
+
+    for top in own_expressions(s):
+        for e in walk(top):
+            if isinstance(e, ir.Load):
+                note(e.access, "reads")
+    match s:
+        case ir.Assign(ir.MemTarget(access) | ir.ComponentTarget(ir.MemTarget(access))):
+            note(access, "writes")
+        case ir.Collective(op, accesses=accesses):
+            for a in accesses:
+                note(a, "writes" if COLLECTIVES[op].writes else "reads")
+        case ir.Atomic(access=access):
+            note(access, "writes")
+        case ir.AsyncCopy(target, source):
+            note(target, "writes")
+            note(source, "reads")
+        case ir.BoxCopy(op, tile, origin):
+            note(tile.access, "loads" if op == "load" else "stores")
+            note(origin, "reads" if op == "load" else "writes")
+        case ir.Wgmma(a=a, b=b):
+            for t in (a, b):
+                if isinstance(t, ir.Tile):
+                    note(t.access, "products")
+        case ir.StoreAcc(tile):
+            note(tile.access, "writes")
+        case ir.Unsafe(memory=memory):
+            for _, a in memory:
+                note(a, "reads" if a.handle.const else "writes")
+        case ir.Call(args=args, handles=handles):
+            for a, handle in zip(args, handles):
+                if isinstance(a, ir.MemView) and handle is not None:
+                    found.setdefault(a.obj.uid, Uses()).add(Uses(**{"reads" if handle.const else "writes": s.span}))
+    return found
+
+
+def _ways_out(body: ir.Body) -> list[ir.Stmt]:
+    """Statements that leave this body's loop, or the function."""
+    found: list[ir.Stmt] = []
+    for s in body:
+        if isinstance(s, (ir.Break, ir.Continue, ir.Return)):
+            found.append(s)
+        for inner in bodies(s):
+            found += [w for w in _ways_out(inner) if isinstance(w, ir.Return) or not isinstance(s, LOOPS)]
+    return found
+
+
+def _merged(channels: list[Channel]) -> list[Channel]:
+    """Objects that are filled and used by the very same statements share their barriers."""
+    found: dict[tuple, Channel] = {}
+    for c in channels:
+        key = (c.structure, c.depth)
+        have = found.get(key)
+        if have is None:
+            found[key] = c
+        else:
+            have.objects += c.objects
+            if c.lag is not None:
+                have.lag = c.lag if have.lag is None else min(have.lag, c.lag)
+            for mine, other in zip(have.fills, c.fills):
+                for e, more in zip(mine.episodes, other.episodes):
+                    e.uses.add(more.uses)
+    return list(found.values())

@@ -1,0 +1,330 @@
+"""Calls replaced by what they call.
+
+Input:      a checked kernel (typed IR)
+Output:     the same kernel, in which no call is left whose callee begins background work, takes turns, fills stages or splits a block into roles:
+            these are synchronized over the whole kernel, so they must stand in it
+Invariant:  the meaning is the same; every statement of the result is an object of its own, and no variable, object or handle is declared twice.
+            What nothing changed is returned as the same object
+Non-goals:  callees with a `return` that cannot be moved to the end (in a loop, in the middle of a group): such a call stays as it is
+
+The callee runs as if in a group of what it requires, so its body becomes a `Group`: this keeps positions, and ends the scope of what it declares.
+Arguments are evaluated before it, at the caller's position.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from dataclasses import fields, replace
+
+from snap.ir import nodes as ir
+from snap.ir.types import I32, Array, Level, Privilege
+from snap.ir.walk import statements
+
+# Parts of the tree; what else a field holds (types, places, spans, texts) says the same in every copy.
+_NODES = frozenset(c for c in vars(ir).values() if isinstance(c, type) and c.__module__ in ("snap.ir.nodes", "snap.ir.expressions"))
+
+
+def inline(function: ir.Function, every: bool = False) -> ir.Function:
+    """`every`: all calls, not only those that synchronization needs in one piece."""
+    if not any(isinstance(s, ir.Call) for s in statements(function.body)):
+        return function
+    found = _Inliner(function, every)
+    body = found.body(function.body, found.kernel)
+    return function if body is function.body else replace(function, body=body)
+
+
+# ---- which calls -------------------------------------------------------------------------------------------------------------------------
+
+
+def must_be_inlined(function: ir.Function) -> bool:
+    """Whether the function, or one that it calls, holds what is synchronized over the whole kernel."""
+    return any(_needs_the_kernel(s) or isinstance(s, ir.Call) and must_be_inlined(s.function) for s in statements(function.body))
+
+
+def _needs_the_kernel(s: ir.Stmt) -> bool:
+    match s:
+        case ir.BoxCopy() | ir.Wgmma() | ir.StoreAcc() | ir.Turn():
+            return True
+        case ir.Partition(fill=fill):
+            return fill is not None
+        case ir.Claim(body=body):
+            return any(isinstance(inner, ir.Split) and _into_roles(inner) for inner in statements(body))
+        case _:
+            return False
+
+
+def _into_roles(s: ir.Split) -> bool:
+    """Whole warps of a block, which run different programs and hand memory to each other."""
+    return s.level is Level.THREAD and s.outer.top >= Level.BLOCK and any(case.size % 32 == 0 for case in s.cases)
+
+
+# ---- returns -----------------------------------------------------------------------------------------------------------------------------
+
+
+# A body in which every `return` is the last thing that happens on its path: what follows `if c: return x` becomes the other branch.
+def returning_last(body: ir.Body, result: Privilege | None) -> ir.Body | None:
+    """None where that takes more than moving what follows.  `result`: a `return` becomes an assignment at this privilege."""
+    for at, s in enumerate(body):
+        if not _returns(s):
+            continue
+        before, after = body[:at], body[at + 1:]
+        match s:
+            case ir.Return():
+                return body[:at + 1]
+            case ir.If(_, then, other):
+                if after and _always_returns(then) and _movable(other):
+                    other, after = other + after, ()
+                elif after and _always_returns(other) and _movable(then):
+                    then, after = then + after, ()
+                arms = () if after else (returning_last(then, result), returning_last(other, result))
+                return (*before, replace(s, then=arms[0], other=arms[1])) if arms and None not in arms else None
+            case ir.Group(place=place) if result is not None and not place.privilege.at_least(result):
+                return None
+            case (ir.Group() | ir.Partition() | ir.Claim()) if not after:
+                inner = returning_last(s.body, result)
+                return None if inner is None else (*before, replace(s, body=inner))
+            case _:
+                return None
+    return body
+
+
+def _returns(s: ir.Stmt) -> bool:
+    return any(isinstance(inner, ir.Return) for inner in statements((s,)))
+
+
+def _always_returns(body: ir.Body) -> bool:
+    match body[-1] if body else None:
+        case ir.Return():
+            return True
+        case ir.If(_, then, other):
+            return _always_returns(then) and _always_returns(other)
+        case ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
+            return _always_returns(inner)
+        case _:
+            return False
+
+
+def _movable(body: ir.Body) -> bool:
+    """Whether more may follow in this body: the shared memory that it declares would stay alive, and its bytes may be promised to what follows."""
+    return not any(isinstance(s, ir.DeclareShared) for s in body)
+
+
+# ---- copies ------------------------------------------------------------------------------------------------------------------------------
+
+
+class _Names:
+    """What the names of one function are called in the kernel.
+
+    vars, objects, handles   parameters bound to what the caller gave; what the function declares is added, with a fresh number, when it is met
+    values                   parameters that stand for an expression of the caller's, which nothing changes during the call
+    offset                   where the function's shared memory begins in the kernel's
+    target                   what a `return` assigns
+    """
+
+    def __init__(self, offset: int, target: ir.Var | None):
+        self.vars: dict[int, ir.Var] = {}
+        self.objects: dict[int, ir.MemObject] = {}
+        self.handles: dict[int, ir.Handle] = {}
+        self.values: dict[int, ir.Expr] = {}
+        self.offset = offset
+        self.target = target
+
+
+class _Inliner:
+    def __init__(self, kernel: ir.Function, every: bool):
+        self.kernel = None  # the kernel's own names stay
+        self._every = every
+        self._uids = itertools.count(1 + max(_uids(kernel)))
+        self._wanted: dict[int, bool] = {}
+
+    def body(self, body: ir.Body, names: _Names | None) -> ir.Body:
+        made: list[ir.Stmt] = []
+        for s in body:
+            match s:
+                case ir.Call():
+                    made += self._call(self._copied_call(s, names))
+                case ir.Return(value) if names is not None:
+                    if names.target is not None:
+                        made.append(ir.Assign(ir.VarTarget(names.target, span=s.span), self.copy(value, names), span=s.span))
+                case _:
+                    made.append(self.copy(s, names))
+        return body if len(made) == len(body) and all(map(_same, made, body)) else tuple(made)
+
+    def copy(self, part: object, names: _Names | None) -> object:
+        """Any part of the tree.  The kernel's own parts are kept where nothing in them changed; those of a callee are always new."""
+        match part:
+            case tuple() if part and isinstance(part[0], ir.Stmt):
+                return self.body(part, names)
+            case tuple():
+                made = tuple(self.copy(item, names) for item in part)
+                return part if all(map(_same, made, part)) else made
+            case ir.Var() if names is not None:
+                return self._var(part, names)
+            case ir.MemObject() if names is not None:
+                return self._object(part, names)
+            case ir.Handle() if names is not None:
+                return self._handle(part, names)
+            case ir.Var() | ir.MemObject() | ir.Handle():
+                return part
+            case ir.Read(var) if names is not None and var.uid in names.values:
+                return replace(names.values[var.uid], span=part.span)
+            case _ if type(part) in _NODES:
+                parts = {name: getattr(part, name) for name in _field_names(type(part))}
+                made = {name: self.copy(value, names) for name, value in parts.items()}
+                return part if names is None and all(made[name] is value for name, value in parts.items()) else type(part)(**made)
+            case _:
+                return part
+
+    def _var(self, var: ir.Var, names: _Names) -> ir.Var:
+        if var.uid not in names.vars:
+            names.vars[var.uid] = replace(var, uid=next(self._uids))
+        return names.vars[var.uid]
+
+    def _object(self, obj: ir.MemObject, names: _Names) -> ir.MemObject:
+        if obj.uid not in names.objects:
+            names.objects[obj.uid] = replace(obj, uid=next(self._uids), shape=self.copy(obj.shape, names), offset=obj.offset + names.offset)
+        return names.objects[obj.uid]
+
+    def _handle(self, handle: ir.Handle, names: _Names) -> ir.Handle:
+        if handle.uid not in names.handles:
+            base = None if handle.base is None else self._handle(handle.base, names)
+            names.handles[handle.uid] = replace(handle, uid=next(self._uids), obj=self._object(handle.obj, names), base=base)
+        return names.handles[handle.uid]
+
+    # ---- calls ----
+
+    def _copied_call(self, s: ir.Call, names: _Names | None) -> ir.Call:
+        """The call in the kernel's names; the function that it calls has its own."""
+        if names is None:
+            return s
+        args, handles, target = (self.copy(part, names) for part in (s.args, s.handles, s.target))
+        return replace(s, args=args, handles=handles, target=target, smem_offset=s.smem_offset + names.offset)
+
+    def _call(self, s: ir.Call) -> list[ir.Stmt]:
+        if not self._is_wanted(s.function):
+            return [s]
+        target = s.target.var if isinstance(s.target, ir.VarTarget) else None
+        body = returning_last(s.function.body, None if s.target is None else _result_privilege(s))
+        if body is None:
+            return [s]
+        before: list[ir.Stmt] = []
+        after: list[ir.Stmt] = []
+        if s.target is not None and target is None:  # evaluated at the caller's position, so not where the callee returns
+            target = ir.Var(next(self._uids), f"{s.function.name}_result", s.function.returns, _result_privilege(s), temp=True, span=s.span)
+            before.append(ir.Declare(target, None, span=s.span))
+            after.append(ir.Assign(s.target, ir.Read(target, target.type, span=s.span), span=s.span))
+        names = _Names(s.smem_offset, target)
+        changed = _changed(s.function)
+        for param, arg, handle in zip(s.function.params, s.args, s.handles, strict=True):
+            before += self._bound(param, arg, handle, names, changed, s)
+        level, held = s.function.place.levels[0]
+        inside = ir.Group(Privilege(level, held.count), s.place, s.function.place, self.body(body, names), span=s.span)
+        return [*before, inside, *after]
+
+    def _is_wanted(self, function: ir.Function) -> bool:
+        if function.place.levels[0][1].count is None:
+            return False
+        if id(function) not in self._wanted:
+            self._wanted[id(function)] = self._every or must_be_inlined(function)
+        return self._wanted[id(function)]
+
+    def _bound(self, param: ir.Param, arg: object, handle: ir.Handle | None, names: _Names, changed: set[int], s: ir.Call) -> list[ir.Stmt]:
+        """Bind one parameter: the statements that evaluate its argument."""
+        match param, arg:
+            case ir.MemParam(inner), ir.MemView(obj):
+                # The callee's object is the caller's seen as the parameter says, so views of the one are views of the other.
+                names.objects[inner.obj.uid] = obj
+                names.handles[inner.uid] = handle
+                return []
+            case ir.RefParam(var), ir.ArrayRef(given):
+                names.vars[var.uid] = given
+                return []
+            case ir.ValueParam(var), ir.ArrayValue(array):
+                if var.uid not in changed:
+                    names.vars[var.uid] = array.var
+                    return []
+                own = self._var(var, names)
+                return [ir.Declare(own, None, span=s.span), *self._array_copy(own, array, s)]
+            case ir.ValueParam(var), ir.Const() | ir.Read() if var.uid not in changed and arg.type == var.type:
+                names.values[var.uid] = arg
+                return []
+            case ir.ValueParam(var), _:
+                return [ir.Declare(self._var(var, names), arg, span=s.span)]
+            case _:
+                raise TypeError(f"{type(arg).__name__} for {type(param).__name__}")
+
+    def _array_copy(self, own: ir.Var, array: ir.ArrayRef, s: ir.Call) -> list[ir.Stmt]:
+        """Element by element, in loops over the dimensions."""
+        assert isinstance(own.type, Array)
+        loops = [ir.Var(next(self._uids), f"k{axis}", I32, own.privilege, temp=True, span=s.span) for axis in range(len(own.type.shape))]
+        index = tuple(ir.Read(k, I32, span=s.span) for k in loops)
+        whole = ir.ArrayRef(own, own.type.elem, own.type.shape)
+        made: ir.Stmt = ir.Assign(ir.ElemTarget(whole, index, span=s.span), ir.Elem(array, index, own.type.elem, span=s.span), span=s.span)
+        for k, extent in reversed(list(zip(loops, own.type.shape))):
+            start, stop, step = (ir.Const(n, I32, span=s.span) for n in (0, extent, 1))
+            made = ir.For(k, start, stop, step, (made,), -1, span=s.span)
+        return [made]
+
+
+def _same(made: object, part: object) -> bool:
+    return made is part
+
+
+@functools.cache
+def _field_names(cls: type) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(cls))
+
+
+def _result_privilege(s: ir.Call) -> Privilege:
+    return s.target.var.privilege if isinstance(s.target, ir.VarTarget) else s.function.place.privilege
+
+
+# ---- what a function holds ---------------------------------------------------------------------------------------------------------------
+
+
+def _changed(function: ir.Function) -> set[int]:
+    """Variables that the function may give another value: those it assigns, and arrays that it uses otherwise than by reading elements."""
+    found: set[int] = set()
+
+    def arrays(part: object) -> None:
+        match part:
+            case ir.VarTarget(var) | ir.ArrayRef(var):
+                found.add(var.uid)
+            case ir.Elem(_, index):
+                arrays(index)
+            case ir.ArrayValue():
+                pass
+            case ir.StoreAcc(tile, _, first):
+                arrays((tile, first))
+            case tuple():
+                for item in part:
+                    arrays(item)
+            case ir.Function() | ir.Handle() | ir.MemObject():
+                pass
+            case _ if type(part) in _NODES:
+                for name in _field_names(type(part)):
+                    arrays(getattr(part, name))
+
+    arrays(function.body)
+    return found
+
+
+def _uids(kernel: ir.Function) -> set[int]:
+    """Of everything in the kernel and in all that it calls."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    left: list[object] = [kernel]
+    while left:
+        part = left.pop()
+        if isinstance(part, tuple):
+            left += part
+        elif type(part) in _NODES and id(part) not in seen:
+            seen.add(id(part))
+            if isinstance(part, (ir.Var, ir.MemObject, ir.Handle, ir.Function)):
+                found.add(part.uid)
+            left += (getattr(part, name) for name in _field_names(type(part)))
+    return found
+
+
+__all__ = ["inline", "must_be_inlined"]

@@ -1,0 +1,417 @@
+"""Roles: `for k: split{A}{B}; split{C}{D}` becomes `split{for k: A; C}{for k: B; D}`.
+
+Input: a synchronized kernel.  Output: the same, with runs of statements of the block's (or cluster's) code in which splits stand in loops turned
+inside out, so that each role is a program of its own.  The cases of a split are disjoint sets of threads; uniform code between the splits works on
+registers, of which each thread has its own, so each role gets what it needs of it.  A role that only issues boxes and waits for mbarriers runs in
+one thread.  Invariant: each thread executes the same accesses and synchronization in the same order as before.  Non-goals: runs that hold a barrier of
+the whole block stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from snap.ir import nodes as ir
+from snap.ir.types import GRID1, I32, Level, Place
+from snap.ir.walk import bodies, expressions, statements
+from snap.sync.weave import Lagging, release
+
+LOOPS = (ir.For, ir.While)
+Range = tuple[int, int]  # threads of the block: first, number
+
+
+def project(function: ir.Function) -> ir.Function:
+    if not function.kernel or not any(isinstance(s, ir.Split) for s in statements(function.body)):
+        return function
+    projector = _Projector(function)
+    return replace(function, body=projector.body(function.body, function.place))
+
+
+# ---- slots given back where products have ended ------------------------------------------------------------------------------------------------
+
+
+def give_back_rest(function: ir.Function, lagging: list[Lagging]) -> ir.Function:
+    """After a wait that leaves no product in flight, a role gives back every slot it still holds."""
+    if not lagging:
+        return function
+
+    def rewritten(body: ir.Body, role: Range | None) -> ir.Body:
+        out: list[ir.Stmt] = []
+        for s in body:
+            out.append(inside(s, role))
+            if isinstance(s, ir.Sync) and s.point.younger("wgmma") == 0 and s.point.uid >= 0:
+                for one in lagging:
+                    fills = ir.Read(one.fills, I32, span=s.span)
+                    made = tuple(release(one, fills, one.channel.depth > 2 and (one.channel.lag or 1) > 1, s.span))
+                    if role == one.role:
+                        out += made
+                    elif role is None:
+                        case = ir.Case(one.role[0], one.role[1], False, one.place, made, span=s.span)
+                        out.append(ir.Split(Level.THREAD, s.place, (case,), span=s.span))
+        return tuple(out)
+
+    def inside(s: ir.Stmt, role: Range | None) -> ir.Stmt:
+        if isinstance(s, ir.Split) and role is None and s.level is Level.THREAD and s.outer.top > Level.THREAD:
+            return replace(s, cases=tuple(replace(c, body=rewritten(c.body, (c.offset, c.size))) for c in s.cases))
+        return _with_bodies(s, lambda body: rewritten(body, role))
+
+    return replace(function, body=rewritten(function.body, None))
+
+
+def _with_bodies(s: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
+    match s:
+        case ir.If():
+            return replace(s, then=change(s.then), other=change(s.other))
+        case ir.While():
+            return replace(s, pre=change(s.pre), body=change(s.body))
+        case ir.For() | ir.Group() | ir.Partition() | ir.Claim() | ir.Elect() | ir.Turn():
+            return replace(s, body=change(s.body))
+        case ir.Split():
+            return replace(s, cases=tuple(replace(case, body=change(case.body)) for case in s.cases))
+        case _:
+            return s
+
+
+class _Projector:
+    def __init__(self, function: ir.Function):
+        self.function = function
+        self.threads = function.place.held(Level.THREAD).count
+        uids = [s.var.uid for s in statements(function.body) if isinstance(s, (ir.Declare, ir.For))]
+        self.next_uid = 1_000_000 + max(uids, default=0)
+
+    def body(self, body: ir.Body, place: Place) -> ir.Body:
+        """Statements of code that runs at `place`."""
+        out: list[ir.Stmt] = []
+        k = 0
+        while k < len(body):
+            end = k
+            while end < len(body) and self._projectable(body[end]):
+                end += 1
+            run = body[k:end]
+            roles = self._roles(run)
+            if len(roles) >= 1 and any(isinstance(s, LOOPS) and _splits((s,)) for s in _unwrapped(run)):
+                out += self._projected(run, roles, body[end:])
+            else:
+                out += _fused([self._inside(s, place) for s in run])
+            if end < len(body):
+                out.append(self._inside(body[end], place))
+            k = end + 1
+        return tuple(out)
+
+    def _inside(self, s: ir.Stmt, place: Place) -> ir.Stmt:
+        """Look for runs in what a statement holds, as long as it is the whole block's code."""
+        match s:
+            case ir.Group() if s.privilege.level >= Level.BLOCK:
+                return replace(s, body=self.body(s.body, s.place))
+            case ir.Group() | ir.Split():
+                return s
+            case ir.If():
+                return replace(s, then=self.body(s.then, place), other=self.body(s.other, place))
+            case ir.While():
+                return replace(s, body=self.body(s.body, place))
+            case ir.For() | ir.Partition() | ir.Claim():
+                return replace(s, body=self.body(s.body, place))
+            case _:
+                return s
+
+    # ---- what can be projected -------------------------------------------------------------------------------------------------------------------
+
+    def _projectable(self, s: ir.Stmt) -> bool:
+        match s:
+            case ir.Split():
+                return s.level is Level.THREAD and s.outer.top > Level.THREAD and not any(case.rest for case in s.cases)
+            case ir.Declare():
+                return not _reads_memory(s)
+            case ir.Assign(ir.VarTarget() | ir.ElemTarget()) | ir.Break() | ir.Continue():
+                return not _reads_memory(s)
+            case ir.If() | ir.While() | ir.For() | ir.Partition() | ir.Claim():
+                return not _reads_memory(s) and all(self._projectable(inner) for b in bodies(s) for inner in b)
+            case ir.Sync(point):
+                return point.kind == "thread"
+            case _:
+                return False
+
+    def _roles(self, run: ir.Body) -> list[Range]:
+        """The largest sets of threads that splits of the run tell apart; none where they overlap in part."""
+        found = sorted({(c.offset, c.size) for s in statements(run) if isinstance(s, ir.Split) and s.outer.top > Level.THREAD for c in s.cases},
+                       key=lambda r: (r[0], -r[1]))
+        roles: list[Range] = []
+        for first, n in found:
+            if roles and first < sum(roles[-1]):
+                if first + n > sum(roles[-1]):
+                    return []
+                continue
+            roles.append((first, n))
+        return roles
+
+    # ---- projection --------------------------------------------------------------------------------------------------------------------------
+
+    def _projected(self, run: ir.Body, roles: list[Range], rest: ir.Body) -> list[ir.Stmt]:
+        used_later = {v for s in statements(rest) for v in _read_by(s)}
+        used_later |= {v for s in statements(self.function.body) for v in _read_by(s)} - {v for s in statements(run) for v in _read_by(s)}
+        hoisted: list[ir.Stmt] = []
+        run = self._positions_first(run, hoisted)
+        run = self._declared_first(run, used_later, hoisted)
+        outer = next(s.outer for s in statements(run) if isinstance(s, ir.Split) and s.outer.top > Level.THREAD)
+        cases = []
+        for role in roles:
+            place = outer.sharded(Level.THREAD, *role)
+            body = tuple(_fused(self._for_role(run, role, place)))
+            body = _needed(body, used_later)
+            cases.append(ir.Case(role[0], role[1], False, place, _elected(body, place), span=run[0].span))
+        return [*hoisted, ir.Split(Level.THREAD, outer, tuple(cases), span=run[0].span)]
+
+    def _positions_first(self, run: ir.Body, hoisted: list[ir.Stmt]) -> ir.Body:
+        """A position in the block is not what it is in a role: it is taken before."""
+        known: dict[ir.Expr, ir.Var] = {}
+
+        def moved(e: ir.Expr) -> ir.Expr | None:
+            if not isinstance(e, (ir.UnitId, ir.UnitCount)):
+                return None
+            if e not in known:
+                self.next_uid += 1
+                name = f"{e.target.level.word}_index" if isinstance(e, ir.UnitId) else "units"
+                known[e] = ir.Var(self.next_uid, name, e.type, e.target if isinstance(e, ir.UnitId) else GRID1, True, span=e.span)
+                hoisted.append(ir.Declare(known[e], e, span=e.span))
+            return ir.Read(known[e], e.type, span=e.span)
+
+        def uniform(s: ir.Stmt) -> ir.Stmt:
+            if isinstance(s, ir.Split):
+                return s
+            return _with_bodies(_mapped(s, moved), lambda body: tuple(uniform(x) for x in body))
+
+        return tuple(uniform(s) for s in run)
+
+    def _declared_first(self, run: ir.Body, used_later: set[int], hoisted: list[ir.Stmt]) -> ir.Body:
+        """What is declared in the run and used behind it is declared before it."""
+        out: list[ir.Stmt] = []
+        for s in run:
+            if isinstance(s, ir.Declare) and s.var.uid in used_later:
+                hoisted.append(replace(s, init=None))
+                if s.init is not None:
+                    out.append(ir.Assign(ir.VarTarget(s.var, span=s.span), s.init, span=s.span))
+            else:
+                out.append(s)
+        return tuple(out)
+
+    def _for_role(self, body: ir.Body, role: Range, place: Place) -> list[ir.Stmt]:
+        out: list[ir.Stmt] = []
+        for s in body:
+            if isinstance(s, ir.Split):
+                exact = next((c for c in s.cases if (c.offset, c.size) == role), None)
+                within = [c for c in s.cases if role[0] <= c.offset and c.offset + c.size <= role[0] + role[1]]
+                if exact is not None:
+                    out += exact.body
+                elif within:
+                    out.append(replace(s, outer=place, cases=tuple(replace(c, offset=c.offset - role[0]) for c in within)))
+            else:
+                out.append(_with_bodies(s, lambda b: tuple(_fused(self._for_role(b, role, place)))))
+        return out
+
+
+def _unwrapped(run: ir.Body) -> list[ir.Stmt]:
+    """Statements of a run, those in scopes of memory included."""
+    found: list[ir.Stmt] = []
+    for s in run:
+        found.append(s)
+        if isinstance(s, (ir.Partition, ir.Claim)):
+            found += _unwrapped(s.body)
+    return found
+
+
+def _splits(body: ir.Body) -> bool:
+    return any(isinstance(s, ir.Split) and s.outer.top > Level.THREAD for s in statements(body))
+
+
+def _fused(body: list[ir.Stmt]) -> list[ir.Stmt]:
+    """Neighbouring splits into the same cases are one."""
+    out: list[ir.Stmt] = []
+    for s in body:
+        last = out[-1] if out else None
+        if isinstance(s, ir.Split) and isinstance(last, ir.Split) and s.level is last.level and s.outer == last.outer:
+            cases = _both(last.cases, s.cases)
+            if cases is not None:
+                out[-1] = replace(last, cases=cases)
+                continue
+        out.append(s)
+    return out
+
+
+def _both(first: tuple[ir.Case, ...], second: tuple[ir.Case, ...]) -> tuple[ir.Case, ...] | None:
+    cases = {(c.offset, c.size): c for c in first}
+    for c in second:
+        have = cases.get((c.offset, c.size))
+        if have is None:
+            if c.rest or any(o < c.offset + c.size and c.offset < o + n or x.rest for (o, n), x in cases.items()):
+                return None
+            cases[c.offset, c.size] = c
+        else:
+            cases[c.offset, c.size] = replace(have, body=(*have.body, *c.body))
+    return tuple(cases[key] for key in sorted(cases))
+
+
+def _reads_memory(s: ir.Stmt) -> bool:
+    return any(isinstance(e, ir.Load) for e in expressions(s))
+
+
+def _read_by(s: ir.Stmt) -> set[int]:
+    """Variables whose value a statement needs itself."""
+    found: set[int] = set()
+    for e in expressions(s):
+        match e:
+            case ir.Read(var):
+                found.add(var.uid)
+            case ir.Elem(array) | ir.ArrayValue(array):
+                found.add(array.var.uid)
+    match s:
+        case ir.Wgmma(acc=acc, a=a):
+            found.add(acc.var.uid)
+            if isinstance(a, ir.ArrayRef):
+                found.add(a.var.uid)
+        case ir.StoreAcc(acc=acc):
+            found.add(acc.var.uid)
+        case ir.Call(args=args):
+            found |= {a.var.uid for a in args if isinstance(a, ir.ArrayRef)}
+            found |= {v for a in args if isinstance(a, ir.MemView) for n in a.shape or () for v in _read_by(ir.Return(n, span=s.span))}
+    for a in _accesses(s):
+        found |= {v for n in a.view.shape or () for v in _read_by(ir.Return(n, span=s.span))}
+    return found
+
+
+def _accesses(s: ir.Stmt) -> list[ir.MemAccess]:
+    found = [e.access for e in expressions(s) if isinstance(e, ir.Load)]
+    match s:
+        case ir.Assign(ir.MemTarget(a) | ir.ComponentTarget(ir.MemTarget(a))) | ir.Atomic(access=a):
+            found.append(a)
+        case ir.AsyncCopy(a, b):
+            found += [a, b]
+        case ir.BoxCopy(_, tile, origin):
+            found += [tile.access, origin]
+        case ir.Wgmma(a=a, b=b):
+            found += [t.access for t in (a, b) if isinstance(t, ir.Tile)]
+        case ir.StoreAcc(tile):
+            found.append(tile.access)
+        case ir.Collective(accesses=accesses):
+            found += accesses
+        case ir.Unsafe(memory=memory):
+            found += [a for _, a in memory]
+    return found
+
+
+# Uniform code that a role does not need is left out: what gives values to variables that nothing in the role reads, and what is left empty by that.
+def _needed(body: ir.Body, used_later: set[int]) -> ir.Body:
+    read = set(used_later)
+    engines = {s.engine for s in statements(body) if isinstance(s, ir.AsyncCommit)}
+    assigned: list[tuple[int, set[int]]] = []
+    for s in statements(body):
+        match s:
+            case ir.Declare(var) | ir.Assign(ir.VarTarget(var)):
+                assigned.append((var.uid, _read_by(s)))
+            case ir.If() | ir.For() | ir.While() if not _effects(s):
+                pass
+            case _:
+                read |= _read_by(s)
+    while True:
+        more = set().union(*(reads for uid, reads in assigned if uid in read)) - read
+        if not more:
+            return _without(body, read, engines)
+        read |= more
+
+
+def _effects(s: ir.Stmt) -> bool:
+    """Whether it does more than give values to variables; a loop that is left early must be run to know when."""
+    quiet = (ir.Declare, ir.If, ir.For, ir.Partition, ir.Claim, ir.Group, ir.Split)
+    return any(not isinstance(x, quiet) and not (isinstance(x, ir.Assign) and isinstance(x.target, ir.VarTarget)) for x in statements((s,)))
+
+
+def _without(body: ir.Body, read: set[int], engines: set[str]) -> ir.Body:
+    out: list[ir.Stmt] = []
+    for s in body:
+        match s:
+            case ir.Declare(var) | ir.Assign(ir.VarTarget(var)) if var.uid not in read:
+                continue
+            case ir.Sync(point) if point.kind == "thread" and not any(engine.split()[0] in engines for engine, _ in point.waits):
+                continue
+        s = _with_bodies(s, lambda b: _without(b, read, engines))
+        if isinstance(s, (ir.If, ir.For, ir.Partition, ir.Claim, ir.Group)) and not any(bodies(s)):
+            continue
+        if isinstance(s, ir.Split) and not any(case.body for case in s.cases):
+            continue
+        out.append(s)
+    return tuple(out)
+
+
+# A role that does nothing but issue boxes, and wait for and arrive at mbarriers, needs one thread.
+def _elected(body: ir.Body, place: Place) -> ir.Body:
+    first = 0
+    while first < len(body) and isinstance(body[first], ir.Collective) and body[first].op == "setmaxnreg":
+        first += 1
+    rest = body[first:]
+    if not any(isinstance(s, ir.BoxCopy) for s in statements(rest)) or not all(_single(s) for s in statements(rest)):
+        return body
+    return (*body[:first], ir.Elect(place, rest, span=rest[0].span))
+
+
+def _single(s: ir.Stmt) -> bool:
+    match s:
+        case ir.BoxCopy(op=op):
+            return op == "load"
+        case ir.BarrierArrive(by=by):
+            return by.n != 32 or by.level is not Level.THREAD
+        case ir.Declare() | ir.Assign(ir.VarTarget()) | ir.If() | ir.For() | ir.While() | ir.Break() | ir.Continue():
+            return not _reads_memory(s)
+        case ir.Partition() | ir.Claim() | ir.BarrierWait() | ir.BarrierExpect():
+            return True
+        case _:
+            return False
+
+
+# ---- expressions -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _mapped(s: ir.Stmt, change: Callable[[ir.Expr], ir.Expr | None]) -> ir.Stmt:
+    """A statement of uniform code with its expressions changed."""
+    again = lambda e: None if e is None else _map(e, change)  # noqa: E731
+    match s:
+        case ir.Declare(init=init):
+            return replace(s, init=again(init))
+        case ir.Assign(target, value):
+            return replace(s, value=again(value), target=_map_target(target, change))
+        case ir.If() | ir.While():
+            return replace(s, cond=again(s.cond))
+        case ir.For():
+            return replace(s, start=again(s.start), stop=again(s.stop), step=again(s.step))
+        case ir.Partition(fill=fill):
+            return replace(s, fill=again(fill))
+        case _:
+            return s
+
+
+def _map_target(t: ir.Target, change: Callable[[ir.Expr], ir.Expr | None]) -> ir.Target:
+    return replace(t, index=tuple(_map(i, change) for i in t.index)) if isinstance(t, ir.ElemTarget) else t
+
+
+def _map(e: ir.Expr, change: Callable[[ir.Expr], ir.Expr | None]) -> ir.Expr:
+    new = change(e)
+    if new is not None:
+        return new
+    again = lambda part: _map(part, change)  # noqa: E731
+    match e:
+        case ir.Elem():
+            return replace(e, index=tuple(map(again, e.index)))
+        case ir.Component() | ir.Unary() | ir.Cast() | ir.Bitcast():
+            return replace(e, value=again(e.value))
+        case ir.MakeVector():
+            return replace(e, items=tuple(map(again, e.items)))
+        case ir.Binary() | ir.Compare() | ir.Logical():
+            return replace(e, left=again(e.left), right=again(e.right))
+        case ir.Select():
+            return replace(e, cond=again(e.cond), then=again(e.then), other=again(e.other))
+        case ir.Math():
+            return replace(e, args=tuple(map(again, e.args)))
+        case _:
+            return e
+
+
+__all__ = ["give_back_rest", "project"]

@@ -1,0 +1,218 @@
+"""The text of a kernel, calls entered: where each statement stands, which threads run it, and what orders what along its paths.
+
+Input: a typed function.  Output: `Text`.  Invariant: a *spot* is a place between two statements of one body, and every gap but that of a loop's
+condition has one.  Which threads run a body is read off groups and split cases alone; conditions are not looked at, so the answer may be too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from snap.ir import nodes as ir
+from snap.ir.operations import COLLECTIVES
+from snap.ir.types import Level
+from snap.ir.walk import bodies, own_expressions, walk
+from snap.sync.tokens import GapKey
+from snap.sync.values import Frame
+
+Here = tuple[Frame, int]  # a statement, in one call of its function
+BodyKey = tuple[Here | None, int]  # which of the bodies of a statement; a kernel's own stands in none
+Runners = tuple[tuple[int, int, int], ...]  # outer ones first: of every so many threads, those from .. to
+WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Before statement number `at` of a body."""
+
+    body: BodyKey
+    at: int
+
+
+Met = Callable[[Spot], Iterable[object]]
+
+
+class Text:
+    def __init__(self, function: ir.Function):
+        held = function.place.held(Level.THREAD)
+        self.threads = held.count if held is not None and function.kernel else None
+        self.stands: dict[Here, tuple[BodyKey, int]] = {}
+        self.statement: dict[Here, ir.Stmt] = {}
+        self.bodies: dict[BodyKey, tuple[Frame, ir.Body]] = {}
+        self.runners: dict[BodyKey, Runners] = {}
+        self.sites: dict[tuple[Frame, int], list[Here]] = {}
+        self.top: BodyKey = (None, 0)
+        self._enter((), function.body, self.top, ((self.threads or 0, 0, self.threads or 0),))
+
+    def _enter(self, frame: Frame, body: ir.Body, key: BodyKey, runners: Runners) -> None:
+        self.bodies[key], self.runners[key] = (frame, body), runners
+        for at, s in enumerate(body):
+            here = (frame, id(s))
+            self.stands[here], self.statement[here] = (key, at), s
+            for a in (s, *_accesses(s)):
+                self.sites.setdefault((frame, id(a)), []).append(here)
+            for k, inner in enumerate(bodies(s)):
+                self._enter(frame, inner, (here, k), _narrowed(runners, s, k))
+            if isinstance(s, ir.Call):
+                required = s.function.place
+                inside = (*runners, _whole(required.privilege.n)) if required.top is Level.THREAD else runners
+                self._enter((*frame, id(s)), s.function.body, (here, 0), inside)
+
+    # ---- places ----------------------------------------------------------------------------------------------------------------------------
+
+    def spot(self, gap: GapKey) -> Spot | None:
+        frame, kind, at = gap
+        if kind == "condition":
+            return None
+        body, number = self.stands[(frame, at)]
+        return Spot(body, number + (kind == "after"))
+
+    def gap(self, spot: Spot) -> GapKey:
+        frame, body = self.bodies[spot.body]
+        if spot.at < len(body):
+            return frame, "before", id(body[spot.at])
+        return frame, "after", id(body[-1])
+
+    def around(self, here: Here) -> list[Here]:
+        """The statement and all it stands in, calls included."""
+        found = [here]
+        while (outer := self.stands[here][0][0]) is not None:
+            found.append(outer)
+            here = outer
+        return found
+
+    def here(self, body: BodyKey, at: int) -> Here:
+        frame, statements = self.bodies[body]
+        return frame, id(statements[at])
+
+    def warps(self, here: Here, size: int) -> frozenset[int]:
+        """Of every `size` threads, the warps some thread of which runs the statement."""
+        for n, low, high in reversed(self.runners[self.stands[here][0]]):
+            if n == size:
+                return frozenset(range(low // WARP, -(-high // WARP)))
+        return frozenset(range(-(-size // WARP)))
+
+    def groups(self, body: BodyKey, n: int) -> range:
+        """Which of the block's groups of n threads run a body."""
+        _, low, high = next((r for r in reversed(self.runners[body]) if r[0] == self.threads), (0, 0, self.threads or 0))
+        return range(low // n, -(-high // n))
+
+    # ---- paths -----------------------------------------------------------------------------------------------------------------------------
+
+    def follows(self, met: Met, settles: Callable[[object, object], bool]) -> set[tuple[object, object]]:
+        """Pairs (a, b) of which b can come after a with nothing between that settles a.
+
+        `met`: what stands at a spot; `settles(x, a)`: whether a is over where x, or a barrier of the user's, was passed."""
+        return _Paths(self, met, settles).run()
+
+
+class _Paths:
+    def __init__(self, text: Text, met: Met, settles: Callable[[object, object], bool]):
+        self.text, self.met, self.settles = text, met, settles
+        self.pairs: set[tuple[object, object]] = set()
+        self.loops: list[tuple[set, set]] = []
+        self.returns: list[set] = [set()]
+
+    def run(self) -> set[tuple[object, object]]:
+        self._body(self.text.top, set())
+        return self.pairs
+
+    def _body(self, key: BodyKey, seen: set) -> set | None:
+        frame, body = self.text.bodies[key]
+        for at in range(len(body) + 1):
+            for what in self.met(Spot(key, at)):
+                self.pairs |= {(before, what) for before in seen}
+                seen = {a for a in seen if not self.settles(what, a)} | {what}
+            if at < len(body):
+                after = self._statement((frame, id(body[at])), body[at], seen)
+                if after is None:
+                    return None
+                seen = after
+        return seen
+
+    def _statement(self, here: Here, s: ir.Stmt, seen: set) -> set | None:
+        match s:
+            case ir.Break() | ir.Continue():
+                self.loops[-1][isinstance(s, ir.Continue)].update(seen)
+                return None
+            case ir.Return():
+                self.returns[-1].update(seen)
+                return None
+            case ir.While() | ir.For():
+                return self._loop(here, s, seen)
+            case ir.Call():
+                self.returns.append(set())
+                after = self._body((here, 0), seen)
+                return self.returns.pop() | (after or set())
+            case ir.Collective() if COLLECTIVES[s.op].barrier:
+                return {a for a in seen if not self.settles(s, a)}
+            case ir.If():
+                return _either(self._body((here, 0), seen), self._body((here, 1), seen))
+            case ir.Split():
+                return _either(seen, *(self._body((here, k), seen) for k in range(len(s.cases))))
+            case _:
+                return self._body((here, 0), seen) if bodies(s) else seen
+
+    def _loop(self, here: Here, s: ir.While | ir.For, seen: set) -> set:
+        head, left = set(seen), set(seen)
+        while True:
+            self.loops.append((set(), set()))
+            if isinstance(s, ir.While):
+                test = self._body((here, 0), head)
+                left |= test or set()
+                back = None if test is None else self._body((here, 1), test)
+            else:
+                back = self._body((here, 0), head)
+            breaks, continues = self.loops.pop()
+            grown = head | (back or set()) | continues
+            left |= breaks
+            if grown == head:
+                return left | (head if isinstance(s, ir.For) else set())
+            head = grown
+
+
+def _either(*ways: set | None) -> set | None:
+    reached = [w for w in ways if w is not None]
+    return set().union(*reached) if reached else None
+
+
+def _whole(n: int) -> tuple[int, int, int]:
+    return n, 0, n
+
+
+def _narrowed(runners: Runners, s: ir.Stmt, k: int) -> Runners:
+    match s:
+        case ir.Group(privilege) if privilege.level is Level.THREAD:
+            return (*runners, _whole(privilege.n))
+        case ir.Split(Level.THREAD, _, cases):
+            case, (n, low, high) = cases[k], runners[-1]
+            if case.rest:
+                return (*runners[:-1], (n, low + case.offset, high), _whole(case.size))
+            return (*runners[:-1], (n, low + case.offset, low + case.offset + case.size))
+        case _:
+            return runners
+
+
+def _accesses(s: ir.Stmt) -> list[ir.MemAccess]:
+    """What a statement itself touches."""
+    found = [e.access for top in own_expressions(s) for e in walk(top) if isinstance(e, ir.Load)]
+    match s:
+        case ir.Assign(target):
+            inner = target.of if isinstance(target, ir.ComponentTarget) else target
+            found += [inner.access] if isinstance(inner, ir.MemTarget) else []
+        case ir.Collective(accesses=accesses):
+            found += accesses
+        case ir.Atomic(access=access):
+            found.append(access)
+        case ir.AsyncCopy(target, source):
+            found += [target, source]
+        case ir.BoxCopy(tile=tile, origin=origin):
+            found += [tile.access, origin]
+        case ir.Wgmma(a=a, b=b):
+            found += [t.access for t in (a, b) if isinstance(t, ir.Tile)]
+        case ir.StoreAcc(tile=tile):
+            found.append(tile.access)
+        case ir.Unsafe(memory=memory):
+            found += [a for _, a in memory]
+    return found

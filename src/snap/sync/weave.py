@@ -1,0 +1,519 @@
+"""Put the operations of channels, groups of background work, and turns into the text.
+
+Input: a typed kernel and its channels.  Output: the kernel with mbarriers, their waits and arrivals, commits of products and stores; and for the
+graph of accesses, the statements at which a channel's memory passes from one episode to the next.  For fill f of a channel with n slots, in slot
+f % n: an episode waits for phase f / n of the episode before it, the first one for phase f / n - 1 of the last.  A load counts its bytes; others
+arrive, one arrival for each warp, or for each warpgroup where only products read.  Products may stay in flight for `lag` fills: their slots are
+given back by the wait that covers them.  Invariant: every wait has its arrivals before it in the order of the text, so nothing hangs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from snap.diag.error import Diagnostic, Label, SnapError
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.types import BLOCK1, BOOL, I32, THREAD1, Level, Place, Privilege
+from snap.ir.walk import bodies, statements
+from snap.sync.channels import Channel, Episode, Fill, Leaf, Role
+
+WARPGROUP = 128
+WARP = 32
+
+
+@dataclass(slots=True)
+class Lagging:
+    """Slots that products may still read when their stage has ended: those from `released` up to `fills` are given back later."""
+
+    channel: Channel
+    role: Role
+    place: Place
+    barrier: ir.Barrier
+    released: ir.Var
+    fills: ir.Var
+    point: ir.SyncPoint
+
+
+@dataclass(slots=True)
+class Woven:
+    """passes: by the identity of a statement, the objects whose uses so far are all ordered before what follows."""
+
+    function: ir.Function
+    passes: dict[int, set[int]] = field(default_factory=dict)
+    lagging: list[Lagging] = field(default_factory=list)
+    handed: dict[int, str] = field(default_factory=dict)  # objects that channels order, with their names
+
+
+def weave(function: ir.Function, channels: list[Channel]) -> Woven:
+    weaver = _Weaver(function)
+    for channel in channels:
+        weaver.channel(channel)
+    return weaver.result()
+
+
+# ---- small expressions -------------------------------------------------------------------------------------------------------------------------
+
+
+def number(value: int, span: Span) -> ir.Const:
+    return ir.Const(value, I32, span=span)
+
+
+def read(var: ir.Var, span: Span) -> ir.Read:
+    return ir.Read(var, var.type, span=span)
+
+
+def binary(op: str, left: ir.Expr, right: int | ir.Expr, span: Span) -> ir.Expr:
+    right = number(right, span) if isinstance(right, int) else right
+    if isinstance(right, ir.Const) and (op in "*/" and right.value == 1 or op in "+-" and right.value == 0):
+        return left
+    if isinstance(right, ir.Const) and op == "%" and right.value == 1:
+        return number(0, span)
+    return ir.Binary(op, left, right, I32, span=span)
+
+
+def _as_i32(e: ir.Expr) -> ir.Expr:
+    return e if e.type == I32 else ir.Cast(e, I32, span=e.span)
+
+
+class _Weaver:
+    def __init__(self, function: ir.Function):
+        self.function = function
+        self.next_uid = 1 + max((v for s in statements(function.body) for v in _uids(s)), default=0)
+        self.next_uid = max(self.next_uid, 1 + max((_param_uid(p) for p in function.params), default=0))
+        self.woven = Woven(function)
+        self.barriers: list[ir.Barrier] = []
+        self.before: dict[int, list[ir.Stmt]] = {}
+        self.after: dict[int, list[ir.Stmt]] = {}
+        self.loads: dict[int, tuple[ir.Barrier, ir.Expr, bool]] = {}  # by statement: where its bytes are counted, and whether it says so itself
+        self.top: list[ir.Stmt] = []  # declarations that outlive everything
+        self.threads = function.place.held(Level.THREAD).count if function.place.held(Level.THREAD) is not None else None
+        self.blocks = function.place.held(Level.BLOCK).count if function.place.held(Level.CLUSTER) is not None else 1
+        self.points = 0
+        self.units: list[ir.Var] = []  # of the groups around that take turns: which one this is
+        self.unit_of: dict[int, ir.Var] = {}
+
+    def uid(self) -> int:
+        self.next_uid += 1
+        return self.next_uid
+
+    def result(self) -> Woven:
+        body = self._body(self.function.body)
+        self.woven.function = replace(self.function, body=(*self.top, *body), barriers=tuple(self.barriers)) if self.changed(body) else self.function
+        return self.woven
+
+    def changed(self, body: ir.Body) -> bool:
+        return bool(self.top or self.barriers) or body is not self.function.body
+
+    # ---- channels ----------------------------------------------------------------------------------------------------------------------------
+
+    def channel(self, channel: Channel) -> None:
+        episodes = channel.fills[0].episodes
+        names = ["full", *(f"handed{k}" for k in range(1, len(episodes) - 1))] if len(episodes) > 2 else ["full"]
+        stem = "_".join(o.name for o in channel.objects)
+        barriers: list[ir.Barrier | None] = [
+            self._barrier(f"{stem}_{name}", channel, e, f) for name, e, f in zip(names, episodes, episodes[1:])
+        ]
+        barriers.append(self._barrier(f"{stem}_empty", channel, episodes[-1], episodes[0]) if channel.handed_back else None)
+        lag = self._lag(channel, barriers[-1])
+        lagging: Lagging | None = None
+        for obj in channel.objects:
+            self.woven.handed[obj.uid] = obj.name
+        for fill in channel.fills:
+            number_of = self._fill_number(channel, fill)
+            if lag and lagging is None:
+                lagging = self._lagging(channel, fill, barriers[-1])
+            for k, episode in enumerate(fill.episodes):
+                self._episode(channel, fill, k, episode, barriers, number_of, lag, lagging)
+        if lagging is not None:
+            self.woven.lagging.append(lagging)
+
+    def _barrier(self, name: str, channel: Channel, e: Episode, then: Episode) -> ir.Barrier:
+        everywhere = then.loads and channel.copies
+        arrivals = 1 if e.loads else sum(n // self._unit(e) for _, n in e.roles) * (self.blocks if everywhere else 1)
+        barrier = ir.Barrier(self.uid(), name, channel.depth, arrivals, everywhere, span=e.uses.span)
+        self.barriers.append(barrier)
+        return barrier
+
+    @staticmethod
+    def _unit(e: Episode) -> int:
+        """How many threads make one arrival: a warp; a warpgroup where nothing but its products read."""
+        only_products = e.uses.products and not (e.uses.reads or e.uses.writes or e.uses.stores)
+        return WARPGROUP if only_products and all(n % WARPGROUP == 0 for _, n in e.roles) else WARP
+
+    def _fill_number(self, channel: Channel, fill: Fill) -> ir.Expr:
+        """Which fill of the channel's lifetime this is; a plain array's are counted here."""
+        if fill.scope is not None:
+            return _as_i32(fill.scope.fill)
+        span = channel.declared.span
+        if not channel.repeated:
+            return number(0, span)
+        p = channel.objects[0].privilege
+        fills = ir.Var(self.uid(), f"{channel.objects[0].name}_fills", I32, p, True, span=span)
+        now = ir.Var(self.uid(), f"{channel.objects[0].name}_fill", I32, p, True, span=span)
+        self.after.setdefault(id(channel.declared), []).append(ir.Declare(fills, number(0, span), span=span))
+        first = fill.episodes[0].leaves[0].statement
+        top = next(s for s in fill.body if any(inner is first for inner in statements((s,))))
+        self.before.setdefault(id(top), []).extend((
+            ir.Declare(now, read(fills, span), span=span),
+            ir.Assign(ir.VarTarget(fills, span=span), binary("+", read(fills, span), 1, span), span=span),
+        ))
+        return read(now, span)
+
+    def _episode(
+        self, channel: Channel, fill: Fill, k: int, e: Episode, barriers: list, fill_number: ir.Expr, lag: int, lagging: Lagging | None
+    ) -> None:
+        span = e.uses.span
+        slot = binary("%", fill_number, channel.depth, span)
+        turn = binary("/", fill_number, channel.depth, span)
+        previous = fill.episodes[k - 1]
+        begin: list[ir.Stmt] = []
+        end: list[ir.Stmt] = []
+        incoming = barriers[k - 1]
+        if incoming is not None:
+            phase = turn if k else binary("-", turn, 1, span)
+            begin.append(ir.BarrierWait(incoming, slot, phase, self._place(e), self._point(channel, previous, e, False), span=span))
+        outgoing = barriers[k]
+        if outgoing is not None:
+            then = fill.episodes[(k + 1) % len(fill.episodes)]
+            point = self._point(channel, e, then, bool(e.uses.writes) and then.uses.background)
+            if e.loads:
+                begin += self._load(channel, e, outgoing, slot, point, end)
+            elif k == len(fill.episodes) - 1 and lagging is not None:
+                end += self._give_back(lagging, fill_number, lag, span)
+            else:
+                if e.uses.products:
+                    end.append(self._wait_for_products(channel, e, 0, span))
+                by = Privilege(Level.THREAD, self._unit(e))
+                end.append(ir.BarrierArrive(outgoing, slot, by, self._place(e), point, span=span))
+        elif e.loads:
+            raise AssertionError("what was loaded is used")
+        ordered = incoming is not None and (channel.handed_back or not channel.repeated)
+        self._around(e, begin, end, channel if ordered else None)
+
+    def _around(self, e: Episode, begin: list[ir.Stmt], end: list[ir.Stmt], passing: Channel | None) -> None:
+        """Before the first statement of an episode, and after its last, for its roles."""
+        first, last = e.leaves[0], e.leaves[-1]
+        made = self._for_roles(e.roles, begin, first)
+        if made:
+            self.before.setdefault(id(first.statement), []).extend(made)
+            if passing is not None:
+                self.woven.passes[id(made[0])] = {o.uid for o in passing.objects}
+        self.after.setdefault(id(last.statement), [])[:0] = self._for_roles(e.roles, end, last)
+
+    def _for_roles(self, roles: frozenset[Role], body: list[ir.Stmt], leaf: Leaf) -> list[ir.Stmt]:
+        if not body:
+            return []
+        if leaf.inside is not None or roles == {(0, self.threads)}:
+            return body
+        outer = self._outer(leaf)
+        cases = []
+        for first, n in sorted(roles):
+            place = outer.sharded(Level.THREAD, first, n)
+            moved = tuple(replace(s, place=place) if hasattr(s, "place") else s for s in body)
+            cases.append(ir.Case(first, n, False, place, moved, span=body[0].span))
+        return [ir.Split(Level.THREAD, outer, tuple(cases), span=body[0].span)]
+
+    def _outer(self, leaf: Leaf) -> Place:
+        return leaf.statement.outer if isinstance(leaf.statement, ir.Split) else self._block_place()
+
+    def _block_place(self) -> Place:
+        place = self.function.place
+        top = Level.CLUSTER if place.held(Level.CLUSTER) is not None else Level.BLOCK
+        return place.grouped(Privilege(top, 1))
+
+    def _place(self, e: Episode) -> Place:
+        outer = self._block_place()
+        if len(e.roles) == 1 and next(iter(e.roles)) != (0, self.threads):
+            return outer.sharded(Level.THREAD, *next(iter(e.roles)))
+        return outer
+
+    def _point(self, channel: Channel, e: Episode, then: Episode, fence: bool) -> ir.SyncPoint:
+        self.points += 1
+        first, second = e.uses.span, then.uses.span
+        text = f"{e.uses.word} at line {first.line}, {then.uses.word} at line {second.line} by {_who(then.roles)}"
+        threads = max(n for _, n in then.roles)
+        participants = BLOCK1 if threads == self.threads else Privilege(Level.THREAD, threads)
+        arrivals = "the load's bytes" if e.loads else f"{_who(e.roles)}, once a {'warpgroup' if self._unit(e) == WARPGROUP else 'warp'}"
+        if then.loads and channel.copies and not e.loads:
+            arrivals += ", of every block of the cluster"
+        waiters = "the thread that loads" if then.loads else _who(then.roles)
+        return ir.SyncPoint(-self.points, "mbarrier", participants, channel.name, text, first, second, fence=fence,
+                            arrivals=arrivals, waiters=waiters, span=second)
+
+    # ---- loads -------------------------------------------------------------------------------------------------------------------------------
+
+    def _load(self, channel: Channel, e: Episode, barrier: ir.Barrier, slot: ir.Expr, point: ir.SyncPoint, end: list[ir.Stmt]) -> list[ir.Stmt]:
+        """Where it is known before how many bytes come, they are announced by one arrival ahead of them; else one by one, and the arrival
+        follows."""
+        role = next(iter(e.roles))
+        known = 0
+        objects = {o.uid for o in channel.objects}
+        for leaf in e.leaves:
+            counted = _bytes(leaf.statement, objects)
+            known = None if known is None or counted is None else known + counted
+        for leaf in e.leaves:
+            for s in statements((leaf.statement,)):
+                if isinstance(s, ir.BoxCopy) and s.op == "load" and s.tile.access.view.obj.uid in objects:
+                    held = s.place.privilege
+                    whole = held.level >= Level.BLOCK if role == (0, self.threads) else held == Privilege(Level.THREAD, role[1])
+                    if not whole:
+                        raise SnapError(Diagnostic(
+                            "SNAP020", f"each group of `{held}` would load `{s.tile.access.handle.name}` on its own, and its users wait for one load",
+                            s.span, "loaded here", (Label(leaf.statement.span, "in this role"),),
+                            help="load it where the code's privilege is the whole role's, outside of the inner group"))
+                    self.loads[id(s)] = (barrier, slot, known is None)
+        arrive = ir.BarrierArrive(barrier, slot, self._place(e).privilege, self._place(e), point, known or 0, span=e.uses.span)
+        if known is None:
+            end.append(arrive)
+            return []
+        return [arrive]
+
+    # ---- products ------------------------------------------------------------------------------------------------------------------------------
+
+    def _lag(self, channel: Channel, empty: ir.Barrier | None) -> int:
+        last = channel.fills[0].episodes[-1]
+        counted = all(f.scope is not None and f.scope.counted for f in channel.fills)
+        if empty is None or not last.uses.products or self._unit(last) != WARPGROUP or not counted or len(last.roles) != 1:
+            return 0
+        if any(leaf.inside is not None for f in channel.fills for leaf in f.episodes[-1].leaves):
+            return 0
+        groups = {sum(_groups(leaf.statement) or -1000 for leaf in f.episodes[-1].leaves) for f in channel.fills}
+        if len(groups) != 1 or min(groups) < 1:
+            return 0
+        wanted = 1 if channel.lag is None else channel.lag
+        return min(wanted, channel.depth - 1)
+
+    def _lagging(self, channel: Channel, fill: Fill, empty: ir.Barrier) -> Lagging:
+        span = channel.declared.span
+        last = fill.episodes[-1]
+        fills = self._counter(fill)
+        released = ir.Var(self.uid(), f"{channel.objects[0].name}_released", I32, THREAD1, True, span=span)
+        self.after.setdefault(id(channel.declared), []).append(ir.Declare(released, number(0, span), span=span))
+        point = self._point(channel, last, fill.episodes[0], False)
+        return Lagging(channel, next(iter(last.roles)), self._place(last), empty, released, fills, point)
+
+    def _counter(self, fill: Fill) -> ir.Var:
+        """The variable that counts a pipeline's fills."""
+        current = fill.scope.fill.var
+        for s in statements(self.function.body):
+            if isinstance(s, ir.Declare) and s.var == current:
+                return s.init.var
+        raise AssertionError("a counted stage declares its number")
+
+    def _give_back(self, lagging: Lagging, fill_number: ir.Expr, lag: int, span: Span) -> list[ir.Stmt]:
+        last = lagging.channel.fills[0].episodes[-1]
+        groups = sum(_groups(leaf.statement) for leaf in last.leaves)
+        wait = self._wait_for_products(lagging.channel, last, lag * groups, span)
+        return [wait, *release(lagging, binary("-", fill_number, lag - 1, span), lag > 1, span)]
+
+    def _wait_for_products(self, channel: Channel, e: Episode, younger: int, span: Span) -> ir.Sync:
+        self.points += 1
+        text = f"products begun at line {span.line} have read their tiles before the slot is given back"
+        group = Privilege(Level.THREAD, WARPGROUP)
+        point = ir.SyncPoint(-self.points, "thread", THREAD1, channel.name, text, span, span, (("wgmma", younger),), arrivals="its products",
+                             waiters=f"each {group}", span=span)
+        return ir.Sync(point, self._place(e), span=span)
+
+    # ---- turns -------------------------------------------------------------------------------------------------------------------------------
+
+    # Unit u's turn number j comes after turn j of unit u-1; that of unit 0 after turn j-1 of the last.
+    def _turn(self, s: ir.Turn) -> list[ir.Stmt]:
+        p, span = s.place.privilege, s.span
+        held = s.outer.held(p.level)
+        if p.level is not Level.THREAD or p.n % WARP or s.outer.top > Level.BLOCK and held is None:
+            raise SnapError(Diagnostic("SNAP020", f"groups of `{p}` cannot take turns", span, note="whole warps of a block can",
+                                       help="open `turn()` in `group(warp)` or a larger group of threads"))
+        units = held.count // p.n
+        barrier = ir.Barrier(self.uid(), "turn", units, p.n // WARP, span=span)
+        self.barriers.append(barrier)
+        turns = ir.Var(self.uid(), "turns", I32, THREAD1, True, span=span)
+        self.top.append(ir.Declare(turns, number(0, span), span=span))
+        self.points += 1
+        text = f"units of {p} take turns, line {span.line}"
+        point = ir.SyncPoint(-self.points, "mbarrier", p, "turn", text, span, span, arrivals="the unit before", waiters="the next unit", span=span)
+        unit = read(self.units[-1], span)
+        first = ir.Cast(ir.Compare("==", unit, number(0, span), BOOL, span=span), I32, span=span)
+        following = binary("%", binary("+", unit, 1, span), units, span)
+        return [
+            ir.BarrierWait(barrier, unit, binary("-", read(turns, span), first, span), s.place, point, span=span),
+            *self._body(s.body),
+            ir.BarrierArrive(barrier, following, Privilege(Level.THREAD, WARP), s.place, point, span=span),
+            ir.Assign(ir.VarTarget(turns, span=span), binary("+", read(turns, span), 1, span), span=span),
+        ]
+
+    def _unit_of(self, s: ir.Group) -> ir.Declare:
+        var = ir.Var(self.uid(), "unit", I32, s.privilege, True, span=s.span)
+        self.unit_of[id(s)] = var
+        return ir.Declare(var, ir.UnitId(s.privilege, s.outer, I32, span=s.span), span=s.span)
+
+    # ---- the text ----------------------------------------------------------------------------------------------------------------------------
+
+    def _body(self, body: ir.Body) -> ir.Body:
+        out: list[ir.Stmt] = []
+        for k, s in enumerate(body):
+            out += self.before.get(id(s), ())
+            if id(s) in self.loads and self.loads[id(s)][2]:
+                barrier, slot, _ = self.loads[id(s)]
+                out.append(ir.BarrierExpect(barrier, slot, _bytes(s, {s.tile.access.view.obj.uid}), s.place, span=s.span))
+            if isinstance(s, ir.Group) and any(isinstance(x, ir.Turn) for x in _of_this_group(s.body)):
+                out.append(self._unit_of(s))
+            if isinstance(s, ir.Turn):
+                out += self._turn(s)
+                continue
+            new = self._statement(s)
+            if isinstance(s, ir.Wgmma) and not (k and isinstance(body[k - 1], ir.Wgmma)):
+                new = replace(new, first=True)
+            out.append(new)
+            then = body[k + 1] if k + 1 < len(body) else None
+            if isinstance(s, ir.Wgmma) and not isinstance(then, ir.Wgmma):
+                out.append(ir.AsyncCommit("wgmma", s.place, span=s.span))
+            if _stores(s) and not _stores(then):
+                out.append(ir.AsyncCommit("bulk", s.place, span=s.span))
+            out += self.after.get(id(s), ())
+        if len(out) == len(body) and all(a is b for a, b in zip(out, body)):
+            return body
+        return tuple(out)
+
+    def _statement(self, s: ir.Stmt) -> ir.Stmt:
+        match s:
+            case ir.BoxCopy() if id(s) in self.loads:
+                barrier, slot, _ = self.loads[id(s)]
+                return replace(s, barrier=barrier, slot=slot)
+            case ir.If(then=then, other=other):
+                return self._changed(s, then=self._body(then), other=self._body(other))
+            case ir.While(pre=pre, body=body):
+                return self._changed(s, pre=self._body(pre), body=self._body(body))
+            case ir.Group(body=body) if id(s) in self.unit_of:
+                self.units.append(self.unit_of[id(s)])
+                new = self._changed(s, body=self._body(body))
+                self.units.pop()
+                return new
+            case ir.For(body=body) | ir.Group(body=body) | ir.Partition(body=body) | ir.Claim(body=body):
+                return self._changed(s, body=self._body(body))
+            case ir.Split(cases=cases):
+                made = tuple(self._changed(case, body=self._body(case.body)) for case in cases)
+                return s if all(a is b for a, b in zip(made, cases)) else replace(s, cases=made)
+            case _:
+                return s
+
+    def _changed(self, node, **parts):
+        if all(getattr(node, name) is value for name, value in parts.items()):
+            return node
+        return replace(node, **parts)
+
+
+def _of_this_group(body: ir.Body) -> Iterator[ir.Stmt]:
+    """Statements that the units of a group run as such: not those of groups and splits inside."""
+    for s in body:
+        yield s
+        if not isinstance(s, (ir.Group, ir.Split)):
+            for inner in bodies(s):
+                yield from _of_this_group(inner)
+
+
+def release(lagging: Lagging, until: ir.Expr, several: bool, span: Span) -> list[ir.Stmt]:
+    """Give back the slots of all fills before `until` that have not been yet."""
+    released = read(lagging.released, span)
+    slot = binary("%", released, lagging.channel.depth, span)
+    body = (
+        ir.BarrierArrive(lagging.barrier, slot, Privilege(Level.THREAD, WARPGROUP), lagging.place, lagging.point, span=span),
+        ir.Assign(ir.VarTarget(lagging.released, span=span), binary("+", released, 1, span), span=span),
+    )
+    cond = ir.Compare("<", released, until, BOOL, span=span)
+    return [ir.While((), cond, body, span=span) if several else ir.If(cond, body, (), span=span)]
+
+
+def _stores(s: ir.Stmt | None) -> bool:
+    return isinstance(s, ir.BoxCopy) and s.op != "load"
+
+
+def _bytes(s: ir.Stmt, objects: set[int]) -> int | None:
+    """How many bytes the loads in a statement bring; None where it depends."""
+    match s:
+        case ir.BoxCopy(op="load", tile=tile) if tile.access.view.obj.uid in objects:
+            size = tile.access.view.elem.bytes
+            for n in tile.shape:
+                size *= n
+            return size
+        case ir.For(start=ir.Const(a), stop=ir.Const(b), step=ir.Const(c)) if c:
+            inner = _sum(s.body, objects)
+            return None if inner is None else inner * max(0, len(range(a, b, c)))
+        case ir.If() | ir.While() | ir.For():
+            return None if any(_sum(b, objects) != 0 for b in bodies(s)) else 0
+        case _:
+            total = 0
+            for b in bodies(s):
+                inner = _sum(b, objects)
+                if inner is None:
+                    return None
+                total += inner
+            return total
+
+
+def _sum(body: ir.Body, objects: set[int]) -> int | None:
+    total = 0
+    for s in body:
+        n = _bytes(s, objects)
+        if n is None:
+            return None
+        total += n
+    return total
+
+
+def _groups(s: ir.Stmt) -> int | None:
+    """How many groups of products a statement begins; None where it depends.  Cases of a split run side by side."""
+    match s:
+        case ir.Wgmma():
+            return 1
+        case ir.If() | ir.While():
+            return 0 if not any(isinstance(x, ir.Wgmma) for x in statements((s,))) else None
+        case ir.For(start=ir.Const(a), stop=ir.Const(b), step=ir.Const(c)) if c:
+            inner = _groups_of(s.body)
+            return None if inner is None else inner * max(0, len(range(a, b, c)))
+        case ir.For():
+            return 0 if _groups_of(s.body) == 0 else None
+        case ir.Split(cases=cases):
+            counts = {_groups_of(case.body) for case in cases} - {0}
+            return 0 if not counts else next(iter(counts)) if len(counts) == 1 else None
+        case _:
+            counts = [_groups_of(b) for b in bodies(s)]
+            return None if None in counts else sum(counts)
+
+
+def _groups_of(body: ir.Body) -> int | None:
+    total = 0
+    for k, s in enumerate(body):
+        n = _groups(s)
+        if n is None:
+            return None
+        total += 0 if isinstance(s, ir.Wgmma) and k and isinstance(body[k - 1], ir.Wgmma) else n
+    return total
+
+
+def _who(roles: frozenset[Role]) -> str:
+    if len(roles) == 1:
+        first, n = next(iter(roles))
+        return f"threads {first} to {first + n - 1}"
+    return " and ".join(f"threads {first} to {first + n - 1}" for first, n in sorted(roles))
+
+
+def _uids(s: ir.Stmt) -> Iterator[int]:
+    match s:
+        case ir.Declare(var) | ir.For(var):
+            yield var.uid
+        case ir.DeclareShared(obj, handle):
+            yield obj.uid
+            yield handle.uid
+        case ir.Partition(handle=handle) | ir.Claim(handle=handle):
+            yield handle.uid
+        case ir.Call(function):
+            yield function.uid
+
+
+def _param_uid(p: ir.Param) -> int:
+    return max(p.handle.uid, p.handle.obj.uid) if isinstance(p, ir.MemParam) else p.var.uid
+
+
+__all__ = ["Lagging", "Woven", "weave"]

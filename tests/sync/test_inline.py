@@ -1,0 +1,378 @@
+"""Calls replaced by what they call: the same results on the CPU machine, in program order and, synchronized, in orders drawn from seeds."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+
+import numpy as np
+import pytest
+from corpus import OK, ROOT, Program
+from wellformed import well_formed
+
+from snap import *
+from snap import machine
+from snap.codegen import emit
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.types import BF16, BLOCK1, GRID1, I32, THREAD1, Held, Level, Place, Privilege, Space
+from snap.ir.walk import statements
+from snap.sync import synchronize
+from snap.sync.inline import inline, must_be_inlined, returning_last
+
+CALLING = [program for program in OK if "@device" in program.text or 'ccuda("device")' in program.text]
+EXAMPLES = [Program(path) for path in sorted((ROOT / "examples").glob("[a-z]*.py")) if "@device" in path.read_text(encoding="utf-8")]
+LOOPING = {"first_divisor"}  # returns out of a loop
+SPAN = Span("kernel.py", 1, 0, 1, 1)
+
+
+def calls(function):
+    return [s.function.name for s in statements(function.body) if isinstance(s, ir.Call)]
+
+
+@pytest.fixture
+def compare(monkeypatch):
+    """`compare(main)`: every launch runs both ways, and the arrays must be equal bit by bit; which calls were replaced, and which were left."""
+    reference, adversarial = machine.run_reference, machine.run_adversarial
+    replaced, left, made = set(), set(), {}
+
+    def both(function, args, blocks):
+        key = builtins.id(function)
+        if key not in made:
+            flat = inline(function, every=True)
+            well_formed(flat)
+            made[key] = function, flat, synchronize(flat)
+            replaced.update(set(calls(function)) - set(calls(flat)))
+            left.update(calls(flat))
+            assert f"{flat.name}(" in emit(made[key][2]).text
+        _, flat, synced = made[key]
+        in_order, scheduled = ([arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args] for _ in range(2))
+        reference(function, args, blocks)
+        reference(flat, in_order, blocks)
+        races: list = []
+        adversarial(synced, scheduled, blocks, 1, races)
+        assert not races, races[0]
+        for arg, *same in zip(args, in_order, scheduled):
+            if isinstance(arg, np.ndarray):
+                assert all(arg.tobytes() == other.tobytes() for other in same)
+
+    def compare(main):
+        monkeypatch.setattr(machine, "run_reference", both, raising=False)
+        main()
+        return replaced, left
+
+    return compare
+
+
+@pytest.mark.parametrize("program", CALLING, ids=lambda program: program.name)
+def test_corpus(program, compare):
+    namespace = program.execute()
+    replaced, left = compare(namespace.get("check") or namespace["main"])
+    assert replaced and left <= LOOPING
+
+
+@pytest.mark.parametrize("program", EXAMPLES, ids=lambda program: program.name)
+def test_examples(program, compare, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    before = set(sys.modules)
+    try:
+        replaced, left = compare(program.execute()["main"])
+    finally:
+        for name in {path.stem for path in (ROOT / "examples").glob("*.py")} & (set(sys.modules) - before):
+            del sys.modules[name]
+    assert replaced and not left
+
+
+# ---- parameters ------------------------------------------------------------------------------------------------------------------------------
+
+
+@device
+@requires(thread[32])
+def changes_its_parameters(a: int[2, 2] @ thread[1], n: int @ thread[32], m: int @ thread[32]) -> int @ thread[1]:
+    n = n * 2
+    a[1, 0] = a[0, 1] + n + m
+    return a[0, 0] + a[1, 0] * 100
+
+
+@device
+@requires(thread[32])
+def doubles(a: ref(int[2, 2]) @ thread[1], of: ptr(const(int)) @ thread[32], at: int @ thread[1]):
+    for i in range(2):
+        a[i, 1] += 2 * of[at + i]
+
+
+@device
+@requires(thread[32])
+def inner_total(v: int @ thread[1], out: ptr(int) @ thread[32]) -> int @ thread[32]:
+    l: int @ thread[1] = id()
+    with partition(out, p=thread[1], offset=l) as mine:
+        mine[0] = v
+    return intrinsic.reduce_add(out[(l + 1) % 32])
+
+
+@device
+@requires(block[1], thread[64])
+def mirrored(v: int @ thread[1]) -> int @ thread[1]:
+    m: shared(int[64])
+    t: int @ thread[1] = id()
+    with partition(m, p=thread[1], offset=t) as mine:
+        mine[0] = v
+    intrinsic.syncthreads()
+    return m[63 - t]
+
+
+@device
+@requires(block[1], thread[64])
+def through_shared(v: int @ thread[1]) -> int @ thread[1]:
+    s: shared(int[64])
+    w: int @ thread[32] = id()
+    total: int @ thread[32]
+    with partition(s, p=thread[32], offset=32 * w) as part:
+        total = inner_total(v, part)
+    turned: int @ thread[1] = mirrored(v) + mirrored(-2 * v)
+    other: int @ thread[1] = s[(32 * (1 - w))]
+    return total + 1000 * other + turned
+
+
+@kernel
+@requires(grid[1], block[1], thread[64])
+def parameters(x: ptr(const(int)) @ grid[1], out: ptr(int, (128, 4)) @ grid[1]):
+    with group(grid[1]):
+        g: int @ thread[1] = id()
+        with partition(out, p=thread[1], f=lambda k: (g, k)) as mine:
+            with group(block[1]):
+                before: shared(int[8])
+                with claim(before, p=thread[1]) as one:
+                    match split(thread):
+                        case 1:
+                            one[0] = 5
+                t: int @ thread[1] = id()
+                a: int[2, 2] @ thread[1]
+                for i in range(2):
+                    for j in range(2):
+                        a[i, j] = t + 2 * i + j
+                n: int = 3
+                r: int @ thread[1] = changes_its_parameters(a, n, 7)
+                doubles(a, x, t % 32 + 1)
+                for k in range(2):
+                    r += through_shared(r + k)
+                mine[0] = r
+                mine[1] = a[0, 1]
+                mine[2] = a[1, 1] + n
+                mine[3] = a[1, 0] + before[0]
+
+
+def test_parameters(compare):
+    def main():
+        out = np.zeros((128, 4), np.int32)
+        parameters[2](np.arange(64, dtype=np.int32), out)
+        assert (out[:, 3] == np.tile(np.arange(64), 2) + 2 + 5).all()
+
+    assert compare(main) == ({"changes_its_parameters", "doubles", "through_shared"}, set())
+    typed = parameters._the_one({}).typed
+    flat = inline(typed, every=True)
+    offsets = {s.obj.name: s.obj.offset for s in statements(flat.body) if isinstance(s, ir.DeclareShared)}
+    assert offsets["before"] == 0 and offsets["s"] >= 32 and offsets["m"] >= offsets["s"] + 256 and flat.smem == typed.smem
+    assert not calls(flat) and inline(typed) is typed
+
+
+# ---- returns ---------------------------------------------------------------------------------------------------------------------------------
+
+
+@device
+@requires(thread[1])
+def classified(n: int @ thread[1]) -> int @ thread[1]:
+    if n < 0:
+        if n < -5:
+            return -2
+        else:
+            return -1
+    m: int = n * 2
+    if n > 100:
+        m += 1
+    else:
+        return m
+    if m > 250:
+        return 3
+    return m
+
+
+@device
+@requires(thread[1])
+def half_returned(n: int @ thread[1]) -> int @ thread[1]:
+    if n > 3:
+        if n > 10:
+            return 1
+        n += 5
+    return n
+
+
+@device
+@requires(thread[1])
+def is_odd(n: int @ thread[1]) -> bool @ thread[1]:
+    return n % 2 != 0
+
+
+@kernel
+@requires(grid[1], block[1], thread[32])
+def returned(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        g: int @ thread[1] = id()
+        with partition(out, p=thread[1], offset=2 * g) as mine:
+            with group(thread[1]):
+                v: int = x[g]
+                mine[0] = classified(v)
+                v += half_returned(v)
+                while is_odd(v):
+                    v = v / 2
+                mine[1] = v
+
+
+def test_early_returns(compare):
+    def main():
+        x = np.array([-10, -3, 0, 1, 5, 99, 100, 101, 124, 126, 200, 7, 12] + [3] * 19, np.int32)
+        out = np.zeros(64, np.int32)
+        returned[1](x, out)
+        expected = [-2 if n < -5 else -1 if n < 0 else 2 * n if n <= 100 else 3 if 2 * n + 1 > 250 else 2 * n + 1 for n in x.tolist()]
+        assert out[::2].tolist() == expected
+
+    assert compare(main) == ({"classified", "is_odd"}, {"half_returned"})
+
+
+def test_a_return_below_its_privilege_stays():
+    end = ir.Return(ir.Const(1, I32, span=SPAN), span=SPAN)
+    place = Place(((Level.THREAD, Held(32)),))
+    group = ir.Group(THREAD1, place, place.grouped(THREAD1), (end,), span=SPAN)
+    assert returning_last((group,), Privilege(Level.THREAD, 32)) is None
+    assert returning_last((group,), THREAD1) == (group,)
+    assert returning_last((group, ir.Break(span=SPAN)), THREAD1) is None
+
+
+# ---- which calls -----------------------------------------------------------------------------------------------------------------------------
+
+
+@device
+@requires(block[1], thread[64])
+def roles(s: ptr(shared(int)) @ block[1]):
+    with claim(s, p=thread[32]) as one:
+        match split(thread):
+            case 32:
+                pass
+            case 32:
+                with partition(one, p=thread[1], offset=id()) as cell:
+                    cell[0] = 1
+
+
+@device
+@requires(block[1], thread[64])
+def one_thread(s: ptr(shared(int)) @ block[1]):
+    with claim(s, p=thread[1]) as one:
+        match split(thread):
+            case 1:
+                one[40] = 2
+
+
+@device
+@requires(thread[64])
+def below_the_block(s: ptr(shared(int)) @ thread[64]):
+    with claim(s, p=thread[32]) as one:
+        match split(thread):
+            case 32:
+                with partition(one, p=thread[1], offset=id()) as cell:
+                    cell[0] += 0
+
+
+@device
+@requires(block[1], thread[64])
+def both(s: ptr(shared(int)) @ block[1]):
+    roles(s)
+    one_thread(s)
+
+
+@kernel
+@requires(grid[1], block[1], thread[64])
+def chooses(out: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], offset=i) as mine:
+            with group(block[1]):
+                s: shared(int[64])
+                t: int @ thread[1] = id()
+                with partition(s, p=thread[1], offset=t) as cell:
+                    cell[0] = 0
+                both(s)
+                one_thread(s)
+                with partition(s, p=thread[64], offset=0) as whole:
+                    below_the_block(whole)
+                mine[0] = s[t]
+
+
+def test_only_what_synchronization_needs():
+    typed = chooses._the_one({}).typed
+    found = {s.function.name: must_be_inlined(s.function) for s in statements(typed.body) if isinstance(s, ir.Call)}
+    assert found == {"both": True, "one_thread": False, "below_the_block": False}
+    flat = inline(typed)
+    well_formed(flat)
+    assert calls(flat) == ["one_thread", "one_thread", "below_the_block"]
+    out = np.zeros(64, np.int32)
+    machine.run_reference(flat, [out], 1)
+    assert out.tolist() == [1] * 32 + [0] * 8 + [2] + [0] * 23
+
+
+def test_stages_and_turns_are_the_kernels():
+    place = Place(((Level.BLOCK, Held(1, 1)), (Level.THREAD, Held(128))))
+    obj = ir.MemObject(1, "t", BF16, (), False, Space.SHARED, BLOCK1, depth=2, span=SPAN)
+    handle = ir.Handle(2, "t", obj, BLOCK1, False, "shared", span=SPAN)
+    inner = ir.Handle(3, "s", obj, BLOCK1, False, "stage", handle, span=SPAN)
+
+    def holding(*body):
+        return must_be_inlined(ir.Function(9, "f", False, (), None, place, body, 0, False, span=SPAN))
+
+    assert not holding(ir.Partition(handle, inner, place, (), span=SPAN))
+    assert holding(ir.Partition(handle, inner, place, (), ir.Const(0, I32, span=SPAN), span=SPAN))
+    assert holding(ir.Group(BLOCK1, place, place, (ir.Turn(place, place, (), span=SPAN),), span=SPAN))
+
+
+def test_a_box_of_the_callers_memory():
+    """The origin's view becomes the array's own, and the tile a part of the caller's pipeline."""
+    def read(var):
+        return ir.Read(var, I32, span=SPAN)
+
+    def number(value):
+        return ir.Const(value, I32, span=SPAN)
+
+    def pointer(uid, name, shape, space, privilege):
+        obj = ir.MemObject(uid, name, BF16, shape, False, space, privilege, span=SPAN)
+        return obj, ir.Handle(uid + 1, name, obj, privilege, False, "param", span=SPAN)
+
+    rows, columns, slot, r, c, at, where = (ir.Var(uid, f"v{uid}", I32, BLOCK1, span=SPAN) for uid in range(1, 8))
+    block = Place(((Level.BLOCK, Held(1, 1)), (Level.THREAD, Held(128))))
+    a_inside, a_inside_handle = pointer(20, "a", (read(r), read(c)), Space.GLOBAL, BLOCK1)
+    t_inside, t_inside_handle = pointer(30, "t", (number(4), number(64), number(64)), Space.SHARED, BLOCK1)
+    tile = ir.Tile(ir.MemAccess(ir.MemView(t_inside, BF16, t_inside.shape), (read(at), number(0), number(0)), t_inside_handle, span=SPAN), (1, 64, 64))
+    origin = ir.MemAccess(ir.MemView(a_inside, BF16, a_inside.shape), (read(where), number(8)), a_inside_handle, span=SPAN)
+    copy = ir.BoxCopy("load", tile, origin, (64, 64), block, span=SPAN)
+    params = (ir.MemParam(t_inside_handle), ir.MemParam(a_inside_handle), *map(ir.ValueParam, (where, at, r, c)))
+    callee = ir.Function(50, "fill", False, params, None, block, (copy,), 0, False, span=SPAN)
+
+    a, a_handle = pointer(60, "A", (read(rows), read(columns)), Space.GLOBAL, GRID1)
+    shared = ir.MemObject(70, "tiles", BF16, t_inside.shape, False, Space.SHARED, BLOCK1, depth=4, span=SPAN)
+    shared_handle = ir.Handle(71, "tiles", shared, BLOCK1, False, "shared", span=SPAN)
+    row = ir.Binary("*", read(slot), number(64), I32, span=SPAN)
+    args = (ir.MemView(shared, BF16, shared.shape), ir.MemView(a, BF16, a.shape), row, read(slot), read(rows), read(columns))
+    call = ir.Call(callee, args, (shared_handle, a_handle, None, None, None, None), None, block, 0, span=SPAN)
+    body = (ir.DeclareShared(shared, shared_handle, span=SPAN), call, call)
+    kernel = ir.Function(51, "k", True, (*map(ir.ValueParam, (rows, columns, slot)), ir.MemParam(a_handle)), None, block, body, 0, False, span=SPAN)
+
+    flat = inline(kernel)
+    well_formed(flat)
+    assert not calls(flat)
+    first, second = (s for s in statements(flat.body) if isinstance(s, ir.BoxCopy))
+    assert first is not second
+    for made in (first, second):
+        assert made.origin.view == ir.MemView(a, BF16, a.shape) and made.origin.handle is a_handle
+        assert made.tile.access.view == ir.MemView(shared, BF16, shared.shape) and made.tile.access.handle is shared_handle
+        assert made.tile.access.index[0] == read(slot)
+    declared = [s for s in statements(flat.body) if isinstance(s, ir.Declare)]
+    assert [s.init for s in declared] == [row, row] and {s.var.uid for s in declared}.isdisjoint(range(1, 72))
+    assert first.origin.index[0] == read(declared[0].var) and second.origin.index[0] == read(declared[1].var)

@@ -82,7 +82,7 @@ def test_a_store_goes_through_a_moved_part():
 
 def test_who_writes_must_own():
     wrong("with group(warp):\n    async_copy(s, A, at=(0, 0))", "SNAP009", "is at `block[1]`, and this code at `thread[32]`", "claim")
-    wrong("with partition(f, p=warp, f=lambda i, j: (w, j)) as m:\n    async_copy(m, X, at=(0, 0))", "SNAP009", "copy it in `with group(thread[32])`")
+    wrong("with partition(f, p=warp, f=lambda i, j: (w, j)) as m:\n    async_copy(m, X, at=(0, 0))", "SNAP009", "copy it in `with group(thread[32]):`")
     wrong("async_copy(X, f, at=(0, 0))", "SNAP009", "`X` is at `grid[1]`")
     wrong("async_copy(A, s, at=(0, 0))", "SNAP009", "const")
     refused("with group(grid[1]):\n    async_copy(X, X, at=(0, 0))", "SNAP016", "runs at `grid[1]`", params=PARAMS)

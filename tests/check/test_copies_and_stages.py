@@ -22,7 +22,7 @@ def test_a_copy_goes_from_global_to_shared_memory_that_the_thread_owns():
     assert use("async_copy(y[0], x[0])") == [("SNAP009", 1)]
     for wrong in ("m[0]", "m[0], x", "m, x[0]", "m[0], 3", "m[0], x[0], 4", "m[0], x[0], huh=3", "m[0], t", "m[0], x[0, 0]", "m[0.5], x[0]"):
         assert use(mine.format("s", wrong)) == [("SNAP018", 2)], wrong
-    assert use(mine.format("s", "m[0], x[0], at=3")) == [("SNAP017", 2)]
+    assert use(mine.format("s", "m[0], x[0], at=3")) == [("SNAP018", 2)]
     assert use("z: int @ thread[1] = async_copy(s[0], x[0])")[0][0] in ("SNAP009", "SNAP018")
 
 

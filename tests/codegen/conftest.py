@@ -9,12 +9,12 @@ from snap.codegen import CudaModule, emit
 ARCHS = ("sm_80", "sm_90a", "sm_100")
 
 
-def nvrtc_log(text: str, arch: str) -> tuple[bool, str]:
+def nvrtc_log(text: str, arch: str, *more: str) -> tuple[bool, str]:
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
     from snap.runtime.compile import include_dirs
 
     _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], [])
-    options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", *(f"-I{folder}".encode() for folder in include_dirs())]
+    options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", *map(str.encode, more), *(f"-I{folder}".encode() for folder in include_dirs())]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
     log = b" " * size
@@ -36,3 +36,24 @@ def _compiles(function, *archs: str) -> CudaModule:
 @pytest.fixture
 def compiles():
     return _compiles
+
+
+@pytest.fixture
+def ptx():
+    """The PTX of a module."""
+    pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
+    from snap.runtime.compile import compile_ptx
+
+    return lambda module: compile_ptx(module.text, "sm_90a")
+
+
+@pytest.fixture
+def ptxas():
+    """What ptxas says about a module's registers, spills and serialised products."""
+
+    def log_of(module: CudaModule) -> str:
+        accepted, log = nvrtc_log(module.text, "sm_90a", "--ptxas-options=-v")
+        assert accepted, log
+        return log
+
+    return log_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codegen_kernels as k
 
 from snap.ir import nodes as ir
-from snap.ir.types import BF16, BLOCK1, CLUSTER1, F32, GRID1, I32, THREAD1, Array, Level, Privilege, Space
+from snap.ir.types import BF16, BLOCK1, BOOL, CLUSTER1, F16, F32, GRID1, I32, THREAD1, U8, Array, Level, Privilege, Space
 
 GROUP = Privilege(Level.THREAD, 128)
 CONSUMERS = Privilege(Level.THREAD, 256)
@@ -113,3 +113,65 @@ def gemm(cluster: int = 0) -> ir.Function:
     units = [k.declare(start, k.unit_id(unit, where)), k.declare(step, k.unit_count(unit, where))]
     grouped = ir.Group(unit, where, block, tuple(body), span=k.SPAN)
     return k.kernel([A, B, C, M, N, K], [*units, grouped], where, "hgemm", 229376, barriers=(full, empty))
+
+
+ELEMENTS = {"bf16": BF16, "f16": F16, "tf32": F32, "e4m3": U8, "e5m2": U8}
+
+
+def product(
+    type="bf16", n=64, kk=64, a_transposed=False, b_transposed=False, swizzle=128, registers=False, out=F32, out_swizzle=0, acc=F32, op="store"
+) -> ir.Function:
+    """C [64, n] = A [64, kk] @ B [n, kk].T by one warpgroup: boxes in, one product, boxes out.  Transposed: A is [kk, 64], B is [kk, n]."""
+    elem = ELEMENTS[type]
+    width, step = swizzle // elem.bytes, 32 // elem.bytes
+    where = k.place(128)
+    block = where.grouped(BLOCK1)
+    group = block.grouped(GROUP)
+    full = k.barrier("full")
+    body, loads, smem, tiles, arrays = [], [], 0, [], []
+    for name, extents in (("A", (kk, 64) if a_transposed else (64, kk)), ("B", (kk, n) if b_transposed else (n, kk))):
+        array = k.memory(name, elem, extents, const=True)
+        arrays.append(array)
+        if name == "A" and registers:
+            continue
+        panels, rows = extents[1] // width, extents[0]
+        tile = k.memory(f"{name}s", elem, (panels, rows, width), space=Space.SHARED, offset=smem, swizzle=swizzle)
+        smem += extents[0] * extents[1] * elem.bytes
+        body.append(ir.DeclareShared(tile.obj, tile, span=k.SPAN))
+        loads += [
+            k.box("load", k.tile(tile, p, 0, 0, shape=(rows, width)), k.access(array, 0, p * width), (rows, width), group, full, 0) for p in range(panels)
+        ]
+        tiles.append(k.tile(tile, 0, 0, 0, shape=(panels, rows, width)))
+    bytes, smem = smem, -(-smem // 1024) * 1024
+    C = k.memory("C", out, (64, n))
+    w = out_swizzle // out.bytes or n
+    Cs = k.memory("Cs", out, (n // w, 64, w), space=Space.SHARED, offset=smem, swizzle=out_swizzle)
+    sums, thread = k.var("acc", Array(acc, (n // 2,))), k.var("t", I32)
+    body += [ir.DeclareShared(Cs.obj, Cs, span=k.SPAN), k.declare(thread, k.unit_id(THREAD1, block)), k.declare(sums, zero=True)]
+    a = tiles[0]
+    if registers:
+        held = k.var("a", Array(elem, (kk // 2,)))
+        body.append(k.declare(held, zero=True))
+        a = k.array(held)
+        pairs, t = 4 // elem.bytes, k.read(thread)
+        for at in range(kk // 2):
+            q, e = at // pairs % 4, at % pairs
+            row = plus(plus(times(over(t, 32), 16), over(rest(t, 32), 4)), q % 2 * 8)
+            column = plus(times(rest(t, 4), pairs), at // (4 * pairs) * step + q // 2 * (step // 2) + e)
+            body.append(ir.Assign(k.elem_target(held, at), k.load(arrays[0], row, column), span=k.SPAN))
+    steps = [
+        k.arrive(full, k.const_(0), GROUP, group, bytes=bytes, reason="filled, then read"),
+        *loads,
+        k.wait(full, k.const_(0), k.const_(0), group),
+        k.wgmma(type, k.array(sums), a, tiles[-1], n, kk, group, a_transposed, b_transposed, zero=k.const_(True, BOOL)),
+        k.commit("wgmma"),
+        k.sync("thread", THREAD1, group, waits=(("wgmma", 0),)),
+        *(k.store_acc(k.tile(Cs, p, 0, 0, shape=(64, w)), k.array(sums), p * w, group) for p in range(n // w)),
+        k.sync("named", GROUP, group, fence=True),
+        *(k.box(op, k.tile(Cs, p, 0, 0, shape=(64, w)), k.access(C, 0, p * w), (64, w), group) for p in range(n // w)),
+        k.commit("bulk", group),
+        k.sync("thread", GROUP, group, waits=(("bulk", 0),)),
+    ]
+    inner = ir.Group(GROUP, block, group, tuple(steps), span=k.SPAN)
+    outer = ir.Group(BLOCK1, where, block, (*body, inner), span=k.SPAN)
+    return k.kernel([*arrays, C], [outer], where, "product", smem + 64 * n * out.bytes, barriers=(full,))

@@ -76,7 +76,7 @@ def with_text(kernel, text, **changes):
 @kernel
 @requires(grid[1], block[1], thread[32])
 def moved(x: ptr(const(float), (m, n)) @ grid[1], y: ptr(float, (m, n)) @ grid[1], sums: ptr(float) @ grid[1], m: int @ grid[1], n: int @ grid[1]):
-    pass
+    nothing: int = 0
 
 
 BOXES = (TensorMap(0, F32, (32, 32), 128), TensorMap(1, F32, (32, 32), 128))
@@ -149,7 +149,7 @@ def test_what_is_refused(copy):
 @kernel
 @requires(grid[1], block[1], thread[32])
 def halves(x: ptr(const(bf16), (3, 64, 64)) @ grid[1], y: ptr(bf16, (3, 64, 64)) @ grid[1]):
-    pass
+    nothing: int = 0
 
 
 def test_three_dimensions_in_halves():
@@ -180,7 +180,7 @@ extern "C" __global__ void halves(const void* x, void* y, const __grid_constant_
 @kernel
 @requires(grid[1], cluster[1], block[16], thread[32])
 def ring(out: ptr(int) @ grid[1]):
-    pass
+    nothing: int = 0
 
 
 def ring_module(cluster, dynamic):

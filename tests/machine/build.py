@@ -6,7 +6,7 @@ import itertools
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
-from snap.ir.types import BOOL, GRID1, I32, THREAD1, Held, Level, Place, Privilege, Space
+from snap.ir.types import BOOL, GRID1, I32, THREAD1, Array, Held, Level, Place, Privilege, Space
 
 _uid = itertools.count(1)
 
@@ -107,3 +107,62 @@ def collective(op, requires, targets, args, line=1, within=None, **attrs):
 def kernel(params, body, threads=32, smem=0, cooperative=False, name="kernel", within=None):
     made = tuple(ir.MemParam(p) if isinstance(p, ir.Handle) else ir.ValueParam(p) for p in params)
     return ir.Function(next(_uid), name, True, made, None, within or place(threads), tuple(body), smem, cooperative, span=SPAN)
+
+
+# ---- what happens in the background ----
+
+
+def array_of(name, elem, *shape, const=False):
+    """A kernel's array with a shape."""
+    obj = ir.MemObject(next(_uid), name, elem, tuple(globals()["const"](n) for n in shape), const, Space.GLOBAL, GRID1, span=SPAN)
+    return ir.Handle(next(_uid), name, obj, GRID1, const, "param", span=SPAN)
+
+
+def cluster_shared(name, elem, *shape, spread="across", offset=0):
+    privilege = Privilege(Level.CLUSTER, 1)
+    obj = ir.MemObject(next(_uid), name, elem, tuple(const(n) for n in shape), False, Space.SHARED, privilege, offset, spread=spread, span=SPAN)
+    return ir.Handle(next(_uid), name, obj, privilege, False, "shared", span=SPAN)
+
+
+def tile(handle, index, shape, line=1):
+    return ir.Tile(access(handle, *index, line=line), shape)
+
+
+def point(kind="thread", participants=THREAD1, what="x", line=1, **more):
+    return ir.SyncPoint(next(_uid), kind, participants, what, "for the test", at(line), at(line), span=at(line), **more)
+
+
+def local(name, elem, size):
+    v = var(name, Array(elem, (size,)))
+    return v, ir.ArrayRef(v, elem, (size,))
+
+
+def barrier(name, slots, count, everywhere=False):
+    return ir.Barrier(next(_uid), name, slots, count, everywhere, span=SPAN)
+
+
+def wait(b, slot, phase, within, line=1):
+    return ir.BarrierWait(b, slot, phase, within, point("mbarrier", within.privilege, b.name, line), span=at(line))
+
+
+def arrive(b, slot, by, within, line=1, bytes=0, fence=False, waits=()):
+    return ir.BarrierArrive(b, slot, by, within, point("mbarrier", by, b.name, line, fence=fence, waits=waits), bytes, span=at(line))
+
+
+def split(within, *cases):
+    """Each case: its number of threads, and a function from its place to its body."""
+    offset, made = 0, []
+    for size, body in cases:
+        place = within.sharded(Level.THREAD, offset, size)
+        made.append(ir.Case(offset, size, False, place, tuple(body(place)), span=SPAN))
+        offset += size
+    return ir.Split(Level.THREAD, within, tuple(made), span=SPAN)
+
+
+def group(p, within, body):
+    inside = within.grouped(p)
+    return ir.Group(p, within, inside, tuple(body(inside)), span=SPAN)
+
+
+def box(op, inner, origin, shape, within, line=1, barrier=None, slot=None):
+    return ir.BoxCopy(op, inner, origin, shape, within, barrier, slot, span=at(line))

@@ -210,7 +210,7 @@ def test_architectures_to_compile_for():
 @snap.kernel
 @snap.requires(snap.grid[1], snap.cluster[1], snap.block[2], snap.thread[32])
 def in_clusters(x: snap.ptr(int) @ snap.grid[1]):
-    pass
+    nothing: int = 0
 
 
 def test_every_way_to_compile_checks_the_architecture():

@@ -58,7 +58,8 @@ def test_a_thread_that_works_alone_waits_with_its_warp():
 
 def test_who_neither_reads_nor_writes_stays_away():
     text = """
-with claim(s, p=thread[32]) as fill:
+u: shared(int[32])
+with claim(u, p=thread[32]) as fill:
     match split(thread):
         case 32:
             pass
@@ -66,14 +67,17 @@ with claim(s, p=thread[32]) as fill:
             r: int @ thread[1] = id()
             with partition(fill, p=thread[1], offset=r) as cell:
                 cell[0] = r + 7
+            v += 1
 match split(thread):
     case 64:
         pass
     case 32:
         r: int @ thread[1] = id()
-        v = s[31 - r]
+        v = u[31 - r]
 """
-    assert ("named", "warp 1", "warp 2", 64) in who(made(text))
+    kernel = made(text)
+    assert who(kernel) == [("named", "warp 1", "warp 2", 64)]
+    assert sorted(parts(kernel)) == [("arrive", FIRST_LINE + 9), ("wait", FIRST_LINE + 15)]  # each in its own case
 
 
 def test_one_warp_waits_by_itself():
@@ -90,15 +94,15 @@ with claim(s, p=thread[32]) as drain:
             r: int @ thread[1] = id()
             v = drain[31 - r]
 """
-    assert [kind for kind, *_ in who(made(text))] == ["named", "warp"]
+    assert points(made(text)) == [WARP]
 
 
-def test_what_all_read_later_is_still_ordered():
+def test_what_others_read_later_is_still_ordered():
     """The reading warp's barrier does not order what the others read afterwards."""
     text = READ_BY_WARP_0.strip("\n") + "\nv += s[127 - t]"
     assert points(made(text)) == [BLOCK]
     text = READ_BY_WARP_0.strip("\n") + "\nmatch split(thread):\n    case 64:\n        pass\n    case 64:\n        r: int @ thread[1] = id()\n        v += s[r]"
-    assert who(made(text)) == [("block", "all 128 threads", "all 128 threads", 0)]
+    assert who(made(text)) == [("named", "warp 1", "warps 0 and 2..3", 128)]
 
 
 def test_not_in_a_loop_without_another_meeting():
@@ -172,12 +176,30 @@ with partition(s, p=thread[64], offset=t / 64 * 64) as half:
     assert who(found) == [("named", "warp 1 of every 64 threads", "warp 0 of every 64 threads", 64)]
 
 
-def test_a_barrier_for_copies_stays_whole():
-    text = """
-with partition(s, p=thread[1], offset=t) as again:
-    again[0] = 3
-""" + READ_BY_WARP_0
-    assert NAMED in points(made(text)) or BLOCK in points(made(text))
+def test_a_barrier_that_waits_for_copies_stays_whole():
+    kernel = compiled(COPIED)
+    agree(kernel, lambda: [np.arange(256, dtype=np.int32), np.zeros(256, np.int32)])
+    assert who(kernel) == [("block", "all 128 threads", "all 128 threads", 0)]
+
+
+COPIED = """from __future__ import annotations
+from snap import *
+@kernel
+@requires(grid[1], block[1], thread[128])
+def k(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], offset=i) as mine:
+            with group(block[1]):
+                s: shared(int[128])
+                t: int @ thread[1] = id()
+                with partition(s, p=thread[1], offset=t) as cell:
+                    async_copy(cell[0], x[i])
+                match split(thread):
+                    case 32:
+                        r: int @ thread[1] = id()
+                        mine[0] = s[127 - r]
+"""
 
 
 # ---- numbers -------------------------------------------------------------------------------------------------------------------------------

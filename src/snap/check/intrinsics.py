@@ -13,7 +13,7 @@ from snap.check import convert
 from snap.check.annotations import constant_int, constant_value
 from snap.check.explain import read_down
 from snap.check.expressions import bitcast_call, converted, expression, math_call, scalar
-from snap.check.memory import LocalArray, access, element_argument, memory_argument, one_value, storage, writable
+from snap.check.memory import LocalArray, access, element_argument, memory_argument, one_value, own_memory, storage, writable
 from snap.check.names import as_type, resolve
 from snap.check.state import Memory, State, Touch, Want
 from snap.diag.error import Label
@@ -246,6 +246,7 @@ def _shared_row(c: State, e: tree.Expr, op: str, elem: Scalar) -> tuple[Memory, 
         raise c.fail("SNAP018", f"`{op}` works on shared memory, and `{memory.handle.name}` is global", e.span)
     if memory.elem != elem:
         raise c.fail("SNAP018", f"`{op}` moves `{elem}`, and `{memory.handle.name}` holds `{memory.elem}`", e.span)
+    own_memory(c, row, f"`{op}`")
     return memory, row
 
 
@@ -380,6 +381,7 @@ def async_copy(c: State, e: tree.Call) -> None:
             e.span,
             help="view both as a vector: `x.view(float4)[i]`",
         )
+    own_memory(c, target, "`async_copy`")
     c.out.append(ir.AsyncCopy(target, source, span=e.span))
 
 
@@ -428,6 +430,7 @@ def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
         if isinstance(found, Memory):
             zeros = tuple(tree.Number(0, span=item.span) for _ in range(found.rank))
             memory.append((name, access(c, found, zeros, PER_THREAD, item.span)))
+            own_memory(c, memory[-1][1], "`unsafe`")
             if not found.handle.const:
                 one_value(c, found.handle, item.span)
                 c.touches.append(Touch(found.handle.obj, "`unsafe`", e.span))

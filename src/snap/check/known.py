@@ -11,7 +11,7 @@ import math
 from snap.check.state import Frame, State
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import BLOCK1, CLUSTER1, Privilege
+from snap.ir.types import BLOCK1, CLUSTER1, Level, Privilege
 
 
 def note_value(c: State, var: ir.Var, value: ir.Expr | None) -> None:
@@ -59,7 +59,7 @@ def differs(c: State, p: Privilege, *exprs: ir.Expr) -> ir.Expr | None:
                     return e
             case ir.Elem(array) | ir.ArrayValue(array) if not array.var.privilege.at_least(p):
                 return e
-            case ir.Load(access) if not access.handle.privilege.at_least(p):
+            case ir.Load(access) if not access.handle.privilege.at_least(p) or _own(access) and p.level > Level.BLOCK:
                 return e
             case ir.UnitId(target) if not target.at_least(p):
                 return e
@@ -68,6 +68,11 @@ def differs(c: State, p: Privilege, *exprs: ir.Expr) -> ir.Expr | None:
                 if found is not None:
                     return found
     return None
+
+
+def _own(access: ir.MemAccess) -> bool:
+    """Whether each block reads its own part."""
+    return access.view.obj.spread == "across" and access.block is None
 
 
 def decided_below(c: State, p: Privilege, frames: list[Frame]) -> tuple[Frame, ir.Expr | None] | None:
@@ -91,6 +96,8 @@ def leaves_early(body: tree.Body) -> bool:
                 return True
             case tree.If(_, then, other) if leaves_early(then) or leaves_early(other):
                 return True
+            case tree.With(tree.Call(tree.Name("group" | "turn"))):  # which nothing may leave (SNAP007)
+                continue
             case tree.With(body=inner) if leaves_early(inner):
                 return True
     return False

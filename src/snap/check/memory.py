@@ -323,6 +323,17 @@ def one_value(c: State, handle: ir.Handle, span: Span) -> None:
         )
 
 
+def own_memory(c: State, made: ir.MemAccess, what: str) -> None:
+    if made.block is not None:
+        raise c.fail(
+            "SNAP018",
+            f"{what} works on the block's own part of `{made.handle.name}`, and this may be another one's",
+            made.span,
+            secondary=(Label(made.handle.obj.span, "across the blocks of the cluster"),),
+            help="name the part by the own rank, `b: int @ block[1] = id()` in `group(cluster[1])`; other parts are read element by element",
+        )
+
+
 def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None = None) -> Memory:
     found = storage(c, e, target)
     if not isinstance(found, Memory):

@@ -43,6 +43,9 @@ def wgmma(c: State, e: tree.Call) -> None:
     acc = _accumulator(c, e.args[0], "wgmma")
     b, n, k, b_transposed = _operand(c, e.args[2], "b")
     kind = _kind(c, b.access.view.elem, kind, e.args[2].span)
+    for argument in e.args[1:]:
+        if _is_transposed(argument) and STEP[kind] != 16:
+            raise c.fail("SNAP018", f"only 16-bit elements can lie transposed, and these are {kind}", argument.span, help="store it as [n, k]")
     registers = storage(c, e.args[1], WARPGROUP1)
     if isinstance(registers, LocalArray):
         a, a_transposed = _registers(c, registers, b.access.view.elem, k, e.args[1].span), False
@@ -59,9 +62,6 @@ def wgmma(c: State, e: tree.Call) -> None:
                 f"{m} rows of {a_k}",
                 help="take 64 rows for each warpgroup: `tile(a, (64 * w, 0), (64, 64))`" if m != 64 else "a and b share their k",
             )
-    for transposed, argument in ((a_transposed, e.args[1]), (b_transposed, e.args[2])):
-        if transposed and STEP[kind] != 16:
-            raise c.fail("SNAP018", f"only 16-bit elements can lie transposed, and these are {kind}", argument.span, help="store it as [n, k]")
     if n % 8 or not 8 <= n <= 256:
         raise c.fail("SNAP018", f"`wgmma` has 8, 16, ... 256 columns, and this b has {n}", e.args[2].span)
     if k % STEP[kind]:
@@ -152,9 +152,13 @@ def _registers(c: State, array: LocalArray, elem: Scalar, k: int, span: Span) ->
     return array.ref
 
 
+def _is_transposed(e: tree.Expr) -> bool:
+    return isinstance(e, tree.Attribute) and e.name == "T"
+
+
 def _operand(c: State, e: tree.Expr, role: str, found: Memory | None = None) -> tuple[ir.Tile, int, int, bool]:
     """A tile, how many rows and how large a k it has, and whether it lies transposed."""
-    transposed = isinstance(e, tree.Attribute) and e.name == "T"
+    transposed = _is_transposed(e)
     memory = found or memory_argument(c, e.value if transposed else e, f"{role} of `wgmma`", WARPGROUP1)
     handle = memory.handle
     if not handle.privilege.at_least(WARPGROUP1):

@@ -132,7 +132,7 @@ def _everywhere(scope: Scope, target: tree.Expr, unit: int) -> list[tree.Stmt]:
         mine = issue.index(scope, _part(scope, unit))
         return [tree.If(tree.Binary("<", mine, blocks), (_do(scope, ARRIVE_AT, target, mine),))]
     scope.state.namer.open()
-    each = tree.Name(scope.state.namer.own("block"))
+    each = tree.Name(scope.state.namer.own("rank"))
     scope.state.namer.close()
     step = tree.Assign(each, "+=", tree.Integer(1))
     loop = tree.For("int", each.text, tree.Integer(0), tree.Binary("<", each, blocks), step, (_do(scope, ARRIVE_AT, target, each),))

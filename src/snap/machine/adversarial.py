@@ -19,8 +19,11 @@ from snap.ir import nodes as ir
 from snap.machine import clocks
 from snap.machine.clocks import Segment
 from snap.machine.copies import Copies, Flight
+from snap.machine.endings import ended_too_early
 from snap.machine.errors import MachineError
+from snap.machine.flights import Air, Bulk, Products, RegisterFile, Registers, stretches
 from snap.machine.lanes import Lanes, Launch, Site
+from snap.machine.mbarriers import Gate, Meeting, Slot, Turns
 from snap.machine.program import program_for
 from snap.machine.races import KINDS, Entry, RaceLog
 from snap.machine.reference import argument, bound, indices
@@ -37,18 +40,22 @@ def run_adversarial(function: ir.Function, args: list, blocks: int, seed: int, r
         return
     launch = Schedule(function, blocks, program.threads, program.blocks_per_cluster, random.Random(seed))
     values = [argument(p, value) for p, value in zip(function.params, args)]
-    error = None
+    error, end = None, Site(function.span, "the end of the kernel")
     with np.errstate(all="ignore"):
         for lanes in launch.all_lanes():
-            launch.start(lanes, program.run(lanes, None, *indices(lanes), 0, *bound(function, values, lanes, lanes.record)))
+            steps = program.run(lanes, None, *indices(lanes), 0, *bound(function, values, lanes, lanes.record))
+            launch.start(lanes, _ending_together(lanes, steps, end) if program.ends_together else steps)
         try:
             launch.run()
+            launch.settle()
         except MachineError as raised:
             error = raised
+        if error is None:
+            ended_too_early(launch)
         launch.log.look()
     error = error or launch.uninitialised
     found = list(launch.log.found.values())
-    if error is not None and (not found or error.kind in ("barrier mismatch", "no progress")):
+    if error is not None and (not found or error.kind in ("barrier mismatch", "no progress", "wrong phase")):
         raise error
     if races is not None:
         races.extend(found)
@@ -56,11 +63,18 @@ def run_adversarial(function: ir.Function, args: list, blocks: int, seed: int, r
         raise found[0].error()
 
 
+def _ending_together(lanes: WarpLanes, steps: Generator, end: Site) -> Generator:
+    """Where blocks of a cluster write to each other's memory in the background, none of them ends before the others."""
+    yield from steps
+    yield from lanes.meet("cluster", lanes.thread, 0, None, end, "", None, 0)
+
+
 @dataclass(slots=True, eq=False)
 class Warp:
     lanes: WarpLanes
     steps: Generator
     waits: list[tuple] = field(default_factory=list)
+    gate: Gate | None = None
     answer: object = None
     done: bool = False
 
@@ -92,20 +106,49 @@ class Schedule(Launch):
     def __init__(self, kernel: ir.Function, blocks: int, threads: int, blocks_per_cluster: int, rng: random.Random):
         super().__init__(blocks, threads, blocks_per_cluster)
         self.kernel, self.rng = kernel, rng
-        self.log = RaceLog()
+        self.log = RaceLog(forgets=blocks_per_cluster == 1)
         self.uninitialised: MachineError | None = None
-        self.arenas = [SharedArena(max(kernel.smem, 16)) for _ in range(blocks)]
-        self.published: dict[tuple, clocks.Published] = {}
+        self.arenas = [SharedArena(max(kernel.smem, 16), blocks_per_cluster) for _ in range(-(-blocks // blocks_per_cluster))]
+        self.published: dict[tuple, clocks.Known] = {}
         self.warps: list[Warp] = []
         self.barriers: dict[tuple, Barrier] = {}
         self.fuel_scale = rng.choice((1, 4, 30, 400, 4000))
         self.favours = rng.random() < 0.5  # some warps run far ahead of the others
         self.copying: list[Copies] = []
+        self.slots: dict[tuple[int, int, int], Slot] = {}
+        self.meetings: dict[tuple, Meeting] = {}
+        self.turns: dict[tuple, Turns] = {}
+        self.products: dict[tuple[int, int], Products] = {}
+        self.woken: list[Warp] = []
+        self.tokens = 0
+        self.remote: list[tuple[int, str, Site, Segment, int]] = []  # arrivals in other blocks: block, barrier, place, segment and lane
+        self.ended: dict[int, list[Segment]] = {}  # by block, what its warps knew at the end
 
     @cached_property
     def dice(self) -> np.random.Generator:
         """For copies; asked for only where there are some, so that the orders of all other kernels do not depend on it."""
         return np.random.default_rng(self.rng.getrandbits(64))
+
+    @cached_property
+    def air(self) -> Air:
+        return Air(self)
+
+    def token(self) -> int:
+        """A bit of its own for what ends in the background, or is fenced."""
+        self.tokens += 1
+        return 1 << self.tokens
+
+    def cluster_of(self, block: int) -> list[int]:
+        first = block // self.blocks_per_cluster * self.blocks_per_cluster
+        return list(range(first, first + self.blocks_per_cluster))
+
+    def slot(self, barrier: ir.Barrier, block: int, number: int, site: Site) -> Slot:
+        if not 0 <= number < barrier.slots:
+            raise MachineError("out of bounds", f"slot {number} of `{barrier.name}`, which has {barrier.slots}", site.span, block)
+        key = (barrier.uid, block, number)
+        if key not in self.slots:
+            self.slots[key] = Slot(self, barrier, block, number)
+        return self.slots[key]
 
     def all_lanes(self) -> list[WarpLanes]:
         return [WarpLanes(self, block, first) for block in range(self.blocks) for first in range(0, self.threads, 32)]
@@ -117,11 +160,13 @@ class Schedule(Launch):
         ready = list(self.warps)
         self.rng.shuffle(ready)
         for _ in range(_STEPS):
-            if not ready:
+            if not ready and not self._something_arrives(ready):
                 break
             at = len(ready) - 1 if self.favours else self.rng.randrange(len(ready))
             warp = ready.pop(at)
             ready += self.turn(warp, ready)
+            if self.woken:
+                ready += self._awake()
             if self.log.full:
                 self.log.look(self._oldest_phases())
         waiting = [w for w in self.warps if not w.done]
@@ -130,16 +175,45 @@ class Schedule(Launch):
         if waiting:
             self._mismatch(waiting)
 
+    def _awake(self) -> list[Warp]:
+        woken, self.woken = self.woken, []
+        self.rng.shuffle(woken)
+        for warp in woken:
+            warp.gate = None
+        return woken
+
+    def _something_arrives(self, ready: list[Warp]) -> bool:
+        """Nobody can go on: copies arrive until somebody can."""
+        while not ready and "air" in self.__dict__ and self.air.force():
+            ready += self._awake()
+        return bool(ready)
+
+    def settle(self) -> None:
+        """The kernel has ended: what is still in the background happens."""
+        if "air" in self.__dict__:
+            for box in list(self.air.boxes):
+                while not box.over:
+                    box.go_on()
+        for products in self.products.values():
+            products.execute(next((k for k, p in enumerate(products.all) if not p.ready), len(products.all)))
+
     def turn(self, warp: Warp, ready: list[Warp]) -> list[Warp]:
         """Let a warp run on; returns those that are ready because of it."""
         if self.copying:
             self.rng.choice(self.copying).drift()
+        if "air" in self.__dict__:
+            self.air.drift()
         warp.lanes.fuel = 1 + int(self.rng.expovariate(1 / self.fuel_scale))
         answer, warp.answer = warp.answer, None
         try:
             said = warp.steps.send(answer)
         except StopIteration:
             warp.done = True
+            self.ended.setdefault(warp.lanes.number, []).append(warp.lanes.segment)
+            return []
+        if isinstance(said, Gate):
+            warp.gate = said
+            said.waiting.append(warp)
             return []
         if said is None:
             self._check_progress(warp, ready)
@@ -153,6 +227,8 @@ class Schedule(Launch):
     def _check_progress(self, warp: Warp, ready: list[Warp]) -> None:
         """Every warp that could run goes round a loop in which nothing changes."""
         if warp.lanes.stuck_at == self.changes and all(w.lanes.stuck_at == self.changes for w in ready):
+            if "air" in self.__dict__ and self.air.force():
+                return
             raise MachineError("no progress", "this loop waits for something that no thread will do", warp.lanes.last_site.span,
                                int(warp.lanes.block[0, 0]))
 
@@ -184,9 +260,9 @@ class Schedule(Launch):
         kind = at[0]
         warps = [warp for warp, _, _ in barrier.arrivals]
         if kind in ("block", "cluster", "grid"):
-            foreign = clocks.all_foreign([w.lanes.segment for w in warps])
+            known = clocks.known_of_others([w.lanes.segment for w in warps])
             for w in warps:
-                w.lanes.segment = w.lanes.segment.whole(cluster=kind != "block", grid=kind == "grid", foreign=foreign)
+                w.lanes.segment = w.lanes.segment.whole(cluster=kind != "block", grid=kind == "grid", known=known)
         else:
             segments = clocks.joined([(w.lanes.segment, lanes) for w, _, lanes in barrier.arrivals], self.threads)
             for w, segment in zip(warps, segments):
@@ -204,6 +280,9 @@ class Schedule(Launch):
         return [w for w in warps if not w.waits]
 
     def _mismatch(self, waiting: list[Warp]) -> None:
+        at_gates = [w for w in waiting if w.gate is not None]
+        if at_gates:
+            self._stuck(at_gates, len(waiting))
         at = waiting[0].waits[0]
         barrier = self.barriers[at]
         warp, arrival, lanes = barrier.arrivals[0]
@@ -222,6 +301,15 @@ class Schedule(Launch):
         raise MachineError("barrier mismatch", text, arrival.site.span, block, thread, secondary=secondary, note=note)
 
 
+    def _stuck(self, at_gates: list[Warp], count: int) -> None:
+        """Warps wait for what never comes: the first says so, the others say where they are."""
+        gates = list({id(w.gate): w.gate for w in at_gates}.values())
+        first = at_gates[0]
+        secondary = tuple((gate.site.span, gate.why()) for gate in gates[1:4])
+        raise MachineError("barrier mismatch", gates[0].why(), gates[0].site.span, first.lanes.number, int(first.lanes.thread[0, 0]),
+                           secondary=secondary, note=f"this is for `{gates[0].site.name}`; {count} warps wait and nothing is in flight")
+
+
 def _concerns(key: tuple, lanes: WarpLanes) -> bool:
     """Whether a warp has threads in the barrier's group."""
     kind, group, first, n = key[:4]
@@ -235,11 +323,13 @@ def _concerns(key: tuple, lanes: WarpLanes) -> bool:
 
 
 class SharedArena:
-    """A block's shared memory: the bytes at an offset are whatever object lies there now."""
+    """The shared memory of a cluster's blocks, one after the other: the bytes at an offset are whatever object lies there now."""
 
-    def __init__(self, size: int):
-        self.bytes = np.zeros(size, np.uint8)
-        self.shadow = np.zeros(size, np.uint8)
+    def __init__(self, size: int, blocks: int):
+        self.pitch = -(-size // 128) * 128
+        self.blocks = blocks
+        self.bytes = np.zeros(self.pitch * blocks, np.uint8)
+        self.shadow = np.zeros(self.pitch * blocks, np.uint8)
 
 
 class ArenaStorage:
@@ -247,13 +337,17 @@ class ArenaStorage:
 
     def __init__(self, lanes: WarpLanes, arena: SharedArena, offset: int, size: int, name: str):
         self.lanes, self.name, self.record, self.offset, self.size = lanes, name, lanes.record, offset, size
-        self.bytes, self.shadow = arena.bytes[offset:offset + size], arena.shadow[offset:offset + size]
+        self.arena = arena
+        end = offset + (arena.blocks - 1) * arena.pitch + size
+        self.bytes, self.shadow = arena.bytes[offset:end], arena.shadow[offset:end]
         self.complete, self.dirty = False, False
         self.views: dict = {}
 
     def view(self, elem) -> View:
         if elem not in self.views:
-            self.views[elem] = View(self, elem, self.size)
+            made = self.views[elem] = View(self, elem, self.arena.pitch)
+            if self.arena.blocks > 1:
+                made.offset = self.lanes.number % self.arena.blocks * made.stride
         return self.views[elem]
 
     def is_complete(self) -> bool:
@@ -265,7 +359,7 @@ class ArenaStorage:
         launch.uninitialised = launch.uninitialised or error
 
 
-class WarpLanes(Lanes):
+class WarpLanes(Lanes, RegisterFile):
     """One warp: (1, 32), or fewer in a block's last warp."""
 
     patience = 16
@@ -274,13 +368,28 @@ class WarpLanes(Lanes):
     def __init__(self, schedule: Schedule, block: int, first: int):
         threads = np.arange(first, min(first + 32, schedule.threads), dtype=np.int32)
         super().__init__(schedule, np.full((1, 1), block, np.int32), threads.reshape(1, -1))
+        self.number = block
         self.fuel = 0
+        self.bulk: dict[int, Bulk] = {}
+        self.registers: dict[int, Registers] = {}
+        self.register_fences = 0
         self.segment = Segment.first(block, block // schedule.blocks_per_cluster, threads)
         self.stuck_at = -1
         self.last_site: Site | None = None
 
     def shared(self, uid: int, offset: int, size: int, name: str) -> ArenaStorage:
-        return ArenaStorage(self, self.launch.arenas[int(self.block[0, 0])], offset, size, name)
+        return ArenaStorage(self, self.launch.arenas[self.segment.cluster], offset, size, name)
+
+    @property
+    def products(self) -> Products:
+        key = (self.number, int(self.thread[0, 0]) // 128)
+        if key not in self.launch.products:
+            self.launch.products[key] = Products(self.launch)
+        return self.launch.products[key]
+
+    def fence(self, m) -> None:
+        """What these threads have written can be seen by units in the background, for those who learn of it."""
+        self.segment = self.segment.fence(np.flatnonzero(self.active(m)[0]), self.launch.token())
 
     @cached_property
     def copies(self) -> Copies:
@@ -341,26 +450,43 @@ class WarpLanes(Lanes):
             self._order(order, *self._address(view, cells), lanes)
         self.log(view, cells, lanes, width, KINDS[kind], site)
 
+    def record_many(self, view: View, cells: np.ndarray, chosen: np.ndarray, site: Site) -> None:
+        """Several scalars a lane are written: (scalars, 1, threads)."""
+        self.log(view, cells[chosen].astype(np.int64), np.nonzero(chosen)[2], 1, KINDS["write"], site)
+
+    def log_stretches(self, view: View, cells: np.ndarray, lane: int, kind: int, site: Site, token: int, verb: str) -> None:
+        """What one thread has begun in the background."""
+        where, _ = self._address(view, cells[:0])
+        item, storage = view.flat.dtype.itemsize, view.storage
+        base = getattr(storage, "offset", 0)
+        address, size = stretches(cells, item, base)
+        self.launch.log.add(where, Entry(address, np.full(len(address), lane), size, kind, self.segment, site, storage.name, base, item * view.width,
+                                         token=token, verb=verb, pitch=self._pitch(view)))
+
+    def _pitch(self, view: View) -> int:
+        return view.storage.arena.pitch if view.stride and self.launch.blocks_per_cluster > 1 else 0
+
     def log(self, view: View, cells: np.ndarray, lanes: np.ndarray, width: int, kind: int, site: Site,
             copy: Flight | None = None, lands: bool = False) -> None:
         """One access; `cells` and `lanes` side by side."""
         where, address = self._address(view, cells)
         item, storage = view.flat.dtype.itemsize, view.storage
         base = getattr(storage, "offset", 0)
-        self.launch.log.add(where, Entry(address, lanes, item * width, kind, self.segment, site, storage.name, base, item * view.width, copy, lands))
+        self.launch.log.add(where, Entry(address, lanes, item * width, kind, self.segment, site, storage.name, base, item * view.width, copy, lands,
+                                         pitch=self._pitch(view)))
 
     def _address(self, view: View, cells: np.ndarray) -> tuple[object, np.ndarray]:
         """The memory, and the first byte of each cell in it."""
-        where = ("shared", int(self.block[0, 0])) if view.stride else view.storage.name
+        where = ("shared", self.segment.cluster) if view.stride else view.storage.name
         return where, cells * view.flat.dtype.itemsize + getattr(view.storage, "offset", 0)
 
     def _order(self, order: str, where: object, address: np.ndarray, lanes: np.ndarray) -> None:
         """Acquire and release at each address."""
         published = self.launch.published
         for at, lane in zip(address.tolist(), lanes.tolist()):
-            cell = published.setdefault((where, at), clocks.Published())
-            if order in ("acquire", "acq_rel", "seq_cst") and cell.known:
-                self.segment = clocks.acquired(self.segment, lane, cell.known, self.launch.threads)
+            cell, thread = published.setdefault((where, at), clocks.Known()), np.array([lane])
+            if order in ("acquire", "acq_rel", "seq_cst") and cell.blocks:
+                self.segment = clocks.acquired(self.segment, thread, cell, self.launch.threads)
             if order in ("release", "acq_rel", "seq_cst"):
-                cell.known = clocks.merged(cell.known, clocks.released(self.segment, lane, self.launch.threads))
-                self.segment = clocks.acquired(self.segment, lane, {}, self.launch.threads)
+                cell.add(clocks.released(self.segment, thread, self.launch.threads))
+                self.segment = clocks.moved_on(self.segment, thread)

@@ -113,9 +113,7 @@ class Asynchronous(Actions):
             case "copy":
                 self.emit(f"C.copies.wait({younger}, {self.mask})")
             case "bulk" | "bulk read":
-                chosen = self.issuer(place)
-                with self.indented(f"if {chosen} is not False:"):
-                    self.emit(f"wait_bulk(C, {younger}, {chosen}, {engine == 'bulk read'})")
+                self.emit(f"wait_bulk(C, {younger}, {self.mask}, {engine == 'bulk read'})")  # those who issued none pass
             case "wgmma":
                 self.emit(f"yield from C.products.wait(C, {younger}, {site})")
             case _:

@@ -53,7 +53,7 @@ class BoxLoad:
         self.view.put_bits(self.cells, fetched(self.array, self.origin, self.inside))
         self.over = True
         if self.slot is not None:
-            self.slot.deliver(self.cells.nbytes // self.cells.itemsize * self.view.flat.dtype.itemsize, self.token)
+            self.slot.deliver(len(self.cells) * self.view.flat.dtype.itemsize, self.token)
         return True
 
 
@@ -107,12 +107,13 @@ class Air:
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
         self.boxes: list[BoxLoad | BoxStore] = []
-        self.issued: list[BoxLoad | BoxStore] = []
+        self.issued: list[tuple[int, str, Site, str, int]] = []  # token, memory, place, what it does, and the block whose memory it is
         dice = schedule.dice
         self.at_issue, self.later = (float(dice.choice(_HABITS)) for _ in range(2))
 
     def add(self, box: BoxLoad | BoxStore) -> None:
-        self.issued.append(box)
+        verb = "copy to" if isinstance(box, BoxLoad) else "copy from"
+        self.issued.append((box.token, box.view.name, box.site, verb, box.block))
         if self.schedule.dice.random() >= self.at_issue or not box.go_on():
             self.boxes.append(box)
 
@@ -283,8 +284,8 @@ class Products(Gate):
             self.all.append(Product(spec, self.schedule.token(), [None] * _WARPS))
         product = self.all[self.issued[w]]
         if product.spec is not spec:
-            raise MachineError("barrier mismatch", "warps of one warpgroup issue different products", spec.site.span, warp.number, int(warp.thread[0, 0]),
-                               secondary=((product.spec.site.span, "another warp is here"),))
+            raise MachineError("barrier mismatch", "warps of one warpgroup issue different products", spec.site.span, warp.number,
+                               int(warp.thread[0, 0]), secondary=((product.spec.site.span, "another warp is here"),))
         product.parts[w] = Part(warp, acc, a, b, zero)
         self.issued[w] += 1
         if product.ready:

@@ -176,8 +176,8 @@ class Meeting(Gate):
 
     def arrive(self, warp: WarpLanes, lanes: np.ndarray, site: Site) -> Generation:
         if warp in self.now.warps:
-            raise MachineError("barrier mismatch", f"these threads arrive again before the barrier for {self.name} is complete", site.span, warp.number,
-                               int(warp.thread[0, lanes[0]]))
+            raise MachineError("barrier mismatch", f"these threads arrive again before the barrier for {self.name} is complete", site.span,
+                               warp.number, int(warp.thread[0, lanes[0]]))
         now, self.site = self.now, site
         now.known.add(clocks.released(warp.segment, lanes, self.schedule.threads))
         warp.segment = clocks.moved_on(warp.segment, lanes)

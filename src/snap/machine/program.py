@@ -18,8 +18,8 @@ import numpy as np
 from snap.ir import nodes as ir
 from snap.ir.types import Array, Element, Level, Vector, scalar_of
 from snap.ir.walk import statements
-from snap.machine import locals as local_arrays
 from snap.machine import boxes, flights, masks, matrix, mbarriers, numbers, tensor, warps
+from snap.machine import locals as local_arrays
 from snap.machine.atomics import atomic
 from snap.machine.errors import MachineError
 from snap.machine.facts import callees, spins

@@ -60,7 +60,9 @@ Access = tuple[Entry, int]  # and the lane
 
 
 class RaceLog:
-    def __init__(self):
+    def __init__(self, forgets: bool = True):
+        """forgets: what a block's barrier has ordered in its shared memory cannot race later; not where other blocks reach into it."""
+        self.forgets = forgets
         self.entries: dict[object, list[Entry]] = {}
         self.pending = 0
         self.limit = _FLUSH
@@ -81,7 +83,8 @@ class RaceLog:
         for where, entries in self.entries.items():
             if entries and len(self.found) < _MOST:
                 self._look_at(entries)
-            kept = [] if phases is None else [e for e in entries if not isinstance(where, tuple) or e.segment.phase >= phases[e.segment.block]
+            forgets = self.forgets and isinstance(where, tuple)
+            kept = [] if phases is None else [e for e in entries if not forgets or e.segment.phase >= phases[e.segment.block]
                                               or (e.departs and e.copy.open) or e.token]
             self.entries[where] = kept
             self.pending += sum(len(e.address) for e in kept)

@@ -29,7 +29,7 @@ def synchronize(function: ir.Function) -> ir.Function:
     graph = Graph(function, woven=woven)
     edges = graph.run()
     marks = cover(edges, graph.gaps, function)
-    commits, duties = plan_copies(function, edges, graph.gaps, marks, woven)
+    commits, duties = plan_copies(function, edges, graph.gaps, marks, woven, graph.overlap.memo)
     marks = relax(function, edges, graph.gaps, marks, duties)
     return project(give_back_rest(insert(function, marks, commits, duties), woven.lagging))
 

@@ -48,9 +48,12 @@ class Barrier:
         return [s for s in ((self.spot,) if self.whole else (self.arrive, self.wait)) if s is not None]
 
     def orders(self, edge: Edge) -> bool:
-        if not self.whole:
-            return any(e is edge for e in self.duties)
-        return bool(edge.candidates >> self.gap & 1) and self.mark.participants.at_least(edge.participants)
+        """In parts, it orders uses that those who made the parts thought of: they come before the arrival, and after the wait."""
+        if not edge.candidates >> self.gap & 1 or not self.mark.participants.at_least(edge.participants):
+            return False
+        if self.whole:
+            return True
+        return any(e.first.site == edge.first.site for e in self.duties) and any(e.second.site == edge.second.site for e in self.duties)
 
     @property
     def number_needed(self) -> bool:

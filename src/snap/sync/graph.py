@@ -39,7 +39,7 @@ class Graph:
     """`plan`, where barriers are already chosen: their gaps by number with their groups, and the statements after which copies are committed.
     The walk then counts the groups of copies between the issue of each and the barrier that waits for it: `pending`, by gap."""
 
-    def __init__(self, function: ir.Function, plan: Plan | None = None, woven: Woven | None = None):
+    def __init__(self, function: ir.Function, plan: Plan | None = None, woven: Woven | None = None, memo: dict | None = None):
         self.function = function
         self.plan = plan
         self.woven = woven or Woven(function)
@@ -47,12 +47,13 @@ class Graph:
         self.last_gap = 0
         self.role: tuple[int, int] | None = None
         self.nested_stages = _nested_stages(function.body)
+        self.counted = {s.handle.obj.uid for s in statements(function.body) if isinstance(s, ir.Partition) and s.counted}
         threads = function.place.held(Level.THREAD)
         self.values = Values()
         sizes = tuple(sorted({s.privilege.n for s in statements(function.body) if isinstance(s, ir.Group) and s.privilege.level is Level.THREAD
                               and s.privilege.n > 32}))
         clustered = function.place.held(Level.CLUSTER) is not None
-        self.overlap = Overlap(self.values, threads.count if threads is not None else None, clustered, sizes)
+        self.overlap = Overlap(self.values, threads.count if threads is not None else None, clustered, sizes, memo)
         self.gaps: dict[GapKey, Gap] = {}
         self.edges: dict[tuple, Edge] = {}
         self.frame: Frame = ()
@@ -177,6 +178,8 @@ class Graph:
                 self._committed(left, next(k for k, (f, _) in enumerate(self.path) if len(f) >= len(self.frame)))
                 self.returns[-1].append(left)
                 return None
+            case ir.Elect():
+                return self._body(s.body, state)
             case ir.Group():
                 index = self.at.index[s.privilege.level] if s.privilege.level is not Level.GRID else linear.ZERO
                 held = s.outer.held(s.privilege.level)
@@ -382,7 +385,7 @@ class Graph:
                 parts = [self._aged(forms, loop, change) for forms in (f.shape, f.index, f.facts)]
                 if any(new is not old for new, old in zip(parts, (f.shape, f.index, f.facts))):
                     t = replace(t, footprint=Footprint(f.elem, *parts))
-                if t.engine == "copy" and loop in t.born:
+                if t.aging and loop in t.born:
                     around = t.born[: t.born.index(loop)]
                     age = dict(t.ages).get(loop, 0)
                     t = replace(t, ages=(*((at, n) for at, n in t.ages if at in around), (loop, min(age + 1, OLDEST))))
@@ -623,6 +626,7 @@ class Graph:
             crossed=0,
             since=state.crossed,
             born=tuple(self.values.loops),
+            aging=engine == "copy" or a.view.obj.depth > 0 and a.view.obj.uid not in self.counted,
         )
         self._conflicts(token, chain, obj, state)
         self._at_once(token, chain, obj)

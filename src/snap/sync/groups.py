@@ -31,7 +31,7 @@ BACKGROUND = ("bulk", "wgmma", "load")
 
 
 def plan_copies(
-    function: ir.Function, edges: list[Edge], gaps: dict[GapKey, Gap], marks: dict[GapKey, list[Mark]], woven: Woven
+    function: ir.Function, edges: list[Edge], gaps: dict[GapKey, Gap], marks: dict[GapKey, list[Mark]], woven: Woven, memo: dict
 ) -> tuple[frozenset[tuple[Frame, int]], dict[GapKey, Duty]]:
     numbers = {gaps[key].number: key for key in marks}
     fences = _fences(edges, numbers, marks)
@@ -49,7 +49,7 @@ def plan_copies(
     for site in parents.copies:  # a copy nobody waits for still belongs to a group
         commits.add(site) if not any(parents.contains(c, site) for c in commits) else None
     plan = Plan({n: [m.participants for m in marks[key]] for n, key in numbers.items()}, frozenset(commits))
-    counting = Graph(function, plan, woven)
+    counting = Graph(function, plan, woven, memo)
     counting.run()
     waits: dict[GapKey, dict[str, int]] = {}
     for (n, engine), pending in counting.pending.items():

@@ -55,11 +55,11 @@ OLDEST = 8
 class Overlap:
     """`sizes`: of groups larger than a warp that the program tells apart; a barrier of such a group is looked for only then."""
 
-    def __init__(self, values: Values, threads: int | None, clusters: bool, sizes: tuple[int, ...] = ()):
+    def __init__(self, values: Values, threads: int | None, clusters: bool, sizes: tuple[int, ...] = (), memo: dict | None = None):
         self.values, self.threads, self.sizes = values, threads, sizes
         self.ages: dict[int, int] = {}
         self.block = ("block",), *((("cluster",),) if clusters else ())  # what tells one block from another: in a cluster they are numbered anew
-        self.memo: dict[tuple, Privilege | bool | None] = {}
+        self.memo: dict[tuple, Privilege | bool | None] = {} if memo is None else memo
 
     def group(self, a: Footprint, b: Footprint, owner: Privilege, ages: Ages = ()) -> Privilege | None:
         """a happened before b.  Both belong to units of `owner`; pairs in different units do not touch the same memory."""

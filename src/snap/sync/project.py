@@ -4,7 +4,7 @@ Input: a synchronized kernel.  Output: the same, with runs of statements of the 
 inside out, so that each role is a program of its own.  The cases of a split are disjoint sets of threads; uniform code between the splits works on
 registers, of which each thread has its own, so each role gets what it needs of it.  A role that only issues boxes and waits for mbarriers runs in
 one thread.  Invariant: each thread executes the same accesses and synchronization in the same order as before.  Non-goals: runs that hold a barrier of
-the whole block stay as they are.
+of the whole block stay as they are.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ def _needed(body: ir.Body, used_later: set[int]) -> ir.Body:
         match s:
             case ir.Declare(var) | ir.Assign(ir.VarTarget(var)):
                 assigned.append((var.uid, _read_by(s)))
-            case ir.If() | ir.For() | ir.While() if not _effects(s):
+            case ir.If() | ir.For() | ir.While() | ir.Partition() if not _effects(s):
                 pass
             case _:
                 read |= _read_by(s)
@@ -350,7 +350,15 @@ def _elected(body: ir.Body, place: Place) -> ir.Body:
     rest = body[first:]
     if not any(isinstance(s, ir.BoxCopy) for s in statements(rest)) or not all(_single(s) for s in statements(rest)):
         return body
-    return (*body[:first], ir.Elect(place, rest, span=rest[0].span))
+    return (*body[:first], ir.Elect(place, _not_elected_again(rest), span=rest[0].span))
+
+
+def _not_elected_again(body: ir.Body) -> ir.Body:
+    out: list[ir.Stmt] = []
+    for s in body:
+        s = _with_bodies(s, _not_elected_again)
+        out += s.body if isinstance(s, ir.Elect) else (s,)
+    return tuple(out)
 
 
 def _single(s: ir.Stmt) -> bool:
@@ -361,7 +369,7 @@ def _single(s: ir.Stmt) -> bool:
             return by.n != 32 or by.level is not Level.THREAD
         case ir.Declare() | ir.Assign(ir.VarTarget()) | ir.If() | ir.For() | ir.While() | ir.Break() | ir.Continue():
             return not _reads_memory(s)
-        case ir.Partition() | ir.Claim() | ir.BarrierWait() | ir.BarrierExpect():
+        case ir.Partition() | ir.Claim() | ir.Elect() | ir.BarrierWait() | ir.BarrierExpect():
             return True
         case _:
             return False

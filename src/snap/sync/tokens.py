@@ -35,7 +35,7 @@ class Token:
     footprint: Footprint
     disjoint: tuple[tuple[Frame, int], ...]
     ordered: Privilege | None
-    ages: Ages = ()  # of a copy in flight: iterations since it was issued
+    ages: Ages = ()  # where it counts (`aging`): iterations since it was made
     engine: str = ""  # of what is done in the background: 'copy', 'bulk', 'wgmma'
     fills: int = 0  # of a pipeline's memory: stages taken since, at most its depth
     issuer: Privilege | None = None  # of a box: the group for which one thread issues it
@@ -45,7 +45,8 @@ class Token:
     span: Span = field(compare=False, kw_only=True)
     crossed: int = field(compare=False, kw_only=True)  # bits: gaps crossed until `since`
     since: int = field(compare=False, kw_only=True)  # bits: gaps that the walk had crossed when `crossed` was last brought up to date
-    born: tuple[int, ...] = field(compare=False, default=(), kw_only=True)  # the loops it was issued in
+    born: tuple[int, ...] = field(compare=False, default=(), kw_only=True)  # the loops it was made in
+    aging: bool = field(compare=False, default=False, kw_only=True)  # of a copy in flight, or of a pipeline's slot that is numbered
     commits: int = field(compare=False, default=-1, kw_only=True)  # groups committed since, its own not counted
     waited: dict[int, int] = field(compare=False, default_factory=dict, kw_only=True)  # `commits` at each barrier's gap crossed since
 

@@ -189,6 +189,8 @@ class _Weaver:
                 end.append(ir.BarrierArrive(outgoing, slot, by, self._place(e), point, span=span))
         elif e.loads:
             raise AssertionError("what was loaded is used")
+        if e.loads and begin:  # others of the role would only fall behind, and take one phase for another
+            begin = [ir.Elect(self._place(e), tuple(begin), span=span)]
         ordered = incoming is not None and (channel.handed_back or not channel.repeated)
         self._around(e, begin, end, channel if ordered else None)
 
@@ -211,7 +213,7 @@ class _Weaver:
         cases = []
         for first, n in sorted(roles):
             place = outer.sharded(Level.THREAD, first, n)
-            moved = tuple(replace(s, place=place) if hasattr(s, "place") else s for s in body)
+            moved = tuple(_at(s, place) for s in body)
             cases.append(ir.Case(first, n, False, place, moved, span=body[0].span))
         return [ir.Split(Level.THREAD, outer, tuple(cases), span=body[0].span)]
 
@@ -402,6 +404,12 @@ class _Weaver:
         if all(getattr(node, name) is value for name, value in parts.items()):
             return node
         return replace(node, **parts)
+
+
+def _at(s: ir.Stmt, place: Place) -> ir.Stmt:
+    if isinstance(s, ir.Elect):
+        return replace(s, place=place, body=tuple(_at(x, place) for x in s.body))
+    return replace(s, place=place) if hasattr(s, "place") else s
 
 
 def _of_this_group(body: ir.Body) -> Iterator[ir.Stmt]:

@@ -1,0 +1,126 @@
+"""Synchronized programs by hand: pipelines of boxes and products, clusters, stores in the background.
+
+Each function gives a kernel in synchronized IR.  Lines of the (missing) source tell the statements apart in reports.
+"""
+
+from __future__ import annotations
+
+import build as b
+import numpy as np
+
+from snap.ir import nodes as ir
+from snap.ir.types import BF16, CLUSTER1, F32, I32, THREAD1, WARP1, Held, Level, Place, Privilege
+
+WARPGROUP = Privilege(Level.THREAD, 128)
+
+
+def bf16(x) -> np.ndarray:
+    """Small whole numbers as bf16 bits."""
+    return (np.asarray(x, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def matrices(rows, columns, depth, seed=0):
+    rng = np.random.default_rng(seed)
+    a, c = rng.integers(-4, 5, (rows, depth)), rng.integers(-4, 5, (columns, depth))
+    return bf16(a), bf16(c), (a @ c.T).astype(np.float32)
+
+
+def plus(a, n):
+    return b.binary("+", a, b.const(n))
+
+
+def mod(a, n):
+    return b.binary("%", a, b.const(n))
+
+
+def div(a, n):
+    return b.binary("/", a, b.const(n))
+
+
+def cluster_place(blocks, threads):
+    return Place(((Level.GRID, Held(1)), (Level.CLUSTER, Held(1, open=True)), (Level.BLOCK, Held(blocks)), (Level.THREAD, Held(threads))))
+
+
+def wgmma(acc, a, c, n, k, within, zero=None, first=True, line=4, type="bf16", a_transposed=False, b_transposed=False):
+    return ir.Wgmma(type, acc, a, c, n, k, a_transposed, b_transposed, zero, within, first, span=b.at(line))
+
+
+def waits(within, *what, line=5, fence=False):
+    return ir.Sync(b.point("thread", within.privilege, line=line, waits=what, fence=fence), within, span=b.at(line))
+
+
+def commit(engine, within):
+    return ir.AsyncCommit(engine, within, span=b.SPAN)
+
+
+def gemm(groups=1, n=16, k=16, steps=5, slots=2, lag=0, blocks=1, producers=32):
+    """C = A @ B.T, a block's `groups` warpgroups 64 rows each; one thread of the producers loads; `blocks` > 1: a cluster shares B by multicast.
+
+    full: count 1 and bytes; empty: count a warpgroup (of each block).  C goes through staging memory and leaves as boxes.
+    """
+    rows, threads = 64 * groups, 128 * groups + producers
+    A, B = b.array_of("A", BF16, rows * blocks, k * steps, const=True), b.array_of("B", BF16, n, k * steps, const=True)
+    C = b.array_of("C", F32, rows * blocks, n)
+    bytes_a, bytes_b = 2 * rows * k * slots, 2 * n * k * slots
+    if blocks == 1:
+        within, grid = b.block_place(threads), b.place(threads)
+        sa, sb = b.shared("sa", BF16, slots, rows, k), b.shared("sb", BF16, slots, n, k, offset=bytes_a)
+        rank = ir.UnitId(Privilege(Level.BLOCK, 1), grid, I32, span=b.SPAN)
+    else:
+        grid = cluster_place(blocks, threads)
+        within = grid.grouped(CLUSTER1)
+        sa = b.cluster_shared("sa", BF16, slots, rows, k)
+        sb = b.cluster_shared("sb", BF16, slots, n, k, spread="copies", offset=bytes_a)
+        rank = ir.UnitId(Privilege(Level.BLOCK, 1), within, I32, span=b.SPAN)
+    out = b.shared("out", F32, rows, n, offset=bytes_a + bytes_b)
+    full, empty = b.barrier("full", slots, 1), b.barrier("empty", slots, groups * blocks, everywhere=blocks > 1)
+    row, i, j = b.var("row"), b.var("i"), b.var("j")
+    first_row = b.binary("*", b.read(row), b.const(rows))
+
+    def consume(place):
+        top = b.var("top", privilege=WARPGROUP)
+
+        def one(inside):
+            acc, ref = b.local("acc", F32, n // 2)
+            k_, w = b.read(i), b.read(top)
+            slot = mod(k_, slots)
+            body = [b.wait(full, slot, div(k_, slots), inside, line=3),
+                    wgmma(ref, b.tile(sa, (slot, w, b.const(0)), (1, 64, k), line=4), b.tile(sb, (slot, b.const(0), b.const(0)), (1, n, k), line=4),
+                          n, k, inside, zero=b.compare("==", k_, b.const(0))),
+                    commit("wgmma", inside), waits(inside, ("wgmma", lag))]
+            if lag:
+                body.append(b.if_(b.compare(">=", k_, b.const(lag)), [b.arrive(empty, mod(plus(k_, slots - lag), slots), WARPGROUP, inside, line=6)]))
+            else:
+                body.append(b.arrive(empty, slot, WARPGROUP, inside, line=6))
+            stage = b.tile(out, (w, b.const(0)), (64, n), line=8)
+            return [b.declare(acc, zero=True), b.for_(i, steps, body), *([waits(inside, ("wgmma", 0), line=7)] if lag else []),
+                    ir.StoreAcc(stage, ref, b.const(0), inside, span=b.at(8)),
+                    ir.Sync(b.point("named", WARPGROUP, "out", 9, fence=True, number=1), inside, span=b.at(9)),
+                    b.box("store", b.tile(out, (w, b.const(0)), (64, n), line=10), b.access(C, b.binary("+", first_row, w), b.const(0), line=10),
+                          (64, n), inside, line=10),
+                    commit("bulk", inside), waits(inside, ("bulk read", 0), line=11)]
+
+        index = ir.UnitId(WARPGROUP, place, I32, span=b.SPAN)
+        return [b.declare(top, b.binary("*", index, b.const(64))), b.group(WARPGROUP, place, one)]
+
+    def produce(place):
+        k_ = b.read(j)
+        slot, column = mod(k_, slots), b.binary("*", k_, b.const(k))
+        body = [b.wait(empty, slot, b.binary("-", div(k_, slots), b.const(1)), place, line=21),
+                b.arrive(full, slot, THREAD1, place, line=22, bytes=2 * k * (rows + n)),
+                b.box("load", b.tile(sa, (slot, b.const(0), b.const(0)), (1, rows, k), line=23), b.access(A, first_row, column, line=23), (rows, k),
+                      place, line=23, barrier=full, slot=slot),
+                b.box("load", b.tile(sb, (slot, b.const(0), b.const(0)), (1, n, k), line=24), b.access(B, b.const(0), column, line=24), (n, k),
+                      place, line=24, barrier=full, slot=slot)]
+        return [ir.Elect(place, (b.for_(j, steps, body),), span=b.at(20))]
+
+    body = [b.declare_shared(sa), b.declare_shared(sb), b.declare_shared(out), b.declare(row, rank),
+            b.split(within, (128 * groups, consume), (producers, produce))]
+    made = b.kernel([A, B, C], body, threads=threads, smem=bytes_a + bytes_b + 4 * rows * n, within=grid)
+    return with_barriers(made, full, empty)
+
+
+def with_barriers(kernel, *barriers):
+    from dataclasses import replace
+
+    return replace(kernel, barriers=barriers)

@@ -1,0 +1,224 @@
+"""Programs made wrong in one place: the synchronized IR with one point dropped, weakened or moved.
+
+Each function takes a kernel and yields (what was done, the kernel with that done).  Whatever synchronization a program has, most of it is needed, so
+a machine that looks for races should find most of what these give; which ones it must find is for the test to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from snap.ir import nodes as ir
+from snap.ir.types import BLOCK1, I32, WARP1, Level
+from snap.ir.walk import own_expressions, statements, variables
+
+Edit = Callable[[ir.Stmt], Iterator[tuple[str, tuple[ir.Stmt, ...]]]]
+Mutants = Iterator[tuple[str, ir.Function]]
+POINTS = (ir.Sync, ir.BarrierWait, ir.BarrierArrive)
+
+
+# ---- one statement at a time ---------------------------------------------------------------------------------------------------------------
+
+
+def edited(function: ir.Function, edit: Edit) -> Mutants:
+    """The function with one statement, here or in what it calls, replaced by what `edit` yields for it."""
+    for text, body in _bodies(function.body, lambda body: _one_by_one(body, edit)):
+        yield text, replace(function, body=body)
+
+
+def _one_by_one(body: ir.Body, edit: Edit) -> Iterator[tuple[str, ir.Body]]:
+    for k, s in enumerate(body):
+        for text, instead in edit(s):
+            yield f"line {s.span.line}: {text}", (*body[:k], *instead, *body[k + 1:])
+
+
+def _bodies(body: ir.Body, change: Callable[[ir.Body], Iterator[tuple[str, ir.Body]]]) -> Iterator[tuple[str, ir.Body]]:
+    """The body with `change` made to it, or to one of the bodies inside it."""
+    yield from change(body)
+    for k, s in enumerate(body):
+        for text, instead in _inside(s, change):
+            yield text, (*body[:k], instead, *body[k + 1:])
+
+
+def _inside(s: ir.Stmt, change) -> Iterator[tuple[str, ir.Stmt]]:
+    match s:
+        case ir.If():
+            for name in ("then", "other"):
+                yield from ((text, replace(s, **{name: body})) for text, body in _bodies(getattr(s, name), change))
+        case ir.While():
+            for name in ("pre", "body"):
+                yield from ((text, replace(s, **{name: body})) for text, body in _bodies(getattr(s, name), change))
+        case ir.For() | ir.Group() | ir.Partition() | ir.Claim() | ir.Turn() | ir.Elect():
+            yield from ((text, replace(s, body=body)) for text, body in _bodies(s.body, change))
+        case ir.Split(cases=cases):
+            for k, case in enumerate(cases):
+                for text, body in _bodies(case.body, change):
+                    yield text, replace(s, cases=(*cases[:k], replace(case, body=body), *cases[k + 1:]))
+        case ir.Call(function=callee):
+            for text, body in _bodies(callee.body, change):
+                yield text, replace(s, function=replace(callee, body=body))
+
+
+def _name(s: ir.Stmt) -> str:
+    match s:
+        case ir.Sync(point, _, part):
+            return f"{point.kind} barrier for {point.object}" + ("" if part == "both" else f" ({part})")
+        case ir.BarrierWait(barrier):
+            return f"wait for {barrier.name}"
+        case ir.BarrierArrive(barrier):
+            return f"arrival at {barrier.name}"
+        case _:
+            return type(s).__name__
+
+
+# ---- points ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def drop_points(function: ir.Function) -> Mutants:
+    """Without one of its barriers or waits (arrivals have a function of their own)."""
+    def edit(s):
+        if isinstance(s, (ir.Sync, ir.BarrierWait)) and not (isinstance(s, ir.Sync) and s.part == "arrive"):
+            yield f"drop {_name(s)}", ()
+
+    return edited(function, edit)
+
+
+def drop_arrives(function: ir.Function) -> Mutants:
+    def edit(s):
+        if isinstance(s, ir.BarrierArrive) or (isinstance(s, ir.Sync) and s.part == "arrive"):
+            yield f"drop {_name(s)}", ()
+
+    return edited(function, edit)
+
+
+def drop_fences(function: ir.Function) -> Mutants:
+    def edit(s):
+        match s:
+            case (ir.Sync() | ir.BarrierArrive()) if s.point.fence:
+                yield f"drop the fence of {_name(s)}", (replace(s, point=replace(s.point, fence=False)),)
+            case ir.Wgmma(first=True):
+                yield "drop the fence of registers", (replace(s, first=False),)
+
+    return edited(function, edit)
+
+
+def drop_commits(function: ir.Function) -> Mutants:
+    def edit(s):
+        if isinstance(s, ir.AsyncCommit):
+            yield f"drop a commit of {s.engine}", ()
+
+    return edited(function, edit)
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def shift_phases(function: ir.Function, by: tuple[int, ...] = (-1, 1)) -> Mutants:
+    """A wait for another phase of the slot."""
+    def edit(s):
+        if isinstance(s, ir.BarrierWait):
+            for k in by:
+                phase = ir.Binary("+", s.phase, ir.Const(k, s.phase.type, span=s.span), s.phase.type, span=s.span)
+                yield f"{_name(s)} {k:+} phases", (replace(s, phase=phase),)
+
+    return edited(function, edit)
+
+
+def change_waits(function: ir.Function, by: int = 1) -> Mutants:
+    """So many more of the youngest groups may be in flight."""
+    def edit(s):
+        if isinstance(s, (ir.Sync, ir.BarrierArrive)):
+            for k, (engine, number) in enumerate(s.point.waits):
+                if number + by >= 0:
+                    waits = (*s.point.waits[:k], (engine, number + by), *s.point.waits[k + 1:])
+                    yield f"{engine} {number} -> {number + by} in {_name(s)}", (replace(s, point=replace(s.point, waits=waits)),)
+
+    return edited(function, edit)
+
+
+def change_bytes(function: ir.Function, by: tuple[int, ...] = (-16, 16)) -> Mutants:
+    """Fewer or more bytes are expected than come."""
+    def edit(s):
+        if isinstance(s, (ir.BarrierArrive, ir.BarrierExpect)) and s.bytes:
+            for k in by:
+                yield f"{s.bytes} bytes -> {s.bytes + k}", (replace(s, bytes=s.bytes + k),)
+
+    return edited(function, edit)
+
+
+def change_slots(function: ir.Function) -> Mutants:
+    """A wait or arrival at the next slot."""
+    def edit(s):
+        if isinstance(s, (ir.BarrierWait, ir.BarrierArrive)) and s.barrier.slots > 1:
+            one, all_slots = ir.Const(1, I32, span=s.span), ir.Const(s.barrier.slots, I32, span=s.span)
+            further = ir.Binary("%", ir.Binary("+", s.slot, one, I32, span=s.span), all_slots, I32, span=s.span)
+            yield f"{_name(s)}: the next slot", (replace(s, slot=further),)
+
+    return edited(function, edit)
+
+
+# ---- who -------------------------------------------------------------------------------------------------------------------------------------
+
+
+def weaken_cluster(function: ir.Function) -> Mutants:
+    """A block's barrier where the cluster's is needed."""
+    def edit(s):
+        if isinstance(s, ir.Sync) and s.point.kind == "cluster" and s.part == "both":
+            yield f"{_name(s)} of the block only", (replace(s, point=replace(s.point, kind="block", participants=BLOCK1)),)
+
+    return edited(function, edit)
+
+
+def shrink_participants(function: ir.Function) -> Mutants:
+    """A warp's barrier where more threads must meet; arrivals in this block only."""
+    def edit(s):
+        match s:
+            case ir.Sync(point, _, "both") if point.kind in ("block", "named") and _threads(point) > 32:
+                yield f"{_name(s)} of the warp only", (replace(s, point=replace(point, kind="warp", participants=WARP1)),)
+            case ir.BarrierArrive(barrier) if barrier.everywhere:
+                yield f"{_name(s)} in this block only", (replace(s, barrier=replace(barrier, everywhere=False)),)
+
+    return edited(function, edit)
+
+
+def _threads(point: ir.SyncPoint) -> int:
+    return point.participants.n if point.participants.level is Level.THREAD else 1 << 10
+
+
+# ---- where -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def move_points(function: ir.Function) -> Mutants:
+    """A point that stands first or last in a loop moves out of it; one before or after a loop moves in."""
+    def change(body: ir.Body) -> Iterator[tuple[str, ir.Body]]:
+        for k, s in enumerate(body):
+            if not isinstance(s, ir.For):
+                continue
+            before, after = body[:k], body[k + 1:]
+            if s.body and isinstance(s.body[0], POINTS) and _can_leave(s, s.body[0]):
+                yield f"{_name(s.body[0])} moves out, before the loop", (*before, s.body[0], replace(s, body=s.body[1:]), *after)
+            if s.body and isinstance(s.body[-1], POINTS) and _can_leave(s, s.body[-1]):
+                yield f"{_name(s.body[-1])} moves out, after the loop", (*before, replace(s, body=s.body[:-1]), s.body[-1], *after)
+            if before and isinstance(before[-1], POINTS):
+                yield f"{_name(before[-1])} moves into the loop", (*before[:-1], replace(s, body=(before[-1], *s.body)), *after)
+            if after and isinstance(after[0], POINTS):
+                yield f"{_name(after[0])} moves into the loop", (*before, replace(s, body=(*s.body, after[0])), *after[1:])
+
+    for text, body in _bodies(function.body, change):
+        yield text, replace(function, body=body)
+
+
+def _can_leave(loop: ir.For, point: ir.Stmt) -> bool:
+    """Whether the point means something outside of the loop."""
+    born = {loop.var.uid, *(s.var.uid for s in statements(loop.body) if isinstance(s, ir.Declare))}
+    return not any(v.uid in born for v in variables(*own_expressions(point)))
+
+
+ALL = (drop_points, drop_arrives, drop_fences, drop_commits, shift_phases, change_waits, change_bytes, change_slots, weaken_cluster,
+       shrink_participants, move_points)
+
+
+def mutants(function: ir.Function) -> Mutants:
+    for one in ALL:
+        yield from one(function)

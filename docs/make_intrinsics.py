@@ -37,7 +37,25 @@ Operands that the table does not show:
 - `ldmatrix(frag, s[row, col], trans=False)`: every lane names a row of 8 elements in shared memory; `frag` is a local
   array of 2, 4 or 8 16-bit elements (1, 2 or 4 matrices).
 - `stmatrix(s[row, col], frag, trans=False)`: the reverse.
+- `setmaxnreg(n)`: n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few registers gives its own to
+  those that need many.
 - `bitcast(x, type)`: the same bits as another type of the same size. Not a collective; any code may use it.
+
+## Boxes and products of tiles
+
+Words of their own. *Code* is the privilege of the code they stand in; *memory* says what the handles of their operands
+are at. [language.md](language.md) has their rules.
+
+| | code | memory |
+|---|---|---|
+| `async_copy(tile, a, at=(i, j))` | `block[1]` or threads of it | `tile` the code's, `a` at or above it |
+| `async_copy(a, tile, at=(i, j))` | `block[1]` or threads of it | `a` the code's, `tile` at or above it |
+| `async_reduce(a, tile, at=(i, j), op="add")` | `block[1]` or threads of it | `a` at any privilege, `tile` at or above the code's |
+| `wgmma(acc, a, b, zero=False, type=...)` | `thread[128]` | `acc` at `thread[1]`, `a` and `b` at or above `thread[128]` |
+| `store_acc(tile, acc, first=0)` | `thread[128]` | `tile` the code's or `thread[128]`, `acc` at `thread[1]` |
+`async_reduce` can `add` i32, u32, u64, f16, bf16, f32, f64; `min` and `max` of i32, u32, i64, u64, f16, bf16; `and`,
+`or`, `xor` of i32, u32, i64, u64. `wgmma` multiplies bf16, f16, f32 (as tf32) and u8 (as e4m3 or e5m2); k is a
+multiple of 16, 16, 8 and 32; n of 8, up to 256.
 
 ## Atomics
 

@@ -58,7 +58,7 @@ def test_fills_in_order(code):
 @pytest.mark.parametrize("code, fragments", [
     (fill("1") + fill("0"), ("after one with a higher number", "filled here before")),
     (LOOP + fill("k", 1) + LOOP + fill("k", 1), ("after one with a higher number",)),
-    (NESTED + fill("k", 2), ("start over with every round of an outer loop", "numbered by `k` alone", "leave the number out")),
+    (NESTED + fill("k", 2), ("start over with every round of an outer loop", "numbered by `k` alone", "number them over both loops")),
     (NESTED + fill("n + k", 2), ("start over",)),
     ("for i in range(n):\n    for j in range(n):\n        for k in range(n):\n" + fill("j * n + k", 3), ("start over",)),
     ("while m > 0:\n    m -= 1\n    for k in range(n):\n" + fill("k", 2), ("start over",)),

@@ -61,7 +61,8 @@ def test_matrix_product(cluster, compiles, ptx, ptxas):
     assert "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16" in text
     assert "setmaxnreg.inc.sync.aligned.u32 240" in text and "setmaxnreg.dec.sync.aligned.u32 24" in text
     assert "stmatrix.sync.aligned.m8n8.x4.shared.b16" in text and "cp.async.bulk.tensor.2d.global.shared::cta" in text
-    assert ("multicast::cluster" in text) == ("mbarrier.arrive.release.cluster.shared::cluster.b64" in text) == bool(cluster)
+    assert ("multicast::cluster" in text) == ("mbarrier.arrive.shared::cluster.b64" in text) == bool(cluster)
+    assert "release.cluster.shared::cluster" not in text  # which would stall the consumers at every stage
     assert text.count("barrier.cluster.arrive") == (2 if cluster else 0)
 
 
@@ -205,7 +206,7 @@ def test_boxes_of_every_rank(rank, compiles, ptx):
     assert f"snap_box_load_{rank}d(tile, &x_map, {listed}, full);" in module.text
     assert f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes" in ptx(module)
     assert module.tensors == (TensorMap(0, F32, shape, 0), TensorMap(1, F32, shape, 0))
-    assert not module.arch_specific
+    assert not module.arch_specific and "__align__(128) unsigned char smem[" in module.text
     assert body_of(module).endswith(f"""\
     snap_barrier_arrive(full);
 }}
@@ -278,8 +279,9 @@ def test_arrivals(by, text, compiles):
 @pytest.mark.parametrize(
     "by, text",
     [
-        (THREAD1, "for (int rank = 0; rank < 4; ++rank) {\n    snap_barrier_arrive_at(ready, rank);\n}"),
-        (WARP1, "__syncwarp();\nif (threadIdx.x % 32 < 4) {\n    snap_barrier_arrive_at(ready, threadIdx.x % 32);\n}"),
+        (THREAD1, "for (int rank = 0; rank < 4; ++rank) {\n    snap_barrier_release_at(ready, rank);\n}"),
+        (WARP1, "__syncwarp();\nif (threadIdx.x % 32 < 4) {\n    snap_barrier_release_at(ready, threadIdx.x % 32);\n}"),
+        (GROUP, "if (threadIdx.x < 4) {\n    snap_barrier_arrive_at(ready, threadIdx.x);\n}"),
     ],
     ids=str,
 )

@@ -124,3 +124,77 @@ def with_barriers(kernel, *barriers):
     from dataclasses import replace
 
     return replace(kernel, barriers=barriers)
+
+
+def generic_producer(steps=4, slots=2, n=8, k=16):
+    """As `gemm`, but B is written into shared memory by the 32 threads of the producing warp: their arrivals at `full` carry a fence."""
+    threads = 160
+    A, B, C = b.array_of("A", BF16, 64, k, const=True), b.array_of("B", BF16, steps, n, k, const=True), b.array_of("C", F32, steps, 128, n // 2)
+    within = b.block_place(threads)
+    sa, sb = b.shared("sa", BF16, 64, k), b.shared("sb", BF16, slots, n, k, offset=128 * k)
+    ready, full, empty = b.barrier("ready", 1, 1), b.barrier("full", slots, 1), b.barrier("empty", slots, 1)
+    i, j, e, v = b.var("i"), b.var("j"), b.var("e"), b.var("v")
+
+    def consume(place):
+        acc, ref = b.local("acc", F32, n // 2)
+        step, slot = b.read(i), mod(b.read(i), slots)
+        me = ir.UnitId(THREAD1, place, I32, span=b.SPAN)
+        write = b.store(C, (step, me, b.read(v)), ir.Elem(ref, (b.read(v),), F32, span=b.at(7)), line=7)
+        body = [b.declare(acc, zero=True), b.wait(full, slot, div(step, slots), place, line=3),
+                wgmma(ref, b.tile(sa, (b.const(0), b.const(0)), (64, k), line=4), b.tile(sb, (slot, b.const(0), b.const(0)), (1, n, k), line=4),
+                      n, k, place),
+                commit("wgmma", place), waits(place, ("wgmma", 0)), b.arrive(empty, slot, WARPGROUP, place, line=6), b.for_(v, n // 2, [write])]
+        return [b.wait(ready, b.const(0), b.const(0), place, line=2), b.for_(i, steps, body)]
+
+    def produce(place):
+        step, slot = b.read(j), mod(b.read(j), slots)
+        me = ir.UnitId(THREAD1, place, I32, span=b.SPAN)
+        at = b.binary("+", b.binary("*", b.read(e), b.const(32)), me)
+        where = (div(at, k), mod(at, k))
+        body = [b.wait(empty, slot, b.binary("-", div(step, slots), b.const(1)), place, line=21),
+                b.for_(e, n * k // 32, [b.store(sb, (slot, *where), b.load(B, step, *where, line=22), line=22)]),
+                b.arrive(full, slot, WARP1, place, line=23, fence=True)]
+        load = b.box("load", b.tile(sa, (b.const(0), b.const(0)), (64, k), line=20), b.access(A, b.const(0), b.const(0), line=20), (64, k), place,
+                     line=20, barrier=ready, slot=b.const(0))
+        return [ir.Elect(place, (b.arrive(ready, b.const(0), THREAD1, place, line=19, bytes=128 * k), load), span=b.at(19)), b.for_(j, steps, body)]
+
+    body = [b.declare_shared(sa), b.declare_shared(sb), b.split(within, (128, consume), (32, produce))]
+    return with_barriers(b.kernel([A, B, C], body, threads=threads, smem=128 * k + 2 * n * k * slots, within=within), ready, full, empty)
+
+
+def store_ring(steps=6, slots=2, width=64):
+    """Rows of 64 numbers leave as boxes from a ring of buffers: a slot is written again when the store out of it has read it."""
+    out, s, i = b.array_of("out", I32, steps, width), b.shared("s", I32, slots, width), b.var("i")
+    within = b.block_place(width)
+    me, step = b.thread_id(width, within=within), b.read(i)
+    slot = mod(step, slots)
+    value = b.binary("+", b.binary("*", step, b.const(1000)), me)
+    body = [waits(within, ("bulk read", slots - 1), line=2), b.sync(within=within, line=3), b.store(s, (slot, me), value, line=4),
+            ir.Sync(b.point("block", within.privilege, "s", 5, fence=True), within, span=b.at(5)),
+            b.box("store", b.tile(s, (slot, b.const(0)), (1, width), line=6), b.access(out, step, b.const(0), line=6), (1, width), within, line=6),
+            commit("bulk", within)]
+    return b.kernel([out], [b.declare_shared(s), b.for_(i, steps, body), waits(within, ("bulk read", 0), line=8)], threads=width,
+                    smem=4 * slots * width, within=within)
+
+
+def edges(steps=3, threads=32, blocks=2, apart=False, last=True):
+    """Blocks of a cluster hand each other a row by distributed shared memory; a cluster's barrier before the reads, and one after."""
+    grid = cluster_place(blocks, threads)
+    within = grid.grouped(CLUSTER1)
+    e, out, i = b.cluster_shared("e", I32, 2, threads), b.array_of("out", I32, blocks, steps, threads), b.var("i")
+    rank = ir.UnitId(Privilege(Level.BLOCK, 1), within, I32, span=b.SPAN)
+    r, t = b.var("r"), b.var("t")
+    step, half = b.read(i), mod(b.read(i), 2)
+    neighbour = mod(plus(b.read(r), 1), blocks)
+    value = b.binary("+", b.binary("*", plus(b.read(r), 1), b.const(100)), b.binary("+", b.read(t), b.binary("*", step, b.const(1000))))
+
+    def meet(line):
+        p = b.point("cluster", CLUSTER1, "e", line)
+        return [ir.Sync(p, within, part, span=b.at(line)) for part in (("arrive", "wait") if apart else ("both",))]
+
+    there = ir.MemAccess(ir.MemView(e.obj, I32, e.obj.shape), (half, b.read(t)), e, neighbour, span=b.at(4))
+    body = [b.store(e, (half, b.read(t)), value, line=2), *meet(3),
+            b.store(out, (b.read(r), step, b.read(t)), ir.Load(there, I32, span=b.at(4)), line=4)]
+    head = [b.declare_shared(e), b.declare(r, rank), b.declare(t, b.const(0)),
+            b.group(Privilege(Level.BLOCK, 1), within, lambda inside: [b.assign(t, ir.UnitId(THREAD1, inside, I32, span=b.SPAN))])]
+    return b.kernel([out], [*head, b.for_(i, steps, body), *(meet(6) if last else [])], threads=threads, smem=8 * threads, within=grid)

@@ -376,3 +376,40 @@ def test_a_box_of_the_callers_memory():
     declared = [s for s in statements(flat.body) if isinstance(s, ir.Declare)]
     assert [s.init for s in declared] == [row, row] and {s.var.uid for s in declared}.isdisjoint(range(1, 72))
     assert first.origin.index[0] == read(declared[0].var) and second.origin.index[0] == read(declared[1].var)
+
+
+@device
+@requires(block[1], thread[128])
+def fetch(t: ptr(shared(float), (8, 32)) @ block[1], a: ptr(const(float), (m, n)) @ grid[1], m: int @ grid[1], n: int @ grid[1], r: int @ block[1]):
+    async_copy(t, a, at=(r, 0))
+
+
+@device
+@requires(block[1], thread[128])
+def put(b: ptr(float, (64, 32)) @ block[1], t: ptr(shared(float), (8, 32)) @ block[1], r: int @ block[1]):
+    async_copy(b, t, at=(r, 0))
+
+
+def test_boxes_and_stages_through_calls():
+    @kernel
+    @requires(grid[1], block[1], thread[128])
+    def moves(a: ptr(const(float), (m, n)) @ grid[1], b: ptr(float, (64, 32)) @ grid[1], m: int @ grid[1], n: int @ grid[1]):
+        with group(grid[1]):
+            block_number: int @ block[1] = id()
+            with partition(b, p=block[1], f=lambda i, j: (i, j), disjoint=True) as part:
+                with group(block[1]):
+                    tiles: pipeline(shared(float[8, 32]), 2)
+                    for i in range(4):
+                        with stage(tiles) as s:
+                            fetch(s, a, m, n, 32 * block_number + 8 * i)
+                            put(part, s, 32 * block_number + 8 * i)
+
+    flat = inline(moves._the_one({}).typed)
+    well_formed(flat)
+    assert not calls(flat)
+    boxes = [s for s in statements(flat.body) if isinstance(s, ir.BoxCopy)]
+    assert [(s.op, s.origin.handle.name, s.tile.access.handle.name) for s in boxes] == [("load", "a", "s"), ("store", "part", "s")]
+    assert all(s.origin.view.shape == s.origin.view.obj.shape for s in boxes)
+    a, b = np.random.default_rng(1).random((64, 32), np.float32), np.zeros((64, 32), np.float32)
+    machine.run_reference(flat, [a, b, 64, 32], 2)
+    assert (a == b).all()

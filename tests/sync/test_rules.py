@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small import BLOCK, NAMED, WARP, agree, block, compiled, points, refused
+from small import BLOCK, KERNEL, NAMED, WARP, agree, block, compiled, points, refused
 
 from snap.diag.error import SnapError
 

@@ -230,7 +230,7 @@ def _misaligned(c: State, tile: ir.Tile, k: int, need: int, stride: int, what: s
             f"a slot of `{obj.name}` takes {stride} bytes, so that slots do not begin at multiples of {need}, where {what} needs them",
             span,
             secondary=(Label(obj.span, "declared here"),),
-            help=f"pad a slot to a multiple of {need} bytes: {_padded(stride, need)}",
+            help=f"pad the array, so that a slot takes {(stride + need - 1) // need * need} bytes",
         )
     step = need // math.gcd(need, stride)
     return c.fail(
@@ -242,10 +242,6 @@ def _misaligned(c: State, tile: ir.Tile, k: int, need: int, stride: int, what: s
         note="the rows of a swizzled tile repeat their pattern every 8 rows" if obj.swizzle else "",
         help=f"show it in the text: `{step} * i`",
     )
-
-
-def _padded(bytes: int, need: int) -> str:
-    return f"{(bytes + need - 1) // need * need} instead of {bytes}"
 
 
 # ---- the statement ---------------------------------------------------------------------------------------------------------------------------
@@ -348,7 +344,11 @@ def _origin(c: State, array: Memory, span: Span, at: tuple[ir.Expr, ...], whole:
                 secondary=(Label(handle.span, "lowered here"),),
                 help="use an index function of the form `lambda i, j: (m0 + i, n0 + j)`",
             )
-    index = tuple(convert.cast(i, I32) for i in mapped(array, at))
+    index = mapped(array, at)
+    for i in index:
+        if isinstance(i, ir.Const) and not convert.fits(i.value, I32):
+            raise c.fail("SNAP018", f"a coordinate of a box is an `i32`, which does not hold {i.value}", whole)
+    index = tuple(convert.cast(i, I32) for i in index)
     return ir.MemAccess(view, index, handle, span=span), moves
 
 
@@ -361,6 +361,7 @@ def _contiguous(c: State, tile: ir.Tile, name: str, span: Span) -> None:
                 "SNAP018",
                 f"this box of `{name}` lies in pieces: it has {tile.shape[k]} of the {dims[k]} elements of dimension {k}",
                 span,
+                "not contiguous",
                 secondary=(Label(tile.access.view.obj.span, "declared here"),),
                 help="take whole rows, or make panels: a leading dimension that holds one box after another",
             )

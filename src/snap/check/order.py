@@ -98,7 +98,7 @@ def _restarts(c: State, pipeline: Pipeline, use: StageUse) -> bool:
             return _report(
                 c, pipeline, use, f"the fills of `{name}` start over with every round of an outer loop", f"numbered by `{inner.var.name}` alone",
                 outer, "starts it over",
-                f"leave the number out, `with stage({name}) as s:`, and the fills are counted over both loops; or number them over both",
+                f"number them over both loops; or take counted stages, `with stage({name}) as s:`, each around a fill and its uses",
             )  # fmt: skip
     return False
 

@@ -104,7 +104,7 @@ class Lowering:
         module.dynamic = module.buffer + module.static_bytes > STATIC_LIMIT
         head: list[tree.Stmt] = []
         if state.uses_smem:
-            align = SWIZZLE_ALIGN if module.swizzled else 16
+            align = SWIZZLE_ALIGN if module.swizzled else boxes.ALIGN if state.tensors else 16
             head.append(tree.SharedBuffer(state.smem, None if module.dynamic else max(module.buffer, 1), align))
         if module.round_count:
             head += barriers.start_rounds(module.round_count, module.threads)

@@ -57,12 +57,6 @@ static __device__ __forceinline__ void snap_barrier_expect(unsigned long long* b
     asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(snap_shared(barrier)), "r"(bytes) : "memory");
 }""", needs=(SHARED,), min_arch=90)
 
-ARRIVE_AT = Helper("snap_barrier_arrive_at", """\
-static __device__ __forceinline__ void snap_barrier_arrive_at(unsigned long long* barrier, int block) {
-    asm volatile("{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];}"
-                 :: "r"(snap_shared(barrier)), "r"(block) : "memory");
-}""", needs=(SHARED,), min_arch=90)
-
 FENCE_SHARED = Helper("snap_fence_async_shared", """\
 static __device__ __forceinline__ void snap_fence_async_shared() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -74,7 +68,18 @@ static __device__ __forceinline__ void snap_fence_async() {
 }""", min_arch=90)
 
 
+def _arrive_at(releases: bool) -> Helper:
+    """releases: other blocks may then see what this thread's warp wrote, which costs a fence of the whole GPU."""
+    name, order = ("snap_barrier_release_at", ".release.cluster") if releases else ("snap_barrier_arrive_at", "")
+    return Helper(name, f"""\
+static __device__ __forceinline__ void {name}(unsigned long long* barrier, int block) {{
+    asm volatile("{{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive{order}.shared::cluster.b64 _, [there];}}"
+                 :: "r"(snap_shared(barrier)), "r"(block) : "memory");
+}}""", needs=(SHARED,), min_arch=90)
+
+
 def _wait(everywhere: bool) -> Helper:
+    """everywhere: for what threads of other blocks did."""
     name = "snap_barrier_wait_cluster" if everywhere else "snap_barrier_wait"
     order = ".acquire.cluster" if everywhere else ""
     return Helper(name, f"""\
@@ -95,7 +100,9 @@ def slot_of(scope: Scope, barrier: ir.Barrier, slot: ir.Expr) -> tree.Expr:
 
 
 def wait(scope: Scope, s: ir.BarrierWait) -> list[tree.Stmt]:
-    return [barriers.comment(s.point), _do(scope, _wait(s.barrier.everywhere), slot_of(scope, s.barrier, s.slot), lower(scope, s.phase))]
+    """A thread that only issues for others reads nothing itself, so it need not see what other blocks wrote."""
+    everywhere = s.barrier.everywhere and scope.module.cluster > 1 and not scope.elected
+    return [barriers.comment(s.point), _do(scope, _wait(everywhere), slot_of(scope, s.barrier, s.slot), lower(scope, s.phase))]
 
 
 def expect(scope: Scope, s: ir.BarrierExpect) -> list[tree.Stmt]:
@@ -126,16 +133,19 @@ def _part(scope: Scope, unit: int) -> int | None:
 
 
 def _everywhere(scope: Scope, target: tree.Expr, unit: int) -> list[tree.Stmt]:
-    """One arrival in each block of the cluster: by as many threads where there are, else by one after the other."""
-    blocks = tree.Integer(scope.module.cluster)
+    """One arrival in each block of the cluster: by as many threads where there are, else by one after the other.
+
+    For units above a warp one thread cannot speak for what the others read or wrote, so such an arrival is about wgmma and orders nothing else.
+    """
+    blocks, helper = tree.Integer(scope.module.cluster), _arrive_at(releases=unit <= WARP)
     if not scope.elected and unit >= scope.module.cluster:
         mine = issue.index(scope, _part(scope, unit))
-        return [tree.If(tree.Binary("<", mine, blocks), (_do(scope, ARRIVE_AT, target, mine),))]
+        return [tree.If(tree.Binary("<", mine, blocks), (_do(scope, helper, target, mine),))]
     scope.state.namer.open()
     each = tree.Name(scope.state.namer.own("rank"))
     scope.state.namer.close()
     step = tree.Assign(each, "+=", tree.Integer(1))
-    loop = tree.For("int", each.text, tree.Integer(0), tree.Binary("<", each, blocks), step, (_do(scope, ARRIVE_AT, target, each),))
+    loop = tree.For("int", each.text, tree.Integer(0), tree.Binary("<", each, blocks), step, (_do(scope, helper, target, each),))
     return issue.only(issue.first_thread(scope, _part(scope, unit)), loop)
 
 

@@ -55,11 +55,11 @@ def run_adversarial(function: ir.Function, args: list, blocks: int, seed: int, r
         launch.log.look()
     error = error or launch.uninitialised
     found = list(launch.log.found.values())
-    if error is not None and (not found or error.kind in ("barrier mismatch", "no progress", "wrong phase")):
-        raise error
     if races is not None:
         races.extend(found)
-    elif found:
+    if error is not None and (not found or error.kind in ("barrier mismatch", "no progress", "wrong phase")):
+        raise error
+    if races is None and found:
         raise found[0].error()
 
 

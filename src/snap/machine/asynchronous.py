@@ -125,11 +125,15 @@ class Asynchronous(Actions):
         return "None" if b is None else self.intern(b, ("barrier", b.uid), "M")
 
     def barrier_wait(self, s: ir.BarrierWait) -> None:
+        if not self.stepwise:
+            return
         where = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}, {self.expr(s.phase)}"
         self.emit(f"yield from wait_barrier(C, {where}, {self.mask}, {self.site(s.span, s.point.object)})")
         self.pause()
 
     def barrier_arrive(self, s: ir.BarrierArrive) -> None:
+        if not self.stepwise:
+            return
         for engine, younger in s.point.waits:
             self.wait_for(engine, younger, s.place, self.site(s.span, s.point.object))
         where = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}, {self.group_of(s.by)}"
@@ -137,6 +141,8 @@ class Asynchronous(Actions):
         self.pause()
 
     def barrier_expect(self, s: ir.BarrierExpect) -> None:
+        if not self.stepwise:
+            return
         chosen = self.issuer(s.place)
         with self.indented(f"if {chosen} is not False:"):
             self.emit(f"expect_bytes(C, {self.barrier(s.barrier)}, {self.expr(s.slot)}, {s.bytes}, {chosen}, {self.site(s.span, s.barrier.name)})")

@@ -143,6 +143,8 @@ def stretches(cells: np.ndarray, item: int, base: int) -> tuple[np.ndarray, int]
     starts, lengths = cells[ends[:-1]] * item + base, np.diff(ends) * item
     common = int(np.gcd.reduce(np.concatenate((starts, lengths))))
     size = min(common & -common, 128)
+    if lengths.min() == lengths.max():
+        return (starts[:, None] + np.arange(lengths[0] // size) * size).reshape(-1), size
     pieces = [start + np.arange(length // size) * size for start, length in zip(starts.tolist(), lengths.tolist())]
     return np.concatenate(pieces), size
 

@@ -79,9 +79,16 @@ def decoded(bits: np.ndarray, type: str) -> np.ndarray:
             return _BYTES[type][bits.view(np.uint8)]
 
 
+_SMALL = 1 << 18  # multiplications that BLAS does in the calling thread: waking others takes far longer than a tile
+
+
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(..., 64, k) by (..., n, k) -> (..., 64, n), in f32."""
-    return np.matmul(np.ascontiguousarray(a), np.ascontiguousarray(b).swapaxes(-1, -2))
+    """(N, 64, k) by (N, n, k) -> (N, 64, n), in f32; columns in portions."""
+    count, n, k = b.shape
+    portion = max((w for w in range(8, n + 1, 8) if n % w == 0 and 64 * k * w <= _SMALL), default=8)
+    right = np.ascontiguousarray(b).reshape(count, n // portion, portion, k).swapaxes(2, 3)
+    made = np.matmul(np.ascontiguousarray(a)[:, None], right)
+    return made.swapaxes(1, 2).reshape(count, 64, n)
 
 
 # ---- tiles ---------------------------------------------------------------------------------------------------------------------------------

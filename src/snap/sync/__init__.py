@@ -14,6 +14,7 @@ from snap.sync.channels import find
 from snap.sync.cover import cover
 from snap.sync.graph import Graph
 from snap.sync.groups import plan_copies
+from snap.sync.inline import inline
 from snap.sync.insert import insert
 from snap.sync.project import give_back_rest, project
 from snap.sync.relax import relax
@@ -24,6 +25,8 @@ __all__ = ["points", "synchronize"]
 
 def synchronize(function: ir.Function) -> ir.Function:
     """Raises SnapError SNAP020 where what is asked cannot be synchronized."""
+    if function.kernel:
+        function = inline(function)
     woven = weave(function, find(function))
     function = woven.function
     graph = Graph(function, woven=woven)

@@ -18,6 +18,7 @@ from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level, Place
 from snap.ir.walk import bodies, own_expressions, statements, walk
+from snap.sync import numbered
 
 Role = tuple[int, int]  # first thread of the block, number of threads
 LOOPS = (ir.For, ir.While)
@@ -105,8 +106,8 @@ class Channel:
     fills: list[Fill]
     declared: ir.DeclareShared
     depth: int
-    role_of_all: Role
     lag: int | None = None
+    numbered: bool = False  # the program numbers its fills, and may load one and use another
 
     @property
     def name(self) -> str:
@@ -121,7 +122,7 @@ class Channel:
         """Whether the next fill's first episode waits for the last one of the fill before by arrivals; else the threads are the same, and a
         barrier of theirs will do."""
         first, last = self.fills[0].episodes[0], self.fills[0].episodes[-1]
-        return self.repeated and (first.roles != last.roles or self.copies)
+        return not self.numbered and self.repeated and (first.roles != last.roles or self.copies)
 
     @property
     def repeated(self) -> bool:
@@ -171,8 +172,12 @@ class _Search:
             return None
         try:
             fills = self._stages(obj, body) if obj.depth else self._plain(obj, body)
-            channel = Channel([obj], fills, declare, obj.depth or 1, self.everyone, obj.lag)
-            self._check(channel, total)
+            channel = Channel([obj], fills, declare, obj.depth or 1, obj.lag, any(f.scope is not None and not f.scope.counted for f in fills))
+            if channel.numbered:
+                self._check_numbers(channel, body)
+            else:
+                self._check(channel)
+            self._check_users(total)
             return channel
         except _Irregular as irregular:
             if loads is None:
@@ -190,7 +195,7 @@ class _Search:
             ) from None
 
     # A channel's fills all have the same episodes: load (or write) first, then uses; boxes are loaded by whole roles.
-    def _check(self, channel: Channel, total: ByRole) -> None:
+    def _check(self, channel: Channel) -> None:
         shapes = {tuple(e.shape for e in f.episodes): f for f in channel.fills}
         if len(shapes) > 1:
             other = list(shapes.values())[1]
@@ -201,23 +206,37 @@ class _Search:
         episodes = channel.fills[0].episodes
         if any(e.loads for e in episodes[1:]):
             raise _Irregular("it is loaded again before all have used it", next(e for e in episodes[1:] if e.loads).uses.span)
+        if len({e.shape for e in episodes}) < 2:
+            raise _Irregular("the same threads write and read it", episodes[0].uses.span)
+
+    def _check_users(self, total: ByRole) -> None:
         for first, n in total:
             if first % 32 or n % 32:
                 raise _Irregular("a part of a warp uses it on its own", total[first, n].span)
         remote = next((u.remote for u in total.values() if u.remote), None)
         if remote is not None:
             raise _Irregular("another block of the cluster uses it", remote)
-        pending = len({e.shape for e in episodes})
-        if pending < 2:
-            raise _Irregular("the same threads load and use it", episodes[0].uses.span)
+
+    # Numbered fills: the same threads load and use them, each fill in order (numbered.py).
+    def _check_numbers(self, channel: Channel, body: ir.Body) -> None:
+        episodes = [e for f in channel.fills for e in f.episodes]
+        if len({e.roles for e in episodes}) > 1 or channel.copies:
+            raise _Irregular("its stages are numbered, and different threads load and use them: let them be counted, `stage(x)`",
+                             next(e for e in episodes if e.roles != episodes[0].roles).uses.span)
+        loads = [f.scope for f in channel.fills if any(e.loads for e in f.episodes)]
+        uses = [f.scope for f in channel.fills if any(not e.loads for e in f.episodes)]
+        if any(e.loads for f in channel.fills for e in f.episodes[1:]):
+            raise _Irregular("it is loaded again in a stage in which it is used", loads[0].span)
+        try:
+            numbered.check(body, loads, uses, channel.depth)
+        except numbered.Unordered as unordered:
+            raise _Irregular(unordered.why, unordered.span) from None
 
     # ---- structure ---------------------------------------------------------------------------------------------------------------------------
 
     def _stages(self, obj: ir.MemObject, body: ir.Body) -> list[Fill]:
         found: list[Fill] = []
         for stage in (s for s in statements(body) if isinstance(s, ir.Partition) and s.handle.origin == "stage" and s.handle.obj.uid == obj.uid):
-            if not stage.counted:
-                raise _Irregular("its stages are numbered: let them be counted, `stage(x)`", stage.span)
             found.append(Fill(stage, stage.body, self._episodes(obj.uid, stage.body), True))
         return found
 

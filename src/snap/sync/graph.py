@@ -94,7 +94,7 @@ class Graph:
                     self.assigned_privileges[((), var.uid)] = var.privilege
                     state.known[((), var.uid)] = self.values.fresh((), var, "start")
         end = self._body(self.function.body, state)
-        if end is not None and self.function.kernel:
+        if end is not None and self.function.kernel and self.function.body:
             self._exit(end)
         return list(self.edges.values())
 

@@ -222,10 +222,15 @@ def _eliminate(rows: list[Row]) -> bool:
     while rows:
         lower: dict[int, int] = {}
         upper: dict[int, int] = {}
+        multiple: tuple[set[int], set[int]] = (set(), set())
         for _, terms in rows:
             for a, k in terms.items():
                 (lower if k > 0 else upper)[a] = (lower if k > 0 else upper).get(a, 0) + 1
-        choice = min({*lower, *upper}, key=lambda a: (lower.get(a, 0) * upper.get(a, 0) - lower.get(a, 0) - upper.get(a, 0), a))
+                if k not in (1, -1):
+                    multiple[k > 0].add(a)
+        # Where an unknown stands alone in all rows of one side, no integer is lost when it goes; where it does not, one may be.
+        loses = multiple[0] & multiple[1]
+        choice = min({*lower, *upper}, key=lambda a: (a in loses, lower.get(a, 0) * upper.get(a, 0) - lower.get(a, 0) - upper.get(a, 0), a))
         below = [r for r in rows if r[1].get(choice, 0) > 0]
         above = [r for r in rows if r[1].get(choice, 0) < 0]
         kept = [r for r in rows if choice not in r[1]]

@@ -3,8 +3,8 @@
 Input: a synchronized kernel.  Output: the same, with runs of statements of the block's (or cluster's) code in which splits stand in loops turned
 inside out, so that each role is a program of its own.  The cases of a split are disjoint sets of threads; uniform code between the splits works on
 registers, of which each thread has its own, so each role gets what it needs of it.  A role that only issues boxes and waits for mbarriers runs in
-one thread.  Invariant: each thread executes the same accesses and synchronization in the same order as before.  Non-goals: runs that hold a barrier of
-of the whole block stay as they are.
+one thread.  Invariant: each thread executes the same accesses and synchronization in the same order as before.  Non-goals: runs that hold a
+barrier of the whole block stay as they are.
 """
 
 from __future__ import annotations
@@ -365,11 +365,9 @@ def _single(s: ir.Stmt) -> bool:
     match s:
         case ir.BoxCopy(op=op):
             return op == "load"
-        case ir.BarrierArrive(by=by):
-            return by.n != 32 or by.level is not Level.THREAD
         case ir.Declare() | ir.Assign(ir.VarTarget()) | ir.If() | ir.For() | ir.While() | ir.Break() | ir.Continue():
             return not _reads_memory(s)
-        case ir.Partition() | ir.Claim() | ir.Elect() | ir.BarrierWait() | ir.BarrierExpect():
+        case ir.Partition() | ir.Claim() | ir.Elect() | ir.BarrierWait() | ir.BarrierArrive() | ir.BarrierExpect():
             return True
         case _:
             return False

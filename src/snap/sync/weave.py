@@ -109,6 +109,9 @@ class _Weaver:
     # ---- channels ----------------------------------------------------------------------------------------------------------------------------
 
     def channel(self, channel: Channel) -> None:
+        if channel.numbered:
+            self._numbered(channel)
+            return
         episodes = channel.fills[0].episodes
         names = ["full", *(f"handed{k}" for k in range(1, len(episodes) - 1))] if len(episodes) > 2 else ["full"]
         stem = "_".join(o.name for o in channel.objects)
@@ -128,6 +131,27 @@ class _Weaver:
                 self._episode(channel, fill, k, episode, barriers, number_of, lag, lagging)
         if lagging is not None:
             self.woven.lagging.append(lagging)
+
+    def _numbered(self, channel: Channel) -> None:
+        """One stage loads a fill, maybe another one uses it: whoever uses it waits for its phase."""
+        every = [e for f in channel.fills for e in f.episodes]
+        load = next(e for e in every if e.loads)
+        use = next((e for e in every if not e.loads), load)
+        full = self._barrier(f"{channel.objects[0].name}_full", channel, load, use)
+        self.woven.handed[channel.objects[0].uid] = channel.objects[0].name
+        for fill in channel.fills:
+            fill_number = self._fill_number(channel, fill)
+            for e in fill.episodes:
+                span = e.uses.span
+                slot, phase = binary("%", fill_number, channel.depth, span), binary("/", fill_number, channel.depth, span)
+                begin: list[ir.Stmt] = []
+                end: list[ir.Stmt] = []
+                if e.loads:
+                    begin += self._load(channel, e, full, slot, self._point(channel, e, use, False), end)
+                    begin = [ir.Elect(self._place(e), tuple(begin), span=span)] if begin else []
+                else:
+                    begin.append(ir.BarrierWait(full, slot, phase, self._place(e), self._point(channel, load, e, False), span=span))
+                self._around(e, begin, end, None)
 
     def _barrier(self, name: str, channel: Channel, e: Episode, then: Episode) -> ir.Barrier:
         everywhere = then.loads and channel.copies

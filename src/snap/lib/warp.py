@@ -1,0 +1,336 @@
+"""What the 32 threads of a warp do together: reduce, scan, broadcast, exchange, load, store.
+
+Input:      factories: a type, sizes, an operator.  `total = warp.reduce(float, "max")` makes a device function; the same arguments, the same function
+Output:     Snap device functions that require thread[32]; what differs between lanes is at thread[1], what the warp agrees on at thread[32]
+Invariant:  no barrier is written; operators are applied in the order of lanes
+Non-goals:  groups smaller than a warp; shared memory of its own: only a block can declare it, so an exchange is lent a buffer
+"""
+
+from __future__ import annotations
+
+from snap import const, device, group, i64, id, intrinsic, partition, ptr, ref, requires, thread, unroll  # noqa: A004
+from snap.lib.operators import Operator, cached_factory, operator, widest, word
+
+LOADS = ("direct", "striped", "vectorized", "transposed")
+STRIPED_TO_BLOCKED, BLOCKED_TO_STRIPED = "striped to blocked", "blocked to striped"
+
+
+@cached_factory
+def reduce(type, op="add", identity=None):
+    """f(v: T @ thread[1]) -> T @ thread[32]: all values of the warp combined, in every lane."""
+    combine = operator(op, type, identity)
+    return _reduce_native(type, combine.warp) if combine.warp else _reduce_tree(type, combine.each)
+
+
+@cached_factory
+def scan(type, op="add", exclusive=False, identity=None):
+    """f(v: T @ thread[1]) -> T @ thread[1]: the values of this lane and all below it combined; exclusive: of those below."""
+    combine = operator(op, type, identity)
+    if not exclusive:
+        return _scan(type, combine.each)
+    return _exclusive(type, scan(type, op), with_identity(combine, op))
+
+
+@cached_factory
+def broadcast(type):
+    """f(v: T @ thread[1], lane: int @ thread[32]) -> T @ thread[32]: the value of one lane."""
+    T = type
+
+    @device
+    @requires(thread[32])
+    def warp_broadcast(v: T @ thread[1], lane: int @ thread[32]) -> T @ thread[32]:
+        return intrinsic.shfl(v, lane)
+
+    return warp_broadcast
+
+
+@cached_factory
+def exchange(type, items, way=STRIPED_TO_BLOCKED):
+    """f(v: ref(T[items]) @ thread[1], buffer: ptr(T) @ thread[32]): reorders 32*items values through a buffer of 33*items elements.
+
+    Striped: item k of lane l is number k*32 + l of the warp.  Blocked: it is number l*items + k.  One element in 33 of the buffer stays
+    empty, so that lanes which are a power of two apart do not meet in one bank.
+    """
+    T, ITEMS = type, positive("items", items)
+    to_across, to_along, from_across, from_along = ways(way, 32, ITEMS)
+
+    @device
+    @requires(thread[32])
+    def warp_exchange(v: ref(T[ITEMS]) @ thread[1], buffer: ptr(T) @ thread[32]):
+        l: int @ thread[1] = id()
+        with partition(buffer, p=thread[1], f=lambda k: l * to_across + k * to_along + (l * to_across + k * to_along) / 32) as cell:
+            for k in unroll(range(ITEMS)):
+                cell[k] = v[k]
+        for k in unroll(range(ITEMS)):
+            v[k] = buffer[l * from_across + k * from_along + (l * from_across + k * from_along) / 32]
+
+    return warp_exchange
+
+
+@cached_factory
+def load(type, items, how="striped"):
+    """f(src: ptr(const(T)) @ thread[32], start: i64, n: i64, fill: T, v: ref(T[items]) @ thread[1]), the middle ones @ thread[32].
+
+    Elements start .. start + 32*items of src, which has n; what lies beyond is `fill`.  "direct" and "vectorized" give each lane consecutive
+    elements, "striped" every 32nd; "vectorized" reads words of up to 16 bytes, for which src begins at a multiple of them.
+    "transposed" takes a last argument, buffer: ptr(T) @ thread[32] of 33*items elements: it reads striped and gives consecutive ones.
+    """
+    check_how(how)
+    if how == "transposed":
+        return _load_transposed(type, positive("items", items))
+    if how == "vectorized":
+        return _load_vectorized(type, positive("items", items))
+    return _load_items(type, positive("items", items), *strides(how, 32, items))
+
+
+@cached_factory
+def store(type, items, how="striped"):
+    """f(dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[items]) @ thread[1]): the reverse of `load`.
+
+    What lies beyond n is not written.  "transposed" takes a buffer as `load` does, and leaves v in the order of memory.
+    """
+    check_how(how)
+    if how == "transposed":
+        return _store_transposed(type, positive("items", items))
+    if how == "vectorized":
+        return _store_vectorized(type, positive("items", items))
+    return _store_items(type, positive("items", items), *strides(how, 32, items))
+
+
+# ---- what the factories share with block.py ----------------------------------------------------------------------------------------------------
+
+
+def positive(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"`{name}` is a positive integer, not {value!r}")
+    return value
+
+
+def check_how(how: object) -> None:
+    if how not in LOADS:
+        raise ValueError(f"`how` is one of {', '.join(LOADS)}, not {how!r}")
+
+
+def strides(how: str, threads: int, items: int) -> tuple[int, int]:
+    """Item k of thread t is element t*first + k*second."""
+    return (1, threads) if how == "striped" else (items, 1)
+
+
+def ways(way: object, threads: int, items: int) -> tuple[int, int, int, int]:
+    if way not in (STRIPED_TO_BLOCKED, BLOCKED_TO_STRIPED):
+        raise ValueError(f"`way` is {STRIPED_TO_BLOCKED!r} or {BLOCKED_TO_STRIPED!r}, not {way!r}")
+    striped, blocked = strides("striped", threads, items), strides("direct", threads, items)
+    return (*striped, *blocked) if way == STRIPED_TO_BLOCKED else (*blocked, *striped)
+
+
+def with_identity(combine: Operator, op: object) -> object:
+    if combine.identity is None:
+        raise ValueError(f"an exclusive scan begins with the operator's identity: give `identity=` beside {op!r}")
+    return combine.identity
+
+
+# ---- reduce, scan ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _reduce_tree(T, op):
+    @device
+    @requires(thread[32])
+    def warp_reduce(v: T @ thread[1]) -> T @ thread[32]:
+        for step in unroll(range(5)):  # lane 0 combines neighbours, then pairs of neighbours: their order is kept
+            above: T @ thread[1] = intrinsic.shfl_down(v, 1 << step)
+            v = op(v, above)
+        return intrinsic.shfl(v, 0)
+
+    return warp_reduce
+
+
+def _reduce_native(T, name):
+    return {
+        "add": _native_add, "min": _native_min, "max": _native_max, "and": _native_and, "or": _native_or, "xor": _native_xor,
+    }[name](T)
+
+
+def _native_add(T):
+    @device
+    @requires(thread[32])
+    def warp_sum(v: T @ thread[1]) -> T @ thread[32]:
+        return intrinsic.reduce_add(v)
+
+    return warp_sum
+
+
+def _native_min(T):
+    @device
+    @requires(thread[32])
+    def warp_min(v: T @ thread[1]) -> T @ thread[32]:
+        return intrinsic.reduce_min(v)
+
+    return warp_min
+
+
+def _native_max(T):
+    @device
+    @requires(thread[32])
+    def warp_max(v: T @ thread[1]) -> T @ thread[32]:
+        return intrinsic.reduce_max(v)
+
+    return warp_max
+
+
+def _native_and(T):
+    @device
+    @requires(thread[32])
+    def warp_and(v: T @ thread[1]) -> T @ thread[32]:
+        return intrinsic.reduce_and(v)
+
+    return warp_and
+
+
+def _native_or(T):
+    @device
+    @requires(thread[32])
+    def warp_or(v: T @ thread[1]) -> T @ thread[32]:
+        return intrinsic.reduce_or(v)
+
+    return warp_or
+
+
+def _native_xor(T):
+    @device
+    @requires(thread[32])
+    def warp_xor(v: T @ thread[1]) -> T @ thread[32]:
+        return intrinsic.reduce_xor(v)
+
+    return warp_xor
+
+
+def _scan(T, op):
+    @device
+    @requires(thread[32])
+    def warp_scan(v: T @ thread[1]) -> T @ thread[1]:
+        l: int @ thread[1] = id()
+        for step in unroll(range(5)):
+            below: T @ thread[1] = intrinsic.shfl_up(v, 1 << step)
+            both: T @ thread[1] = op(below, v)
+            v = both if l >= 1 << step else v
+        return v
+
+    return warp_scan
+
+
+def _exclusive(T, inclusive, nothing):
+    @device
+    @requires(thread[32])
+    def warp_scan_exclusive(v: T @ thread[1]) -> T @ thread[1]:
+        l: int @ thread[1] = id()
+        upto: T @ thread[1] = inclusive(v)
+        below: T @ thread[1] = intrinsic.shfl_up(upto, 1)
+        return below if l > 0 else T(nothing)
+
+    return warp_scan_exclusive
+
+
+# ---- load, store -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _load_items(T, ITEMS, across, along):
+    @device
+    @requires(thread[32])
+    def warp_load(
+        src: ptr(const(T)) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], fill: T @ thread[32], v: ref(T[ITEMS]) @ thread[1]
+    ):
+        l: int @ thread[1] = id()
+        if start + 32 * ITEMS <= n:
+            for k in unroll(range(ITEMS)):
+                v[k] = src[start + (l * across + k * along)]
+        else:
+            for k in unroll(range(ITEMS)):
+                v[k] = src[start + (l * across + k * along)] if start + (l * across + k * along) < n else fill
+
+    return warp_load
+
+
+def _load_vectorized(T, ITEMS):
+    WIDTH = widest(T, ITEMS)
+    W, WORDS = word(T, WIDTH), ITEMS // WIDTH
+    tail = _load_items(T, ITEMS, ITEMS, 1)
+
+    @device
+    @requires(thread[32])
+    def warp_load_vectorized(
+        src: ptr(const(T)) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], fill: T @ thread[32], v: ref(T[ITEMS]) @ thread[1]
+    ):
+        l: int @ thread[1] = id()
+        if start + 32 * ITEMS <= n and start % WIDTH == 0:
+            for k in unroll(range(WORDS)):
+                v.view(W)[k] = src.view(W)[start / WIDTH + (l * WORDS + k)]
+        else:
+            tail(src, start, n, fill, v)
+
+    return warp_load_vectorized
+
+
+def _load_transposed(T, ITEMS):
+    striped, turn = _load_items(T, ITEMS, 1, 32), exchange(T, ITEMS, STRIPED_TO_BLOCKED)
+
+    @device
+    @requires(thread[32])
+    def warp_load_transposed(
+        src: ptr(const(T)) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], fill: T @ thread[32], v: ref(T[ITEMS]) @ thread[1],
+        buffer: ptr(T) @ thread[32],
+    ):
+        striped(src, start, n, fill, v)
+        turn(v, buffer)
+
+    return warp_load_transposed
+
+
+def _store_items(T, ITEMS, across, along):
+    @device
+    @requires(thread[32])
+    def warp_store(dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[ITEMS]) @ thread[1]):
+        l: int @ thread[1] = id()
+        with partition(dst, p=thread[1], f=lambda k: start + (l * across + k * along)) as mine:
+            if start + 32 * ITEMS <= n:
+                for k in unroll(range(ITEMS)):
+                    mine[k] = v[k]
+            else:
+                with group(thread[1]):
+                    for k in unroll(range(ITEMS)):
+                        if start + (l * across + k * along) < n:
+                            mine[k] = v[k]
+
+    return warp_store
+
+
+def _store_vectorized(T, ITEMS):
+    WIDTH = widest(T, ITEMS)
+    W, WORDS = word(T, WIDTH), ITEMS // WIDTH
+    tail = _store_items(T, ITEMS, ITEMS, 1)
+
+    @device
+    @requires(thread[32])
+    def warp_store_vectorized(dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[ITEMS]) @ thread[1]):
+        l: int @ thread[1] = id()
+        if start + 32 * ITEMS <= n and start % WIDTH == 0:
+            with partition(dst.view(W), p=thread[1], f=lambda k: start / WIDTH + (l * WORDS + k)) as mine:
+                for k in unroll(range(WORDS)):
+                    mine[k] = v.view(W)[k]
+        else:
+            tail(dst, start, n, v)
+
+    return warp_store_vectorized
+
+
+def _store_transposed(T, ITEMS):
+    striped, turn = _store_items(T, ITEMS, 1, 32), exchange(T, ITEMS, BLOCKED_TO_STRIPED)
+
+    @device
+    @requires(thread[32])
+    def warp_store_transposed(
+        dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[ITEMS]) @ thread[1], buffer: ptr(T) @ thread[32]
+    ):
+        turn(v, buffer)
+        striped(dst, start, n, v)
+
+    return warp_store_transposed

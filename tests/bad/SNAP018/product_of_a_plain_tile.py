@@ -1,0 +1,17 @@
+"""The tensor cores read tiles whose rows are swizzled, as boxes are when they are copied so."""
+
+from __future__ import annotations
+
+from snap import *
+
+
+@kernel
+@requires(grid[1], block[1], thread[128])
+def multiply(x: ptr(const(bf16), (M, 64)) @ grid[1], M: int @ grid[1]):
+    with group(grid[1]):
+        with group(block[1]):
+            a: shared(bf16[64, 64], swizzle=128)
+            b: shared(bf16[128, 64])
+            acc: float[64] @ thread[1]
+            with group(warpgroup):
+                wgmma(acc, a, b)  #~ SNAP018

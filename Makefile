@@ -6,7 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint bench clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -17,6 +17,12 @@ test: $(READY)
 
 lint: $(READY)
 	$(PY) -m ruff check src tests examples benchmarks
+
+# On a machine with a GPU.  A Python that has torch already is used as it is; else one is set up.  OPS="softmax scan" measures those alone.
+bench:
+	@if "$(PYTHON)" -c 'import torch, numpy' 2>/dev/null; then run="$(PYTHON)"; \
+	else $(MAKE) --no-print-directory $(READY) && $(PY) -m pip install --quiet --disable-pip-version-check -e '.[gpu,bench]' && run="$(PY)"; fi && \
+	"$$run" benchmarks/run.py $(OPS) && "$$run" docs/make_performance.py
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis src/*.egg-info

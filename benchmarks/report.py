@@ -49,8 +49,8 @@ def surroundings(packages: tuple[str, ...] = ("numpy",)) -> dict:
     }
 
 
-def write(name: str, result: dict) -> Path:
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{name}-{result['date'][:10]}.json"
+def write(name: str, result: dict, folder: Path = RESULTS) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{result['date'][:10]}.json"
     path.write_text(json.dumps(result, indent=2) + "\n")
     return path

@@ -15,10 +15,10 @@ __all__ = ["SnapError", "ccuda", "device", "kernel", "requires", *EXPORTED]
 
 
 def __getattr__(name: str) -> object:
-    if name == "check":
-        import snap.check
+    if name in ("check", "lib", "torch", "tune"):
+        import importlib
 
-        return snap.check
+        return importlib.import_module(f"snap.{name}")
     if name in ("LaunchError", "MachineError"):
         if name == "LaunchError":
             from snap.runtime.errors import LaunchError as found

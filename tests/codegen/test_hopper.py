@@ -102,6 +102,7 @@ __syncthreads();
                 snap_box_commit();
             }
 """ in text
+    assert "    if (threadIdx.x == 256) {\n        int fill = 0;\n        #pragma unroll 1\n" in text
     assert """\
                 snap_barrier_wait(&empty[fill % 4], fill / 4 - 1);
                 // tile: filled, then read (lines 7 and 9)

@@ -112,10 +112,10 @@ def kernel(params, body, threads=32, smem=0, cooperative=False, name="kernel", w
 # ---- what happens in the background ----
 
 
-def array_of(name, elem, *shape, const=False):
+def array_of(name, elem, *shape, read_only=False):
     """A kernel's array with a shape."""
-    obj = ir.MemObject(next(_uid), name, elem, tuple(globals()["const"](n) for n in shape), const, Space.GLOBAL, GRID1, span=SPAN)
-    return ir.Handle(next(_uid), name, obj, GRID1, const, "param", span=SPAN)
+    obj = ir.MemObject(next(_uid), name, elem, tuple(const(n) for n in shape), read_only, Space.GLOBAL, GRID1, span=SPAN)
+    return ir.Handle(next(_uid), name, obj, GRID1, read_only, "param", span=SPAN)
 
 
 def cluster_shared(name, elem, *shape, spread="across", offset=0):

@@ -5,6 +5,8 @@ Each function gives a kernel in synchronized IR.  Lines of the (missing) source 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import build as b
 import numpy as np
 
@@ -59,7 +61,7 @@ def gemm(groups=1, n=16, k=16, steps=5, slots=2, lag=0, blocks=1, producers=32):
     full: count 1 and bytes; empty: count a warpgroup (of each block).  C goes through staging memory and leaves as boxes.
     """
     rows, threads = 64 * groups, 128 * groups + producers
-    A, B = b.array_of("A", BF16, rows * blocks, k * steps, const=True), b.array_of("B", BF16, n, k * steps, const=True)
+    A, B = b.array_of("A", BF16, rows * blocks, k * steps, read_only=True), b.array_of("B", BF16, n, k * steps, read_only=True)
     C = b.array_of("C", F32, rows * blocks, n)
     bytes_a, bytes_b = 2 * rows * k * slots, 2 * n * k * slots
     if blocks == 1:
@@ -121,15 +123,13 @@ def gemm(groups=1, n=16, k=16, steps=5, slots=2, lag=0, blocks=1, producers=32):
 
 
 def with_barriers(kernel, *barriers):
-    from dataclasses import replace
-
     return replace(kernel, barriers=barriers)
 
 
 def generic_producer(steps=4, slots=2, n=8, k=16):
     """As `gemm`, but B is written into shared memory by the 32 threads of the producing warp: their arrivals at `full` carry a fence."""
     threads = 160
-    A, B, C = b.array_of("A", BF16, 64, k, const=True), b.array_of("B", BF16, steps, n, k, const=True), b.array_of("C", F32, steps, 128, n // 2)
+    A, B, C = b.array_of("A", BF16, 64, k, read_only=True), b.array_of("B", BF16, steps, n, k, read_only=True), b.array_of("C", F32, steps, 128, n // 2)
     within = b.block_place(threads)
     sa, sb = b.shared("sa", BF16, 64, k), b.shared("sb", BF16, slots, n, k, offset=128 * k)
     ready, full, empty = b.barrier("ready", 1, 1), b.barrier("full", slots, 1), b.barrier("empty", slots, 1)

@@ -18,7 +18,7 @@ BLOCK1 = Privilege(Level.BLOCK, 1)
 
 def there_and_back(rows, columns, box, at, back_at=None, op="store", elem=I32):
     """A box of x into shared memory and out again to y, typed: no synchronization."""
-    x, y = b.array_of("x", elem, rows, columns, const=True), b.array_of("y", elem, rows, columns)
+    x, y = b.array_of("x", elem, rows, columns, read_only=True), b.array_of("y", elem, rows, columns)
     s = b.shared("s", elem, 2, *box)
     tile = b.tile(s, (b.const(1), b.const(0), b.const(0)), (1, *box))
     origin = [b.access(array, *map(b.const, where)) for array, where in ((x, at), (y, back_at or at))]
@@ -64,7 +64,7 @@ def test_blocks_that_add_to_one_place_all_count():
 
 
 def test_a_tile_that_leaves_its_array_is_a_fault():
-    x, s = b.array_of("x", I32, 8, 8, const=True), b.shared("s", I32, 4, 4)
+    x, s = b.array_of("x", I32, 8, 8, read_only=True), b.shared("s", I32, 4, 4)
     body = [b.declare_shared(s), b.box("load", b.tile(s, (b.const(2), b.const(0)), (4, 4), line=7), b.access(x, b.const(0), b.const(0)), (4, 4), WITHIN)]
     kernel = b.kernel([x], body, threads=T, smem=64, within=WITHIN)
     with pytest.raises(MachineError, match="outside of dimension 0") as caught:
@@ -82,7 +82,7 @@ def test_storing_what_nobody_wrote_is_a_fault():
 
 def test_each_group_issues_its_own_and_blocks_run_together():
     """Each warp of each block moves its row."""
-    x, y, s = b.array_of("x", F32, 8, 32, const=True), b.array_of("y", F32, 8, 32), b.shared("s", F32, 2, 32)
+    x, y, s = b.array_of("x", F32, 8, 32, read_only=True), b.array_of("y", F32, 8, 32), b.shared("s", F32, 2, 32)
     row, warp = b.var("row", privilege=WARP1), b.var("warp", privilege=WARP1)
     grid = b.place(T)
 
@@ -98,11 +98,36 @@ def test_each_group_issues_its_own_and_blocks_run_together():
     assert np.array_equal(c, want)
 
 
+def test_boxes_of_disjoint_partitions_are_held_to_it():
+    """Each block stores two rows of y; with a step of one row between blocks they overlap."""
+    def kernel(step):
+        y, s = b.array_of("y", I32, 8, 8), b.shared("s", I32, 2, 8)
+        mine = ir.Handle(9001, "mine", y.obj, BLOCK1, False, "partition", y, disjoint=True, span=b.SPAN)
+        row, grid = b.var("row"), b.place(16)
+        block = b.binary("*", ir.UnitId(BLOCK1, grid, I32, span=b.SPAN), b.const(step))
+
+        def inside(place):
+            me = ir.UnitId(THREAD1, place, I32, span=b.SPAN)
+            where = ir.MemAccess(ir.MemView(y.obj, I32, y.obj.shape), (b.read(row), b.const(0)), mine, span=b.at(5))
+            return [b.store(s, (h.div(me, 8), h.mod(me, 8)), me),
+                    b.box("store", b.tile(s, (b.const(0), b.const(0)), (2, 8)), where, (2, 8), place, line=5)]
+
+        scope = ir.Partition(y, mine, grid, (b.group(BLOCK1, grid, inside),), span=b.SPAN)
+        return b.kernel([y], [b.declare_shared(s), b.declare(row, block), scope], threads=16, smem=64, within=grid)
+
+    y = np.zeros((8, 8), np.int32)
+    run_reference(kernel(2), [y], 4)
+    assert np.array_equal(y, np.arange(16, dtype=np.int32).reshape(2, 8)[[0, 1] * 4])
+    with pytest.raises(MachineError, match="declared disjoint") as caught:
+        run_reference(kernel(1), [y], 4)
+    assert caught.value.span.line == 5
+
+
 def cluster_copy(rows, spread):
     """Blocks of a cluster load `rows` rows of x (all of them by multicast) and write what they hold to their part of y."""
     grid = h.cluster_place(2, T)
     within = grid.grouped(CLUSTER1)
-    x, y = b.array_of("x", I32, 2 * rows, 8, const=True), b.array_of("y", I32, 4, rows, 8)
+    x, y = b.array_of("x", I32, 2 * rows, 8, read_only=True), b.array_of("y", I32, 4, rows, 8)
     s = b.cluster_shared("s", I32, rows, 8, spread=spread)
     block, cluster = ir.UnitId(BLOCK1, grid, I32, span=b.SPAN), ir.UnitId(CLUSTER1, grid, I32, span=b.SPAN)
     first = b.binary("*", cluster, b.const(rows))

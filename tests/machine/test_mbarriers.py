@@ -127,6 +127,19 @@ def test_nothing_keeps_the_writer_from_the_next_round():
     assert found
 
 
+def test_two_named_barriers_of_one_number():
+    """Of two roles that meet at the same time, each by itself."""
+    def kernel(*numbers):
+        within = b.block_place(128)
+        cases = [(64, lambda place, k=k: [ir.Sync(b.point("named", Privilege(Level.THREAD, 64), "x", 3 + k, number=numbers[k]), place, span=b.at(3 + k))])
+                 for k in range(2)]
+        return b.kernel([], [b.split(within, *cases)], threads=128, within=within)
+
+    run(kernel(1, 1))  # number 1 and, for the second group, 2
+    with pytest.raises(MachineError, match="barrier 2 of the block is used at two places at a time"):
+        run(kernel(2, 1))
+
+
 # ---- turns, elections ------------------------------------------------------------------------------------------------------------------------
 
 

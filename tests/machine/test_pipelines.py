@@ -96,7 +96,7 @@ HARMLESS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_mutant_is_found(name):
     kernel, *rest = PROGRAMS[name]
-    missed = {text for text, mutant in mutations.mutants(kernel) if outcome(mutant, *rest) is None}
+    missed = {text for text, mutant in mutations.mutants(kernel) if outcome(mutant, *rest, seeds=range(10)) is None}
     assert missed == HARMLESS[name]
 
 

@@ -171,7 +171,7 @@ def test_many_blocks_and_warpgroups_some_of_them():
     """Warpgroup 1 of 3 in every block multiplies; the others keep what they have."""
     threads, n, k, blocks = 384, 16, 16, 5
     within = b.block_place(threads)
-    x, y = b.array_of("x", BF16, blocks, 64, k, const=True), b.array_of("y", BF16, n, k, const=True)
+    x, y = b.array_of("x", BF16, blocks, 64, k, read_only=True), b.array_of("y", BF16, n, k, read_only=True)
     out = b.array_of("out", F32, blocks, threads, n // 2)
     sa, sb = b.shared("sa", BF16, 64, k), b.shared("sb", BF16, n, k, offset=128 * k)
     block = ir.UnitId(h.Privilege(Level.BLOCK, 1), b.place(threads), I32, span=b.SPAN)

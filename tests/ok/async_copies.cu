@@ -159,10 +159,6 @@ extern "C" __global__ void __launch_bounds__(64) next_fill(const int* __restrict
         snap_copy_wait<0>();
         __syncthreads();
         v = v * 3 + tiles[s_slot * 64 + (t + 1) % 64];
-        snap_copy_commit();
-        // tiles: copied to at line 90, read at line 91 by a thread of another warp
-        snap_copy_wait<3>();
-        __syncthreads();
     }
     y[i] = v;
 }

@@ -57,7 +57,7 @@ def hgemm(A: ptr(const(bf16), (M, K)) @ grid[1], B: ptr(const(bf16), (N, K)) @ g
 
 
 def check():
-    for m, n, k, blocks in ((256, 256, 192, 2), (256, 512, 64, 2)):
+    for m, n, k, blocks in ((256, 256, 384, 2), (256, 512, 64, 2)):
         rng = np.random.default_rng(m)
         a, b = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((m, k), (n, k)))
         bits = [(x.view(np.uint32) >> 16).astype(np.uint16) for x in (a, b)]

@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(256) within(const int* __restrict__
     snap_named_sync(threadIdx.x / 64 + 1, 64);
     out[i] = s[q * 64 + (63 - t)];
     const int h = thread / 16;
-    // s: written at line 23, read at line 32 by another of 64 threads
+    // s: read at line 24, written at line 31 by another of 64 threads
     snap_named_sync(threadIdx.x / 64 + 1, 64);
     const int u = threadIdx.x % 16;
     s[q * 64 + (h * 16 + u)] = 1000 * u;

@@ -1,4 +1,5 @@
-"""A point that is taken out is missed: races show on the CPU machine."""
+"""The inference puts in nothing that could be left out: whichever point of whichever program of the corpus is dropped, the CPU machine finds a race, or
+a hang, in some order."""
 
 from __future__ import annotations
 
@@ -6,65 +7,78 @@ import sys
 
 import numpy as np
 import pytest
-from corpus import ROOT, Program
-from dropping import points_of, without
+from corpus import OK, ROOT, Program
+from dropping import copies, goes_wrong, is_missed, points_of
 
 from snap import machine
-from snap.machine import MachineError
+from snap.ir.types import Level
 from snap.machine.reference import run_reference
 from snap.sync import synchronize
 
+EXAMPLES = [Program(path) for path in sorted((ROOT / "examples").glob("[a-z]*.py")) if path.stem != "demo"]  # which shows figure 6 once more
+SEEDS = 30
+LAUNCHES = 3  # of each kernel, the smallest
+BLOCKS = 2  # of each launch: more say nothing new about what happens inside of a block, or between two
 
-def copies(args) -> list:
-    return [a.copy() if isinstance(a, np.ndarray) else a for a in args]
-
-
-def goes_wrong(function, args, blocks: int, seed: int) -> bool:
-    races: list = []
-    try:
-        machine.run_adversarial(function, copies(args), blocks, seed, races)
-    except MachineError:
-        return True
-    return bool(races)
+# (program, part of the reason): why no schedule here can miss the point.
+EXCEPTIONS = {
+    ("figure6", "`C`"): "rows of a length that is known at run time only: the inference cannot decide",
+    ("hgemm", "multiplied at"): "launched with fewer fills than slots, which keeps it fast: no slot is filled twice",
+    ("hgemm", "before the slot is given back"): "the same",
+    ("hgemm_cluster", "multiplied at"): "the same",
+    ("hgemm_cluster", "before the slot is given back"): "the same",
+}
 
 
 @pytest.fixture
 def launches_of(monkeypatch, capsys):
-    """Everything that an example launches: (function, arguments, blocks)."""
+    """Everything that a program launches: by function, (arguments, blocks), small ones first."""
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    seen: list[tuple] = []
+    seen: dict[int, tuple] = {}
 
     def launch(function, args, blocks):
-        seen.append((function, copies(args), blocks))
+        seen.setdefault(id(function), (function, []))[1].append((copies(args), blocks))
         run_reference(function, args, blocks)
 
-    def run(name: str) -> list[tuple]:
+    def run(program: Program) -> list[tuple]:
         monkeypatch.setattr(machine, "run_reference", launch, raising=False)
-        Program(ROOT / "examples" / f"{name}.py").execute()["main"]()
-        return seen
+        namespace = program.execute()
+        (namespace.get("check") or namespace["main"])()
+        return [(function, _smallest(function, found)) for function, found in seen.values()]
 
     yield run
     for module in {path.stem for path in (ROOT / "examples").glob("*.py")} & set(sys.modules):
         del sys.modules[module]
 
 
-UNDECIDED = {("figure6", "C")}  # rows of a length that is known at run time only
+def _smallest(function, launches: list[tuple[list, int]]) -> list[tuple[list, int]]:
+    cluster = function.place.held(Level.BLOCK).count if function.place.held(Level.CLUSTER) is not None else 1
+    size = lambda launch: (sum(a.nbytes for a in launch[0] if isinstance(a, np.ndarray)), launch[1])  # noqa: E731
+    useful = [(args, min(blocks, max(BLOCKS, cluster or 1))) for args, blocks in sorted(launches, key=size)]
+    return useful[-1:] if len(useful) <= 1 else [*useful[1 : LAUNCHES + 1], useful[0]]  # the very smallest is often a single element
 
 
-@pytest.mark.parametrize("name", ["reverse", "block_reduce", "transpose", "figure6"])
-def test_every_point_of_the_examples_is_needed(name, launches_of):
-    launches = launches_of(name)
-    functions = {id(function): function for function, _, _ in launches}
-    needed = 0
-    for function in functions.values():
+@pytest.mark.parametrize("program", [*OK, *EXAMPLES], ids=lambda program: program.name)
+def test_every_point_is_needed(program, launches_of):
+    missed: dict[tuple, str] = {}
+    idle: dict[tuple, str] = {}  # of a generic kernel, one set of values may be launched with so little to do that its loop ends at once
+    for function, launches in launches_of(program):
         synced = synchronize(function)
-        mine = [(args, blocks) for other, args, blocks in launches if other is function]
-        assert not any(goes_wrong(synced, args, blocks, 0) for args, blocks in mine)
-        for point in points_of(synced):
-            if (name, point.object) in UNDECIDED:
+        found = points_of(synced)
+        if found:
+            assert not any(goes_wrong(synced, args, blocks, 0) for args, blocks in launches)
+        for point in found:
+            if "maybe" in point.reason or _excepted(program, point):
                 continue
-            broken = without(synced, point)
-            wrong = any(goes_wrong(broken, args, blocks, seed) for seed in range(6) for args, blocks in mine)
-            assert wrong, f"{name}: {point.kind} for {point.object}: {point.reason}"
-            needed += 1
-    assert needed
+            where = (function.name, point.span, point.kind, point.object)
+            (missed if where in missed or is_missed(synced, point, launches, SEEDS) else idle)[where] = f"{point.kind} for {point.object}: {point.reason}"
+    assert not (left := [text for where, text in idle.items() if where not in missed]), left
+
+
+def _excepted(program: Program, point) -> bool:
+    return any(name == program.path.stem and text in f"`{point.object}`: {point.reason}" for name, text in EXCEPTIONS)
+
+
+def test_exceptions_are_still_there():
+    names = {program.path.stem for program in (*OK, *EXAMPLES)}
+    assert {name for name, _ in EXCEPTIONS} <= names

@@ -292,7 +292,7 @@ def test_a_cluster_barrier_with_nothing_between_stays_whole():
 def test_one_cluster_barrier_at_a_time():
     found = cluster_parts("intrinsic.sync_cluster()")
     assert found == []
-    found = cluster_parts("for q in range(5):\n    v += v * q\nwith partition(part, p=thread[1], f=lambda a: 127 - t) as back:\n    back[0] += 1\nv += 1")
+    found = cluster_parts("for q in range(5):\n    v += v * q\nwith partition(part, p=thread[1], f=lambda a: (t + 5) % 128) as back:\n    back[0] += 1\nv += 1")
     assert [part for part, _ in found] == ["arrive", "wait", "arrive", "wait"] and sorted(found, key=lambda f: f[1]) == found
 
 

@@ -125,10 +125,17 @@ def _written(c: State, memory: Memory, span: Span) -> None:
         "written here",
         (Label(handle.span, f"at privilege `{handle.privilege}` here"),),
         note="otherwise every group of it would issue the same copy" if not deeper else "",
-        help=f"copy it in `with group({handle.privilege}):`"
-        if deeper
-        else f"give it to this group: `with claim({handle.name}, p={c.privilege}) as mine:` or a partition with `p={c.privilege}`, outside of it",
+        help=f"copy it in `with group({handle.privilege}):`" if deeper else _give(c, handle),
     )
+
+
+def _give(c: State, handle: ir.Handle) -> str:
+    """How memory comes to the group of the code."""
+    index = "(b, i, j)" if handle.obj.spread == "across" else "(m0 + i, n0 + j)"
+    part = f"`with partition({handle.name}, p={c.privilege}, f=lambda i, j: {index}) as mine:`"
+    if c.privilege.level is not Level.THREAD or handle.obj.space is Space.GLOBAL:
+        return f"hand it out, outside of this group: {part}"
+    return f"give it to this group, outside of it: `with claim({handle.name}, p={c.privilege}) as mine:`, or {part}"
 
 
 # ---- tiles -----------------------------------------------------------------------------------------------------------------------------------

@@ -357,7 +357,12 @@ def element_argument(c: State, e: tree.Expr, want: Want, what: str) -> tuple[Mem
         found = storage(c, e.value, want.privilege)
         if isinstance(found, Memory):
             return found, access(c, found, e.index, want, e.span)
-    raise c.fail("SNAP018", f"{what} takes an element of memory, such as `tile[row, column]`", e.span)
+    raise c.fail(
+        "SNAP018",
+        f"{what} takes an element of memory, such as `tile[row, column]`",
+        e.span,
+        help="a whole box is copied with `at=`: `async_copy(tile, a, at=(i, j))`" if what == "`async_copy`" else "",
+    )
 
 
 def scalar_shape(shape: tuple[int, ...], span: Span) -> tuple[ir.Expr, ...]:

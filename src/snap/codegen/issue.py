@@ -22,14 +22,13 @@ def threads_of(scope: Scope, unit: Privilege) -> int:
 
 def index(scope: Scope, threads: int | None = None) -> tree.Expr:
     """This thread's index in its group of so many; in the whole current group without a number (of a block's threads, where it is larger)."""
-    here = scope.positions[Level.THREAD]
-    inside = here if threads is None else _within(scope, here, threads)
-    return inside.use(signed=False) if inside is here else inside.formula()
+    inside = _position(scope, threads)
+    return inside.use(signed=False) if inside is scope.positions[Level.THREAD] else inside.formula()
 
 
-def _within(scope: Scope, here: Position, threads: int) -> Position:
-    if scope.place.top is not Level.THREAD and threads >= scope.module.threads:
-        return here
+def _position(scope: Scope, threads: int | None) -> Position:
+    if threads is None or (scope.place.top is not Level.THREAD and threads >= scope.module.threads):
+        return scope.positions[Level.THREAD]
     return within(scope.positions, scope.place, Level.THREAD, threads)
 
 
@@ -37,8 +36,12 @@ def first_thread(scope: Scope, threads: int | None = None) -> tree.Expr | None:
     """The condition that singles out the first thread of the group; None where it is alone anyway."""
     if scope.elected or threads == 1:
         return None
-    found = index(scope, threads)
-    return None if found == tree.Integer(0) else tree.Binary("==", found, tree.Integer(0))
+    inside = _position(scope, threads)
+    if inside.zero:
+        return None
+    if inside.offset and not inside.modulus and inside.source is not None and inside.source.plain:  # it says itself who is first
+        return tree.Binary("==", inside.source.use(signed=False), tree.Integer(inside.offset))
+    return tree.Binary("==", index(scope, threads), tree.Integer(0))
 
 
 def only(cond: tree.Expr | None, *statements: tree.Stmt) -> list[tree.Stmt]:

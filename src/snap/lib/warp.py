@@ -8,7 +8,7 @@ Non-goals:  groups smaller than a warp; shared memory of its own: only a block c
 
 from __future__ import annotations
 
-from snap import const, device, group, i64, id, intrinsic, partition, ptr, ref, requires, thread, unroll  # noqa: A004
+from snap import *
 from snap.lib.operators import Operator, cached_factory, operator, widest, word
 
 LOADS = ("direct", "striped", "vectorized", "transposed")

@@ -81,7 +81,10 @@ class Warp:
 
 @dataclass(slots=True, eq=False)
 class Arrival:
-    """What a warp says when it reaches a barrier: the groups it belongs to (their keys and sizes) with its lanes in each, and its value."""
+    """What a warp says when it reaches a barrier: the groups it belongs to (their keys and sizes) with its lanes in each, and its value.
+
+    source: whose value is given to all; of a named barrier without a value its number, 0 where that is left open.
+    """
 
     groups: dict[tuple, tuple[int, np.ndarray]]
     site: Site
@@ -119,6 +122,7 @@ class Schedule(Launch):
         self.meetings: dict[tuple, Meeting] = {}
         self.turns: dict[tuple, Turns] = {}
         self.products: dict[tuple[int, int], Products] = {}
+        self.numbers: dict[tuple[int, int], tuple] = {}  # of named barriers, by block: which was the last
         self.woken: list[Warp] = []
         self.tokens = 0
         self.remote: list[tuple[int, str, Site, Segment, int]] = []  # arrivals in other blocks: block, barrier, place, segment and lane
@@ -245,6 +249,8 @@ class Schedule(Launch):
     def _arrive(self, warp: Warp, arrival: Arrival) -> list[Warp]:
         for key, (size, lanes) in arrival.groups.items():
             at = (*key, id(arrival.site))
+            if arrival.op == "" and arrival.source:
+                self._take_number(at, arrival)
             self.barriers.setdefault(at, Barrier(size)).arrivals.append((warp, arrival, lanes))
             warp.waits.append(at)
         released: list[Warp] = []
@@ -255,6 +261,16 @@ class Schedule(Launch):
                 released += self._release(at, barrier)
         self.rng.shuffle(released)
         return released
+
+    def _take_number(self, at: tuple, arrival: Arrival) -> None:
+        """The hardware tells named barriers apart by their numbers alone."""
+        _, block, start, n, _ = at
+        number = (block, arrival.source + (start // n if n else 0))
+        other = self.barriers.get(self.numbers.get(number, at))
+        if other is not None and self.numbers[number] != at:
+            raise MachineError("barrier mismatch", f"barrier {number[1]} of the block is used at two places at a time", arrival.site.span, block,
+                               secondary=((other.arrivals[0][1].site.span, "threads wait here"),))
+        self.numbers[number] = at
 
     def _release(self, at: tuple, barrier: Barrier) -> list[Warp]:
         kind = at[0]

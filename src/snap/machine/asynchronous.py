@@ -40,13 +40,19 @@ class Asynchronous(Actions):
         spec = self.intern(BoxSpec.of(s, *sites), ("box", id(s)), "B")
         chosen = self.issuer(s.place, every_block=tile.view.obj.spread == "copies" and s.op == "load")
         with self.indented(f"if {chosen} is not False:"), self.masked(chosen):
-            ends = f"{spec}, {self.memory(tile)}, {self.memory(origin)}, {chosen}"
+            ends = f"{spec}, {self.memory(tile)}, {self.memory(origin)}, {chosen}, {self.promised(origin)}"
             if self.stepwise:
                 slot = "None" if s.slot is None else self.expr(s.slot)
                 self.emit(f"issue_box(C, {ends}, {self.barrier(s.barrier)}, {slot})")
             else:
                 self.emit(f"box_copy(C, {ends})")
         self.pause()
+
+    def promised(self, a: ir.MemAccess) -> str:
+        """What disjoint partitions around the global side promise."""
+        claims, borrowed = self.promises(a.handle)
+        made = self.intern(tuple(claims), ("claims", tuple(claims)), "Q") if claims else "()"
+        return made if borrowed is None else f"{made} + {borrowed}"
 
     # ---- products ----
 
@@ -102,7 +108,7 @@ class Asynchronous(Actions):
         if p.kind == "thread":
             return
         if s.part == "both":
-            self.emit(f"yield from C.meet({p.kind!r}, {self.group_of(p.participants)}, {self.mask}, {site}, '', None, 0)")
+            self.emit(f"yield from C.meet({p.kind!r}, {self.group_of(p.participants)}, {self.mask}, {site}, '', None, {p.number})")
         else:
             n = p.participants.n if p.participants.level is Level.THREAD else 0
             self.emit(f"yield from meet_apart(C, {p.kind!r}, {s.part!r}, {p.number}, {n}, {p.threads}, {self.mask}, {site})")
@@ -122,7 +128,7 @@ class Asynchronous(Actions):
     # ---- barriers that count ----
 
     def barrier(self, b: ir.Barrier | None) -> str:
-        return "None" if b is None else self.intern(b, ("barrier", b.uid), "M")
+        return "None" if b is None else self.intern(b, ("barrier", b), "M")
 
     def barrier_wait(self, s: ir.BarrierWait) -> None:
         if not self.stepwise:

@@ -95,6 +95,16 @@ def boxes(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m) -> Boxes:
     return Boxes(spec, view, spec.tile.offsets(view, dims), array, shape, rows, columns, starts[rows, columns], first)
 
 
+def claim(lanes: Lanes, made: Boxes, claims: tuple) -> None:
+    """The global side of boxes is part of partitions that are declared disjoint: (handle, its units, the scope) each."""
+    lane = (lanes.block[made.rows, 0].astype(np.int64) * lanes.threads + lanes.thread[0, made.columns]) if claims else None
+    for k in range(len(made.starts) if claims else 0):
+        cells, inside = made.outside(slice(k, k + 1))
+        cells = np.unique((cells if inside is None else cells[inside]).reshape(-1) // made.array.width)
+        for handle, unit, scope in claims:
+            lanes.claim_cells(handle, unit, scope, made.array, cells, np.full(len(cells), lane[k]), not made.spec.loads, made.spec.site)
+
+
 def fetched(array: View, cells: np.ndarray, inside: np.ndarray | None) -> np.ndarray:
     """What a load brings, as it lies in memory."""
     bits = array.flat.take(cells)
@@ -115,8 +125,9 @@ def deliver(op: str, array: View, cells: np.ndarray, inside: np.ndarray | None, 
 # ---- reference mode: at once ---------------------------------------------------------------------------------------------------------------
 
 
-def box_copy(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m) -> None:
+def box_copy(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims: tuple) -> None:
     made = boxes(lanes, spec, tile, origin, m)
+    claim(lanes, made, claims)
     count = len(made.starts)
     step = max(1, _AT_ONCE // len(made.offsets)) if spec.op in ("load", "store") and not spec.copies else 1
     for first in range(0, count, step):

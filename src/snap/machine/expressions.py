@@ -386,17 +386,22 @@ class Expressions:
         """Partitions declared disjoint are held to it (but for another block's part of a cluster's memory)."""
         if a.block is not None:
             return
-        root, claims = a.handle, list(self.claims.get(a.handle.uid, ()))
-        while root.base is not None:
-            root = root.base
-            claims += self.claims.get(root.uid, ())
+        claims, borrowed = self.promises(a.handle)
         site = self.site(a.span, a.handle.name)
         for uid, unit, scope in claims:
             names = self.intern(unit, unit, "P"), self.intern(scope, scope, "P")
             self.emit(f"C.claim({uid}, {', '.join(names)}, {self.view(a.view)}, {self.place_of(a)}, {write}, {site})")
-        if root.uid in self.borrowed:
-            with self.indented(f"for claim in {self.borrowed[root.uid]}:"):
+        if borrowed is not None:
+            with self.indented(f"for claim in {borrowed}:"):
                 self.emit(f"C.claim(*claim, {self.view(a.view)}, {self.place_of(a)}, {write}, {site})")
+
+    def promises(self, handle: ir.Handle) -> tuple[list[tuple[int, Privilege, Privilege]], str | None]:
+        """Of the partitions around it that are declared disjoint: the handle, its units, the scope; and the name of what the caller promised."""
+        root, claims = handle, list(self.claims.get(handle.uid, ()))
+        while root.base is not None:
+            root = root.base
+            claims += self.claims.get(root.uid, ())
+        return claims, self.borrowed.get(root.uid)
 
     # ---- indices that need not be computed again ----
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from snap.ir import nodes as ir
 from snap.ir.types import scalar_of
-from snap.machine.boxes import BoxSpec, boxes, deliver, fetched
+from snap.machine.boxes import BoxSpec, boxes, claim, deliver, fetched
 from snap.machine.errors import MachineError, Race, RaceAccess
 from snap.machine.lanes import Site
 from snap.machine.mbarriers import Gate, Slot
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _HABITS = (0.0, 0.0, 0.3, 1.0)  # how likely something is to happen early
 _WARPS = 4  # of a warpgroup
+_MANY = 64  # boxes kept before those that are over are dropped
 
 
 # ---- boxes ---------------------------------------------------------------------------------------------------------------------------------
@@ -121,6 +122,8 @@ class Air:
         """A moment at which something may happen."""
         if self.boxes and self.schedule.dice.random() < self.later:
             self.push(self.boxes)
+        if len(self.boxes) > _MANY:
+            self.boxes = [box for box in self.boxes if not box.over]
 
     def force(self) -> bool:
         """Nobody can go on: a load arrives, if there is one."""
@@ -149,10 +152,11 @@ def stretches(cells: np.ndarray, item: int, base: int) -> tuple[np.ndarray, int]
     return np.concatenate(pieces), size
 
 
-def issue(warp: WarpLanes, spec: BoxSpec, tile: tuple, origin: tuple, m, barrier: ir.Barrier | None, slot) -> None:
+def issue(warp: WarpLanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims: tuple, barrier: ir.Barrier | None, slot) -> None:
     """Each lane of `m` issues a box."""
     schedule: Schedule = warp.launch
     made = boxes(warp, spec, tile, origin, m)
+    claim(warp, made, claims)
     for k, lane in enumerate(made.columns.tolist()):
         which = slice(k, k + 1)
         cells = made.tile(which)[0]
@@ -209,11 +213,12 @@ def wait_bulk(warp: WarpLanes, younger: int, m, read_only: bool) -> None:
         bulk = warp.bulk.get(lane)
         if bulk is None:
             continue
-        tokens = 0
-        for group in bulk.groups[:max(0, len(bulk.groups) - younger)]:
-            for store in group:
-                store.read() if read_only else store.finish()
-                tokens |= store.token if read_only else store.token | store.written
+        tokens, covered = 0, max(0, len(bulk.groups) - younger)
+        for store in (store for group in bulk.groups[:covered] for store in group):
+            store.read() if read_only else store.finish()
+            tokens |= store.token if read_only else store.token | store.written
+        if not read_only:
+            del bulk.groups[:covered]
         if tokens:
             warp.segment = warp.segment.told(np.array([lane]), tokens)
 
@@ -226,9 +231,9 @@ class Part:
     """One warp's part of a product: its registers, and where the tiles begin."""
 
     warp: WarpLanes
-    acc: list
-    a: list | tuple[View, np.ndarray]
-    b: tuple[View, np.ndarray]
+    acc: list | None
+    a: list | tuple[View, np.ndarray] | None
+    b: tuple[View, np.ndarray] | None
     zero: bool
     group: int = -1
     covered: bool = False
@@ -260,6 +265,7 @@ class Product:
         after = spec.total(left, right, before, np.array([parts[0].zero]))
         for w, part in enumerate(parts):
             part.acc[:] = spec.acc.as_stored(list(after[0, :, None, 32 * w:32 * w + 32]))
+            part.acc = part.a = part.b = None  # a long run has many
 
     def _tile(self, tile: TileSpec, view: View, cells: np.ndarray) -> np.ndarray:
         check_written(view, cells, tile.site)

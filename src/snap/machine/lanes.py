@@ -122,20 +122,24 @@ class Lanes:
         """Units of `unit` must not touch what another one in the same unit of `scope` touches, if one of the two writes: never in this launch,
         however often the scope is entered, since no barrier stands between two of its rounds."""
         lin = view.resolve(index, dims, m, site)
-        whole = scope.level is Level.GRID and view.stride == 0
-        key = (handle, view.size, None if whole else id(view.flat))
-        writer, reader = self.launch.owners_of(key, view.size * (self.shape[0] if view.stride else 1))
         active = self.active(m)
         cells = self.full(lin + self.row * view.size if view.stride else lin)[active].astype(np.intp)
         lane = self.full(self.block.astype(np.int64) * self.threads + self.thread)[active]
+        self.claim_cells(handle, unit, scope, view, cells, lane, write, site)
+
+    def claim_cells(self, handle: int, unit: Privilege, scope: Privilege, view, cells, lane, write: bool, site: Site) -> None:
+        """The same for elements (of one block's array after the other's) and lanes side by side."""
+        whole = scope.level is Level.GRID and view.stride == 0
+        key = (handle, view.size, None if whole else id(view.flat))
+        writer, reader = self.launch.owners_of(key, view.size * (self.shape[0] if view.stride else 1))
         for table in (writer, reader) if write else (writer,):
-            self._refuse_others(table[cells], lane, unit, scope, active, site)
+            self._refuse_others(table[cells], lane, unit, scope, site)
         table = writer if write else reader
         table[cells] = lane
         if write:
-            self._refuse_others(table[cells], lane, unit, scope, active, site)
+            self._refuse_others(table[cells], lane, unit, scope, site)
 
-    def _refuse_others(self, owner, lane, unit: Privilege, scope: Privilege, active, site: Site) -> None:
+    def _refuse_others(self, owner, lane, unit: Privilege, scope: Privilege, site: Site) -> None:
         clash = (owner >= 0) & (self._unit(owner, unit) != self._unit(lane, unit)) & (self._unit(owner, scope) == self._unit(lane, scope))
         if not clash.any():
             return

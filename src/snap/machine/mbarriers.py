@@ -201,7 +201,7 @@ def meet_apart(warp: WarpLanes, kind: str, part: str, number: int, n: int, threa
         size, key = schedule.threads * schedule.blocks_per_cluster, ("cluster", warp.segment.cluster)
     elif kind == "named":
         group = int(warp.thread[0, lanes[0]]) // n if n else 0
-        size, key = threads or n or schedule.threads, ("named", warp.number, number + group)
+        size, key = threads or n or schedule.threads, ("named", warp.number, number + group if number else (n, group))
     else:
         raise TypeError(f"a barrier of kind {kind!r} is not taken apart")
     meeting = schedule.meetings.setdefault(key, Meeting(schedule, size, f"`{site.name}`"))

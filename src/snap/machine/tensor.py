@@ -21,6 +21,7 @@ from snap.machine.numbers import convert, from_bf16_bits, reinterpret, to_memory
 from snap.machine.storage import View
 
 ELEMENT = {"bf16": BF16, "f16": F16, "tf32": F32, "e4m3": U8, "e5m2": U8}
+_AT_ONCE = 1 << 21  # values stored at a time
 _T = np.arange(128)
 _ROW, _QUAD = _T // 32 * 16 + _T % 32 // 4, _T % 4
 
@@ -262,15 +263,11 @@ def store_acc(lanes: Lanes, tile: TileSpec, layout: Layout, acc: list, view: Vie
     threads = lanes.thread[0] % 128
     active = lanes.active(m)
     begins = lanes.full(first).astype(np.intp)
-    cells, values, chosen = [], [], []
-    for i, value in enumerate(seen):
-        at = column[i, threads][None, :] - begins
-        inside = active & (at >= 0) & (at < where.shape[1])
-        if inside.any():
-            cells.append(starts + where[row[i, threads][None, :], np.where(inside, at, 0)])
-            values.append(lanes.full(value))
-            chosen.append(inside)
-    if not cells:
-        return
-    stored = to_memory(convert(np.stack(values), scalar_of(layout.seen), view.scalar), view.scalar)
-    view.write_many(np.stack(cells), np.stack(chosen), stored, tile.site)
+    step = max(1, _AT_ONCE // active.size)
+    for i in range(0, len(seen), step):
+        at = column[i:i + step, None, threads] - begins
+        chosen = active & (at >= 0) & (at < where.shape[1])
+        if chosen.any():
+            cells = starts + where[row[i:i + step, None, threads], np.where(chosen, at, 0)]
+            values = convert(np.stack([lanes.full(x) for x in seen[i:i + step]]), scalar_of(layout.seen), view.scalar)
+            view.write_many(cells, chosen, to_memory(values, view.scalar), tile.site)

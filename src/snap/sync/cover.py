@@ -90,7 +90,11 @@ def reason(edges: list[Edge], before: str, after: str) -> tuple[Edge, str]:
     first = ordered[0]
     maybe = "maybe " if undecided(first.first.footprint, first.second.footprint) else ""
     a, b = first.first, first.second
-    text = f"{WORDS[a.kind]} at line {a.span.line}{before and ' by '}{before}, {WORDS[b.kind]} at line {b.span.line} {maybe}by {after}"
+    text = f"{WORDS[a.kind]} at line {a.span.line}{before and ' by '}{before}, "
+    if b.site[2] == "end":
+        text += "and gone when its block ends"
+    else:
+        text += f"{WORDS[b.kind]} at line {b.span.line} {maybe}by {after}"
     others = {e.object: e for e in reversed(ordered) if e.object != first.object}
     if others:
         text += "; also for " + ", ".join(f"{name} (lines {e.first.span.line}, {e.second.span.line})" for name, e in sorted(others.items()))

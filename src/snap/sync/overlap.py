@@ -26,11 +26,15 @@ class Footprint:
 
 
 def undecided(*footprints: Footprint) -> bool:
-    """Whether an index is beyond linear arithmetic: a conflict was assumed, not found."""
-    return any(
-        f.index is None or any(atom[0] in ("any", "mul") or atom[0] == "old" and atom[2][0] in ("any", "mul") for atom in linear.atoms(f.index))
-        for f in footprints
-    )
+    """Whether an index is beyond linear arithmetic: a conflict was assumed, not found.  Any element of a box is meant as such."""
+    return any(f.index is None or any(_opaque(atom) for atom in linear.atoms(f.index)) for f in footprints)
+
+
+def _opaque(atom: Atom) -> bool:
+    plain = atom[2] if atom[0] == "old" else atom
+    if plain[0] != "any":
+        return plain[0] == "mul"
+    return not (isinstance(plain[1], tuple) and len(plain[1]) == 4 and plain[1][2] in ("box", "fragment"))
 
 
 def flat(f: Footprint) -> tuple[Form, int] | None:

@@ -42,8 +42,8 @@ def give_back_rest(function: ir.Function, lagging: list[Lagging]) -> ir.Function
             out.append(inside(s, role))
             if isinstance(s, ir.Sync) and s.point.younger("wgmma") == 0 and s.point.uid >= 0:
                 for one in lagging:
-                    fills = ir.Read(one.fills, I32, span=s.span)
-                    made = tuple(release(one, fills, one.channel.depth > 2 and (one.channel.lag or 1) > 1, s.span))
+                    used = ir.Read(one.used, I32, span=s.span)
+                    made = tuple(release(one, used, one.channel.depth > 2 and (one.channel.lag or 1) > 1, s.span))
                     if role == one.role:
                         out += made
                     elif role is None:
@@ -91,7 +91,7 @@ class _Projector:
             run = body[k:end]
             roles = self._roles(run)
             if len(roles) >= 1 and any(isinstance(s, LOOPS) and _splits((s,)) for s in _unwrapped(run)):
-                out += self._projected(run, roles, body[end:])
+                out += self._projected(run, roles)
             else:
                 out += _fused([self._inside(s, place) for s in run])
             if end < len(body):
@@ -147,9 +147,9 @@ class _Projector:
 
     # ---- projection --------------------------------------------------------------------------------------------------------------------------
 
-    def _projected(self, run: ir.Body, roles: list[Range], rest: ir.Body) -> list[ir.Stmt]:
-        used_later = {v for s in statements(rest) for v in _read_by(s)}
-        used_later |= {v for s in statements(self.function.body) for v in _read_by(s)} - {v for s in statements(run) for v in _read_by(s)}
+    def _projected(self, run: ir.Body, roles: list[Range]) -> list[ir.Stmt]:
+        within = {id(s) for s in statements(run)}
+        used_later = {v for s in statements(self.function.body) if id(s) not in within for v in _read_by(s)}
         hoisted: list[ir.Stmt] = []
         run = self._positions_first(run, hoisted)
         run = self._declared_first(run, used_later, hoisted)

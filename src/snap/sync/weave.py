@@ -25,14 +25,14 @@ WARP = 32
 
 @dataclass(slots=True)
 class Lagging:
-    """Slots that products may still read when their stage has ended: those from `released` up to `fills` are given back later."""
+    """Slots that products may still read when their stage has ended: those from `released` up to `used` are given back later."""
 
     channel: Channel
     role: Role
     place: Place
     barrier: ir.Barrier
     released: ir.Var
-    fills: ir.Var
+    used: ir.Var
     point: ir.SyncPoint
 
 
@@ -314,25 +314,17 @@ class _Weaver:
     def _lagging(self, channel: Channel, fill: Fill, empty: ir.Barrier) -> Lagging:
         span = channel.declared.span
         last = fill.episodes[-1]
-        fills = self._counter(fill)
-        released = ir.Var(self.uid(), f"{channel.objects[0].name}_released", I32, THREAD1, True, span=span)
-        self.after.setdefault(id(channel.declared), []).append(ir.Declare(released, number(0, span), span=span))
+        released, used = (ir.Var(self.uid(), f"{channel.objects[0].name}_{word}", I32, THREAD1, True, span=span) for word in ("released", "used"))
+        self.after.setdefault(id(channel.declared), []).extend(ir.Declare(var, number(0, span), span=span) for var in (released, used))
         point = self._point(channel, last, fill.episodes[0], False)
-        return Lagging(channel, next(iter(last.roles)), self._place(last), empty, released, fills, point)
-
-    def _counter(self, fill: Fill) -> ir.Var:
-        """The variable that counts a pipeline's fills."""
-        current = fill.scope.fill.var
-        for s in statements(self.function.body):
-            if isinstance(s, ir.Declare) and s.var == current:
-                return s.init.var
-        raise AssertionError("a counted stage declares its number")
+        return Lagging(channel, next(iter(last.roles)), self._place(last), empty, released, used, point)
 
     def _give_back(self, lagging: Lagging, fill_number: ir.Expr, lag: int, span: Span) -> list[ir.Stmt]:
         last = lagging.channel.fills[0].episodes[-1]
         groups = sum(_groups(leaf.statement) for leaf in last.leaves)
         wait = self._wait_for_products(lagging.channel, last, lag * groups, span)
-        return [wait, *release(lagging, binary("-", fill_number, lag - 1, span), lag > 1, span)]
+        used = ir.Assign(ir.VarTarget(lagging.used, span=span), binary("+", fill_number, 1, span), span=span)
+        return [wait, *release(lagging, binary("-", fill_number, lag - 1, span), lag > 1, span), used]
 
     def _wait_for_products(self, channel: Channel, e: Episode, younger: int, span: Span) -> ir.Sync:
         self.points += 1

@@ -1,0 +1,81 @@
+"""Measure the library's kernels against their baselines on this machine's GPU.
+
+    python benchmarks/run.py [op...] [--quick] [--list]
+
+Each op is a folder benchmarks/<op>/ whose bench.py declares BENCHMARK (or BENCHMARKS, a list).  Results go to benchmarks/results/ as JSON;
+docs/make_performance.py makes the page and the plot from them.  The exit status is 1 where a result was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
+
+import harness  # noqa: E402
+import report  # noqa: E402
+
+PACKAGES = ("torch", "cupy-cuda13x", "cupy-cuda12x", "triton", "numpy")
+_DECLARES = re.compile(r"^BENCHMARKS?\b", re.MULTILINE)
+
+
+def declared(folder: Path = HERE) -> dict[str, Path]:
+    """op -> its bench.py, for those that declare a benchmark."""
+    return {path.parent.name: path for path in sorted(folder.glob("*/bench.py")) if _DECLARES.search(path.read_text())}
+
+
+def load(path: Path) -> list[harness.Benchmark]:
+    spec = importlib.util.spec_from_file_location(f"bench_{path.parent.name}", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return list(getattr(module, "BENCHMARKS", None) or [module.BENCHMARK])
+
+
+def driver_version() -> str | None:
+    try:
+        found = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True, check=True)
+        return found.stdout.split()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return None
+
+
+def main(words: list[str] | None = None) -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("ops", nargs="*", metavar="op", help="which to measure; all where none is named")
+    arguments.add_argument("--quick", action="store_true", help="the first size of each, the least rounds")
+    arguments.add_argument("--list", action="store_true", help="name the ops and stop")
+    arguments.add_argument("--results", type=Path, default=report.RESULTS, metavar="FOLDER", help="where to write; default benchmarks/results")
+    arguments.add_argument("--commit", help="what is measured, where this is no git checkout")
+    chosen = arguments.parse_args(words)
+    known = declared()
+    unknown = [op for op in chosen.ops if op not in known]
+    if unknown:
+        arguments.error(f"there is no benchmarks/{unknown[0]}/bench.py that declares a benchmark; there is {', '.join(known) or 'none'}")
+    if chosen.list:
+        print("\n".join(known))
+        return 0
+    device = harness.CudaDevice()
+    surroundings = {**report.surroundings(PACKAGES), "gpu": device.name, "driver": driver_version(), "l2_bytes": device.l2}
+    if chosen.commit:
+        surroundings["commit"] = chosen.commit
+    surroundings["copy_bytes_per_s"] = device.copy_speed()
+    print(f"{device.name}, driver {surroundings['driver']}: device copy {surroundings['copy_bytes_per_s'] / 1e12:.2f} TB/s")
+    wrong = False
+    for op in chosen.ops or known:
+        for benchmark in load(known[op]):
+            sizes, rounds = (list(benchmark.sizes)[:1], harness.LEAST_ROUNDS) if chosen.quick else (None, None)
+            result = {**surroundings, **harness.run(benchmark, device, sizes, rounds)}
+            wrong |= bool(result["failed"])
+            print(f"written to {report.write(benchmark.name, result, chosen.results)}")
+    return int(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

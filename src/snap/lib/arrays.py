@@ -1,0 +1,111 @@
+"""The arrays that `snap.lib` functions take and return.
+
+Input:      what a user passes: NumPy, CuPy or torch arrays
+Output:     `Argument`, checked and with a Snap element type; new arrays of the same library on the same device
+Invariant:  a refusal names the function and its argument, and nothing has been allocated or launched by then
+Non-goals:  what launches check themselves: overlap, read-only arrays
+"""
+
+from __future__ import annotations
+
+import sys
+
+from snap.ir.record import record
+from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
+from snap.lib.operators import scalar
+from snap.runtime.arrays import ArrayInfo, classify
+from snap.runtime.errors import GpuError, LaunchError, ToolchainError
+
+FLOATS = (F16, BF16, F32, F64)
+SIGNED, UNSIGNED = (I8, I16, I32, I64), (U8, U16, U32, U64)
+NUMBERS = (*SIGNED, *UNSIGNED, *FLOATS)
+_NAMES = {
+    BOOL: "bool", I8: "int8", I16: "int16", I32: "int32", I64: "int64", U8: "uint8", U16: "uint16", U32: "uint32", U64: "uint64",
+    F16: "float16", BF16: "bfloat16", F32: "float32", F64: "float64",
+}
+CPU_MULTIPROCESSORS = 4  # the CPU machine has none; a persistent grid there is a small one
+
+
+@record
+class Argument:
+    """array  what was passed; type  its elements as Snap sees them"""
+
+    array: object
+    info: ArrayInfo
+    type: Scalar
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.info.shape
+
+    @property
+    def size(self) -> int:
+        return self.info.size
+
+    def width(self, *counts: int) -> int:
+        """How many elements one word of at most 16 bytes may hold where rows of each of these lengths lie one after another."""
+        elements = 16 // self.type.bytes
+        while elements > 1 and (self.info.pointer % (elements * self.type.bytes) or any(count % elements for count in counts)):
+            elements //= 2
+        return elements
+
+    def new(self, shape: tuple[int, ...], type: Scalar | None = None, zero: bool = False) -> object:
+        """An array of the same library on the same device.  bf16 that came in NumPy's uint16 goes back in it."""
+        name = self.info.dtype_name if type is None else _NAMES[type]
+        match self.info.family:
+            case "torch":
+                torch = sys.modules["torch"]
+                return (torch.zeros if zero else torch.empty)(shape, dtype=getattr(torch, name), device=self.array.device)
+            case "cupy":
+                cupy = sys.modules["cupy"]
+                with cupy.cuda.Device(self.info.device):
+                    return (cupy.zeros if zero else cupy.empty)(shape, dtype=name)
+            case _:
+                numpy = sys.modules["numpy"]
+                return (numpy.zeros if zero else numpy.empty)(shape, dtype=name)
+
+    def multiprocessors(self) -> int:
+        if self.info.device == "cpu":
+            return CPU_MULTIPROCESSORS
+        from snap.runtime.driver import driver
+
+        return driver().device(self.info.device).multiprocessors
+
+
+def argument(function: str, name: str, value: object, types: tuple[Scalar, ...], rank: int | None = None, type: object = None) -> Argument:
+    """`type` is the caller's word on what the bits mean, for bf16 in 16-bit integers."""
+
+    def refuse(problem: str) -> LaunchError:
+        return LaunchError(f"snap.lib.{function}", problem, name)
+
+    try:
+        info = classify(value)
+    except (ToolchainError, GpuError) as missing:
+        raise refuse(f"the array says that it is on a GPU, but {missing}") from missing
+    if info is None:
+        raise refuse(f"takes an array, got {value.__class__.__name__}")
+    if info.family not in ("numpy", "cupy", "torch"):
+        raise refuse("takes an array of NumPy, CuPy or torch; `torch.from_dlpack(...)` shares the memory of others")
+    if info.device != "cpu" and not isinstance(info.device, int):
+        raise refuse(f"the array is on `{info.device}`; Snap reaches the CPU's memory and NVIDIA GPUs")
+    held = info.dtype if type is None else scalar(type)
+    if held is None or held not in types:
+        raise refuse(f"takes elements of {', '.join(t.name for t in types)}, the array holds {info.dtype_name}")
+    if not info.holds(held):
+        raise refuse(f"the array holds {info.dtype_name}, which is not {held}")
+    if rank is not None and len(info.shape) != rank:
+        raise refuse(f"takes an array of {rank} dimension{'s' if rank > 1 else ''}, this one has the shape {info.shape}")
+    if not info.contiguous:
+        copy = "its `.contiguous()`" if info.family == "torch" else f"`{info.family}.ascontiguousarray(...)` of it"
+        raise refuse(f"the array (shape {info.shape}) is not contiguous in row-major order; pass {copy}")
+    return Argument(value, info, held)
+
+
+def same_place(function: str, first: Argument, name: str, second: Argument) -> None:
+    """Arrays of one call are of one library and on one device, so that the result is where both are."""
+    if (first.info.family, first.info.device) != (second.info.family, second.info.device):
+        raise LaunchError(
+            f"snap.lib.{function}",
+            f"is a {second.info.family} array on {second.info.device}, the first argument a {first.info.family} array on {first.info.device}",
+            name,
+        )

@@ -1,0 +1,339 @@
+"""What the threads of a block do together: reduce, scan, broadcast, exchange, load, store.
+
+Input:      factories: a type, the threads of the block, sizes, an operator.  `total = block.reduce(float, 256)` makes a device function
+Output:     Snap device functions that require block[1] and thread[threads]; what differs is at thread[1], what the block agrees on at block[1]
+Invariant:  shared memory is the function's own and given back when it returns; barriers are inferred, also those between two calls
+Non-goals:  blocks that are not whole warps
+"""
+
+from __future__ import annotations
+
+from snap import *
+from snap.lib import warp as of_warp
+from snap.lib.operators import cached_factory, operator, widest, word
+from snap.lib.warp import BLOCKED_TO_STRIPED, STRIPED_TO_BLOCKED, check_how, positive, strides, ways, with_identity
+
+
+@cached_factory
+def reduce(type, threads, op="add", identity=None):
+    """f(v: T @ thread[1]) -> T @ block[1]: all values of the block combined, in every thread."""
+    combine = operator(op, type, identity)
+    in_warp = of_warp.reduce(type, op, identity)
+    if combine.together:
+        return _reduce_named(type, whole_warps(threads), in_warp, combine.together)
+    return _reduce_given(type, whole_warps(threads), in_warp, combine.each)
+
+
+@cached_factory
+def scan(type, threads, op="add", items=None, exclusive=False, identity=None):
+    """The values of this thread and all before it combined; exclusive: of those before.
+
+    Without `items` f(v: T @ thread[1]) -> T @ thread[1].  With it f(v: ref(T[items]) @ thread[1]) -> T @ block[1]: the items of a thread are
+    consecutive, they are scanned in place, and what comes back is all values of the block combined.
+    """
+    combine = operator(op, type, identity)
+    nothing = with_identity(combine, op) if exclusive else 0
+    upto = _scan(type, whole_warps(threads), of_warp.scan(type, op), combine.each)
+    if items is None:
+        return _shifted(type, threads, upto, nothing) if exclusive else upto
+    return _scan_items(type, threads, positive("items", items), upto, combine.each, exclusive, nothing)
+
+
+@cached_factory
+def broadcast(type, threads):
+    """f(v: T @ thread[1], source: int @ block[1]) -> T @ block[1]: the value of one thread, by its index in the block."""
+    T, THREADS = type, whole_warps(threads)
+
+    @device
+    @requires(block[1], thread[THREADS])
+    def block_broadcast(v: T @ thread[1], source: int @ block[1]) -> T @ block[1]:
+        cell: shared(T[1])
+        t: int @ thread[1] = id()
+        with partition(cell, p=thread[1]) as mine:
+            with group(thread[1]):
+                if t == source:
+                    mine[0] = v
+        return cell[0]
+
+    return block_broadcast
+
+
+@cached_factory
+def exchange(type, threads, items, way=STRIPED_TO_BLOCKED):
+    """f(v: ref(T[items]) @ thread[1]): reorders threads*items values.  Striped: item k of thread t is number k*threads + t; blocked: t*items + k."""
+    T, THREADS, ITEMS = type, whole_warps(threads), positive("items", items)
+    SIZE = THREADS * ITEMS // 32 * 33  # one element in 33 stays empty: threads a power of two apart do not meet in one bank
+    to_across, to_along, from_across, from_along = ways(way, THREADS, ITEMS)
+
+    @device
+    @requires(block[1], thread[THREADS])
+    def block_exchange(v: ref(T[ITEMS]) @ thread[1]):
+        buffer: shared(T[SIZE])
+        t: int @ thread[1] = id()
+        with partition(buffer, p=thread[1], f=lambda k: t * to_across + k * to_along + (t * to_across + k * to_along) / 32) as cell:
+            for k in unroll(range(ITEMS)):
+                cell[k] = v[k]
+        for k in unroll(range(ITEMS)):
+            v[k] = buffer[t * from_across + k * from_along + (t * from_across + k * from_along) / 32]
+
+    return block_exchange
+
+
+@cached_factory
+def load(type, threads, items, how="striped"):
+    """f(src: ptr(const(T)) @ block[1], start: i64, n: i64, fill: T, v: ref(T[items]) @ thread[1]), the middle ones @ block[1].
+
+    Elements start .. start + threads*items of src, which has n; what lies beyond is `fill`.  "direct", "vectorized" and "transposed" give each
+    thread consecutive elements, "striped" every `threads`-th; "vectorized" reads words of up to 16 bytes, for which src begins at a multiple of
+    them; "transposed" reads striped and exchanges in shared memory.
+    """
+    check_how(how)
+    whole_warps(threads), positive("items", items)
+    if how == "transposed":
+        return _load_transposed(type, threads, items)
+    if how == "vectorized":
+        return _load_vectorized(type, threads, items)
+    return _load_items(type, threads, items, *strides(how, threads, items))
+
+
+@cached_factory
+def store(type, threads, items, how="striped"):
+    """f(dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[items]) @ thread[1]): the reverse of `load`.
+
+    What lies beyond n is not written.  "transposed" leaves v in the order of memory.
+    """
+    check_how(how)
+    whole_warps(threads), positive("items", items)
+    if how == "transposed":
+        return _store_transposed(type, threads, items)
+    if how == "vectorized":
+        return _store_vectorized(type, threads, items)
+    return _store_items(type, threads, items, *strides(how, threads, items))
+
+
+def whole_warps(threads: object) -> int:
+    if positive("threads", threads) % 32 or threads > 1024:
+        raise ValueError(f"`threads` is a multiple of 32 up to 1024, not {threads}")
+    return threads
+
+
+# ---- reduce ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _reduce_named(T, THREADS, in_warp, together):
+    """The block agrees on the sums of its warps, and combines them as a block: one barrier."""
+    WARPS = THREADS // 32
+
+    @device
+    @requires(block[1], thread[THREADS])
+    def block_reduce(v: T @ thread[1]) -> T @ block[1]:
+        sums: shared(T[WARPS])
+        w: int @ warp = id()
+        with partition(sums, p=warp, offset=w) as of_this:
+            with group(warp):
+                s: T = in_warp(v)
+                with claim(of_this, p=thread[1]) as cell:
+                    match split(thread):
+                        case 1:
+                            cell[0] = s
+        total: T = sums[0]
+        for k in unroll(range(1, WARPS)):
+            total = together(total, sums[k])
+        return total
+
+    return block_reduce
+
+
+def _reduce_given(T, THREADS, in_warp, op):
+    """A function of single threads gives values of single threads: the first thread's is handed to the block."""
+    WARPS = THREADS // 32
+
+    @device
+    @requires(block[1], thread[THREADS])
+    def block_reduce(v: T @ thread[1]) -> T @ block[1]:
+        sums: shared(T[WARPS])
+        w: int @ warp = id()
+        with partition(sums, p=warp, offset=w) as of_this:
+            with group(warp):
+                s: T = in_warp(v)
+                with claim(of_this, p=thread[1]) as cell:
+                    match split(thread):
+                        case 1:
+                            cell[0] = s
+        total: T @ thread[1] = sums[0]
+        for k in unroll(range(1, WARPS)):
+            total = op(total, sums[k])
+        return intrinsic.broadcast(total)
+
+    return block_reduce
+
+
+# ---- scan --------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _scan(T, THREADS, in_warp, op):
+    WARPS = THREADS // 32
+
+    @device
+    @requires(block[1], thread[THREADS])
+    def block_scan(v: T @ thread[1]) -> T @ thread[1]:
+        sums: shared(T[WARPS])
+        w: int @ warp = id()
+        upto: T @ thread[1] = in_warp(v)
+        with partition(sums, p=warp, offset=w) as of_this:
+            with group(warp):
+                s: T = intrinsic.shfl(upto, 31)
+                with claim(of_this, p=thread[1]) as cell:
+                    match split(thread):
+                        case 1:
+                            cell[0] = s
+        before: T @ thread[1] = sums[0]
+        for k in unroll(range(1, WARPS)):
+            more: T @ thread[1] = op(before, sums[k])
+            before = more if k < w else before
+        all_upto: T @ thread[1] = op(before, upto)
+        return all_upto if w > 0 else upto
+
+    return block_scan
+
+
+def _shifted(T, THREADS, upto, nothing):
+    """Each thread's value for the next one."""
+
+    @device
+    @requires(block[1], thread[THREADS])
+    def block_scan_exclusive(v: T @ thread[1]) -> T @ thread[1]:
+        cells: shared(T[THREADS])
+        t: int @ thread[1] = id()
+        mine: T @ thread[1] = upto(v)
+        with partition(cells, p=thread[1], offset=t) as cell:
+            cell[0] = mine
+        return cells[t - 1] if t > 0 else T(nothing)
+
+    return block_scan_exclusive
+
+
+def _scan_items(T, THREADS, ITEMS, upto, op, EXCLUSIVE, nothing):
+    @device
+    @requires(block[1], thread[THREADS])
+    def block_scan_items(v: ref(T[ITEMS]) @ thread[1]) -> T @ block[1]:
+        cells: shared(T[THREADS])
+        t: int @ thread[1] = id()
+        own: T @ thread[1] = v[0]
+        for k in unroll(range(1, ITEMS)):
+            own = op(own, v[k])
+        mine: T @ thread[1] = upto(own)
+        with partition(cells, p=thread[1], offset=t) as cell:
+            cell[0] = mine
+        before: T @ thread[1] = cells[t - 1] if t > 0 else T(nothing)
+        for k in unroll(range(ITEMS)):
+            more: T @ thread[1] = op(before, v[k])
+            now: T @ thread[1] = more if t > 0 or k > 0 else v[k]  # without an identity the first item stands alone
+            v[k] = before if EXCLUSIVE else now
+            before = now
+        return cells[THREADS - 1]
+
+    return block_scan_items
+
+
+# ---- load, store -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _load_items(T, THREADS, ITEMS, across, along):
+    @device
+    @requires(block[1], thread[THREADS])
+    def block_load(
+        src: ptr(const(T)) @ block[1], start: i64 @ block[1], n: i64 @ block[1], fill: T @ block[1], v: ref(T[ITEMS]) @ thread[1]
+    ):
+        t: int @ thread[1] = id()
+        if start + THREADS * ITEMS <= n:
+            for k in unroll(range(ITEMS)):
+                v[k] = src[start + (t * across + k * along)]
+        else:
+            for k in unroll(range(ITEMS)):
+                v[k] = src[start + (t * across + k * along)] if start + (t * across + k * along) < n else fill
+
+    return block_load
+
+
+def _load_vectorized(T, THREADS, ITEMS):
+    WIDTH = widest(T, ITEMS)
+    W, WORDS = word(T, WIDTH), ITEMS // WIDTH
+    tail = _load_items(T, THREADS, ITEMS, ITEMS, 1)
+
+    @device
+    @requires(block[1], thread[THREADS])
+    def block_load_vectorized(
+        src: ptr(const(T)) @ block[1], start: i64 @ block[1], n: i64 @ block[1], fill: T @ block[1], v: ref(T[ITEMS]) @ thread[1]
+    ):
+        t: int @ thread[1] = id()
+        if start + THREADS * ITEMS <= n and start % WIDTH == 0:
+            for k in unroll(range(WORDS)):
+                v.view(W)[k] = src.view(W)[start / WIDTH + (t * WORDS + k)]
+        else:
+            tail(src, start, n, fill, v)
+
+    return block_load_vectorized
+
+
+def _load_transposed(T, THREADS, ITEMS):
+    striped, turn = _load_items(T, THREADS, ITEMS, 1, THREADS), exchange(T, THREADS, ITEMS, STRIPED_TO_BLOCKED)
+
+    @device
+    @requires(block[1], thread[THREADS])
+    def block_load_transposed(
+        src: ptr(const(T)) @ block[1], start: i64 @ block[1], n: i64 @ block[1], fill: T @ block[1], v: ref(T[ITEMS]) @ thread[1]
+    ):
+        striped(src, start, n, fill, v)
+        turn(v)
+
+    return block_load_transposed
+
+
+def _store_items(T, THREADS, ITEMS, across, along):
+    @device
+    @requires(block[1], thread[THREADS])
+    def block_store(dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[ITEMS]) @ thread[1]):
+        t: int @ thread[1] = id()
+        with partition(dst, p=thread[1], f=lambda k: start + (t * across + k * along)) as mine:
+            if start + THREADS * ITEMS <= n:
+                for k in unroll(range(ITEMS)):
+                    mine[k] = v[k]
+            else:
+                with group(thread[1]):
+                    for k in unroll(range(ITEMS)):
+                        if start + (t * across + k * along) < n:
+                            mine[k] = v[k]
+
+    return block_store
+
+
+def _store_vectorized(T, THREADS, ITEMS):
+    WIDTH = widest(T, ITEMS)
+    W, WORDS = word(T, WIDTH), ITEMS // WIDTH
+    tail = _store_items(T, THREADS, ITEMS, ITEMS, 1)
+
+    @device
+    @requires(block[1], thread[THREADS])
+    def block_store_vectorized(dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[ITEMS]) @ thread[1]):
+        t: int @ thread[1] = id()
+        if start + THREADS * ITEMS <= n and start % WIDTH == 0:
+            with partition(dst.view(W), p=thread[1], f=lambda k: start / WIDTH + (t * WORDS + k)) as mine:
+                for k in unroll(range(WORDS)):
+                    mine[k] = v.view(W)[k]
+        else:
+            tail(dst, start, n, v)
+
+    return block_store_vectorized
+
+
+def _store_transposed(T, THREADS, ITEMS):
+    striped, turn = _store_items(T, THREADS, ITEMS, 1, THREADS), exchange(T, THREADS, ITEMS, BLOCKED_TO_STRIPED)
+
+    @device
+    @requires(block[1], thread[THREADS])
+    def block_store_transposed(dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[ITEMS]) @ thread[1]):
+        turn(v)
+        striped(dst, start, n, v)
+
+    return block_store_transposed

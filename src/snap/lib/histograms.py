@@ -1,0 +1,77 @@
+"""`snap.lib.histogram`: how often each byte occurs.
+
+Input:      an array of u8
+Output:     256 counts, i64
+Invariant:  the lanes of a warp count in different banks of shared memory, so that equal bytes do not wait for one another
+Non-goals:  bins that are ranges
+"""
+
+from __future__ import annotations
+
+import functools
+
+from snap import *
+from snap.ir.types import I64, U8
+from snap.lib.arrays import argument
+from snap.lib.operators import word
+
+THREADS, WORDS = 512, 4
+RESIDENT = 2048 // THREADS  # blocks a multiprocessor
+COUNTERS = 32  # of each bin
+
+
+def histogram(x):
+    """How often each value from 0 to 255 occurs in `x`, whatever its shape."""
+    given = argument("histogram", "x", x, (U8,))
+    out = given.new((256,), I64, zero=True)
+    if given.size == 0:
+        return out
+    width = given.width()
+    blocks = min(RESIDENT * given.multiprocessors(), -(-given.size // (THREADS * WORDS * width)))
+    histogram_kernel(width)[blocks](given.array, out, given.size)
+    return out
+
+
+@functools.cache
+def histogram_kernel(WIDTH, T=THREADS, U=WORDS, LANES=COUNTERS):
+    W = word(u8, WIDTH)
+    ROWS = 256 * LANES // T
+
+    @kernel
+    @requires(grid[1], block[1], thread[T])
+    def histogram(x: ptr(const(u8)) @ grid[1], counts: ptr(i64) @ grid[1], n: i64 @ grid[1]):
+        with group(grid[1]):
+            b: int @ block[1] = id()
+            blocks: int = count(block[1])
+            words: i64 = n / WIDTH
+            rounds: i64 = words / (i64(blocks) * (T * U))
+            with group(block[1]):
+                bins: shared(u32[256, LANES])
+                t: int @ thread[1] = id()
+                l: int @ thread[1] = t % LANES
+                with partition(bins, p=thread[1], f=lambda k: (k * (T // LANES) + t / LANES, l)) as cell:
+                    for k in unroll(range(ROWS)):
+                        cell[k] = 0
+                raw: u8[U, WIDTH] @ thread[1]
+                with group(thread[1]):
+                    for r in range(rounds):
+                        for u in unroll(range(U)):
+                            raw.view(W)[u, 0] = x.view(W)[(r * blocks + b) * (T * U) + (u * T + t)]
+                        for u in unroll(range(U)):
+                            for i in unroll(range(WIDTH)):
+                                atomic.add(bins, (int(raw[u, i]), l), 1, scope="block")
+                    for j in range(rounds * blocks * (T * U) + (i64(b) * T + t), words, i64(blocks) * T):
+                        raw.view(W)[0, 0] = x.view(W)[j]
+                        for i in unroll(range(WIDTH)):
+                            atomic.add(bins, (int(raw[0, i]), l), 1, scope="block")
+                    if b == 0 and words * WIDTH + t < n:
+                        atomic.add(bins, (int(x[words * WIDTH + t]), l), 1, scope="block")
+                with group(thread[1]):
+                    if t < 256:
+                        total: u32 = 0
+                        for k in unroll(range(LANES)):
+                            total += bins[t, (t + k) % LANES]
+                        if total > 0:
+                            atomic.add(counts, t, i64(total))
+
+    return histogram

@@ -1,0 +1,203 @@
+"""A kernel as a torch operator, in one line.
+
+Input:      a kernel whose constexpr parameters are all given, and how its grid and its results follow from the arguments
+Output:     an operator of torch's own: it works under torch.compile, on fake and on CPU tensors (there on the CPU machine)
+Invariant:  constness is read from the kernel: a `ptr(const(...))` is an input, any other pointer is mutated, unless `out` says that it is made
+Non-goals:  generic kernels (specialise them first), vmap
+
+    scale = snap.torch.operator(scale_kernel, "mylib::scale", blocks=lambda n: -(-n // 256),
+                                out=lambda x: torch.empty_like(x), values={"n": lambda x: x.numel()})
+    y = scale(2.0, x)                 # or torch.ops.mylib.scale(2.0, x)
+
+Importing this module imports torch; `import snap` does not come here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Mapping
+
+import torch
+
+from snap.api import SnapFunction
+from snap.ir.record import record
+from snap.ir.types import BOOL, Scalar
+from snap.lib.torch_ops import register_library
+from snap.runtime.byname import check_names, resolve
+from snap.runtime.launch import launcher
+from snap.runtime.signature import Pointer, Value
+
+_NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*")
+
+
+@record
+class _Plan:
+    """params  of the kernel, in order; given: those that the operator's caller passes; made: results, by name; values: scalars that are computed"""
+
+    kernel: SnapFunction
+    params: tuple[Pointer | Value, ...]
+    given: tuple[str, ...]
+    made: dict[str, object]
+    values: dict[str, object]
+    blocks: object
+
+    def arguments(self, args: tuple, keywords: Mapping[str, object]) -> dict[str, object]:
+        known = {**dict(zip(self.given, args)), **keywords}
+        for name, value in self.values.items():
+            known[name] = resolve(value, known)
+        return known
+
+    def results(self, known: Mapping[str, object]) -> dict[str, torch.Tensor]:
+        found = {}
+        for name, make in self.made.items():
+            found[name] = resolve(make, known)
+            if not isinstance(found[name], torch.Tensor):
+                raise TypeError(f"`out` makes `{name}`, which must be a tensor, not a {type(found[name]).__name__}")
+        return found
+
+    def answer(self, results: Mapping[str, torch.Tensor]) -> object:
+        return None if not results else next(iter(results.values())) if len(results) == 1 else tuple(results.values())
+
+    def run(self, *args: object, **keywords: object) -> object:
+        known = self.arguments(args, keywords)
+        results = self.results(known)
+        known.update(results)
+        with on_device_of(known.values()):
+            self.kernel[resolve(self.blocks, known)](*(known[param.name] for param in self.params))
+        return self.answer(results)
+
+    def fake(self, *args: object, **keywords: object) -> object:
+        return self.answer(self.results(self.arguments(args, keywords)))
+
+    def schema(self) -> str:
+        words = []
+        aliases = iter("abcdefghijklmnopqrstuvwxyz")
+        for param in self.params:
+            if param.name in self.given:
+                words.append(f"{_schema_type(param, aliases)} {param.name}")
+        returns = ", ".join("Tensor" for _ in self.made)
+        return f"({', '.join(words)}) -> {returns if len(self.made) == 1 else f'({returns})'}"
+
+    @property
+    def mutated(self) -> tuple[str, ...]:
+        return tuple(param.name for param in self.params if isinstance(param, Pointer) and not param.const and param.name in self.given)
+
+
+def operator(kernel: SnapFunction, name: str, *, blocks: object, out: object = None, values: Mapping[str, object] | None = None,
+             backward: Callable | None = None):
+    """Register `kernel` with torch.library as `name` ("mylib::saxpy"); returns the operator, to be called with the kernel's arguments in order.
+
+    blocks    the number of blocks: an integer, or a function of the kernel's arguments by name
+    out       what the operator makes and returns instead of taking it: a function of the arguments that returns an empty tensor, for the kernel's
+              only non-const pointer, or a dict of such functions by parameter; it also tells torch.compile the shapes
+    values    scalars that follow from the other arguments, by parameter: {"n": lambda x: x.numel()}
+    backward  the gradients of inputs, as a dict by parameter, from `grad` (`grad_y` for each of several results), inputs and results by name:
+              lambda grad, x: {"x": 2 * x * grad}
+    """
+    plan = _plan(kernel, name, blocks, out, dict(values or {}))
+    made = torch.library.custom_op(name, mutates_args=plan.mutated, schema=plan.schema())(plan.run)
+    made.register_fake(plan.fake)
+    if backward is not None:
+        _register_backward(made, plan, backward)
+    return made
+
+
+@contextlib.contextmanager
+def on_device_of(args: object):
+    """Kernels are launched on the current device; an operator runs where its tensors are."""
+    device = next((arg.device for arg in args if isinstance(arg, torch.Tensor) and arg.is_cuda), None)
+    if device is None or device.index == torch.cuda.current_device():
+        yield
+    else:
+        with torch.cuda.device(device):
+            yield
+
+
+def _plan(kernel: object, name: object, blocks: object, out: object, values: dict[str, object]) -> _Plan:
+    if not isinstance(kernel, SnapFunction) or not kernel.is_kernel:
+        raise TypeError("snap.torch.operator takes a kernel (@kernel or @ccuda(\"global\"), with @requires)")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"an operator's name has a namespace, \"mylib::{kernel.definition.tree.name}\"; {name!r} does not")
+    if kernel.generic:
+        raise TypeError(f"`{kernel.definition.tree.name}` is generic: register `.specialize({kernel.generic[0]}=...)` of it")
+    params = launcher(kernel._specialised({})).signature.params
+    made = _made(kernel, params, out)
+    given = tuple(param.name for param in params if param.name not in made and param.name not in values)
+    _check(kernel, params, made, values)
+    for parameter, function in made.items():
+        check_names(f"out of {parameter}", function, [*given, *values])
+    for parameter, function in values.items():
+        check_names(f"values[{parameter!r}]", function, given)
+    check_names("blocks", blocks, [param.name for param in params])
+    return _Plan(kernel, params, given, made, values, blocks)
+
+
+def _made(kernel: SnapFunction, params: tuple, out: object) -> dict[str, object]:
+    if out is None:
+        return {}
+    if isinstance(out, Mapping):
+        return {param.name: out[param.name] for param in params if param.name in out} | dict(out)
+    written = [param.name for param in params if isinstance(param, Pointer) and not param.const]
+    if len(written) != 1:
+        raise TypeError(f"`{kernel.definition.tree.name}` writes {', '.join(f'`{n}`' for n in written) or 'nothing'}: "
+                        "say which are made with a dict, out={\"y\": lambda x: torch.empty_like(x)}")
+    return {written[0]: out}
+
+
+def _check(kernel: SnapFunction, params: tuple, made: Mapping[str, object], values: Mapping[str, object]) -> None:
+    by_name = {param.name: param for param in params}
+    word = kernel.definition.tree.name
+    for name in (*made, *values):
+        if name not in by_name:
+            raise TypeError(f"`{word}` has no parameter `{name}`; it takes {', '.join(by_name)}")
+    for name in made:
+        if not isinstance(by_name[name], Pointer) or by_name[name].const:
+            raise TypeError(f"`out` makes `{name}`, which `{word}` does not write: results are non-const pointers")
+    for param in params:
+        if isinstance(param, Value) and not isinstance(param.type, Scalar):
+            raise TypeError(f"`{word}` takes `{param.name}` of type {param.type}; torch operators take tensors and numbers")
+    for name in values:
+        if not isinstance(by_name[name], Value):
+            raise TypeError(f"`values` computes `{name}`, which is a pointer: numbers are computed, tensors made with `out`")
+
+
+def _schema_type(param: Pointer | Value, aliases) -> str:
+    match param:
+        case Pointer(const=True):
+            return "Tensor"
+        case Pointer():
+            return f"Tensor({next(aliases)}!)"
+        case Value(type=scalar):
+            return "bool" if scalar == BOOL else "float" if scalar.is_float else "SymInt"
+
+
+# ---- gradients ---------------------------------------------------------------------------------------------------------------------------
+
+
+def _register_backward(made, plan: _Plan, backward: Callable) -> None:
+    results = list(plan.made)
+    if not results or plan.mutated:
+        raise TypeError("`backward` belongs to an operator that returns its results (`out=`) and changes none of its arguments")
+    grads = ["grad"] if len(results) == 1 else [f"grad_{name}" for name in results]
+    check_names("backward", backward, [*grads, *plan.given, *results])
+
+    def setup(ctx, inputs: tuple, output: object) -> None:
+        outputs = (output,) if len(results) == 1 else output
+        known = {**dict(zip(plan.given, inputs)), **dict(zip(results, outputs))}
+        ctx.names = tuple(name for name, value in known.items() if isinstance(value, torch.Tensor))
+        ctx.rest = {name: value for name, value in known.items() if name not in ctx.names}
+        ctx.save_for_backward(*(known[name] for name in ctx.names))
+
+    def gradients(ctx, *incoming: torch.Tensor) -> tuple:
+        known = {**ctx.rest, **dict(zip(ctx.names, ctx.saved_tensors)), **dict(zip(grads, incoming))}
+        found = resolve(backward, known)
+        unknown = [name for name in found if name not in plan.given]
+        if unknown:
+            raise TypeError(f"`backward` returns a gradient of `{unknown[0]}`, which is no argument; there is {', '.join(plan.given)}")
+        return tuple(found.get(name) for name in plan.given)
+
+    made.register_autograd(gradients, setup_context=setup)
+
+
+register_library()

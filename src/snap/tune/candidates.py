@@ -1,0 +1,208 @@
+"""Candidates: which there are, and which can be used at all.
+
+Input:      a generic kernel, the values to try, the arguments of a launch, and a GPU's limits
+Output:     for each candidate a `Ready` kernel, or `Pruned` with the reason
+Invariant:  nothing is compiled here: the checker, the typed IR and the generated text say whether a candidate can be used; the order is the user's
+Non-goals:  which of them is fast
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+
+from snap.api import SnapFunction
+from snap.diag.error import SnapError
+from snap.ir.record import record
+from snap.runtime.byname import resolve
+from snap.runtime.compile import check_module
+from snap.runtime.errors import LaunchError
+from snap.runtime.launch import launcher
+from snap.runtime.signature import Signature
+from snap.runtime.tensors import encoding
+from snap.runtime.validate import bind, check_blocks
+from snap.tune.estimate import array_registers, raised_limit, threads_of
+from snap.tune.limits import MOST_THREADS, Limits, registers_a_thread
+
+Config = dict[str, object]
+
+
+class Pruned(Exception):
+    """This candidate cannot be used; the text says why."""
+
+
+@record
+class Ready:
+    """A candidate that passed.  `number` is how many blocks it is launched with, None where nobody said."""
+
+    config: Config
+    kernel: SnapFunction
+    number: int | None
+
+    @property
+    def compiled(self):
+        return self.kernel._specialised({})
+
+    @property
+    def text(self) -> str:
+        return self.compiled.module.text
+
+
+def spelled(config: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in config.items())
+
+
+# ---- what the user asked for -------------------------------------------------------------------------------------------------------------
+
+
+def expand(kernel: SnapFunction, candidates: object) -> list[Config]:
+    """All combinations of `{name: values}`, the last name changing fastest, or the list of dicts as it is; each once, defaults filled in."""
+    if not isinstance(kernel, SnapFunction) or not kernel.is_kernel:
+        raise TypeError("snap.tune takes a kernel (@kernel or @ccuda(\"global\"), with @requires) and the values to try")
+    if not kernel.generic:
+        raise TypeError(f"`{kernel.definition.tree.name}` has no constexpr parameter left, so there is nothing to choose")
+    if isinstance(candidates, Mapping):
+        values = {name: _values(name, given) for name, given in candidates.items()}
+        configs = [dict(zip(values, chosen)) for chosen in itertools.product(*values.values())]
+    else:
+        configs = [_config(given) for given in _listed(candidates)]
+    if not configs:
+        raise ValueError("there are no candidates: `candidates` is empty, or one of its lists is")
+    return _distinct([_complete(kernel, config) for config in configs])
+
+
+def _values(name: object, given: object) -> list:
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise TypeError(f"`candidates` gives `{name}` {given!r}; it takes a list of values to try: {{{name!r}: [{given!r}]}}")
+    return list(given)
+
+
+def _listed(candidates: object) -> list:
+    if isinstance(candidates, (str, bytes)) or not isinstance(candidates, Iterable):
+        raise TypeError(f"`candidates` is a dict of lists or a list of dicts, not a {type(candidates).__name__}")
+    return list(candidates)
+
+
+def _config(given: object) -> Config:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"`candidates` is a list of dicts, one of which is a {type(given).__name__}")
+    return dict(given)
+
+
+def _complete(kernel: SnapFunction, config: Config) -> Config:
+    name = kernel.definition.tree.name
+    unknown = [n for n in config if n not in kernel.generic]
+    if unknown:
+        raise TypeError(f"`{name}` has no constexpr parameter `{unknown[0]}` (it has {', '.join(kernel.generic)})")
+    full = {**{n: v for n, v in kernel._defaults().items() if n in kernel.generic}, **config}
+    missing = [n for n in kernel.generic if n not in full]
+    if missing:
+        raise TypeError(f"a candidate for `{name}` lacks `{missing[0]}`: {spelled(config) or 'it is empty'}")
+    return {n: _plain(full[n]) for n in kernel.generic}
+
+
+def _plain(value: object) -> object:
+    """NumPy's numbers as Python's: candidates are compared, printed and kept."""
+    return value.item() if callable(getattr(value, "item", None)) and getattr(value, "shape", None) == () else value
+
+
+def _distinct(configs: list[Config]) -> list[Config]:
+    found: dict[tuple, Config] = {}
+    for config in configs:
+        found.setdefault(tuple((type(value), value) for value in config.values()), config)
+    return list(found.values())
+
+
+# ---- pruning -----------------------------------------------------------------------------------------------------------------------------
+
+
+def prepare(kernel: SnapFunction, config: Config, args: tuple, blocks: object, where: Callable | None, limits: Limits) -> Ready:
+    """The candidate, checked and turned into text; raises Pruned.  Cheap reasons first."""
+    if where is not None:
+        _wanted(where, named(kernel, config, args))
+    specialised = _specialised(kernel, config)
+    compiled = specialised._specialised({})
+    _check_block(compiled.typed, limits)
+    signature = launcher(compiled).signature
+    number = None if blocks is None else _blocks(signature, blocks, named(kernel, config, args))
+    bound = _bound(signature, args) if args else None
+    _check_module(compiled.module, limits)
+    if bound is not None:
+        _check_tensors(signature, compiled.module, bound.args)
+    return Ready(config, specialised, number)
+
+
+def named(kernel: SnapFunction, config: Config, args: tuple) -> dict[str, object]:
+    """Arguments and constexpr values by the names of the kernel's parameters."""
+    params = [p.name for p in kernel.definition.tree.params if p.name not in kernel.bound and p.name not in kernel.generic]
+    return {**dict(zip(params, args)), **kernel.bound, **config}
+
+
+def _wanted(where: Callable, values: Mapping[str, object]) -> None:
+    verdict = resolve(where, values)
+    if isinstance(verdict, str):
+        raise Pruned(verdict)
+    if not verdict:
+        raise Pruned("`where` is false")
+
+
+def _specialised(kernel: SnapFunction, config: Config) -> SnapFunction:
+    try:
+        return kernel.specialize(**config)
+    except SnapError as refused:
+        raise Pruned(f"{refused.code}: {refused.message}") from None
+
+
+def _check_block(typed, limits: Limits) -> None:
+    threads = threads_of(typed)
+    if threads > MOST_THREADS:
+        raise Pruned(f"{threads} threads a block; a block has at most {MOST_THREADS}")
+    _check_shared(typed.smem, limits)
+    limit = raised_limit(typed) or registers_a_thread(threads)
+    needed = array_registers(typed)
+    if needed > limit:
+        raise Pruned(f"local arrays alone fill {needed} registers a thread; a thread of a block of {threads} has at most {limit}")
+
+
+def _check_shared(size: int, limits: Limits) -> None:
+    if size > limits.shared:
+        raise Pruned(f"{size} bytes of shared memory a block; {limits.name} has {limits.shared}")
+
+
+def _check_module(module, limits: Limits) -> None:
+    _check_shared(module.smem, limits)
+    try:
+        check_module(module, limits.target)
+    except ValueError as refused:
+        raise Pruned(str(refused)) from None
+
+
+def _refused(check: Callable) -> Callable:
+    """What a launch would refuse, its candidate is pruned for."""
+
+    @functools.wraps(check)
+    def pruning(*args: object) -> object:
+        try:
+            return check(*args)
+        except LaunchError as refused:
+            raise Pruned(str(refused)) from None
+
+    return pruning
+
+
+@_refused
+def _blocks(signature: Signature, blocks: object, values: Mapping[str, object]) -> int:
+    return check_blocks(signature, resolve(blocks, values))
+
+
+@_refused
+def _bound(signature: Signature, args: tuple):
+    return bind(signature, args)
+
+
+@_refused
+def _check_tensors(signature: Signature, module, args: tuple) -> None:
+    for tensor in module.tensors:
+        extents = signature.dims[tensor.param](*args)
+        encoding(signature.kernel, signature.params[tensor.param].name, tensor, args[tensor.param].pointer, extents)

@@ -1,0 +1,281 @@
+"""Choosing constexpr values: prune, compile, time, remember.
+
+Input:      a generic kernel, candidates, and the arguments of a launch
+Output:     `Tuned`: the kernel with the best values, and what became of every candidate
+Invariant:  the user's arrays are as they were; without timing the result depends on the candidates' order alone
+Non-goals:  inventing candidates
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from snap.api import SnapFunction
+from snap.ir.record import record
+from snap.runtime.arrays import classify
+from snap.runtime.byname import check_names, resolve
+from snap.runtime.cache import Cache
+from snap.runtime.errors import LaunchError, ToolchainError
+from snap.runtime.launch import launcher
+from snap.runtime.signature import Pointer
+from snap.tune import store
+from snap.tune.build import compile_all, compile_one
+from snap.tune.candidates import Config, Pruned, Ready, expand, named, prepare, spelled
+from snap.tune.limits import Limits
+from snap.tune.progress import Progress
+from snap.tune.rounds import fastest
+
+
+class TuneError(ValueError):
+    """No candidate can be used.  `.trials` says why not, each."""
+
+    def __init__(self, kernel: str, trials: tuple[Trial, ...]):
+        reasons: dict[str, list[str]] = {}
+        for trial in trials:
+            reasons.setdefault(trial.reason, []).append(spelled(trial.config))
+        lines = [f"  {configs[0]}{f' and {len(configs) - 1} more' if len(configs) > 1 else ''}: {reason}" for reason, configs in reasons.items()]
+        if len(lines) > 12:
+            lines = [*lines[:12], f"  and {len(lines) - 12} other reasons"]
+        super().__init__(f"no candidate of `{kernel}` can be used\n" + "\n".join(lines))
+        self.trials = trials
+
+
+@record
+class Trial:
+    """outcome  'pruned' (before compiling), 'refused' (by the compiler or at launch), 'timed', 'compiled' or 'untried' (without timing)"""
+
+    config: Config
+    outcome: str
+    reason: str = ""
+    seconds: float | None = None
+
+
+@record
+class Tuned:
+    """The kernel with the best values.  Call it with the kernel's arguments to launch it.
+
+    blocks   as the user gave it: a number, or a function of arguments and constexpr values by name
+    cached   the choice was made earlier
+    seconds  its median time, None without timing
+    trials   every candidate and what became of it; the chosen one alone where the choice was cached
+    """
+
+    kernel: SnapFunction
+    config: Config
+    blocks: object
+    seconds: float | None
+    cached: bool
+    trials: tuple[Trial, ...]
+
+    def __call__(self, *args: object) -> None:
+        if self.blocks is None:
+            raise TypeError(f"launch it with the number of blocks, `.kernel[blocks](...)`, or give snap.tune `blocks=` ({spelled(self.config)})")
+        number = resolve(self.blocks, named(self.kernel, {}, args))
+        self.kernel[number](*args)
+
+    def report(self) -> str:
+        """A table: the timed ones from fast to slow, then the others with their reasons."""
+        order = sorted(self.trials, key=lambda trial: (trial.seconds is None, trial.seconds or 0.0))
+        width = max(len(spelled(trial.config)) for trial in order)
+        lines = [f"{'*' if trial.config == self.config else ' '} {spelled(trial.config):<{width}}  "
+                 + (f"{trial.seconds * 1e6:10.1f} us" if trial.seconds is not None else trial.outcome + (f": {trial.reason}" if trial.reason else ""))
+                 for trial in order]
+        return "\n".join(lines)
+
+
+class Tuner:
+    """A kernel whose constexpr values are chosen at the first launch of each class of shapes: `tuner(*args)` launches.
+
+    blocks    a number, or a function of arguments and constexpr values by name
+    key       what a choice is kept for: a value, or a function of arguments by name; left out, sizes up to the next power of two
+    where     a function by name: false, or a text that says why not, prunes the candidate
+    reset     a function of arguments by name, called before each timed run: for memory that a launch expects in some state
+    timing    False: the first candidate that can be used and compiles; None: as the arrays allow (GPU), unless SNAP_TUNE=off
+    arch      what is compiled for where no GPU is meant
+    timer     clock(run, runs, before) -> seconds of each run; left out, CUDA events
+    preserve  time on copies of the arrays that the kernel writes
+    quiet     True: nothing is shown; False: always; None: where stderr is a terminal
+    """
+
+    def __init__(self, kernel: SnapFunction, candidates: object, *, blocks: object = None, key: object = None, where: Callable | None = None,
+                 reset: Callable | None = None, timing: bool | None = None, arch: str = "sm_90a", timer: Callable | None = None,
+                 preserve: bool = True, quiet: bool | None = None, cache: Cache | None = None, workers: int | None = None):
+        self.configs = expand(kernel, candidates)
+        self.kernel, self.blocks, self.key, self.where, self.reset = kernel, blocks, key, where, reset
+        self.timing, self.arch, self.timer, self.preserve = timing, arch, timer, preserve
+        self.quiet, self.cache, self.workers = quiet, cache, workers
+        self.name = kernel.definition.tree.name
+        self.found: dict[str, Tuned] = {}
+        arguments = [p.name for p in kernel.definition.tree.params if p.name not in kernel.bound and p.name not in kernel.generic]
+        for what, value in (("blocks", blocks), ("where", where)):
+            check_names(what, value, [*arguments, *kernel.generic, *kernel.bound])
+        for what, value in (("key", key), ("reset", reset)):
+            check_names(what, value, arguments)
+
+    def __call__(self, *args: object) -> None:
+        self.tuned(*args)(*args)
+
+    def tuned(self, *args: object) -> Tuned:
+        """The choice for these arguments, made now if need be."""
+        shapes = store.shape_class(args, None if self.key is None else resolve(self.key, named(self.kernel, {}, args)))
+        device = _device(args)
+        label = f"{device} {shapes}"
+        if label not in self.found:
+            self.found[label] = self._choose(args, device, shapes)
+        return self.found[label]
+
+    def _choose(self, args: tuple, device: int | None, shapes: str) -> Tuned:
+        limits = Limits.of_arch(self.arch) if device is None else Limits.of_gpu(device)
+        progress = Progress(self.name, self.quiet)
+        if not self._timed(device):
+            return self._first(args, limits, progress)
+        if self.blocks is None:
+            raise TypeError(f"timing `{self.name}` needs `blocks=`: a number, or a function of arguments and constexpr values by name")
+        cache = Cache.default() if self.cache is None else self.cache
+        key = store.entry_key(self.kernel, self.configs, limits, shapes)
+        return self._remembered(cache, key, args, limits) or self._search(cache, key, args, device, limits, progress)
+
+    def _timed(self, device: int | None) -> bool:
+        if self.timing is False or os.environ.get("SNAP_TUNE", "").lower() in ("off", "0", "no"):
+            return False
+        if device is None and self.timer is None:
+            if self.timing:
+                raise LaunchError(self.name, "timing=True needs arrays on a GPU; without, the first candidate that compiles is taken")
+            return False
+        return True
+
+    def _prepare(self, config: Config, args: tuple, limits: Limits) -> Ready:
+        return prepare(self.kernel, config, args, self.blocks, self.where, limits)
+
+    def _remembered(self, cache: Cache, key: str, args: tuple, limits: Limits) -> Tuned | None:
+        choice = store.load(cache, key)
+        if choice is None or choice.config not in self.configs:
+            return None
+        try:
+            ready = self._prepare(choice.config, args, limits)
+        except Pruned:
+            return None
+        if store.code_key(ready) != choice.code:
+            return None
+        return Tuned(ready.kernel, ready.config, self.blocks, choice.seconds, True, (Trial(ready.config, "timed", "", choice.seconds),))
+
+    # -- without timing
+
+    def _first(self, args: tuple, limits: Limits, progress: Progress) -> Tuned:
+        """The first candidate that can be used and compiles.  Where there is no compiler, the first that can be used."""
+        trials: list[Trial] = []
+        chosen: Ready | None = None
+        with progress.stage("checking", len(self.configs)) as step:
+            for config in self.configs:
+                step()
+                if chosen is not None:
+                    trials.append(Trial(config, "untried"))
+                    continue
+                try:
+                    ready = self._prepare(config, args, limits)
+                except Pruned as why:
+                    trials.append(Trial(config, "pruned", str(why)))
+                    continue
+                outcome, reason = _compiled(ready, limits)
+                trials.append(Trial(config, outcome, reason))
+                chosen = ready if outcome != "refused" else None
+        if chosen is None:
+            raise TuneError(self.name, tuple(trials))
+        return Tuned(chosen.kernel, chosen.config, self.blocks, None, False, tuple(trials))
+
+    # -- with timing
+
+    def _search(self, cache: Cache, key: str, args: tuple, device: int | None, limits: Limits, progress: Progress) -> Tuned:
+        trials: dict[int, Trial] = {}
+        ready: dict[int, Ready] = {}
+        with progress.stage("checking", len(self.configs)) as step:
+            for index, config in enumerate(self.configs):
+                try:
+                    ready[index] = self._prepare(config, args, limits)
+                except Pruned as why:
+                    trials[index] = Trial(config, "pruned", str(why))
+                step()
+        pruned = len(trials)
+        with progress.stage("compiling", len(ready)) as step:
+            answers = compile_all(list(ready.values()), limits.target, self.workers, lambda _: step()) if ready else []
+        for index, reason in zip(list(ready), answers):
+            if reason is not None:
+                trials[index] = Trial(self.configs[index], "refused", reason)
+                del ready[index]
+        best = self._race(ready, trials, args, device, progress)
+        every = tuple(trials[index] for index in range(len(self.configs)))
+        if best is None:
+            raise TuneError(self.name, every)
+        seconds = trials[best].seconds
+        store.save(cache, key, store.Choice(ready[best].config, seconds, store.code_key(ready[best])))
+        progress.say(f"{spelled(ready[best].config)}, {seconds * 1e6:.1f} us (best of {len(ready)}; {pruned} of {len(self.configs)} pruned)")
+        return Tuned(ready[best].kernel, ready[best].config, self.blocks, seconds, False, every)
+
+    def _race(self, ready: dict[int, Ready], trials: dict[int, Trial], args: tuple, device: int | None, progress: Progress) -> int | None:
+        if not ready:
+            return None
+        working = self._working(next(iter(ready.values())), args)
+        runs = [_launch(candidate, working) for candidate in ready.values()]
+        before = None if self.reset is None else lambda: resolve(self.reset, named(self.kernel, {}, working))
+        clock, close = self._clock(device, args)
+        try:
+            with progress.stage("timing", len(runs)) as step:
+                best, answers = fastest(runs, clock, before, step)
+        finally:
+            close()
+        for index, answer in zip(ready, answers):
+            config = self.configs[index]
+            trials[index] = Trial(config, "refused", answer) if isinstance(answer, str) else Trial(config, "timed", "", answer)
+        return None if best is None else list(ready)[best]
+
+    def _clock(self, device: int | None, args: tuple) -> tuple[Callable, Callable[[], None]]:
+        if self.timer is not None:
+            return self.timer, lambda: None
+        from snap.runtime.gpu import current_stream
+        from snap.tune.clock import GpuClock
+
+        clock = GpuClock(device, current_stream(args))
+        return clock, clock.close
+
+    def _working(self, ready: Ready, args: tuple) -> tuple:
+        """What is timed: the arguments, arrays that the kernel writes copied."""
+        if not self.preserve:
+            return args
+        params = launcher(ready.compiled).signature.params
+        return tuple(_copy(self.name, param.name, arg) if isinstance(param, Pointer) and not param.const else arg for param, arg in zip(params, args))
+
+
+def tune(kernel: SnapFunction, candidates: object, *args: object, **options: object) -> Tuned:
+    """The kernel with the candidate values that are fastest for these arguments; `Tuner` says what the options are."""
+    return Tuner(kernel, candidates, **options).tuned(*args)
+
+
+def _launch(ready: Ready, args: tuple) -> Callable[[], None]:
+    kernel, number = ready.kernel, ready.number
+    return lambda: kernel[number](*args)
+
+
+def _compiled(ready: Ready, limits: Limits) -> tuple[str, str]:
+    try:
+        reason = compile_one(ready.text, limits.target, ready.compiled.typed.uses_unsafe)
+    except ToolchainError as missing:
+        return "untried", f"not compiled: {missing}"
+    return ("compiled", "") if reason is None else ("refused", reason)
+
+
+def _device(args: tuple) -> int | None:
+    """The GPU that the arrays are on, None for the CPU's memory or no arrays."""
+    for arg in args:
+        info = classify(arg)
+        if info is not None:
+            return info.device if isinstance(info.device, int) else None
+    return None
+
+
+def _copy(kernel: str, parameter: str, arg: object) -> object:
+    for method in ("clone", "copy"):
+        make = getattr(arg, method, None)
+        if callable(make):
+            return make()
+    raise LaunchError(kernel, f"a {type(arg).__name__} cannot be copied for timing; pass preserve=False to time on the array itself", parameter)

@@ -1,0 +1,294 @@
+"""The benchmark harness with a device of our own: what is checked, who runs when on which inputs, what is written down, and the page made of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import snap  # noqa: F401
+from snap import *
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load(path):
+    name = f"under_test_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+harness = load(ROOT / "benchmarks" / "harness.py")
+make_performance = load(ROOT / "docs" / "make_performance.py")
+
+
+class FakeDevice:
+    """Its clock moves by what each contender says it takes; everything that happens is noted."""
+
+    name, l2 = "NVIDIA Fake", 1000
+
+    def __init__(self):
+        self.now = 0.0
+        self.log = []
+
+    def random(self, seed):
+        return np.random.default_rng(seed)
+
+    def bytes_of(self, inputs):
+        return sum(value.nbytes for value in inputs)
+
+    def hold(self, runs):
+        self.log.append("hold")
+
+    def flush(self):
+        self.log.append("flush")
+
+    def mark(self):
+        return self.now
+
+    def finish(self):
+        self.log.append("finish")
+
+    def seconds(self, start, stop):
+        return stop - start
+
+    def release(self):
+        pass
+
+    def taking(self, name, seconds, function):
+        def call(x):
+            self.now += seconds(x) if callable(seconds) else seconds
+            self.log.append((name, float(x.flat[0])))
+            return function(x)
+
+        return call
+
+
+def doubling(device, ours=lambda x: x * 2, sizes=(100,), tolerance=1e-6, **options):
+    return harness.Benchmark(
+        name="doubling", sizes=sizes, inputs=lambda n, random: (random.random(n, dtype=np.float32),),
+        ours={"snap": device.taking("snap", 0.01, ours)}, baselines={"theirs": device.taking("theirs", 0.02, lambda x: x + x), **options.pop("more", {})},
+        reference=lambda x: x.astype(np.float64) * 2, tolerance=tolerance, bytes=lambda n: 8 * n, flops=lambda n: n, **options)
+
+
+# ---- checking ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_error_is_a_part_of_the_largest_value():
+    assert harness.error_of(np.float32([1, 2, 3]), np.float64([1, 2, 4])) == 0.25
+    assert harness.error_of(np.float32([0, 0]), np.float64([0, 0])) == 0
+    assert harness.error_of(np.array(3.0), np.array(4.0)) == 0.25
+    assert harness.error_of(np.zeros(0), np.zeros(0)) == 0
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy warns of inf - inf, torch does not
+def test_nan_and_infinity_stand_where_the_reference_has_them():
+    nan, inf = float("nan"), float("inf")
+    assert harness.error_of(np.array([1.0, nan, inf]), np.array([1.0, nan, inf])) == 0
+    for wrong in ([nan, nan, inf], [1.0, 2.0, inf], [1.0, nan, -inf], [1.0, nan, 5.0]):
+        assert harness.error_of(np.array(wrong), np.array([1.0, nan, inf])) == inf
+
+
+def test_a_result_above_the_tolerance_is_none():
+    with pytest.raises(harness.Mismatch, match="snap: the error is 0.25 of the largest value, and 0.1 is allowed"):
+        harness.check(np.array([3.0]), np.array([4.0]), 0.1, "snap")
+    with pytest.raises(harness.Mismatch, match="must be equal"):
+        harness.check(np.array([3, 5]), np.array([3, 4]), 0, "snap")
+    with pytest.raises(harness.Mismatch, match="shape"):
+        harness.check(np.zeros(3), np.zeros((3, 1)), 0, "snap")
+    assert harness.check(np.array([3, 4]), np.array([3, 4]), 0, "snap") == 0
+
+
+def test_a_wrong_size_fails_and_the_others_go_on():
+    device = FakeDevice()
+    wrong = doubling(device, ours=lambda x: x * (2 if x.size == 100 else 3), sizes=(50, 100))
+    lines = []
+    record = harness.run(wrong, device, say=lines.append)
+    assert [entry["size"] for entry in record["sizes"]] == ["100"]
+    assert len(record["failed"]) == 1 and record["failed"][0].startswith("doubling 50: snap: the error is 0.5")
+    assert lines[0].startswith("FAILED doubling 50")
+
+
+def test_a_result_that_goes_wrong_while_timing_is_found():
+    device = FakeDevice()
+    calls = []
+
+    def ours(x):
+        calls.append(1)
+        return x * (2 if len(calls) < 5 else 7)
+
+    with pytest.raises(harness.Mismatch):
+        harness.measure(doubling(device, ours=ours), 100, device)
+
+
+# ---- timing ------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_contenders_take_turns_on_inputs_that_change():
+    device = FakeDevice()
+    sets = [(np.full(1000, float(k)),) for k in range(5)]
+    contenders = {name: device.taking(name, 0.001, lambda x: x) for name in ("a", "b")}
+    times = harness.timed(contenders, sets, device, rounds=20)
+    runs = [entry for entry in device.log if isinstance(entry, tuple)]
+    assert runs[:10] == [(name, float(k)) for k in range(5) for name in "ab"]  # warm-ups
+    timed = runs[10:]
+    assert [name for name, _ in timed[:8]] == ["a", "b", "b", "a", "a", "b", "b", "a"]
+    assert [k for _, k in timed] == [float(number % 5) for number in range(40)]
+    assert {len(found) for found in times.values()} == {20} and "flush" not in device.log
+    first = device.log.index("hold")
+    assert [type(entry) for entry in device.log[first:first + 4]] == [str, tuple, tuple, str]  # both queued, then waited for
+
+
+def test_small_inputs_are_flushed_out_of_the_cache():
+    device = FakeDevice()
+    harness.timed({"a": device.taking("a", 0.001, lambda x: x)}, [(np.zeros(4),), (np.zeros(4),)], device, rounds=20)
+    assert device.log.count("flush") == 20
+
+
+def test_how_many_inputs_and_rounds():
+    assert harness.input_sets(10**9, 50 << 20) == 2
+    assert harness.input_sets(16 << 20, 50 << 20) == 11  # 3 times 50 MiB, and one more
+    assert harness.input_sets(4, 50 << 20) == harness.MOST_SETS
+    assert harness.rounds_for(1.0) == 20 and harness.rounds_for(0.004) == 100 and harness.rounds_for(0) == 200
+
+
+def test_the_median_is_reported():
+    device = FakeDevice()
+    slow = iter([0.01] * 7 + [1.0, 0.01, 0.03] * 100)
+    benchmark = doubling(device, must=0.9)
+    benchmark.ours["snap"] = device.taking("snap", lambda x: next(slow), lambda x: x * 2)
+    lines = []
+    record = harness.run(benchmark, device, say=lines.append)
+    (entry,) = record["sizes"]
+    ours, theirs = entry["contenders"]["snap"], entry["contenders"]["theirs"]
+    assert ours["median_s"] == pytest.approx(0.03) and ours["runs"] >= 20 and ours["ours"] and not theirs["ours"]
+    assert theirs["rate_per_s"] == pytest.approx(800 / 0.02) and entry["bytes"] == 800 and entry["flops"] == 100
+    assert entry["of_baseline"] == pytest.approx(2 / 3) and "BELOW, must 90%" in lines[0]
+    assert ours["error"] == 0.0
+
+
+def test_baselines_that_are_not_installed_are_named():
+    device = FakeDevice()
+
+    def absent(size):
+        raise ImportError("no such library")
+
+    benchmark = doubling(device, more={"other": harness.Prepared(absent)})
+    record = harness.run(benchmark, device, say=lambda text: None)
+    assert record["sizes"][0]["missing"] == {"other": "no such library"}
+    benchmark.ours["snap"] = harness.Prepared(absent)
+    with pytest.raises(ImportError):
+        harness.run(benchmark, device, say=lambda text: None)
+
+
+# ---- kernels -----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_points_of_synchronization_are_counted_by_kind():
+    @kernel
+    @requires(grid[1], block[1], thread[64])
+    def reverse(x: ptr(float) @ grid[1]):
+        with partition(x, p=block[1], f=lambda k: k) as xb:
+            with group(block[1]):
+                s: shared(float[64])
+                t: int @ thread[1] = id()
+                with partition(s, p=thread[1], f=lambda k: t + k) as mine, partition(xb, p=thread[1], f=lambda k: t + k) as own:
+                    mine[0] = own[0]
+                with partition(xb, p=thread[1], f=lambda k: t + k) as own:
+                    own[0] = s[63 - t]
+
+    record = harness.static_record(reverse._specialised({}))
+    assert record == {"kernel": "reverse", "constexprs": {}, "threads": 64, "cluster": 0, "syncs": {"block": 1}}
+
+
+# ---- declarations and the command --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def runner(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+    return load(ROOT / "benchmarks" / "run.py")
+
+
+def test_every_library_function_has_a_benchmark(runner):
+    import snap.lib
+
+    functions = {name for name in snap.lib.__all__ if callable(getattr(snap.lib, name))}
+    assert functions <= set(runner.declared()), "a library function without a benchmark"
+
+
+def test_declarations_load_and_are_well_formed(runner):
+    pytest.importorskip("torch", reason="torch is not installed")
+    names = []
+    for path in runner.declared().values():
+        for benchmark in runner.load(path):
+            names.append(benchmark.name)
+            size = benchmark.sizes[0]
+            assert benchmark.bytes(size) > 0 and isinstance(benchmark.label(size), str) and benchmark.tolerance >= 0
+            assert benchmark.rate in ("bytes", "flops") and (benchmark.rate == "bytes" or benchmark.flops)
+            assert benchmark.baselines and benchmark.ours
+    assert len(set(names)) == len(names)
+
+
+def test_an_unknown_op_is_refused_with_those_there_are(runner, capsys):
+    with pytest.raises(SystemExit):
+        runner.main(["nothing"])
+    assert "benchmarks/nothing/bench.py" in capsys.readouterr().err
+    assert runner.main(["--list"]) == 0 and "softmax" in capsys.readouterr().out.split()
+
+
+# ---- the page ----------------------------------------------------------------------------------------------------------------------------
+
+
+def written(folder, date="2026-01-02", **changes):
+    device = FakeDevice()
+    record = {**harness.run(doubling(device, must=0.95, aim=1.1), device, say=lambda text: None), "gpu": "NVIDIA H200", "driver": "580.1",
+              "date": f"{date}T00:00:00+00:00", "commit": "0123456789abcdef", "modified": False, "copy_bytes_per_s": 4.2e12,
+              "kernels": [{"kernel": "k", "constexprs": {"B": 64}, "threads": 64, "cluster": 0, "syncs": {"block": 2, "warp": 1}, "registers": 40,
+                           "spill_stores": 0, "spill_loads": 0, "smem": 1024, "resident_blocks": 8, "occupancy": 0.25}], **changes}
+    (folder / f"doubling-{date}.json").write_text(json.dumps(record))
+
+
+def test_the_page_is_made_of_the_newest_results(tmp_path):
+    written(tmp_path, "2026-01-02", driver="579.9")
+    written(tmp_path, "2026-02-01")
+    (tmp_path / "compile.json").write_text("{}")
+    text = make_performance.page(make_performance.results(tmp_path), True)
+    assert "579.9" not in text
+    assert "| doubling | 100 | theirs | 0.00 TB/s | 0.00 TB/s | 200% | 95% | 110% |" in text
+    assert "commit 0123456789ab, driver 580.1; tolerance 1e-06" in text
+    assert "| k (B=64) | 64 | 40 | 0 | 1024 | 8 | 25% | 2 block, 1 warp |" in text
+    assert "moved 4.20 TB/s" in text and "performance.png" in text
+
+
+def test_failures_and_missing_baselines_stay_visible(tmp_path):
+    written(tmp_path, failed=["doubling 7: snap: the error is 1"])
+    text = make_performance.page(make_performance.results(tmp_path), False)
+    assert "**Failed:** doubling 7: snap: the error is 1" in text and ".png" not in text
+
+
+def test_without_results_the_page_says_so(tmp_path):
+    assert "There are no results yet." in make_performance.page(make_performance.results(tmp_path), False)
+
+
+def test_the_plot_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    written(tmp_path)
+    records = make_performance.results(tmp_path)
+    assert make_performance.points(records) == [("doubling 100", 0.125, pytest.approx(100 / 0.01))]
+    assert make_performance.plot(records, tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    assert not make_performance.plot([], tmp_path / "none.png")
+
+
+def test_the_page_is_up_to_date():
+    records = make_performance.results(ROOT / "benchmarks" / "results")
+    page = make_performance.page(records, (ROOT / "docs" / make_performance.PLOT).exists())
+    assert (ROOT / "docs" / make_performance.PAGE).read_text() == page, "run: python docs/make_performance.py"

@@ -1,0 +1,179 @@
+"""The library's functions as torch operators: results, shapes for the compiler, gradients, and that torch may be imported whenever the user likes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import snap
+from snap.lib import torch_ops
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+import snap.torch  # noqa: E402  (registers)
+
+
+def backend(device):
+    return "inductor" if device == "cuda" else "aot_eager"
+
+
+def scan_by_torch(x, exclusive=False):
+    sums = x.cumsum(0)
+    return sums - x if exclusive else sums
+
+
+# name: (what to call, the same in torch, sizes of its tensors)
+PROGRAMS = {
+    "reduce": (lambda x: snap.lib.reduce(x), lambda x: x.sum(), [(300,)]),
+    "scan": (lambda x: snap.lib.scan(x), lambda x: x.cumsum(0), [(300,)]),
+    "exclusive scan": (lambda x: snap.lib.scan(x, exclusive=True), lambda x: scan_by_torch(x, True), [(300,)]),
+    "softmax": (lambda x: snap.lib.softmax(x), lambda x: x.softmax(-1), [(5, 40)]),
+    "transpose": (lambda x: snap.lib.transpose(x), lambda x: x.t().contiguous(), [(33, 20)]),
+    "gemv": (lambda a, x: snap.lib.gemv(a, x), lambda a, x: a @ x, [(7, 50), (50,)]),
+}
+EACH = pytest.mark.parametrize("name", PROGRAMS)
+
+
+def tensors(shapes, device, **options):
+    generator = torch.Generator().manual_seed(7)
+    return [torch.randn(shape, generator=generator, dtype=torch.float32).to(device).requires_grad_(options.get("grad", False)) for shape in shapes]
+
+
+@EACH
+def test_results(device, name):
+    ours, theirs, shapes = PROGRAMS[name]
+    given = tensors(shapes, device)
+    torch.testing.assert_close(ours(*given), theirs(*given), rtol=1e-4, atol=1e-4)
+
+
+@EACH
+def test_gradients(device, name):
+    """Against torch's own gradient of the same function, for an incoming gradient that is not uniform."""
+    ours, theirs, shapes = PROGRAMS[name]
+    found, expected = tensors(shapes, device, grad=True), tensors(shapes, device, grad=True)
+    for function, given in ((ours, found), (theirs, expected)):
+        result = function(*given)
+        result.backward(torch.linspace(-1, 2, result.numel(), device=device).reshape(result.shape))
+    for one, other in zip(found, expected):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-4)
+
+
+@EACH
+def test_a_gradient_that_is_one_number_repeated(device, name):
+    """What `.sum().backward()` hands down is not contiguous."""
+    ours, theirs, shapes = PROGRAMS[name]
+    found, expected = tensors(shapes, device, grad=True), tensors(shapes, device, grad=True)
+    ours(*found).sum().backward()
+    theirs(*expected).sum().backward()
+    for one, other in zip(found, expected):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-4)
+
+
+@EACH
+def test_under_compile_without_a_break(device, name):
+    ours, theirs, shapes = PROGRAMS[name]
+    found, expected = tensors(shapes, device, grad=True), tensors(shapes, device, grad=True)
+    compiled = torch.compile(lambda *given: ours(*(t * 2 for t in given)).cos(), fullgraph=True, backend=backend(device))
+    for function, given in ((compiled, found), (lambda *given: theirs(*(t * 2 for t in given)).cos(), expected)):
+        result = function(*given)
+        result.sum().backward()
+        given.append(result.detach())
+    torch.testing.assert_close(found[-1], expected[-1], rtol=1e-4, atol=1e-4)
+    for one, other in zip(found[:-1], expected[:-1]):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-3)
+
+
+@EACH
+def test_torch_checks_the_operator(device, name):
+    _, _, shapes = PROGRAMS[name]
+    word = name.split()[-1]
+    arguments = (*tensors(shapes, device, grad=True), *(("add", True) if name.startswith("exclusive") else ()))
+    torch.library.opcheck(getattr(torch.ops.snap, word).default, arguments)
+
+
+def test_histogram(device):
+    x = torch.randint(0, 256, (1000,), dtype=torch.uint8, device=device)
+    assert torch.equal(snap.lib.histogram(x), torch.bincount(x.int(), minlength=256))
+    torch.library.opcheck(torch.ops.snap.histogram.default, (x,))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64", "bool", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("op", ["add", "max"])
+def test_the_compiler_is_told_the_type_that_comes_out(device, dtype, op):
+    x = torch.ones(50, device=device).to(getattr(torch, dtype))
+    if dtype == "bool" and op == "max":
+        return
+    torch.library.opcheck(torch.ops.snap.reduce.default, (x, op), test_utils=("test_schema", "test_faketensor"))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_softmax_of_16_bits_has_a_gradient_of_16_bits(device, dtype):
+    x = torch.randn(4, 64, device=device).to(getattr(torch, dtype))
+    ours, theirs = x.clone().requires_grad_(), x.double().requires_grad_()
+    weights = torch.linspace(0, 1, 64, device=device).to(x.dtype)
+    (snap.lib.softmax(ours) * weights).sum().backward()
+    (theirs.softmax(-1) * weights.double()).sum().backward()
+    assert ours.grad.dtype == x.dtype
+    torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=0.05, atol=2e-3)
+
+
+def test_no_gradient_is_an_error_and_not_a_wrong_number():
+    x = torch.rand(20, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="snap::reduce has a gradient for op=\"add\""):
+        snap.lib.reduce(x, "max").backward()
+    with pytest.raises(NotImplementedError, match="snap::scan has a gradient"):
+        snap.lib.scan(x, "mul").sum().backward()
+    counted = snap.lib.histogram(torch.zeros(4, dtype=torch.uint8))
+    assert not counted.requires_grad
+
+
+def test_bad_input_is_named(device):
+    x = torch.zeros(4, 6, device=device)
+    with pytest.raises(snap.LaunchError, match="parameter `x` of `snap.lib.softmax`: the array .* is not contiguous"):
+        snap.lib.softmax(x.t())
+    with pytest.raises(snap.LaunchError, match="parameter `x` of `snap.lib.scan`"):
+        snap.lib.scan(x)
+    with pytest.raises(snap.LaunchError, match="parameter `x` of `snap.lib.gemv`"):
+        snap.lib.gemv(x, torch.zeros(5, device=device))
+
+
+def test_what_the_operator_cannot_say_goes_straight_to_the_function():
+    from snap.ir.types import F32
+    from snap.lib.operators import operator
+
+    own = operator("add", F32, None).each
+    x = torch.ones(10)
+    assert snap.lib.scan(x, own, identity=0.0)[-1] == 10
+
+
+def test_gemm_and_its_gradient_with_any_function_of_that_form(monkeypatch):
+    """The gradient's formula; the function itself is torch's own here."""
+    monkeypatch.setitem(torch_ops._functions, "gemm", lambda a, b: a @ b)
+    monkeypatch.delitem(torch_ops._registered, "gemm", raising=False)
+    monkeypatch.setattr(torch_ops, "NAMESPACE", "snaptest_formula")
+    torch_ops._register("gemm")
+    a, b = tensors([(5, 7), (7, 3)], "cpu", grad=True)
+    torch.library.opcheck(torch.ops.snaptest_formula.gemm.default, (a, b))
+    weights = torch.randn(5, 3)
+    (torch.ops.snaptest_formula.gemm(a, b) * weights).sum().backward()
+    torch.testing.assert_close(a.grad, weights @ b.detach().t())
+    torch.testing.assert_close(b.grad, a.detach().t() @ weights)
+
+
+ORDERS = {
+    "torch first": "import torch, snap; snap.lib",
+    "snap first": "import snap; snap.lib; assert 'torch' not in sys.modules; import torch",
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_operators_are_there_whichever_is_imported_first(order):
+    code = f"import sys\n{ORDERS[order]}\nassert torch.ops.snap.scan(torch.ones(4)).tolist() == [1, 2, 3, 4]\n" \
+           "from snap.lib import scan\nx = torch.ones(4, requires_grad=True)\nscan(x).sum().backward()\nassert x.grad.tolist() == [4, 3, 2, 1]"
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin"})
+
+
+def test_torch_is_not_imported_by_snap():
+    code = "import sys, numpy, snap; snap.lib.scan(numpy.ones(4, numpy.float32)); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path), "PATH": ""})

@@ -40,7 +40,7 @@ class Benchmark:
     tolerance   the largest |result - reference| allowed, as a part of the largest |reference|; 0: equal
     bytes       size -> bytes that must be read and written; flops: size -> operations
     rate        "bytes" or "flops": what the op is limited by, and so reported in
-    must, aim   what part of the baseline's rate is promised, and hoped for
+    must, aim   what part of the baseline's rate is promised, and hoped for, at the first `promised` sizes
     """
 
     name: str
@@ -55,6 +55,7 @@ class Benchmark:
     rate: str = "bytes"
     must: float | None = None
     aim: float | None = None
+    promised: int = 1
     label: Callable = str
 
 
@@ -250,12 +251,11 @@ def static_record(compiled) -> dict:
 
 def run(benchmark: Benchmark, device, sizes: Sequence[object] | None = None, rounds: int | None = None, say: Callable = print) -> dict:
     """The record of one benchmark; `failed` holds what went wrong, empty when all is well."""
-    loaded: list = []
-    entries, failed = [], []
+    entries, failed, kernels = [], [], []
     for size in benchmark.sizes if sizes is None else sizes:
         label = benchmark.label(size)
         try:
-            with _catching(loaded):
+            with kernels_loaded() as loaded:
                 entry = measure(benchmark, size, device, rounds)
         except Exception as problem:
             failed.append(f"{benchmark.name} {label}: {problem}")
@@ -266,9 +266,10 @@ def run(benchmark: Benchmark, device, sizes: Sequence[object] | None = None, rou
         finally:
             device.release()
         entries.append(entry)
+        kernels += [{**kernel_record(kernel), "size": label} for kernel in loaded]
         say(_line(benchmark, entry))
     return {"kind": "throughput", "benchmark": benchmark.name, "tolerance": benchmark.tolerance, "rate": benchmark.rate, "must": benchmark.must,
-            "aim": benchmark.aim, "warm_ups": WARM_UPS, "sizes": entries, "kernels": _distinct(map(kernel_record, loaded)), "failed": failed}
+            "aim": benchmark.aim, "warm_ups": WARM_UPS, "sizes": entries, "kernels": kernels, "failed": failed}
 
 
 def measure(benchmark: Benchmark, size: object, device, rounds: int | None = None) -> dict:
@@ -280,7 +281,8 @@ def measure(benchmark: Benchmark, size: object, device, rounds: int | None = Non
     _checked(benchmark, {name: contenders[name] for name in benchmark.ours}, sets[-1])
     work = {"bytes": benchmark.bytes(size), "flops": benchmark.flops(size) if benchmark.flops else None}
     found = {name: _figures(times[name], errors[name], work[benchmark.rate], name in benchmark.ours) for name in contenders}
-    return {"size": benchmark.label(size), **work, "input_sets": len(sets), "contenders": found, "missing": missing,
+    promised = size in list(benchmark.sizes)[:benchmark.promised]
+    return {"size": benchmark.label(size), "promised": promised, **work, "input_sets": len(sets), "contenders": found, "missing": missing,
             "of_baseline": _of_baseline(benchmark, found)}
 
 
@@ -320,26 +322,12 @@ def _of_baseline(benchmark: Benchmark, found: Mapping[str, dict]) -> float | Non
     return max(found[name]["rate_per_s"] for name in benchmark.ours) / baseline if baseline else None
 
 
-@contextlib.contextmanager
-def _catching(loaded: list) -> Iterator[None]:
-    with kernels_loaded() as found:
-        yield
-    loaded += found
-
-
-def _distinct(records) -> list[dict]:
-    found: list[dict] = []
-    for record in records:
-        if record not in found:
-            found.append(record)
-    return found
-
-
 def _line(benchmark: Benchmark, entry: dict) -> str:
     unit = "TB/s" if benchmark.rate == "bytes" else "TFLOP/s"
     rates = "  ".join(f"{name} {figures['rate_per_s'] / 1e12:.3f}" for name, figures in entry["contenders"].items())
     part = entry["of_baseline"]
-    verdict = "" if part is None or benchmark.must is None else f"  ({'ok' if part >= benchmark.must else 'BELOW'}, must {benchmark.must:.0%})"
+    judged = part is not None and benchmark.must is not None and entry["promised"]
+    verdict = "" if not judged else f"  ({'ok' if part >= benchmark.must else 'BELOW'}, must {benchmark.must:.0%})"
     return f"{benchmark.name} {entry['size']}: {rates} {unit}" + ("" if part is None else f"  {part:.1%} of the baseline{verdict}")
 
 

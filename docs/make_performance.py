@@ -57,10 +57,10 @@ def page(records: list[dict], plotted: bool) -> str:
 
 
 def _summary(gpu: str, records: list[dict]) -> str:
-    """The first size of each, against what was promised."""
+    """The sizes for which something was promised."""
     rows = []
     for record in records:
-        for entry in record["sizes"][:1]:
+        for entry in (entry for entry in record["sizes"] if entry["promised"]):
             baseline, ours = _leaders(entry)
             rows.append((record["benchmark"], entry["size"], baseline, _rate(record, entry, baseline), _rate(record, entry, ours),
                          _percent(entry["of_baseline"]), _percent(record["must"]), _percent(record["aim"])))
@@ -83,15 +83,15 @@ def _section(record: dict) -> str:
     if record["failed"]:
         lines.append("**Failed:** " + "; ".join(record["failed"]) + "\n")
     if record["kernels"]:
-        lines.append(_table(("kernel", "threads", "registers", "spilled bytes", "shared bytes", "blocks an SM", "occupancy", "synchronization"),
-                            [_kernel(kernel) for kernel in record["kernels"]]))
+        head = ("kernel", "first at", "threads", "registers", "spilled bytes", "shared bytes", "blocks an SM", "occupancy", "synchronization")
+        lines.append(_table(head, [_kernel(kernel) for kernel in record["kernels"]]))
     return "\n".join(lines)
 
 
 def _kernel(kernel: dict) -> tuple[str, ...]:
     constants = ", ".join(f"{name}={value}" for name, value in kernel["constexprs"].items())
     syncs = ", ".join(f"{number} {kind}" for kind, number in kernel["syncs"].items()) or "none"
-    return (kernel["kernel"] + (f" ({constants})" if constants else ""), str(kernel["threads"]), str(kernel["registers"]),
+    return (kernel["kernel"] + (f" ({constants})" if constants else ""), kernel["size"], str(kernel["threads"]), str(kernel["registers"]),
             str(kernel["spill_stores"] + kernel["spill_loads"]), str(kernel["smem"]), str(kernel["resident_blocks"]),
             _percent(kernel["occupancy"]), syncs)
 

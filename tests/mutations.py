@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from snap.ir import nodes as ir
-from snap.ir.types import BLOCK1, I32, WARP1, Level
+from snap.ir.types import BLOCK1, BOOL, I32, WARP1, Level
 from snap.ir.walk import own_expressions, statements, variables
 
 Edit = Callable[[ir.Stmt], Iterator[tuple[str, tuple[ir.Stmt, ...]]]]
@@ -92,6 +92,16 @@ def drop_arrives(function: ir.Function) -> Mutants:
     return edited(function, edit)
 
 
+def arrive_on_one_path(function: ir.Function) -> Mutants:
+    """An arrival in all slots but the first."""
+    def edit(s):
+        if isinstance(s, ir.BarrierArrive) and s.barrier.slots > 1:
+            there = ir.Compare("!=", s.slot, ir.Const(0, I32, span=s.span), BOOL, span=s.span)
+            yield f"{_name(s)}: not in slot 0", (ir.If(there, (s,), (), span=s.span),)
+
+    return edited(function, edit)
+
+
 def drop_fences(function: ir.Function) -> Mutants:
     def edit(s):
         match s:
@@ -162,12 +172,19 @@ def change_slots(function: ir.Function) -> Mutants:
 
 
 def weaken_cluster(function: ir.Function) -> Mutants:
-    """A block's barrier where the cluster's is needed."""
-    def edit(s):
-        if isinstance(s, ir.Sync) and s.point.kind == "cluster" and s.part == "both":
-            yield f"{_name(s)} of the block only", (replace(s, point=replace(s.point, kind="block", participants=BLOCK1)),)
+    """A block's barrier where the cluster's is needed; where arrival and wait stand apart, both are gone, and it stands where they wait."""
+    points = {s.point.uid: s.point for s in statements(function.body) if isinstance(s, ir.Sync) and s.point.kind == "cluster"}
+    for uid, point in points.items():
+        weak = replace(point, kind="block", participants=BLOCK1)
+        body = function.body
+        while any(_is_part(s, uid) for s in statements(body)):
+            edit = lambda s: iter((("", () if s.part == "arrive" else (ir.Sync(weak, s.place, span=s.span),)),) if _is_part(s, uid) else ())  # noqa: E731
+            body = next(_bodies(body, lambda b: _one_by_one(b, edit)))[1]
+        yield f"line {point.span.line}: cluster barrier for {point.object} of the block only", replace(function, body=body)
 
-    return edited(function, edit)
+
+def _is_part(s: ir.Stmt, uid: int) -> bool:
+    return isinstance(s, ir.Sync) and s.point.uid == uid and s.point.kind == "cluster"
 
 
 def shrink_participants(function: ir.Function) -> Mutants:
@@ -215,7 +232,7 @@ def _can_leave(loop: ir.For, point: ir.Stmt) -> bool:
     return not any(v.uid in born for v in variables(*own_expressions(point)))
 
 
-ALL = (drop_points, drop_arrives, drop_fences, drop_commits, shift_phases, change_waits, change_bytes, change_slots, weaken_cluster,
+ALL = (drop_points, drop_arrives, arrive_on_one_path, drop_fences, drop_commits, shift_phases, change_waits, change_bytes, change_slots, weaken_cluster,
        shrink_participants, move_points)
 
 

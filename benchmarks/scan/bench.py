@@ -20,7 +20,7 @@ def sums(name, inputs, reference, tolerance):
         tolerance=tolerance,
         bytes=lambda n: 8 * n,
         flops=lambda n: n,
-        must=0.95, aim=1.15,
+        must=0.95, aim=1.15, promised=3,
         label=lambda n: f"2^{n.bit_length() - 1}",
     )
 

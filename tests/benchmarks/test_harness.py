@@ -174,6 +174,14 @@ def test_the_median_is_reported():
     assert ours["error"] == 0.0
 
 
+def test_a_promise_is_judged_at_the_sizes_it_was_made_for():
+    device = FakeDevice()
+    lines = []
+    record = harness.run(doubling(device, sizes=(100, 50, 70), must=5.0, promised=2), device, say=lines.append)
+    assert [entry["promised"] for entry in record["sizes"]] == [True, True, False]
+    assert ["BELOW" in line for line in lines] == [True, True, False]
+
+
 def test_baselines_that_are_not_installed_are_named():
     device = FakeDevice()
 
@@ -252,7 +260,7 @@ def written(folder, date="2026-01-02", **changes):
     record = {**harness.run(doubling(device, must=0.95, aim=1.1), device, say=lambda text: None), "gpu": "NVIDIA H200", "driver": "580.1",
               "date": f"{date}T00:00:00+00:00", "commit": "0123456789abcdef", "modified": False, "copy_bytes_per_s": 4.2e12,
               "kernels": [{"kernel": "k", "constexprs": {"B": 64}, "threads": 64, "cluster": 0, "syncs": {"block": 2, "warp": 1}, "registers": 40,
-                           "spill_stores": 0, "spill_loads": 0, "smem": 1024, "resident_blocks": 8, "occupancy": 0.25}], **changes}
+                           "spill_stores": 0, "spill_loads": 0, "smem": 1024, "resident_blocks": 8, "occupancy": 0.25, "size": "100"}], **changes}
     (folder / f"doubling-{date}.json").write_text(json.dumps(record))
 
 
@@ -264,7 +272,7 @@ def test_the_page_is_made_of_the_newest_results(tmp_path):
     assert "579.9" not in text
     assert "| doubling | 100 | theirs | 0.00 TB/s | 0.00 TB/s | 200% | 95% | 110% |" in text
     assert "commit 0123456789ab, driver 580.1; tolerance 1e-06" in text
-    assert "| k (B=64) | 64 | 40 | 0 | 1024 | 8 | 25% | 2 block, 1 warp |" in text
+    assert "| k (B=64) | 100 | 64 | 40 | 0 | 1024 | 8 | 25% | 2 block, 1 warp |" in text
     assert "moved 4.20 TB/s" in text and "performance.png" in text
 
 

@@ -145,6 +145,10 @@ def test_what_the_operator_cannot_say_goes_straight_to_the_function():
     own = operator("add", F32, None).each
     x = torch.ones(10)
     assert snap.lib.scan(x, own, identity=0.0)[-1] == 10
+    with pytest.raises(NotImplementedError, match="snap.lib.scan has a gradient for its arguments x, op, exclusive"):
+        snap.lib.scan(x.requires_grad_(), own, identity=0.0)
+    with torch.no_grad():
+        assert snap.lib.scan(x, own, identity=0.0)[-1] == 10
 
 
 def test_gemm_and_its_gradient_with_any_function_of_that_form(monkeypatch):
@@ -177,3 +181,16 @@ def test_operators_are_there_whichever_is_imported_first(order):
 def test_torch_is_not_imported_by_snap():
     code = "import sys, numpy, snap; snap.lib.scan(numpy.ones(4, numpy.float32)); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path), "PATH": ""})
+
+
+def test_the_documentation_runs():
+    import importlib.util
+    from pathlib import Path
+
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    spec = importlib.util.spec_from_file_location("docs_run_blocks_torch", docs / "run_blocks.py")
+    run_blocks = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = run_blocks
+    spec.loader.exec_module(run_blocks)
+    for block, printed in run_blocks.outputs(docs / "torch.md"):
+        assert block.text.rstrip() == printed.rstrip(), "run: python docs/run_blocks.py docs/torch.md"

@@ -468,3 +468,16 @@ def test_a_bar_is_drawn_on_a_terminal(monkeypatch):
 def test_importing_snap_does_not_import_the_tuner():
     code = "import sys, snap; assert not [m for m in sys.modules if m.startswith(('snap.tune', 'snap.runtime.gpu', 'torch'))]; snap.tune"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path), "PATH": ""})
+
+
+def test_the_documentation_runs():
+    import importlib.util
+    from pathlib import Path
+
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    spec = importlib.util.spec_from_file_location("docs_run_blocks_tune", docs / "run_blocks.py")
+    run_blocks = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = run_blocks
+    spec.loader.exec_module(run_blocks)
+    for block, printed in run_blocks.outputs(docs / "tuning.md"):
+        assert block.text.rstrip() == printed.rstrip(), "run: python docs/run_blocks.py docs/tuning.md"

@@ -361,9 +361,12 @@ def _if(c: State, s: tree.If, tail: bool) -> None:
     bodies = []
     for part in (s.then, s.other):
         with c.block() as out, c.frame("if", s.cond.span, "if", decides=() if cond is None else (cond,)):
-            body(c, part, tail)
+            if not isinstance(cond, ir.Const) or bool(cond.value) == (part is s.then):
+                body(c, part, tail)
         bodies.append(tuple(out))
-    if cond is not None:
+    if isinstance(cond, ir.Const):  # decided by constants: the other branch is not there, and may be one that is illegal for these
+        c.out.extend(bodies[0 if cond.value else 1])
+    elif cond is not None:
         c.out.append(ir.If(cond, *bodies, span=s.span))
 
 

@@ -135,7 +135,8 @@ def register_library() -> None:
 def _in_torch(name: str, function: Callable) -> Callable:
     """A library function for all arrays: torch tensors take the operator, which torch.compile and autograd see as one step.
 
-    What the operator has no argument for (an operator of the user's own, say) goes straight to the function: it works, without a gradient.
+    What the operator has no argument for (an operator of the user's own, say) goes straight to the function, which has no gradient: tensors that
+    want one are refused.
     """
     names = OPERATORS[name].names
     parameters = list(inspect.signature(function).parameters)
@@ -145,8 +146,10 @@ def _in_torch(name: str, function: Callable) -> Callable:
 
     @functools.wraps(function)
     def public(*args: object, **keywords: object) -> object:
-        if name in _registered and _fits(args, keywords, names):
-            return _registered[name](*args, **keywords)
+        if name in _registered:
+            if _fits(args, keywords, names):
+                return _registered[name](*args, **keywords)
+            _refuse_gradient(name, names, (*args, *keywords.values()))
         return function(*args, **keywords)
 
     return public
@@ -156,6 +159,12 @@ def _fits(args: tuple, keywords: dict[str, object], names: list[str]) -> bool:
     values = (*args, *keywords.values())
     return (any(isinstance(value, _tensor) for value in values) and len(args) <= len(names) and all(word in names for word in keywords)
             and all(isinstance(value, (_tensor, str, bool, int, float)) for value in values))
+
+
+def _refuse_gradient(name: str, names: list[str], values: tuple) -> None:
+    if any(isinstance(value, _tensor) and value.requires_grad for value in values) and sys.modules["torch"].is_grad_enabled():
+        raise NotImplementedError(f"snap.lib.{name} has a gradient for its arguments {', '.join(names)} as plain values, and for no others; "
+                                  "detach the tensor, or call it under torch.no_grad()")
 
 
 def _register(name: str) -> None:

@@ -190,7 +190,7 @@ class _Search:
                     "loaded here",
                     (Label(irregular.span, "this is in the way"),) if irregular.span != loads else (),
                     note="every fill is loaded once, then used, in the order of the text by all of its threads; else some would wait for ever",
-                    help="load and use it in one `with stage(...)`, one after the other, with nothing conditional around only one of the two",
+                    help="load it and use it in one `with stage(...)`, one after the other, and let nothing leave it in between",
                 )
             ) from None
 

@@ -50,8 +50,7 @@ class Graph:
         self.counted = {s.handle.obj.uid for s in statements(function.body) if isinstance(s, ir.Partition) and s.counted}
         threads = function.place.held(Level.THREAD)
         self.values = Values()
-        sizes = tuple(sorted({s.privilege.n for s in statements(function.body) if isinstance(s, ir.Group) and s.privilege.level is Level.THREAD
-                              and s.privilege.n > 32}))
+        sizes = _sizes(function.body)
         clustered = function.place.held(Level.CLUSTER) is not None
         self.overlap = Overlap(self.values, threads.count if threads is not None else None, clustered, sizes, memo)
         self.gaps: dict[GapKey, Gap] = {}
@@ -96,7 +95,18 @@ class Graph:
         end = self._body(self.function.body, state)
         if end is not None and self.function.kernel and self.function.body:
             self._exit(end)
+        self._widen()
         return list(self.edges.values())
+
+    def _widen(self) -> None:
+        """A group that only some of a block's threads can form (128 of 192) meets in code of its own; where there is none in between, all wait."""
+        threads = self.overlap.threads
+        for edge in self.edges.values():
+            p = edge.participants
+            if threads and p.level is Level.THREAD and threads % p.n:
+                here = (gap.place for gap in self.gaps.values() if edge.candidates >> gap.number & 1)
+                if not any(place.privilege.at_least(p) and place.holds(p) for place in here):
+                    edge.participants = BLOCK1
 
     def _exit(self, state: State) -> None:
         """Shared memory goes with its block: what reads it from outside must have read it."""
@@ -158,6 +168,9 @@ class Graph:
     def _statement(self, s: ir.Stmt, state: State) -> State | None:
         for uid in self.woven.passes.get(id(s), ()):
             state.tokens.pop((self.frame, uid), None)
+        for uid in self.woven.lands.get(id(s), ()):
+            held = state.tokens.get((self.frame, uid), {})
+            state.tokens[(self.frame, uid)] = {key: t for key, t in held.items() if t.engine != "load"}
         match s:
             case ir.If():
                 return self._if(s, state)
@@ -523,7 +536,7 @@ class Graph:
         if s.op == "load":
             self._read_only(s)
             self._access("S", s.origin, s, state, box=s.box, stays=False)
-            self._access("C", s.tile.access, s, state, box=s.tile.shape, stays=False, engine="load")
+            self._access("C", s.tile.access, s, state, box=s.tile.shape, engine="load")
         else:
             self._access("S", s.tile.access, s, state, box=s.tile.shape, engine="bulk", issuer=issuer)
             kind = "C" if s.op == "store" else "A"
@@ -666,7 +679,11 @@ class Graph:
         for key, t in list(held.items()):
             if 0 < t.fills < self.depths.get(obj, 0):
                 continue  # another slot
+            if t.engine == "load" and (b.engine != "load" or obj[1] in self.woven.numbered):
+                continue  # whoever uses what is loaded waits for it
             owner, again, need = self._needed(t, b, privileges)
+            if need is not None and t.engine == "load":
+                raise _loaded_twice(t, b, self.object_names[obj])
             if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need):
                 continue
             self._edge(t, b, need, t.crossed | (state.crossed & ~t.since), obj)
@@ -787,6 +804,32 @@ class Graph:
         if result is not None and isinstance(s.target, ir.VarTarget):
             self._store(s.target.var, None, s, result, False)
         return result
+
+
+def _loaded_twice(t: Token, b: Token, name: str) -> SnapError:
+    return SnapError(
+        Diagnostic(
+            "SNAP020",
+            f"`{name}` is loaded again before anybody has waited for it",
+            b.span,
+            "loaded here",
+            (Label(t.span, "loaded here before"),) if t.span != b.span else (),
+            note="boxes arrive in any order, so which of the two stays is not certain",
+            help="use it between the two, or load into parts that the compiler can tell apart",
+        )
+    )
+
+
+def _sizes(body: ir.Body) -> tuple[int, ...]:
+    """Of groups larger than a warp, and of cases of splits, that the program tells apart."""
+    found: set[int] = set()
+    for s in statements(body):
+        match s:
+            case ir.Group(privilege) if privilege.level is Level.THREAD:
+                found.add(privilege.n)
+            case ir.Split(Level.THREAD, cases=cases):
+                found |= {case.size for case in cases}
+    return tuple(sorted(n for n in found if n > 32))
 
 
 def _nested_stages(body: ir.Body, inside: frozenset[int] = frozenset()) -> set[int]:

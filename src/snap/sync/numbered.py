@@ -40,6 +40,13 @@ def check(body: ir.Body, loads: list[ir.Partition], uses: list[ir.Partition], de
     order = {id(s): k for k, s in enumerate(statements(body))}
     for s in uses:
         _there(found[id(s)], last, total, depth, order)
+    if not all(base is None and n <= depth for base, n in total) and not any(_from_zero(found[id(s)], last) for s in uses):
+        raise Unordered("a slot may be filled again although nobody has waited for what was in it", loads[-1].span)
+
+
+def _from_zero(use: Numbered, load: Numbered) -> bool:
+    """Whether every fill is used, so that its load has ended before the slot is filled again."""
+    return use.loop is not None and use.loop is load.loop and all(base is None and n + use.more <= 0 for base, n in use.low)
 
 
 def _numbered(stage: ir.Partition, body: ir.Body) -> Numbered:

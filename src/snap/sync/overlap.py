@@ -100,7 +100,7 @@ class Overlap:
         if whole_warps:
             most = self.threads if owner.level is Level.BLOCK else owner.n
             for n in self.sizes:
-                if n < most and most % n == 0 and not self._conflict(a, b, owner, across_blocks=False, unit=n):
+                if n < most and not self._conflict(a, b, owner, across_blocks=False, unit=n):
                     return Privilege(Level.THREAD, n)
         return owner
 

@@ -155,12 +155,22 @@ class _Projector:
         run = self._declared_first(run, used_later, hoisted)
         outer = next(s.outer for s in statements(run) if isinstance(s, ir.Split) and s.outer.top > Level.THREAD)
         cases = []
-        for role in roles:
+        for role in sorted([*roles, *self._others(roles)]):
             place = outer.sharded(Level.THREAD, *role)
             body = tuple(_fused(self._for_role(run, role, place)))
             body = _needed(body, used_later)
-            cases.append(ir.Case(role[0], role[1], False, place, _elected(body, place), span=run[0].span))
+            if body or role in roles:
+                cases.append(ir.Case(role[0], role[1], False, place, _elected(body, place), span=run[0].span))
         return [*hoisted, ir.Split(Level.THREAD, outer, tuple(cases), span=run[0].span)]
+
+    def _others(self, roles: list[Range]) -> list[Range]:
+        """The threads that no split of the run names: they go through the uniform code as well."""
+        found, at = [], 0
+        for first, n in [*roles, (self.threads, 0)]:
+            if first > at:
+                found.append((at, first - at))
+            at = first + n
+        return found
 
     def _positions_first(self, run: ir.Body, hoisted: list[ir.Stmt]) -> ir.Body:
         """A position in the block is not what it is in a role: it is taken before."""
@@ -186,7 +196,14 @@ class _Projector:
     def _declared_first(self, run: ir.Body, used_later: set[int], hoisted: list[ir.Stmt]) -> ir.Body:
         """What is declared in the run and used behind it is declared before it."""
         out: list[ir.Stmt] = []
+        inside: set[int] = set()
         for s in run:
+            leading = len(out) == len(inside)  # nothing but declarations so far
+            if isinstance(s, ir.Declare) and leading and s.var.uid in used_later and not _read_by(s) & inside:
+                hoisted.append(s)
+                continue
+            if isinstance(s, ir.Declare):
+                inside.add(s.var.uid)
             if isinstance(s, ir.Declare) and s.var.uid in used_later:
                 hoisted.append(replace(s, init=None))
                 if s.init is not None:

@@ -38,11 +38,13 @@ class Lagging:
 
 @dataclass(slots=True)
 class Woven:
-    """passes: by the identity of a statement, the objects whose uses so far are all ordered before what follows."""
+    """passes: by the identity of a statement, the objects whose uses so far are all ordered before what follows; lands: those whose loads are."""
 
     function: ir.Function
     passes: dict[int, set[int]] = field(default_factory=dict)
+    lands: dict[int, set[int]] = field(default_factory=dict)
     lagging: list[Lagging] = field(default_factory=list)
+    numbered: set[int] = field(default_factory=set)  # objects whose fills the program numbers
     handed: dict[int, str] = field(default_factory=dict)  # objects that channels order, with their names
 
 
@@ -139,6 +141,7 @@ class _Weaver:
         use = next((e for e in every if not e.loads), load)
         full = self._barrier(f"{channel.objects[0].name}_full", channel, load, use)
         self.woven.handed[channel.objects[0].uid] = channel.objects[0].name
+        self.woven.numbered.add(channel.objects[0].uid)
         for fill in channel.fills:
             fill_number = self._fill_number(channel, fill)
             for e in fill.episodes:
@@ -151,7 +154,7 @@ class _Weaver:
                     begin = [ir.Elect(self._place(e), tuple(begin), span=span)] if begin else []
                 else:
                     begin.append(ir.BarrierWait(full, slot, phase, self._place(e), self._point(channel, load, e, False), span=span))
-                self._around(e, begin, end, None)
+                self._around(channel, e, begin, end, False)
 
     def _barrier(self, name: str, channel: Channel, e: Episode, then: Episode) -> ir.Barrier:
         everywhere = then.loads and channel.copies
@@ -216,16 +219,16 @@ class _Weaver:
         if e.loads and begin:  # others of the role would only fall behind, and take one phase for another
             begin = [ir.Elect(self._place(e), tuple(begin), span=span)]
         ordered = incoming is not None and (channel.handed_back or not channel.repeated)
-        self._around(e, begin, end, channel if ordered else None)
+        self._around(channel, e, begin, end, ordered)
 
-    def _around(self, e: Episode, begin: list[ir.Stmt], end: list[ir.Stmt], passing: Channel | None) -> None:
+    def _around(self, channel: Channel, e: Episode, begin: list[ir.Stmt], end: list[ir.Stmt], ordered: bool) -> None:
         """Before the first statement of an episode, and after its last, for its roles."""
         first, last = e.leaves[0], e.leaves[-1]
         made = self._for_roles(e.roles, begin, first)
         if made:
             self.before.setdefault(id(first.statement), []).extend(made)
-            if passing is not None:
-                self.woven.passes[id(made[0])] = {o.uid for o in passing.objects}
+            if ordered or not e.loads:
+                (self.woven.passes if ordered else self.woven.lands)[id(made[0])] = {o.uid for o in channel.objects}
         self.after.setdefault(id(last.statement), [])[:0] = self._for_roles(e.roles, end, last)
 
     def _for_roles(self, roles: frozenset[Role], body: list[ir.Stmt], leaf: Leaf) -> list[ir.Stmt]:

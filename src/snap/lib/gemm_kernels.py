@@ -1,0 +1,110 @@
+"""The GEMM kernel for Hopper: one warpgroup loads boxes, the others multiply them, and tiles leave through shared memory as boxes.
+
+Input:      element types, the layouts of the operands, sizes of tiles; at a launch, matrices whose rows are multiples of 16 bytes
+Output:     a kernel: C = activation(A @ B + bias), sums in f32
+Invariant:  any extents: what lies outside of a matrix is read as zero and not written.  A block takes tiles t, t + blocks, ... of the order below
+Non-goals:  rows that no box can be made of (gemm.py copies those), splitting K
+
+An operand that lies with k along its rows is loaded as one tile [rows, 64]; one that lies the other way as panels [64 of k, 64 of m or n].
+"""
+
+from __future__ import annotations
+
+import functools
+
+from snap import *
+from snap.lib.operators import element, scalar
+
+DEPTH = 64  # of k in a stage: 128 bytes, a row of a swizzled tile
+PANEL = 64  # columns of m or n in a panel of an operand that lies the other way
+CONSUMERS = 2  # warpgroups that multiply, each 64 rows of a tile
+
+
+@functools.cache
+def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BN=256, STAGES=4, BAND=16, bias_type=None, activation=None):
+    """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K].  BAND: tiles are taken in bands of so many rows of tiles, column by column."""
+    E, O, V = element(type), element(out_type), element(bias_type or type)
+    BM = 64 * CONSUMERS
+    A_PANELS, A_ROWS = (BM // PANEL, DEPTH) if A_TURNED else (1, BM)
+    B_PANELS, B_ROWS = (1, BN) if B_TURNED else (BN // PANEL, DEPTH)
+    WIDE = 128 // scalar(out_type).bytes  # columns that leave at a time
+    BIASED, ACTIVE, active = bias_type is not None, activation is not None, activation_function(activation)
+    T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
+
+    @kernel
+    @requires(grid[1], block[1], thread[T])
+    def gemm(A: ptr(const(E), (A0, A1)) @ grid[1], B: ptr(const(E), (B0, B1)) @ grid[1], C: ptr(O, (M, N)) @ grid[1],
+             bias: ptr(const(V)) @ grid[1], A0: int @ grid[1], A1: int @ grid[1], B0: int @ grid[1], B1: int @ grid[1],
+             M: int @ grid[1], N: int @ grid[1], K: int @ grid[1]):
+        with group(grid[1]):
+            b0: int @ block[1] = id()
+            blocks: int = count(block[1])
+            down: int = (M + BM - 1) / BM
+            across: int = (N + BN - 1) / BN
+            with partition(C, p=block[1], f=lambda i, j: (i, j), disjoint=True) as C_block:
+                with group(block[1]):
+                    A_slots: pipeline(shared(E[A_PANELS, A_ROWS, DEPTH], swizzle=128), STAGES)
+                    B_slots: pipeline(shared(E[B_PANELS, B_ROWS, DEPTH], swizzle=128), STAGES)
+                    C_slots: pipeline(shared(O[CONSUMERS, 64, WIDE], swizzle=128), 2)
+                    w: int @ warpgroup = id()
+                    lane: int @ thread[1] = id() % 4
+                    acc: float[BN // 2] @ thread[1]
+                    match split(thread, C_THREADS, 128):
+                        case 0:
+                            intrinsic.setmaxnreg(240)
+                        case 1:
+                            intrinsic.setmaxnreg(24)
+                    for t in range(b0, down * across, blocks):
+                        band: int = t / (BAND * across)
+                        within: int = t % (BAND * across)
+                        height: int = min(BAND, down - band * BAND)
+                        m0: int = (band * BAND + within % height) * BM
+                        n0: int = within / height * BN
+                        for k in range((K + DEPTH - 1) / DEPTH):
+                            with stage(A_slots) as a, stage(B_slots) as b:
+                                with claim(a, p=thread[128]) as ap, claim(b, p=thread[128]) as bp:
+                                    match split(thread, C_THREADS, 128):
+                                        case 0:
+                                            pass
+                                        case 1:
+                                            if A_TURNED:
+                                                for p in unroll(range(A_PANELS)):
+                                                    async_copy(tile(ap, (p, 0, 0), (1, A_ROWS, DEPTH)), A, at=(k * DEPTH, m0 + p * PANEL))
+                                            else:
+                                                async_copy(ap, A, at=(m0, k * DEPTH))
+                                            if B_TURNED:
+                                                async_copy(bp, B, at=(n0, k * DEPTH))
+                                            else:
+                                                for p in unroll(range(B_PANELS)):
+                                                    async_copy(tile(bp, (p, 0, 0), (1, B_ROWS, DEPTH)), B, at=(k * DEPTH, n0 + p * PANEL))
+                                with claim(a, p=thread[C_THREADS]) as ac, claim(b, p=thread[C_THREADS]) as bc:
+                                    match split(thread, C_THREADS, 128):
+                                        case 0:
+                                            with group(warpgroup):
+                                                if A_TURNED and B_TURNED:
+                                                    wgmma(acc, tile(ac, (w, 0, 0), (1, DEPTH, 64)).T, bc, zero=(k == 0))
+                                                elif A_TURNED:
+                                                    wgmma(acc, tile(ac, (w, 0, 0), (1, DEPTH, 64)).T, bc.T, zero=(k == 0))
+                                                elif B_TURNED:
+                                                    wgmma(acc, tile(ac, (0, 64 * w, 0), (1, 64, DEPTH)), bc, zero=(k == 0))
+                                                else:
+                                                    wgmma(acc, tile(ac, (0, 64 * w, 0), (1, 64, DEPTH)), bc.T, zero=(k == 0))
+                                        case 1:
+                                            pass
+                        with partition(C_block, p=warpgroup, f=lambda i, j: (m0 + 64 * w + i, n0 + j), disjoint=True) as C_own:
+                            for q in unroll(range(BN // WIDE)):
+                                with stage(C_slots) as c:
+                                    with partition(c, p=warpgroup, f=lambda i, j: (w, i, j)) as own:
+                                        match split(thread, C_THREADS, 128):
+                                            case 0:
+                                                with group(warpgroup):
+                                                    store_acc(own, acc, first=WIDE * q)
+                                                    async_copy(C_own, own, at=(0, WIDE * q))
+                                            case 1:
+                                                pass
+
+    return gemm
+
+
+def activation_function(name):
+    return None

@@ -1,0 +1,123 @@
+"""Roles taken out of loops: what each thread does stays the same, and each role holds what it needs."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import snap
+from snap.diag.source import register_source
+from snap.ir import nodes as ir
+from snap.ir.types import Level
+from snap.ir.walk import statements
+
+_numbers = itertools.count()
+PROGRAM = """from __future__ import annotations
+from snap import *
+
+@kernel
+@requires(grid[1], block[1], thread[128])
+def k(x: ptr(const(int)) @ grid[1], y: ptr(int) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        b: int @ block[1] = id()
+        with partition(y, p=block[1], f=lambda i: b * 128 + i) as out:
+            with group(block[1]):
+                q: pipeline(shared(int[32]), 2)
+                t: int @ thread[1] = id()
+                v: int @ thread[1] = 0
+                u: int = 1
+{body}
+                with partition(out, p=thread[1], f=lambda i: t + i) as cell:
+                    cell[0] = v + 1000 * u
+"""
+HAND_OVER = """with stage(q) as s:
+    with claim(s, p=thread[32]) as fill:
+        match split(thread, 64, 32):
+            case 0:
+                pass
+            case 1:
+                l: int @ thread[1] = id()
+                with partition(fill, p=thread[1], f=lambda i: l + i) as c:
+                    c[0] = x[32 * k + l] + u
+    with claim(s, p=thread[64]) as use:
+        match split(thread, 64, 32):
+            case 0:
+                v += use[t % 32]
+            case 1:
+                pass
+"""
+
+
+def define(body: str):
+    text = PROGRAM.replace("{body}", "".join(" " * 16 + line for line in body.splitlines(keepends=True)))
+    filename = f"<roles {next(_numbers)}>"
+    register_source(filename, text)
+    namespace: dict = {"__name__": "roles"}
+    exec(compile(text, filename, "exec", dont_inherit=True), namespace)
+    return namespace["k"]
+
+
+def in_loop(*parts: str) -> str:
+    return "for k in range(n):\n" + "".join("    " + line for part in parts for line in part.splitlines(keepends=True))
+
+
+def roles_of(kernel) -> dict[tuple[int, int], ir.Body]:
+    """The cases of the one split of the block's threads that holds loops."""
+    splits = [s for s in statements(kernel._the_one({}).synced.body) if isinstance(s, ir.Split) and s.outer.top > Level.THREAD]
+    (found,) = [s for s in splits if any(isinstance(x, (ir.For, ir.While)) for c in s.cases for x in statements(c.body))]
+    return {(c.offset, c.size): c.body for c in found.cases}
+
+
+CASES = {
+    "plain": in_loop(HAND_OVER),
+    "uniform code that all need": in_loop("u = u * 3 % 17\n", HAND_OVER),
+    "uniform code that one needs": in_loop("w: int = k * 2\n", HAND_OVER, "match split(thread, 64):\n    case 0:\n        v += w\n"),
+    "thread's code between": in_loop(HAND_OVER, "v += t\n"),
+    "positions": in_loop("p: int @ warp = id()\n", HAND_OVER, "v += p\n"),
+    "a condition": in_loop("if k % 2 == 0:\n    u += 1\n", HAND_OVER),
+    "left early": in_loop("if k == 3:\n    break\n", HAND_OVER),
+    "skipped": in_loop("if k == 2:\n    continue\n", HAND_OVER),
+    "nested loops": "for i in range(2):\n" + "".join("    " + line for line in in_loop(HAND_OVER, "u += i\n").splitlines(keepends=True)),
+    "while": "k: int = 0\nwhile k < n:\n" + "".join("    " + line for line in HAND_OVER.splitlines(keepends=True)) + "    k += 1\n",
+    "part of a role": in_loop(HAND_OVER, "match split(thread, 32):\n    case 0:\n        v += 5\n"),
+}
+
+
+@pytest.mark.parametrize("what", CASES)
+@pytest.mark.parametrize("n", [0, 5])
+def test_every_thread_does_what_it_did(what, n):
+    kernel = define(CASES[what])
+    x = np.arange(32 * 5, dtype=np.int32) ** 2 % 101
+    wanted, got = np.zeros(256, np.int32), np.zeros(256, np.int32)
+    kernel.launch(x, wanted, n, blocks=2)
+    for seed in range(3):
+        kernel.launch(x, got, n, blocks=2, seed=seed)
+        np.testing.assert_array_equal(got, wanted)
+    assert not snap.races(kernel, x, got, n, blocks=2, seeds=2)
+
+
+def test_each_role_has_a_loop_of_its_own():
+    roles = roles_of(define(CASES["plain"]))
+    assert list(roles) == [(0, 64), (64, 32)]
+    assert all(len([s for s in statements(body) if isinstance(s, ir.For)]) == 1 for body in roles.values())
+    assert not [s for body in roles.values() for s in statements(body) if isinstance(s, ir.Split)]
+
+
+def test_threads_that_no_split_names_run_the_uniform_code():
+    roles = roles_of(define(CASES["thread's code between"]))
+    assert list(roles) == [(0, 64), (64, 32), (96, 32)]
+
+
+def test_what_a_role_does_not_need_is_left_out():
+    roles = roles_of(define(CASES["uniform code that one needs"]))
+    names = {role: {s.var.name for s in statements(body) if isinstance(s, ir.Declare)} for role, body in roles.items()}
+    assert "w" in names[0, 64] and "w" not in names[64, 32]
+
+
+def test_a_barrier_of_the_block_keeps_the_loop_together():
+    kernel = define(in_loop(HAND_OVER, "u += intrinsic.syncthreads_count(v > 3)\n"))
+    loops = [s for s in statements(kernel._the_one({}).synced.body) if isinstance(s, ir.For)]
+    assert len(loops) == 1
+    assert not snap.races(kernel, np.arange(160, dtype=np.int32), np.zeros(128, np.int32), 5, blocks=1, seeds=3)

@@ -1,47 +1,23 @@
-"""Every program of tests/ok, run on the GPU: where it would run on the CPU machine, its arrays are copied there and back."""
+"""Every program of tests/ok, run on the GPU."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 
-from snap.ir.types import BF16
-from snap.runtime.arrays import ArrayInfo, as_numpy
-from snap.runtime.launch import Launcher
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path[:0] = [str(Path(__file__).resolve().parents[k]) for k in (0, 1)]
+from borrowed import borrow  # noqa: E402
 from corpus import OK  # noqa: E402
+
+from snap.runtime.launch import Launcher  # noqa: E402
 
 
 @pytest.fixture
 def on_the_gpu(monkeypatch):
-    launches = []
-    on_the_cpu = Launcher._run_on_cpu
-
-    def run(self, bound, blocks, seed):
-        if seed is not None:
-            return on_the_cpu(self, bound, blocks, seed)
-        args, back = [], []
-        for param, arg in zip(self.signature.params, bound.args):
-            if isinstance(arg, ArrayInfo):
-                array = as_numpy(arg)
-                tensor = torch.from_numpy(np.array(array)).cuda()
-                args.append(tensor.view(torch.bfloat16) if param.elem == BF16 else tensor)
-                if not param.const:
-                    back.append((array, tensor))
-            else:
-                args.append(arg)
-        self.launch(tuple(args), blocks, target="gpu")
-        torch.cuda.synchronize()
-        for array, tensor in back:
-            array[...] = tensor.cpu().numpy()
-        launches.append(self.signature.kernel)
-
-    monkeypatch.setattr(Launcher, "_run_on_cpu", run)
+    launches: list = []
+    monkeypatch.setattr(Launcher, "_run_on_cpu", borrow(launches))
     return launches
 
 

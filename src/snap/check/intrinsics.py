@@ -45,8 +45,6 @@ def intrinsic_call(c: State, name: str, e: tree.Call, want: Want) -> ir.Expr | N
         return _stmatrix(c, op, e)
     if name == "setmaxnreg":
         return _setmaxnreg(c, op, e)
-    if name == "nanosleep":
-        return _nanosleep(c, op, e)
     return _plain(c, op, e, want)
 
 
@@ -259,16 +257,6 @@ def _ldmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
     memory, row = _shared_row(c, e.args[1], "ldmatrix", fragment.ref.elem)
     targets = _register_targets(c, e.args[0], 2 * dict(attrs)["count"], fragment.ref.elem, "ldmatrix")
     c.out.append(ir.Collective("ldmatrix", op.requires, c.place, targets, (), (row,), attrs, span=e.span))
-    return None
-
-
-def _nanosleep(c: State, op: CollectiveOp, e: tree.Call) -> None:
-    if len(e.args) != 1 or e.keywords:
-        raise c.fail("SNAP018", "`nanosleep` takes the number of nanoseconds", e.span, help="`intrinsic.nanosleep(100)`")
-    n = constant_int(c, e.args[0], "the number of nanoseconds")
-    if not 0 <= n <= 1_000_000:
-        raise c.fail("SNAP018", f"a thread rests for 0 to 1,000,000 nanoseconds, not {n}", e.args[0].span)
-    c.out.append(ir.Collective("nanosleep", op.requires, c.place, (), (), attrs=(("n", n),), span=e.span))
     return None
 
 

@@ -68,8 +68,6 @@ def statement(scope: Scope, s: ir.Collective) -> tree.Stmt:
             return barriers.sync(scope, "grid", s.requires)
         case "setmaxnreg":
             return _registers(module, s)
-        case "nanosleep":
-            return tree.Evaluate(call("__nanosleep", tree.Integer(s.attr("n"))))
         case "mma":
             results = tuple(target_lvalue(scope, target) for target in s.targets)
             return tree.Evaluate(call(module.helper(_mma(module, s.attr("kind"))), *results, *(lower(scope, arg) for arg in s.args)))

@@ -99,7 +99,6 @@ COLLECTIVES: dict[str, CollectiveOp] = {op.name: op for op in (
     CollectiveOp("mma", WARP1, (THREAD1,), None, THREAD1, doc="tensor-core product: m16n8k8 tf32, m16n8k16 f16 or bf16, f32 accumulators"),
     CollectiveOp("ldmatrix", WARP1, (THREAD1,), None, THREAD1, reads=True, doc="8x8 matrices of 16-bit elements from shared memory"),
     CollectiveOp("setmaxnreg", WARPGROUP1, doc="how many registers each thread of the warpgroup may have from here on (sm_90)"),
-    CollectiveOp("nanosleep", THREAD1, doc="each thread rests for about so many nanoseconds, a constant: between two looks at what others will write"),
     CollectiveOp("stmatrix", WARP1, (THREAD1,), None, THREAD1, writes=True, doc="8x8 matrices of 16-bit elements to shared memory (sm_90)"),
 )}
 

@@ -26,13 +26,14 @@ def words(type: Scalar, tiles: int) -> int:
 
 
 @functools.cache
-def look_back(type: Scalar, op, nothing, WIDTH=1, REST=0):
-    """f(status, tile, total) -> what all tiles before this one add up to.  A lane looks at WIDTH tiles at a time, so a hop is 32*WIDTH tiles long:
-    hops follow one another, and with short ones their latency, not the memory, limits how many tiles are done in a second.
+def look_back(type: Scalar, op, nothing, WINDOWS=1):
+    """f(status, tile, total) -> what all tiles before this one add up to.
+
+    A window is 32 tiles, one a lane.  WINDOWS of them are read at once: what comes back is used from the nearest on.
     """
     A = element(type)
     combine, in_warp = operator(op, type, nothing).each, warp_reduce(type, op, None if isinstance(op, str) else nothing)
-    publish, peek = _one_word(A, combine, WIDTH) if type.bits == 32 else _three_words(A, combine, WIDTH)
+    publish, peek = _one_word(A, nothing) if type.bits == 32 else _three_words(A, nothing)
 
     @device
     @requires(thread[32])
@@ -41,25 +42,28 @@ def look_back(type: Scalar, op, nothing, WIDTH=1, REST=0):
         before: A @ thread[1] = A(nothing)
         if tile > 0:
             publish(status, tile, OWN, total)
-            first: int = tile - 32 * WIDTH  # of the tiles that are looked at
+            first: int = tile - 32  # of the tiles that are looked at
             go: bool = True
             while go:
-                value: A[1] @ thread[1]
-                value[0] = A(nothing)
-                state: int @ thread[1] = peek(status, first + l * WIDTH, value)
-                while intrinsic.any(state == 0):
-                    with group(thread[1]):  # only what is missing is read again: many warps look at the same words
-                        if state == 0:
-                            if REST > 0:
-                                intrinsic.nanosleep(REST)
-                            value[0] = A(nothing)
-                            state = peek(status, first + l * WIDTH, value)
-                known: u32 = intrinsic.ballot(state == UPTO)
-                nearest: int = 0 if known == 0 else 31 - clz(known)
-                window: A = in_warp(value[0] if l >= nearest else A(nothing))
-                before = combine(window, before)
-                go = known == 0
-                first -= 32 * WIDTH
+                value: A[WINDOWS] @ thread[1]
+                state: int[WINDOWS] @ thread[1]
+                found: A[1] @ thread[1]
+                for k in unroll(range(WINDOWS)):
+                    state[k] = peek(status, first - 32 * k + l, found)
+                    value[k] = found[0]
+                for k in unroll(range(WINDOWS)):
+                    if go:
+                        while intrinsic.any(state[k] == 0):
+                            with group(thread[1]):  # only what is missing is read again: many warps look at the same words
+                                if state[k] == 0:
+                                    state[k] = peek(status, first - 32 * k + l, found)
+                                    value[k] = found[0]
+                        known: u32 = intrinsic.ballot(state[k] == UPTO)
+                        nearest: int = 0 if known == 0 else 31 - clz(known)
+                        window: A = in_warp(value[k] if l >= nearest else A(nothing))
+                        before = combine(window, before)
+                        go = known == 0
+                first -= 32 * WINDOWS
         upto: A @ thread[1] = combine(before, total)
         publish(status, tile, UPTO, intrinsic.shfl(upto, 0))
         return intrinsic.shfl(before, 0)
@@ -67,11 +71,10 @@ def look_back(type: Scalar, op, nothing, WIDTH=1, REST=0):
     return look_back
 
 
-# `peek` combines WIDTH tiles, from the last one on whose total is that of everything up to it; before the first tile everything is known, and it
-# is nothing.  It tells UPTO where there is such a tile, OWN where there is none, 0 where a tile that counts has not published anything yet.
+# `peek` tells what is known of a tile, and the value that belongs to it; before the first tile everything is known, and it is nothing.
 
 
-def _one_word(A, combine, WIDTH):
+def _one_word(A, nothing):
     @device
     @requires(thread[32])
     def publish(status: ptr(i64) @ grid[1], tile: int @ thread[32], state: int @ thread[32], value: A @ thread[32]):
@@ -82,25 +85,16 @@ def _one_word(A, combine, WIDTH):
     @device
     @requires(thread[1])
     def peek(status: ptr(i64) @ grid[1], tile: int @ thread[1], value: ref(A[1]) @ thread[1]) -> int @ thread[1]:
-        word: i64[WIDTH]
-        for i in unroll(range(WIDTH)):
-            word[i] = i64(UPTO) << 32 | i64(intrinsic.bitcast(value[0], u32))
-            if tile + i >= 0:
-                word[i] = atomic.load(status, i64(tile) + (i + 1))
-        state: int = OWN
-        for i in unroll(range(WIDTH)):
-            of_tile: A = intrinsic.bitcast(u32(word[i]), A)
-            if word[i] >> 32 == OWN:
-                value[0] = combine(value[0], of_tile)
-            else:
-                value[0] = of_tile
-                state = int(word[i] >> 32)
-        return state
+        word: i64 = i64(UPTO) << 32 | i64(intrinsic.bitcast(A(nothing), u32))
+        if tile >= 0:
+            word = atomic.load(status, i64(tile) + 1)
+        value[0] = intrinsic.bitcast(u32(word), A)
+        return int(word >> 32)
 
     return publish, peek
 
 
-def _three_words(A, combine, WIDTH):
+def _three_words(A, nothing):
     """State, own total, total up to here: a reader that saw the state sees the value that belongs to it."""
 
     @device
@@ -114,19 +108,12 @@ def _three_words(A, combine, WIDTH):
     @device
     @requires(thread[1])
     def peek(status: ptr(i64) @ grid[1], tile: int @ thread[1], value: ref(A[1]) @ thread[1]) -> int @ thread[1]:
-        state: int = OWN
-        for i in unroll(range(WIDTH)):
-            here: int = UPTO
-            of_tile: A = value[0]
-            if tile + i >= 0:
-                here = int(atomic.load(status, i64(tile + i) * 3 + 1, order="acquire"))
-                if here > 0:
-                    of_tile = intrinsic.bitcast(atomic.load(status, i64(tile + i) * 3 + 1 + here), A)
-            if here == OWN:
-                value[0] = combine(value[0], of_tile)
-            else:
-                value[0] = of_tile
-                state = here
+        state: int = UPTO
+        value[0] = A(nothing)
+        if tile >= 0:
+            state = int(atomic.load(status, i64(tile) * 3 + 1, order="acquire"))
+            if state > 0:
+                value[0] = intrinsic.bitcast(atomic.load(status, i64(tile) * 3 + 1 + state), A)
         return state
 
     return publish, peek

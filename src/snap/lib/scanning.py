@@ -53,13 +53,13 @@ def carried(type: Scalar) -> Scalar:
 
 
 @functools.cache
-def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=WORDS, HOP=1, REST=0):
+def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=WORDS, WINDOWS=1):
     E, A, W = element(type), element(inside), word(type, WIDTH)
     WARPS, PART = T // 32, 32 * K * WIDTH
     TILE = WARPS * PART
     combine = operator(op, inside, nothing).each
     in_warp = warp_scan(inside, op)
-    known = look_back(inside, op, nothing, HOP, REST)
+    known = look_back(inside, op, nothing, WINDOWS)
 
     @kernel
     @requires(grid[1], block[1], thread[T])

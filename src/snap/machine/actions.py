@@ -51,8 +51,6 @@ class Actions(Expressions):
         if s.op == "setmaxnreg":  # how many registers a thread may hold means nothing here
             return
         self.pause()
-        if s.op == "nanosleep":  # others go on meanwhile; there is no clock
-            return
         op = COLLECTIVES[s.op]
         if op.barrier and (self.stepwise or s.targets):
             self.barrier_collective(s)

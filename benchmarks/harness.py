@@ -36,6 +36,7 @@ class Benchmark:
     inputs      (size, random) -> the tensors of one run; `random` is a torch.Generator of the GPU
     ours        name -> function of the inputs, or `Prepared`
     baselines   likewise; the first is the one that `must` and `aim` speak of
+    unlike      baselines that do something else (a copy of the same bytes), so that their results are not compared
     reference   function of the inputs: the result in float64, or exactly
     tolerance   the largest |result - reference| allowed, as a part of the largest |reference|; 0: equal
     bytes       size -> bytes that must be read and written; flops: size -> operations
@@ -56,6 +57,7 @@ class Benchmark:
     must: float | None = None
     aim: float | None = None
     promised: int = 1
+    unlike: Sequence[str] = ()
     label: Callable = str
 
 
@@ -305,7 +307,10 @@ def _checked(benchmark: Benchmark, contenders: Mapping[str, Callable], inputs: t
     errors = {}
     for name, contender in contenders.items():
         result = contender(*inputs)
-        errors[name] = check(result, reference, benchmark.tolerance, name) if name in benchmark.ours else error_of(result, reference)
+        if name in benchmark.ours:
+            errors[name] = check(result, reference, benchmark.tolerance, name)
+        else:
+            errors[name] = math.nan if name in benchmark.unlike else error_of(result, reference)
     return errors
 
 

@@ -52,7 +52,7 @@ def main(words: list[str] | None = None) -> int:
     arguments.add_argument("--quick", action="store_true", help="the first size of each, the least rounds")
     arguments.add_argument("--list", action="store_true", help="name the ops and stop")
     arguments.add_argument("--results", type=Path, default=report.RESULTS, metavar="FOLDER", help="where to write; default benchmarks/results")
-    arguments.add_argument("--commit", help="what is measured, where this is no git checkout")
+    arguments.add_argument("--commit", help="what is measured, where git here does not say (no checkout, or another one)")
     chosen = arguments.parse_args(words)
     known = declared()
     unknown = [op for op in chosen.ops if op not in known]

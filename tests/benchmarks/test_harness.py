@@ -182,6 +182,14 @@ def test_a_promise_is_judged_at_the_sizes_it_was_made_for():
     assert ["BELOW" in line for line in lines] == [True, True, False]
 
 
+def test_a_baseline_that_does_something_else_is_timed_and_not_compared():
+    device = FakeDevice()
+    copy = device.taking("copy", 0.005, lambda x: x[:7])
+    record = harness.run(doubling(device, more={"copy": copy}, unlike=["copy"]), device, say=lambda text: None)
+    found = record["sizes"][0]["contenders"]
+    assert found["copy"]["error"] is None and found["copy"]["median_s"] == pytest.approx(0.005) and found["theirs"]["error"] == 0
+
+
 def test_baselines_that_are_not_installed_are_named():
     device = FakeDevice()
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import TYPES, on_items, packed, per_thread, through, unpacked, values, wrapped
-from test_warp import NAMED, expect_later, is_float, later, run
+from lib_support import NAMED, TYPES, expect_later, is_float, later, on_items, packed, per_thread, run, through, values, wrapped
 
 import snap
 from snap import *

@@ -4,39 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import TYPES, packed, per_thread, unpacked, values, wrapped
+from lib_support import NAMED, TYPES, expect_later, is_float, later, packed, run, values, wrapped
 
 import snap
 from snap import *
 from snap.lib import warp as of_warp
 from snap.lib.operators import element
-
-NAMED = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-
-
-def is_float(name):
-    return name.endswith(("f16", "f32", "f64"))
-
-
-@device
-@requires(thread[1])
-def later(a: int @ thread[1], b: int @ thread[1]) -> int @ thread[1]:
-    """The last value that is not 0: associative, not commutative."""
-    return b if b != 0 else a
-
-
-def expect_later(x):
-    out, last = [], 0
-    for value in x:
-        last = value or last
-        out.append(last)
-    return np.array(out)
-
-
-def run(name, threads, f, x):
-    out = packed(name, np.zeros(len(x)))
-    per_thread(name, threads, f)[len(x) // threads](packed(name, x), out)
-    return unpacked(name, out)
 
 
 @pytest.mark.parametrize("name", TYPES)

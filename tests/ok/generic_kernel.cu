@@ -6,11 +6,7 @@
 extern "C" __global__ void __launch_bounds__(32) fill(int* __restrict__ out, int n) {
     const int i = blockIdx.x * 32 + threadIdx.x;
     if (i < n) {
-        if (true) {
-            out[i] = i;
-        } else {
-            out[i] = n - i;
-        }
+        out[i] = i;
     }
 }
 
@@ -22,10 +18,6 @@ extern "C" __global__ void __launch_bounds__(32) fill(int* __restrict__ out, int
 extern "C" __global__ void __launch_bounds__(7) fill(int* __restrict__ out, int n) {
     const int i = blockIdx.x * 7 + threadIdx.x;
     if (i < n) {
-        if (false) {
-            out[i] = i;
-        } else {
-            out[i] = n - i;
-        }
+        out[i] = n - i;
     }
 }

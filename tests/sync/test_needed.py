@@ -23,10 +23,6 @@ BLOCKS = 2  # of each launch: more say nothing new about what happens inside of 
 # (program, part of the reason): why no schedule here can miss the point.
 EXCEPTIONS = {
     ("figure6", "`C`"): "rows of a length that is known at run time only: the inference cannot decide",
-    ("hgemm", "multiplied at"): "launched with fewer fills than slots, which keeps it fast: no slot is filled twice",
-    ("hgemm", "before the slot is given back"): "the same",
-    ("hgemm_cluster", "multiplied at"): "the same",
-    ("hgemm_cluster", "before the slot is given back"): "the same",
 }
 
 

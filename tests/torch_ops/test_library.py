@@ -138,6 +138,34 @@ def test_bad_input_is_named(device):
         snap.lib.gemv(x, torch.zeros(5, device=device))
 
 
+def test_the_operator_is_taken_where_somebody_watches(device, monkeypatch):
+    """And only there: it costs."""
+    taken = []
+    monkeypatch.setitem(torch_ops._registered, "scan", lambda *args: taken.append(args) or torch.ops.snap.scan(*args))
+
+    def count(call):
+        taken.clear()
+        call()
+        return len(taken)
+
+    x = torch.ones(8, device=device)
+    wanting = torch.ones(8, device=device, requires_grad=True)
+    assert count(lambda: snap.lib.scan(x)) == 0 and count(lambda: snap.lib.scan(torch.nn.Parameter(x, requires_grad=False))) == 0
+    assert count(lambda: snap.lib.scan(wanting)) == 1
+    with torch.no_grad():
+        assert count(lambda: snap.lib.scan(wanting)) == 0
+    with torch._subclasses.FakeTensorMode():
+        assert count(lambda: snap.lib.scan(torch.empty(5))) == 1
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    graph = make_fx(lambda t: snap.lib.scan(t) + 1)(x)
+    assert "snap.scan" in graph.code
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False):
+        assert count(lambda: snap.lib.scan(x)) == 1
+
+
 def test_what_the_operator_cannot_say_goes_straight_to_the_function():
     from snap.ir.types import F32
     from snap.lib.operators import operator

@@ -15,6 +15,7 @@ from snap.runtime.cache import Cache
 from snap.tune import TuneError, Tuner
 from snap.tune.candidates import Pruned, expand, prepare
 from snap.tune.estimate import array_registers
+from snap.tune.family import Family
 from snap.tune.limits import Limits, registers_a_thread
 from snap.tune.rounds import fastest
 from snap.tune.store import shape_class
@@ -104,11 +105,11 @@ def tuned_stamp(speeds, candidates, cache=None, seen=None, n=300, **options):
 
 
 def test_a_dict_means_all_combinations_in_order():
-    assert expand(stamp, {"B": [32, 64], "R": (1, 2)}) == [{"B": 32, "R": 1}, {"B": 32, "R": 2}, {"B": 64, "R": 1}, {"B": 64, "R": 2}]
+    assert expand(Family(stamp), {"B": [32, 64], "R": (1, 2)}) == [{"B": 32, "R": 1}, {"B": 32, "R": 2}, {"B": 64, "R": 1}, {"B": 64, "R": 2}]
 
 
 def test_a_list_keeps_its_order_loses_repetitions_and_gets_defaults():
-    assert expand(stamp, [{"B": 64}, {"R": 2, "B": np.int64(32)}, {"B": 64, "R": 1}]) == [{"B": 64, "R": 1}, {"B": 32, "R": 2}]
+    assert expand(Family(stamp), [{"B": 64}, {"R": 2, "B": np.int64(32)}, {"B": 64, "R": 1}]) == [{"B": 64, "R": 1}, {"B": 32, "R": 2}]
 
 
 @pytest.mark.parametrize("kernel_, candidates, error, text", [
@@ -120,12 +121,14 @@ def test_a_list_keeps_its_order_loses_repetitions_and_gets_defaults():
     (stamp, [{"R": 1}], TypeError, "lacks `B`: R=1"),
     (stamp, 7, TypeError, "a dict of lists or a list of dicts"),
     (stamp, [7], TypeError, "one of which is a int"),
-    (print, {"B": [1]}, TypeError, "takes a kernel"),
+    (7, {"B": [1]}, TypeError, "takes a generic kernel, or a function that makes kernels"),
+    (lambda *B: stamp, {"B": [1]}, TypeError, "names each value it wants"),
+    (lambda B: stamp, {"C": [1]}, TypeError, "has no parameter `C` \\(it has B\\)"),
     (stamp.specialize(B=32, R=1), {"B": [1]}, TypeError, "nothing to choose"),
 ])
 def test_what_are_no_candidates(kernel_, candidates, error, text):
     with pytest.raises(error, match=text):
-        expand(kernel_, candidates)
+        expand(Family(kernel_), candidates)
 
 
 @pytest.mark.parametrize("options, text", [
@@ -143,7 +146,7 @@ def test_functions_of_arguments_name_what_there_is(options, text):
 
 def reason(kernel_, config, *args, blocks=None, where=None, limits=H200):
     with pytest.raises(Pruned) as why:
-        prepare(kernel_, config, args, blocks, where, limits)
+        prepare(Family(kernel_), config, args, blocks, where, limits)
     return str(why.value)
 
 
@@ -170,7 +173,7 @@ def test_pruned_by_what_a_block_may_hold(no_compiler, config, limits, text):
 
 
 def test_what_fits_is_not_pruned(no_compiler):
-    ready = prepare(buffered, {"B": 1024, "S": 1024, "A": 64}, (Y,), 3, None, H200)
+    ready = prepare(Family(buffered), {"B": 1024, "S": 1024, "A": 64}, (Y,), 3, None, H200)
     assert ready.number == 3 and "float acc[64]" in ready.text
 
 
@@ -367,8 +370,8 @@ def test_a_damaged_or_foreign_entry_is_made_anew(tmp_path):
     content = path.read_bytes()
     path.write_bytes(content[:-4] + b"oops")
     assert not tuned_stamp(speeds, {"B": [32, 64]}, Cache(folder)).cached
-    for entry in (b"no json", b"[]", b"{}", json.dumps({"config": {"B": 7, "R": 1}, "seconds": 1, "code": ""}).encode(),
-                  json.dumps({"config": {"B": 32, "R": 1}, "seconds": 1, "code": "that of another text"}).encode()):
+    for entry in (b"no json", b"[]", b"{}", json.dumps({"config": json.dumps({"B": 7, "R": 1}), "seconds": 1, "code": ""}).encode(),
+                  json.dumps({"config": json.dumps({"B": 32, "R": 1}), "seconds": 1, "code": "that of another text"}).encode()):
         Cache(folder).put(path.stem, entry)
         assert not tuned_stamp(speeds, {"B": [32, 64]}, Cache(folder)).cached, entry
 
@@ -423,6 +426,50 @@ def test_a_tuner_chooses_once_a_class_and_launches():
     assert len(chosen) == 14 and len(tuner.found) == 1
     tuner(np.zeros(2000, np.float32), 2000)
     assert len(tuner.found) == 2
+
+
+def makes_stamp(type, B, R=1):
+    """A function that makes kernels, as the library has them."""
+    if R > 8:
+        raise ValueError("R above 8 was never any good")
+
+    @kernel
+    @requires(grid[1], block[1], thread[B])
+    def made(y: ptr(type) @ grid[1], n: int @ grid[1]):
+        with group(grid[1]):
+            i: int @ thread[1] = id()
+            with partition(y, p=thread[1], f=lambda k: i * R + k, disjoint=True) as mine:
+                with group(thread[1]):
+                    for r in range(R):
+                        if i * R + r < n:
+                            mine[r] = type(B * 100 + R)
+
+    return made
+
+
+def test_a_function_that_makes_kernels_is_tuned_like_a_generic_one(tmp_path):
+    def tuned(speeds, **options):
+        y = np.zeros(300, np.int32)
+        clock, watch = clock_of(speeds)
+        return snap.tune(makes_stamp, {"type": [i32, f32], "B": [32, 64, 5000], "R": [1, 16]}, y, 300, blocks=blocks, timer=clock, reset=watch,
+                         cache=Cache(tmp_path / "cache"), quiet=True, key=lambda n: n, **options)
+
+    made = tuned({3201: 2.0, 6401: 1.0})
+    assert made.config == {"type": i32, "B": 64, "R": 1} and not made.cached
+    reasons = {(str(t.config["type"]), t.config["B"], t.config["R"]): t.reason for t in made.trials}
+    assert reasons["i32", 32, 1] == "" and reasons["i32", 32, 16] == "R above 8 was never any good"
+    assert "takes f32, the array holds int32" in reasons["f32", 32, 1] and "at most 1024" in reasons["i32", 5000, 1]
+    y = np.zeros(100, np.int32)
+    made(y, 100)
+    assert (y == 6401).all()
+    assert tuned({}).cached
+
+
+def test_a_function_must_make_kernels_and_names_are_checked_when_they_are_known():
+    with pytest.raises(TypeError, match="it must make a kernel with no constexpr parameter left"):
+        snap.tune(lambda B: stamp, {"B": [32]}, Y, 300)
+    with pytest.raises(TypeError, match="asks for `m`; there is `y`, `n`, `type`, `B`, `R`"):
+        snap.tune(makes_stamp, {"type": [f32], "B": [32]}, Y, 300, blocks=lambda m: m)
 
 
 def test_alignment_is_part_of_every_class():

@@ -72,8 +72,9 @@ class Argument:
         return driver().device(self.info.device).multiprocessors
 
 
-def argument(function: str, name: str, value: object, types: tuple[Scalar, ...], rank: int | None = None, type: object = None) -> Argument:
-    """`type` is the caller's word on what the bits mean, for bf16 in 16-bit integers."""
+def argument(function: str, name: str, value: object, types: tuple[Scalar, ...], rank: int | None = None, type: object = None,
+             strided: bool = False) -> Argument:
+    """`type` is the caller's word on what the bits mean, for bf16 in 16-bit integers; `strided`: the array need not be contiguous."""
 
     def refuse(problem: str) -> LaunchError:
         return LaunchError(f"snap.lib.{function}", problem, name)
@@ -95,7 +96,7 @@ def argument(function: str, name: str, value: object, types: tuple[Scalar, ...],
         raise refuse(f"the array holds {info.dtype_name}, which is not {held}")
     if rank is not None and len(info.shape) != rank:
         raise refuse(f"takes an array of {rank} dimension{'s' if rank > 1 else ''}, this one has the shape {info.shape}")
-    if not info.contiguous:
+    if not info.contiguous and not strided:
         copy = "its `.contiguous()`" if info.family == "torch" else f"`{info.family}.ascontiguousarray(...)` of it"
         raise refuse(f"the array (shape {info.shape}) is not contiguous in row-major order; pass {copy}")
     return Argument(value, info, held)

@@ -11,31 +11,65 @@ An operand that lies with k along its rows is loaded as one tile [rows, 64]; one
 from __future__ import annotations
 
 import functools
+import math
 
 from snap import *
 from snap.lib.operators import element, scalar
 
 DEPTH = 64  # of k in a stage: 128 bytes, a row of a swizzled tile
 PANEL = 64  # columns of m or n in a panel of an operand that lies the other way
-CONSUMERS = 2  # warpgroups that multiply, each 64 rows of a tile
+HALF_ROOT = math.sqrt(0.5)
+SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
+
+
+# ---- what happens to a sum before it is rounded -------------------------------------------------------------------------------------------
+
+
+@device
+@requires(thread[1])
+def same(x: float @ thread[1]) -> float @ thread[1]:
+    return x
+
+
+@device
+@requires(thread[1])
+def relu(x: float @ thread[1]) -> float @ thread[1]:
+    return 0.0 if x < 0.0 else x
+
+
+@device
+@requires(thread[1])
+def gelu(x: float @ thread[1]) -> float @ thread[1]:
+    return 0.5 * x * (1.0 + erf(x * HALF_ROOT))
+
+
+@device
+@requires(thread[1])
+def silu(x: float @ thread[1]) -> float @ thread[1]:
+    return x / (1.0 + exp(-x))
+
+
+ACTIVATIONS = {None: same, "relu": relu, "gelu": gelu, "silu": silu}
 
 
 @functools.cache
-def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BN=256, STAGES=4, BAND=16, bias_type=None, activation=None):
-    """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K].  BAND: tiles are taken in bands of so many rows of tiles, column by column."""
+def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=16, bias_type=None, activation=None):
+    """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K].  Blocks take tiles of BM x BN in bands of BAND tiles' height, down one column of the
+    band and then the next, so that what runs at the same time reads few rows and columns.  Without a bias any array stands for it."""
     E, O, V = element(type), element(out_type), element(bias_type or type)
-    BM = 64 * CONSUMERS
+    CONSUMERS = BM // 64  # warpgroups that multiply
     A_PANELS, A_ROWS = (BM // PANEL, DEPTH) if A_TURNED else (1, BM)
     B_PANELS, B_ROWS = (1, BN) if B_TURNED else (BN // PANEL, DEPTH)
+    STAGES = min(8, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
     WIDE = 128 // scalar(out_type).bytes  # columns that leave at a time
-    BIASED, ACTIVE, active = bias_type is not None, activation is not None, activation_function(activation)
+    BIASED, ACTIVE, active = bias_type is not None, activation is not None, ACTIVATIONS[activation]
     T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
 
     @kernel
     @requires(grid[1], block[1], thread[T])
-    def gemm(A: ptr(const(E), (A0, A1)) @ grid[1], B: ptr(const(E), (B0, B1)) @ grid[1], C: ptr(O, (M, N)) @ grid[1],
+    def gemm(A: ptr(const(E), (A0, A1)) @ grid[1], B: ptr(const(E), (B0, B1)) @ grid[1], C: ptr(O, (M, C1)) @ grid[1],
              bias: ptr(const(V)) @ grid[1], A0: int @ grid[1], A1: int @ grid[1], B0: int @ grid[1], B1: int @ grid[1],
-             M: int @ grid[1], N: int @ grid[1], K: int @ grid[1]):
+             C1: int @ grid[1], M: int @ grid[1], N: int @ grid[1], K: int @ grid[1]):
         with group(grid[1]):
             b0: int @ block[1] = id()
             blocks: int = count(block[1])
@@ -47,13 +81,14 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BN=256, STAGES=4, BAND=16, b
                     B_slots: pipeline(shared(E[B_PANELS, B_ROWS, DEPTH], swizzle=128), STAGES)
                     C_slots: pipeline(shared(O[CONSUMERS, 64, WIDE], swizzle=128), 2)
                     w: int @ warpgroup = id()
-                    lane: int @ thread[1] = id() % 4
+                    pair: int @ thread[1] = id() % 4 * 2
                     acc: float[BN // 2] @ thread[1]
-                    match split(thread, C_THREADS, 128):
-                        case 0:
-                            intrinsic.setmaxnreg(240)
-                        case 1:
-                            intrinsic.setmaxnreg(24)
+                    if CONSUMERS == 2:
+                        match split(thread, C_THREADS, 128):
+                            case 0:
+                                intrinsic.setmaxnreg(240)
+                            case 1:
+                                intrinsic.setmaxnreg(24)
                     for t in range(b0, down * across, blocks):
                         band: int = t / (BAND * across)
                         within: int = t % (BAND * across)
@@ -91,6 +126,21 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BN=256, STAGES=4, BAND=16, b
                                                     wgmma(acc, tile(ac, (0, 64 * w, 0), (1, 64, DEPTH)), bc.T, zero=(k == 0))
                                         case 1:
                                             pass
+                        if BIASED or ACTIVE:
+                            match split(thread, C_THREADS, 128):
+                                case 0:
+                                    # A thread holds columns 8j + pair and 8j + pair + 1 of two rows.
+                                    with group(thread[1]):
+                                        for j in unroll(range(BN // 8)):
+                                            for h in unroll(range(2)):
+                                                plus: float = 0.0
+                                                if BIASED:
+                                                    if n0 + 8 * j + pair + h < N:
+                                                        plus = float(bias[n0 + 8 * j + pair + h])
+                                                for v in unroll(range(2)):
+                                                    acc[4 * j + 2 * v + h] = active(acc[4 * j + 2 * v + h] + plus)
+                                case 1:
+                                    pass
                         with partition(C_block, p=warpgroup, f=lambda i, j: (m0 + 64 * w + i, n0 + j), disjoint=True) as C_own:
                             for q in unroll(range(BN // WIDE)):
                                 with stage(C_slots) as c:
@@ -104,7 +154,3 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BN=256, STAGES=4, BAND=16, b
                                                 pass
 
     return gemm
-
-
-def activation_function(name):
-    return None

@@ -40,8 +40,8 @@ def look_back(type: Scalar, op, nothing, WINDOWS=1):
     def look_back(status: ptr(i64) @ grid[1], tile: int @ thread[32], total: A @ thread[32]) -> A @ thread[32]:
         l: int @ thread[1] = id()
         before: A @ thread[1] = A(nothing)
+        publish(status, tile, OWN if tile > 0 else UPTO, total)
         if tile > 0:
-            publish(status, tile, OWN, total)
             first: int = tile - 32  # of the tiles that are looked at
             go: bool = True
             while go:
@@ -64,8 +64,8 @@ def look_back(type: Scalar, op, nothing, WINDOWS=1):
                         before = combine(window, before)
                         go = known == 0
                 first -= 32 * WINDOWS
-        upto: A @ thread[1] = combine(before, total)
-        publish(status, tile, UPTO, intrinsic.shfl(upto, 0))
+            upto: A @ thread[1] = combine(before, total)
+            publish(status, tile, UPTO, intrinsic.shfl(upto, 0))
         return intrinsic.shfl(before, 0)
 
     return look_back

@@ -36,21 +36,21 @@ class Operator:
 
 
 def element(type: object) -> TypeName | type:
-    """The name to write a scalar type with in a Snap function."""
-    if type in PYTHON_TYPES:
-        return type
-    if isinstance(type, str) and type in SCALARS:
-        return bool if type == "bool" else TYPES[type]
-    if isinstance(type, Scalar):
-        return bool if type.name == "bool" else TYPES[type.name]
-    if isinstance(type, TypeName) and isinstance(type.type, Scalar):
-        return type
-    raise TypeError(f"takes a scalar type of Snap, such as float, int or u8, not {type!r}")
+    """The name to write a scalar type with in a Snap function: one for each type, however it was given."""
+    named = scalar(type)
+    return bool if named.name == "bool" else TYPES[named.name]
 
 
 def scalar(type: object) -> Scalar:
-    named = element(type)
-    return PYTHON_TYPES[named] if named in PYTHON_TYPES else named.type
+    if isinstance(type, Scalar):
+        return type
+    if isinstance(type, str) and type in SCALARS:
+        return SCALARS[type]
+    if isinstance(type, TypeName) and isinstance(type.type, Scalar):
+        return type.type
+    if type in (int, float, bool):
+        return PYTHON_TYPES[type]
+    raise TypeError(f"takes a scalar type of Snap, such as float, int or u8, not {type!r}")
 
 
 # Words that carry elements of any type through memory: the bits are the same, and one instruction moves them.

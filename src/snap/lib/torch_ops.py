@@ -1,7 +1,8 @@
 """The library's functions as torch operators: `torch.ops.snap.scan` and so on, with shapes for torch.compile and gradients.
 
 Input:      the names that `snap.lib` exports: `export(globals())`, once, at its end
-Output:     the same functions; torch tensors go through an operator of torch.library, everything else goes straight on
+Output:     the same functions; torch tensors go through an operator of torch.library where somebody watches (autograd, the compiler, a mode),
+            everything else goes straight on: an operator costs tens of microseconds
 Invariant:  torch is never imported here: operators are registered when the user's program imports it, before or after Snap
 Non-goals:  kernels of users (snap.torch.operator)
 
@@ -110,7 +111,7 @@ OPERATORS: dict[str, Operator] = {
 
 _functions: dict[str, Callable] = {}
 _registered: dict[str, object] = {}
-_tensor: type | None = None  # torch.Tensor, once it is there
+_torch: object = None  # the module, once it is there
 
 
 def export(names: dict[str, object]) -> None:
@@ -146,7 +147,7 @@ def _in_torch(name: str, function: Callable) -> Callable:
 
     @functools.wraps(function)
     def public(*args: object, **keywords: object) -> object:
-        if name in _registered:
+        if name in _registered and not _straight((*args, *keywords.values())):
             if _fits(args, keywords, names):
                 return _registered[name](*args, **keywords)
             _refuse_gradient(name, names, (*args, *keywords.values()))
@@ -155,20 +156,41 @@ def _in_torch(name: str, function: Callable) -> Callable:
     return public
 
 
+def _straight(values: tuple) -> bool:
+    """Nobody watches: plain tensors on the current device, no gradient wanted, nothing traced.  Also where there is no tensor at all."""
+    if _torch.compiler.is_compiling():
+        return False
+    tensors = [value for value in values if isinstance(value, _torch.Tensor)]
+    if not tensors:
+        return True
+    if _modes() or _torch.jit.is_tracing() or any(type(one) is not _torch.Tensor and type(one) is not _torch.nn.Parameter for one in tensors):
+        return False
+    if _torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
+        return False
+    return not any(one.is_cuda and one.get_device() != _torch.cuda.current_device() for one in tensors)
+
+
+def _modes() -> bool:
+    """Whether a mode (of fake tensors, of tracing) or a transform (vmap, grad) is active.  A torch that does not say counts as yes."""
+    length = getattr(_torch._C, "_len_torch_dispatch_stack", None)
+    transform = getattr(getattr(_torch._C, "_functorch", None), "peek_interpreter_stack", None)
+    return length is None or transform is None or length() > 0 or transform() is not None
+
+
 def _fits(args: tuple, keywords: dict[str, object], names: list[str]) -> bool:
     values = (*args, *keywords.values())
-    return (any(isinstance(value, _tensor) for value in values) and len(args) <= len(names) and all(word in names for word in keywords)
-            and all(isinstance(value, (_tensor, str, bool, int, float)) for value in values))
+    return (any(isinstance(value, _torch.Tensor) for value in values) and len(args) <= len(names) and all(word in names for word in keywords)
+            and all(isinstance(value, (_torch.Tensor, str, bool, int, float)) for value in values))
 
 
 def _refuse_gradient(name: str, names: list[str], values: tuple) -> None:
-    if any(isinstance(value, _tensor) and value.requires_grad for value in values) and sys.modules["torch"].is_grad_enabled():
+    if any(isinstance(value, _torch.Tensor) and value.requires_grad for value in values) and _torch.is_grad_enabled():
         raise NotImplementedError(f"snap.lib.{name} has a gradient for its arguments {', '.join(names)} as plain values, and for no others; "
                                   "detach the tensor, or call it under torch.no_grad()")
 
 
 def _register(name: str) -> None:
-    global _tensor
+    global _torch
     torch = sys.modules["torch"]
     if name in _registered or not hasattr(torch.library, "custom_op"):  # torch before 2.4: tensors are arrays like any other
         return
@@ -186,7 +208,7 @@ def _register(name: str) -> None:
         backward, setup = _gradient(operator, entry)
         operator.register_autograd(backward, setup_context=setup)
     _registered[name] = operator
-    _tensor = torch.Tensor
+    _torch = torch
 
 
 def _gradient(operator: object, entry: Operator) -> tuple[Callable, Callable]:

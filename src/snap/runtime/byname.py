@@ -37,6 +37,7 @@ def resolve(value: object, values: Mapping[str, object]) -> object:
     """`value` itself, or what it returns for those of `values` that it names."""
     if not callable(value):
         return value
+    check_names(_word(value), value, values)
     return value(**{name: values[name] for name, needed in wanted(value) if needed or name in values})
 
 

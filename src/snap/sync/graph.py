@@ -26,7 +26,7 @@ from snap.ir.walk import bodies, own_expressions, statements, walk
 from snap.sync import linear
 from snap.sync.linear import Form
 from snap.sync.loops import assigned, growing, writes
-from snap.sync.overlap import OLDEST, Footprint, Overlap
+from snap.sync.overlap import OLDEST, Footprint, Overlap, older
 from snap.sync.tokens import Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, merge
 from snap.sync.values import Frame, Position, Values, facts, form, is_integer
 from snap.sync.weave import Woven
@@ -398,10 +398,10 @@ class Graph:
                 parts = [self._aged(forms, loop, change) for forms in (f.shape, f.index, f.facts)]
                 if any(new is not old for new, old in zip(parts, (f.shape, f.index, f.facts))):
                     t = replace(t, footprint=Footprint(f.elem, *parts))
-                if t.aging and loop in t.born:
+                if t.aging and loop in t.born and (t.engine == "copy" or loop == t.born[-1]):
                     around = t.born[: t.born.index(loop)]
                     age = dict(t.ages).get(loop, 0)
-                    t = replace(t, ages=(*((at, n) for at, n in t.ages if at in around), (loop, min(age + 1, OLDEST))))
+                    t = replace(t, ages=(*((at, n) for at, n in t.ages if at in around), (loop, older(age, t.aging))))
                 have = renamed.get(t.key)
                 renamed[t.key] = t if have is None else merge(t, have)
             state.tokens[obj] = renamed
@@ -639,7 +639,7 @@ class Graph:
             crossed=0,
             since=state.crossed,
             born=tuple(self.values.loops),
-            aging=engine == "copy" or a.view.obj.depth > 0 and a.view.obj.uid not in self.counted,
+            aging=OLDEST if engine == "copy" else a.view.obj.depth if a.view.obj.uid not in self.counted else 0,
         )
         self._conflicts(token, chain, obj, state)
         self._at_once(token, chain, obj)

@@ -52,8 +52,13 @@ def flat(f: Footprint) -> tuple[Form, int] | None:
     return linear.times(total, f.elem.bytes), f.elem.bytes
 
 
-Ages = tuple[tuple[int, int], ...]  # by loop: how many iterations ago, exactly below OLDEST
+Ages = tuple[tuple[int, int], ...]  # by loop: how many iterations ago; negative: so many or more
 OLDEST = 8
+
+
+def older(age: int, most: int) -> int:
+    """One iteration later, told apart up to `most`."""
+    return age if age < 0 else age + 1 if age + 1 < most else -most
 
 
 class Overlap:
@@ -182,10 +187,10 @@ class Overlap:
                 continue
             loop, step = self.values.steps.get(atom[2], (None, 0))
             if loop == atom[1]:
-                age = self.ages.get(loop, 1)
+                age = abs(self.ages.get(loop, 1))
                 grown = linear.subtract(linear.subtract(linear.unknown(atom[2]), linear.unknown(atom)), linear.number(step * age))
                 known.append(grown)
-                if loop in self.ages and age < OLDEST:
+                if self.ages.get(loop, 0) > 0:
                     known.append(linear.times(grown, -1))
         return known
 

@@ -325,8 +325,8 @@ def _needed(body: ir.Body, used_later: set[int]) -> ir.Body:
         match s:
             case ir.Declare(var) | ir.Assign(ir.VarTarget(var)):
                 assigned.append((var.uid, _read_by(s)))
-            case ir.If() | ir.For() | ir.While() | ir.Partition() if not _effects(s):
-                pass
+            case ir.If() | ir.For() | ir.While() | ir.Partition() if not _effects(s):  # needed where something inside is
+                assigned += [(uid, _read_by(s)) for inner in statements((s,)) for uid in _gives(inner)]
             case _:
                 read |= _read_by(s)
     while True:
@@ -334,6 +334,14 @@ def _needed(body: ir.Body, used_later: set[int]) -> ir.Body:
         if not more:
             return _without(body, read, engines)
         read |= more
+
+
+def _gives(s: ir.Stmt) -> list[int]:
+    match s:
+        case ir.Declare(var) | ir.Assign(ir.VarTarget(var)):
+            return [var.uid]
+        case _:
+            return []
 
 
 def _effects(s: ir.Stmt) -> bool:

@@ -46,7 +46,7 @@ class Token:
     crossed: int = field(compare=False, kw_only=True)  # bits: gaps crossed until `since`
     since: int = field(compare=False, kw_only=True)  # bits: gaps that the walk had crossed when `crossed` was last brought up to date
     born: tuple[int, ...] = field(compare=False, default=(), kw_only=True)  # the loops it was made in
-    aging: bool = field(compare=False, default=False, kw_only=True)  # of a copy in flight, or of a pipeline's slot that is numbered
+    aging: int = field(compare=False, default=0, kw_only=True)  # of a copy in flight, or of a pipeline's slot that is numbered: up to which age
     commits: int = field(compare=False, default=-1, kw_only=True)  # groups committed since, its own not counted
     waited: dict[int, int] = field(compare=False, default_factory=dict, kw_only=True)  # `commits` at each barrier's gap crossed since
 

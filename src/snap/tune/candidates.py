@@ -1,6 +1,6 @@
 """Candidates: which there are, and which can be used at all.
 
-Input:      a generic kernel, the values to try, the arguments of a launch, and a GPU's limits
+Input:      a family of kernels, the values to try, the arguments of a launch, and a GPU's limits
 Output:     for each candidate a `Ready` kernel, or `Pruned` with the reason
 Invariant:  nothing is compiled here: the checker, the typed IR and the generated text say whether a candidate can be used; the order is the user's
 Non-goals:  which of them is fast
@@ -23,6 +23,7 @@ from snap.runtime.signature import Signature
 from snap.runtime.tensors import encoding
 from snap.runtime.validate import bind, check_blocks
 from snap.tune.estimate import array_registers, raised_limit, threads_of
+from snap.tune.family import Family
 from snap.tune.limits import MOST_THREADS, Limits, registers_a_thread
 
 Config = dict[str, object]
@@ -56,12 +57,8 @@ def spelled(config: Mapping[str, object]) -> str:
 # ---- what the user asked for -------------------------------------------------------------------------------------------------------------
 
 
-def expand(kernel: SnapFunction, candidates: object) -> list[Config]:
+def expand(family: Family, candidates: object) -> list[Config]:
     """All combinations of `{name: values}`, the last name changing fastest, or the list of dicts as it is; each once, defaults filled in."""
-    if not isinstance(kernel, SnapFunction) or not kernel.is_kernel:
-        raise TypeError("snap.tune takes a kernel (@kernel or @ccuda(\"global\"), with @requires) and the values to try")
-    if not kernel.generic:
-        raise TypeError(f"`{kernel.definition.tree.name}` has no constexpr parameter left, so there is nothing to choose")
     if isinstance(candidates, Mapping):
         values = {name: _values(name, given) for name, given in candidates.items()}
         configs = [dict(zip(values, chosen)) for chosen in itertools.product(*values.values())]
@@ -69,7 +66,7 @@ def expand(kernel: SnapFunction, candidates: object) -> list[Config]:
         configs = [_config(given) for given in _listed(candidates)]
     if not configs:
         raise ValueError("there are no candidates: `candidates` is empty, or one of its lists is")
-    return _distinct([_complete(kernel, config) for config in configs])
+    return _distinct([_complete(family, config) for config in configs])
 
 
 def _values(name: object, given: object) -> list:
@@ -90,16 +87,15 @@ def _config(given: object) -> Config:
     return dict(given)
 
 
-def _complete(kernel: SnapFunction, config: Config) -> Config:
-    name = kernel.definition.tree.name
-    unknown = [n for n in config if n not in kernel.generic]
+def _complete(family: Family, config: Config) -> Config:
+    unknown = [name for name in config if name not in family.free]
     if unknown:
-        raise TypeError(f"`{name}` has no constexpr parameter `{unknown[0]}` (it has {', '.join(kernel.generic)})")
-    full = {**{n: v for n, v in kernel._defaults().items() if n in kernel.generic}, **config}
-    missing = [n for n in kernel.generic if n not in full]
+        raise TypeError(f"`{family.name}` has no {family.what} `{unknown[0]}` (it has {', '.join(family.free)})")
+    full = {**family.defaults, **config}
+    missing = [name for name in family.free if name not in full]
     if missing:
-        raise TypeError(f"a candidate for `{name}` lacks `{missing[0]}`: {spelled(config) or 'it is empty'}")
-    return {n: _plain(full[n]) for n in kernel.generic}
+        raise TypeError(f"a candidate for `{family.name}` lacks `{missing[0]}`: {spelled(config) or 'it is empty'}")
+    return {name: _plain(full[name]) for name in family.free}
 
 
 def _plain(value: object) -> object:
@@ -117,26 +113,20 @@ def _distinct(configs: list[Config]) -> list[Config]:
 # ---- pruning -----------------------------------------------------------------------------------------------------------------------------
 
 
-def prepare(kernel: SnapFunction, config: Config, args: tuple, blocks: object, where: Callable | None, limits: Limits) -> Ready:
+def prepare(family: Family, config: Config, args: tuple, blocks: object, where: Callable | None, limits: Limits) -> Ready:
     """The candidate, checked and turned into text; raises Pruned.  Cheap reasons first."""
     if where is not None:
-        _wanted(where, named(kernel, config, args))
-    specialised = _specialised(kernel, config)
-    compiled = specialised._specialised({})
+        _wanted(where, family.named(config, args))
+    kernel = _made(family, config)
+    compiled = kernel._specialised({})
     _check_block(compiled.typed, limits)
     signature = launcher(compiled).signature
-    number = None if blocks is None else _blocks(signature, blocks, named(kernel, config, args))
+    number = None if blocks is None else _blocks(signature, blocks, family.named(config, args))
     bound = _bound(signature, args) if args else None
     _check_module(compiled.module, limits)
     if bound is not None:
         _check_tensors(signature, compiled.module, bound.args)
-    return Ready(config, specialised, number)
-
-
-def named(kernel: SnapFunction, config: Config, args: tuple) -> dict[str, object]:
-    """Arguments and constexpr values by the names of the kernel's parameters."""
-    params = [p.name for p in kernel.definition.tree.params if p.name not in kernel.bound and p.name not in kernel.generic]
-    return {**dict(zip(params, args)), **kernel.bound, **config}
+    return Ready(config, kernel, number)
 
 
 def _wanted(where: Callable, values: Mapping[str, object]) -> None:
@@ -147,11 +137,13 @@ def _wanted(where: Callable, values: Mapping[str, object]) -> None:
         raise Pruned("`where` is false")
 
 
-def _specialised(kernel: SnapFunction, config: Config) -> SnapFunction:
+def _made(family: Family, config: Config) -> SnapFunction:
     try:
-        return kernel.specialize(**config)
+        return family.make(config)
     except SnapError as refused:
         raise Pruned(f"{refused.code}: {refused.message}") from None
+    except ValueError as refused:  # of a function that makes kernels
+        raise Pruned(str(refused)) from None
 
 
 def _check_block(typed, limits: Limits) -> None:

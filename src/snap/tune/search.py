@@ -1,6 +1,6 @@
 """Choosing constexpr values: prune, compile, time, remember.
 
-Input:      a generic kernel, candidates, and the arguments of a launch
+Input:      a generic kernel, or a function that makes kernels, candidates, and the arguments of a launch
 Output:     `Tuned`: the kernel with the best values, and what became of every candidate
 Invariant:  the user's arrays are as they were; without timing the result depends on the candidates' order alone
 Non-goals:  inventing candidates
@@ -21,7 +21,8 @@ from snap.runtime.launch import launcher
 from snap.runtime.signature import Pointer
 from snap.tune import store
 from snap.tune.build import compile_all, compile_one
-from snap.tune.candidates import Config, Pruned, Ready, expand, named, prepare, spelled
+from snap.tune.candidates import Config, Pruned, Ready, expand, prepare, spelled
+from snap.tune.family import Family
 from snap.tune.limits import Limits
 from snap.tune.progress import Progress
 from snap.tune.rounds import fastest
@@ -55,12 +56,14 @@ class Trial:
 class Tuned:
     """The kernel with the best values.  Call it with the kernel's arguments to launch it.
 
+    family   what it was chosen from
     blocks   as the user gave it: a number, or a function of arguments and constexpr values by name
     cached   the choice was made earlier
     seconds  its median time, None without timing
     trials   every candidate and what became of it; the chosen one alone where the choice was cached
     """
 
+    family: Family
     kernel: SnapFunction
     config: Config
     blocks: object
@@ -71,7 +74,7 @@ class Tuned:
     def __call__(self, *args: object) -> None:
         if self.blocks is None:
             raise TypeError(f"launch it with the number of blocks, `.kernel[blocks](...)`, or give snap.tune `blocks=` ({spelled(self.config)})")
-        number = resolve(self.blocks, named(self.kernel, {}, args))
+        number = resolve(self.blocks, self.family.named(self.config, args))
         self.kernel[number](*args)
 
     def report(self) -> str:
@@ -87,6 +90,7 @@ class Tuned:
 class Tuner:
     """A kernel whose constexpr values are chosen at the first launch of each class of shapes: `tuner(*args)` launches.
 
+    kernel    generic, or a function that makes a kernel from values
     blocks    a number, or a function of arguments and constexpr values by name
     key       what a choice is kept for: a value, or a function of arguments by name; left out, sizes up to the next power of two
     where     a function by name: false, or a text that says why not, prunes the candidate
@@ -98,27 +102,29 @@ class Tuner:
     quiet     True: nothing is shown; False: always; None: where stderr is a terminal
     """
 
-    def __init__(self, kernel: SnapFunction, candidates: object, *, blocks: object = None, key: object = None, where: Callable | None = None,
+    def __init__(self, kernel: object, candidates: object, *, blocks: object = None, key: object = None, where: Callable | None = None,
                  reset: Callable | None = None, timing: bool | None = None, arch: str = "sm_90a", timer: Callable | None = None,
                  preserve: bool = True, quiet: bool | None = None, cache: Cache | None = None, workers: int | None = None):
-        self.configs = expand(kernel, candidates)
-        self.kernel, self.blocks, self.key, self.where, self.reset = kernel, blocks, key, where, reset
+        self.family = Family(kernel)
+        self.configs = expand(self.family, candidates)
+        self.blocks, self.key, self.where, self.reset = blocks, key, where, reset
         self.timing, self.arch, self.timer, self.preserve = timing, arch, timer, preserve
         self.quiet, self.cache, self.workers = quiet, cache, workers
-        self.name = kernel.definition.tree.name
+        self.name = self.family.name
         self.found: dict[str, Tuned] = {}
-        arguments = [p.name for p in kernel.definition.tree.params if p.name not in kernel.bound and p.name not in kernel.generic]
-        for what, value in (("blocks", blocks), ("where", where)):
-            check_names(what, value, [*arguments, *kernel.generic, *kernel.bound])
-        for what, value in (("key", key), ("reset", reset)):
-            check_names(what, value, arguments)
+        arguments, values = self.family.arguments, [*self.family.free, *self.family.fixed]
+        if arguments is not None:  # a function's are known with its first kernel
+            for what, value in (("blocks", blocks), ("where", where)):
+                check_names(what, value, [*arguments, *values])
+            for what, value in (("key", key), ("reset", reset)):
+                check_names(what, value, [*arguments, *self.family.fixed])
 
     def __call__(self, *args: object) -> None:
         self.tuned(*args)(*args)
 
     def tuned(self, *args: object) -> Tuned:
         """The choice for these arguments, made now if need be."""
-        shapes = store.shape_class(args, None if self.key is None else resolve(self.key, named(self.kernel, {}, args)))
+        shapes = store.shape_class(args, None if self.key is None else resolve(self.key, self.family.named({}, args, self.configs)))
         device = _device(args)
         label = f"{device} {shapes}"
         if label not in self.found:
@@ -133,7 +139,7 @@ class Tuner:
         if self.blocks is None:
             raise TypeError(f"timing `{self.name}` needs `blocks=`: a number, or a function of arguments and constexpr values by name")
         cache = Cache.default() if self.cache is None else self.cache
-        key = store.entry_key(self.kernel, self.configs, limits, shapes)
+        key = store.entry_key(self.family, self.configs, limits, shapes)
         return self._remembered(cache, key, args, limits) or self._search(cache, key, args, device, limits, progress)
 
     def _timed(self, device: int | None) -> bool:
@@ -146,19 +152,20 @@ class Tuner:
         return True
 
     def _prepare(self, config: Config, args: tuple, limits: Limits) -> Ready:
-        return prepare(self.kernel, config, args, self.blocks, self.where, limits)
+        return prepare(self.family, config, args, self.blocks, self.where, limits)
 
     def _remembered(self, cache: Cache, key: str, args: tuple, limits: Limits) -> Tuned | None:
         choice = store.load(cache, key)
-        if choice is None or choice.config not in self.configs:
+        config = None if choice is None else next((config for config in self.configs if store.written(config) == choice.config), None)
+        if config is None:
             return None
         try:
-            ready = self._prepare(choice.config, args, limits)
+            ready = self._prepare(config, args, limits)
         except Pruned:
             return None
         if store.code_key(ready) != choice.code:
             return None
-        return Tuned(ready.kernel, ready.config, self.blocks, choice.seconds, True, (Trial(ready.config, "timed", "", choice.seconds),))
+        return Tuned(self.family, ready.kernel, ready.config, self.blocks, choice.seconds, True, (Trial(ready.config, "timed", "", choice.seconds),))
 
     # -- without timing
 
@@ -182,7 +189,7 @@ class Tuner:
                 chosen = ready if outcome != "refused" else None
         if chosen is None:
             raise TuneError(self.name, tuple(trials))
-        return Tuned(chosen.kernel, chosen.config, self.blocks, None, False, tuple(trials))
+        return Tuned(self.family, chosen.kernel, chosen.config, self.blocks, None, False, tuple(trials))
 
     # -- with timing
 
@@ -208,16 +215,16 @@ class Tuner:
         if best is None:
             raise TuneError(self.name, every)
         seconds = trials[best].seconds
-        store.save(cache, key, store.Choice(ready[best].config, seconds, store.code_key(ready[best])))
+        store.save(cache, key, store.Choice(store.written(ready[best].config), seconds, store.code_key(ready[best])))
         progress.say(f"{spelled(ready[best].config)}, {seconds * 1e6:.1f} us (best of {len(ready)}; {pruned} of {len(self.configs)} pruned)")
-        return Tuned(ready[best].kernel, ready[best].config, self.blocks, seconds, False, every)
+        return Tuned(self.family, ready[best].kernel, ready[best].config, self.blocks, seconds, False, every)
 
     def _race(self, ready: dict[int, Ready], trials: dict[int, Trial], args: tuple, device: int | None, progress: Progress) -> int | None:
         if not ready:
             return None
         working = self._working(next(iter(ready.values())), args)
         runs = [_launch(candidate, working) for candidate in ready.values()]
-        before = None if self.reset is None else lambda: resolve(self.reset, named(self.kernel, {}, working))
+        before = None if self.reset is None else lambda: resolve(self.reset, self.family.named({}, working))
         clock, close = self._clock(device, args)
         try:
             with progress.stage("timing", len(runs)) as step:
@@ -246,7 +253,7 @@ class Tuner:
         return tuple(_copy(self.name, param.name, arg) if isinstance(param, Pointer) and not param.const else arg for param, arg in zip(params, args))
 
 
-def tune(kernel: SnapFunction, candidates: object, *args: object, **options: object) -> Tuned:
+def tune(kernel: object, candidates: object, *args: object, **options: object) -> Tuned:
     """The kernel with the candidate values that are fastest for these arguments; `Tuner` says what the options are."""
     return Tuner(kernel, candidates, **options).tuned(*args)
 

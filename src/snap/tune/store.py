@@ -16,11 +16,11 @@ import json
 import math
 from collections.abc import Sequence
 
-from snap.api import SnapFunction
 from snap.ir.record import record
 from snap.runtime.arrays import ArrayInfo, classify
 from snap.runtime.cache import Cache, key_of
 from snap.tune.candidates import Config, Ready
+from snap.tune.family import Family
 from snap.tune.limits import Limits
 
 _VERSION = "tune-1"
@@ -29,15 +29,20 @@ _ALIGN = 16
 
 @record
 class Choice:
-    config: Config
+    """config: as `written` has it"""
+
+    config: str
     seconds: float
     code: str
 
 
-def entry_key(kernel: SnapFunction, configs: Sequence[Config], limits: Limits, shapes: str) -> str:
-    name = f"{kernel.__module__}.{kernel.__qualname__}"
-    fixed = json.dumps(kernel.bound, sort_keys=True)
-    return key_of(_VERSION, name, fixed, json.dumps(configs), limits.name, limits.target, shapes)
+def entry_key(family: Family, configs: Sequence[Config], limits: Limits, shapes: str) -> str:
+    return key_of(_VERSION, family.label, written(family.fixed), *map(written, configs), limits.name, limits.target, shapes)
+
+
+def written(config: Config) -> str:
+    """Values that JSON does not have (types, names of operators) as Python prints them."""
+    return json.dumps(config, sort_keys=True, default=repr)
 
 
 def code_key(ready: Ready) -> str:
@@ -51,7 +56,7 @@ def load(cache: Cache, key: str) -> Choice | None:
         return None
     try:
         entry = json.loads(found)
-        return Choice(dict(entry["config"]), float(entry["seconds"]), str(entry["code"]))
+        return Choice(str(entry["config"]), float(entry["seconds"]), str(entry["code"]))
     except (ValueError, KeyError, TypeError):
         return None
 

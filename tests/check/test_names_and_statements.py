@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import textwrap
 
 import numpy as np
 import pytest
@@ -138,6 +139,34 @@ def test_loop_conditions_are_evaluated_each_time():
     out = np.zeros(2, np.int32)
     kernel(body, ONE, "out: ptr(int) @ grid[1]", COUNTED)[1](out)
     assert out.tolist() == [2, 5]
+
+
+def test_a_branch_that_constants_rule_out_is_not_there():
+    generic = """
+    @kernel
+    @requires(block[1], thread[32])
+    def k(out: ptr(int) @ grid[1], WIDE: constexpr(bool)):
+        with group(grid[1]):
+            with group(block[1]):
+                v: int[2] @ thread[1]
+                if WIDE and count(thread[1]) == 32:
+                    v[1] = unknown_name
+                elif not WIDE:
+                    x: int @ thread[1] = 1
+                    v[0] = x
+                if WIDE:
+                    x: int @ thread[1] = 2
+                    v[0] = x
+                with partition(out, p=thread[1], offset=id()) as mine:
+                    mine[0] = v[0]
+    """
+    k = execute(textwrap.dedent(generic))["k"]
+    out = np.zeros(32, np.int32)
+    k[1](out, False)
+    assert (out == 1).all() and "if" not in k.specialize(WIDE=False).cuda().partition("{")[2]
+    with pytest.raises(SnapError, match="unknown_name"):
+        k[1](out, True)
+    assert codes("n: int = 1\nif n == 2:\n    unknown_name()") == [("SNAP019", 3)]
 
 
 def test_no_collective_stands_where_it_may_be_skipped():

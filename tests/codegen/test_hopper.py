@@ -218,9 +218,7 @@ if (threadIdx.x == 0) {{
     snap_box_commit();
 }}
 // tile: written, then read (lines 7 and 9)
-if (threadIdx.x == 0) {{
-    snap_box_wait<0>();
-}}
+snap_box_wait<0>();
 __syncthreads();""")
 
 

@@ -277,9 +277,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                     const int ct_slot = ct_fill % 2;
                     const int thread = threadIdx.x % 128;
                     // Ct: copied from at line 56, written at line 55 by another of 128 threads
-                    if (thread == 0) {
-                        snap_box_wait_read<1>();
-                    }
+                    snap_box_wait_read<1>();
                     snap_named_sync(threadIdx.x / 128 + 1, 128);
                     snap_store_f32_as_bf16_128<64, 64>(Ct, (ct_slot * 2 + w) * 64 * 64, acc, 64 * q, thread);
                     // Ct: written at line 55, copied from at line 56 by another of 128 threads

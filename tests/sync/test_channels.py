@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 from corpus import ROOT, Program
 
+import snap
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
 from snap.ir import nodes as ir
@@ -126,6 +128,25 @@ def test_numbered_fills():
     assert barriers(f) == {"rows_full": (2, 1, False)}
     in_loop = [s.point.kind for s in all_of(f, ir.Sync) if depth_of(f, s)]
     assert in_loop == ["block"]  # before a slot is filled again
+
+
+def test_elements_copied_by_a_role_have_arrived_before_they_are_handed_on():
+    copy = """with claim(a, p=thread[32]) as am:
+    match split(thread, 32, 32):
+        case 0:
+            pass
+        case 1:
+            l: int @ thread[1] = id()
+            with partition(am, p=thread[1], f=lambda i: (i, l)) as c:
+                async_copy(c[0], x[k, l])
+"""
+    kernel = define(staged(copy, USE_A))
+    (wait,) = all_of(synced(kernel), ir.Sync)
+    assert wait.point.waits == (("copy", 0),)
+    x, y, w = np.arange(160, dtype=np.float32).reshape(5, 32), np.zeros(64, np.float32), np.zeros((5, 32), np.float32)
+    kernel[1](x, y, w, 5)
+    np.testing.assert_array_equal(y[:32], x.sum(axis=0))
+    assert not snap.races(kernel, x, y, w, 5, blocks=1, seeds=6)
 
 
 # ---- refused -------------------------------------------------------------------------------------------------------------------------------------

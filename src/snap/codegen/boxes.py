@@ -83,11 +83,11 @@ def commit(scope: Scope) -> list[tree.Stmt]:
     return issue.only(issue.first_thread(scope), _do(scope.module, COMMIT))
 
 
-def wait(scope: Scope, younger: int, read: bool, threads: int) -> list[tree.Stmt]:
-    """The thread that issued waits, for its group; `read`: only until the boxes' memory may be written again."""
+def wait(scope: Scope, younger: int, read: bool) -> list[tree.Stmt]:
+    """Each thread waits for what it issued for its group, and those who issued nothing pass; `read`: only until the boxes' memory may be written
+    again."""
     helper = WAIT_READ if read else WAIT
-    done = tree.Evaluate(tree.Call(f"{scope.module.helper(helper)}<{younger}>", ()))
-    return issue.only(issue.first_thread(scope, threads), done)
+    return [tree.Evaluate(tree.Call(f"{scope.module.helper(helper)}<{younger}>", ()))]
 
 
 def _do(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:

@@ -166,7 +166,7 @@ def _sync(scope: Scope, s: ir.Sync) -> list[tree.Stmt]:
                 case "wgmma":
                     before += tensor.wait(scope, younger)
                 case "bulk" | "bulk read":
-                    before += boxes.wait(scope, younger, engine == "bulk read", issue.threads_of(scope, point.participants))
+                    before += boxes.wait(scope, younger, engine == "bulk read")
                 case _:
                     raise ValueError(f"unknown engine {engine}")
         before += mbarriers.fence(scope, point.fence)

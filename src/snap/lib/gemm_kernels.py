@@ -18,38 +18,51 @@ from snap.lib.operators import element, scalar
 
 DEPTH = 64  # of k in a stage: 128 bytes, a row of a swizzled tile
 PANEL = 64  # columns of m or n in a panel of an operand that lies the other way
+ACTIVATIONS = (None, "relu", "gelu", "silu")
 HALF_ROOT = math.sqrt(0.5)
 SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
 
 
-# ---- what happens to a sum before it is rounded -------------------------------------------------------------------------------------------
+@functools.cache
+def activation_function(name):
+    """What happens to a sum before it is rounded."""
+    return {None: _same, "relu": _relu, "gelu": _gelu, "silu": _silu}[name]()
 
 
-@device
-@requires(thread[1])
-def same(x: float @ thread[1]) -> float @ thread[1]:
-    return x
+def _same():
+    @device
+    @requires(thread[1])
+    def same(x: float @ thread[1]) -> float @ thread[1]:
+        return x
+
+    return same
 
 
-@device
-@requires(thread[1])
-def relu(x: float @ thread[1]) -> float @ thread[1]:
-    return 0.0 if x < 0.0 else x
+def _relu():
+    @device
+    @requires(thread[1])
+    def relu(x: float @ thread[1]) -> float @ thread[1]:
+        return 0.0 if x < 0.0 else x
+
+    return relu
 
 
-@device
-@requires(thread[1])
-def gelu(x: float @ thread[1]) -> float @ thread[1]:
-    return 0.5 * x * (1.0 + erf(x * HALF_ROOT))
+def _gelu():
+    @device
+    @requires(thread[1])
+    def gelu(x: float @ thread[1]) -> float @ thread[1]:
+        return 0.5 * x * (1.0 + erf(x * HALF_ROOT))
+
+    return gelu
 
 
-@device
-@requires(thread[1])
-def silu(x: float @ thread[1]) -> float @ thread[1]:
-    return x / (1.0 + exp(-x))
+def _silu():
+    @device
+    @requires(thread[1])
+    def silu(x: float @ thread[1]) -> float @ thread[1]:
+        return x / (1.0 + exp(-x))
 
-
-ACTIVATIONS = {None: same, "relu": relu, "gelu": gelu, "silu": silu}
+    return silu
 
 
 @functools.cache
@@ -62,7 +75,7 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=16, bia
     B_PANELS, B_ROWS = (1, BN) if B_TURNED else (BN // PANEL, DEPTH)
     STAGES = min(8, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
     WIDE = 128 // scalar(out_type).bytes  # columns that leave at a time
-    BIASED, ACTIVE, active = bias_type is not None, activation is not None, ACTIVATIONS[activation]
+    BIASED, ACTIVE, active = bias_type is not None, activation is not None, activation_function(activation)
     T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
 
     @kernel

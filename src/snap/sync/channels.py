@@ -34,6 +34,7 @@ class Uses:
     products: Span | None = None  # tiles of tensor-core products
     stores: Span | None = None  # boxes out of it
     remote: Span | None = None
+    copies: Span | None = None  # elements copied to it in the background: written, too
 
     def add(self, other: Uses) -> None:
         for name in self.__slots__:
@@ -379,6 +380,7 @@ def _own_uses(s: ir.Stmt) -> dict[int, Uses]:
             note(access, "writes")
         case ir.AsyncCopy(target, source):
             note(target, "writes")
+            note(target, "copies")
             note(source, "reads")
         case ir.BoxCopy(op, tile, origin):
             note(tile.access, "loads" if op == "load" else "stores")

@@ -212,6 +212,8 @@ class _Weaver:
             else:
                 if e.uses.products:
                     end.append(self._wait_for_products(channel, e, 0, span))
+                if e.uses.copies:
+                    end += self._wait_for_copies(channel, e)
                 by = Privilege(Level.THREAD, self._unit(e))
                 end.append(ir.BarrierArrive(outgoing, slot, by, self._place(e), point, span=span))
         elif e.loads:
@@ -336,6 +338,14 @@ class _Weaver:
         point = ir.SyncPoint(-self.points, "thread", THREAD1, channel.name, text, span, span, (("wgmma", younger),), arrivals="its products",
                              waiters=f"each {group}", span=span)
         return ir.Sync(point, self._place(e), span=span)
+
+    def _wait_for_copies(self, channel: Channel, e: Episode) -> list[ir.Stmt]:
+        """What a role copies element by element has arrived before it says so."""
+        self.points += 1
+        span = e.uses.copies
+        point = ir.SyncPoint(-self.points, "thread", THREAD1, channel.name, f"copied to at line {span.line}, and then handed on", span, span,
+                             (("copy", 0),), arrivals="its copies", waiters="each thread that copies", span=span)
+        return [ir.AsyncCommit("copy", self._place(e), span=span), ir.Sync(point, self._place(e), span=span)]
 
     # ---- turns -------------------------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,173 @@
+"""When slots are given back that products in flight may still read.
+
+Input: a kernel with all its waits, and the channels whose last users multiply.  Output: the same, each slot given back by the first wait that
+covers its products: one that is there anyway, before their results are used, or the one at the end of the stage after it, which leaves exactly
+the younger groups in flight; that one is left out where on every path others have done its work.  Invariant: a slot is given back after its stage
+has ended and its products have, and before the stage `lag` further ends, so that whoever fills it never waits for ever.  Non-goals: where products
+must be waited for because of their registers (graph.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from snap.ir import nodes as ir
+from snap.ir.types import I32, Level, Privilege
+from snap.ir.walk import bodies, rebuilt
+from snap.sync.weave import WARPGROUP, Lagging, release
+
+
+def give_back(function: ir.Function, lagging: list[Lagging]) -> ir.Function:
+    for one in lagging:
+        flow = _Flow(one)
+        flow.body(function.body, State(), None)
+        function = replace(function, body=_rewritten(function.body, one, flow, None))
+    return function
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """ended: groups of products younger than those of the last stage that ended, None where its slot was given back; now: the same for the
+    stage we are in; open: products of this stage are in no group yet."""
+
+    ended: int | None = None
+    now: int | None = None
+    open: bool = False
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else min(a, b)
+
+
+def _join(states: list[State | None]) -> State | None:
+    """None: not reachable."""
+    reached = [s for s in states if s is not None]
+    if not reached:
+        return None
+    out = reached[0]
+    for s in reached[1:]:
+        out = State(_least(out.ended, s.ended), _least(out.now, s.now), out.open or s.open)
+    return out
+
+
+class _Flow:
+    """Along the role's own paths.  own: by wait at the end of a stage, what it must leave in flight, None where it has nothing to do;
+    riding: other waits, and whether a slot is given back there."""
+
+    def __init__(self, one: Lagging):
+        self.one = one
+        self.objects = {o.uid for o in one.channel.objects}
+        self.own: dict[int, int | None] = {}
+        self.riding: dict[int, bool] = {}
+        self.loops: list[tuple[list[State | None], list[State | None]]] = []
+
+    def body(self, body: ir.Body, state: State | None, role: tuple[int, int] | None) -> State | None:
+        for s in body:
+            if state is None:
+                return None
+            state = self._statement(s, state, role)
+        return state
+
+    def _statement(self, s: ir.Stmt, state: State, role: tuple[int, int] | None) -> State | None:
+        match s:
+            case ir.Break() | ir.Continue():
+                self.loops[-1][isinstance(s, ir.Continue)].append(state)
+                return None
+            case ir.Return():
+                return None
+            case ir.If():
+                return _join([self.body(s.then, state, role), self.body(s.other, state, role)])
+            case ir.For() | ir.While():
+                return self._loop(s, state, role)
+            case ir.Split() if role is None and s.level is Level.THREAD and s.outer.top > Level.THREAD:
+                mine = [c for c in s.cases if _overlaps(c, self.one.role)]
+                if any((c.offset, c.size) == self.one.role for c in mine):
+                    return self.body(mine[0].body, state, self.one.role)
+                return _join([state, *(self.body(c.body, state, (c.offset, c.size)) for c in mine)])
+            case ir.Split():
+                return _join([state, *(self.body(c.body, state, role) for c in s.cases)])
+            case ir.Wgmma(a=a, b=b):
+                reads = any(isinstance(t, ir.Tile) and t.access.view.obj.uid in self.objects for t in (a, b))
+                return replace(state, open=True) if reads else state
+            case ir.AsyncCommit("wgmma"):
+                ended = None if state.ended is None else state.ended + 1
+                return State(ended, 0 if state.open else None if state.now is None else state.now + 1)
+            case ir.Sync(point) if point.younger("wgmma") is not None:
+                return self._wait(s, point, state, role)
+            case _:
+                for inner in bodies(s):
+                    state = self.body(inner, state, role)
+                    if state is None:
+                        return None
+                return state
+
+    def _loop(self, s: ir.For | ir.While, head: State, role: tuple[int, int] | None) -> State | None:
+        while True:
+            breaks, continues = [], []
+            self.loops.append((breaks, continues))
+            test = self.body(s.pre, head, role) if isinstance(s, ir.While) else head
+            end = self.body(s.body, test, role)
+            self.loops.pop()
+            grown = _join([head, end, *continues])
+            if grown == head:
+                return _join([test, *breaks])
+            head = grown
+
+    def _wait(self, s: ir.Sync, point: ir.SyncPoint, state: State, role: tuple[int, int] | None) -> State:
+        if point.uid in self.one.waits:
+            self.own[id(s)] = state.ended
+            return State(state.now)
+        covers = state.ended is not None and state.ended >= point.younger("wgmma") and _whole(s, role)
+        self.riding[id(s)] = covers
+        return replace(state, ended=None) if covers else state
+
+
+def _overlaps(case: ir.Case, role: tuple[int, int]) -> bool:
+    return case.offset < sum(role) and (case.rest or role[0] < case.offset + case.size)
+
+
+def _whole(s: ir.Sync, role: tuple[int, int] | None) -> bool:
+    """Whether all of a warpgroup come to the wait together, so that it can arrive as one."""
+    return role is None or s.place.holds(Privilege(Level.THREAD, WARPGROUP))
+
+
+def _rewritten(body: ir.Body, one: Lagging, flow: _Flow, role: tuple[int, int] | None) -> ir.Body:
+    out: list[ir.Stmt] = []
+    idle = False  # the wait just left out has a release behind it
+    for s in body:
+        if idle and _releases(s, one):
+            idle = False
+            continue
+        if isinstance(s, ir.Sync) and id(s) in flow.own:
+            left = flow.own[id(s)]
+            idle = left is None
+            if left is not None:
+                exact = left if one.lag == 1 else s.point.younger("wgmma")
+                out.append(replace(s, point=replace(s.point, waits=(("wgmma", exact),))))
+            continue
+        inner = role
+        if isinstance(s, ir.Split) and role is None and s.level is Level.THREAD and s.outer.top > Level.THREAD:
+            cases = tuple(replace(c, body=_rewritten(c.body, one, flow, (c.offset, c.size))) for c in s.cases)
+            out.append(replace(s, cases=cases))
+            continue
+        out.append(rebuilt(s, lambda b, inner=inner: _rewritten(b, one, flow, inner)))
+        if flow.riding.get(id(s)):
+            out += _given(s, one, role)
+    return tuple(out)
+
+
+def _releases(s: ir.Stmt, one: Lagging) -> bool:
+    return isinstance(s, (ir.If, ir.While)) and any(isinstance(x, ir.BarrierArrive) and x.barrier == one.barrier for b in bodies(s) for x in b)
+
+
+def _given(s: ir.Sync, one: Lagging, role: tuple[int, int] | None) -> list[ir.Stmt]:
+    """Every slot whose stage has ended."""
+    used = ir.Read(one.used, I32, span=s.span)
+    made = release(one if role is None else replace(one, place=s.place), used, one.lag > 1, s.span)
+    if role is not None:
+        return made
+    case = ir.Case(one.role[0], one.role[1], False, one.place, tuple(made), span=s.span)
+    return [ir.Split(Level.THREAD, s.place, (case,), span=s.span)]
+
+
+__all__ = ["give_back"]

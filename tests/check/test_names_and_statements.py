@@ -144,26 +144,25 @@ def test_loop_conditions_are_evaluated_each_time():
 def test_a_branch_that_constants_rule_out_is_not_there():
     generic = """
     @kernel
-    @requires(block[1], thread[32])
+    @requires(grid[1], block[1], thread[32])
     def k(out: ptr(int) @ grid[1], WIDE: constexpr(bool)):
         with group(grid[1]):
-            with group(block[1]):
-                v: int[2] @ thread[1]
-                if WIDE and count(thread[1]) == 32:
-                    v[1] = unknown_name
-                elif not WIDE:
-                    x: int @ thread[1] = 1
-                    v[0] = x
-                if WIDE:
-                    x: int @ thread[1] = 2
-                    v[0] = x
-                with partition(out, p=thread[1], offset=id()) as mine:
-                    mine[0] = v[0]
+            i: int @ thread[1] = id()
+            with partition(out, p=thread[1], offset=i) as mine:
+                with group(block[1]):
+                    if WIDE and count(thread[1]) == 32:
+                        mine[0] = unknown_name
+                    elif not WIDE:
+                        x: int @ thread[1] = 1
+                        mine[0] = x
+                    if not WIDE:
+                        x: int @ thread[1] = 2
+                        mine[0] += x
     """
     k = execute(textwrap.dedent(generic))["k"]
     out = np.zeros(32, np.int32)
     k[1](out, False)
-    assert (out == 1).all() and "if" not in k.specialize(WIDE=False).cuda().partition("{")[2]
+    assert (out == 3).all() and "if" not in k.specialize(WIDE=False).cuda().partition("{")[2]
     with pytest.raises(SnapError, match="unknown_name"):
         k[1](out, True)
     assert codes("n: int = 1\nif n == 2:\n    unknown_name()") == [("SNAP019", 3)]

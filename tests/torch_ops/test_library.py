@@ -141,7 +141,7 @@ def test_bad_input_is_named(device):
 def test_the_operator_is_taken_where_somebody_watches(device, monkeypatch):
     """And only there: it costs."""
     taken = []
-    monkeypatch.setitem(torch_ops._registered, "scan", lambda *args: taken.append(args) or torch.ops.snap.scan(*args))
+    monkeypatch.setitem(torch_ops._registered, "scan", lambda **given: taken.append(given) or torch.ops.snap.scan(**given))
 
     def count(call):
         taken.clear()
@@ -179,18 +179,36 @@ def test_what_the_operator_cannot_say_goes_straight_to_the_function():
         assert snap.lib.scan(x, own, identity=0.0)[-1] == 10
 
 
-def test_gemm_and_its_gradient_with_any_function_of_that_form(monkeypatch):
-    """The gradient's formula; the function itself is torch's own here."""
-    monkeypatch.setitem(torch_ops._functions, "gemm", lambda a, b: a @ b)
-    monkeypatch.delitem(torch_ops._registered, "gemm", raising=False)
-    monkeypatch.setattr(torch_ops, "NAMESPACE", "snaptest_formula")
-    torch_ops._register("gemm")
-    a, b = tensors([(5, 7), (7, 3)], "cpu", grad=True)
-    torch.library.opcheck(torch.ops.snaptest_formula.gemm.default, (a, b))
-    weights = torch.randn(5, 3)
-    (torch.ops.snaptest_formula.gemm(a, b) * weights).sum().backward()
-    torch.testing.assert_close(a.grad, weights @ b.detach().t())
-    torch.testing.assert_close(b.grad, a.detach().t() @ weights)
+@pytest.mark.parametrize("activation", [None, "relu", "gelu", "silu"])
+@pytest.mark.parametrize("biased", [False, True])
+def test_gemm_and_its_gradient(device, activation, biased):
+    shapes = [(24, 40), (40, 16)] + [(16,)] * biased
+    rounded = [one.bfloat16() for one in tensors(shapes, device)]
+    ours = [one.clone().requires_grad_() for one in rounded]
+    theirs = [one.double().requires_grad_() for one in rounded]
+    expected = theirs[0] @ theirs[1] + (theirs[2] if biased else 0)
+    expected = getattr(torch.nn.functional, activation)(expected) if activation else expected
+    found = snap.lib.gemm(*ours[:2], bias=ours[2] if biased else None, activation=activation)
+    weights = torch.linspace(-1, 1, 24 * 16, device=device).reshape(24, 16)
+    found.backward(weights.bfloat16())
+    expected.backward(weights.bfloat16().double())
+    torch.testing.assert_close(found.double(), expected, rtol=0.02, atol=0.05)
+    for one, other in zip(ours, theirs):
+        torch.testing.assert_close(one.grad.double(), other.grad, rtol=0.03, atol=0.08)
+
+
+def test_torch_checks_gemm(device):
+    a, b, bias = (one.detach().bfloat16().requires_grad_() for one in tensors([(16, 24), (24, 8), (8,)], device))
+    torch.library.opcheck(torch.ops.snap.gemm.default, (a, b), rtol=0.05, atol=0.1)
+    torch.library.opcheck(torch.ops.snap.gemm.default, (a, b, bias, "relu"), rtol=0.05, atol=0.1)
+
+
+def test_what_gemm_writes_into_is_no_argument_of_the_operator(device):
+    a, b = (one.bfloat16() for one in tensors([(16, 24), (24, 8)], device))
+    out = torch.empty(16, 8, dtype=torch.bfloat16, device=device)
+    assert snap.lib.gemm(a, b, out) is out
+    with pytest.raises(NotImplementedError, match="has a gradient for its arguments a, b, bias, activation"):
+        snap.lib.gemm(a.requires_grad_(), b, out)
 
 
 ORDERS = {

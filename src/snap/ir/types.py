@@ -45,6 +45,7 @@ class Privilege:
 
 THREAD1 = Privilege(Level.THREAD, 1)
 WARP1 = Privilege(Level.THREAD, 32)
+WARPGROUP1 = Privilege(Level.THREAD, 128)
 BLOCK1 = Privilege(Level.BLOCK, 1)
 CLUSTER1 = Privilege(Level.CLUSTER, 1)
 GRID1 = Privilege(Level.GRID, 1)

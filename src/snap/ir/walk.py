@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from snap.ir import nodes as ir
 
@@ -20,6 +21,21 @@ def bodies(s: ir.Stmt) -> tuple[ir.Body, ...]:
             return tuple(case.body for case in cases)
         case _:
             return ()
+
+
+def with_bodies(s: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
+    """The statement with each body directly inside it changed."""
+    match s:
+        case ir.If():
+            return replace(s, then=change(s.then), other=change(s.other))
+        case ir.While():
+            return replace(s, pre=change(s.pre), body=change(s.body))
+        case ir.For() | ir.Group() | ir.Partition() | ir.Claim() | ir.Elect() | ir.Turn():
+            return replace(s, body=change(s.body))
+        case ir.Split():
+            return replace(s, cases=tuple(replace(case, body=change(case.body)) for case in s.cases))
+        case _:
+            return s
 
 
 def statements(body: ir.Body) -> Iterator[ir.Stmt]:

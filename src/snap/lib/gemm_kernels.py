@@ -99,9 +99,9 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=16, bia
                     if CONSUMERS == 2:
                         match split(thread, C_THREADS, 128):
                             case 0:
-                                intrinsic.setmaxnreg(240)
+                                intrinsic.setmaxnreg(232)
                             case 1:
-                                intrinsic.setmaxnreg(24)
+                                intrinsic.setmaxnreg(40)
                     for t in range(b0, down * across, blocks):
                         band: int = t / (BAND * across)
                         within: int = t % (BAND * across)

@@ -26,11 +26,8 @@ def words(type: Scalar, tiles: int) -> int:
 
 
 @functools.cache
-def look_back(type: Scalar, op, nothing, WINDOWS=1):
-    """f(status, tile, total) -> what all tiles before this one add up to.
-
-    A window is 32 tiles, one a lane.  WINDOWS of them are read at once: what comes back is used from the nearest on.
-    """
+def look_back(type: Scalar, op, nothing):
+    """f(status, tile, total) -> what all tiles before this one add up to.  32 tiles are looked at at a time, one a lane."""
     A = element(type)
     combine, in_warp = operator(op, type, nothing).each, warp_reduce(type, op, None if isinstance(op, str) else nothing)
     publish, peek = _one_word(A, nothing) if type.bits == 32 else _three_words(A, nothing)
@@ -45,25 +42,18 @@ def look_back(type: Scalar, op, nothing, WINDOWS=1):
             first: int = tile - 32  # of the tiles that are looked at
             go: bool = True
             while go:
-                value: A[WINDOWS] @ thread[1]
-                state: int[WINDOWS] @ thread[1]
-                found: A[1] @ thread[1]
-                for k in unroll(range(WINDOWS)):
-                    state[k] = peek(status, first - 32 * k + l, found)
-                    value[k] = found[0]
-                for k in unroll(range(WINDOWS)):
-                    if go:
-                        while intrinsic.any(state[k] == 0):
-                            with group(thread[1]):  # only what is missing is read again: many warps look at the same words
-                                if state[k] == 0:
-                                    state[k] = peek(status, first - 32 * k + l, found)
-                                    value[k] = found[0]
-                        known: u32 = intrinsic.ballot(state[k] == UPTO)
-                        nearest: int = 0 if known == 0 else 31 - clz(known)
-                        window: A = in_warp(value[k] if l >= nearest else A(nothing))
-                        before = combine(window, before)
-                        go = known == 0
-                first -= 32 * WINDOWS
+                value: A[1] @ thread[1]
+                state: int @ thread[1] = peek(status, first + l, value)
+                while intrinsic.any(state == 0):
+                    with group(thread[1]):  # only what is missing is read again: many warps look at the same words
+                        if state == 0:
+                            state = peek(status, first + l, value)
+                known: u32 = intrinsic.ballot(state == UPTO)
+                nearest: int = 0 if known == 0 else 31 - clz(known)
+                window: A = in_warp(value[0] if l >= nearest else A(nothing))
+                before = combine(window, before)
+                go = known == 0
+                first -= 32
             upto: A @ thread[1] = combine(before, total)
             publish(status, tile, UPTO, intrinsic.shfl(upto, 0))
         return intrinsic.shfl(before, 0)

@@ -18,7 +18,7 @@ from snap.lib.operators import element, operator, word
 from snap.lib.warp import scan as warp_scan
 from snap.runtime.errors import LaunchError
 
-THREADS, WORDS = 256, 4  # threads a block, words of 16 bytes each
+THREADS, REGISTERS = 256, 48  # threads a block, registers each of them holds elements in: three such blocks fill a multiprocessor
 
 
 def scan(x, op="add", exclusive=False, identity=None, type=None):
@@ -39,7 +39,7 @@ def scan(x, op="add", exclusive=False, identity=None, type=None):
     if given.size == 0:
         return out
     width = given.width()
-    tiles = -(-given.size // (THREADS * WORDS * width))
+    tiles = -(-given.size // (THREADS * words_of_thread(inside, width) * width))
     run = scan_kernel(given.type, inside, width, op, bool(exclusive), nothing)
     run[tiles](given.array, out, given.new((words(inside, tiles),), I64, zero=True), given.size)
     return out
@@ -52,14 +52,18 @@ def carried(type: Scalar) -> Scalar:
     return type if type.bits >= 32 else I32 if type in SIGNED else U32
 
 
+def words_of_thread(inside: Scalar, width: int) -> int:
+    return min(16, max(1, 4 * REGISTERS // (inside.bytes * width)))
+
+
 @functools.cache
-def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=WORDS, WINDOWS=1):
-    E, A, W = element(type), element(inside), word(type, WIDTH)
+def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing):
+    E, A, W, T, K = element(type), element(inside), word(type, WIDTH), THREADS, words_of_thread(inside, WIDTH)
     WARPS, PART = T // 32, 32 * K * WIDTH
     TILE = WARPS * PART
     combine = operator(op, inside, nothing).each
     in_warp = warp_scan(inside, op)
-    known = look_back(inside, op, nothing, WINDOWS)
+    known = look_back(inside, op, nothing)
 
     @kernel
     @requires(grid[1], block[1], thread[T])

@@ -14,30 +14,35 @@ import functools
 from snap import *
 
 BAND = 8
+LANES = 8  # that copy neighbours along k: 32 bytes, the least that memory gives
 
 
 @functools.cache
 def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
     """Tiles come by copies in the background, STAGES of them at a time, while the oldest is multiplied.
 
-    A lane has TM x TN results: 4 lanes of a warp lie below each other and 8 beside each other, so a read of shared memory is one float4 a lane, no
-    two different ones in one bank.  Lanes that read the same word are neighbours (lane ^ 1 or lane ^ 2), which the hardware serves together.  a is
-    read along k, four steps at a time, so it need not be turned round; its rows are padded by one word.
+    A lane has TM x TN results, in groups of four: 4 lanes of a warp lie below each other and 8 beside each other, so a read of shared memory is one
+    float4 a lane, no two different ones in one bank.  Lanes that read the same word are neighbours (lane ^ 1 or lane ^ 2), which the hardware
+    serves together.  The tile of A is turned round as it is copied; its rows are padded by one word, so that the 8 x 4 elements that a warp
+    copies go to 32 banks.
+
+    The products go through y and back again, so that every one shares a factor with the one before: of the three registers an instruction reads
+    two come from the register file, which delivers one from the even and one from the odd half at a time.  `alpha` leaves the compiler free to
+    put sums into the other half than the column's y: a float4 that is stored as it is would have them in the same one.
     """
     W = float4 if WIDTH == 4 else float
     ROWS, COLUMNS = 4 * TM, 8 * TN  # of a warp
     ACROSS = BN // COLUMNS
     T = BM // ROWS * ACROSS * 32
-    AWORDS, BWORDS = BK // WIDTH, BN // WIDTH  # words a row of the tiles
-    ASTEP, BSTEP = T // AWORDS, T // BWORDS  # rows that the block copies at a time
-    ACOPIES, BCOPIES = BM // ASTEP, BK // BSTEP
+    WORDS = BN // WIDTH  # a row of B's tile
+    ASTEP, BSTEP = T // LANES, T // WORDS  # rows that the block copies at a time
     PARTS = 4 // WIDTH  # words a float4
     AHEAD = STAGES - 1
 
     @kernel
     @requires(grid[1], block[1], thread[T])
     def sgemm(A: ptr(const(float), (M, K)) @ grid[1], B: ptr(const(float), (K, N)) @ grid[1], C: ptr(float, (M, N)) @ grid[1],
-              M: int @ grid[1], N: int @ grid[1], K: int @ grid[1]):
+              M: int @ grid[1], N: int @ grid[1], K: int @ grid[1], alpha: float @ grid[1]):
         with group(grid[1]):
             across: int = (N + BN - 1) / BN
             down: int = (M + BM - 1) / BM
@@ -48,56 +53,58 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
             n0: int @ block[1] = within / height * BN
             with partition(C.view(W), p=block[1], disjoint=True) as Cb:
                 with group(block[1]):
-                    As: pipeline(shared(float[BM, BK + 4]), STAGES)
+                    As: pipeline(shared(float[BK, BM + 4]), STAGES)
                     Bs: pipeline(shared(float[BK, BN]), STAGES)
                     t: int @ thread[1] = id()
                     w: int @ warp = id()
-                    row: int @ thread[1] = w / ACROSS * ROWS + t % 2 + t % 32 / 16 * 2
+                    row: int @ thread[1] = w / ACROSS * TM + t % 2 + t % 32 / 16 * 2
                     column: int @ thread[1] = w % ACROSS * (2 * TN) + t % 16 / 2
-                    ak: int @ thread[1] = t % AWORDS
-                    bk: int @ thread[1] = t / BWORDS
-                    bcolumn: int @ thread[1] = min(n0 / WIDTH + t % BWORDS, N / WIDTH - 1)
-                    arow: int[ACOPIES] @ thread[1]
-                    for q in unroll(range(ACOPIES)):
-                        arow[q] = min(m0 + t / AWORDS + q * ASTEP, M - 1)
+                    bcolumn: int @ thread[1] = min(n0 / WIDTH + t % WORDS, N / WIDTH - 1)
+                    arow: int[BM // ASTEP] @ thread[1]
+                    for q in unroll(range(BM // ASTEP)):
+                        arow[q] = min(m0 + t / LANES + q * ASTEP, M - 1)
                     acc: float[TM, TN] @ thread[1]
-                    x: float[TM, 4] @ thread[1]
+                    x: float[TM] @ thread[1]
                     y: float[TN] @ thread[1]
                     steps: int = K / BK
                     for k in range(steps + AHEAD):
                         if k < steps:
                             with stage(As, k) as a, stage(Bs, k) as b:
-                                with partition(a.view(W), p=thread[1], f=lambda q: (q * ASTEP + t / AWORDS, t % AWORDS)) as d:
-                                    for q in unroll(range(ACOPIES)):
-                                        async_copy(d[q], A.view(W)[arow[q], k * AWORDS + ak])
-                                with partition(b.view(W), p=thread[1], f=lambda q: (q * BSTEP + t / BWORDS, t % BWORDS)) as d:
-                                    for q in unroll(range(BCOPIES)):
-                                        async_copy(d[q], B.view(W)[k * BK + q * BSTEP + bk, bcolumn])
+                                with partition(a, p=thread[1], f=lambda p, q: (p * LANES + t % LANES, q * ASTEP + t / LANES)) as d:
+                                    for q in unroll(range(BM // ASTEP)):
+                                        for p in unroll(range(BK // LANES)):
+                                            async_copy(d[p, q], A[arow[q], k * BK + p * LANES + t % LANES])
+                                with partition(b.view(W), p=thread[1], f=lambda q: (q * BSTEP + t / WORDS, t % WORDS)) as d:
+                                    for q in unroll(range(BK // BSTEP)):
+                                        async_copy(d[q], B.view(W)[k * BK + q * BSTEP + t / WORDS, bcolumn])
                         if k >= AHEAD:
                             with stage(As, k - AHEAD) as a, stage(Bs, k - AHEAD) as b:
-                                for four in unroll(range(BK / 4)):
+                                for kk in unroll(range(BK)):
+                                    for i in unroll(range(TM // 4)):
+                                        x.view(float4)[i] = a.view(float4)[kk, row + 4 * i]
+                                    for j in unroll(range(TN // 4)):
+                                        y.view(float4)[j] = b.view(float4)[kk, column + 8 * j]
                                     for i in unroll(range(TM)):
-                                        x.view(float4)[i, 0] = a.view(float4)[row + 4 * i, four]
-                                    for kk in unroll(range(4)):
-                                        for j in unroll(range(TN / 4)):
-                                            y.view(float4)[j] = b.view(float4)[four * 4 + kk, column + 8 * j]
-                                        for i in unroll(range(TM)):
-                                            for j in unroll(range(TN)):
-                                                acc[i, j] += x[i, kk] * y[j]
+                                        for j in unroll(range(TN)):
+                                            acc[i, j + i % 2 * (TN - 1 - 2 * j)] += x[i] * y[j + i % 2 * (TN - 1 - 2 * j)]
                     for k in range(steps * BK, K):
                         for i in unroll(range(TM)):
-                            x[i, 0] = A[min(m0 + row + 4 * i, M - 1), k]
+                            x[i] = A[min(m0 + (row + i / 4 * 4) * 4 + i % 4, M - 1), k]
                         for j in unroll(range(TN)):
                             y[j] = B[k, min(n0 + (column + j / 4 * 8) * 4 + j % 4, N - 1)]
                         for i in unroll(range(TM)):
                             for j in unroll(range(TN)):
-                                acc[i, j] += x[i, 0] * y[j]
+                                acc[i, j] += x[i] * y[j]
+                    for i in unroll(range(TM)):
+                        for j in unroll(range(TN)):
+                            acc[i, j] *= alpha
                     with partition(Cb, p=thread[1]) as Ct:
                         with group(thread[1]):
                             for i in unroll(range(TM)):
-                                for j in unroll(range(TN / WIDTH)):
+                                to: int = m0 + (row + i / 4 * 4) * 4 + i % 4
+                                for j in unroll(range(TN // WIDTH)):
                                     at: int = n0 / WIDTH + (column + j / PARTS * 8) * PARTS + j % PARTS
-                                    if m0 + row + 4 * i < M and at < N / WIDTH:
-                                        Ct[m0 + row + 4 * i, at] = acc.view(W)[i, j]
+                                    if to < M and at < N / WIDTH:
+                                        Ct[to, at] = acc.view(W)[i, j]
 
     return sgemm

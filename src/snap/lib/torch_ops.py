@@ -44,7 +44,7 @@ class Operator:
 
     @property
     def tensors(self) -> int:
-        return sum(word.split()[0] == "Tensor" for word in self.arguments.split(","))
+        return sum(word.split()[0].startswith("Tensor") for word in self.arguments.split(","))
 
 
 # ---- the operators -----------------------------------------------------------------------------------------------------------------------
@@ -87,9 +87,18 @@ def _gemv_backward(operator, grad, result, a, x):
     return grad.outer(x), a.t().mv(grad)
 
 
-def _gemm_backward(operator, grad, result, a, b):
+def _gemm_backward(operator, grad, result, a, b, bias, activation):
+    """The values before the activation are multiplied out again: keeping them would cost as much memory as the result."""
+    if activation is not None:
+        grad = _before(activation)(grad, operator(a, b, bias))
     grad = grad.contiguous()
-    return operator(grad, b.t()), operator(a.t(), grad)
+    return operator(grad, b.t()), operator(a.t(), grad), None if bias is None else grad.sum(0).to(bias.dtype)
+
+
+def _before(activation: str) -> Callable:
+    """(gradient behind the activation, values before it) -> gradient before it."""
+    aten = sys.modules["torch"].ops.aten
+    return {"relu": lambda grad, z: aten.threshold_backward(grad, z, 0), "gelu": aten.gelu_backward, "silu": aten.silu_backward}[activation]
 
 
 def _like(x, *rest):
@@ -103,7 +112,8 @@ OPERATORS: dict[str, Operator] = {
     "transpose": Operator("Tensor x", lambda x: x.new_empty((x.shape[1], x.shape[0])), _transpose_backward),
     "histogram": Operator("Tensor x", lambda x: x.new_empty((256,), dtype=sys.modules["torch"].int64)),
     "gemv": Operator("Tensor a, Tensor x", lambda a, x: a.new_empty((a.shape[0],)), _gemv_backward),
-    "gemm": Operator("Tensor a, Tensor b", lambda a, b: a.new_empty((a.shape[0], b.shape[1])), _gemm_backward),
+    "gemm": Operator("Tensor a, Tensor b, Tensor? bias=None, str? activation=None",
+                     lambda a, b, bias=None, activation=None: a.new_empty((a.shape[0], b.shape[1])), _gemm_backward),
 }
 
 
@@ -141,15 +151,16 @@ def _in_torch(name: str, function: Callable) -> Callable:
     """
     names = OPERATORS[name].names
     parameters = list(inspect.signature(function).parameters)
-    if parameters[:len(names)] != names:
+    if [word for word in parameters if word in names] != names:
         raise TypeError(f"snap.lib.{name} takes {', '.join(parameters)}, its torch operator {', '.join(names)}")
     _functions[name] = function
 
     @functools.wraps(function)
     def public(*args: object, **keywords: object) -> object:
         if name in _registered and not _straight((*args, *keywords.values())):
-            if _fits(args, keywords, names):
-                return _registered[name](*args, **keywords)
+            given = _given(args, keywords, parameters, names)
+            if given is not None:
+                return _registered[name](**given)
             _refuse_gradient(name, names, (*args, *keywords.values()))
         return function(*args, **keywords)
 
@@ -177,10 +188,12 @@ def _modes() -> bool:
     return length is None or transform is None or length() > 0 or transform() is not None
 
 
-def _fits(args: tuple, keywords: dict[str, object], names: list[str]) -> bool:
-    values = (*args, *keywords.values())
-    return (any(isinstance(value, _torch.Tensor) for value in values) and len(args) <= len(names) and all(word in names for word in keywords)
-            and all(isinstance(value, (_torch.Tensor, str, bool, int, float)) for value in values))
+def _given(args: tuple, keywords: dict[str, object], parameters: list[str], names: list[str]) -> dict[str, object] | None:
+    """The operator's arguments by name; None where it has no place for one."""
+    given = {**dict(zip(parameters, args)), **keywords}
+    given = {word: value for word, value in given.items() if value is not None}
+    plain = all(word in names and isinstance(value, (_torch.Tensor, str, bool, int, float)) for word, value in given.items())
+    return given if plain and len(args) <= len(parameters) and not any(word in keywords for word in parameters[:len(args)]) else None
 
 
 def _refuse_gradient(name: str, names: list[str], values: tuple) -> None:
@@ -200,7 +213,7 @@ def _register(name: str) -> None:
         from snap.torch import on_device_of
 
         with on_device_of((*args, *keywords.values())):
-            return function(*args, **keywords)
+            return function(**dict(zip(entry.names, args)), **keywords)
 
     operator = torch.library.custom_op(f"{NAMESPACE}::{name}", mutates_args=(), schema=entry.schema)(run)
     operator.register_fake(entry.result)

@@ -16,8 +16,9 @@ from snap.sync.graph import Graph
 from snap.sync.groups import plan_copies
 from snap.sync.inline import inline
 from snap.sync.insert import insert
-from snap.sync.project import give_back_rest, project
+from snap.sync.project import project
 from snap.sync.relax import relax
+from snap.sync.slots import give_back
 from snap.sync.weave import weave
 
 __all__ = ["points", "synchronize"]
@@ -34,7 +35,7 @@ def synchronize(function: ir.Function) -> ir.Function:
     marks = cover(edges, graph.gaps, function)
     commits, duties = plan_copies(function, edges, graph.gaps, marks, woven, graph.overlap.memo)
     marks = relax(function, edges, graph.gaps, marks, duties)
-    return project(give_back_rest(insert(function, marks, commits, duties), woven.lagging))
+    return project(give_back(insert(function, marks, commits, duties), woven.lagging))
 
 
 def points(function: ir.Function) -> list[ir.SyncPoint]:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
-from snap.ir.types import Level, Place, Privilege
+from snap.ir.types import THREAD1, Level, Place, Privilege
 from snap.sync.overlap import undecided
 from snap.sync.primitive import participants_in_words, primitive
 from snap.sync.tokens import Edge, Gap, GapKey
 
 WORDS = {"R": "read", "W": "written", "A": "changed by atomics", "C": "copied to", "S": "copied from"}
+PRODUCTS = "products"
 EXACT = 14  # up to so many different edges the smallest set is found by search, beyond by taking the best gap each time
 
 
@@ -52,16 +53,17 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
     by_number = {gap.number: gap for gap in gaps.values()}
     marks: dict[GapKey, list[Mark]] = {}
     chosen: list[tuple[Gap, Privilege]] = []
-    groups: dict[tuple[Privilege, str], list[Edge]] = {}
+    waits: dict[str, int] = {}  # for what is waited for in a class of its own, the gaps chosen so far
+    groups: dict[tuple[Privilege, str, int], list[Edge]] = {}
     for edge in edges:
-        groups.setdefault((edge.participants, _alone(edge)), []).append(edge)
-    for p, engine in sorted(groups, key=lambda g: (-g[0].level, -g[0].n, g[1])):
-        served = 0 if engine else sum(1 << gap.number for gap, q in chosen if q.at_least(p))
+        groups.setdefault((edge.participants, *_alone(edge)), []).append(edge)
+    for p, engine, younger in sorted(groups, key=lambda g: (-g[0].level, -g[0].n, *g[1:])):
+        served = waits.get(engine, 0) if engine else sum(1 << gap.number for gap, q in chosen if q.at_least(p))
         reached = {n: gap for n, gap in by_number.items() if gap.place.privilege.at_least(p) and gap.place.holds(p)}
         legal = {n: gap for n, gap in reached.items() if primitive(p, gap.place, function)[0] is not None}
         mask = sum(1 << n for n in legal)
         open_edges = []
-        for edge in groups[p, engine]:
+        for edge in groups[p, engine, younger]:
             if edge.candidates & served:
                 continue
             if not edge.candidates & mask:
@@ -70,6 +72,8 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
         found = _smallest([edge.candidates & mask for edge in open_edges], legal, p, _earliness(open_edges, len(gaps)))
         ordered_by: dict[int, list[Edge]] = {gap.number: [] for gap in found}
         taken = sum(1 << gap.number for gap in found)
+        if engine == PRODUCTS:
+            waits[engine] = waits.get(engine, 0) | taken
         for edge in open_edges:
             for n in _bits(edge.candidates & taken):
                 ordered_by[n].append(edge)
@@ -141,8 +145,13 @@ def _way_out(need: Privilege) -> str:
 
 
 # Boxes and products are waited for where that is best: at a barrier that is there anyway a thread might wait for more, or more often.
-def _alone(edge: Edge) -> str:
-    return f"{edge.first.engine} {edge.first.kind}" if edge.first.engine in ("bulk", "wgmma") else ""
+# Products end in the order they were begun: a wait for the younger ones serves the older ones too, where it comes in time; else these are waited for
+# on their own, and the younger ones stay in flight.
+def _alone(edge: Edge) -> tuple[str, int]:
+    engine = edge.first.engine
+    if engine == "wgmma" and edge.participants == THREAD1:
+        return PRODUCTS, edge.younger
+    return (f"{engine} {edge.first.kind}", 0) if engine in ("bulk", "wgmma") else ("", 0)
 
 
 def _earliness(edges: list[Edge], gaps: int) -> dict[int, int]:

@@ -21,7 +21,7 @@ from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
-from snap.ir.types import BLOCK1, CLUSTER1, F32, THREAD1, WARP1, Level, Place, Privilege
+from snap.ir.types import BLOCK1, CLUSTER1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place, Privilege
 from snap.ir.walk import bodies, own_expressions, statements, walk
 from snap.sync import linear
 from snap.sync.linear import Form
@@ -43,6 +43,7 @@ class Graph:
         self.function = function
         self.plan = plan
         self.woven = woven or Woven(function)
+        self.unsettled = {uid for one in self.woven.lagging for uid in one.waits}  # waits that may turn out to be needless (slots.py)
         self.pending: dict[tuple[int, str], int] = {}
         self.last_gap = 0
         self.role: tuple[int, int] | None = None
@@ -226,6 +227,8 @@ class Graph:
                 return self._call(s, state)
             case ir.AsyncCommit(engine):
                 state.each_copy(lambda t: replace(t, commits=t.commits + 1), engine)
+                return state
+            case ir.Sync(point) if point.uid in self.unsettled:
                 return state
             case ir.Sync(point):
                 for engine, younger in point.waits:
@@ -705,6 +708,8 @@ class Graph:
         need = None if together else self.overlap.group(t.footprint, b.footprint, privileges[owner if again is None else again], t.ages)
         if need is not None and t.issuer is not None and t.issuer == b.issuer and t.issuer.at_least(need):
             need = THREAD1  # one thread issues both
+        if need is not None and t.engine == "wgmma" and WARPGROUP1.at_least(need):
+            need = THREAD1  # a warpgroup multiplies as one: any of its threads that has waited knows that the tiles were read
         if need is None and t.kind in "CS" and self.overlap.own(t.footprint, b.footprint, t.ages):
             need = THREAD1  # even the thread that asked for a copy must wait for it
         return owner, again, need
@@ -730,9 +735,10 @@ class Graph:
             self._wait_for(t, need, crossed)
         have = self.edges.get(key)
         if have is None:
-            self.edges[key] = Edge(t, b, need, crossed, self.object_names[obj], self.last_gap)
+            self.edges[key] = Edge(t, b, need, crossed, self.object_names[obj], self.last_gap, max(0, t.commits))
         else:
             have.candidates &= crossed
+            have.younger = min(have.younger, max(0, t.commits))
 
     def _wait_for(self, t: Token, need: Privilege, crossed: int) -> None:
         """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most younger groups

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from snap.ir import nodes as ir
-from snap.ir.types import GRID1, I32, Level, Place
-from snap.ir.walk import bodies, expressions, statements
-from snap.sync.weave import Lagging, release
+from snap.ir.types import GRID1, Level, Place
+from snap.ir.walk import bodies, expressions, statements, with_bodies
 
 LOOPS = (ir.For, ir.While)
 Range = tuple[int, int]  # threads of the block: first, number
@@ -26,51 +25,6 @@ def project(function: ir.Function) -> ir.Function:
         return function
     projector = _Projector(function)
     return replace(function, body=projector.body(function.body, function.place))
-
-
-# ---- slots given back where products have ended ------------------------------------------------------------------------------------------------
-
-
-def give_back_rest(function: ir.Function, lagging: list[Lagging]) -> ir.Function:
-    """After a wait that leaves no product in flight, a role gives back every slot it still holds."""
-    if not lagging:
-        return function
-
-    def rewritten(body: ir.Body, role: Range | None) -> ir.Body:
-        out: list[ir.Stmt] = []
-        for s in body:
-            out.append(inside(s, role))
-            if isinstance(s, ir.Sync) and s.point.younger("wgmma") == 0 and s.point.uid >= 0:
-                for one in lagging:
-                    used = ir.Read(one.used, I32, span=s.span)
-                    made = tuple(release(one, used, one.channel.depth > 2 and (one.channel.lag or 1) > 1, s.span))
-                    if role == one.role:
-                        out += made
-                    elif role is None:
-                        case = ir.Case(one.role[0], one.role[1], False, one.place, made, span=s.span)
-                        out.append(ir.Split(Level.THREAD, s.place, (case,), span=s.span))
-        return tuple(out)
-
-    def inside(s: ir.Stmt, role: Range | None) -> ir.Stmt:
-        if isinstance(s, ir.Split) and role is None and s.level is Level.THREAD and s.outer.top > Level.THREAD:
-            return replace(s, cases=tuple(replace(c, body=rewritten(c.body, (c.offset, c.size))) for c in s.cases))
-        return _with_bodies(s, lambda body: rewritten(body, role))
-
-    return replace(function, body=rewritten(function.body, None))
-
-
-def _with_bodies(s: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
-    match s:
-        case ir.If():
-            return replace(s, then=change(s.then), other=change(s.other))
-        case ir.While():
-            return replace(s, pre=change(s.pre), body=change(s.body))
-        case ir.For() | ir.Group() | ir.Partition() | ir.Claim() | ir.Elect() | ir.Turn():
-            return replace(s, body=change(s.body))
-        case ir.Split():
-            return replace(s, cases=tuple(replace(case, body=change(case.body)) for case in s.cases))
-        case _:
-            return s
 
 
 class _Projector:
@@ -189,7 +143,7 @@ class _Projector:
         def uniform(s: ir.Stmt) -> ir.Stmt:
             if isinstance(s, ir.Split):
                 return s
-            return _with_bodies(_mapped(s, moved), lambda body: tuple(uniform(x) for x in body))
+            return with_bodies(_mapped(s, moved), lambda body: tuple(uniform(x) for x in body))
 
         return tuple(uniform(s) for s in run)
 
@@ -223,7 +177,7 @@ class _Projector:
                 elif within:
                     out.append(replace(s, outer=place, cases=tuple(replace(c, offset=c.offset - role[0]) for c in within)))
             else:
-                out.append(_with_bodies(s, lambda b: tuple(_fused(self._for_role(b, role, place)))))
+                out.append(with_bodies(s, lambda b: tuple(_fused(self._for_role(b, role, place)))))
         return out
 
 
@@ -358,7 +312,7 @@ def _without(body: ir.Body, read: set[int], engines: set[str]) -> ir.Body:
                 continue
             case ir.Sync(point) if point.kind == "thread" and not any(engine.split()[0] in engines for engine, _ in point.waits):
                 continue
-        s = _with_bodies(s, lambda b: _without(b, read, engines))
+        s = with_bodies(s, lambda b: _without(b, read, engines))
         if isinstance(s, (ir.If, ir.For, ir.Partition, ir.Claim, ir.Group)) and not any(bodies(s)):
             continue
         if isinstance(s, ir.Split) and not any(case.body for case in s.cases):
@@ -381,7 +335,7 @@ def _elected(body: ir.Body, place: Place) -> ir.Body:
 def _not_elected_again(body: ir.Body) -> ir.Body:
     out: list[ir.Stmt] = []
     for s in body:
-        s = _with_bodies(s, _not_elected_again)
+        s = with_bodies(s, _not_elected_again)
         out += s.body if isinstance(s, ir.Elect) else (s,)
     return tuple(out)
 
@@ -445,4 +399,4 @@ def _map(e: ir.Expr, change: Callable[[ir.Expr], ir.Expr | None]) -> ir.Expr:
             return e
 
 
-__all__ = ["give_back_rest", "project"]
+__all__ = ["project"]

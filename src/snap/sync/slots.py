@@ -12,12 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from snap.ir import nodes as ir
-from snap.ir.types import I32, Level, Privilege
-from snap.ir.walk import bodies, rebuilt
-from snap.sync.weave import WARPGROUP, Lagging, release
+from snap.ir.types import I32, WARPGROUP1, Level, Place
+from snap.ir.walk import bodies, with_bodies
+from snap.sync.weave import Lagging, release
+
+OVER = 1 << 20  # more than any number of groups in flight: the products have ended, the slot is not given back yet
+
 
 
 def give_back(function: ir.Function, lagging: list[Lagging]) -> ir.Function:
+    if lagging:
+        function = replace(function, body=_waits_first(function.body))
     for one in lagging:
         flow = _Flow(one)
         flow.body(function.body, State(), None)
@@ -90,10 +95,13 @@ class _Flow:
                 reads = any(isinstance(t, ir.Tile) and t.access.view.obj.uid in self.objects for t in (a, b))
                 return replace(state, open=True) if reads else state
             case ir.AsyncCommit("wgmma"):
-                ended = None if state.ended is None else state.ended + 1
+                ended = state.ended if state.ended in (None, OVER) else state.ended + 1
                 return State(ended, 0 if state.open else None if state.now is None else state.now + 1)
             case ir.Sync(point) if point.younger("wgmma") is not None:
-                return self._wait(s, point, state, role)
+                return self._wait(s, point, state)
+            case ir.Group():
+                state = self.body(s.body, state, role)
+                return None if state is None else self._ridden(s, s.outer, state)
             case _:
                 for inner in bodies(s):
                     state = self.body(inner, state, role)
@@ -113,22 +121,40 @@ class _Flow:
                 return _join([test, *breaks])
             head = grown
 
-    def _wait(self, s: ir.Sync, point: ir.SyncPoint, state: State, role: tuple[int, int] | None) -> State:
+    def _wait(self, s: ir.Sync, point: ir.SyncPoint, state: State) -> State:
         if point.uid in self.one.waits:
             self.own[id(s)] = state.ended
             return State(state.now)
-        covers = state.ended is not None and state.ended >= point.younger("wgmma") and _whole(s, role)
-        self.riding[id(s)] = covers
-        return replace(state, ended=None) if covers else state
+        if state.ended is not None and state.ended >= point.younger("wgmma"):
+            state = replace(state, ended=OVER)
+        return self._ridden(s, s.place, state)
+
+    def _ridden(self, s: ir.Stmt, place: Place, state: State) -> State:
+        """Behind this statement, where all of a warpgroup are together, it gives back what has been waited for."""
+        self.riding[id(s)] = state.ended == OVER and (place.top > Level.THREAD or place.holds(WARPGROUP1))
+        return replace(state, ended=None) if self.riding[id(s)] else state
 
 
 def _overlaps(case: ir.Case, role: tuple[int, int]) -> bool:
     return case.offset < sum(role) and (case.rest or role[0] < case.offset + case.size)
 
 
-def _whole(s: ir.Sync, role: tuple[int, int] | None) -> bool:
-    """Whether all of a warpgroup come to the wait together, so that it can arrive as one."""
-    return role is None or s.place.holds(Privilege(Level.THREAD, WARPGROUP))
+def _waits_first(body: ir.Body) -> ir.Body:
+    """A wait for products that a group begins with stands before the group: the larger the group that has waited, the sooner it can say so."""
+    out: list[ir.Stmt] = []
+    for s in body:
+        s = with_bodies(s, _waits_first)
+        if isinstance(s, ir.Group) and s.privilege.level is Level.THREAD:
+            at = next((k for k, x in enumerate(s.body) if not isinstance(x, ir.Declare)), len(s.body))
+            if at < len(s.body) and _only_waits(s.body[at]):
+                out.append(replace(s.body[at], place=s.outer))
+                s = replace(s, body=(*s.body[:at], *s.body[at + 1 :]))
+        out.append(s)
+    return tuple(out)
+
+
+def _only_waits(s: ir.Stmt) -> bool:
+    return isinstance(s, ir.Sync) and s.point.kind == "thread" and all(engine == "wgmma" for engine, _ in s.point.waits)
 
 
 def _rewritten(body: ir.Body, one: Lagging, flow: _Flow, role: tuple[int, int] | None) -> ir.Body:
@@ -142,15 +168,14 @@ def _rewritten(body: ir.Body, one: Lagging, flow: _Flow, role: tuple[int, int] |
             left = flow.own[id(s)]
             idle = left is None
             if left is not None:
-                exact = left if one.lag == 1 else s.point.younger("wgmma")
+                exact = left if one.lag == 1 and left < OVER else s.point.younger("wgmma")
                 out.append(replace(s, point=replace(s.point, waits=(("wgmma", exact),))))
             continue
-        inner = role
         if isinstance(s, ir.Split) and role is None and s.level is Level.THREAD and s.outer.top > Level.THREAD:
             cases = tuple(replace(c, body=_rewritten(c.body, one, flow, (c.offset, c.size))) for c in s.cases)
             out.append(replace(s, cases=cases))
             continue
-        out.append(rebuilt(s, lambda b, inner=inner: _rewritten(b, one, flow, inner)))
+        out.append(with_bodies(s, lambda b: _rewritten(b, one, flow, role)))
         if flow.riding.get(id(s)):
             out += _given(s, one, role)
     return tuple(out)
@@ -160,14 +185,15 @@ def _releases(s: ir.Stmt, one: Lagging) -> bool:
     return isinstance(s, (ir.If, ir.While)) and any(isinstance(x, ir.BarrierArrive) and x.barrier == one.barrier for b in bodies(s) for x in b)
 
 
-def _given(s: ir.Sync, one: Lagging, role: tuple[int, int] | None) -> list[ir.Stmt]:
+def _given(s: ir.Sync | ir.Group, one: Lagging, role: tuple[int, int] | None) -> list[ir.Stmt]:
     """Every slot whose stage has ended."""
     used = ir.Read(one.used, I32, span=s.span)
-    made = release(one if role is None else replace(one, place=s.place), used, one.lag > 1, s.span)
+    place = s.outer if isinstance(s, ir.Group) else s.place
+    made = release(one if role is None else replace(one, place=place), used, one.lag > 1, s.span)
     if role is not None:
         return made
     case = ir.Case(one.role[0], one.role[1], False, one.place, tuple(made), span=s.span)
-    return [ir.Split(Level.THREAD, s.place, (case,), span=s.span)]
+    return [ir.Split(Level.THREAD, place, (case,), span=s.span)]
 
 
 __all__ = ["give_back"]

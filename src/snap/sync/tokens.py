@@ -63,6 +63,7 @@ class Edge:
     candidates: int
     object: str
     last: int = 0  # the last gap before the second use
+    younger: int = 0  # of products: groups that have been begun since, at least
 
 
 @dataclass(slots=True)

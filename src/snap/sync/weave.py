@@ -25,7 +25,8 @@ WARP = 32
 
 @dataclass(slots=True)
 class Lagging:
-    """Slots that products may still read when their stage has ended: those from `released` up to `used` are given back later."""
+    """Slots that products may still read when their stage has ended: those from `released` up to `used` are given back later, at the latest by
+    the waits at the end of stages (`waits`: their points), for all but the last `lag` stages."""
 
     channel: Channel
     role: Role
@@ -34,6 +35,8 @@ class Lagging:
     released: ir.Var
     used: ir.Var
     point: ir.SyncPoint
+    lag: int
+    waits: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -128,7 +131,7 @@ class _Weaver:
         for fill in channel.fills:
             number_of = self._fill_number(channel, fill)
             if lag and lagging is None:
-                lagging = self._lagging(channel, fill, barriers[-1])
+                lagging = self._lagging(channel, fill, barriers[-1], lag)
             for k, episode in enumerate(fill.episodes):
                 self._episode(channel, fill, k, episode, barriers, number_of, lag, lagging)
         if lagging is not None:
@@ -316,18 +319,19 @@ class _Weaver:
         wanted = 1 if channel.lag is None else channel.lag
         return min(wanted, channel.depth - 1)
 
-    def _lagging(self, channel: Channel, fill: Fill, empty: ir.Barrier) -> Lagging:
+    def _lagging(self, channel: Channel, fill: Fill, empty: ir.Barrier, lag: int) -> Lagging:
         span = channel.declared.span
         last = fill.episodes[-1]
         released, used = (ir.Var(self.uid(), f"{channel.objects[0].name}_{word}", I32, THREAD1, True, span=span) for word in ("released", "used"))
         self.after.setdefault(id(channel.declared), []).extend(ir.Declare(var, number(0, span), span=span) for var in (released, used))
         point = self._point(channel, last, fill.episodes[0], False)
-        return Lagging(channel, next(iter(last.roles)), self._place(last), empty, released, used, point)
+        return Lagging(channel, next(iter(last.roles)), self._place(last), empty, released, used, point, lag)
 
     def _give_back(self, lagging: Lagging, fill_number: ir.Expr, lag: int, span: Span) -> list[ir.Stmt]:
         last = lagging.channel.fills[0].episodes[-1]
         groups = sum(_groups(leaf.statement) for leaf in last.leaves)
         wait = self._wait_for_products(lagging.channel, last, lag * groups, span)
+        lagging.waits.add(wait.point.uid)
         used = ir.Assign(ir.VarTarget(lagging.used, span=span), binary("+", fill_number, 1, span), span=span)
         return [wait, *release(lagging, binary("-", fill_number, lag - 1, span), lag > 1, span), used]
 

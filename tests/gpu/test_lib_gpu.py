@@ -1,0 +1,77 @@
+"""The library's kernels on a GPU: every size from 1 to 257, random shapes, all types, arrays that begin anywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import snap
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+RNG = np.random.default_rng(3)
+SIZES = range(1, 258)
+LARGE = (4095, 4097, 12_289, 100_003, 1_000_000, 5_000_001)
+
+
+def on_gpu(array: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(array).to(DEVICE)
+
+
+def near(got, want, rtol=1e-5, atol=1e-6):
+    np.testing.assert_allclose(got.double().cpu().numpy(), np.asarray(want, dtype=np.float64), rtol=rtol, atol=atol)
+
+
+def shapes(count: int, most: int) -> list[tuple[int, int]]:
+    return [tuple(int(side) for side in RNG.integers(1, most, 2)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("sizes", [SIZES, LARGE], ids=["1 to 257", "large"])
+def test_scan_reduce_histogram_of_every_size(sizes):
+    for n in sizes:
+        x = RNG.integers(-1000, 1000, n).astype(np.int32)
+        f = np.abs(RNG.standard_normal(n)).astype(np.float32)
+        u = RNG.integers(0, 256, n).astype(np.uint8)
+        np.testing.assert_array_equal(snap.lib.scan(on_gpu(x)).cpu(), np.cumsum(x, dtype=np.int32), err_msg=f"n = {n}")
+        near(snap.lib.scan(on_gpu(f), exclusive=True), np.concatenate([[0], np.cumsum(f.astype(np.float64))[:-1]]), rtol=1e-4)
+        near(snap.lib.reduce(on_gpu(f)), f.astype(np.float64).sum(), rtol=1e-4)
+        assert snap.lib.reduce(on_gpu(x), "max").item() == x.max()
+        np.testing.assert_array_equal(snap.lib.histogram(on_gpu(u)).cpu(), np.bincount(u, minlength=256))
+
+
+def test_arrays_that_begin_anywhere():
+    for first in range(1, 17):
+        u = RNG.integers(0, 256, 70_001).astype(np.uint8)
+        np.testing.assert_array_equal(snap.lib.histogram(on_gpu(u)[first:]).cpu(), np.bincount(u[first:], minlength=256))
+        x = RNG.integers(-9, 9, 70_001).astype(np.int16)
+        np.testing.assert_array_equal(snap.lib.scan(on_gpu(x)[first:]).cpu(), np.cumsum(x[first:], dtype=np.int16))
+        assert snap.lib.reduce(on_gpu(x)[first:]).item() == x[first:].sum()
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64],
+                         ids=str)
+def test_every_type(dtype):
+    x = torch.randint(0, 3, (70_001,), device=DEVICE).to(dtype)
+    rough = {torch.float16: 2e-3, torch.bfloat16: 1e-2}.get(dtype, 1e-6)
+    if dtype.is_floating_point:
+        x = x / 64
+        near(snap.lib.scan(x), x.double().cumsum(0).cpu(), rtol=rough)
+    else:
+        assert torch.equal(snap.lib.scan(x), x.cumsum(0).to(dtype))
+    near(snap.lib.reduce(x), x.double().sum().item(), rtol=rough)
+    assert torch.equal(snap.lib.transpose(x[:70_000].reshape(350, 200)), x[:70_000].reshape(350, 200).t().contiguous())
+
+
+def test_transpose_and_softmax_of_every_size():
+    for m, n in [*((m, 258 - m) for m in SIZES), *shapes(20, 1500), (3, 100_000), (1, 33_333)]:
+        a = RNG.standard_normal((m, n)).astype(np.float32)
+        np.testing.assert_array_equal(snap.lib.transpose(on_gpu(a)).cpu(), a.T, err_msg=f"{m} x {n}")
+        near(snap.lib.softmax(on_gpu(a)), torch.softmax(torch.from_numpy(a).double(), -1), rtol=1e-4)
+        half = on_gpu(a).bfloat16()
+        near(snap.lib.softmax(half), torch.softmax(half.double(), -1).cpu(), rtol=1e-2)
+
+
+def test_gemv_of_every_size():
+    for m, n in [*((258 - n, n) for n in SIZES), *shapes(20, 1500), (5001, 257), (3, 100_000), (4300, 1024)]:
+        a, x = RNG.standard_normal((m, n)).astype(np.float32), RNG.standard_normal(n).astype(np.float32)
+        near(snap.lib.gemv(on_gpu(a), on_gpu(x)), a.astype(np.float64) @ x, rtol=1e-4, atol=1e-4 * n**0.5)

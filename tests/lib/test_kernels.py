@@ -1,0 +1,273 @@
+"""The kernels that users call, on the CPU machine: every size up to a few words beyond a tile's edge, types, shapes, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from lib_support import later, packed, unpacked
+
+import snap
+from snap.ir.types import F32, I32, I64
+from snap.lib import gemv, histogram, reduce, scan, softmax, transpose
+from snap.lib.lookback import words
+from snap.lib.scanning import THREADS, scan_kernel, words_of_thread
+
+RNG = np.random.default_rng(7)
+TAILS = [*range(1, 258, 7), 127, 128, 129, 255, 256, 257, 12_287, 12_288, 12_289, 30_001]
+
+
+def integers(shape, dtype=np.int32, low=-1000, high=1000):
+    return RNG.integers(max(low, np.iinfo(dtype).min), min(high, np.iinfo(dtype).max), shape).astype(dtype)
+
+
+def floats(shape, dtype=np.float32):
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def bf16(plain):
+    return packed("bf16", plain), unpacked("bf16", packed("bf16", plain)).astype(np.float64)
+
+
+def unaligned(x):
+    """The same elements, beginning one element behind an address that words could have."""
+    return np.concatenate([x[:1], x])[1:]
+
+
+def exact_softmax(x):
+    x = x.astype(np.float64)
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+# ---- reduce ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_reduce_of_every_length():
+    for n in TAILS:
+        x = integers(n)
+        assert reduce(x) == x.sum() and reduce(x, "max") == x.max(), n
+        assert reduce(unaligned(x)) == x.sum(), n
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
+def test_reduce_of_integers_is_numpys(dtype):
+    x = RNG.integers(0, 2, 3000).astype(dtype) if dtype == np.bool_ else integers(3000, dtype)
+    total = reduce(x)
+    assert total.shape == () and total == x.sum() and total.dtype == x.sum().dtype
+    assert reduce(x, "min") == x.min() and reduce(x, "max").dtype == dtype
+    assert reduce(x, "xor") == np.bitwise_xor.reduce(x)
+
+
+def test_reduce_of_floats():
+    for dtype, near in ((np.float16, 1e-3), (np.float32, 1e-5), (np.float64, 1e-12)):
+        x = np.abs(floats(5001, dtype))
+        np.testing.assert_allclose(reduce(x), x.astype(np.float64).sum(), rtol=near)
+        assert reduce(x, "min") == x.min() and reduce(x).dtype == dtype
+    bits, plain = bf16(np.abs(floats(999)))
+    np.testing.assert_allclose(unpacked("bf16", reduce(bits, type="bf16").reshape(1)), plain.sum(), rtol=1e-2)
+
+
+def test_reduce_takes_any_shape_and_own_operators():
+    x = integers((3, 4, 5))
+    assert reduce(x) == x.sum()
+    assert reduce(np.full(100, 7, np.int32), later, identity=0) == 7
+
+
+def test_reduce_of_nothing():
+    assert reduce(np.empty(0, np.float32)) == 0
+    with pytest.raises(snap.LaunchError, match="`x`.*empty"):
+        reduce(np.empty(0, np.float32), "min")
+
+
+# ---- scan --------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_scan_of_every_length():
+    for n in TAILS:
+        x = integers(n)
+        upto = np.cumsum(x, dtype=np.int32)
+        np.testing.assert_array_equal(scan(x), upto)
+        np.testing.assert_array_equal(scan(x, exclusive=True), upto - x)
+    np.testing.assert_array_equal(scan(unaligned(x)), upto)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
+def test_scan_of_integers_wraps(dtype):
+    x = integers(20_000, dtype)
+    np.testing.assert_array_equal(scan(x), np.cumsum(x, dtype=dtype))
+    np.testing.assert_array_equal(scan(x, "max"), np.maximum.accumulate(x))
+
+
+def test_scan_of_floats():
+    for dtype, near in ((np.float16, 2e-3), (np.float32, 1e-5), (np.float64, 1e-12)):
+        x = np.abs(floats(13_000, dtype)) / 64
+        np.testing.assert_allclose(scan(x), np.cumsum(x.astype(np.float64)), rtol=near)
+    bits, plain = bf16(np.abs(floats(999)))
+    np.testing.assert_allclose(unpacked("bf16", scan(bits, type="bf16")), np.cumsum(plain), rtol=1e-2)
+
+
+def test_scan_with_an_operator_that_does_not_commute():
+    x = RNG.integers(0, 100, 40_000).astype(np.int32)
+    x[RNG.random(x.size) < 0.999] = 0
+    want = np.maximum.accumulate(np.where(x != 0, np.arange(x.size), 0))
+    np.testing.assert_array_equal(scan(x, later, identity=0), x[want])
+
+
+@pytest.mark.parametrize("type, dtype", [(I32, np.int32), (I64, np.int64)])
+def test_scan_under_schedules(type, dtype):
+    """Blocks wait for one another through atomics alone, in whatever order they run."""
+    run = scan_kernel(type, type, 1, "add", False, 0)
+    tiles, tile = 3, THREADS * words_of_thread(type, 1)
+    x = integers(2 * tile + 5, dtype)
+    arguments = lambda: (x, np.zeros_like(x), np.zeros(words(type, tiles), np.int64), x.size)
+    for seed in range(2):
+        given = arguments()
+        run.launch(*given, blocks=tiles, seed=seed)
+        np.testing.assert_array_equal(given[1], np.cumsum(x, dtype=dtype))
+    assert snap.races(run, *arguments(), blocks=tiles, seeds=1) == []
+
+
+def test_scan_of_nothing():
+    assert scan(np.empty(0, np.int32)).shape == (0,)
+
+
+# ---- transpose -----------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int16, np.float16, np.float32, np.int32, np.float64, np.uint64])
+def test_transpose(dtype):
+    for shape in ((1, 1), (1, 300), (300, 1), (64, 64), (65, 63), (130, 128), (7, 257), (256, 96), (0, 5), (5, 0)):
+        x = RNG.integers(0, 100, shape).astype(dtype)
+        got = transpose(x)
+        np.testing.assert_array_equal(got, x.T)
+        assert got.flags.c_contiguous and got.dtype == dtype
+
+
+# ---- histogram -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_histogram():
+    for n in (0, *TAILS, 300_000):
+        x = RNG.integers(0, 256, n).astype(np.uint8)
+        np.testing.assert_array_equal(histogram(x), np.bincount(x, minlength=256))
+    np.testing.assert_array_equal(histogram(unaligned(x)), np.bincount(x, minlength=256))
+    np.testing.assert_array_equal(histogram(np.full((40, 50), 255, np.uint8)), np.bincount([255] * 2000, minlength=256))
+
+
+# ---- softmax -------------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype, near", [(np.float16, 2e-3), (np.float32, 1e-5), (np.float64, 1e-12)])
+def test_softmax(dtype, near):
+    for shape in ((1, 1), (3, 5), (7, 32), (2, 129), (5, 512), (2, 2048), (1, 2049), (2, 9000), (1, 70_001), (2, 3, 40), (11,), (3, 0)):
+        x = 4 * floats(shape, dtype)
+        got = softmax(x)
+        assert got.shape == shape and got.dtype == dtype
+        if x.size:
+            np.testing.assert_allclose(got.astype(np.float64), exact_softmax(x), rtol=near, atol=near / 100)
+
+
+def test_softmax_of_bf16():
+    for length in (*range(1, 40, 3), 257, 1024, 3000):
+        bits, plain = bf16(4 * floats((3, length)))
+        np.testing.assert_allclose(unpacked("bf16", softmax(bits, type="bf16")), exact_softmax(plain), rtol=8e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("length", (6, 600, 40_000))
+def test_softmax_of_extreme_rows(length):
+    x = np.zeros((4, length), np.float32)
+    x[0] = 3e38
+    x[1] = -np.inf
+    x[1, length // 2] = 1.0
+    x[2] = -np.inf
+    x[3, -1] = 80.0
+    got = softmax(x)
+    np.testing.assert_allclose(got[0], 1 / length, rtol=1e-5)
+    np.testing.assert_array_equal(got[1], np.arange(length) == length // 2)
+    assert np.isnan(got[2]).all()
+    assert got[3, -1] == 1
+
+
+# ---- gemv ----------------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype, near", [(np.float16, 2e-2), (np.float32, 1e-4), (np.float64, 1e-10)])
+def test_gemv(dtype, near):
+    for m, n in ((1, 1), (5, 3), (33, 257), (130, 64), (131, 100), (257, 31), (3, 5000), (2, 17_000), (64, 1024), (9, 0), (0, 9)):
+        a, x = floats((m, n), dtype), floats(n, dtype)
+        got = gemv(a, x)
+        assert got.shape == (m,) and got.dtype == dtype
+        np.testing.assert_allclose(got.astype(np.float64), a.astype(np.float64) @ x.astype(np.float64), rtol=near, atol=near * n**0.5)
+
+
+def test_gemv_of_bf16_and_unaligned_vectors():
+    (a, plain_a), (x, plain_x) = bf16(floats((200, 64))), bf16(floats(64))
+    for vector in (x, unaligned(x)):
+        got = unpacked("bf16", gemv(a, vector, type="bf16"))
+        np.testing.assert_allclose(got, plain_a @ plain_x, rtol=1e-2, atol=5e-2)
+
+
+# ---- what is refused -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda: reduce([1, 2, 3]), r"`x` of `snap.lib.reduce`.*takes an array, got list"),
+        (lambda: reduce(np.zeros(3, np.complex64)), r"`x`.*holds complex64"),
+        (lambda: reduce(np.zeros((4, 4), np.float32)[:, ::2]), r"`x`.*not contiguous.*numpy.ascontiguousarray"),
+        (lambda: reduce(np.zeros(3, np.float32), "sum"), r"`op`.*one of add"),
+        (lambda: reduce(np.zeros(3, np.float32), "xor"), r"`op`.*integers and bools"),
+        (lambda: reduce(np.zeros(3, np.int32), later), r"`identity`"),
+        (lambda: reduce(np.zeros(3, np.int32), type="bf16"), r"`x`.*int32, which is not bf16"),
+        (lambda: scan(np.zeros((3, 3), np.float32)), r"`x` of `snap.lib.scan`.*1 dimension"),
+        (lambda: scan(np.zeros(3, np.bool_)), r"`x`.*holds bool"),
+        (lambda: scan(np.arange(9, dtype=np.int32)[::2]), r"`x`.*not contiguous"),
+        (lambda: scan(np.zeros(3, ">i4")), r"`x`.*holds >i4"),
+        (lambda: transpose(np.zeros(3, np.float32)), r"`x` of `snap.lib.transpose`.*2 dimensions"),
+        (lambda: transpose(np.zeros((4, 6), np.float32).T), r"`x`.*not contiguous"),
+        (lambda: histogram(np.zeros(3, np.int32)), r"`x` of `snap.lib.histogram`.*takes elements of u8"),
+        (lambda: softmax(np.zeros(3, np.int32)), r"`x` of `snap.lib.softmax`.*holds int32"),
+        (lambda: gemv(np.zeros((3, 4), np.float32), np.zeros(3, np.float32)), r"`x` of `snap.lib.gemv`.*3 elements.*4 columns"),
+        (lambda: gemv(np.zeros((3, 4), np.float32), np.zeros(4, np.float64)), r"`x`.*holds f64.*f32"),
+        (lambda: gemv(np.zeros(4, np.float32), np.zeros(4, np.float32)), r"`a`.*2 dimensions"),
+        (lambda: gemv(np.zeros((3, 4), np.int32), np.zeros(4, np.int32)), r"`a`.*holds int32"),
+    ],
+)
+def test_refusals_name_the_argument(call, said):
+    with pytest.raises(snap.LaunchError, match=said):
+        call()
+
+
+# ---- what they compile to ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_kernels_compile_without_spills():
+    from snap.lib.histograms import histogram_kernel
+    from snap.lib.matvec import gemv_by_blocks, gemv_by_warps
+    from snap.lib.reduction import reduction
+    from snap.lib.softmax_rows import softmax_by_blocks, softmax_by_warps
+    from snap.lib.transposition import transpose_kernel
+
+    pytest.importorskip("cuda.bindings")
+    for made in (
+        reduction(F32, F32, F32, 4, "add", 0.0), scan_kernel(I32, I32, 4, "add", False, 0), transpose_kernel(F32, 4, 64), histogram_kernel(16),
+        softmax_by_blocks(F32, F32, 4, 4, 256), softmax_by_warps(F32, F32, 4, 4), gemv_by_warps(F32, F32, 4), gemv_by_blocks(F32, F32, 4, 8),
+    ):
+        found = made.resources("sm_90a")
+        assert found.spill_stores == found.spill_loads == 0
+
+
+def test_synchronization_points():
+    """No more than a hand-written kernel has."""
+    from snap.lib.histograms import histogram_kernel
+    from snap.lib.matvec import gemv_by_warps
+    from snap.lib.reduction import reduction
+    from snap.lib.transposition import transpose_kernel
+
+    kinds = lambda k: [point.kind for point in k.syncs()]
+    assert kinds(scan_kernel(I32, I32, 4, "add", False, 0)) == ["block", "named", "block"]  # the tile's number, the warps' sums, what comes before
+    assert kinds(transpose_kernel(F32, 4, 64)) == ["block"]
+    assert kinds(histogram_kernel(16)) == ["block", "block"]
+    assert kinds(gemv_by_warps(F32, F32, 4)) == []
+    assert kinds(reduction(F32, F32, F32, 4, "add", 0.0)) == ["block", "block"]  # in block.reduce, called twice, and for the ticket

@@ -156,10 +156,12 @@ class CudaDevice:
     """torch's GPU."""
 
     def __init__(self) -> None:
-        import torch
-
+        try:
+            import torch
+        except ImportError:
+            raise SystemExit("benchmarks of kernels need torch, which is not installed: pip install snap-gpu[bench]") from None
         if not torch.cuda.is_available():
-            raise SystemExit("benchmarks of kernels need a GPU and torch; there is none here")
+            raise SystemExit("benchmarks of kernels need a GPU; torch sees none here")
         self.torch = torch
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         self.name, self.l2 = properties.name, properties.L2_cache_size

@@ -323,9 +323,9 @@ def _without(body: ir.Body, read: set[int], engines: set[str]) -> ir.Body:
 
 # A role that does nothing but issue boxes, and wait for and arrive at mbarriers, needs one thread.
 def _elected(body: ir.Body, place: Place) -> ir.Body:
-    first = 0
-    while first < len(body) and isinstance(body[first], ir.Collective) and body[first].op == "setmaxnreg":
-        first += 1
+    first = max((k + 1 for k, s in enumerate(body) if isinstance(s, ir.Collective) and s.op == "setmaxnreg"), default=0)
+    if not all(isinstance(s, (ir.Declare, ir.Assign, ir.Collective)) for s in body[:first]):
+        return body
     rest = body[first:]
     if not any(isinstance(s, ir.BoxCopy) for s in statements(rest)) or not all(_single(s) for s in statements(rest)):
         return body

@@ -96,6 +96,8 @@ class _Weaver:
         self.threads = function.place.held(Level.THREAD).count if function.place.held(Level.THREAD) is not None else None
         self.blocks = function.place.held(Level.BLOCK).count if function.place.held(Level.CLUSTER) is not None else 1
         self.points = 0
+        self.again = _declared_again(function.body)
+        self.dropped: set[int] = set()
         self.units: list[ir.Var] = []  # of the groups around that take turns: which one this is
         self.unit_of: dict[int, ir.Var] = {}
 
@@ -114,6 +116,8 @@ class _Weaver:
     # ---- channels ----------------------------------------------------------------------------------------------------------------------------
 
     def channel(self, channel: Channel) -> None:
+        if id(channel.declared) in self.again:
+            self._count_on(channel)
         if channel.numbered:
             self._numbered(channel)
             return
@@ -136,6 +140,28 @@ class _Weaver:
                 self._episode(channel, fill, k, episode, barriers, number_of, lag, lagging)
         if lagging is not None:
             self.woven.lagging.append(lagging)
+
+    # The barriers of a channel live as long as the kernel: where its memory is declared anew in each iteration of a loop, fills are still counted on.
+    def _count_on(self, channel: Channel) -> None:
+        objects = {o.uid for o in channel.objects}
+        everything = list(statements(self.function.body))
+        values = {s.var.uid: s.init for s in everything if isinstance(s, ir.Declare)}
+        counters = set()
+        for s in everything:
+            if isinstance(s, ir.Partition) and s.counted and s.handle.obj.uid in objects and isinstance(s.fill, ir.Read):
+                counter = values.get(s.fill.var.uid)
+                counters |= {counter.var.uid} if isinstance(counter, ir.Read) else set()
+        for s in everything:
+            if isinstance(s, ir.Declare) and s.var.uid in counters:
+                self.top.append(s)
+                self.dropped.add(id(s))
+
+    def _beside(self, channel: Channel, made: list[ir.Declare]) -> None:
+        """Variables that live as long as the channel's barriers count."""
+        if id(channel.declared) in self.again:
+            self.top += made
+        else:
+            self.after.setdefault(id(channel.declared), []).extend(made)
 
     def _numbered(self, channel: Channel) -> None:
         """One stage loads a fill, maybe another one uses it: whoever uses it waits for its phase."""
@@ -182,7 +208,7 @@ class _Weaver:
         p = channel.objects[0].privilege
         fills = ir.Var(self.uid(), f"{channel.objects[0].name}_fills", I32, p, True, span=span)
         now = ir.Var(self.uid(), f"{channel.objects[0].name}_fill", I32, p, True, span=span)
-        self.after.setdefault(id(channel.declared), []).append(ir.Declare(fills, number(0, span), span=span))
+        self._beside(channel, [ir.Declare(fills, number(0, span), span=span)])
         first = fill.episodes[0].leaves[0].statement
         top = next(s for s in fill.body if any(inner is first for inner in statements((s,))))
         self.before.setdefault(id(top), []).extend((
@@ -323,7 +349,7 @@ class _Weaver:
         span = channel.declared.span
         last = fill.episodes[-1]
         released, used = (ir.Var(self.uid(), f"{channel.objects[0].name}_{word}", I32, THREAD1, True, span=span) for word in ("released", "used"))
-        self.after.setdefault(id(channel.declared), []).extend(ir.Declare(var, number(0, span), span=span) for var in (released, used))
+        self._beside(channel, [ir.Declare(var, number(0, span), span=span) for var in (released, used)])
         point = self._point(channel, last, fill.episodes[0], False)
         return Lagging(channel, next(iter(last.roles)), self._place(last), empty, released, used, point, lag)
 
@@ -388,6 +414,8 @@ class _Weaver:
     def _body(self, body: ir.Body) -> ir.Body:
         out: list[ir.Stmt] = []
         for k, s in enumerate(body):
+            if id(s) in self.dropped:
+                continue
             out += self.before.get(id(s), ())
             if id(s) in self.loads and self.loads[id(s)][2]:
                 barrier, slot, _ = self.loads[id(s)]
@@ -443,6 +471,17 @@ def _at(s: ir.Stmt, place: Place) -> ir.Stmt:
     if isinstance(s, ir.Elect):
         return replace(s, place=place, body=tuple(_at(x, place) for x in s.body))
     return replace(s, place=place) if hasattr(s, "place") else s
+
+
+def _declared_again(body: ir.Body, looped: bool = False) -> set[int]:
+    """Declarations of shared memory in loops."""
+    found: set[int] = set()
+    for s in body:
+        if looped and isinstance(s, ir.DeclareShared):
+            found.add(id(s))
+        for inner in bodies(s):
+            found |= _declared_again(inner, looped or isinstance(s, (ir.For, ir.While)))
+    return found
 
 
 def _of_this_group(body: ir.Body) -> Iterator[ir.Stmt]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from lib_support import TYPES, later, on_items, packed, per_thread, through, values
 
 import snap
+from snap.lib import block as of_block
+from snap.lib import warp as of_warp
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 RNG = np.random.default_rng(3)
@@ -75,3 +78,35 @@ def test_gemv_of_every_size():
     for m, n in [*((258 - n, n) for n in SIZES), *shapes(20, 1500), (5001, 257), (3, 100_000), (4300, 1024)]:
         a, x = RNG.standard_normal((m, n)).astype(np.float32), RNG.standard_normal(n).astype(np.float32)
         near(snap.lib.gemv(on_gpu(a), on_gpu(x)), a.astype(np.float64) @ x, rtol=1e-4, atol=1e-4 * n**0.5)
+
+
+# ---- the device functions: the GPU does what the CPU machine does, bit for bit ------------------------------------------------------------------
+
+
+def agrees(name, kernel, blocks, arrays, *numbers):
+    """`arrays` go to the kernel first, the last of them is the result."""
+    on_cpu = [array.copy() for array in arrays]
+    kernel[blocks](*on_cpu, *numbers)
+    there = [on_gpu(array).view(torch.bfloat16) if name == "bf16" else on_gpu(array) for array in arrays]
+    kernel[blocks](*there, *numbers)
+    got = there[-1].view(torch.uint16) if name == "bf16" else there[-1]
+    np.testing.assert_array_equal(got.cpu().numpy(), on_cpu[-1])
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_device_functions_of_every_type(name):
+    x = packed(name, values(name, 192 * 4, high=2))
+    for f in (of_warp.reduce(name), of_warp.reduce(name, "mul"), of_warp.scan(name, "max"), of_warp.scan(name, exclusive=True),
+              of_block.reduce(name, 96), of_block.scan(name, 96), of_block.scan(name, 96, exclusive=True)):
+        agrees(name, per_thread(name, 96, f), 2, [x[:192], np.zeros_like(x[:192])])
+    for f in (of_block.exchange(name, 96, 4), of_block.scan(name, 96, items=4)):
+        agrees(name, on_items(name, 96, 4, f), 2, [x, np.zeros_like(x)])
+    for how in of_warp.LOADS:
+        copy = through(name, 96, 4, of_block.load(name, 96, 4, how), of_block.store(name, 96, 4, how))
+        agrees(name, copy, 2, [x[:701], np.zeros_like(x[:701])], 0, 701)
+
+
+def test_own_operator():
+    x = values("i32", 512).astype(np.int32)
+    for f in (of_warp.reduce(int, later), of_block.reduce(int, 256, later), of_block.scan(int, 256, later)):
+        agrees("i32", per_thread(int, 256, f), 2, [x, np.zeros_like(x)])

@@ -111,10 +111,18 @@ def test_a_schedule_at_random_finds_no_race():
 @pytest.mark.parametrize("multiprocessors", [4, 132])
 def test_tiles_cover_and_blocks_are_no_more_than_there_are_tiles(multiprocessors):
     for m, n in itertools.product((1, 64, 65, 500, 4096), repeat=2):
-        height, width, blocks = tiling(m, n, multiprocessors)
+        height, width, blocks = tiling(m, n, 512, multiprocessors)
         assert (height, width) in TILES and 1 <= blocks <= min(multiprocessors, -(-m // height) * -(-n // width))
-    assert tiling(8192, 8192, 132) == (128, 256, 132)
-    assert tiling(16, 16, 132) == (64, 64, 1)
+
+
+@pytest.mark.parametrize("shape", [(n, n, n) for n in (2048, 4096, 8192, 16384)] + [(8192, 28672, 8192), (28672, 8192, 1024)], ids=str)
+def test_large_products_have_large_tiles(shape):
+    assert tiling(*shape, 132)[:2] == (128, 256)
+
+
+def test_small_products_are_spread_over_the_multiprocessors():
+    assert tiling(1024, 1024, 1024, 132) == (128, 64, 128)
+    assert tiling(16, 16, 4096, 132) == (64, 64, 1)
 
 
 def test_every_tile_compiles_for_hopper_without_spills():

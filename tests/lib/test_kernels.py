@@ -9,8 +9,13 @@ from lib_support import later, packed, unpacked
 import snap
 from snap.ir.types import F32, I32, I64
 from snap.lib import gemv, histogram, reduce, scan, softmax, transpose
+from snap.lib.histograms import histogram_kernel
 from snap.lib.lookback import words
+from snap.lib.matvec import gemv_by_blocks, gemv_by_warps
+from snap.lib.reduction import reduction
 from snap.lib.scanning import THREADS, scan_kernel, words_of_thread
+from snap.lib.softmax_rows import softmax_by_blocks, softmax_by_warps, softmax_of_long_rows
+from snap.lib.transposition import transpose_kernel
 
 RNG = np.random.default_rng(7)
 TAILS = [*range(1, 258, 7), 127, 128, 129, 255, 256, 257, 12_287, 12_288, 12_289, 30_001]
@@ -71,6 +76,10 @@ def test_reduce_takes_any_shape_and_own_operators():
     x = integers((3, 4, 5))
     assert reduce(x) == x.sum()
     assert reduce(np.full(100, 7, np.int32), later, identity=0) == 7
+
+
+def test_arrays_of_one_element_without_a_dimension():
+    assert reduce(np.array(3.0, np.float32)) == 3 and softmax(np.array(3.0, np.float32)) == 1
 
 
 def test_reduce_of_nothing():
@@ -159,7 +168,7 @@ def test_histogram():
 
 @pytest.mark.parametrize("dtype, near", [(np.float16, 2e-3), (np.float32, 1e-5), (np.float64, 1e-12)])
 def test_softmax(dtype, near):
-    for shape in ((1, 1), (3, 5), (7, 32), (2, 129), (5, 512), (2, 2048), (1, 2049), (2, 9000), (1, 70_001), (2, 3, 40), (11,), (3, 0)):
+    for shape in ((1, 1), (3, 5), (7, 32), (2, 129), (5, 512), (2, 2048), (1, 2049), (2, 9000), (3, 2049), (3, 9001), (2, 70_001), (2, 3, 40), (11,), (3, 0)):
         x = 4 * floats(shape, dtype)
         got = softmax(x)
         assert got.shape == shape and got.dtype == dtype
@@ -226,6 +235,7 @@ def test_gemv_of_bf16_and_unaligned_vectors():
         (lambda: scan(np.zeros(3, ">i4")), r"`x`.*holds >i4"),
         (lambda: transpose(np.zeros(3, np.float32)), r"`x` of `snap.lib.transpose`.*2 dimensions"),
         (lambda: transpose(np.zeros((4, 6), np.float32).T), r"`x`.*not contiguous"),
+        (lambda: transpose(np.empty((1, 2**31 - 5), np.uint8)), r"`x`.*longer than"),
         (lambda: histogram(np.zeros(3, np.int32)), r"`x` of `snap.lib.histogram`.*takes elements of u8"),
         (lambda: softmax(np.zeros(3, np.int32)), r"`x` of `snap.lib.softmax`.*holds int32"),
         (lambda: gemv(np.zeros((3, 4), np.float32), np.zeros(3, np.float32)), r"`x` of `snap.lib.gemv`.*3 elements.*4 columns"),
@@ -239,16 +249,28 @@ def test_refusals_name_the_argument(call, said):
         call()
 
 
+# ---- schedules -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_no_races_under_schedules():
+    a, v, bytes = floats((33, 36)), floats(36), RNG.integers(0, 256, 700).astype(np.uint8)
+    zeros = lambda *shape, dtype=np.float32: np.zeros(shape, dtype)
+    for run, arguments, blocks in (
+        (reduction(F32, F32, F32, 4, "add", 0.0), (a, zeros(), zeros(2), zeros(1, dtype=np.int32), a.size), 2),
+        (transpose_kernel(F32, 1, 16, T=64, GROUP=2), (a, zeros(36, 33), 33, 36), 9),
+        (histogram_kernel(4, T=256, U=1, LANES=4), (bytes, zeros(256, dtype=np.int64), bytes.size), 2),
+        (softmax_by_blocks(F32, F32, 4, 3, 64, True), (zeros(3, 257), zeros(3, 257), 3, 257), 3),
+        (softmax_of_long_rows(F32, F32, 4, U=2, T=64), (zeros(3, 517), zeros(3, 517), 3, 517), 3),
+        (gemv_by_warps(F32, F32, 4, T=64), (a, v, zeros(33), 33, 36), 9),
+        (gemv_by_blocks(F32, F32, 4, 2, T=64), (a, v, zeros(33), 33, 36), 33),
+    ):
+        assert snap.races(run, *arguments, blocks=blocks, seeds=2) == []
+
+
 # ---- what they compile to ------------------------------------------------------------------------------------------------------------------------
 
 
 def test_kernels_compile_without_spills():
-    from snap.lib.histograms import histogram_kernel
-    from snap.lib.matvec import gemv_by_blocks, gemv_by_warps
-    from snap.lib.reduction import reduction
-    from snap.lib.softmax_rows import softmax_by_blocks, softmax_by_warps
-    from snap.lib.transposition import transpose_kernel
-
     pytest.importorskip("cuda.bindings")
     for made in (
         reduction(F32, F32, F32, 4, "add", 0.0), scan_kernel(I32, I32, 4, "add", False, 0), transpose_kernel(F32, 4, 64), histogram_kernel(16),
@@ -260,11 +282,6 @@ def test_kernels_compile_without_spills():
 
 def test_synchronization_points():
     """No more than a hand-written kernel has."""
-    from snap.lib.histograms import histogram_kernel
-    from snap.lib.matvec import gemv_by_warps
-    from snap.lib.reduction import reduction
-    from snap.lib.transposition import transpose_kernel
-
     kinds = lambda k: [point.kind for point in k.syncs()]
     assert kinds(scan_kernel(I32, I32, 4, "add", False, 0)) == ["block", "named", "block"]  # the tile's number, the warps' sums, what comes before
     assert kinds(transpose_kernel(F32, 4, 64)) == ["block"]

@@ -157,7 +157,7 @@ def _float(x):
 
 
 def check():
-    for heads, length in ((1, 128), (2, 256)):
+    for heads, length in ((1, 128), (2, 256), (1, 512)):
         rng = np.random.default_rng(length)
         q, k, v = (_bf16(rng.normal(size=(heads * length, 128))) for _ in range(3))
         out = np.zeros_like(q)

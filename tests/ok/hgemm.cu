@@ -69,7 +69,8 @@ static __device__ __forceinline__ void snap_wgmma_m64n256k16_f32_bf16(float (&d)
 template <int swizzle, int panels, int rows>  // bytes: of a row, from panel to panel, from 8 rows to the next
 static __device__ __forceinline__ unsigned long long snap_matrix(const void* tile) {
     const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
-    return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | snap_shared(tile) >> 4;
+    const unsigned int start = snap_shared(tile) % (1 << 18) / 16;  // in a cluster, higher bits of an address are the block
+    return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | start;
 }
 
 static __device__ __forceinline__ void snap_wgmma_fence() {

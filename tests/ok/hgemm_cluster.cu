@@ -73,7 +73,8 @@ static __device__ __forceinline__ void snap_wgmma_m64n256k16_f32_bf16(float (&d)
 template <int swizzle, int panels, int rows>  // bytes: of a row, from panel to panel, from 8 rows to the next
 static __device__ __forceinline__ unsigned long long snap_matrix(const void* tile) {
     const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
-    return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | snap_shared(tile) >> 4;
+    const unsigned int start = snap_shared(tile) % (1 << 18) / 16;  // in a cluster, higher bits of an address are the block
+    return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | start;
 }
 
 static __device__ __forceinline__ void snap_wgmma_fence() {
@@ -292,17 +293,19 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
         } else {
             const int b = block_index;
             snap_fewer_registers<24>();
-            for (int t = c0; t < M / 256 * (N / 256); t += nc) {
-                const int m0 = t / (N / 256) * 256 + b * 128;
-                const int n0 = t % (N / 256) * 256;
-                for (int k = 0; k < K / 64; ++k) {
-                    const int a_fill = At_fill;
-                    ++At_fill;
-                    const int a_slot = a_fill % 4;
-                    const int bt_fill = Bt_fill;
-                    ++Bt_fill;
-                    const int bt_slot = bt_fill % 4;
-                    if (threadIdx.x == 256) {
+            if (threadIdx.x == 256) {
+                #pragma unroll 1
+                for (int t = c0; t < M / 256 * (N / 256); t += nc) {
+                    const int m0 = t / (N / 256) * 256 + b * 128;
+                    const int n0 = t % (N / 256) * 256;
+                    #pragma unroll 1
+                    for (int k = 0; k < K / 64; ++k) {
+                        const int a_fill = At_fill;
+                        ++At_fill;
+                        const int a_slot = a_fill % 4;
+                        const int bt_fill = Bt_fill;
+                        ++Bt_fill;
+                        const int bt_slot = bt_fill % 4;
                         // At, Bt: multiplied at line 47, loaded at line 41 by threads 256 to 383
                         snap_barrier_wait(&At_Bt_empty[a_fill % 4], a_fill / 4 - 1);
                         // At, Bt: loaded at line 41, multiplied at line 47 by threads 0 to 255

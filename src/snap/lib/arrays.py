@@ -23,6 +23,7 @@ _NAMES = {
     BOOL: "bool", I8: "int8", I16: "int16", I32: "int32", I64: "int64", U8: "uint8", U16: "uint16", U32: "uint32", U64: "uint64",
     F16: "float16", BF16: "bfloat16", F32: "float32", F64: "float64",
 }
+MAX_SIDE = 2**31 - 2**16  # indices within a row or column are 32 bits wide, and go a tile beyond its end
 CPU_MULTIPROCESSORS = 4  # the CPU machine has none; a persistent grid there is a small one
 
 
@@ -100,6 +101,11 @@ def argument(function: str, name: str, value: object, types: tuple[Scalar, ...],
         copy = "its `.contiguous()`" if info.family == "torch" else f"`{info.family}.ascontiguousarray(...)` of it"
         raise refuse(f"the array (shape {info.shape}) is not contiguous in row-major order; pass {copy}")
     return Argument(value, info, held)
+
+
+def check_sides(function: str, name: str, given: Argument) -> None:
+    if any(extent > MAX_SIDE for extent in given.shape):
+        raise LaunchError(f"snap.lib.{function}", f"a dimension of the shape {given.shape} is longer than {MAX_SIDE}", name)
 
 
 def same_place(function: str, first: Argument, name: str, second: Argument) -> None:

@@ -12,15 +12,16 @@ from __future__ import annotations
 from snap.ir.record import record
 from snap.ir.types import BF16, F16, F32, U16, Scalar
 from snap.lib.arrays import Argument, argument, same_place
-from snap.lib.gemm_kernels import ACTIVATIONS, gemm_kernel
+from snap.lib.gemm_kernels import ACTIVATIONS, DEPTH, gemm_kernel
 from snap.runtime.arrays import classify
 from snap.runtime.errors import LaunchError
 
 TYPES = (BF16, F16)
 ROW = 16  # bytes, of which rows and addresses are multiples where boxes are copied
 TILES = ((128, 256), (128, 128), (128, 64), (64, 256), (64, 128), (64, 64))
-TILE_COST = 48  # columns' worth of time that a tile takes besides its products: filling the pipeline, writing the result
-BAND_ROWS = 2048  # of the result, in which tiles that run at the same time lie
+BAND_ROWS = 1024  # of the result: the height of the bands in which tiles are taken
+LOADED = 2.3  # cycles that a row of 64 elements takes to load, of either operand, when all multiprocessors do so
+TILE_CYCLES = 5000  # that a tile takes besides its products: filling the pipeline, writing the result
 
 
 def gemm(a, b, out=None, bias=None, activation=None):
@@ -40,7 +41,7 @@ def gemm(a, b, out=None, bias=None, activation=None):
         return written.array
     A, B = left.ready(), right.ready()
     C = written.array if _has_boxes(written) else _room(written)
-    height, width, blocks = tiling(rows, columns, left.given.multiprocessors())
+    height, width, blocks = tiling(rows, columns, depth, left.given.multiprocessors())
     run = gemm_kernel(left.given.type, written.type, left.turned, right.turned, height, width, BAND_ROWS // height, added and added.type, activation)
     run[blocks](A, B, C, added.array if added else A, *A.shape, *B.shape, C.shape[1], rows, columns, depth)
     if C is not written.array:
@@ -48,18 +49,21 @@ def gemm(a, b, out=None, bias=None, activation=None):
     return written.array
 
 
-def tiling(rows: int, columns: int, multiprocessors: int) -> tuple[int, int, int]:
-    """Rows and columns of a tile, and blocks.  Each multiprocessor runs one block at a time, so what counts is how many tiles the busiest has."""
+def tiling(rows: int, columns: int, depth: int, multiprocessors: int) -> tuple[int, int, int]:
+    """Rows and columns of a tile, and blocks.  Each multiprocessor runs one block at a time, so what counts is how long the busiest takes."""
 
-    def tiles(height: int, width: int) -> int:
-        return -(-rows // height) * -(-columns // width)
+    def tiles(size: tuple[int, int]) -> int:
+        return -(-rows // size[0]) * -(-columns // size[1])
 
-    def cost(size: tuple[int, int]) -> float:
+    def cycles(size: tuple[int, int]) -> float:
         height, width = size
-        return -(-tiles(height, width) // multiprocessors) * (height // 64) * (width + TILE_COST)
+        rounds = -(-tiles(size) // multiprocessors)
+        busy = min(1.0, tiles(size) / multiprocessors)
+        step = max(height * width / 32, LOADED * (height + width) * busy)
+        return rounds * (step * -(-depth // DEPTH) + TILE_CYCLES)
 
-    height, width = min(TILES, key=cost)
-    return height, width, min(tiles(height, width), multiprocessors)
+    height, width = min(TILES, key=cycles)
+    return height, width, min(tiles((height, width)), multiprocessors)
 
 
 # ---- arrays ------------------------------------------------------------------------------------------------------------------------------

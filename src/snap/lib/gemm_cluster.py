@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 
 from snap import *
-from snap.lib.gemm_kernels import CONSUMERS, DEPTH, PANEL
+from snap.lib.gemm_kernels import DEPTH, PANEL
 from snap.lib.operators import element, scalar
+
+
+CONSUMERS = 2
 
 
 @functools.cache

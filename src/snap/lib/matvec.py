@@ -13,7 +13,7 @@ import functools
 from snap import *
 from snap.ir.types import F32, F64
 from snap.lib import block as of_block
-from snap.lib.arrays import FLOATS, argument, same_place
+from snap.lib.arrays import FLOATS, argument, check_sides, same_place
 from snap.lib.operators import element, word
 from snap.runtime.errors import LaunchError
 
@@ -26,6 +26,7 @@ def gemv(a, x, type=None):
     """`a @ x` for a matrix and a vector."""
     matrix = argument("gemv", "a", a, FLOATS, rank=2, type=type)
     vector = argument("gemv", "x", x, FLOATS, rank=1, type=type)
+    check_sides("gemv", "a", matrix)
     same_place("gemv", matrix, "x", vector)
     if vector.type != matrix.type:
         raise LaunchError("snap.lib.gemv", f"holds {vector.type}, the matrix holds {matrix.type}", "x")

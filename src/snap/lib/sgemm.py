@@ -1,10 +1,10 @@
-"""`snap.lib.sgemm`: a product of f32 matrices on the ordinary arithmetic units, without tensor cores.
+"""`snap.lib.sgemm`: a product of f32 matrices on the ordinary arithmetic units, without tensor cores.  The last rung of a ladder (sgemm_ladder.py).
 
-Input:      a of M x K, b of K x N, both f32
-Output:     a @ b of M x N; products and sums in f32
+Input:      a of M x K, b of K x N, both f32, and a factor
+Output:     alpha * (a @ b) of M x N; products and sums in f32
 Invariant:  memory beyond the arrays is not touched: rows and columns beyond the last are read as the last and not written, and what is left of K
             after whole tiles is read where it lies
-Non-goals:  tensor cores (gemm, gemm_tf32); scaling, adding to what is there
+Non-goals:  tensor cores (gemm, gemm_tf32); adding to what is there
 """
 
 from __future__ import annotations
@@ -12,32 +12,80 @@ from __future__ import annotations
 import functools
 
 from snap import *
+from snap.ir.types import F32
+from snap.lib.arrays import Argument, argument, check_sides, same_place
+from snap.lib.sgemm_ladder import blocks_of_tiles
+from snap.runtime.arrays import classify
+from snap.runtime.errors import LaunchError
 
-BAND = 8
-LANES = 8  # that copy neighbours along k: 32 bytes, the least that memory gives
+BAND = 8  # tiles are taken in bands of so many rows of them, column by column: blocks that run together share rows and columns
+STAGES = 3
+LARGE, SMALL = (128, 256, 16, 16, 8), (64, 64, 16, 8, 4)  # tiles: rows, columns, depth; rows and columns of a thread
+
+
+def sgemm(a, b, alpha=1.0):
+    """`alpha * (a @ b)` for f32 matrices.  Matrices that are not row-major are copied first."""
+    left, right = matrix("sgemm", "a", a), matrix("sgemm", "b", b)
+    rows, columns = product_shape("sgemm", left, right)
+    depth = left.shape[1]
+    out = left.new((rows, columns), zero=depth == 0)
+    if rows * columns * depth == 0:
+        return out
+    left, right = row_major(left), row_major(right)
+    width = 4 if min(right.width(columns), Argument(out, classify(out), F32).width(columns)) == 4 else 1
+    tile = LARGE if 4 * blocks_of_tiles(rows, columns, *LARGE[:2]) >= 3 * left.multiprocessors() else SMALL
+    warp_tiled(*tile, STAGES, width)[blocks_of_tiles(rows, columns, *tile[:2])](left.array, right.array, out, rows, columns, depth, alpha)
+    return out
+
+
+def matrix(function: str, name: str, value: object) -> Argument:
+    given = argument(function, name, value, (F32,), rank=2, strided=True)
+    check_sides(function, name, given)
+    return given
+
+
+def product_shape(function: str, left: Argument, right: Argument) -> tuple[int, int]:
+    same_place(function, left, "b", right)
+    if left.shape[1] != right.shape[0]:
+        raise LaunchError(f"snap.lib.{function}", f"has {right.shape[0]} rows, and the first matrix {left.shape[1]} columns", "b")
+    return left.shape[0], right.shape[1]
+
+
+def row_major(given: Argument) -> Argument:
+    """The matrix, or a copy of it that lies row after row."""
+    if given.info.contiguous:
+        return given
+    copy = given.new(given.shape)
+    if given.info.family == "torch":
+        copy.copy_(given.array.detach())
+    else:
+        copy[...] = given.array
+    return Argument(copy, classify(copy), given.type)
 
 
 @functools.cache
 def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
-    """Tiles come by copies in the background, STAGES of them at a time, while the oldest is multiplied.
+    """Tiles come by copies in the background, STAGES of them on their way or in use.  B and C are moved in words of WIDTH elements.
 
-    A lane has TM x TN results, in groups of four: 4 lanes of a warp lie below each other and 8 beside each other, so a read of shared memory is one
-    float4 a lane, no two different ones in one bank.  Lanes that read the same word are neighbours (lane ^ 1 or lane ^ 2), which the hardware
-    serves together.  The tile of A is turned round as it is copied; its rows are padded by one word, so that the 8 x 4 elements that a warp
-    copies go to 32 banks.
+    A thread has TM x TN results, in groups of four: 4 lanes of a warp lie below each other and 8 beside each other, so a read of shared memory is
+    one float4 a lane, no two different ones in one bank.  Lanes that read the same word are neighbours (lane ^ 1 or lane ^ 2), which the hardware
+    serves together.  The tile of A is turned round as it is copied; its rows are padded by one word, so that what a warp copies goes to different
+    banks.
 
-    The products go through y and back again, so that every one shares a factor with the one before: of the three registers an instruction reads
-    two come from the register file, which delivers one from the even and one from the odd half at a time.  `alpha` leaves the compiler free to
-    put sums into the other half than the column's y: a float4 that is stored as it is would have them in the same one.
+    What is multiplied next is read from shared memory one step before, the first step of a tile during the last of the one before: its
+    products stand behind the barrier, and hide how long the reads after it take.
+
+    The products go through y and back again, so that each shares a factor with the one before: of the three registers an instruction reads two
+    come from the register file, which has one from its even and one from its odd half at a time.  `alpha` leaves the compiler free to keep a sum
+    in the other half than the column's y: in a float4 that is stored as it is, it would be in the same.
     """
     W = float4 if WIDTH == 4 else float
     ROWS, COLUMNS = 4 * TM, 8 * TN  # of a warp
     ACROSS = BN // COLUMNS
     T = BM // ROWS * ACROSS * 32
     WORDS = BN // WIDTH  # a row of B's tile
-    ASTEP, BSTEP = T // LANES, T // WORDS  # rows that the block copies at a time
+    ASTEP, BSTEP = T // BK, T // WORDS  # rows that the block copies at a time
     PARTS = 4 // WIDTH  # words a float4
-    AHEAD = STAGES - 1
 
     @kernel
     @requires(grid[1], block[1], thread[T])
@@ -62,39 +110,47 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
                     bcolumn: int @ thread[1] = min(n0 / WIDTH + t % WORDS, N / WIDTH - 1)
                     arow: int[BM // ASTEP] @ thread[1]
                     for q in unroll(range(BM // ASTEP)):
-                        arow[q] = min(m0 + t / LANES + q * ASTEP, M - 1)
+                        arow[q] = min(m0 + t / BK + q * ASTEP, M - 1)
                     acc: float[TM, TN] @ thread[1]
-                    x: float[TM] @ thread[1]
-                    y: float[TN] @ thread[1]
+                    x: float[2, TM] @ thread[1]
+                    y: float[2, TN] @ thread[1]
                     steps: int = K / BK
-                    for k in range(steps + AHEAD):
+                    for k in range(steps + STAGES):
+                        if k >= STAGES:
+                            with stage(As, k - STAGES) as a, stage(Bs, k - STAGES) as b:
+                                for kk in unroll(range(BK - 1)):
+                                    for i in unroll(range(TM // 4)):
+                                        x.view(float4)[(kk + 1) % 2, i] = a.view(float4)[kk + 1, row + 4 * i]
+                                    for j in unroll(range(TN // 4)):
+                                        y.view(float4)[(kk + 1) % 2, j] = b.view(float4)[kk + 1, column + 8 * j]
+                                    for i in unroll(range(TM)):
+                                        for j in unroll(range(TN)):
+                                            acc[i, j + i % 2 * (TN - 1 - 2 * j)] += x[kk % 2, i] * y[kk % 2, j + i % 2 * (TN - 1 - 2 * j)]
+                        if k >= STAGES - 1 and k < steps + STAGES - 1:
+                            with stage(As, k - (STAGES - 1)) as a, stage(Bs, k - (STAGES - 1)) as b:
+                                for i in unroll(range(TM // 4)):
+                                    x.view(float4)[0, i] = a.view(float4)[0, row + 4 * i]
+                                for j in unroll(range(TN // 4)):
+                                    y.view(float4)[0, j] = b.view(float4)[0, column + 8 * j]
                         if k < steps:
                             with stage(As, k) as a, stage(Bs, k) as b:
-                                with partition(a, p=thread[1], f=lambda p, q: (p * LANES + t % LANES, q * ASTEP + t / LANES)) as d:
+                                with partition(a, p=thread[1], f=lambda q: (t % BK, q * ASTEP + t / BK)) as d:
                                     for q in unroll(range(BM // ASTEP)):
-                                        for p in unroll(range(BK // LANES)):
-                                            async_copy(d[p, q], A[arow[q], k * BK + p * LANES + t % LANES])
+                                        async_copy(d[q], A[arow[q], k * BK + t % BK])
                                 with partition(b.view(W), p=thread[1], f=lambda q: (q * BSTEP + t / WORDS, t % WORDS)) as d:
                                     for q in unroll(range(BK // BSTEP)):
                                         async_copy(d[q], B.view(W)[k * BK + q * BSTEP + t / WORDS, bcolumn])
-                        if k >= AHEAD:
-                            with stage(As, k - AHEAD) as a, stage(Bs, k - AHEAD) as b:
-                                for kk in unroll(range(BK)):
-                                    for i in unroll(range(TM // 4)):
-                                        x.view(float4)[i] = a.view(float4)[kk, row + 4 * i]
-                                    for j in unroll(range(TN // 4)):
-                                        y.view(float4)[j] = b.view(float4)[kk, column + 8 * j]
-                                    for i in unroll(range(TM)):
-                                        for j in unroll(range(TN)):
-                                            acc[i, j + i % 2 * (TN - 1 - 2 * j)] += x[i] * y[j + i % 2 * (TN - 1 - 2 * j)]
-                    for k in range(steps * BK, K):
-                        for i in unroll(range(TM)):
-                            x[i] = A[min(m0 + (row + i / 4 * 4) * 4 + i % 4, M - 1), k]
-                        for j in unroll(range(TN)):
-                            y[j] = B[k, min(n0 + (column + j / 4 * 8) * 4 + j % 4, N - 1)]
                         for i in unroll(range(TM)):
                             for j in unroll(range(TN)):
-                                acc[i, j] += x[i] * y[j]
+                                acc[i, j + i % 2 * (TN - 1 - 2 * j)] += x[1, i] * y[1, j + i % 2 * (TN - 1 - 2 * j)]
+                    for k in range(steps * BK, K):
+                        for i in unroll(range(TM)):
+                            x[0, i] = A[min(m0 + (row + i / 4 * 4) * 4 + i % 4, M - 1), k]
+                        for j in unroll(range(TN)):
+                            y[0, j] = B[k, min(n0 + (column + j / 4 * 8) * 4 + j % 4, N - 1)]
+                        for i in unroll(range(TM)):
+                            for j in unroll(range(TN)):
+                                acc[i, j] += x[0, i] * y[0, j]
                     for i in unroll(range(TM)):
                         for j in unroll(range(TN)):
                             acc[i, j] *= alpha

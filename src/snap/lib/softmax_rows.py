@@ -13,18 +13,19 @@ import math
 
 from snap import *
 from snap.ir.types import F32, F64
-from snap.lib.arrays import FLOATS, argument
+from snap.lib.arrays import FLOATS, argument, check_sides
 from snap.lib.operators import element, word
 
 LOG2E = math.log2(math.e)
 LOWEST = {F32: -3.0e38, F64: -1.0e308}  # below every finite value that matters, and finite: its difference to -inf is -inf
-WARP_WORDS, BLOCK_ITEMS = 4, 32  # words a lane where a warp takes a row; elements a thread where a block does
+WARP_WORDS, BLOCK_REGISTERS = 4, 32  # words a lane where a warp takes a row; registers a thread holds elements in where a block does
 ROWS = 4  # rows a block where a warp takes a row
 
 
 def softmax(x, type=None):
     """The softmax of each row: of `x[..., :]`."""
     given = argument("softmax", "x", x, FLOATS, type=type)
+    check_sides("softmax", "x", given)
     out = given.new(given.shape)
     if given.size == 0:
         return out
@@ -32,15 +33,17 @@ def softmax(x, type=None):
     rows = given.size // length
     inside = F64 if given.type == F64 else F32
     width = given.width(length)
-    words = length // width
-    if words <= 32 * WARP_WORDS:
-        per_lane = 1 << max(0, -(-words // 32) - 1).bit_length()
+    if length // width <= 32 * WARP_WORDS:
+        per_lane = 1 << max(0, -(-(length // width) // 32) - 1).bit_length()
         softmax_by_warps(given.type, inside, width, per_lane)[-(-rows // ROWS)](given.array, out, rows, length)
         return out
-    for threads in (64, 128, 256, 512, 1024):
+    width = given.width()
+    ragged = length % width != 0
+    words = length // width + (2 if ragged else 0)  # at most
+    for threads in (64, 128, 256, 512):  # 1,024 would have too few registers each
         per_thread = -(-words // threads)
-        if per_thread * width <= BLOCK_ITEMS:
-            softmax_by_blocks(given.type, inside, width, per_thread, threads)[rows](given.array, out, rows, length)
+        if per_thread * width * inside.bytes <= 4 * BLOCK_REGISTERS:
+            softmax_by_blocks(given.type, inside, width, per_thread, threads, ragged)[rows](given.array, out, rows, length)
             return out
     softmax_of_long_rows(given.type, inside, width)[rows](given.array, out, rows, length)
     return out
@@ -155,8 +158,12 @@ def agreement(inside, T):
     return agree
 
 
+# Rows of any length are read in whole words where the array begins at one.  RAGGED rows begin `lead` elements inside a word, and end inside one:
+# such words hold elements of two rows.  Elements of the other row count as -inf and are not written; only at the array's end is a word not whole.
+
+
 @functools.cache
-def softmax_by_blocks(type, inside, WIDTH, K, T):
+def softmax_by_blocks(type, inside, WIDTH, K, T, RAGGED=False):
     E, A, W, low, nothing = element(type), element(inside), word(type, WIDTH), LOWEST[inside], -math.inf
     power_of_two, agree = power(inside), agreement(inside, T)
 
@@ -165,11 +172,13 @@ def softmax_by_blocks(type, inside, WIDTH, K, T):
     def softmax(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
         with group(grid[1]):
             row: int @ block[1] = id()
-            words: int = N / WIDTH
-            with partition(out.view(W), p=block[1], disjoint=True) as written:
+            with partition(out, p=block[1], disjoint=True) as written:
                 with group(block[1]):
                     t: int @ thread[1] = id()
-                    first: i64 = i64(row) * words
+                    first: i64 = i64(row) * N / WIDTH
+                    lead: int = int(i64(row) * N - first * WIDTH) if RAGGED else 0
+                    words: int = (lead + N + (WIDTH - 1)) / WIDTH
+                    there: i64 = i64(M) * N / WIDTH  # whole words of the array
                     raw: E[K, WIDTH] @ thread[1]
                     v: A[K, WIDTH] @ thread[1]
                     top: A @ thread[1] = A(low)
@@ -177,10 +186,18 @@ def softmax_by_blocks(type, inside, WIDTH, K, T):
                     with group(thread[1]):
                         for k in unroll(range(K)):
                             if k * T + t < words:
-                                raw.view(W)[k, 0] = x.view(W)[first + (k * T + t)]
+                                if not RAGGED or first + (k * T + t) < there:
+                                    raw.view(W)[k, 0] = x.view(W)[first + (k * T + t)]
+                                else:
+                                    for i in unroll(range(WIDTH)):
+                                        if (k * T + t) * WIDTH + i < lead + N:
+                                            raw[k, i] = x[(first + (k * T + t)) * WIDTH + i]
                         for k in unroll(range(K)):
                             for i in unroll(range(WIDTH)):
-                                v[k, i] = A(raw[k, i]) if k * T + t < words else A(nothing)
+                                ours: bool = k * T + t < words
+                                if RAGGED:
+                                    ours = (k * T + t) * WIDTH + i >= lead and (k * T + t) * WIDTH + i < lead + N
+                                v[k, i] = A(raw[k, i]) if ours else A(nothing)
                                 top = max(top, v[k, i])
                         for k in unroll(range(K)):
                             for i in unroll(range(WIDTH)):
@@ -190,50 +207,90 @@ def softmax_by_blocks(type, inside, WIDTH, K, T):
                     for k in unroll(range(K)):
                         for i in unroll(range(WIDTH)):
                             raw[k, i] = E(v[k, i] * scale)
-                    with partition(written, p=thread[1], f=lambda k: first + (k * T + t)) as cell:
+                    with partition(written, p=thread[1], disjoint=True) as cell:
                         with group(thread[1]):
                             for k in unroll(range(K)):
                                 if k * T + t < words:
-                                    cell[k] = raw.view(W)[k, 0]
+                                    if not RAGGED or (k * T + t) * WIDTH >= lead and (k * T + t + 1) * WIDTH <= lead + N:
+                                        cell.view(W)[first + (k * T + t)] = raw.view(W)[k, 0]
+                                    else:
+                                        for i in unroll(range(WIDTH)):
+                                            if (k * T + t) * WIDTH + i >= lead and (k * T + t) * WIDTH + i < lead + N:
+                                                cell[(first + (k * T + t)) * WIDTH + i] = raw[k, i]
 
     return softmax
 
 
 @functools.cache
-def softmax_of_long_rows(type, inside, WIDTH, T=1024):
-    E, A, W, low = element(type), element(inside), word(type, WIDTH), LOWEST[inside]
+def softmax_of_long_rows(type, inside, WIDTH, U=4, T=512):
+    """Twice through the row: for its maximum and sum, and, from the L2 cache if it is not very long, for the quotients.  Each time a thread has U
+    words in flight.  Its elements are `lead .. left` of a word, none where the row has ended."""
+    E, A, W, low, nothing = element(type), element(inside), word(type, WIDTH), LOWEST[inside], -math.inf
     power_of_two, agree = power(inside), agreement(inside, T)
+
+    @device
+    @requires(thread[1])
+    def load(
+        x: ptr(const(E)) @ thread[1], first: i64 @ thread[1], there: i64 @ thread[1], left: int @ thread[1], lead: int @ thread[1],
+        v: ref(A[U, WIDTH]) @ thread[1],
+    ):
+        raw: E[U, WIDTH]
+        for u in unroll(range(U)):
+            if left > u * (T * WIDTH):
+                if first + u * T < there:
+                    raw.view(W)[u, 0] = x.view(W)[first + u * T]
+                else:
+                    for i in unroll(range(WIDTH)):
+                        if u * (T * WIDTH) + i < left:
+                            raw[u, i] = x[(first + u * T) * WIDTH + i]
+        for u in unroll(range(U)):
+            for i in unroll(range(WIDTH)):
+                v[u, i] = A(raw[u, i]) if u * (T * WIDTH) + i >= lead and u * (T * WIDTH) + i < left else A(nothing)
 
     @kernel
     @requires(grid[1], block[1], thread[T])
     def softmax(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
         with group(grid[1]):
             row: int @ block[1] = id()
-            words: int = N / WIDTH
-            with partition(out.view(W), p=block[1], disjoint=True) as written:
+            with partition(out, p=block[1], disjoint=True) as written:
                 with group(block[1]):
                     t: int @ thread[1] = id()
-                    first: i64 = i64(row) * words
-                    raw: E[WIDTH] @ thread[1]
+                    first: i64 = i64(row) * N / WIDTH
+                    start: int = int(i64(row) * N - first * WIDTH)
+                    words: int = (start + N + (WIDTH - 1)) / WIDTH
+                    there: i64 = i64(M) * N / WIDTH
+                    v: A[U, WIDTH] @ thread[1]
                     top: A @ thread[1] = A(low)
                     total: A @ thread[1] = A(0)
                     with group(thread[1]):
-                        for j in range(t, words, T):
-                            raw.view(W)[0] = x.view(W)[first + j]
+                        for j in range(t, words, T * U):
+                            load(x, first + j, there, start + N - j * WIDTH, start - j * WIDTH, v)
                             higher: A = top
-                            for i in unroll(range(WIDTH)):
-                                higher = max(higher, A(raw[i]))
+                            for u in unroll(range(U)):
+                                for i in unroll(range(WIDTH)):
+                                    higher = max(higher, v[u, i])
                             total *= power_of_two((top - higher) * A(LOG2E))
-                            for i in unroll(range(WIDTH)):
-                                total += power_of_two((A(raw[i]) - higher) * A(LOG2E))
+                            for u in unroll(range(U)):
+                                for i in unroll(range(WIDTH)):
+                                    total += power_of_two((v[u, i] - higher) * A(LOG2E))
                             top = higher
                     scale: A @ thread[1] = agree(top, total)
-                    with partition(written, p=thread[1], f=lambda j: first + j) as cell:
+                    done: E[U, WIDTH] @ thread[1]
+                    with partition(written, p=thread[1], disjoint=True) as cell:
                         with group(thread[1]):
-                            for j in range(t, words, T):
-                                raw.view(W)[0] = x.view(W)[first + j]
-                                for i in unroll(range(WIDTH)):
-                                    raw[i] = E(power_of_two((A(raw[i]) - top) * A(LOG2E)) * scale)
-                                cell[j] = raw.view(W)[0]
+                            for j in range(t, words, T * U):
+                                load(x, first + j, there, start + N - j * WIDTH, start - j * WIDTH, v)
+                                left: int = start + N - j * WIDTH
+                                lead: int = start - j * WIDTH
+                                for u in unroll(range(U)):
+                                    for i in unroll(range(WIDTH)):
+                                        done[u, i] = E(power_of_two((v[u, i] - top) * A(LOG2E)) * scale)
+                                for u in unroll(range(U)):
+                                    if u * (T * WIDTH) >= lead and u * (T * WIDTH) + WIDTH <= left:
+                                        cell.view(W)[first + (j + u * T)] = done.view(W)[u, 0]
+                                    else:
+                                        for i in unroll(range(WIDTH)):
+                                            if u * (T * WIDTH) + i >= lead and u * (T * WIDTH) + i < left:
+                                                cell[(first + (j + u * T)) * WIDTH + i] = done[u, i]
 
     return softmax

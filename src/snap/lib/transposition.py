@@ -12,7 +12,7 @@ import functools
 
 from snap import *
 from snap.ir.types import BOOL
-from snap.lib.arrays import NUMBERS, argument
+from snap.lib.arrays import NUMBERS, argument, check_sides
 from snap.lib.operators import element, word
 
 THREADS = 256
@@ -23,6 +23,7 @@ TILES = {1: 128, 2: 64, 4: 64, 8: 32}  # rows and columns of a tile by the bytes
 def transpose(x):
     """A new array with `out[j, i] == x[i, j]`."""
     given = argument("transpose", "x", x, (BOOL, *NUMBERS), rank=2)
+    check_sides("transpose", "x", given)
     rows, columns = given.shape
     out = given.new((columns, rows))
     if given.size == 0:

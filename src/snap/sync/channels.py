@@ -99,6 +99,7 @@ class Fill:
     body: ir.Body
     episodes: list[Episode]
     again: bool  # whether it can happen more than once
+    first: bool = False  # whether its slot has certainly not been filled before
 
 
 @dataclass(slots=True)
@@ -127,7 +128,7 @@ class Channel:
 
     @property
     def repeated(self) -> bool:
-        return len(self.fills) > 1 or any(f.again for f in self.fills)
+        return (len(self.fills) > 1 or any(f.again for f in self.fills)) and not all(f.first for f in self.fills)
 
     @property
     def structure(self) -> tuple:
@@ -224,6 +225,9 @@ class _Search:
         if len({e.roles for e in episodes}) > 1 or channel.copies:
             raise _Irregular("its stages are numbered, and different threads load and use them: let them be counted, `stage(x)`",
                              next(e for e in episodes if e.roles != episodes[0].roles).uses.span)
+        if self._in_loop(channel.objects[0]):
+            raise _Irregular("it is declared in a loop, and its numbers begin again: declare it before, or let stages be counted, `stage(x)`",
+                             channel.declared.span)
         loads = [f.scope for f in channel.fills if any(e.loads for e in f.episodes)]
         uses = [f.scope for f in channel.fills if any(not e.loads for e in f.episodes)]
         if any(e.loads for f in channel.fills for e in f.episodes[1:]):
@@ -237,13 +241,22 @@ class _Search:
 
     def _stages(self, obj: ir.MemObject, body: ir.Body) -> list[Fill]:
         found: list[Fill] = []
+        in_loops = {id(x) for s in statements(body) if isinstance(s, LOOPS) for x in statements((s,))}
+        looped = self._in_loop(obj)
         for stage in (s for s in statements(body) if isinstance(s, ir.Partition) and s.handle.origin == "stage" and s.handle.obj.uid == obj.uid):
-            found.append(Fill(stage, stage.body, self._episodes(obj.uid, stage.body), True))
+            again = looped or id(stage) in in_loops
+            first = not again and not any(f.again for f in found) and len(found) < obj.depth
+            found.append(Fill(stage, stage.body, self._episodes(obj.uid, stage.body), again, first))
         return found
+
+    def _in_loop(self, obj: ir.MemObject) -> bool:
+        """Whether it is declared again and again: its barriers are always the same."""
+        return any(isinstance(x, ir.DeclareShared) and x.obj.uid == obj.uid
+                   for s in statements(self.function.body) if isinstance(s, LOOPS) for x in statements((s,)))
 
     def _plain(self, obj: ir.MemObject, body: ir.Body) -> list[Fill]:
         """The innermost body that holds everything done to the array."""
-        again = False
+        again = self._in_loop(obj)
         while True:
             leaves = self._leaves(obj.uid, body, None)
             if len(leaves) == 1 and isinstance(leaves[0].statement, (*LOOPS, ir.If)) and (leaves[0].uses.mixed or len(leaves[0].roles) > 1):
@@ -279,7 +292,7 @@ class _Search:
         begun = False
         for s in body:
             inside = {id(x) for x in statements((s,))} & leaves
-            for way_out in _ways_out((s,)):
+            for way_out in ways_out((s,)):
                 if begun or inside:
                     raise _Irregular("some iterations leave it early", way_out.span)
             begun |= bool(inside)
@@ -394,21 +407,21 @@ def _own_uses(s: ir.Stmt) -> dict[int, Uses]:
         case ir.Unsafe(memory=memory):
             for _, a in memory:
                 note(a, "reads" if a.handle.const else "writes")
-        case ir.Call(args=args, handles=handles):
-            for a, handle in zip(args, handles):
-                if isinstance(a, ir.MemView) and handle is not None:
-                    found.setdefault(a.obj.uid, Uses()).add(Uses(**{"reads" if handle.const else "writes": s.span}))
+        case ir.Call(function, args):
+            for p, a in zip(function.params, args):
+                if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam):
+                    found.setdefault(a.obj.uid, Uses()).add(Uses(**{"reads" if p.handle.const else "writes": s.span}))
     return found
 
 
-def _ways_out(body: ir.Body) -> list[ir.Stmt]:
+def ways_out(body: ir.Body) -> list[ir.Stmt]:
     """Statements that leave this body's loop, or the function."""
     found: list[ir.Stmt] = []
     for s in body:
         if isinstance(s, (ir.Break, ir.Continue, ir.Return)):
             found.append(s)
         for inner in bodies(s):
-            found += [w for w in _ways_out(inner) if isinstance(w, ir.Return) or not isinstance(s, LOOPS)]
+            found += [w for w in ways_out(inner) if isinstance(w, ir.Return) or not isinstance(s, LOOPS)]
     return found
 
 

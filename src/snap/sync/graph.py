@@ -861,9 +861,9 @@ def _written(function: ir.Function) -> dict[int, Span]:
                 found.setdefault(a.view.obj.uid, a.span)
             case ir.BoxCopy(op, _, a) if op != "load":
                 found.setdefault(a.view.obj.uid, a.span)
-            case ir.Call(args=args, handles=handles):
-                for a, handle in zip(args, handles):
-                    if isinstance(a, ir.MemView) and handle is not None and not handle.const:
+            case ir.Call(function, args):
+                for p, a in zip(function.params, args):
+                    if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam) and not p.handle.const:
                         found.setdefault(a.obj.uid, s.span)
             case ir.Unsafe(memory=memory):
                 for _, a in memory:

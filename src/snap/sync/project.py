@@ -15,6 +15,7 @@ from dataclasses import replace
 from snap.ir import nodes as ir
 from snap.ir.types import GRID1, Level, Place
 from snap.ir.walk import bodies, expressions, statements, with_bodies
+from snap.sync.channels import ways_out
 
 LOOPS = (ir.For, ir.While)
 Range = tuple[int, int]  # threads of the block: first, number
@@ -40,7 +41,7 @@ class _Projector:
         k = 0
         while k < len(body):
             end = k
-            while end < len(body) and self._projectable(body[end]):
+            while end < len(body) and self._projectable(body[end]) and not ways_out((body[end],)):
                 end += 1
             run = body[k:end]
             roles = self._roles(run)
@@ -114,7 +115,7 @@ class _Projector:
             body = tuple(_fused(self._for_role(run, role, place)))
             body = _needed(body, used_later)
             if body or role in roles:
-                cases.append(ir.Case(role[0], role[1], False, place, _elected(body, place), span=run[0].span))
+                cases.append(ir.Case(role[0], role[1], False, place, _elected(body, place, used_later), span=run[0].span))
         return [*hoisted, ir.Split(Level.THREAD, outer, tuple(cases), span=run[0].span)]
 
     def _others(self, roles: list[Range]) -> list[Range]:
@@ -322,13 +323,15 @@ def _without(body: ir.Body, read: set[int], engines: set[str]) -> ir.Body:
 
 
 # A role that does nothing but issue boxes, and wait for and arrive at mbarriers, needs one thread.
-def _elected(body: ir.Body, place: Place) -> ir.Body:
+def _elected(body: ir.Body, place: Place, used_later: set[int]) -> ir.Body:
     first = max((k + 1 for k, s in enumerate(body) if isinstance(s, ir.Collective) and s.op == "setmaxnreg"), default=0)
     if not all(isinstance(s, (ir.Declare, ir.Assign, ir.Collective)) for s in body[:first]):
         return body
     rest = body[first:]
     if not any(isinstance(s, ir.BoxCopy) for s in statements(rest)) or not all(_single(s) for s in statements(rest)):
         return body
+    if any(isinstance(s, ir.Assign) and s.target.var.uid in used_later for s in statements(rest)):
+        return body  # what all threads use later, all compute
     return (*body[:first], ir.Elect(place, _not_elected_again(rest), span=rest[0].span))
 
 

@@ -19,12 +19,12 @@ from snap.sync.weave import Lagging, release
 OVER = 1 << 20  # more than any number of groups in flight: the products have ended, the slot is not given back yet
 
 
-
 def give_back(function: ir.Function, lagging: list[Lagging]) -> ir.Function:
     if lagging:
         function = replace(function, body=_waits_first(function.body))
+    unsettled = {uid for one in lagging for uid in one.waits}
     for one in lagging:
-        flow = _Flow(one)
+        flow = _Flow(one, unsettled - one.waits)
         flow.body(function.body, State(), None)
         function = replace(function, body=_rewritten(function.body, one, flow, None))
     return function
@@ -59,8 +59,8 @@ class _Flow:
     """Along the role's own paths.  own: by wait at the end of a stage, what it must leave in flight, None where it has nothing to do;
     riding: other waits, and whether a slot is given back there."""
 
-    def __init__(self, one: Lagging):
-        self.one = one
+    def __init__(self, one: Lagging, unsettled: set[int]):
+        self.one, self.unsettled = one, unsettled  # waits of other channels: they may yet be left out
         self.objects = {o.uid for o in one.channel.objects}
         self.own: dict[int, int | None] = {}
         self.riding: dict[int, bool] = {}
@@ -125,6 +125,8 @@ class _Flow:
         if point.uid in self.one.waits:
             self.own[id(s)] = state.ended
             return State(state.now)
+        if point.uid in self.unsettled:
+            return state
         if state.ended is not None and state.ended >= point.younger("wgmma"):
             state = replace(state, ended=OVER)
         return self._ridden(s, s.place, state)

@@ -226,7 +226,7 @@ class _Weaver:
         previous = fill.episodes[k - 1]
         begin: list[ir.Stmt] = []
         end: list[ir.Stmt] = []
-        incoming = barriers[k - 1]
+        incoming = None if k == 0 and fill.first else barriers[k - 1]
         if incoming is not None:
             phase = turn if k else binary("-", turn, 1, span)
             begin.append(ir.BarrierWait(incoming, slot, phase, self._place(e), self._point(channel, previous, e, False), span=span))

@@ -134,8 +134,9 @@ def test_every_tile_compiles_for_hopper_without_spills():
 def test_empty():
     for m, n in ((0, 8), (8, 0), (0, 0)):
         assert gemm(np.zeros((m, 16), np.float16), np.zeros((16, n), np.float16)).shape == (m, n)
-    bias = np.arange(5, dtype=np.float16)
-    np.testing.assert_array_equal(gemm(np.zeros((3, 0), np.float16), np.zeros((0, 5), np.float16), bias=bias), np.tile(bias, (3, 1)))
+    for m, n in ((3, 5), (600, 520)):  # the second has several tiles a block
+        bias = np.arange(n, dtype=np.float16)
+        np.testing.assert_array_equal(gemm(np.zeros((m, 0), np.float16), np.zeros((0, n), np.float16), bias=bias), np.tile(bias, (m, 1)))
 
 
 def test_what_does_not_fit_is_refused_by_name():

@@ -238,8 +238,9 @@ def point_words(point: ir.SyncPoint) -> str:
     """A point in a line: with what, who, for what, why."""
     how = _wait_primitive(point)
     who = _does(point.waiters or str(point.participants), "wait")
-    if point.arrivals and point.arrivals != point.waiters:
-        how, who = f"{_arrive_words(point)}, {how}", f"{_does(point.arrivals, 'arrive')}, {who}"
+    if point.arrivals and point.arrivals != point.waiters and point.kind != "thread":
+        who = f"{_does(point.arrivals, 'arrive')}, {who}"
+        how = how if point.kind == "mbarrier" else f"{_arrive_words(point)}, {how}"
     return f"{how}: {who} for `{point.object}`: {point.reason}{wait_words(point)}"
 
 
@@ -253,7 +254,7 @@ def _wait_primitive(point: ir.SyncPoint) -> str:
 
 def _does(who: str, verb: str) -> str:
     """`warp 0 waits`, `warps 1..3 wait`."""
-    one = who.startswith(("warp ", "each ", "one ", "block[", "thread[", "warpgroup "))
+    one = who.startswith(("warp ", "each ", "one ", "block[", "thread[", "warpgroup ", "the thread ", "the next ", "the unit "))
     return f"{who} {verb}{'s' * one}".strip()
 
 

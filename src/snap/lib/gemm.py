@@ -43,7 +43,7 @@ def gemm(a, b, out=None, bias=None, activation=None):
     C = written.array if _has_boxes(written) else _room(written)
     height, width, blocks = tiling(rows, columns, depth, left.given.multiprocessors())
     run = gemm_kernel(left.given.type, written.type, left.turned, right.turned, height, width, BAND_ROWS // height, added and added.type, activation)
-    run[blocks](A, B, C, added.array if added else A, *A.shape, *B.shape, C.shape[1], rows, columns, depth)
+    run[blocks](A, B, C, added.array if added else A, *A.shape, *B.shape, C.shape[1], rows, columns, max(depth, 1))
     if C is not written.array:
         _copy(written.info.family, written.array, C[:, :columns])
     return written.array

@@ -20,7 +20,7 @@ DEPTH = 64  # of k in a stage: 128 bytes, a row of a swizzled tile
 PANEL = 64  # columns of m or n in a panel of an operand that lies the other way
 ACTIVATIONS = (None, "relu", "gelu", "silu")
 HALF_ROOT = math.sqrt(0.5)
-SHARED = 226 * 1024  # bytes for tiles that come and go
+SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
 
 
 @functools.cache
@@ -66,16 +66,15 @@ def _silu():
 
 
 @functools.cache
-def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=16, bias_type=None, activation=None):
+def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias_type=None, activation=None):
     """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K].  Blocks take tiles of BM x BN in bands of BAND tiles' height, down one column of the
     band and then the next, so that what runs at the same time reads few rows and columns.  Without a bias any array stands for it."""
     E, O, V = element(type), element(out_type), element(bias_type or type)
     CONSUMERS = BM // 64  # warpgroups that multiply
     A_PANELS, A_ROWS = (BM // PANEL, DEPTH) if A_TURNED else (1, BM)
     B_PANELS, B_ROWS = (1, BN) if B_TURNED else (BN // PANEL, DEPTH)
-    WIDE = 128 // scalar(out_type).bytes  # columns of a box that leaves
-    BOXES = BN // WIDE
-    STAGES = min(8, (SHARED - BM * BN * scalar(out_type).bytes) // ((BM + BN) * DEPTH * scalar(type).bytes))
+    STAGES = min(8, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
+    WIDE = 128 // scalar(out_type).bytes  # columns that leave at a time
     BIASED, ACTIVE, active = bias_type is not None, activation is not None, activation_function(activation)
     T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
 
@@ -93,7 +92,7 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=16, bia
                 with group(block[1]):
                     A_slots: pipeline(shared(E[A_PANELS, A_ROWS, DEPTH], swizzle=128), STAGES)
                     B_slots: pipeline(shared(E[B_PANELS, B_ROWS, DEPTH], swizzle=128), STAGES)
-                    C_tile: shared(O[CONSUMERS, BOXES, 64, WIDE], swizzle=128)
+                    C_slots: pipeline(shared(O[CONSUMERS, 64, WIDE], swizzle=128), 2)
                     w: int @ warpgroup = id()
                     pair: int @ thread[1] = id() % 4 * 2
                     acc: float[BN // 2] @ thread[1]
@@ -156,15 +155,15 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=16, bia
                                 case 1:
                                     pass
                         with partition(C_block, p=warpgroup, f=lambda i, j: (m0 + 64 * w + i, n0 + j), disjoint=True) as C_own:
-                            with partition(C_tile, p=warpgroup, f=lambda p, i, j: (w, p, i, j)) as own:
-                                match split(thread, C_THREADS, 128):
-                                    case 0:
-                                        with group(warpgroup):
-                                            for p in unroll(range(BOXES)):
-                                                store_acc(tile(own, (p, 0, 0), (1, 64, WIDE)), acc, first=p * WIDE)
-                                            for p in unroll(range(BOXES)):
-                                                async_copy(C_own, tile(own, (p, 0, 0), (1, 64, WIDE)), at=(0, p * WIDE))
-                                    case 1:
-                                        pass
+                            for q in unroll(range(BN // WIDE)):
+                                with stage(C_slots) as c:
+                                    with partition(c, p=warpgroup, f=lambda i, j: (w, i, j)) as own:
+                                        match split(thread, C_THREADS, 128):
+                                            case 0:
+                                                with group(warpgroup):
+                                                    store_acc(own, acc, first=WIDE * q)
+                                                    async_copy(C_own, own, at=(0, WIDE * q))
+                                            case 1:
+                                                pass
 
     return gemm

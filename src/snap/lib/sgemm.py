@@ -72,9 +72,6 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
     serves together.  The tile of A is turned round as it is copied; its rows are padded by one word, so that what a warp copies goes to different
     banks.
 
-    What is multiplied next is read from shared memory one step before, the first step of a tile during the last of the one before: its
-    products stand behind the barrier, and hide how long the reads after it take.
-
     The products go through y and back again, so that each shares a factor with the one before: of the three registers an instruction reads two
     come from the register file, which has one from its even and one from its odd half at a time.  `alpha` leaves the compiler free to keep a sum
     in the other half than the column's y: in a float4 that is stored as it is, it would be in the same.
@@ -86,6 +83,7 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
     WORDS = BN // WIDTH  # a row of B's tile
     ASTEP, BSTEP = T // BK, T // WORDS  # rows that the block copies at a time
     PARTS = 4 // WIDTH  # words a float4
+    AHEAD = STAGES - 1
 
     @kernel
     @requires(grid[1], block[1], thread[T])
@@ -112,26 +110,10 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
                     for q in unroll(range(BM // ASTEP)):
                         arow[q] = min(m0 + t / BK + q * ASTEP, M - 1)
                     acc: float[TM, TN] @ thread[1]
-                    x: float[2, TM] @ thread[1]
-                    y: float[2, TN] @ thread[1]
+                    x: float[TM] @ thread[1]
+                    y: float[TN] @ thread[1]
                     steps: int = K / BK
-                    for k in range(steps + STAGES):
-                        if k >= STAGES:
-                            with stage(As, k - STAGES) as a, stage(Bs, k - STAGES) as b:
-                                for kk in unroll(range(BK - 1)):
-                                    for i in unroll(range(TM // 4)):
-                                        x.view(float4)[(kk + 1) % 2, i] = a.view(float4)[kk + 1, row + 4 * i]
-                                    for j in unroll(range(TN // 4)):
-                                        y.view(float4)[(kk + 1) % 2, j] = b.view(float4)[kk + 1, column + 8 * j]
-                                    for i in unroll(range(TM)):
-                                        for j in unroll(range(TN)):
-                                            acc[i, j + i % 2 * (TN - 1 - 2 * j)] += x[kk % 2, i] * y[kk % 2, j + i % 2 * (TN - 1 - 2 * j)]
-                        if k >= STAGES - 1 and k < steps + STAGES - 1:
-                            with stage(As, k - (STAGES - 1)) as a, stage(Bs, k - (STAGES - 1)) as b:
-                                for i in unroll(range(TM // 4)):
-                                    x.view(float4)[0, i] = a.view(float4)[0, row + 4 * i]
-                                for j in unroll(range(TN // 4)):
-                                    y.view(float4)[0, j] = b.view(float4)[0, column + 8 * j]
+                    for k in range(steps + AHEAD):
                         if k < steps:
                             with stage(As, k) as a, stage(Bs, k) as b:
                                 with partition(a, p=thread[1], f=lambda q: (t % BK, q * ASTEP + t / BK)) as d:
@@ -140,17 +122,24 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
                                 with partition(b.view(W), p=thread[1], f=lambda q: (q * BSTEP + t / WORDS, t % WORDS)) as d:
                                     for q in unroll(range(BK // BSTEP)):
                                         async_copy(d[q], B.view(W)[k * BK + q * BSTEP + t / WORDS, bcolumn])
-                        for i in unroll(range(TM)):
-                            for j in unroll(range(TN)):
-                                acc[i, j + i % 2 * (TN - 1 - 2 * j)] += x[1, i] * y[1, j + i % 2 * (TN - 1 - 2 * j)]
+                        if k >= AHEAD:
+                            with stage(As, k - AHEAD) as a, stage(Bs, k - AHEAD) as b:
+                                for kk in unroll(range(BK)):
+                                    for i in unroll(range(TM // 4)):
+                                        x.view(float4)[i] = a.view(float4)[kk, row + 4 * i]
+                                    for j in unroll(range(TN // 4)):
+                                        y.view(float4)[j] = b.view(float4)[kk, column + 8 * j]
+                                    for i in unroll(range(TM)):
+                                        for j in unroll(range(TN)):
+                                            acc[i, j + i % 2 * (TN - 1 - 2 * j)] += x[i] * y[j + i % 2 * (TN - 1 - 2 * j)]
                     for k in range(steps * BK, K):
                         for i in unroll(range(TM)):
-                            x[0, i] = A[min(m0 + (row + i / 4 * 4) * 4 + i % 4, M - 1), k]
+                            x[i] = A[min(m0 + (row + i / 4 * 4) * 4 + i % 4, M - 1), k]
                         for j in unroll(range(TN)):
-                            y[0, j] = B[k, min(n0 + (column + j / 4 * 8) * 4 + j % 4, N - 1)]
+                            y[j] = B[k, min(n0 + (column + j / 4 * 8) * 4 + j % 4, N - 1)]
                         for i in unroll(range(TM)):
                             for j in unroll(range(TN)):
-                                acc[i, j] += x[0, i] * y[0, j]
+                                acc[i, j] += x[i] * y[j]
                     for i in unroll(range(TM)):
                         for j in unroll(range(TN)):
                             acc[i, j] *= alpha

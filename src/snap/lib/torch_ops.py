@@ -101,6 +101,10 @@ def _before(activation: str) -> Callable:
     return {"relu": lambda grad, z: aten.threshold_backward(grad, z, 0), "gelu": aten.gelu_backward, "silu": aten.silu_backward}[activation]
 
 
+def _product_backward(operator, grad, result, a, b, *alpha):
+    return operator(grad, b.t(), *alpha), operator(a.t(), grad, *alpha)
+
+
 def _like(x, *rest):
     return x.new_empty(x.shape)
 
@@ -114,6 +118,8 @@ OPERATORS: dict[str, Operator] = {
     "gemv": Operator("Tensor a, Tensor x", lambda a, x: a.new_empty((a.shape[0],)), _gemv_backward),
     "gemm": Operator("Tensor a, Tensor b, Tensor? bias=None, str? activation=None",
                      lambda a, b, bias=None, activation=None: a.new_empty((a.shape[0], b.shape[1])), _gemm_backward),
+    "gemm_tf32": Operator("Tensor a, Tensor b", lambda a, b: a.new_empty((a.shape[0], b.shape[1])), _product_backward),
+    "sgemm": Operator("Tensor a, Tensor b, float alpha=1.0", lambda a, b, alpha=1.0: a.new_empty((a.shape[0], b.shape[1])), _product_backward),
 }
 
 

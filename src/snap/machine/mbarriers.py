@@ -205,6 +205,12 @@ def meet_apart(warp: WarpLanes, kind: str, part: str, number: int, n: int, threa
     else:
         raise TypeError(f"a barrier of kind {kind!r} is not taken apart")
     meeting = schedule.meetings.setdefault(key, Meeting(schedule, size, f"`{site.name}`"))
+    if meeting.size != size and not meeting.now.count:  # a number is free for another barrier once the one before is complete
+        meeting.size, meeting.name = size, f"`{site.name}`"
+    if meeting.size != size:
+        text = f"{size} threads are to meet here, {meeting.size} where others have arrived for {meeting.name}"
+        raise MachineError("barrier mismatch", text, site.span, warp.number, int(warp.thread[0, lanes[0]]),
+                           secondary=((meeting.site.span, "others have arrived here"),))
     if part == "arrive" or kind == "named":
         generation = meeting.arrive(warp, lanes, site)
         if part == "arrive":

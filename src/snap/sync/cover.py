@@ -16,9 +16,10 @@ from snap.ir import nodes as ir
 from snap.ir.types import THREAD1, Level, Place, Privilege
 from snap.sync.overlap import undecided
 from snap.sync.primitive import participants_in_words, primitive
-from snap.sync.tokens import Edge, Gap, GapKey
+from snap.sync.tokens import Edge, Gap, GapKey, Token
 
 WORDS = {"R": "read", "W": "written", "A": "changed by atomics", "C": "copied to", "S": "copied from"}
+PRODUCT_WORDS = {"C": "multiplied into", "S": "multiplied"}
 PRODUCTS = "products"
 EXACT = 14  # up to so many different edges the smallest set is found by search, beyond by taking the best gap each time
 
@@ -77,6 +78,8 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
         for edge in open_edges:
             for n in _bits(edge.candidates & taken):
                 ordered_by[n].append(edge)
+        for n, served_here in ordered_by.items():  # what a barrier is for is what no other one does
+            ordered_by[n] = [e for e in served_here if e.candidates & taken == 1 << n] or served_here
         for gap in found:
             kind, _ = primitive(p, gap.place, function)
             first, text = reason(ordered_by[gap.number], "", _others(p))
@@ -92,17 +95,21 @@ def reason(edges: list[Edge], before: str, after: str) -> tuple[Edge, str]:
     """Why these edges need a barrier: the first of them, and what it says; `before` and `after` name who makes the two uses."""
     ordered = sorted(edges, key=lambda e: (e.first.span.line, e.second.span.line))
     first = ordered[0]
-    maybe = "maybe " if undecided(first.first.footprint, first.second.footprint) else ""
     a, b = first.first, first.second
-    text = f"{WORDS[a.kind]} at line {a.span.line}{before and ' by '}{before}, "
+    maybe = "maybe " if a.names and undecided(a.footprint, b.footprint) else ""  # registers have no names, and are one's own
+    text = f"{_word(a)} at line {a.span.line}{before and ' by '}{before}, "
     if b.site[2] == "end":
         text += "and gone when its block ends"
     else:
-        text += f"{WORDS[b.kind]} at line {b.span.line} {maybe}by {after}"
+        text += f"{_word(b)} at line {b.span.line} {maybe}by {after}"
     others = {e.object: e for e in reversed(ordered) if e.object != first.object}
     if others:
         text += "; also for " + ", ".join(f"{name} (lines {e.first.span.line}, {e.second.span.line})" for name, e in sorted(others.items()))
     return first, text
+
+
+def _word(t: Token) -> str:
+    return PRODUCT_WORDS[t.kind] if t.engine == "wgmma" else WORDS[t.kind]
 
 
 def _impossible(edge: Edge, reached: dict[int, Gap], function: ir.Function) -> SnapError:

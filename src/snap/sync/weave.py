@@ -18,6 +18,7 @@ from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, BOOL, I32, THREAD1, Level, Place, Privilege
 from snap.ir.walk import bodies, statements
 from snap.sync.channels import Channel, Episode, Fill, Leaf, Role
+from snap.sync.counting import bytes_of, groups_of
 
 WARPGROUP = 128
 WARP = 32
@@ -293,9 +294,13 @@ class _Weaver:
         self.points += 1
         first, second = e.uses.span, then.uses.span
         text = f"{e.uses.word} at line {first.line}, {then.uses.word} at line {second.line} by {_who(then.roles)}"
+        if e.loads:
+            text += "; only an mbarrier counts a load's bytes"
+        elif e.roles != then.roles:
+            text += "; who arrives goes on at once" + (f", up to {channel.depth} fills ahead" if channel.depth > 1 else "")
         threads = max(n for _, n in then.roles)
         participants = BLOCK1 if threads == self.threads else Privilege(Level.THREAD, threads)
-        arrivals = "the load's bytes" if e.loads else f"{_who(e.roles)}, once a {'warpgroup' if self._unit(e) == WARPGROUP else 'warp'}"
+        arrivals = "the load's bytes" if e.loads else f"each {'warpgroup' if self._unit(e) == WARPGROUP else 'warp'} of {_who(e.roles)}"
         if then.loads and channel.copies and not e.loads:
             arrivals += ", of every block of the cluster"
         waiters = "the thread that loads" if then.loads else _who(then.roles)
@@ -311,7 +316,7 @@ class _Weaver:
         known = 0
         objects = {o.uid for o in channel.objects}
         for leaf in e.leaves:
-            counted = _bytes(leaf.statement, objects)
+            counted = bytes_of(leaf.statement, objects)
             known = None if known is None or counted is None else known + counted
         for leaf in e.leaves:
             for s in statements((leaf.statement,)):
@@ -339,7 +344,7 @@ class _Weaver:
             return 0
         if any(leaf.inside is not None for f in channel.fills for leaf in f.episodes[-1].leaves):
             return 0
-        groups = {sum(_groups(leaf.statement) or -1000 for leaf in f.episodes[-1].leaves) for f in channel.fills}
+        groups = {sum(groups_of(leaf.statement) or -1000 for leaf in f.episodes[-1].leaves) for f in channel.fills}
         if len(groups) != 1 or min(groups) < 1:
             return 0
         wanted = 1 if channel.lag is None else channel.lag
@@ -355,7 +360,7 @@ class _Weaver:
 
     def _give_back(self, lagging: Lagging, fill_number: ir.Expr, lag: int, span: Span) -> list[ir.Stmt]:
         last = lagging.channel.fills[0].episodes[-1]
-        groups = sum(_groups(leaf.statement) for leaf in last.leaves)
+        groups = sum(groups_of(leaf.statement) for leaf in last.leaves)
         wait = self._wait_for_products(lagging.channel, last, lag * groups, span)
         lagging.waits.add(wait.point.uid)
         used = ir.Assign(ir.VarTarget(lagging.used, span=span), binary("+", fill_number, 1, span), span=span)
@@ -419,7 +424,7 @@ class _Weaver:
             out += self.before.get(id(s), ())
             if id(s) in self.loads and self.loads[id(s)][2]:
                 barrier, slot, _ = self.loads[id(s)]
-                out.append(ir.BarrierExpect(barrier, slot, _bytes(s, {s.tile.access.view.obj.uid}), s.place, span=s.span))
+                out.append(ir.BarrierExpect(barrier, slot, bytes_of(s, {s.tile.access.view.obj.uid}), s.place, span=s.span))
             if isinstance(s, ir.Group) and any(isinstance(x, ir.Turn) for x in _of_this_group(s.body)):
                 out.append(self._unit_of(s))
             if isinstance(s, ir.Turn):
@@ -507,69 +512,6 @@ def release(lagging: Lagging, until: ir.Expr, several: bool, span: Span) -> list
 
 def _stores(s: ir.Stmt | None) -> bool:
     return isinstance(s, ir.BoxCopy) and s.op != "load"
-
-
-def _bytes(s: ir.Stmt, objects: set[int]) -> int | None:
-    """How many bytes the loads in a statement bring; None where it depends."""
-    match s:
-        case ir.BoxCopy(op="load", tile=tile) if tile.access.view.obj.uid in objects:
-            size = tile.access.view.elem.bytes
-            for n in tile.shape:
-                size *= n
-            return size
-        case ir.For(start=ir.Const(a), stop=ir.Const(b), step=ir.Const(c)) if c:
-            inner = _sum(s.body, objects)
-            return None if inner is None else inner * max(0, len(range(a, b, c)))
-        case ir.If() | ir.While() | ir.For():
-            return None if any(_sum(b, objects) != 0 for b in bodies(s)) else 0
-        case _:
-            total = 0
-            for b in bodies(s):
-                inner = _sum(b, objects)
-                if inner is None:
-                    return None
-                total += inner
-            return total
-
-
-def _sum(body: ir.Body, objects: set[int]) -> int | None:
-    total = 0
-    for s in body:
-        n = _bytes(s, objects)
-        if n is None:
-            return None
-        total += n
-    return total
-
-
-def _groups(s: ir.Stmt) -> int | None:
-    """How many groups of products a statement begins; None where it depends.  Cases of a split run side by side."""
-    match s:
-        case ir.Wgmma():
-            return 1
-        case ir.If() | ir.While():
-            return 0 if not any(isinstance(x, ir.Wgmma) for x in statements((s,))) else None
-        case ir.For(start=ir.Const(a), stop=ir.Const(b), step=ir.Const(c)) if c:
-            inner = _groups_of(s.body)
-            return None if inner is None else inner * max(0, len(range(a, b, c)))
-        case ir.For():
-            return 0 if _groups_of(s.body) == 0 else None
-        case ir.Split(cases=cases):
-            counts = {_groups_of(case.body) for case in cases} - {0}
-            return 0 if not counts else next(iter(counts)) if len(counts) == 1 else None
-        case _:
-            counts = [_groups_of(b) for b in bodies(s)]
-            return None if None in counts else sum(counts)
-
-
-def _groups_of(body: ir.Body) -> int | None:
-    total = 0
-    for k, s in enumerate(body):
-        n = _groups(s)
-        if n is None:
-            return None
-        total += 0 if isinstance(s, ir.Wgmma) and k and isinstance(body[k - 1], ir.Wgmma) else n
-    return total
 
 
 def _who(roles: frozenset[Role]) -> str:

@@ -1,0 +1,81 @@
+"""A product of f32 matrices without tensor cores: the library's, and the ladder that leads to it, rung by rung."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from harness import Benchmark
+
+import snap
+from snap.lib.sgemm import LARGE, STAGES
+from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from early import reads_early  # noqa: E402
+
+
+def inputs(size, random):
+    m, n, k = size
+    return torch.randn((m, k), device="cuda", generator=random), torch.randn((k, n), device="cuda", generator=random)
+
+
+def cublas(a, b):
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return a @ b
+
+
+def product(a, b):
+    """In float64, rows at a time: the whole of a large result would not fit beside it."""
+    wide = b.double()
+    return torch.cat([(part.double() @ wide).float() for part in a.split(2048)])
+
+
+def rung(kernel, blocks, *rest):
+    def run(a, b):
+        (m, k), n = a.shape, b.shape[1]
+        c = a.new_empty((m, n))
+        kernel[blocks(m, n)](a, b, c, m, n, k, *rest)
+        return c
+
+    return run
+
+
+def tiles(rows: int, columns: int):
+    return lambda m, n: blocks_of_tiles(m, n, rows, columns)
+
+
+SHARED = {
+    "inputs": inputs,
+    "baselines": {"cuBLAS": cublas},
+    "reference": product,
+    "tolerance": 1e-5,
+    "bytes": lambda size: 4 * (size[0] * size[2] + size[2] * size[1] + size[0] * size[1]),
+    "flops": lambda size: 2 * size[0] * size[1] * size[2],
+    "rate": "flops",
+    "must": 0.95,
+    "aim": 1.0,
+    "label": lambda size: " x ".join(map(str, size)),
+}
+BENCHMARKS = [
+    Benchmark(
+        name="sgemm",
+        sizes=[(4096, 4096, 4096), (8192, 8192, 8192), (2048, 2048, 2048), (1024, 1024, 1024), (4095, 4093, 4097)],
+        ours={"snap": lambda a, b: snap.lib.sgemm(a, b)},
+        **SHARED,
+    ),
+    Benchmark(
+        name="sgemm-ladder",
+        sizes=[(4096, 4096, 4096)],
+        ours={
+            "1 naive": rung(naive(), blocks_of_elements),
+            "2 coalesced": rung(coalesced(), blocks_of_elements),
+            "3 blocked": rung(blocked(), tiles(128, 128)),
+            "4 vectorised": rung(vectorised(), tiles(128, 128)),
+            "5 warp-tiled": lambda a, b: snap.lib.sgemm(a, b),
+            "5, reading early": rung(reads_early(*LARGE, STAGES, 4), tiles(*LARGE[:2]), 1.0),
+        },
+        **SHARED,
+    ),
+]

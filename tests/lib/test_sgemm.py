@@ -1,0 +1,114 @@
+"""The ladder of f32 products on the CPU machine: every rung, tails, schedules, the synchronization inferred; and `snap.lib.sgemm`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import snap
+from snap.lib.sgemm import LARGE, SMALL, STAGES, sgemm, warp_tiled
+from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
+from snap.runtime.errors import LaunchError
+
+TILE = (64, 32, 8, 8, 4, STAGES)  # of the last rung, small: two warps
+SHAPES = [(64, 32, 8), (64, 64, 40), (65, 36, 12), (1, 1, 1), (33, 70, 29), (130, 3, 7)]
+
+
+def matrices(m: int, n: int, k: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Small whole numbers, whose sums of products are exact."""
+    random = np.random.default_rng(seed)
+    return tuple(random.integers(-4, 5, shape).astype(np.float32) for shape in ((m, k), (k, n)))
+
+
+def word(*extents: int) -> int:
+    return 4 if all(extent % 4 == 0 for extent in extents) else 1
+
+
+RUNGS = {
+    "naive": (lambda m, n, k: naive(64), lambda m, n: blocks_of_elements(m, n, 64)),
+    "coalesced": (lambda m, n, k: coalesced(64), lambda m, n: blocks_of_elements(m, n, 64)),
+    "blocked": (lambda m, n, k: blocked(32, 32, 8, 4, 4), lambda m, n: blocks_of_tiles(m, n, 32, 32)),
+    "vectorised": (lambda m, n, k: vectorised(word(n, k), 32, 32, 8, 4, 4), lambda m, n: blocks_of_tiles(m, n, 32, 32)),
+    "warp-tiled": (lambda m, n, k: warp_tiled(*TILE, word(n)), lambda m, n: blocks_of_tiles(m, n, *TILE[:2])),
+}
+
+
+def factor(rung: str) -> tuple[float, ...]:
+    return (1.0,) if rung == "warp-tiled" else ()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("rung", RUNGS)
+def test_rungs_and_tails(rung, shape):
+    make, blocks = RUNGS[rung]
+    m, n, k = shape
+    a, b = matrices(m, n, k)
+    guarded = np.full(m * n + 64, 7, np.float32)
+    make(m, n, k)[blocks(m, n)](a, b, guarded[:m * n].reshape(m, n), m, n, k, *factor(rung))
+    np.testing.assert_array_equal(guarded[:m * n].reshape(m, n), a @ b)
+    assert (guarded[m * n:] == 7).all()
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_no_schedule_gives_another_result(rung):
+    make, blocks = RUNGS[rung]
+    m, n, k = 64, 64, 40
+    a, b = matrices(m, n, k, 1)
+    run, c = make(m, n, k), np.zeros((m, n), np.float32)
+    for seed in (1, 2):
+        run.launch(a, b, c, m, n, k, *factor(rung), blocks=blocks(m, n), seed=seed)
+        np.testing.assert_array_equal(c, a @ b)
+    assert not snap.races(run, a, b, c, m, n, k, *factor(rung), blocks=blocks(m, n), seeds=2)
+
+
+@pytest.mark.parametrize(("rung", "points"), [("naive", 0), ("coalesced", 0), ("blocked", 2), ("vectorised", 2), ("warp-tiled", 1)])
+def test_synchronization_of_the_rungs(rung, points):
+    found = RUNGS[rung][0](64, 64, 40).syncs()
+    assert [point.kind for point in found] == ["block"] * points
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_one_barrier_a_tile_whatever_is_in_flight(stages):
+    (point,) = warp_tiled(*TILE[:5], stages, 4).syncs()
+    assert point.waits == (("copy", stages - 2),)
+
+
+def test_the_last_rung_stays_in_registers():
+    for tile, most in ((LARGE, 255), (SMALL, 128)):
+        used = warp_tiled(*tile, STAGES, 4).resources("sm_90a")
+        assert used.spill_stores == used.spill_loads == 0 and used.registers <= most
+
+
+@pytest.mark.parametrize("shape", [(70, 68, 36), (129, 513, 17), (300, 520, 20), (1, 300, 5)], ids=str)
+def test_sgemm(shape):
+    a, b = matrices(*shape, 2)
+    np.testing.assert_array_equal(sgemm(a, b), a @ b)
+
+
+def test_sgemm_takes_any_strides():
+    a, b = matrices(40, 24, 30, 3)
+    np.testing.assert_array_equal(sgemm(np.asfortranarray(a), b[::-1][::-1]), a @ b)
+    np.testing.assert_array_equal(sgemm(a[::2], np.asfortranarray(b)), a[::2] @ b)
+
+
+def test_sgemm_scales():
+    a, b = matrices(20, 24, 8, 4)
+    np.testing.assert_array_equal(snap.lib.sgemm(a, b, alpha=-0.5), -0.5 * (a @ b))
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (3, 4, 0), (0, 0, 0)], ids=str)
+def test_sgemm_of_nothing(shape):
+    a, b = matrices(*shape)
+    np.testing.assert_array_equal(sgemm(a, b), np.zeros(shape[:2], np.float32))
+
+
+@pytest.mark.parametrize(("a", "b", "name", "problem"), [
+    (np.zeros((3, 4), np.float32), np.zeros((5, 6), np.float32), "b", "has 5 rows, and the first matrix 4 columns"),
+    (np.zeros((3, 4)), np.zeros((4, 6), np.float32), "a", "holds float64"),
+    (np.zeros((3, 4), np.float32), np.zeros(4, np.float32), "b", "2 dimensions"),
+    ([[1.0]], np.zeros((1, 1), np.float32), "a", "takes an array"),
+])
+def test_sgemm_names_what_does_not_fit(a, b, name, problem):
+    with pytest.raises(LaunchError, match=problem) as refused:
+        sgemm(a, b)
+    assert f"`{name}`" in str(refused.value)

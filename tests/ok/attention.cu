@@ -273,9 +273,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             const int k_fill = Ks_fill;
             ++Ks_fill;
             const int k_slot = k_fill % 2;
-            // Qs: loaded at line 67, multiplied at line 80 by threads 0 to 255
+            // Qs: loaded at line 67, multiplied at line 80 by threads 0 to 255; only an mbarrier counts a load's bytes
             snap_barrier_wait(Qs_full, 0);
-            // Ks: loaded at line 75, multiplied at line 80 by threads 0 to 255
+            // Ks: loaded at line 75, multiplied at line 80 by threads 0 to 255; only an mbarrier counts a load's bytes
             snap_barrier_wait(&Ks_full[k_fill % 2], k_fill / 2);
             snap_wgmma_fence();
             {
@@ -288,10 +288,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             }
             snap_wgmma_commit();
             Ks_used = k_fill + 1;
-            // s: copied to at line 80, written at line 84 maybe by the same thread
+            // s: multiplied into at line 80, written at line 84 by the same thread
             snap_wgmma_wait<0>(acc, s);
             if (Ks_released < Ks_used) {
-                // Ks: multiplied at line 80, loaded at line 75 by threads 256 to 383
+                // Ks: multiplied at line 80, loaded at line 75 by threads 256 to 383; who arrives goes on at once, up to 2 fills ahead
                 if (threadIdx.x % 128 == 0) {
                     snap_barrier_arrive(&Ks_empty[Ks_released % 2]);
                 }
@@ -307,7 +307,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 ++Ks_fill;
                 const int k_slot_1 = k_fill_1 % 2;
                 {
-                    // Ks: loaded at line 95, multiplied at line 101 by threads 0 to 255
+                    // Ks: loaded at line 95, multiplied at line 101 by threads 0 to 255; only an mbarrier counts a load's bytes
                     snap_barrier_wait(&Ks_full[k_fill_1 % 2], k_fill_1 / 2);
                     const int unit = threadIdx.x / 128;
                     // turn: units of thread[128] take turns, line 100
@@ -333,7 +333,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 const int v_fill = Vs_fill;
                 ++Vs_fill;
                 const int v_slot = v_fill % 2;
-                // Vs: loaded at line 109, multiplied at line 114 by threads 0 to 255
+                // Vs: loaded at line 109, multiplied at line 114 by threads 0 to 255; only an mbarrier counts a load's bytes
                 snap_barrier_wait(&Vs_full[v_fill % 2], v_fill / 2);
                 snap_wgmma_fence();
                 {
@@ -345,20 +345,20 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 }
                 snap_wgmma_commit();
                 Vs_used = v_fill + 1;
-                // s: copied to at line 101, written at line 118 maybe by the same thread
+                // s: multiplied into at line 101, written at line 118 by the same thread
                 snap_wgmma_wait<1>(acc, s);
                 if (Ks_released < Ks_used) {
-                    // Ks: multiplied at line 80, loaded at line 75 by threads 256 to 383
+                    // Ks: multiplied at line 80, loaded at line 75 by threads 256 to 383; who arrives goes on at once, up to 2 fills ahead
                     if (threadIdx.x % 128 == 0) {
                         snap_barrier_arrive(&Ks_empty[Ks_released % 2]);
                     }
                     ++Ks_released;
                 }
                 softmax(s, m, l, shrink, scale);
-                // acc: copied to at line 114, read at line 120 maybe by the same thread; also for p (lines 114, 121)
+                // acc: multiplied into at line 114, read at line 120 by the same thread; also for p (lines 114, 121)
                 snap_wgmma_wait<0>(acc, s);
                 if (Vs_released < Vs_used) {
-                    // Vs: multiplied at line 114, loaded at line 109 by threads 256 to 383
+                    // Vs: multiplied at line 114, loaded at line 109 by threads 256 to 383; who arrives goes on at once, up to 2 fills ahead
                     if (threadIdx.x % 128 == 0) {
                         snap_barrier_arrive(&Vs_empty[Vs_released % 2]);
                     }
@@ -373,7 +373,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             const int v_fill = Vs_fill;
             ++Vs_fill;
             const int v_slot = v_fill % 2;
-            // Vs: loaded at line 129, multiplied at line 134 by threads 0 to 255
+            // Vs: loaded at line 129, multiplied at line 134 by threads 0 to 255; only an mbarrier counts a load's bytes
             snap_barrier_wait(&Vs_full[v_fill % 2], v_fill / 2);
             snap_wgmma_fence();
             {
@@ -385,10 +385,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             }
             snap_wgmma_commit();
             Vs_used = v_fill + 1;
-            // acc: copied to at line 134, read at line 145 maybe by the same thread
+            // acc: multiplied into at line 134, read at line 145 by the same thread
             snap_wgmma_wait<0>(acc, s);
             if (Vs_released < Vs_used) {
-                // Vs: multiplied at line 114, loaded at line 109 by threads 256 to 383
+                // Vs: multiplied at line 114, loaded at line 109 by threads 256 to 383; who arrives goes on at once, up to 2 fills ahead
                 if (threadIdx.x % 128 == 0) {
                     snap_barrier_arrive(&Vs_empty[Vs_released % 2]);
                 }
@@ -423,7 +423,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             int Vs_fill = 0;
             snap_fewer_registers<24>();
             if (threadIdx.x == 256) {
-                // Qs: loaded at line 67, multiplied at line 80 by threads 0 to 255
+                // Qs: loaded at line 67, multiplied at line 80 by threads 0 to 255; only an mbarrier counts a load's bytes
                 snap_barrier_arrive_expect(Qs_full, 32768);
                 #pragma unroll 1
                 for (int h = 0; h < 2; ++h) {
@@ -432,7 +432,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 const int k_fill = Ks_fill;
                 ++Ks_fill;
                 const int k_slot = k_fill % 2;
-                // Ks: loaded at line 75, multiplied at line 80 by threads 0 to 255
+                // Ks: loaded at line 75, multiplied at line 80 by threads 0 to 255; only an mbarrier counts a load's bytes
                 snap_barrier_arrive_expect(&Ks_full[k_fill % 2], 32768);
                 #pragma unroll 1
                 for (int h = 0; h < 2; ++h) {
@@ -443,9 +443,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                     const int k_fill_1 = Ks_fill;
                     ++Ks_fill;
                     const int k_slot_1 = k_fill_1 % 2;
-                    // Ks: multiplied at line 101, loaded at line 95 by threads 256 to 383
+                    // Ks: multiplied at line 101, loaded at line 95 by threads 256 to 383; who arrives goes on at once, up to 2 fills ahead
                     snap_barrier_wait(&Ks_empty[k_fill_1 % 2], k_fill_1 / 2 - 1);
-                    // Ks: loaded at line 95, multiplied at line 101 by threads 0 to 255
+                    // Ks: loaded at line 95, multiplied at line 101 by threads 0 to 255; only an mbarrier counts a load's bytes
                     snap_barrier_arrive_expect(&Ks_full[k_fill_1 % 2], 32768);
                     #pragma unroll 1
                     for (int h = 0; h < 2; ++h) {
@@ -454,9 +454,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                     const int v_fill = Vs_fill;
                     ++Vs_fill;
                     const int v_slot = v_fill % 2;
-                    // Vs: multiplied at line 114, loaded at line 109 by threads 256 to 383
+                    // Vs: multiplied at line 114, loaded at line 109 by threads 256 to 383; who arrives goes on at once, up to 2 fills ahead
                     snap_barrier_wait(&Vs_empty[v_fill % 2], v_fill / 2 - 1);
-                    // Vs: loaded at line 109, multiplied at line 114 by threads 0 to 255
+                    // Vs: loaded at line 109, multiplied at line 114 by threads 0 to 255; only an mbarrier counts a load's bytes
                     snap_barrier_arrive_expect(&Vs_full[v_fill % 2], 32768);
                     #pragma unroll 1
                     for (int h = 0; h < 2; ++h) {
@@ -466,9 +466,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 const int v_fill = Vs_fill;
                 ++Vs_fill;
                 const int v_slot = v_fill % 2;
-                // Vs: multiplied at line 134, loaded at line 129 by threads 256 to 383
+                // Vs: multiplied at line 134, loaded at line 129 by threads 256 to 383; who arrives goes on at once, up to 2 fills ahead
                 snap_barrier_wait(&Vs_empty[v_fill % 2], v_fill / 2 - 1);
-                // Vs: loaded at line 129, multiplied at line 134 by threads 0 to 255
+                // Vs: loaded at line 129, multiplied at line 134 by threads 0 to 255; only an mbarrier counts a load's bytes
                 snap_barrier_arrive_expect(&Vs_full[v_fill % 2], 32768);
                 #pragma unroll 1
                 for (int h = 0; h < 2; ++h) {

@@ -58,11 +58,11 @@ extern "C" __global__ void __launch_bounds__(256) transpose(
     float* const s = reinterpret_cast<float*>(smem);
     const int t = threadIdx.x;
     if (threadIdx.x == 0) {
-        // s: loaded at line 21, read at line 26 by threads 0 to 255
+        // s: loaded at line 21, read at line 26 by threads 0 to 255; only an mbarrier counts a load's bytes
         snap_barrier_arrive_expect(s_full, 4096);
         snap_box_load_2d(s, &x_map, r, q, s_full);
     }
-    // s: loaded at line 21, read at line 26 by threads 0 to 255
+    // s: loaded at line 21, read at line 26 by threads 0 to 255; only an mbarrier counts a load's bytes
     snap_barrier_wait(s_full, 0);
     for (int i = 0; i < 4; ++i) {
         if (q + t / 32 + 8 * i < N && r + t % 32 < M) {
@@ -153,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(128) column_sums(
             if (k < 4) {
                 const int s_slot = k % 2;
                 if (threadIdx.x == 0) {
-                    // rows: loaded at line 43, read at line 47 by threads 0 to 127
+                    // rows: loaded at line 43, read at line 47 by threads 0 to 127; only an mbarrier counts a load's bytes
                     snap_barrier_arrive_expect(&rows_full[k % 2], 8192);
                     snap_box_load_2d(rows + s_slot * 16 * 128, &x_map, r + 16 * k, 0, &rows_full[k % 2]);
                 }
@@ -161,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(128) column_sums(
             if (k >= 1) {
                 const int s_fill = k - 1;
                 const int s_slot = s_fill % 2;
-                // rows: loaded at line 43, read at line 47 by threads 0 to 127
+                // rows: loaded at line 43, read at line 47 by threads 0 to 127; only an mbarrier counts a load's bytes
                 snap_barrier_wait(&rows_full[s_fill % 2], s_fill / 2);
                 for (int i = 0; i < 16; ++i) {
                     acc += rows[(s_slot * 16 + i) * 128 + t];
@@ -258,22 +258,22 @@ extern "C" __global__ void __launch_bounds__(160) scaled(
             ++even_fills;
             const int odd_fill = odd_fills;
             ++odd_fills;
-            // even: loaded at line 71, read at line 82 by threads 0 to 127
+            // even: loaded at line 71, read at line 82 by threads 0 to 127; only an mbarrier counts a load's bytes
             snap_barrier_wait(even_full, even_fill);
             for (int i = 0; i < 4; ++i) {
                 y[(long long)(r + (4 * k + i)) * 128 + t] = 2.0f * even[i * 128 + t];
             }
-            // even: read at line 82, loaded at line 71 by threads 128 to 159
+            // even: read at line 82, loaded at line 71 by threads 128 to 159; who arrives goes on at once
             __syncwarp();
             if (threadIdx.x % 32 == 0) {
                 snap_barrier_arrive(even_empty);
             }
-            // odd: loaded at line 77, read at line 89 by threads 0 to 127
+            // odd: loaded at line 77, read at line 89 by threads 0 to 127; only an mbarrier counts a load's bytes
             snap_barrier_wait(odd_full, odd_fill);
             for (int i = 0; i < 4; ++i) {
                 y[(long long)(r + (4 * k + 4 + i)) * 128 + t] = 3.0f * odd[i * 128 + t];
             }
-            // odd: read at line 89, loaded at line 77 by threads 128 to 159
+            // odd: read at line 89, loaded at line 77 by threads 128 to 159; who arrives goes on at once
             __syncwarp();
             if (threadIdx.x % 32 == 0) {
                 snap_barrier_arrive(odd_empty);
@@ -285,16 +285,16 @@ extern "C" __global__ void __launch_bounds__(160) scaled(
         for (int k = 0; k < 8; k += 2) {
             const int even_fill = even_fills;
             ++even_fills;
-            // even: read at line 82, loaded at line 71 by threads 128 to 159
+            // even: read at line 82, loaded at line 71 by threads 128 to 159; who arrives goes on at once
             snap_barrier_wait(even_empty, even_fill - 1);
-            // even: loaded at line 71, read at line 82 by threads 0 to 127
+            // even: loaded at line 71, read at line 82 by threads 0 to 127; only an mbarrier counts a load's bytes
             snap_barrier_arrive_expect(even_full, 2048);
             snap_box_load_2d(even, &x_map, r + 4 * k, 0, even_full);
             const int odd_fill = odd_fills;
             ++odd_fills;
-            // odd: read at line 89, loaded at line 77 by threads 128 to 159
+            // odd: read at line 89, loaded at line 77 by threads 128 to 159; who arrives goes on at once
             snap_barrier_wait(odd_empty, odd_fill - 1);
-            // odd: loaded at line 77, read at line 89 by threads 0 to 127
+            // odd: loaded at line 77, read at line 89 by threads 0 to 127; only an mbarrier counts a load's bytes
             snap_barrier_arrive_expect(odd_full, 2048);
             snap_box_load_2d(odd, &x_map, r + 4 * k + 4, 0, odd_full);
         }
@@ -348,10 +348,10 @@ extern "C" __global__ void __launch_bounds__(96) relay(const int* __restrict__ x
             const int s_fill = q_fill;
             ++q_fill;
             const int s_slot = s_fill % 2;
-            // q: written at line 113, read at line 118 by threads 0 to 63
+            // q: written at line 113, read at line 118 by threads 0 to 63; who arrives goes on at once, up to 2 fills ahead
             snap_barrier_wait(&q_full[s_fill % 2], s_fill / 2);
             y[64 * k + t] = q[s_slot * 64 + (63 - t)];
-            // q: read at line 118, written at line 113 by threads 64 to 95
+            // q: read at line 118, written at line 113 by threads 64 to 95; who arrives goes on at once, up to 2 fills ahead
             __syncwarp();
             if (threadIdx.x % 32 == 0) {
                 snap_barrier_arrive(&q_empty[s_fill % 2]);
@@ -363,12 +363,12 @@ extern "C" __global__ void __launch_bounds__(96) relay(const int* __restrict__ x
             const int s_fill = q_fill;
             ++q_fill;
             const int s_slot = s_fill % 2;
-            // q: read at line 118, written at line 113 by threads 64 to 95
+            // q: read at line 118, written at line 113 by threads 64 to 95; who arrives goes on at once, up to 2 fills ahead
             snap_barrier_wait(&q_empty[s_fill % 2], s_fill / 2 - 1);
             const int l = threadIdx.x - 64;
             q[s_slot * 64 + l] = x[64 * k + l] + 1;
             q[s_slot * 64 + (32 + l)] = x[64 * k + 32 + l] + 1;
-            // q: written at line 113, read at line 118 by threads 0 to 63
+            // q: written at line 113, read at line 118 by threads 0 to 63; who arrives goes on at once, up to 2 fills ahead
             __syncwarp();
             if (threadIdx.x == 64) {
                 snap_barrier_arrive(&q_full[s_fill % 2]);

@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(96) relay(int* __restrict__ out) {
             s[k] += s[k - 1];
         }
     }
-    // s: written at line 25, read at line 31 by a thread of another warp
+    // s: written at line 30, read at line 31 by a thread of another warp
     __syncthreads();
     out[i] = s[31 - i % 32];
 }

@@ -204,7 +204,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
                 const int b_fill = B_slots_fill;
                 ++B_slots_fill;
                 const int b_slot = b_fill % 3;
-                // A_slots, B_slots: loaded at line 33, multiplied at line 39 by threads 0 to 127
+                // A_slots, B_slots: loaded at line 33, multiplied at line 39 by threads 0 to 127; only an mbarrier counts a load's bytes
                 snap_barrier_wait(&A_slots_B_slots_full[a_fill % 3], a_fill / 3);
                 snap_wgmma_fence();
                 {
@@ -219,7 +219,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
                 // A_slots, B_slots: products begun at line 39 have read their tiles before the slot is given back
                 snap_wgmma_wait<1>(acc);
                 if (A_slots_released < a_fill) {
-                    // A_slots, B_slots: multiplied at line 39, loaded at line 33 by threads 128 to 255
+                    // A_slots, B_slots: multiplied at line 39, loaded at line 33 by threads 128 to 255; who arrives goes on at once, up to 3 fills ahead
                     if (threadIdx.x < 2) {
                         snap_barrier_arrive_at(&A_slots_B_slots_empty[A_slots_released % 3], threadIdx.x);
                     }
@@ -227,10 +227,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
                 }
                 A_slots_used = a_fill + 1;
             }
-            // acc: copied to at line 39, read at line 45 maybe by the same thread
+            // acc: multiplied into at line 39, read at line 45 by the same thread
             snap_wgmma_wait<0>(acc);
             if (A_slots_released < A_slots_used) {
-                // A_slots, B_slots: multiplied at line 39, loaded at line 33 by threads 128 to 255
+                // A_slots, B_slots: multiplied at line 39, loaded at line 33 by threads 128 to 255; who arrives goes on at once, up to 3 fills ahead
                 if (threadIdx.x < 2) {
                     snap_barrier_arrive_at(&A_slots_B_slots_empty[A_slots_released % 3], threadIdx.x);
                 }
@@ -262,9 +262,9 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
                 const int b_fill = B_slots_fill;
                 ++B_slots_fill;
                 const int b_slot = b_fill % 3;
-                // A_slots, B_slots: multiplied at line 39, loaded at line 33 by threads 128 to 255
+                // A_slots, B_slots: multiplied at line 39, loaded at line 33 by threads 128 to 255; who arrives goes on at once, up to 3 fills ahead
                 snap_barrier_wait(&A_slots_B_slots_empty[a_fill % 3], a_fill / 3 - 1);
-                // A_slots, B_slots: loaded at line 33, multiplied at line 39 by threads 0 to 127
+                // A_slots, B_slots: loaded at line 33, multiplied at line 39 by threads 0 to 127; only an mbarrier counts a load's bytes
                 snap_barrier_arrive_expect(&A_slots_B_slots_full[a_fill % 3], 24576);
                 snap_box_load_2d(A_slots + a_slot * 64 * 64, &A_map, k * 64, m0, &A_slots_B_slots_full[a_fill % 3]);
                 #pragma unroll

@@ -225,7 +225,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                     const int bt_fill = Bt_fill;
                     ++Bt_fill;
                     const int bt_slot = bt_fill % 4;
-                    // At, Bt: loaded at line 40, multiplied at line 46 by threads 0 to 255
+                    // At, Bt: loaded at line 40, multiplied at line 46 by threads 0 to 255; only an mbarrier counts a load's bytes
                     snap_barrier_wait(&At_Bt_full[a_fill % 4], a_fill / 4);
                     snap_wgmma_fence();
                     {
@@ -240,7 +240,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                     // At, Bt: products begun at line 46 have read their tiles before the slot is given back
                     snap_wgmma_wait<1>(acc);
                     if (At_released < a_fill) {
-                        // At, Bt: multiplied at line 46, loaded at line 40 by threads 256 to 383
+                        // At, Bt: multiplied at line 46, loaded at line 40 by threads 256 to 383; who arrives goes on at once, up to 4 fills ahead
                         if (threadIdx.x % 128 == 0) {
                             snap_barrier_arrive(&At_Bt_empty[At_released % 4]);
                         }
@@ -252,7 +252,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                 snap_box_wait<0>();
                 snap_wgmma_wait<0>(acc);
                 if (At_released < At_used) {
-                    // At, Bt: multiplied at line 46, loaded at line 40 by threads 256 to 383
+                    // At, Bt: multiplied at line 46, loaded at line 40 by threads 256 to 383; who arrives goes on at once, up to 4 fills ahead
                     if (threadIdx.x % 128 == 0) {
                         snap_barrier_arrive(&At_Bt_empty[At_released % 4]);
                     }
@@ -292,9 +292,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                         const int bt_fill = Bt_fill;
                         ++Bt_fill;
                         const int bt_slot = bt_fill % 4;
-                        // At, Bt: multiplied at line 46, loaded at line 40 by threads 256 to 383
+                        // At, Bt: multiplied at line 46, loaded at line 40 by threads 256 to 383; who arrives goes on at once, up to 4 fills ahead
                         snap_barrier_wait(&At_Bt_empty[a_fill % 4], a_fill / 4 - 1);
-                        // At, Bt: loaded at line 40, multiplied at line 46 by threads 0 to 255
+                        // At, Bt: loaded at line 40, multiplied at line 46 by threads 0 to 255; only an mbarrier counts a load's bytes
                         snap_barrier_arrive_expect(&At_Bt_full[a_fill % 4], 49152);
                         snap_box_load_2d(At + a_slot * 128 * 64, &A_map, m0, k * 64, &At_Bt_full[a_fill % 4]);
                         snap_box_load_2d(Bt + bt_slot * 256 * 64, &B_map, n0, k * 64, &At_Bt_full[a_fill % 4]);

@@ -238,7 +238,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                     const int bt_fill = Bt_fill;
                     ++Bt_fill;
                     const int bt_slot = bt_fill % 4;
-                    // At, Bt: loaded at line 41, multiplied at line 47 by threads 0 to 255
+                    // At, Bt: loaded at line 41, multiplied at line 47 by threads 0 to 255; only an mbarrier counts a load's bytes
                     snap_barrier_wait(&At_Bt_full[a_fill % 4], a_fill / 4);
                     snap_wgmma_fence();
                     {
@@ -253,7 +253,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                     // At, Bt: products begun at line 47 have read their tiles before the slot is given back
                     snap_wgmma_wait<1>(acc);
                     if (At_released < a_fill) {
-                        // At, Bt: multiplied at line 47, loaded at line 41 by threads 256 to 383
+                        // At, Bt: multiplied at line 47, loaded at line 41 by threads 256 to 383; who arrives goes on at once, up to 4 fills ahead
                         if (threadIdx.x % 128 < 2) {
                             snap_barrier_arrive_at(&At_Bt_empty[At_released % 4], threadIdx.x % 128);
                         }
@@ -265,7 +265,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                 snap_box_wait<0>();
                 snap_wgmma_wait<0>(acc);
                 if (At_released < At_used) {
-                    // At, Bt: multiplied at line 47, loaded at line 41 by threads 256 to 383
+                    // At, Bt: multiplied at line 47, loaded at line 41 by threads 256 to 383; who arrives goes on at once, up to 4 fills ahead
                     if (threadIdx.x % 128 < 2) {
                         snap_barrier_arrive_at(&At_Bt_empty[At_released % 4], threadIdx.x % 128);
                     }
@@ -306,9 +306,9 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                         const int bt_fill = Bt_fill;
                         ++Bt_fill;
                         const int bt_slot = bt_fill % 4;
-                        // At, Bt: multiplied at line 47, loaded at line 41 by threads 256 to 383
+                        // At, Bt: multiplied at line 47, loaded at line 41 by threads 256 to 383; who arrives goes on at once, up to 4 fills ahead
                         snap_barrier_wait(&At_Bt_empty[a_fill % 4], a_fill / 4 - 1);
-                        // At, Bt: loaded at line 41, multiplied at line 47 by threads 0 to 255
+                        // At, Bt: loaded at line 41, multiplied at line 47 by threads 0 to 255; only an mbarrier counts a load's bytes
                         snap_barrier_arrive_expect(&At_Bt_full[a_fill % 4], 49152);
                         snap_box_load_2d(At + a_slot * 128 * 64, &A_map, m0, k * 64, &At_Bt_full[a_fill % 4]);
                         snap_box_load_all_2d(Bt + bt_slot * 256 * 64 + (int)(blockIdx.x % 2) * 8192, &B_map, n0 + (int)(blockIdx.x % 2) * 128, k * 64, &At_Bt_full[a_fill % 4], 0x3);

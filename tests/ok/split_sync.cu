@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(96) exchange(const int* __restrict_
             snap_named_sync(1, 96);
             back[l] = box[l] + box[63 - l];
         }
-        // box: written at line 28, read at line 36 by a thread of another warp; also for back (lines 36, 37)
+        // box: read at line 36, written at line 28 by a thread of another warp; also for back (lines 36, 37)
         __syncthreads();
         acc += back[i % 32];
     }

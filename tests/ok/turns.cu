@@ -174,21 +174,21 @@ extern "C" __global__ void __launch_bounds__(256) powers(
         __nv_bfloat16* const xs = reinterpret_cast<__nv_bfloat16*>(smem + 40960);
         const int w = threadIdx.x / 128;
         if (threadIdx.x == 0) {
-            // ys: loaded at line 22, multiplied at line 27 by threads 0 to 255
+            // ys: loaded at line 22, multiplied at line 27 by threads 0 to 255; only an mbarrier counts a load's bytes
             snap_barrier_arrive_expect(ys_full, 8192);
             snap_box_load_2d(ys, &y_map, 0, 0, ys_full);
         }
         if (threadIdx.x == 0) {
-            // xs: loaded at line 23, multiplied at line 27 by threads 0 to 255
+            // xs: loaded at line 23, multiplied at line 27 by threads 0 to 255; only an mbarrier counts a load's bytes
             snap_barrier_arrive_expect(xs_full, 16384);
             snap_box_load_2d(xs, &x_map, 0, 0, xs_full);
         }
         float acc[32] = {};
         snap_settled(acc);
         alignas(4) __nv_bfloat16 a[32] = {};
-        // ys: loaded at line 22, multiplied at line 27 by threads 0 to 255
+        // ys: loaded at line 22, multiplied at line 27 by threads 0 to 255; only an mbarrier counts a load's bytes
         snap_barrier_wait(ys_full, 0);
-        // xs: loaded at line 23, multiplied at line 27 by threads 0 to 255
+        // xs: loaded at line 23, multiplied at line 27 by threads 0 to 255; only an mbarrier counts a load's bytes
         snap_barrier_wait(xs_full, 0);
         const int unit = threadIdx.x / 128;
         snap_wgmma_fence();
@@ -202,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(256) powers(
         }
         snap_wgmma_commit();
         for (int i = 0; i < n; ++i) {
-            // acc: copied to at line 27, read at line 30 maybe by the same thread; also for a (lines 32, 30)
+            // acc: multiplied into at line 27, read at line 30 by the same thread; also for a (lines 32, 30)
             snap_wgmma_wait<0>(acc);
             #pragma unroll
             for (int j = 0; j < 32; ++j) {
@@ -227,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(256) powers(
             ++turns;
         }
         const int thread = threadIdx.x % 128;
-        // acc: copied to at line 27, read at line 36 maybe by the same thread
+        // acc: multiplied into at line 27, read at line 36 by the same thread
         snap_wgmma_wait<0>(acc);
         #pragma unroll
         for (int h = 0; h < 2; ++h) {

@@ -149,6 +149,31 @@ def test_elements_copied_by_a_role_have_arrived_before_they_are_handed_on():
     assert not snap.races(kernel, x, y, w, 5, blocks=1, seeds=6)
 
 
+def test_boxes_stored_by_a_role_have_been_read_before_the_slot_is_filled_again():
+    text = """with claim(a, p=thread[32]) as am:
+    match split(thread, 32, 32):
+        case 0:
+            with partition(am, p=thread[1], f=lambda i: (i, t)) as c:
+                c[0] = float(k) + x[k, t]
+        case 1:
+            pass
+with claim(a, p=thread[32]) as au:
+    match split(thread, 32, 32):
+        case 0:
+            pass
+        case 1:
+            async_reduce(w, au, at=(k, 0), op="add")
+"""
+    kernel = define(staged(text))
+    waits = [(s.point.waits, depth_of(synced(kernel), s)) for s in all_of(synced(kernel), ir.Sync)]
+    assert waits == [((("bulk read", 0),), 1)]
+    assert [s.point.fence for s in all_of(synced(kernel), ir.BarrierArrive)].count(True) == 1  # what was written is read as a box
+    x, y, w = np.arange(160, dtype=np.float32).reshape(5, 32), np.zeros(64, np.float32), np.zeros((5, 32), np.float32)
+    kernel[1](x, y, w, 5)
+    np.testing.assert_array_equal(w, x + np.arange(5)[:, None])
+    assert not snap.races(kernel, x, y, w, 5, blocks=1, seeds=6)
+
+
 # ---- refused -------------------------------------------------------------------------------------------------------------------------------------
 
 PROGRAM = """from __future__ import annotations

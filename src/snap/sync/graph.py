@@ -15,8 +15,6 @@ Shared arrays that hold the same bytes conflict as a whole.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
@@ -27,7 +25,7 @@ from snap.sync import linear
 from snap.sync.linear import Form
 from snap.sync.loops import assigned, growing, writes
 from snap.sync.overlap import OLDEST, Footprint, Overlap, older
-from snap.sync.tokens import Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, merge
+from snap.sync.tokens import Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, altered, merge
 from snap.sync.values import Frame, Position, Values, facts, form, is_integer
 from snap.sync.weave import Woven
 
@@ -143,13 +141,13 @@ class Graph:
         state.crossed |= 1 << gap.number
         self.last_gap = gap.number
         if self.plan is not None and gap.number in self.plan.barriers:
-            state.each_copy(lambda t: replace(t, waited={**t.waited, gap.number: t.commits}))
+            state.each_copy(lambda t: altered(t, waited={**t.waited, gap.number: t.commits}))
 
     def _committed(self, state: State, depth: int) -> None:
         """The statements opened since `depth` end: after some of them copies are committed."""
         ended = 0 if self.plan is None else sum(here in self.plan.commits for here in self.path[depth:])
         if ended:
-            state.each_copy(lambda t: replace(t, commits=t.commits + ended), "copy")
+            state.each_copy(lambda t: altered(t, commits=t.commits + ended), "copy")
 
     def _body(self, body: ir.Body, state: State | None) -> State | None:
         """None: not reachable."""
@@ -226,7 +224,7 @@ class Graph:
             case ir.Call():
                 return self._call(s, state)
             case ir.AsyncCommit(engine):
-                state.each_copy(lambda t: replace(t, commits=t.commits + 1), engine)
+                state.each_copy(lambda t: altered(t, commits=t.commits + 1), engine)
                 return state
             case ir.Sync(point) if point.uid in self.unsettled:
                 return state
@@ -400,11 +398,11 @@ class Graph:
                 f = t.footprint
                 parts = [self._aged(forms, loop, change) for forms in (f.shape, f.index, f.facts)]
                 if any(new is not old for new, old in zip(parts, (f.shape, f.index, f.facts))):
-                    t = replace(t, footprint=Footprint(f.elem, *parts))
+                    t = altered(t, footprint=Footprint(f.elem, *parts))
                 if t.aging and loop in t.born and (t.engine == "copy" or loop == t.born[-1]):
                     around = t.born[: t.born.index(loop)]
                     age = dict(t.ages).get(loop, 0)
-                    t = replace(t, ages=(*((at, n) for at, n in t.ages if at in around), (loop, older(age, t.aging))))
+                    t = altered(t, ages=(*((at, n) for at, n in t.ages if at in around), (loop, older(age, t.aging))))
                 have = renamed.get(t.key)
                 renamed[t.key] = t if have is None else merge(t, have)
             state.tokens[obj] = renamed
@@ -440,7 +438,7 @@ class Graph:
         for t in held.values():
             if key in t.names:
                 k = t.names.index(key)
-                t = replace(t, names=t.names[k + 1 :], disjoint=(*t.disjoint, key) if scope.handle.disjoint else t.disjoint)
+                t = altered(t, names=t.names[k + 1 :], disjoint=(*t.disjoint, key) if scope.handle.disjoint else t.disjoint)
             have = closed.get(t.key)
             closed[t.key] = t if have is None else self._both(t, have, state)
         state.tokens[obj] = closed
@@ -448,7 +446,7 @@ class Graph:
     @staticmethod
     def _both(a: Token, b: Token, state: State) -> Token:
         """Two tokens that have become one."""
-        return merge(*(replace(t, crossed=t.crossed | (state.crossed & ~t.since), since=state.crossed) for t in (a, b)))
+        return merge(*(altered(t, crossed=t.crossed | (state.crossed & ~t.since), since=state.crossed) for t in (a, b)))
 
     def _met(self, state: State, group: Privilege) -> None:
         """A barrier of the user's: tokens are ordered for that group."""
@@ -456,7 +454,7 @@ class Graph:
             state.tokens[obj] = {}
             for t in held.values():
                 if t.ordered is None or group.at_least(t.ordered):
-                    t = replace(t, ordered=group)
+                    t = altered(t, ordered=group)
                 have = state.tokens[obj].get(t.key)
                 state.tokens[obj][t.key] = t if have is None else self._both(t, have, state)
 
@@ -763,6 +761,8 @@ class Graph:
                         "SNAP020",
                         f"`{s.obj.name}` takes the place of `{self.woven.handed[other[1]]}`, which roles may still be using",
                         s.span,
+                        "declared here",
+                        tuple(Label(t.span, "used here") for t in list(held.values())[:1]),
                         note="roles run ahead of each other, each as far as its stages allow",
                         help="declare both in the same scope, so that each has memory of its own",
                     )

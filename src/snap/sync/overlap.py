@@ -6,7 +6,7 @@ smallest group, of those a barrier exists for, that contains every conflicting p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Element, Level, Privilege
 from snap.sync import linear
@@ -14,15 +14,28 @@ from snap.sync.linear import Atom, Form
 from snap.sync.values import Values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Footprint:
     """Which elements one access touches: an index per dimension, or (start, size) in bytes where that is how it must be compared; None: unknown,
-    any."""
+    any.  It is never changed, and is looked up so often that its hash is kept."""
 
     elem: Element
     shape: tuple[Form, ...] | None
     index: tuple[Form, ...] | None
     facts: tuple[Form, ...]
+    hash: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.hash = hash((self.elem, self.shape, self.index, self.facts))
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (isinstance(other, Footprint) and self.hash == other.hash and self.index == other.index and self.facts == other.facts
+                and self.shape == other.shape and self.elem == other.elem)
 
 
 def undecided(*footprints: Footprint) -> bool:

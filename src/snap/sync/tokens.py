@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 
 from snap.diag.span import Span
 from snap.ir.types import Place, Privilege
@@ -25,9 +26,11 @@ class Gap:
     depth: int  # of loops
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Token:
-    """An access that happened.  `names` are the handles it was made through, lowest first; those of scopes that ended are dropped."""
+    """An access that happened.  `names` are the handles it was made through, lowest first; those of scopes that ended are dropped.
+
+    It is never changed; `altered` makes another one of it.  (Walks make thousands of them, which is why it is no frozen dataclass.)"""
 
     site: tuple[Frame, int, str]
     kind: str
@@ -35,24 +38,35 @@ class Token:
     footprint: Footprint
     disjoint: tuple[tuple[Frame, int], ...]
     ordered: Privilege | None
+    name: str
+    span: Span
+    crossed: int  # bits: gaps crossed until `since`
+    since: int  # bits: gaps that the walk had crossed when `crossed` was last brought up to date
     ages: Ages = ()  # where it counts (`aging`): iterations since it was made
     engine: str = ""  # of what is done in the background: 'copy', 'bulk', 'wgmma'
     fills: int = 0  # of a pipeline's memory: stages taken since, at most its depth
     issuer: Privilege | None = None  # of a box: the group for which one thread issues it
     role: tuple[int, int] | None = None  # the case of a split of the block's threads it was made in: first thread, number
     fragment: tuple | None = None  # of a part of an accumulator: which tile; in equal tiles each thread's part is its own
-    name: str = field(compare=False, kw_only=True)
-    span: Span = field(compare=False, kw_only=True)
-    crossed: int = field(compare=False, kw_only=True)  # bits: gaps crossed until `since`
-    since: int = field(compare=False, kw_only=True)  # bits: gaps that the walk had crossed when `crossed` was last brought up to date
-    born: tuple[int, ...] = field(compare=False, default=(), kw_only=True)  # the loops it was made in
-    aging: int = field(compare=False, default=0, kw_only=True)  # of a copy in flight, or of a pipeline's slot that is numbered: up to which age
-    commits: int = field(compare=False, default=-1, kw_only=True)  # groups committed since, its own not counted
-    waited: dict[int, int] = field(compare=False, default_factory=dict, kw_only=True)  # `commits` at each barrier's gap crossed since
+    born: tuple[int, ...] = ()  # the loops it was made in
+    aging: int = 0  # of a copy in flight, or of a pipeline's slot that is numbered: up to which age
+    commits: int = -1  # groups committed since, its own not counted
+    waited: dict[int, int] = field(default_factory=dict)  # `commits` at each barrier's gap crossed since
 
     @property
     def key(self) -> tuple:
         return (self.site, self.kind, self.names, self.footprint, self.ordered, self.ages, self.fills)
+
+
+_PARTS = attrgetter(*(f.name for f in fields(Token)))
+
+
+def altered(t: Token, **parts: object) -> Token:
+    """The token with some parts changed."""
+    new = Token(*_PARTS(t))
+    for name, value in parts.items():
+        setattr(new, name, value)
+    return new
 
 
 @dataclass(slots=True)
@@ -79,7 +93,8 @@ class State:
         """Bring every token's gaps up to date, and start counting anew."""
         for held in self.tokens.values():
             for key, t in held.items():
-                held[key] = replace(t, crossed=t.crossed | (self.crossed & ~t.since), since=0)
+                if t.since or self.crossed:
+                    held[key] = altered(t, crossed=t.crossed | (self.crossed & ~t.since), since=0)
         self.crossed = 0
 
     def absorb(self, other: State) -> bool:
@@ -120,9 +135,9 @@ class State:
             return
         older: dict[tuple, Token] = {}
         for t in held.values():
-            t = replace(t, fills=min(t.fills + 1, depth))
+            t = altered(t, fills=min(t.fills + 1, depth))
             older[t.key] = t if t.key not in older else merge(
-                *(replace(x, crossed=x.crossed | (self.crossed & ~x.since), since=self.crossed) for x in (t, older[t.key]))
+                *(altered(x, crossed=x.crossed | (self.crossed & ~x.since), since=self.crossed) for x in (t, older[t.key]))
             )
         self.tokens[obj] = older
 
@@ -132,7 +147,7 @@ class State:
             if any(t.ages for t in held.values()):
                 kept: dict[tuple, Token] = {}
                 for t in held.values():
-                    t = replace(t, ages=tuple((at, n) for at, n in t.ages if at != loop))
+                    t = altered(t, ages=tuple((at, n) for at, n in t.ages if at != loop))
                     kept[t.key] = t if t.key not in kept else merge(t, kept[t.key])
                 self.tokens[obj] = kept
 
@@ -154,4 +169,4 @@ class Name:
 def merge(a: Token, b: Token) -> Token:
     """One access on two paths."""
     waited = {**b.waited, **{gap: min(n, b.waited.get(gap, n)) for gap, n in a.waited.items()}}
-    return replace(a, crossed=a.crossed & b.crossed, commits=min(a.commits, b.commits), waited=waited)
+    return altered(a, crossed=a.crossed & b.crossed, commits=min(a.commits, b.commits), waited=waited)

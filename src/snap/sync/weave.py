@@ -244,6 +244,8 @@ class _Weaver:
                     end.append(self._wait_for_products(channel, e, 0, span))
                 if e.uses.copies:
                     end += self._wait_for_copies(channel, e)
+                if e.uses.stores:
+                    end.append(self._wait_for_stores(channel, e))
                 by = Privilege(Level.THREAD, self._unit(e))
                 end.append(ir.BarrierArrive(outgoing, slot, by, self._place(e), point, span=span))
         elif e.loads:
@@ -381,6 +383,14 @@ class _Weaver:
         point = ir.SyncPoint(-self.points, "thread", THREAD1, channel.name, f"copied to at line {span.line}, and then handed on", span, span,
                              (("copy", 0),), arrivals="its copies", waiters="each thread that copies", span=span)
         return [ir.AsyncCommit("copy", self._place(e), span=span), ir.Sync(point, self._place(e), span=span)]
+
+    def _wait_for_stores(self, channel: Channel, e: Episode) -> ir.Sync:
+        """What a role stores as boxes has been read before its memory is handed on."""
+        self.points += 1
+        span = e.uses.stores
+        point = ir.SyncPoint(-self.points, "thread", THREAD1, channel.name, f"stored at line {span.line}, and then handed on", span, span,
+                             (("bulk read", 0),), arrivals="its boxes", waiters="the thread that stores", span=span)
+        return ir.Sync(point, self._place(e), span=span)
 
     # ---- turns -------------------------------------------------------------------------------------------------------------------------------
 

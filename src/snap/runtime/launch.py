@@ -9,6 +9,7 @@ Non-goals:  constexpr parameters (the kernel is specialised by the time it gets 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from snap.runtime.arrays import ArrayInfo, as_numpy
@@ -100,11 +101,28 @@ class Launcher:
             return
         from snap import machine
 
+        self._check_boxes(bound)
         args = cpu_args(bound)
         if seed is None:
             machine.run_reference(self.compiled.typed, args, blocks)
         else:
             machine.run_adversarial(self.compiled.synced, args, blocks, int(seed))
+
+    def _check_boxes(self, bound: Bound) -> None:
+        """Arrays that a GPU could not copy boxes of are refused here as there; only their address is this machine's own affair."""
+        if not self._moves_boxes:
+            return
+        from snap.runtime.tensors import encoding
+
+        for tensor in self.compiled.module.tensors:
+            encoding(self.signature.kernel, self.signature.params[tensor.param].name, tensor, 0, self.signature.dims[tensor.param](*bound.args))
+
+    @cached_property
+    def _moves_boxes(self) -> bool:
+        from snap.ir import nodes as ir
+        from snap.ir.walk import statements
+
+        return any(isinstance(s, ir.BoxCopy) for s in statements(self.compiled.synced.body))  # calls that do have been inlined
 
     def _run_on_gpu(self, bound: Bound, blocks: int, device: int, stream: int) -> None:
         kernel = self._kernels.get(device)

@@ -53,6 +53,10 @@ class Token:
     commits: int = -1  # groups committed since, its own not counted
     waited: dict[int, int] = field(default_factory=dict)  # `commits` at each barrier's gap crossed since
 
+    def awaited(self, engine: str) -> bool:
+        """Whether a wait of that name is one for this: the end of boxes, or only that their memory has been read."""
+        return self.engine == "bulk" and self.kind == "S" if engine == "bulk read" else self.engine == engine
+
     @property
     def key(self) -> tuple:
         return (self.site, self.kind, self.names, self.footprint, self.ordered, self.ages, self.fills)
@@ -121,7 +125,7 @@ class State:
     def covered(self, engine: str, younger: int) -> None:
         """A wait: what has so many younger groups, or more, has come to its end."""
         for obj, held in self.tokens.items():
-            self.tokens[obj] = {key: t for key, t in held.items() if t.engine != engine or t.commits < younger}
+            self.tokens[obj] = {key: t for key, t in held.items() if not t.awaited(engine) or t.commits < younger}
 
     def without_role(self, role: tuple[int, int]) -> None:
         for obj, held in self.tokens.items():

@@ -10,15 +10,15 @@ import pytest
 
 import snap
 
-PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "sgemm" / "early.py"
+PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "sgemm" / "interleaved.py"
 
 
 @pytest.fixture(scope="module")
 def run():
-    spec = importlib.util.spec_from_file_location("bench_sgemm_early", PATH)
+    spec = importlib.util.spec_from_file_location("bench_sgemm_interleaved", PATH)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.reads_early(64, 32, 8, 8, 4, 3, 4)
+    return module.interleaved(64, 32, 8, 8, 4, 3, 4)
 
 
 @pytest.mark.parametrize("shape", [(64, 32, 8), (64, 64, 40), (65, 36, 13), (3, 4, 2)], ids=str)

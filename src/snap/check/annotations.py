@@ -241,7 +241,7 @@ def _dimension(c: State, e: tree.Expr) -> ir.Expr:
 
     held, c.no_calls = c.no_calls, "the shape of a pointer"
     try:
-        value = expression(c, e, Want(c.place.privilege, "is a dimension of the array, one for everybody"))
+        value = expression(c, e, Want(c.place.privilege, "is a dimension of the array, one for everybody", agree=True))
     finally:
         c.no_calls = held
     if not isinstance(value.type, Scalar) or not value.type.is_integer:

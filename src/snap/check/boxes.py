@@ -16,12 +16,12 @@ from snap.check.known import decided_below, differs, divisor
 from snap.check.memory import foreign, indices, mapped, memory_argument, unit_stride
 from snap.check.rewrite import variables
 from snap.check.shared import BOX_ALIGN
-from snap.check.state import Memory, State, Touch, Want
+from snap.check.state import Frame, Memory, State, Touch, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import BF16, BLOCK1, BOOL, CLUSTER1, F16, F32, F64, I32, I64, U32, U64, Level, Scalar, Space
+from snap.ir.types import BF16, BLOCK1, BOOL, CLUSTER1, F16, F32, F64, I32, I64, THREAD1, U32, U64, Level, Scalar, Space
 
 MAX_EXTENT = 256  # of a box, in each dimension
 MAX_RANK = 5
@@ -94,7 +94,7 @@ def _arguments(c: State, e: tree.Call, word: str) -> tuple[Memory, Memory, tuple
     to, source = (memory_argument(c, a, f"`{word}` of a box", c.privilege) for a in e.args)
     place = options.pop("at")
     items = place.items if isinstance(place, tree.Sequence) else (place,)
-    at = indices(c, items, Want(c.privilege, f"places the box that `{c.privilege}` copies"))
+    at = indices(c, items, Want(c.privilege, f"places the box that `{c.privilege}` copies", agree=True))
     return to, source, at, options
 
 
@@ -102,7 +102,13 @@ def _arguments(c: State, e: tree.Call, word: str) -> tuple[Memory, Memory, tuple
 def _readable(c: State, memory: Memory, span: Span) -> None:
     handle = memory.handle
     if not handle.privilege.at_least(c.privilege):
-        raise read_down(c, f"`{handle.name}`", handle.privilege, handle.span, Want(c.privilege, f"is copied once for `{c.privilege}`"), span)
+        want = Want(c.privilege, f"is copied once for `{c.privilege}`")
+        help = (
+            f"copy `{handle.base.name}` itself, outside of the scope of `{handle.name}`: there it is whole"
+            if handle.base is not None
+            else f"declare it at `{c.privilege}` or above"
+        )
+        raise read_down(c, f"`{handle.name}`", handle.privilege, handle.span, want, span, help)
 
 
 def _not_const(c: State, memory: Memory, span: Span) -> None:
@@ -118,6 +124,9 @@ def _written(c: State, memory: Memory, span: Span) -> None:
     if handle.privilege == c.privilege:
         return
     deeper = c.privilege.at_least(handle.privilege)
+    frame = c.innermost("group", "split", "function")
+    if c.privilege == THREAD1 and frame.kind == "group" and BLOCK1.at_least(handle.privilege):
+        raise _by_single_threads(c, handle, frame, span)
     raise c.fail(
         "SNAP009",
         f"a box is written by the group it belongs to: `{handle.name}` is at `{handle.privilege}`, and this code at `{c.privilege}`",
@@ -126,6 +135,20 @@ def _written(c: State, memory: Memory, span: Span) -> None:
         (Label(handle.span, f"at privilege `{handle.privilege}` here"),),
         note="otherwise every group of it would issue the same copy" if not deeper else "",
         help=f"copy it in `with group({handle.privilege}):`" if deeper else _give(c, handle),
+    )
+
+
+# CUDA's habit: one thread issues.  Here the group that owns the memory does, and the compiler picks the thread.
+def _by_single_threads(c: State, handle: ir.Handle, frame: Frame, span: Span) -> Exception:
+    chosen = any(f.kind == "if" for f in c.frames[c.frames.index(frame) :])
+    return c.fail(
+        "SNAP009",
+        f"a box is written once, by the group it belongs to: `{handle.name}` is at `{handle.privilege}`, and here each thread acts for itself",
+        span,
+        "written here",
+        (Label(handle.span, f"at privilege `{handle.privilege}` here"), Label(frame.span, "from here each thread acts for itself")),
+        note="the compiler lets one thread of the group issue the copy",
+        help=f"take the copy out of `group(thread[1])`{', and of the `if`' if chosen else ''}: `{handle.privilege}` does it once, as a whole",
     )
 
 
@@ -215,7 +238,7 @@ def core(shape: tuple[int, ...], least: int = 1) -> tuple[int, ...]:
 
 
 # A box begins at a multiple of 128 bytes; a swizzled one where its pattern begins, every 8 rows.
-def aligned(c: State, tile: ir.Tile, what: str, span: Span) -> None:
+def aligned(c: State, tile: ir.Tile, memory: Memory, what: str, span: Span) -> None:
     obj = tile.access.view.obj
     if obj.uid in c.unknown_layout:
         return
@@ -225,11 +248,11 @@ def aligned(c: State, tile: ir.Tile, what: str, span: Span) -> None:
     for k in reversed(range(len(dims))):
         known = divisor(c, tile.access.index[k]) * stride
         if known % need:
-            raise _misaligned(c, tile, k, need, stride, what, span)
+            raise _misaligned(c, tile, memory, k, need, stride, what, span)
         stride *= dims[k] or 1
 
 
-def _misaligned(c: State, tile: ir.Tile, k: int, need: int, stride: int, what: str, span: Span) -> Exception:
+def _misaligned(c: State, tile: ir.Tile, memory: Memory, k: int, need: int, stride: int, what: str, span: Span) -> Exception:
     obj, name = tile.access.view.obj, tile.access.handle.name
     if obj.depth and k == 0:
         return c.fail(
@@ -240,15 +263,26 @@ def _misaligned(c: State, tile: ir.Tile, k: int, need: int, stride: int, what: s
             help=f"pad the array, so that a slot takes {(stride + need - 1) // need * need} bytes",
         )
     step = need // math.gcd(need, stride)
+    at = tile.access.index[k]
     return c.fail(
         "SNAP018",
-        f"{what} needs a tile that begins at a multiple of {need} bytes, and this one of `{name}` may begin elsewhere",
+        f"{what} needs a tile that begins at a multiple of {need} bytes, and this one of `{name}` {'begins' if isinstance(at, ir.Const) else 'may begin'} elsewhere",
         span,
-        f"index {k} of its position must be a multiple of {step}",
+        f"{_position(memory, k)} must be a multiple of {step}",
         (Label(obj.span, "declared here"),),
         note="the rows of a swizzled tile repeat their pattern every 8 rows" if obj.swizzle else "",
-        help=f"show it in the text: `{step} * i`",
+        help=f"begin at {at.value // step * step} or {at.value // step * step + step}, not at {at.value}"
+        if isinstance(at, ir.Const)
+        else f"show it in the text: `{step} * i`",
     )
+
+
+def _position(memory: Memory, k: int) -> str:
+    """What decides index k of the object, counted as the user writes: a stage's slot, a part's own index are not in the text."""
+    if memory.map is None:
+        return f"index {k} of its position"
+    used = [n for n, p in enumerate(memory.map.params) if p in variables(memory.map.results[k])]
+    return f"index {used[0]} of its position" if used else f"index {k} that its index function returns"
 
 
 # ---- the statement ---------------------------------------------------------------------------------------------------------------------------
@@ -260,7 +294,16 @@ def _emit(c: State, op: str, tile_memory: Memory, tile_span: Span, array: Memory
     tile = tile_of(c, tile_memory, what, tile_span)
     name, elem = tile_memory.handle.name, tile.access.view.elem
     if elem != array.elem:
-        raise c.fail("SNAP018", f"a box is copied as it is: `{name}` holds `{elem}`, and `{array.handle.name}` `{array.elem}`", span)
+        raise c.fail(
+            "SNAP018",
+            f"a box is copied as it is: `{name}` holds `{elem}`, and `{array.handle.name}` `{array.elem}`",
+            span,
+            secondary=(
+                Label(tile.access.view.obj.span, f"elements of `{elem}`"),
+                Label(array.handle.obj.span, f"elements of `{array.elem}`"),
+            ),
+            help=f"declare `{tile.access.view.obj.name}` with elements of `{array.elem}`, and convert them where they are used: `{elem}(...)`",
+        )
     rank = len(origin.view.shape)
     box = core(tile.shape)
     if len(box) > rank:
@@ -302,7 +345,7 @@ def _emit(c: State, op: str, tile_memory: Memory, tile_span: Span, array: Memory
             secondary=(Label(tile.access.view.obj.span, f"declared with `swizzle={swizzle}`"),),
             help=f"`swizzle={row}`" if row in (32, 64, 128) else f"rows of {swizzle // elem.bytes} elements, and a leading dimension of panels",
         )
-    aligned(c, tile, what, tile_span)
+    aligned(c, tile, tile_memory, what, tile_span)
     if op == "load" and tile.access.view.obj.spread == "copies":
         _alike(c, tile, origin, box, span, tile_span)
     c.out.append(ir.BoxCopy(op, tile, origin, box, c.place, span=span))
@@ -311,6 +354,7 @@ def _emit(c: State, op: str, tile_memory: Memory, tile_span: Span, array: Memory
 def _origin(c: State, array: Memory, span: Span, at: tuple[ir.Expr, ...], whole: Span) -> tuple[ir.MemAccess, list[bool]]:
     """The first element in global memory, and which of its coordinates `at` moves; an index function must only move."""
     handle, view = array.handle, array.view
+    element = f"const({handle.obj.elem})" if handle.const else handle.obj.elem
     if view.shape is None or view.elem != handle.obj.elem or not isinstance(view.elem, Scalar):
         raise c.fail(
             "SNAP018",
@@ -319,7 +363,7 @@ def _origin(c: State, array: Memory, span: Span, at: tuple[ir.Expr, ...], whole:
             else f"a box is copied of the array's own elements, scalars, not of `{view.elem}`",
             span,
             secondary=(Label(handle.obj.span, "declared here"),),
-            help=f"declare it `{handle.obj.name}: ptr({handle.obj.elem}, (M, N)) @ grid[1]`" if view.shape is None else "copy it without `.view`",
+            help=f"declare it `{handle.obj.name}: ptr({element}, (M, N)) @ grid[1]`" if view.shape is None else "copy it without `.view`",
         )
     if len(view.shape) > MAX_RANK:
         raise c.fail("SNAP018", f"a box has at most {MAX_RANK} dimensions, and `{handle.name}` has {len(view.shape)}", span)
@@ -333,7 +377,13 @@ def _origin(c: State, array: Memory, span: Span, at: tuple[ir.Expr, ...], whole:
             help="pad the rows",
         )
     if len(at) != array.rank:
-        raise c.fail("SNAP018", f"`{handle.name}` has {array.rank} dimension(s), and `at` {len(at)}", whole)
+        raise c.fail(
+            "SNAP018",
+            f"`{handle.name}` has {array.rank} dimension(s), and `at` {len(at)}",
+            whole,
+            secondary=(Label(handle.span, f"{array.rank} dimension(s)"),),
+            help="one index for each dimension: " + (f"`at=({', '.join('ijklm'[: array.rank])})`" if array.rank > 1 else "`at=i`"),
+        )
     moves = [True] * len(view.shape)
     if array.map is not None:
         left = list(array.map.params)

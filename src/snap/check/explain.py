@@ -38,8 +38,20 @@ def agree_help(p: Privilege, have: Privilege, name: str) -> str:
     return f"{alone}, or compute it from values that are the same for the whole group"
 
 
+def one_value_help(p: Privilege, name: str) -> str:
+    """How a group p comes to one value where there is no destination to lower; only a block and a warp have collectives that make one."""
+    compute = f"it must be one value for `{p}`: compute it from values at `{p}` or above (`v: int @ {p} = ...`)"
+    if p.level is Level.BLOCK and p.n == 1:
+        return f"{compute}, or agree first: `intrinsic.broadcast({name})`"
+    if p.level is Level.THREAD and p.n == 32:
+        return f"{compute}, or agree first: `intrinsic.shfl({name}, 0)`"
+    if p.level is Level.THREAD and p.n > 32:
+        return f"{compute}, or agree first, where the block acts as one: `intrinsic.broadcast({name})`"
+    return compute
+
+
 # SNAP006: a leaf of the expression is not ⊒ the target.
-def read_down(c: State, name: str, have: Privilege, declared: Span | None, want: Want, span: Span) -> Abort:
+def read_down(c: State, name: str, have: Privilege, declared: Span | None, want: Want, span: Span, help: str = "") -> Abort:
     p = want.privilege
     labels = []
     if declared is not None and declared != span:
@@ -55,10 +67,14 @@ def read_down(c: State, name: str, have: Privilege, declared: Span | None, want:
         else "information flows from high privileges to low ones only"
     )
     bare = name.strip("`") if name.startswith("`") else "..."
-    if want.control:
+    if help:
+        pass
+    elif want.control:
         help = agree_help(p, have, bare)
     elif c.index_privilege is not None:
         help = f"compute the index from values at `{p}` or above, or lower the memory to `{have}`"
+    elif want.agree:
+        help = one_value_help(p, bare)
     else:
         help = f"declare the destination at `{have}`, or agree first with a collective that returns `{p}`"
     return c.fail(want.code, f"{name} may differ between {units(have)} of {group_words(p)}", span, want.why, tuple(labels), note, help)

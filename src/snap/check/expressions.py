@@ -170,9 +170,10 @@ def _subscript(c: State, e: tree.Subscript, want: Want) -> ir.Expr:
         if c.no_calls:
             raise c.fail("SNAP018", f"{c.no_calls} cannot read an array", e.span, help="read it into a variable first")
         if not var.privilege.at_least(want.privilege):
-            raise read_down(c, f"`{var.name}`", var.privilege, var.span, want, e.span)
+            raise read_down(c, f"`{var.name}[...]`" if want.agree else f"`{var.name}`", var.privilege, var.span, want, e.span)
         return ir.Elem(found.ref, array_index(c, found, e.index, want, e.span), found.ref.elem, span=e.span)
     if isinstance(e.value, (tree.Name, tree.Attribute)):
+        no_pipeline(c, e.value, "an index")
         base = resolve(c, e.value)
         if isinstance(base, LevelName):
             raise c.fail("SNAP018", "a privilege is not a value", e.span, help="ask for an index with `id()`, for a number with `count(...)`")

@@ -118,7 +118,7 @@ def _plain(c: State, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | No
                 value = scalar(c, argument, Want(WARP1, ""))
             returns = WARP1 if uniform else THREAD1
         if value is None:
-            value = scalar(c, argument, Want(privilege, f"must be the same for {op.requires}" if privilege != THREAD1 else PER_THREAD.why))
+            value = scalar(c, argument, PER_THREAD if privilege == THREAD1 else Want(privilege, f"must be the same for {op.requires}", agree=True))
         args.append(_typed_argument(c, op, i, value, argument.span))
     target: tuple[ir.Target, ...] = ()
     value = None

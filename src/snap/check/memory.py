@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from snap.check import convert, rewrite
 from snap.check.names import as_type, describe_object, resolve
-from snap.check.state import Abort, IndexMap, Memory, StableRead, State, Variable, Want
+from snap.check.state import Abort, ClaimUse, IndexMap, Memory, Pipeline, SplitBranch, StableRead, State, Variable, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -87,13 +87,7 @@ def use(c: State, memory: Memory, span: Span) -> None:
     inside = [frame.branch for frame in c.frames[claim.depth :] if frame.branch is not None]
     owner = next((b for b in inside if b.level == claim.privilege.level and b.size == claim.privilege.n and not b.rest), None)
     if owner is None:
-        raise c.fail(
-            "SNAP014",
-            f"`{name}` is claimed for {claim.privilege}, and is used outside a split branch of that size",
-            span,
-            secondary=(Label(claim.span, f"claimed for `{claim.privilege}` here"),),
-            help=f"use it in a `case {claim.privilege.n}:` of `match split({claim.privilege.level.word})`",
-        )
+        raise _not_its_branch(c, name, claim, inside, span)
     if claim.branch is None:
         claim.branch, claim.first_use = owner, span
     elif (claim.branch.offset, claim.branch.size) != (owner.offset, owner.size):
@@ -106,6 +100,23 @@ def use(c: State, memory: Memory, span: Span) -> None:
             note="the branches run in parallel, and nothing orders their uses",
             help="claim the memory anew for the other branch, after this scope",
         )
+
+
+def _not_its_branch(c: State, name: str, claim: ClaimUse, inside: list[SplitBranch], span: Span) -> Abort:
+    p, word = claim.privilege, claim.privilege.level.word
+    branch = next((b for b in reversed(inside) if b.level == p.level), None)
+    labels = (Label(claim.span, f"claimed for `{p}` here"),)
+    if branch is None:
+        message, way = f"`{name}` is claimed for {p}, and is used outside a split branch of that size", f"use it in a `case {p.n}:` of `match split({word})`"
+    elif branch.rest:
+        message = f"`{name}` is claimed for {p}, and is used in a `case _:`, whose size is whatever the other cases leave"
+        way = f"write the size: `case {p.n}:`"
+        labels += (Label(branch.span, "takes what is left"),)
+    else:
+        message = f"`{name}` is claimed for {p}, and is used in a split branch of {branch.size} {word}s"
+        way = f"make the branch `case {p.n}:`, or claim the memory for it: `p={word}[{branch.size}]`"
+        labels += (Label(branch.span, f"this branch has {branch.size} {word}s"),)
+    return c.fail("SNAP014", message, span, "used here", labels, help=way)
 
 
 # ---- the same object, seen otherwise -----------------------------------------------------------------------------------------------------
@@ -178,11 +189,12 @@ def _tile(c: State, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree
         raise c.fail("SNAP018", "`tile` takes memory, a position and a shape", span, help="`tile(x, (i, j), (64, 64))`")
     base = storage(c, args[0], target)
     if not isinstance(base, Memory):
+        no_pipeline(c, args[0], "`tile`")
         raise c.fail("SNAP018", "`tile` takes memory: a pointer, a shared array, or a part of one", args[0].span)
     items = [e.items if isinstance(e, tree.Sequence) else (e,) for e in args[1:]]
     if any(len(given) != base.rank for given in items):
         raise c.fail("SNAP018", f"`{base.handle.name}` has {base.rank} dimension(s): position and shape must have as many", span)
-    at = indices(c, items[0], Want(target or base.handle.privilege, "places a tile of memory that is one for its whole group"))
+    at = indices(c, items[0], Want(target or base.handle.privilege, "places a tile of memory that is one for its whole group", agree=True))
     sizes = tuple(size_of_dimension(c, e) for e in items[1])
     params = tuple(c.temp(f"k{i}", I32, THREAD1, span) for i in range(base.rank))
     moved = tuple(convert.binary("+", a, ir.Read(p, I32, span=span), span) for a, p in zip(at, params))
@@ -337,6 +349,7 @@ def own_memory(c: State, made: ir.MemAccess, what: str) -> None:
 def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None = None) -> Memory:
     found = storage(c, e, target)
     if not isinstance(found, Memory):
+        no_pipeline(c, e, what)
         extra = ""
         if isinstance(e, tree.Name) and not isinstance(found, LocalArray):
             extra = f" (this is {describe_object(resolve(c, e))})" if not isinstance(resolve(c, e), Variable) else ""
@@ -349,6 +362,19 @@ def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None 
             else "",
         )
     return found
+
+
+def no_pipeline(c: State, e: tree.Expr, what: str) -> None:
+    """Refuses a pipeline where memory is wanted: its slots are used through stages."""
+    found = resolve(c, e) if isinstance(e, tree.Name) else None
+    if isinstance(found, Pipeline):
+        raise c.fail(
+            "SNAP018",
+            f"{what} takes memory, and `{e.id}` is a pipeline: only a stage of it is memory",
+            e.span,
+            secondary=(Label(found.memory.handle.span, f"{found.depth} slots, declared here"),),
+            help=f"take a stage, `with stage({e.id}) as s:`, and use `s`",
+        )
 
 
 def element_argument(c: State, e: tree.Expr, want: Want, what: str) -> tuple[Memory, ir.MemAccess]:

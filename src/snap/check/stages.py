@@ -18,7 +18,7 @@ from snap.check.statements import body
 from snap.diag.error import Label
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import GRID1, I32, Level
+from snap.ir.types import BLOCK1, GRID1, I32, Level, Place
 
 
 # A stage is one slot of a pipeline, fill number modulo the depth, at the pipeline's privilege.
@@ -72,7 +72,7 @@ def _fill(c: State, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.Wit
     """The number of the fill: the one given, else the next of the pipeline's lifetime."""
     p = pipeline.memory.handle.privilege
     if len(args) == 2:
-        value = scalar(c, args[1], Want(p, f"names one fill for `{p}`"))
+        value = scalar(c, args[1], Want(p, f"names one fill for `{p}`", agree=True))
         if not value.type.is_integer:
             raise c.fail("SNAP018", "the number of a fill is an integer", args[1].span)
         if isinstance(value, ir.Const) and value.value < 0:
@@ -83,6 +83,16 @@ def _fill(c: State, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.Wit
     c.out.append(ir.Declare(number, count, span=s.head))
     c.out.append(ir.Assign(ir.VarTarget(pipeline.fills, span=s.head), convert.binary("+", count, ir.Const(1, I32, span=s.head), s.head), span=s.head))
     return ir.Read(number, I32, span=s.head)
+
+
+def _turn_help(place: Place) -> str:
+    """What is missing between the grid and the turn: a block, a group of threads in it, or both."""
+    threads = "`with group(warp):`, or another group of whole warps, around the turn: its units take turns"
+    if place.top is Level.THREAD:
+        return "open `with group(block[1]):` around the group whose units take turns"
+    if place.privilege == BLOCK1:
+        return f"open {threads}"
+    return f"open `with group(block[1]):`, and in it {threads}"
 
 
 # The units of the group around, within one block, run the body one after another: each must come, and as often as the others.
@@ -117,11 +127,11 @@ def turn_statement(c: State, s: tree.With, tail: bool) -> None:
     if several or c.place.top is not Level.THREAD:
         c.report(
             "SNAP020",
-            "only groups of threads of one block can take turns",
+            "only groups of threads of one block can take turns" + (", and here the block acts as one" if c.privilege == BLOCK1 else ""),
             s.head,
             secondary=(Label(frame.span, f"divides {outer}"),),
             note="blocks do not know when another one is done",
-            help="open `with group(block[1]):` around the group whose units take turns",
+            help=_turn_help(c.place),
         )
         raise NotOpened
     if held.count is None or held.count % 32 or not held.aligned_to(32):

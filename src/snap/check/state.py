@@ -176,6 +176,7 @@ class Want:
     code: str = "SNAP006"
     control: bool = False  # it decides control flow
     implied: bool = False  # the privilege is the code's own because none was written
+    agree: bool = False  # it has no destination that could be lowered: the group needs one value
 
 
 @dataclass(slots=True, eq=False)

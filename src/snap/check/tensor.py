@@ -28,7 +28,7 @@ STORE_ACC = CollectiveOp("store_acc", WARPGROUP1)
 KINDS: dict[Scalar, tuple[str, ...]] = {BF16: ("bf16",), F16: ("f16",), F32: ("tf32",), U8: ("e4m3", "e5m2")}
 STEP = {"bf16": 16, "f16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32}  # what the k of one instruction is
 FORM = "`wgmma(acc, a, b, zero=(k == 0))`; `b.T` where b lies as [k, n]"
-UNIFORM = Want(WARPGROUP1, "must be the same for the warpgroup")
+UNIFORM = Want(WARPGROUP1, "must be the same for the warpgroup", agree=True)
 
 
 # acc += a @ b.T: acc in registers, n/2 floats a thread; a 64 rows in shared memory or registers; b n rows in shared memory.
@@ -40,8 +40,15 @@ def wgmma(c: State, e: tree.Call) -> None:
     kind = text_option(c, options, "type", names, "") if "type" in options else ""
     if len(e.args) != 3 or options:
         raise c.fail("SNAP018", "`wgmma` takes an accumulator, a and b, and `zero=`, `type=`", e.span, help=FORM)
-    acc = _accumulator(c, e.args[0], "wgmma")
     b, n, k, b_transposed = _operand(c, e.args[2], "b")
+    if n % 8 or not 8 <= n <= 256:
+        raise c.fail(
+            "SNAP018",
+            f"`wgmma` has 8, 16, ... 256 columns, and this b has {n}",
+            e.args[2].span,
+            help="take a part of b with a multiple of 8 rows, at most 256: `tile(b, (0, 0), (n, k))`",
+        )
+    acc = _accumulator(c, e.args[0], "wgmma", n // 2)
     kind = _kind(c, b.access.view.elem, kind, e.args[2].span)
     for argument in e.args[1:]:
         if _is_transposed(argument) and STEP[kind] != 16:
@@ -62,8 +69,6 @@ def wgmma(c: State, e: tree.Call) -> None:
                 f"{m} rows of {a_k}",
                 help="take 64 rows for each warpgroup: `tile(a, (64 * w, 0), (64, 64))`" if m != 64 else "a and b share their k",
             )
-    if n % 8 or not 8 <= n <= 256:
-        raise c.fail("SNAP018", f"`wgmma` has 8, 16, ... 256 columns, and this b has {n}", e.args[2].span)
     if k % STEP[kind]:
         raise c.fail("SNAP018", f"for {kind}, k is a multiple of {STEP[kind]}, and here it is {k}", e.args[2].span)
     size = math.prod(acc.shape)
@@ -102,7 +107,7 @@ def store_acc(c: State, e: tree.Call) -> None:
         )
     one_value(c, handle, e.args[0].span)
     tile = tile_of(c, memory, "`store_acc`", e.args[0].span)
-    acc = _accumulator(c, e.args[1], "store_acc")
+    acc = _accumulator(c, e.args[1], "store_acc", tile.shape[-1] // 2)
     columns = 2 * math.prod(acc.shape)
     shape = core(tile.shape, 2)
     if tile.access.view.elem not in (F32, F16, BF16):
@@ -114,14 +119,19 @@ def store_acc(c: State, e: tree.Call) -> None:
             e.args[0].span,
             help=f"`tile({handle.name}, (0, 0), (64, 64))`",
         )
+    last = columns - shape[1]
+    firsts = f"`first` is a multiple of 8, from 0 to {last}, for a tile of {shape[1]} columns" if last else f"leave it out: the tile takes all {columns}"
     first = ir.Const(0, I32, span=e.span) if given is None else scalar(c, given, UNIFORM)
     if not first.type.is_integer:
-        raise c.fail("SNAP018", "`first` is the number of a column", given.span)
+        raise c.fail("SNAP018", f"`first` is the number of a column, an integer, and this is `{first.type}`", given.span, help=firsts)
     if isinstance(first, ir.Const) and (first.value % 8 or not 0 <= first.value <= columns - shape[1]):
         raise c.fail(
             "SNAP018",
             f"columns {first.value} to {first.value + shape[1] - 1} are not among the {columns}, or do not begin at a multiple of 8",
             given.span,
+            f"{shape[1]} columns from {first.value}",
+            (Label(acc.var.span, f"{columns // 2} floats a thread are {columns} columns"),),
+            help=firsts,
         )
     tile, first = _kept_tile(c, tile), _kept(c, convert.cast(first, I32), "first")
     _by_warpgroups(c, lambda place: ir.StoreAcc(tile, acc, first, place, span=e.span), e.span)
@@ -130,10 +140,24 @@ def store_acc(c: State, e: tree.Call) -> None:
 # ---- operands --------------------------------------------------------------------------------------------------------------------------------
 
 
-def _accumulator(c: State, e: tree.Expr, word: str) -> ir.ArrayRef:
+# size: how many floats a thread the other operands take.  A store may take a part, and then the array keeps its own size.
+def _accumulator(c: State, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
     found = storage(c, e)
     if not isinstance(found, LocalArray) or found.ref.elem != F32 or found.ref.var.privilege != THREAD1:
-        raise c.fail("SNAP018", f"the accumulator of `{word}` is a local array of float at thread[1]", e.span, help="`acc: float[128] @ thread[1]`")
+        what, labels, name = "", (), "acc"
+        if isinstance(found, LocalArray):
+            var, elem = found.ref.var, found.ref.elem
+            name, size = var.name, max(size, math.prod(found.ref.shape)) if word == "store_acc" else size
+            what = f", and `{name}` is " + (f"of `{elem}`" if elem != F32 else f"at `{var.privilege}`")
+            labels = (Label(var.span, f"of `{elem}`, at `{var.privilege}`"),)
+        raise c.fail(
+            "SNAP018",
+            f"the accumulator of `{word}` is a local array of float at thread[1]{what}",
+            e.span,
+            secondary=labels,
+            note="without `@`, a name is at the privilege of the code that declares it" if labels and found.ref.var.privilege != THREAD1 else "",
+            help=f"declare it `{name}: float[{size}] @ thread[1]`",
+        )
     if word == "wgmma" and found.variable.read_only:
         raise c.fail("SNAP018", f"`{found.ref.var.name}` is {found.variable.read_only} and cannot be assigned", e.span)
     return found.ref
@@ -162,7 +186,8 @@ def _operand(c: State, e: tree.Expr, role: str, found: Memory | None = None) -> 
     memory = found or memory_argument(c, e.value if transposed else e, f"{role} of `wgmma`", WARPGROUP1)
     handle = memory.handle
     if not handle.privilege.at_least(WARPGROUP1):
-        raise read_down(c, f"`{handle.name}`", handle.privilege, handle.span, Want(WARPGROUP1, "is multiplied by a warpgroup"), e.span)
+        help = "multiply what the whole warpgroup holds: the memory itself, or a part at `thread[128]`"
+        raise read_down(c, f"`{handle.name}`", handle.privilege, handle.span, Want(WARPGROUP1, "is multiplied by a warpgroup"), e.span, help)
     tile = tile_of(c, memory, "`wgmma`", e.span)
     obj, elem, shape = tile.access.view.obj, tile.access.view.elem, core(tile.shape, 2)
     row = shape[-1] * elem.bytes
@@ -172,7 +197,7 @@ def _operand(c: State, e: tree.Expr, role: str, found: Memory | None = None) -> 
         raise _not_swizzled(c, obj, handle, row, elem, shape[-1], e.span)
     if elem not in KINDS:
         raise c.fail("SNAP018", f"`wgmma` multiplies bf16, f16, f32 (as tf32), and u8 (as fp8), not `{elem}`", e.span)
-    aligned(c, tile, "`wgmma`", e.span)
+    aligned(c, tile, memory, "`wgmma`", e.span)
     panels, rows, width = (1, *shape) if len(shape) == 2 else shape
     wide = panels * width
     return (tile, wide, rows, True) if transposed else (tile, rows, wide, False)

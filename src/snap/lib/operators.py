@@ -69,11 +69,11 @@ def widest(type: object, items: int) -> int:
 def operator(op: object, type: object, identity: object = None) -> Operator:
     if isinstance(op, str):
         if op not in NAMES:
-            raise ValueError(f"takes one of {', '.join(NAMES)}, or a Snap device function, not {op!r}")
+            raise ValueError(f"takes as operator one of {', '.join(NAMES)}, or a Snap device function, not {op!r}")
         return _named(op, scalar(type))
     if isinstance(op, SnapFunction) and not op.is_kernel:
         return Operator(op, None, identity, None)
-    raise TypeError(f"takes one of {', '.join(NAMES)}, or a Snap device function (a, b) -> a op b, not {op!r}")
+    raise TypeError(f"takes as operator one of {', '.join(NAMES)}, or a Snap device function (a, b) -> a op b, not {op!r}")
 
 
 @functools.cache
@@ -106,12 +106,20 @@ def _identity(op: str, type: Scalar) -> object:
 
 
 def cached_factory(make):
-    """A factory that makes each function once, whatever way its arguments are written."""
+    """A factory that makes each function once, whatever way its arguments are written; what it refuses, it refuses in its public name."""
     signature = inspect.signature(make)
     made: dict[tuple, object] = {}
 
     @functools.wraps(make)
     def factory(*args, **keywords):
+        try:
+            return cached(*args, **keywords)
+        except (TypeError, ValueError) as problem:
+            if make.__name__.startswith("_") or problem.__class__ not in (TypeError, ValueError) or str(problem).startswith("`snap.lib."):
+                raise
+            raise problem.__class__(f"`{make.__module__}.{make.__name__}`: {problem}") from None
+
+    def cached(*args, **keywords):
         given = signature.bind(*args, **keywords)
         given.apply_defaults()
         given.arguments["type"] = element(given.arguments["type"])

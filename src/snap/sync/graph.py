@@ -640,7 +640,7 @@ class Graph:
             crossed=0,
             since=state.crossed,
             born=tuple(self.values.loops),
-            aging=OLDEST if engine == "copy" else a.view.obj.depth if a.view.obj.uid not in self.counted else 0,
+            aging=0 if a.view.obj.uid in self.counted else a.view.obj.depth or (OLDEST if engine == "copy" else 0),
         )
         self._conflicts(token, chain, obj, state)
         self._at_once(token, chain, obj)

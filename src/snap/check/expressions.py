@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from snap.check import convert
 from snap.check.explain import group_words, read_down
-from snap.check.memory import LocalArray, indices, load, storage
+from snap.check.memory import LocalArray, indices, load, no_pipeline, storage
 from snap.check.names import as_definition, as_type, constant_of, describe_object, resolve
 from snap.check.state import Constant, IndexFunction, Memory, Pipeline, State, Variable, Want
 from snap.diag.error import Label
@@ -173,7 +173,7 @@ def _subscript(c: State, e: tree.Subscript, want: Want) -> ir.Expr:
             raise read_down(c, f"`{var.name}[...]`" if want.agree else f"`{var.name}`", var.privilege, var.span, want, e.span)
         return ir.Elem(found.ref, array_index(c, found, e.index, want, e.span), found.ref.elem, span=e.span)
     if isinstance(e.value, (tree.Name, tree.Attribute)):
-        no_pipeline(c, e.value, "an index")
+        no_pipeline(c, e.value, "`[...]`")
         base = resolve(c, e.value)
         if isinstance(base, LevelName):
             raise c.fail("SNAP018", "a privilege is not a value", e.span, help="ask for an index with `id()`, for a number with `count(...)`")

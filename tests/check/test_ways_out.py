@@ -1,0 +1,122 @@
+"""Refusals that name the way out for the program at hand: its sizes, its indices, the group it should stand in."""
+
+from __future__ import annotations
+
+import pytest
+import test_boxes
+import test_tensor
+from checking import refused
+
+from snap.lib import block, warp
+
+B = "tile(b, (0, 0), (64, 64))"
+ROWS = "rows: pipeline(shared(bf16[64, 64], swizzle=128), 3)\nwith stage(rows) as row:\n    "
+CLAIM = "with claim(s, p=thread[64]) as mine:\n    match split(thread):\n        {}:\n            async_copy(mine, A, at=({}, 0))"
+
+
+def in_block(code: str, expected: str, *fragments: str, params: str = test_boxes.PARAMS) -> None:
+    refused(test_boxes.block(code), expected, *fragments, params=params)
+
+
+def by_warpgroups(code: str, expected: str, *fragments: str) -> None:
+    refused(test_tensor.in_warpgroups(code), expected, *fragments, params=test_tensor.PARAMS)
+
+
+def stored(code: str, *fragments: str) -> None:
+    refused(test_tensor.block(test_tensor.STORE.format(code)), "SNAP018", *fragments, params=test_tensor.PARAMS)
+
+
+# ---- products ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_an_accumulator_is_shown_with_the_size_of_this_product():
+    by_warpgroups(f"x: bf16[32] @ thread[1]\nwgmma(x, {test_tensor.A}, {B})", "SNAP018",
+                  "and `x` is of `bf16`", "- of `bf16`, at `thread[1]`", "declare it `x: float[32] @ thread[1]`")
+    by_warpgroups(f"x: float[32]\nwgmma(x, {test_tensor.A}, {B})", "SNAP018",
+                  "and `x` is at `thread[128]`", "- of `f32`, at `thread[128]`", "without `@`", "declare it `x: float[32] @ thread[1]`")
+    by_warpgroups(f"wgmma(w, {test_tensor.A}, tile(b, (0, 0), (16, 64)))", "SNAP018", "declare it `acc: float[8] @ thread[1]`")
+    by_warpgroups(f"wgmma(ra, {test_tensor.A}, b)", "SNAP018", "declare it `ra: float[128] @ thread[1]`")
+    stored("store_acc(mine, ra)", "and `ra` is of `bf16`", "declare it `ra: float[32] @ thread[1]`")
+    stored("store_acc(mine, w)", "declare it `acc: float[32] @ thread[1]`")
+
+
+def test_the_columns_that_a_store_can_begin_at():
+    stored("store_acc(mine, acc, first=4)", "64 columns from 4", "128 floats a thread are 256 columns", "a multiple of 8, from 0 to 192, for a tile of 64")
+    stored("store_acc(mine, acc, first=0.5)", "an integer, and this is `f32`", "a multiple of 8, from 0 to 192")
+    stored("x: float[32] @ thread[1]\n        store_acc(mine, x, first=8)", "leave it out: the tile takes all 64")
+
+
+def test_what_a_warpgroup_agrees_on_has_no_destination():
+    by_warpgroups("wgmma(acc, ra, b, zero=(acc[0] == 0.0))", "SNAP006", "it must be one value for `thread[128]`", "`intrinsic.broadcast(acc[...])`")
+    by_warpgroups("wgmma(acc, tile(a, (8 * t, 0), (64, 64)), b)", "SNAP006", "compute it from values at `thread[128]` or above")
+
+
+# ---- boxes ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_where_a_box_is_has_no_destination():
+    in_block("async_copy(s, A, at=(r + t, 0))", "SNAP006", "it must be one value for `block[1]`", "`intrinsic.broadcast(t)`")
+    in_block(CLAIM.replace("64", "32").format("case 32", "t"), "SNAP006", "it must be one value for `thread[32]`", "`intrinsic.shfl(t, 0)`")
+    in_block("with stage(q, t) as a:\n    pass", "SNAP006", "it must be one value for `block[1]`")
+    in_block("z: int @ block[1] = t", "SNAP006", "declare the destination at `thread[1]`")
+
+
+def test_a_copy_by_single_threads_belongs_to_the_owner():
+    in_block("with group(thread[1]):\n    async_copy(s, A, at=(0, 0))", "SNAP009", "take the copy out of `group(thread[1])`: `block[1]` does it once", "each thread acts for itself")
+    in_block("with group(thread[1]):\n    if t == 0:\n        async_copy(s, A, at=(0, 0))", "SNAP009", "out of `group(thread[1])`, and of the `if`:")
+    in_block("with group(thread[1]):\n    async_copy(X, f, at=(0, 0))", "SNAP009", "`X` is at `grid[1]`", "hand it out")
+    one = "match split(thread):\n    case 1:\n        async_copy(s, A, at=(0, 0))"
+    in_block(one, "SNAP009", "`with claim(s, p=thread[1]) as mine:`")
+
+
+def test_positions_are_counted_as_they_are_written():
+    in_block(ROWS + "async_copy(tile(row, (4, 0), (32, 64)), A, at=(0, 0))", "SNAP018", "index 0 of its position must be a multiple of 8", "begin at 0 or 8, not at 4")
+    in_block(ROWS + "async_copy(tile(row, (r, 0), (32, 64)), A, at=(0, 0))", "SNAP018", "index 0 of its position must be", "show it in the text: `8 * i`")
+    parts = "z: shared(float[8, 2, 4])\nwith partition(z, p=warp, f=lambda i, j: (w, i, j)) as m:\n    with group(warp):\n        async_copy(m, X, at=(0, 0))"
+    in_block(parts, "SNAP018", "index 0 that its index function returns must be a multiple of 4")
+    by_warpgroups("rows: float[8] @ thread[1]\nwgmma(rows, ra, tile(b, (12, 0), (16, 64)))", "SNAP018", "begin at 8 or 16, not at 12")
+
+
+def test_the_array_of_a_box():
+    const = test_boxes.PARAMS.replace("P: ptr(float)", "P: ptr(const(float))")
+    in_block("async_copy(f, P, at=0)", "SNAP018", "declare it `P: ptr(const(f32), (M, N)) @ grid[1]`", params=const)
+    in_block("async_reduce(P, f, at=0)", "SNAP018", "declare it `P: ptr(f32, (M, N)) @ grid[1]`")
+    in_block("async_copy(s, A, at=0)", "SNAP018", "one index for each dimension: `at=(i, j)`")
+    in_block("async_copy(tile(f, (0, 0), (1, 32)), V, at=(0, 0))", "SNAP018", "one index for each dimension: `at=i`")
+    in_block("async_copy(s, X, at=(0, 0))", "SNAP018", "declare `s` with elements of `f32`", "`bf16(...)`", "- elements of `bf16`")
+    part = "with partition(f, p=thread[1], f=lambda i: (t % 32, i)) as m:\n    async_reduce(X, m, at=(0, 0))"
+    in_block(part, "SNAP006", "copy `f` itself, outside of the scope of `m`")
+
+
+# ---- claims, pipelines, turns --------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_branch_of_a_claim():
+    in_block(CLAIM.format("case 32", "0"), "SNAP014", "used in a split branch of 32 threads", "make the branch `case 64:`", "`p=thread[32]`")
+    in_block(CLAIM.format("case _", "0"), "SNAP014", "whatever the other cases leave", "write the size: `case 64:`")
+    in_block("with claim(s, p=thread[64]) as mine:\n    async_copy(mine, A, at=(0, 0))", "SNAP014", "use it in a `case 64:` of `match split(thread)`")
+
+
+@pytest.mark.parametrize("code", ["with claim(q, p=thread[32]) as m:\n    pass", "async_copy(q, X, at=(0, 0))", "async_copy(tile(q, (0, 0), (8, 32)), X, at=(0, 0))", "z: float = q[0, 0]"])
+def test_a_pipeline_is_used_through_its_stages(code):
+    in_block(code, "SNAP018", "`q` is a pipeline", "3 slots, declared here", "`with stage(q) as s:`")
+
+
+def test_what_is_missing_around_a_turn():
+    in_block("with turn():\n    pass", "SNAP020", "here the block acts as one", "open `with group(warp):`")
+    refused("with group(grid[1]):\n    with turn():\n        pass", "SNAP020", "open `with group(block[1]):`, and in it `with group(warp):`")
+    refused("with group(grid[1]):\n    with group(warp):\n        with turn():\n            pass", "SNAP020", "open `with group(block[1]):` around the group")
+
+
+# ---- the library's factories ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make, said", [
+    (lambda: block.reduce(float, 128, "sum"), r"^`snap\.lib\.block\.reduce`: takes as operator one of add, mul, min, max, and, or, xor, .* not 'sum'$"),
+    (lambda: warp.scan(float, "sum"), r"^`snap\.lib\.warp\.scan`: takes as operator one of add"),
+    (lambda: block.reduce(float, 48), r"^`snap\.lib\.block\.reduce`: `threads` is a multiple of 32"),
+    (lambda: block.reduce(float), r"^`snap\.lib\.block\.reduce`: missing .* 'threads'"),
+])
+def test_a_factory_refuses_in_its_own_name(make, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        make()

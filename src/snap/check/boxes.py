@@ -264,9 +264,10 @@ def _misaligned(c: State, tile: ir.Tile, memory: Memory, k: int, need: int, stri
         )
     step = need // math.gcd(need, stride)
     at = tile.access.index[k]
+    begins = "begins" if isinstance(at, ir.Const) else "may begin"
     return c.fail(
         "SNAP018",
-        f"{what} needs a tile that begins at a multiple of {need} bytes, and this one of `{name}` {'begins' if isinstance(at, ir.Const) else 'may begin'} elsewhere",
+        f"{what} needs a tile that begins at a multiple of {need} bytes, and this one of `{name}` {begins} elsewhere",
         span,
         f"{_position(memory, k)} must be a multiple of {step}",
         (Label(obj.span, "declared here"),),

@@ -107,7 +107,8 @@ def _not_its_branch(c: State, name: str, claim: ClaimUse, inside: list[SplitBran
     branch = next((b for b in reversed(inside) if b.level == p.level), None)
     labels = (Label(claim.span, f"claimed for `{p}` here"),)
     if branch is None:
-        message, way = f"`{name}` is claimed for {p}, and is used outside a split branch of that size", f"use it in a `case {p.n}:` of `match split({word})`"
+        message = f"`{name}` is claimed for {p}, and is used outside a split branch of that size"
+        way = f"use it in a `case {p.n}:` of `match split({word})`"
     elif branch.rest:
         message = f"`{name}` is claimed for {p}, and is used in a `case _:`, whose size is whatever the other cases leave"
         way = f"write the size: `case {p.n}:`"

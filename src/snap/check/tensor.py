@@ -120,7 +120,9 @@ def store_acc(c: State, e: tree.Call) -> None:
             help=f"`tile({handle.name}, (0, 0), (64, 64))`",
         )
     last = columns - shape[1]
-    firsts = f"`first` is a multiple of 8, from 0 to {last}, for a tile of {shape[1]} columns" if last else f"leave it out: the tile takes all {columns}"
+    firsts = f"leave it out: the tile takes all {columns}"
+    if last:
+        firsts = f"`first` is a multiple of 8, from 0 to {last}, for a tile of {shape[1]} columns"
     first = ir.Const(0, I32, span=e.span) if given is None else scalar(c, given, UNIFORM)
     if not first.type.is_integer:
         raise c.fail("SNAP018", f"`first` is the number of a column, an integer, and this is `{first.type}`", given.span, help=firsts)

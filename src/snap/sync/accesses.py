@@ -1,0 +1,455 @@
+"""The accesses that statements make, and which pairs of them must be ordered.
+
+Input: a statement at its place in the walk, with what has happened before (graph.py).  Output: tokens, and edges where an access is in conflict
+with one.
+
+When two accesses of an object conflict:
+- one of them writes (atomics do not conflict with atomics), two different threads can touch one element (sync/overlap.py), and they were not
+  made in one lowering scope:
+  inside a scope units do not interfere, and once it ended its accesses are the base's;
+- the group to wait is the smallest that contains all such pairs, within the unit of the lowest name both were made from.
+Shared arrays that hold the same bytes conflict as a whole.  Registers that products in flight use count like memory.  Non-goals: the order in which
+statements happen.
+"""
+
+from __future__ import annotations
+
+from snap.diag.error import Diagnostic, Label, SnapError
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.types import BLOCK1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place, Privilege
+from snap.ir.walk import bodies, own_expressions, statements, walk
+from snap.sync import linear
+from snap.sync.linear import Form
+from snap.sync.overlap import OLDEST, Footprint, Overlap
+from snap.sync.tokens import Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token
+from snap.sync.values import Frame, Position, Values, form
+from snap.sync.weave import Woven
+
+DEEPEST = 5  # loops around an access beyond which its index is not followed: every loop doubles the walk
+
+
+class Accesses:
+    """`plan`, where barriers are already chosen: their gaps by number with their groups, and the statements after which copies are committed.
+    The walk then counts the groups of copies between the issue of each and the barrier that waits for it: `pending`, by gap."""
+
+    def __init__(self, function: ir.Function, plan: Plan | None = None, woven: Woven | None = None, memo: dict | None = None):
+        self.function = function
+        self.plan = plan
+        self.woven = woven or Woven(function)
+        self.unsettled = {uid for one in self.woven.lagging for uid in one.waits}  # waits that may turn out to be needless (slots.py)
+        self.pending: dict[tuple[int, str], int] = {}
+        self.last_gap = 0
+        self.role: tuple[int, int] | None = None
+        self.nested_stages = _nested_stages(function.body)
+        self.counted = {s.handle.obj.uid for s in statements(function.body) if isinstance(s, ir.Partition) and s.counted}
+        threads = function.place.held(Level.THREAD)
+        self.values = Values()
+        sizes = _sizes(function.body)
+        clustered = function.place.held(Level.CLUSTER) is not None
+        self.overlap = Overlap(self.values, threads.count if threads is not None else None, clustered, sizes, memo)
+        self.gaps: dict[GapKey, Gap] = {}
+        self.edges: dict[tuple, Edge] = {}
+        self.frame: Frame = ()
+        self.facts: list[Form] = []
+        self.depth = 0
+        self.loops: list[tuple[int, list[State], list[State], int]] = []
+        self.path: list[tuple[Frame, int]] = []  # the statements we are in
+        self.scopes: list[tuple[Frame, ir.Partition | ir.Claim]] = []
+        self.returns: list[list[State]] = [[]]
+        self.regions: list[tuple[Place, dict[ObjectKey, list[Token]]]] = []  # for each group, case or call we are in, what was touched in it
+        self.splits = 0  # splits of threads that we are in: only some of a block's threads are here
+        self.siblings: list[tuple[Place, dict[ObjectKey, list[Token]]]] = []  # the same for earlier cases of the splits we are in
+        self.objects: dict[ObjectKey, ObjectKey] = {}
+        self.names: dict[tuple[Frame, int], tuple[Name, ...]] = {}
+        self.ranges: dict[ObjectKey, tuple[int, int]] = {}
+        self.frame_offset = 0
+        self.writes: dict[int, bool] = {}
+        self.aged: dict[tuple[int, int], tuple] = {}
+        self.shared_facts: tuple[Form, ...] = ()
+        self.remote: dict[ObjectKey, set[int]] = {}  # accesses to other blocks' parts
+        self.depths: dict[ObjectKey, int] = {}
+        self.written = {((), uid): span for uid, span in _written(function).items()}
+        self.object_names: dict[ObjectKey, str] = {}
+        self.assigned_privileges: dict[tuple[Frame, int], Privilege] = {}
+        # a kernel's const memory is written by nobody; a device function's const parameter only not by that function
+        self.const_objects = {((), p.handle.obj.uid) for p in function.params if isinstance(p, ir.MemParam) and p.handle.const and function.kernel}
+        self.values.facts = self.facts
+        start = {Level.THREAD: ("thread",), Level.BLOCK: ("block",), Level.CLUSTER: ("cluster",)}
+        self.at = Position({level: linear.unknown(atom) for level, atom in start.items()}, function.place)
+
+    # ---- names -----------------------------------------------------------------------------------------------------------------------------
+
+    def _declare(self, handle: ir.Handle, obj: ObjectKey, base: tuple[Name, ...] | None) -> None:
+        if base is None:
+            self.object_names[obj] = handle.name
+        self.objects[(self.frame, handle.obj.uid)] = obj
+        key = (self.frame, handle.uid)
+        self.names[key] = (Name(key, handle.privilege), *(base or ()))
+
+    def _chain(self, handle: ir.Handle) -> tuple[Name, ...]:
+        return self.names[(self.frame, handle.uid)]
+
+    def _values(self, state: State) -> Values:
+        self.values.known = state.known
+        return self.values
+
+    # ---- accesses --------------------------------------------------------------------------------------------------------------------------
+
+    def _evaluate(self, s: ir.Stmt, state: State) -> None:
+        """The accesses a statement makes itself: reads first, then what it writes."""
+        for top in own_expressions(s):
+            for e in walk(top):
+                match e:
+                    case ir.Load():
+                        self._access("R", e.access, s, state)
+                    case ir.Elem(array) | ir.ArrayValue(array):
+                        self._register("R", array.var, s, state)
+        match s:
+            case ir.Assign(target):
+                inner = target.of if isinstance(target, ir.ComponentTarget) else target
+                if isinstance(inner, ir.MemTarget):
+                    self._access("W", inner.access, s, state)
+                elif isinstance(inner, ir.ElemTarget):
+                    self._register("W", inner.array.var, s, state)
+            case ir.Collective(op, accesses=accesses):
+                for t in s.targets:
+                    if isinstance(t, ir.ElemTarget):
+                        self._register("W", t.array.var, s, state)
+                for a in accesses:
+                    self._access("W" if op == "stmatrix" else "R", a, s, state, rows=True)
+            case ir.Atomic():
+                self._access("A", s.access, s, state)
+            case ir.AsyncCopy(target, source):
+                self._access("S", source, s, state, engine="copy")
+                self._access("C", target, s, state, engine="copy")
+            case ir.BoxCopy():
+                self._box_copy(s, state)
+            case ir.Wgmma():
+                self._product(s, state)
+            case ir.StoreAcc(tile, acc):
+                self._register("R", acc.var, s, state)
+                self._access("W", tile.access, s, state, box=tile.shape, fragment=True)
+            case ir.Declare(var) if (self.frame, "registers", var.uid) in state.tokens:
+                self._register("W", var, s, state)
+            case ir.Call():
+                for a in s.args:
+                    if isinstance(a, ir.ArrayRef):
+                        self._register("W", a.var, s, state)
+            case ir.Unsafe():
+                for _, a in s.memory:
+                    self._access("R" if a.handle.const else "W", a, s, state, rows=True)
+
+    def _box_copy(self, s: ir.BoxCopy, state: State) -> None:
+        """A load's own end is a channel's care; what is stored is in flight until a wait."""
+        issuer = s.place.privilege
+        if s.op == "load":
+            self._read_only(s)
+            self._access("S", s.origin, s, state, box=s.box, stays=False)
+            self._access("C", s.tile.access, s, state, box=s.tile.shape, engine="load")
+        else:
+            self._access("S", s.tile.access, s, state, box=s.tile.shape, engine="bulk", issuer=issuer)
+            kind = "C" if s.op == "store" else "A"
+            self._access(kind, s.origin, s, state, box=s.box, engine="bulk" if kind == "C" else "", issuer=issuer)
+
+    # Boxes are loaded from memory that this kernel does not write: nothing says when the source has been read.
+    def _read_only(self, s: ir.BoxCopy) -> None:
+        obj = self.objects[(self.frame, s.origin.view.obj.uid)]
+        if obj in self.const_objects or obj not in self.written:
+            return
+        raise SnapError(
+            Diagnostic(
+                "SNAP020",
+                f"boxes of `{s.origin.handle.name}` are loaded, and this kernel also writes it",
+                s.span,
+                "loaded here",
+                (Label(self.written[obj], "written here"),),
+                note="nothing says when the box has been read, so nothing can order the write after it",
+                help="write to another array, or use two kernels",
+            )
+        )
+
+    def _product(self, s: ir.Wgmma, state: State) -> None:
+        for t in (s.a, s.b):
+            if isinstance(t, ir.Tile):
+                self._access("S", t.access, s, state, box=t.shape, engine="wgmma")
+            else:
+                self._register("S", t.var, s, state)
+        self._register("C", s.acc.var, s, state)
+
+    def _register(self, kind: str, var: ir.Var, s: ir.Stmt, state: State) -> None:
+        """Registers that products in flight use: C, those they accumulate in, S, those they read.  Products follow each other in order."""
+        obj = (self.frame, "registers", var.uid)
+        held = state.tokens.get(obj, {})
+        if not held and kind in "RW":
+            return
+        token = Token(
+            (self.frame, id(s), kind + str(var.uid)),
+            kind,
+            (),
+            Footprint(F32, None, None, ()),
+            (),
+            None,
+            engine="wgmma" if kind in "CS" else "",
+            role=self.role,
+            name=var.name,
+            span=s.span,
+            crossed=0,
+            since=state.crossed,
+        )
+        if kind in "CS":
+            state.tokens.setdefault(obj, {})[token.key] = token
+            self.object_names[obj] = var.name
+            return
+        for key, t in list(held.items()):
+            if t.kind == "C" or kind == "W":
+                self._edge(t, token, THREAD1, t.crossed | (state.crossed & ~t.since), obj)
+                del held[key]
+
+    def _access(
+        self,
+        kind: str,
+        a: ir.MemAccess,
+        s: ir.Stmt,
+        state: State,
+        rows: bool = False,
+        box: tuple[int, ...] | None = None,
+        engine: str = "",
+        issuer: Privilege | None = None,
+        stays: bool = True,
+        fragment: bool = False,
+    ) -> None:
+        """box: not one element but so many in each dimension; fragment: of these, this thread's part of an accumulator.  stays: whether later
+        accesses must be ordered after this one."""
+        obj = self.objects[(self.frame, a.view.obj.uid)]
+        if obj in self.const_objects:
+            return
+        values = self._values(state)
+        shape = None if a.view.shape is None else tuple(form(n, values, self.frame, self.at) for n in a.view.shape)
+        index = None if rows else tuple(form(i, values, self.frame, self.at) for i in a.index)
+        if len(self.facts) != len(self.shared_facts) or any(x is not y for x, y in zip(self.facts, self.shared_facts)):
+            self.shared_facts = tuple(self.facts)
+        known = self.shared_facts
+        if box is not None and index is not None:
+            index, inside = self._inside_fragment(index, box, a) if fragment else self._inside_box(index, box, a)
+            known = (*known, *inside)
+        if a.view.obj.spread == "across":
+            rank = self.at.index[Level.BLOCK] if a.block is None else form(a.block, values, self.frame, self.at)
+            shape = None if shape is None else (linear.number(self.function.place.held(Level.BLOCK).count), *shape)
+            index = None if index is None else (rank, *index)
+            if a.block is not None:
+                self.remote.setdefault(obj, set()).add(id(a))
+        footprint = Footprint(a.view.elem, shape, index, known)
+        if self.depth > DEEPEST:
+            footprint = Footprint(a.view.elem, None, None, ())
+        chain = self._chain(a.handle)
+        token = Token(
+            (self.frame, id(a), kind),
+            kind,
+            tuple(n.key for n in chain),
+            footprint,
+            (),
+            None,
+            engine=engine,
+            issuer=issuer,
+            role=self.role,
+            fragment=(footprint.shape, box, *(form(i, values, self.frame, self.at) for i in a.index[-2:])) if fragment else None,
+            name=a.handle.name,
+            span=a.span,
+            crossed=0,
+            since=state.crossed,
+            born=tuple(self.values.loops),
+            aging=0 if a.view.obj.uid in self.counted else a.view.obj.depth or (OLDEST if engine == "copy" else 0),
+        )
+        self._conflicts(token, chain, obj, state)
+        self._at_once(token, chain, obj)
+        if stays:
+            state.tokens.setdefault(obj, {})[token.key] = token
+
+    def _inside_fragment(self, index: tuple[Form, ...], box: tuple[int, ...], a: ir.MemAccess) -> tuple[tuple[Form, ...], list[Form]]:
+        """What one thread of a warpgroup holds of a tile of 64 rows, as PTX lays it out."""
+        thread = self.at.index[Level.THREAD]
+        moved, inside = self._inside_box(index, (*box[:-2], 1, 1), a)
+        more = []
+        for k, extent in enumerate((2, box[-1] // 8, 2)):
+            more.append(self.values.unknown(("any", (self.frame, id(a), "fragment", k)), THREAD1))
+            inside += [more[-1], linear.subtract(linear.number(extent - 1), more[-1])]
+        lane = linear.remainder(thread, 32)
+        warp = linear.quotient(linear.remainder(thread, 128), 32)
+        row = linear.add(linear.add(linear.quotient(lane, 4), warp, 16), more[0], 8)
+        column = linear.add(linear.add(linear.times(linear.remainder(lane, 4), 2), more[1], 8), more[2])
+        return (*moved[:-2], linear.add(moved[-2], row), linear.add(moved[-1], column)), inside
+
+    def _inside_box(self, index: tuple[Form, ...], box: tuple[int, ...], a: ir.MemAccess) -> tuple[tuple[Form, ...], list[Form]]:
+        """Any element of a box: in each dimension the first one's index and something below the extent."""
+        moved, inside = [], []
+        for k, (first, extent) in enumerate(zip(index, box)):
+            if extent > 1:
+                more = self.values.unknown(("any", (self.frame, id(a), "box", k)), THREAD1)
+                inside += [more, linear.subtract(linear.number(extent - 1), more)]
+                first = linear.add(first, more)
+            moved.append(first)
+        return tuple(moved), inside
+
+    def _conflicts(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey, state: State) -> None:
+        held = state.tokens.get(obj)
+        if not held:
+            return
+        privileges = {n.key: n.privilege for n in chain}
+        for key, t in list(held.items()):
+            if 0 < t.fills < self.depths.get(obj, 0):
+                continue  # another slot
+            if t.engine == "load" and (b.engine != "load" or obj[1] in self.woven.numbered):
+                continue  # whoever uses what is loaded waits for it
+            owner, again, need = self._needed(t, b, privileges)
+            if need is not None and t.engine == "load":
+                raise _loaded_twice(t, b, self.object_names[obj])
+            if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need):
+                continue
+            self._edge(t, b, need, t.crossed | (state.crossed & ~t.since), obj)
+            whole = need == privileges[owner] or privileges[owner] == BLOCK1 and need.n == self.overlap.threads  # a block of one warp
+            if whole and again is None and owner == chain[-1].key and not self.splits:
+                del held[key]  # whatever this access conflicts with later, it is ordered once it is ordered here
+
+    def _needed(
+        self, t: Token, b: Token, privileges: dict[tuple[Frame, int], Privilege]
+    ) -> tuple[tuple[Frame, int] | None, tuple[Frame, int] | None, Privilege | None]:
+        """The lowest name both were made from, the disjoint scope entered again, and the group that must wait between the two."""
+        if t.kind in "RS" and b.kind in "RS" or t.kind == b.kind == "A":
+            return None, None, None
+        owner = next((k for k in t.names if k in privileges), None)
+        again = next((k for k in t.disjoint if k in privileges), None)
+        together = owner == b.names[0] == t.names[0] and owner is not None and privileges[owner] == THREAD1
+        if owner is None or together and t.kind not in "CS" or t.fragment is not None and t.fragment == b.fragment:
+            return None, None, None
+        need = None if together else self.overlap.group(t.footprint, b.footprint, privileges[owner if again is None else again], t.ages)
+        if need is not None and t.issuer is not None and t.issuer == b.issuer and t.issuer.at_least(need):
+            need = THREAD1  # one thread issues both
+        if need is not None and t.engine == "wgmma" and WARPGROUP1.at_least(need):
+            need = THREAD1  # a warpgroup multiplies as one: any of its threads that has waited knows that the tiles were read
+        if need is None and t.kind in "CS" and self.overlap.own(t.footprint, b.footprint, t.ages):
+            need = THREAD1  # even the thread that asked for a copy must wait for it
+        return owner, again, need
+
+    def _at_once(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey) -> None:
+        """Units of a group, and cases of a split, run side by side, each its own way: no gap in there orders what belongs to more than one of
+        them."""
+        privileges = {n.key: n.privilege for n in chain}
+        most = WARP1 if chain[-1].privilege == BLOCK1 and self.overlap.threads == 32 else chain[-1].privilege
+        for place, made in [*self.regions, *self.siblings]:
+            if place.privilege.at_least(most):
+                continue
+            for t in made.get(obj, ()):
+                need = self._needed(t, b, privileges)[2] if t.site[:2] != b.site[:2] else None
+                if need is not None and not place.privilege.at_least(need):
+                    self._edge(t, b, need, 0, obj)
+        for _, made in self.regions:
+            made.setdefault(obj, []).append(b)
+
+    def _edge(self, t: Token, b: Token, need: Privilege, crossed: int, obj: ObjectKey) -> None:
+        key = (t.site, t.footprint, t.ages, t.fills, b.site, need)
+        if t.kind in "CS" and self.plan is not None:
+            self._wait_for(t, need, crossed)
+        have = self.edges.get(key)
+        if have is None:
+            self.edges[key] = Edge(t, b, need, crossed, self.object_names[obj], self.last_gap, max(0, t.commits))
+        else:
+            have.candidates &= crossed
+            have.younger = min(have.younger, max(0, t.commits))
+
+    def _wait_for(self, t: Token, need: Privilege, crossed: int) -> None:
+        """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most younger groups
+        waits for it."""
+        alone = need == THREAD1 and t.engine in ("bulk", "wgmma")  # such waits have been placed for themselves
+        serves = (lambda p: p == THREAD1) if alone else (lambda p: p.at_least(need))
+        enough = [gap for gap in t.waited if crossed >> gap & 1 and any(serves(p) for p in self.plan.barriers[gap])]
+        if enough:
+            gap = max(enough, key=lambda gap: (t.waited[gap], gap))
+            engine = "bulk read" if t.engine == "bulk" and t.kind == "S" else t.engine
+            self.pending[gap, engine] = min(t.waited[gap], self.pending.get((gap, engine), t.waited[gap]))
+
+    def _reused(self, obj: ObjectKey, s: ir.Stmt, state: State) -> None:
+        """Bytes that another array held a moment ago: everything done to it comes first."""
+        low, high = self.ranges[obj]
+        for other, held in state.tokens.items():
+            if other == obj or other not in self.ranges or self.ranges[other][1] <= low or high <= self.ranges[other][0]:
+                continue
+            if other[1] in self.woven.handed:
+                raise SnapError(
+                    Diagnostic(
+                        "SNAP020",
+                        f"`{s.obj.name}` takes the place of `{self.woven.handed[other[1]]}`, which roles may still be using",
+                        s.span,
+                        "declared here",
+                        tuple(Label(t.span, "used here") for t in list(held.values())[:1]),
+                        note="roles run ahead of each other, each as far as its stages allow",
+                        help="declare both in the same scope, so that each has memory of its own",
+                    )
+                )
+            for key, t in list(held.items()):
+                if t.kind in "CS" or t.ordered is None or not t.ordered.at_least(BLOCK1):
+                    place = Token(
+                        (self.frame, id(s), "W"), "W", (), t.footprint, (), None, name=s.obj.name, span=s.span, crossed=0, since=state.crossed
+                    )
+                    self._edge(t, place, BLOCK1, t.crossed | (state.crossed & ~t.since), obj)
+                del held[key]
+
+
+def _loaded_twice(t: Token, b: Token, name: str) -> SnapError:
+    return SnapError(
+        Diagnostic(
+            "SNAP020",
+            f"`{name}` is loaded again before anybody has waited for it",
+            b.span,
+            "loaded here",
+            (Label(t.span, "loaded here before"),) if t.span != b.span else (),
+            note="boxes arrive in any order, so which of the two stays is not certain",
+            help="use it between the two, or load into parts that the compiler can tell apart",
+        )
+    )
+
+
+def _sizes(body: ir.Body) -> tuple[int, ...]:
+    """Of groups larger than a warp, and of cases of splits, that the program tells apart."""
+    found: set[int] = set()
+    for s in statements(body):
+        match s:
+            case ir.Group(privilege) if privilege.level is Level.THREAD:
+                found.add(privilege.n)
+            case ir.Split(Level.THREAD, cases=cases):
+                found |= {case.size for case in cases}
+    return tuple(sorted(n for n in found if n > 32))
+
+
+def _nested_stages(body: ir.Body, inside: frozenset[int] = frozenset()) -> set[int]:
+    """Pipelines of which one stage is taken inside of another: how old a use is does not follow from the text then."""
+    found: set[int] = set()
+    for s in body:
+        around = inside
+        if isinstance(s, ir.Partition) and s.handle.origin == "stage":
+            if s.handle.obj.uid in inside:
+                found.add(s.handle.obj.uid)
+            around = inside | {s.handle.obj.uid}
+        for inner in bodies(s):
+            found |= _nested_stages(inner, around)
+    return found
+
+
+def _written(function: ir.Function) -> dict[int, Span]:
+    """A kernel's arrays that it writes, and where."""
+    found: dict[int, Span] = {}
+    for s in statements(function.body):
+        match s:
+            case ir.Assign(ir.MemTarget(a) | ir.ComponentTarget(ir.MemTarget(a))) | ir.Atomic(access=a) | ir.AsyncCopy(a):
+                found.setdefault(a.view.obj.uid, a.span)
+            case ir.BoxCopy(op, _, a) if op != "load":
+                found.setdefault(a.view.obj.uid, a.span)
+            case ir.Call(function, args):
+                for p, a in zip(function.params, args):
+                    if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam) and not p.handle.const:
+                        found.setdefault(a.obj.uid, s.span)
+            case ir.Unsafe(memory=memory):
+                for _, a in memory:
+                    if not a.handle.const:
+                        found.setdefault(a.view.obj.uid, a.span)
+    return found

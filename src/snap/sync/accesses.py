@@ -53,6 +53,7 @@ class Accesses:
         self.frame: Frame = ()
         self.facts: list[Form] = []
         self.depth = 0
+        self.once = 0  # of the loops we are in, those of one iteration
         self.loops: list[tuple[int, list[State], list[State], int]] = []
         self.path: list[tuple[Frame, int]] = []  # the statements we are in
         self.scopes: list[tuple[Frame, ir.Partition | ir.Claim]] = []

@@ -69,7 +69,7 @@ class Graph(Accesses):
         key = (self.frame, kind, id(s))
         gap = self.gaps.get(key)
         if gap is None:
-            gap = self.gaps[key] = Gap(len(self.gaps), key, self.at.place, self.depth)
+            gap = self.gaps[key] = Gap(len(self.gaps), key, self.at.place, self.depth - self.once)
         state.crossed |= 1 << gap.number
         self.last_gap = gap.number
         if self.plan is not None and gap.number in self.plan.barriers:
@@ -237,6 +237,8 @@ class Graph(Accesses):
             else None
         )
         self.depth += 1
+        once = _runs_once(s)
+        self.once += once
         if self.depth > MOST_LOOPS:
             raise SnapError(
                 Diagnostic(
@@ -290,6 +292,7 @@ class Graph(Accesses):
                 changed = False
             if not changed:
                 self.depth -= 1
+                self.once -= once
                 out = self._join([after, *breaks], loop)
                 if out is not None:
                     out.forget_ages(loop)
@@ -448,6 +451,15 @@ class Graph(Accesses):
         if result is not None and isinstance(s.target, ir.VarTarget):
             self._store(s.target.var, None, s, result, False)
         return result
+
+
+def _runs_once(s: ir.While | ir.For) -> bool:
+    """A loop of one iteration is none, when it comes to what is done how often."""
+    match s:
+        case ir.For(start=ir.Const(a), stop=ir.Const(b), step=ir.Const(c)) if c:
+            return len(range(a, b, c)) <= 1
+        case _:
+            return False
 
 
 def _bytes(obj: ir.MemObject) -> int:

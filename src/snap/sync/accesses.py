@@ -18,12 +18,12 @@ from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place, Privilege
-from snap.ir.walk import bodies, own_expressions, statements, walk
+from snap.ir.walk import bodies, children, own_expressions, statements
 from snap.sync import linear
 from snap.sync.linear import Form
 from snap.sync.overlap import OLDEST, Footprint, Overlap
 from snap.sync.tokens import Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token
-from snap.sync.values import Frame, Position, Values, form
+from snap.sync.values import Frame, Position, Values, facts, form
 from snap.sync.weave import Woven
 
 DEEPEST = 5  # loops around an access beyond which its index is not followed: every loop doubles the walk
@@ -100,12 +100,7 @@ class Accesses:
     def _evaluate(self, s: ir.Stmt, state: State) -> None:
         """The accesses a statement makes itself: reads first, then what it writes."""
         for top in own_expressions(s):
-            for e in walk(top):
-                match e:
-                    case ir.Load():
-                        self._access("R", e.access, s, state)
-                    case ir.Elem(array) | ir.ArrayValue(array):
-                        self._register("R", array.var, s, state)
+            self._reads(top, s, state)
         match s:
             case ir.Assign(target):
                 inner = target.of if isinstance(target, ir.ComponentTarget) else target
@@ -140,6 +135,31 @@ class Accesses:
             case ir.Unsafe():
                 for _, a in s.memory:
                     self._access("R" if a.handle.const else "W", a, s, state, rows=True)
+
+    def _reads(self, e: ir.Expr, s: ir.Stmt, state: State) -> None:
+        """What an expression reads; what decides whether a part of it is evaluated at all is known there."""
+        match e:
+            case ir.Select(cond, then, other):
+                self._reads(cond, s, state)
+                self._reads_where(cond, True, then, s, state)
+                self._reads_where(cond, False, other, s, state)
+                return
+            case ir.Logical(op, left, right):
+                self._reads(left, s, state)
+                self._reads_where(left, op == "and", right, s, state)
+                return
+            case ir.Load():
+                self._access("R", e.access, s, state)
+            case ir.Elem(array) | ir.ArrayValue(array):
+                self._register("R", array.var, s, state)
+        for child in children(e):
+            self._reads(child, s, state)
+
+    def _reads_where(self, cond: ir.Expr, truth: bool, e: ir.Expr, s: ir.Stmt, state: State) -> None:
+        mark = len(self.facts)
+        self.facts += facts(cond, truth, self._values(state), self.frame, self.at)
+        self._reads(e, s, state)
+        del self.facts[mark:]
 
     def _box_copy(self, s: ir.BoxCopy, state: State) -> None:
         """A load's own end is a channel's care; what is stored is in flight until a wait."""

@@ -139,6 +139,8 @@ def find(function: ir.Function) -> list[Channel]:
     threads = function.place.held(Level.THREAD)
     if not function.kernel or threads is None or threads.count is None:
         return []
+    if not any(isinstance(s, ir.BoxCopy) or isinstance(s, ir.DeclareShared) and s.obj.depth for s in statements(function.body)):
+        return []
     search = _Search(function, (0, threads.count))
     return search.run()
 

@@ -76,7 +76,7 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
         if engine == PRODUCTS:
             waits[engine] = waits.get(engine, 0) | taken
         for edge in open_edges:
-            for n in _bits(edge.candidates & taken):
+            for n in bits(edge.candidates & taken):
                 ordered_by[n].append(edge)
         for n, served_here in ordered_by.items():  # what a barrier is for is what no other one does
             ordered_by[n] = [e for e in served_here if e.candidates & taken == 1 << n] or served_here
@@ -166,7 +166,7 @@ def _earliness(edges: list[Edge], gaps: int) -> dict[int, int]:
     found: dict[int, int] = {}
     for e in edges:
         if e.first.engine:
-            for n in _bits(e.candidates):
+            for n in bits(e.candidates):
                 found[n] = max(found.get(n, 0), (e.last - n) % gaps)
     return found
 
@@ -177,7 +177,7 @@ def _smallest(sets: list[int], legal: dict[int, Gap], p: Privilege, early: dict[
     order = sorted(legal)
     where = {n: i for i, n in enumerate(order)}
     distinct = list(dict.fromkeys(sets))
-    numbers = [_bits(s) for s in distinct]
+    numbers = [bits(s) for s in distinct]
     wide = lambda gap: p.n > 1 and gap.place.top > p.level  # noqa: E731
     rank = lambda n: (legal[n].depth, len(legal[n].key[0]), wide(legal[n]), early.get(n, 0), -n)  # noqa: E731
     if all(where[bits[-1]] - where[bits[0]] == len(bits) - 1 for bits in numbers):
@@ -229,7 +229,7 @@ def _hitting(sets: list[int], rank) -> list[int]:
     for s in sorted(sets, key=lambda s: s.bit_count()):
         if not any(m & s == m for m in minimal):
             minimal.append(s)
-    useful = sorted({n for s in minimal for n in _bits(s)})
+    useful = sorted({n for s in minimal for n in bits(s)})
     best: dict[frozenset, int] = {}
     for n in useful:  # of gaps that serve the same edges, one is enough
         hits = frozenset(i for i, s in enumerate(minimal) if s >> n & 1)
@@ -240,7 +240,7 @@ def _hitting(sets: list[int], rank) -> list[int]:
     return _search(gaps, len(minimal), found, rank) if len(minimal) <= EXACT else found
 
 
-def _bits(s: int) -> list[int]:
+def bits(s: int) -> list[int]:
     found = []
     while s:
         low = s & -s

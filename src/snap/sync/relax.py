@@ -20,7 +20,7 @@ from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, WARP1, Level, Privilege
 from snap.sync.barriers import WAITING, Barrier, settled
-from snap.sync.cover import Mark, reason
+from snap.sync.cover import Mark, bits, reason
 from snap.sync.groups import Duty
 from snap.sync.numbers import allocate
 from snap.sync.text import WARP, BodyKey, Here, Spot, Text
@@ -49,11 +49,22 @@ def relax(
 class _Relaxer:
     def __init__(self, text: Text, edges: list[Edge], barriers: list[Barrier]):
         self.text, self.edges, self.barriers = text, edges, barriers
+        at: dict[int, list[Barrier]] = {}
+        for b in barriers:
+            at.setdefault(b.gap, []).append(b)
+        anywhere = sum(1 << gap for gap in at)
+        self.servers: dict[int, list[Barrier]] = {}  # by the identity of an edge, the barriers that order it
+        self.served: dict[int, list[Edge]] = {}  # by the identity of a barrier, the edges it orders
+        for e in edges:
+            found = [b for gap in bits(e.candidates & anywhere) for b in at[gap] if b.orders(e)]
+            self.servers[id(e)] = found
+            for b in found:
+                self.served.setdefault(id(b), []).append(e)
 
     def consider(self, b: Barrier) -> None:
         if b.spot is None or b.waits_for_copies or b.mark.kind not in ("block", "named", "cluster"):
             return
-        duties = [e for e in self.edges if b.orders(e) and not any(other.orders(e) for other in self.barriers if other is not b)]
+        duties = [e for e in self.served.get(id(b), ()) if b.orders(e) and not any(o.orders(e) for o in self.servers[id(e)] if o is not b)]
         sides = [(a, b) for e in duties for a in self._standing(e.first) for b in self._standing(e.second)]
         if not duties or any(e.first.kind not in "RWA" for e in duties):
             return

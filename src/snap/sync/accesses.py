@@ -22,7 +22,7 @@ from snap.ir.walk import bodies, children, own_expressions, statements
 from snap.sync import linear
 from snap.sync.linear import Form
 from snap.sync.overlap import OLDEST, Footprint, Overlap
-from snap.sync.tokens import Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token
+from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token
 from snap.sync.values import Frame, Position, Values, facts, form
 from snap.sync.weave import Woven
 
@@ -68,6 +68,12 @@ class Accesses:
         self.writes: dict[int, bool] = {}
         self.aged: dict[tuple[int, int], tuple] = {}
         self.shared_facts: tuple[Form, ...] = ()
+        self.background = {
+            tile.access.view.obj.uid
+            for s in statements(function.body)
+            for tile in ((s.tile,) if isinstance(s, ir.BoxCopy) else (s.a, s.b) if isinstance(s, ir.Wgmma) else ())
+            if isinstance(tile, ir.Tile)
+        }
         self.remote: dict[ObjectKey, set[int]] = {}  # accesses to other blocks' parts
         self.depths: dict[ObjectKey, int] = {}
         self.written = {((), uid): span for uid, span in _written(function).items()}
@@ -323,13 +329,17 @@ class Accesses:
             if t.engine == "load" and (b.engine != "load" or obj[1] in self.woven.numbered):
                 continue  # whoever uses what is loaded waits for it
             owner, again, need = self._needed(t, b, privileges)
-            if need is not None and t.engine == "load":
-                raise _loaded_twice(t, b, self.object_names[obj])
-            if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need):
+            if t.engine == "load":
+                if need is not None and self.function.kernel:  # of a device function on its own, nobody knows who waits
+                    raise _loaded_twice(t, b, self.object_names[obj])
+                continue
+            fence = t.kind in "WA" and b.engine in BACKGROUND  # which only a barrier of ours has before it
+            if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need) and not fence:
                 continue
             self._edge(t, b, need, t.crossed | (state.crossed & ~t.since), obj)
             whole = need == privileges[owner] or privileges[owner] == BLOCK1 and need.n == self.overlap.threads  # a block of one warp
-            if whole and again is None and owner == chain[-1].key and not self.splits:
+            fenced = t.kind not in "WA" or obj[-1] not in self.background  # else a later access may need a fence, too
+            if whole and again is None and owner == chain[-1].key and not self.splits and fenced:
                 del held[key]  # whatever this access conflicts with later, it is ordered once it is ordered here
 
     def _needed(

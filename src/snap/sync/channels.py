@@ -110,6 +110,7 @@ class Channel:
     depth: int
     lag: int | None = None
     numbered: bool = False  # the program numbers its fills, and may load one and use another
+    home: int = 0  # the body it is declared in
 
     @property
     def name(self) -> str:
@@ -159,9 +160,10 @@ class _Search:
 
     def run(self) -> list[Channel]:
         found: list[Channel] = []
-        for declare, body in _declared(self.function.body):
+        for declare, body, home in _declared(self.function.body):
             channel = self._channel(declare, body)
             if channel is not None:
+                channel.home = home
                 found.append(channel)
         return _merged(found)
 
@@ -203,7 +205,7 @@ class _Search:
         shapes = {tuple(e.shape for e in f.episodes): f for f in channel.fills}
         if len(shapes) > 1:
             other = list(shapes.values())[1]
-            raise _Irregular("its stages are used in different ways", other.episodes[0].uses.span)
+            raise _Irregular("its stages are used in different ways", other.episodes[0].uses.span if other.episodes else other.scope.span)
         if not shapes or len(next(iter(shapes))) < 2:
             first = channel.fills[0].episodes[0] if channel.fills and channel.fills[0].episodes else None
             raise _Irregular("nothing uses it in the same stage", first.uses.span if first else channel.declared.span)
@@ -247,9 +249,18 @@ class _Search:
         looped = self._in_loop(obj)
         for stage in (s for s in statements(body) if isinstance(s, ir.Partition) and s.handle.origin == "stage" and s.handle.obj.uid == obj.uid):
             again = looped or id(stage) in in_loops
+            self._undisturbed(obj, stage)
             first = not again and not any(f.again for f in found) and len(found) < obj.depth
             found.append(Fill(stage, stage.body, self._episodes(obj.uid, stage.body), again, first))
         return found
+
+    def _undisturbed(self, obj: ir.MemObject, stage: ir.Partition) -> None:
+        """A fill is counted when its stage is taken: nothing leaves it, and no other fill begins in it."""
+        for inner in statements(stage.body):
+            if isinstance(inner, ir.Partition) and inner.handle.origin == "stage" and inner.handle.obj.uid == obj.uid:
+                raise _Irregular("a stage of it is taken inside of another", inner.span)
+        for way_out in ways_out(stage.body):
+            raise _Irregular("some iterations leave it early", way_out.span)
 
     def _in_loop(self, obj: ir.MemObject) -> bool:
         """Whether it is declared again and again: its barriers are always the same."""
@@ -259,8 +270,9 @@ class _Search:
     def _plain(self, obj: ir.MemObject, body: ir.Body) -> list[Fill]:
         """The innermost body that holds everything done to the array."""
         again = self._in_loop(obj)
+        role: tuple[Role, Place] | None = None
         while True:
-            leaves = self._leaves(obj.uid, body, None)
+            leaves = self._leaves(obj.uid, body, role)
             if len(leaves) == 1 and isinstance(leaves[0].statement, (*LOOPS, ir.If)) and (leaves[0].uses.mixed or len(leaves[0].roles) > 1):
                 s = leaves[0].statement
                 inner = [b for b in bodies(s) if any(obj.uid in self.uses(x) for x in b)]
@@ -268,13 +280,18 @@ class _Search:
                     raise _Irregular("it is used in both branches", s.span)
                 again |= isinstance(s, LOOPS)
                 body = inner[0]
+                if leaves[0].inside is not None:
+                    role = (next(iter(leaves[0].roles)), leaves[0].inside)
                 continue
-            return [Fill(None, body, self._episodes(obj.uid, body), again)]
+            return [Fill(None, body, self._episodes(obj.uid, body, role), again)]
 
-    def _episodes(self, uid: int, body: ir.Body) -> list[Episode]:
-        leaves = self._leaves(uid, body, None)
+    def _episodes(self, uid: int, body: ir.Body, role: tuple[Role, Place] | None = None) -> list[Episode]:
+        leaves = self._leaves(uid, body, role)
         episodes: list[Episode] = []
         for leaf in leaves:
+            ordered = sorted(leaf.roles)
+            if any(first + n > after for (first, n), (after, _) in zip(ordered, ordered[1:])):
+                raise _Irregular("groups of threads that overlap use it in one loop or branch", leaf.statement.span)
             if leaf.uses.mixed:
                 raise _Irregular("it is loaded and used in one loop or branch inside of the fill", leaf.statement.span)
             last = episodes[-1] if episodes else None
@@ -348,12 +365,12 @@ class _Search:
         return found
 
 
-def _declared(body: ir.Body) -> list[tuple[ir.DeclareShared, ir.Body]]:
+def _declared(body: ir.Body) -> list[tuple[ir.DeclareShared, ir.Body, int]]:
     """Shared arrays, each with the statements of its lifetime."""
     found = []
     for k, s in enumerate(body):
         if isinstance(s, ir.DeclareShared):
-            found.append((s, body[k + 1 :]))
+            found.append((s, body[k + 1 :], id(body)))
         for inner in bodies(s):
             found += _declared(inner)
     return found
@@ -428,10 +445,11 @@ def ways_out(body: ir.Body) -> list[ir.Stmt]:
 
 
 def _merged(channels: list[Channel]) -> list[Channel]:
-    """Objects that are filled and used by the very same statements share their barriers."""
+    """Objects that live as long and are filled and used by the very same statements share their barriers; where the compiler counts the fills, their
+    numbers are the same."""
     found: dict[tuple, Channel] = {}
     for c in channels:
-        key = (c.structure, c.depth)
+        key = (c.structure, c.depth, c.home, c.declared.obj.uid if c.numbered else 0)
         have = found.get(key)
         if have is None:
             found[key] = c

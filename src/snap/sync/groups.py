@@ -15,7 +15,7 @@ from snap.ir import nodes as ir
 from snap.ir.walk import bodies
 from snap.sync.cover import Mark
 from snap.sync.graph import Graph
-from snap.sync.tokens import Edge, Gap, GapKey, Plan
+from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Plan
 from snap.sync.values import Frame
 from snap.sync.weave import Woven
 
@@ -27,7 +27,6 @@ class Duty:
 
 
 NONE = Duty()
-BACKGROUND = ("bulk", "wgmma", "load")
 
 
 def plan_copies(

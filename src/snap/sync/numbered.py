@@ -40,13 +40,22 @@ def check(body: ir.Body, loads: list[ir.Partition], uses: list[ir.Partition], de
     order = {id(s): k for k, s in enumerate(statements(body))}
     for s in uses:
         _there(found[id(s)], last, total, depth, order)
-    if not all(base is None and n <= depth for base, n in total) and not any(_from_zero(found[id(s)], last) for s in uses):
-        raise Unordered("a slot may be filled again although nobody has waited for what was in it", loads[-1].span)
+    if not any(_all_of_them(found[id(s)], last, total) for s in uses) and not _each_by_number([found[id(s)] for s in uses], total):
+        raise Unordered("not every fill that is loaded is certainly used: nobody waits for the others", loads[-1].span)
 
 
-def _from_zero(use: Numbered, load: Numbered) -> bool:
-    """Whether every fill is used, so that its load has ended before the slot is filled again."""
-    return use.loop is not None and use.loop is load.loop and all(base is None and n + use.more <= 0 for base, n in use.low)
+# Every fill is used, so that its load has ended before the slot is filled again, and before the block is gone.
+def _all_of_them(use: Numbered, load: Numbered, total: list[Sum]) -> bool:
+    if use.loop is None or not all(base is None and n + use.more <= 0 for base, n in use.low):
+        return False
+    if use.loop is not load.loop and not all(base is None for base, _ in total):
+        return False
+    return all(any(base == b and n + use.more >= m for b, m in total) for base, n in use.high)
+
+
+def _each_by_number(uses: list[Numbered], total: list[Sum]) -> bool:
+    numbers = {use.more for use in uses if use.loop is None}
+    return any(base is None and set(range(n)) <= numbers for base, n in total)
 
 
 def _numbered(stage: ir.Partition, body: ir.Body) -> Numbered:

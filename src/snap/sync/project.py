@@ -105,6 +105,7 @@ class _Projector:
     def _projected(self, run: ir.Body, roles: list[Range]) -> list[ir.Stmt]:
         within = {id(s) for s in statements(run)}
         used_later = {v for s in statements(self.function.body) if id(s) not in within for v in _read_by(s)}
+        committed = {s.engine for s in statements(self.function.body) if id(s) not in within and isinstance(s, ir.AsyncCommit)}
         hoisted: list[ir.Stmt] = []
         run = self._positions_first(run, hoisted)
         run = self._declared_first(run, used_later, hoisted)
@@ -113,7 +114,7 @@ class _Projector:
         for role in sorted([*roles, *self._others(roles)]):
             place = outer.sharded(Level.THREAD, *role)
             body = tuple(_fused(self._for_role(run, role, place)))
-            body = _needed(body, used_later)
+            body = _needed(body, used_later, committed)
             if body or role in roles:
                 cases.append(ir.Case(role[0], role[1], False, place, _elected(body, place, used_later), span=run[0].span))
         return [*hoisted, ir.Split(Level.THREAD, outer, tuple(cases), span=run[0].span)]
@@ -272,9 +273,9 @@ def _accesses(s: ir.Stmt) -> list[ir.MemAccess]:
 
 
 # Uniform code that a role does not need is left out: what gives values to variables that nothing in the role reads, and what is left empty by that.
-def _needed(body: ir.Body, used_later: set[int]) -> ir.Body:
+def _needed(body: ir.Body, used_later: set[int], committed: set[str]) -> ir.Body:
     read = set(used_later)
-    engines = {s.engine for s in statements(body) if isinstance(s, ir.AsyncCommit)}
+    engines = committed | {s.engine for s in statements(body) if isinstance(s, ir.AsyncCommit)}
     assigned: list[tuple[int, set[int]]] = []
     for s in statements(body):
         match s:

@@ -13,6 +13,7 @@ from snap.sync.overlap import Ages, Footprint
 from snap.sync.values import Frame
 
 ObjectKey = tuple[Frame, int]
+BACKGROUND = ("bulk", "wgmma", "load")  # engines that see what threads wrote only after a fence
 GapKey = tuple[Frame, str, int]  # calls, 'before' | 'after' | 'condition', id of the statement
 
 

@@ -97,6 +97,7 @@ class _Weaver:
         self.threads = function.place.held(Level.THREAD).count if function.place.held(Level.THREAD) is not None else None
         self.blocks = function.place.held(Level.BLOCK).count if function.place.held(Level.CLUSTER) is not None else 1
         self.points = 0
+        self.arrive_by: dict[int, int] = {}  # by the identity of an episode, the threads that make one arrival
         self.again = _declared_again(function.body)
         self.dropped: set[int] = set()
         self.units: list[ir.Var] = []  # of the groups around that take turns: which one this is
@@ -122,6 +123,7 @@ class _Weaver:
         if channel.numbered:
             self._numbered(channel)
             return
+        self._units(channel)
         episodes = channel.fills[0].episodes
         names = ["full", *(f"handed{k}" for k in range(1, len(episodes) - 1))] if len(episodes) > 2 else ["full"]
         stem = "_".join(o.name for o in channel.objects)
@@ -193,11 +195,18 @@ class _Weaver:
         self.barriers.append(barrier)
         return barrier
 
-    @staticmethod
-    def _unit(e: Episode) -> int:
-        """How many threads make one arrival: a warp; a warpgroup where nothing but its products read."""
-        only_products = e.uses.products and not (e.uses.reads or e.uses.writes or e.uses.stores)
-        return WARPGROUP if only_products and all(n % WARPGROUP == 0 for _, n in e.roles) else WARP
+    def _unit(self, e: Episode) -> int:
+        """How many threads make one arrival."""
+        return self.arrive_by.get(id(e), WARP)
+
+    # One arrival of a warpgroup stands for all its warps only if they have multiplied together since they waited: in every fill, and nothing else.
+    def _units(self, channel: Channel) -> None:
+        for alike in zip(*(f.episodes for f in channel.fills)):
+            only_products = all(e.uses.products and not (e.uses.reads or e.uses.writes or e.uses.stores) for e in alike)
+            whole = all(n % WARPGROUP == 0 for e in alike for _, n in e.roles)
+            certain = only_products and all(any(groups_of(leaf.statement) for leaf in e.leaves) for e in alike)
+            for e in alike:
+                self.arrive_by[id(e)] = WARPGROUP if certain and whole else WARP
 
     def _fill_number(self, channel: Channel, fill: Fill) -> ir.Expr:
         """Which fill of the channel's lifetime this is; a plain array's are counted here."""
@@ -234,7 +243,8 @@ class _Weaver:
         outgoing = barriers[k]
         if outgoing is not None:
             then = fill.episodes[(k + 1) % len(fill.episodes)]
-            point = self._point(channel, e, then, bool(e.uses.writes) and then.uses.background)
+            later = any(other.uses.background for other in fill.episodes if other is not e)  # maybe not the next one, but in the same memory
+            point = self._point(channel, e, then, bool(e.uses.writes) and later)
             if e.loads:
                 begin += self._load(channel, e, outgoing, slot, point, end)
             elif k == len(fill.episodes) - 1 and lagging is not None:
@@ -402,7 +412,11 @@ class _Weaver:
             raise SnapError(Diagnostic("SNAP020", f"groups of `{p}` cannot take turns", span, note="whole warps of a block can",
                                        help="open `turn()` in `group(warp)` or a larger group of threads"))
         units = held.count // p.n
-        barrier = ir.Barrier(self.uid(), "turn", units, p.n // WARP, span=span)
+        several = s.outer.top is Level.THREAD and held.count < self.threads  # there may be more such groups beside this one
+        if several and self.threads % p.n:
+            raise SnapError(Diagnostic("SNAP020", f"groups of `{p}` cannot take turns here: they do not divide the block", span,
+                                       help="choose groups whose size divides the block's"))
+        barrier = ir.Barrier(self.uid(), "turn", self.threads // p.n if several else units, p.n // WARP, span=span)
         self.barriers.append(barrier)
         turns = ir.Var(self.uid(), "turns", I32, THREAD1, True, span=span)
         self.top.append(ir.Declare(turns, number(0, span), span=span))
@@ -412,12 +426,22 @@ class _Weaver:
         unit = read(self.units[-1], span)
         first = ir.Cast(ir.Compare("==", unit, number(0, span), BOOL, span=span), I32, span=span)
         following = binary("%", binary("+", unit, 1, span), units, span)
+        slot = unit
+        if several:
+            slot = read(self._place_in_block(p, span), span)
+            following = binary("+", binary("-", slot, unit, span), following, span)
         return [
-            ir.BarrierWait(barrier, unit, binary("-", read(turns, span), first, span), s.place, point, span=span),
+            ir.BarrierWait(barrier, slot, binary("-", read(turns, span), first, span), s.place, point, span=span),
             *self._body(s.body),
             ir.BarrierArrive(barrier, following, Privilege(Level.THREAD, WARP), s.place, point, span=span),
             ir.Assign(ir.VarTarget(turns, span=span), binary("+", read(turns, span), 1, span), span=span),
         ]
+
+    def _place_in_block(self, p: Privilege, span: Span) -> ir.Var:
+        """Which group of that size this is in its block, taken where nothing has been grouped yet."""
+        var = ir.Var(self.uid(), "unit_of_block", I32, p, True, span=span)
+        self.top.append(ir.Declare(var, binary("%", ir.UnitId(p, self.function.place, I32, span=span), self.threads // p.n, span), span=span))
+        return var
 
     def _unit_of(self, s: ir.Group) -> ir.Declare:
         var = ir.Var(self.uid(), "unit", I32, s.privilege, True, span=s.span)
@@ -447,7 +471,7 @@ class _Weaver:
             then = body[k + 1] if k + 1 < len(body) else None
             if isinstance(s, ir.Wgmma) and not isinstance(then, ir.Wgmma):
                 out.append(ir.AsyncCommit("wgmma", s.place, span=s.span))
-            if _stores(s) and not _stores(then):
+            if _stores(s):  # each a group of its own: the next one may have to wait for it
                 out.append(ir.AsyncCommit("bulk", s.place, span=s.span))
             out += self.after.get(id(s), ())
         if len(out) == len(body) and all(a is b for a, b in zip(out, body)):

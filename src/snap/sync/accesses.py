@@ -176,8 +176,7 @@ class Accesses:
             self._access("C", s.tile.access, s, state, box=s.tile.shape, engine="load")
         else:
             self._access("S", s.tile.access, s, state, box=s.tile.shape, engine="bulk", issuer=issuer)
-            kind = "C" if s.op == "store" else "A"
-            self._access(kind, s.origin, s, state, box=s.box, engine="bulk" if kind == "C" else "", issuer=issuer)
+            self._access("C", s.origin, s, state, box=s.box, engine="bulk", issuer=issuer, atomic=s.op != "store")
 
     # Boxes are loaded from memory that this kernel does not write: nothing says when the source has been read.
     def _read_only(self, s: ir.BoxCopy) -> None:
@@ -245,6 +244,7 @@ class Accesses:
         issuer: Privilege | None = None,
         stays: bool = True,
         fragment: bool = False,
+        atomic: bool = False,
     ) -> None:
         """box: not one element but so many in each dimension; fragment: of these, this thread's part of an accumulator.  stays: whether later
         accesses must be ordered after this one."""
@@ -280,6 +280,7 @@ class Accesses:
             engine=engine,
             issuer=issuer,
             role=self.role,
+            atomic=atomic,
             fragment=(footprint.shape, box, *(form(i, values, self.frame, self.at) for i in a.index[-2:])) if fragment else None,
             name=a.handle.name,
             span=a.span,
@@ -333,12 +334,12 @@ class Accesses:
                 if need is not None and self.function.kernel:  # of a device function on its own, nobody knows who waits
                     raise _loaded_twice(t, b, self.object_names[obj])
                 continue
-            fence = t.kind in "WA" and b.engine in BACKGROUND  # which only a barrier of ours has before it
+            fence = t.by_threads and b.engine in BACKGROUND  # which only a barrier of ours has before it
             if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need) and not fence:
                 continue
             self._edge(t, b, need, t.crossed | (state.crossed & ~t.since), obj)
             whole = need == privileges[owner] or privileges[owner] == BLOCK1 and need.n == self.overlap.threads  # a block of one warp
-            fenced = t.kind not in "WA" or obj[-1] not in self.background  # else a later access may need a fence, too
+            fenced = not t.by_threads or not self.background or obj not in self.ranges  # else a later access may need a fence, too
             if whole and again is None and owner == chain[-1].key and not self.splits and fenced:
                 del held[key]  # whatever this access conflicts with later, it is ordered once it is ordered here
 
@@ -346,7 +347,7 @@ class Accesses:
         self, t: Token, b: Token, privileges: dict[tuple[Frame, int], Privilege]
     ) -> tuple[tuple[Frame, int] | None, tuple[Frame, int] | None, Privilege | None]:
         """The lowest name both were made from, the disjoint scope entered again, and the group that must wait between the two."""
-        if t.kind in "RS" and b.kind in "RS" or t.kind == b.kind == "A":
+        if t.kind in "RS" and b.kind in "RS" or (t.kind == "A" or t.atomic) and (b.kind == "A" or b.atomic):
             return None, None, None
         owner = next((k for k in t.names if k in privileges), None)
         again = next((k for k in t.disjoint if k in privileges), None)
@@ -354,7 +355,7 @@ class Accesses:
         if owner is None or together and t.kind not in "CS" or t.fragment is not None and t.fragment == b.fragment:
             return None, None, None
         need = None if together else self.overlap.group(t.footprint, b.footprint, privileges[owner if again is None else again], t.ages)
-        if need is not None and t.issuer is not None and t.issuer == b.issuer and t.issuer.at_least(need):
+        if need is not None and t.issuer is not None and (t.issuer, t.role) == (b.issuer, b.role) and t.issuer.at_least(need):
             need = THREAD1  # one thread issues both
         if need is not None and t.engine == "wgmma" and WARPGROUP1.at_least(need):
             need = THREAD1  # a warpgroup multiplies as one: any of its threads that has waited knows that the tiles were read
@@ -405,22 +406,22 @@ class Accesses:
         for other, held in state.tokens.items():
             if other == obj or other not in self.ranges or self.ranges[other][1] <= low or high <= self.ranges[other][0]:
                 continue
-            if other[1] in self.woven.handed:
-                raise SnapError(
-                    Diagnostic(
-                        "SNAP020",
-                        f"`{s.obj.name}` takes the place of `{self.woven.handed[other[1]]}`, which roles may still be using",
-                        s.span,
-                        "declared here",
-                        tuple(Label(t.span, "used here") for t in list(held.values())[:1]),
-                        note="roles run ahead of each other, each as far as its stages allow",
-                        help="declare both in the same scope, so that each has memory of its own",
-                    )
-                )
             for key, t in list(held.items()):
-                if t.kind in "CS" or t.ordered is None or not t.ordered.at_least(BLOCK1):
+                engine = "load" if s.obj.uid in self.background else ""
+                fence = t.by_threads and engine
+                if t.engine != "load" and (t.kind in "CS" or t.ordered is None or not t.ordered.at_least(BLOCK1) or fence):  # who uses a load waits
                     place = Token(
-                        (self.frame, id(s), "W"), "W", (), t.footprint, (), None, name=s.obj.name, span=s.span, crossed=0, since=state.crossed
+                        (self.frame, id(s), "W"),
+                        "W",
+                        (),
+                        t.footprint,
+                        (),
+                        None,
+                        engine=engine,
+                        name=s.obj.name,
+                        span=s.span,
+                        crossed=0,
+                        since=state.crossed,
                     )
                     self._edge(t, place, BLOCK1, t.crossed | (state.crossed & ~t.since), obj)
                 del held[key]

@@ -19,6 +19,7 @@ from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level, Place
 from snap.ir.walk import bodies, own_expressions, statements, walk
 from snap.sync import numbered
+from snap.sync.numbered import ways_out
 
 Role = tuple[int, int]  # first thread of the block, number of threads
 LOOPS = (ir.For, ir.While)
@@ -430,17 +431,6 @@ def _own_uses(s: ir.Stmt) -> dict[int, Uses]:
             for p, a in zip(function.params, args):
                 if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam):
                     found.setdefault(a.obj.uid, Uses()).add(Uses(**{"reads" if p.handle.const else "writes": s.span}))
-    return found
-
-
-def ways_out(body: ir.Body) -> list[ir.Stmt]:
-    """Statements that leave this body's loop, or the function."""
-    found: list[ir.Stmt] = []
-    for s in body:
-        if isinstance(s, (ir.Break, ir.Continue, ir.Return)):
-            found.append(s)
-        for inner in bodies(s):
-            found += [w for w in ways_out(inner) if isinstance(w, ir.Return) or not isinstance(s, LOOPS)]
     return found
 
 

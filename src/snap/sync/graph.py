@@ -156,13 +156,14 @@ class Graph(Accesses):
             case ir.Call():
                 return self._call(s, state)
             case ir.AsyncCommit(engine):
-                state.each_copy(lambda t: altered(t, commits=t.commits + 1), engine)
+                mine = lambda t: t.role == self.role and (t.issuer is None or s.place is None or t.issuer == s.place.privilege)  # noqa: E731
+                state.each_copy(lambda t: t if not mine(t) else altered(t, commits=t.commits + 1), engine)
                 return state
             case ir.Sync(point) if point.uid in self.unsettled:
                 return state
             case ir.Sync(point):
                 for engine, younger in point.waits:
-                    state.covered(engine, younger)
+                    state.covered(engine, younger, self.role)
                 return state
             case ir.Collective() if COLLECTIVES[s.op].barrier:
                 self._evaluate(s, state)

@@ -60,7 +60,7 @@ def plan_copies(
 def _fences(edges: list[Edge], numbers: dict[int, GapKey], marks: dict[GapKey, list[Mark]]) -> set[GapKey]:
     found: set[GapKey] = set()
     for edge in edges:
-        if edge.first.kind in "WA" and edge.second.engine in BACKGROUND:
+        if edge.first.by_threads and edge.second.engine in BACKGROUND:
             serving = [key for n, key in sorted(numbers.items())
                        if edge.candidates >> n & 1 and any(m.participants.at_least(edge.participants) for m in marks[key])]
             if not any(key in found for key in serving):

@@ -36,6 +36,11 @@ class Numbered:
 def check(body: ir.Body, loads: list[ir.Partition], uses: list[ir.Partition], depth: int) -> None:
     """`body`: the lifetime of the pipeline."""
     found = {id(s): _numbered(s, body) for s in (*loads, *uses)}
+    around = {id(s): _deciding(s, found[id(s)].loop, body) for s in (*loads, *uses)}
+    first = around[id(loads[0])]
+    for s in (*loads, *uses):
+        if len(around[id(s)]) != len(first) or any(a is not b for a, b in zip(around[id(s)], first)):
+            raise Unordered("what decides whether it is loaded does not decide whether it is used", s.span)
     last, total = _in_order([found[id(s)] for s in loads])
     order = {id(s): k for k, s in enumerate(statements(body))}
     for s in uses:
@@ -69,6 +74,8 @@ def _numbered(stage: ir.Partition, body: ir.Body) -> Numbered:
     loop = loops[-1]
     if len(loops) > 1:
         raise Unordered("its numbers begin again in an outer loop; without a number, `stage(x)`, they are counted on", stage.span)
+    for way_out in ways_out(loop.body):
+        raise Unordered("some iterations leave it early", way_out.span)
     if not isinstance(loop, ir.For) or not isinstance(loop.step, ir.Const) or loop.step.value != 1:
         raise Unordered("its loop does not count by one", loop.span)
     if not isinstance(base, ir.Read) or base.var != loop.var:
@@ -190,6 +197,26 @@ def _assigned(s: ir.Stmt) -> list[int]:
             return [var.uid]
         case _:
             return []
+
+
+def _deciding(stage: ir.Partition, loop: ir.For | None, body: ir.Body) -> list[ir.Stmt]:
+    """The branches around a stage's loop, or around the stage."""
+    return [x for x in _path(stage, body) if isinstance(x, ir.If) and (loop is None or _holds(x, loop))]
+
+
+def _holds(outer: ir.Stmt, inner: ir.Stmt) -> bool:
+    return any(x is inner for b in bodies(outer) for x in statements(b))
+
+
+def ways_out(body: ir.Body) -> list[ir.Stmt]:
+    """Statements that leave this body's loop, or the function."""
+    found: list[ir.Stmt] = []
+    for s in body:
+        if isinstance(s, (ir.Break, ir.Continue, ir.Return)):
+            found.append(s)
+        for inner in bodies(s):
+            found += [w for w in ways_out(inner) if isinstance(w, ir.Return) or not isinstance(s, (ir.For, ir.While))]
+    return found
 
 
 def _path(wanted: ir.Stmt, body: ir.Body) -> list[ir.Stmt]:

@@ -279,8 +279,8 @@ def _needed(body: ir.Body, used_later: set[int], committed: set[str]) -> ir.Body
     assigned: list[tuple[int, set[int]]] = []
     for s in statements(body):
         match s:
-            case ir.Declare(var) | ir.Assign(ir.VarTarget(var)):
-                assigned.append((var.uid, _read_by(s)))
+            case ir.Declare() | ir.Assign(ir.VarTarget() | ir.ElemTarget()):
+                assigned += [(uid, _read_by(s)) for uid in _gives(s)]
             case ir.If() | ir.For() | ir.While() | ir.Partition() if not _effects(s):  # needed where something inside is
                 assigned += [(uid, _read_by(s)) for inner in statements((s,)) for uid in _gives(inner)]
             case _:
@@ -294,7 +294,7 @@ def _needed(body: ir.Body, used_later: set[int], committed: set[str]) -> ir.Body
 
 def _gives(s: ir.Stmt) -> list[int]:
     match s:
-        case ir.Declare(var) | ir.Assign(ir.VarTarget(var)):
+        case ir.Declare(var) | ir.Assign(ir.VarTarget(var)) | ir.Assign(ir.ElemTarget(ir.ArrayRef(var))):
             return [var.uid]
         case _:
             return []
@@ -303,14 +303,15 @@ def _gives(s: ir.Stmt) -> list[int]:
 def _effects(s: ir.Stmt) -> bool:
     """Whether it does more than give values to variables; a loop that is left early must be run to know when."""
     quiet = (ir.Declare, ir.If, ir.For, ir.Partition, ir.Claim, ir.Group, ir.Split)
-    return any(not isinstance(x, quiet) and not (isinstance(x, ir.Assign) and isinstance(x.target, ir.VarTarget)) for x in statements((s,)))
+    values = (ir.VarTarget, ir.ElemTarget)
+    return any(not isinstance(x, quiet) and not (isinstance(x, ir.Assign) and isinstance(x.target, values)) for x in statements((s,)))
 
 
 def _without(body: ir.Body, read: set[int], engines: set[str]) -> ir.Body:
     out: list[ir.Stmt] = []
     for s in body:
         match s:
-            case ir.Declare(var) | ir.Assign(ir.VarTarget(var)) if var.uid not in read:
+            case ir.Declare() | ir.Assign(ir.VarTarget() | ir.ElemTarget()) if _gives(s)[0] not in read:
                 continue
             case ir.Sync(point) if point.kind == "thread" and not any(engine.split()[0] in engines for engine, _ in point.waits):
                 continue

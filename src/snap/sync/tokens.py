@@ -48,6 +48,7 @@ class Token:
     fills: int = 0  # of a pipeline's memory: stages taken since, at most its depth
     issuer: Privilege | None = None  # of a box: the group for which one thread issues it
     role: tuple[int, int] | None = None  # the case of a split of the block's threads it was made in: first thread, number
+    atomic: bool = False  # of a box: combined with what is there, like an atomic
     fragment: tuple | None = None  # of a part of an accumulator: which tile; in equal tiles each thread's part is its own
     born: tuple[int, ...] = ()  # the loops it was made in
     aging: int = 0  # of a copy in flight, or of a pipeline's slot that is numbered: up to which age
@@ -57,6 +58,11 @@ class Token:
     def awaited(self, engine: str) -> bool:
         """Whether a wait of that name is one for this: the end of boxes, or only that their memory has been read."""
         return self.engine == "bulk" and self.kind == "S" if engine == "bulk read" else self.engine == engine
+
+    @property
+    def by_threads(self) -> bool:
+        """Whether threads wrote, element by element: what the units that copy boxes and multiply tiles see only after a fence."""
+        return self.kind in "WA" or self.kind == "C" and self.engine == "copy"
 
     @property
     def key(self) -> tuple:
@@ -123,10 +129,10 @@ class State:
                 if t.kind in "CS" and (not engine or t.engine == engine):
                     held[key] = change(t)
 
-    def covered(self, engine: str, younger: int) -> None:
-        """A wait: what has so many younger groups, or more, has come to its end."""
+    def covered(self, engine: str, younger: int, role: tuple[int, int] | None) -> None:
+        """A wait by a role, or by all: what has so many younger groups of its own, or more, has come to its end."""
         for obj, held in self.tokens.items():
-            self.tokens[obj] = {key: t for key, t in held.items() if not t.awaited(engine) or t.commits < younger}
+            self.tokens[obj] = {key: t for key, t in held.items() if not t.awaited(engine) or t.commits < younger or role not in (None, t.role)}
 
     def without_role(self, role: tuple[int, int]) -> None:
         for obj, held in self.tokens.items():

@@ -383,7 +383,8 @@ class RegisterFile:
     def use_registers(self, values: list, product: Product, name: str, adds: bool) -> None:
         found = self.registers.get(id(values))
         if found is None:
-            found = self.registers[id(values)] = Registers(values, touched=max(self.register_fences - 1, 0))  # before the last fence, if there was one
+            before = max(self.register_fences - 1, 0)  # the last fence, if there was one
+            found = self.registers[id(values)] = Registers(values, touched=before)
         site = Site(product.spec.site.span, name)
         if found.touched == self.register_fences:
             self.register_race(product, name, site, "write", "fence")

@@ -49,7 +49,6 @@ class Woven:
     lands: dict[int, set[int]] = field(default_factory=dict)
     lagging: list[Lagging] = field(default_factory=list)
     numbered: set[int] = field(default_factory=set)  # objects whose fills the program numbers
-    handed: dict[int, str] = field(default_factory=dict)  # objects that channels order, with their names
 
 
 def weave(function: ir.Function, channels: list[Channel]) -> Woven:
@@ -133,8 +132,6 @@ class _Weaver:
         barriers.append(self._barrier(f"{stem}_empty", channel, episodes[-1], episodes[0]) if channel.handed_back else None)
         lag = self._lag(channel, barriers[-1])
         lagging: Lagging | None = None
-        for obj in channel.objects:
-            self.woven.handed[obj.uid] = obj.name
         for fill in channel.fills:
             number_of = self._fill_number(channel, fill)
             if lag and lagging is None:
@@ -172,7 +169,6 @@ class _Weaver:
         load = next(e for e in every if e.loads)
         use = next((e for e in every if not e.loads), load)
         full = self._barrier(f"{channel.objects[0].name}_full", channel, load, use)
-        self.woven.handed[channel.objects[0].uid] = channel.objects[0].name
         self.woven.numbered.add(channel.objects[0].uid)
         for fill in channel.fills:
             fill_number = self._fill_number(channel, fill)

@@ -1,6 +1,6 @@
-"""The second array takes the place of the first, which the roles may not be done with."""
-
 from __future__ import annotations
+
+import numpy as np
 
 from snap import *
 
@@ -29,7 +29,11 @@ def k(x: ptr(const(float), (M, 32)) @ grid[1], y: ptr(float) @ grid[1], M: int @
                                     case 1:
                                         pass
                         else:
-                            other: shared(float[96])  #~ SNAP020
+                            other: shared(float[96])
                             with partition(other, p=thread[1], f=lambda i: i + t) as cell:
                                 cell[0] = 1.0
                             mine[0] = other[95 - t]
+
+
+def arguments():
+    return np.arange(5 * 32, dtype=np.float32).reshape(5, 32), np.zeros(96, np.float32), 5

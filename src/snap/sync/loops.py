@@ -12,7 +12,7 @@ MOST_STEP = 1 << 16  # beyond, an index may wrap
 
 
 def assigned(s: ir.While | ir.For) -> set[int]:
-    return {uid for body in bodies(s) for inner in statements(body) for uid in _targets(inner)}
+    return {uid for body in bodies(s) for inner in statements(body) for uid in targets(inner)}
 
 
 def growing(s: ir.While | ir.For) -> dict[int, int]:
@@ -20,7 +20,7 @@ def growing(s: ir.While | ir.For) -> dict[int, int]:
     every = list(statements(s.body))
     if any(isinstance(inner, ir.Continue) for inner in every):
         return {}
-    written = Counter(uid for inner in every for uid in _targets(inner))
+    written = Counter(uid for inner in every for uid in targets(inner))
     found: dict[int, int] = {}
     pending = list(s.body)
     while pending:
@@ -34,7 +34,7 @@ def growing(s: ir.While | ir.For) -> dict[int, int]:
     return found
 
 
-def _targets(s: ir.Stmt) -> list[int]:
+def targets(s: ir.Stmt) -> list[int]:
     """The variables a statement assigns."""
     match s:
         case ir.Assign(ir.VarTarget(var)):

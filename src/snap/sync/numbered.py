@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.walk import bodies, statements, variables
+from snap.sync.loops import targets
 
 Sum = tuple[ir.Expr | None, int]  # something, and a number
 
@@ -81,7 +82,7 @@ def _numbered(stage: ir.Partition, body: ir.Body) -> Numbered:
     if not isinstance(base, ir.Read) or base.var != loop.var:
         raise Unordered("its number is not the loop's variable, plus or minus a constant", stage.span)
     low, high = [_sum(loop.start)], [_sum(loop.stop)]
-    changed = {v for s in statements(loop.body) for v in _assigned(s)}
+    changed = {v for s in statements(loop.body) for v in ([s.var.uid] if isinstance(s, ir.Declare) else targets(s))}
     for k, s in enumerate(path):
         if isinstance(s, ir.If) and any(x is loop for x in path[:k]):
             inside = path[k + 1] if k + 1 < len(path) else stage
@@ -185,18 +186,6 @@ def _value(e: ir.Expr, body: ir.Body) -> ir.Expr:
             if isinstance(s, ir.Declare) and s.var == e.var and s.init is not None and e.var.temp:
                 return s.init
     return e
-
-
-def _assigned(s: ir.Stmt) -> list[int]:
-    match s:
-        case ir.Declare(var) | ir.Assign(ir.VarTarget(var)):
-            return [var.uid]
-        case ir.Collective(targets=targets):
-            return [t.var.uid for t in targets if isinstance(t, ir.VarTarget)]
-        case ir.Atomic(target=ir.VarTarget(var)) | ir.Unsafe(target=ir.VarTarget(var)) | ir.Call(target=ir.VarTarget(var)):
-            return [var.uid]
-        case _:
-            return []
 
 
 def _deciding(stage: ir.Partition, loop: ir.For | None, body: ir.Body) -> list[ir.Stmt]:

@@ -69,12 +69,12 @@ def test_a_store_goes_through_a_moved_part():
     with partition(X, p=block[1], f=lambda i, j: (r * 32 + i, 32 + j)) as Xb:
         with group(block[1]):
             f: shared(float[32, 32])
-            async_copy(Xb, f, at=(0, 7))
-            async_copy(f, Xb, at=(1, 7))
+            async_copy(Xb, f, at=(0, 8))
+            async_copy(f, Xb, at=(1, 8))
     """
     found = accepted("with group(grid[1]):\n    r: int @ block[1] = id()\n" + textwrap.indent(textwrap.dedent(code), "    "), params=PARAMS)
     store, load = [s for s in statements(found.body) if isinstance(s, ir.BoxCopy)]
-    assert store.op == "store" and store.origin.index[1].value == 39 and isinstance(store.origin.index[0], ir.Binary)
+    assert store.op == "store" and store.origin.index[1].value == 40 and isinstance(store.origin.index[0], ir.Binary)
     assert load.op == "load" and load.origin.handle.name == "Xb"
     swapped = code.replace("(r * 32 + i, 32 + j)", "(r * 32 + j, 32 + i)")
     refused("with group(grid[1]):\n    r: int @ block[1] = id()\n" + textwrap.indent(textwrap.dedent(swapped), "    ").rsplit("\n", 2)[0], "SNAP018", "only moved", params=PARAMS)

@@ -46,12 +46,20 @@ def test_a_row_of_a_box_begins_at_a_multiple_of_16_bytes(at, elem, bytes):
         run_reference(there_and_back(16, 16, (8, 8), at, (0, 0), elem=elem), [x, x.copy()], 1)
 
 
-@pytest.mark.parametrize("at, back_at", [((0, 0), (2, 4)), ((5, 8), (0, 0)), ((-2, -4), (-1, 4)), ((20, 0), (0, 0)), ((3, 4), (40, -48))])
+@pytest.mark.parametrize("at, back_at", [((0, 0), (2, 4)), ((5, 8), (0, 0)), ((-2, -4), (1, 4)), ((20, 0), (0, 0)), ((3, 4), (40, 48))])
 def test_what_lies_outside_is_zero_when_loaded_and_left_out_when_stored(at, back_at):
     x, y = np.arange(1, 9 * 14 + 1, dtype=np.int32).reshape(9, 14), np.full((9, 14), -7, np.int32)
     want = moved(x, y, (6, 8), at, back_at)
     run_reference(there_and_back(9, 14, (6, 8), at, back_at), [x, y], 1)
     assert np.array_equal(y, want)
+
+
+@pytest.mark.parametrize("op", ["store", "add"])
+@pytest.mark.parametrize("back_at, text", [((-1, 4), "index -1 of dimension 0"), ((0, -4), "index -4 of dimension 1"), ((-9, -16), "index -9 of dimension 0")])
+def test_a_box_that_is_written_does_not_begin_before_its_array(op, back_at, text):
+    x = np.zeros((9, 14), np.int32)
+    with pytest.raises(MachineError, match=f"a box of `y` is written from {text} on"):
+        run_reference(there_and_back(9, 14, (6, 8), (-2, -4), back_at, op), [x, x.copy()], 1)
 
 
 @pytest.mark.parametrize("op, combine", [("add", lambda a, c: a + c), ("min", min), ("max", max), ("and", lambda a, c: a & c),

@@ -347,6 +347,7 @@ def _emit(c: State, op: str, tile_memory: Memory, tile_span: Span, array: Memory
             help=f"`swizzle={row}`" if row in (32, 64, 128) else f"rows of {swizzle // elem.bytes} elements, and a leading dimension of panels",
         )
     aligned(c, tile, tile_memory, what, tile_span)
+    _begins(c, op, origin, array, span)
     if op == "load" and tile.access.view.obj.spread == "copies":
         _alike(c, tile, origin, box, span, tile_span)
     c.out.append(ir.BoxCopy(op, tile, origin, box, c.place, span=span))
@@ -408,6 +409,27 @@ def _origin(c: State, array: Memory, span: Span, at: tuple[ir.Expr, ...], whole:
             raise c.fail("SNAP018", f"a coordinate of a box is an `i32`, which does not hold {i.value}", whole)
     index = tuple(convert.cast(i, I32) for i in index)
     return ir.MemAccess(view, index, handle, span=span), moves
+
+
+# In its row a box begins at a multiple of 16 bytes; one that is written begins at no negative index.  What only a launch tells is up to the machine.
+def _begins(c: State, op: str, origin: ir.MemAccess, array: Memory, span: Span) -> None:
+    name, last = array.handle.name, origin.index[-1]
+    if isinstance(last, ir.Const) and last.value * array.elem.bytes % 16:
+        step = 16 // array.elem.bytes
+        raise c.fail(
+            "SNAP018",
+            f"a box begins at a multiple of 16 bytes in its row, and this one of `{name}` at {last.value} x {array.elem.bytes}",
+            span,
+            help=f"copy from index {last.value // step * step} on, a multiple of {step}, and use what you need of it",
+        )
+    before = [i.value for i in origin.index if isinstance(i, ir.Const) and i.value < 0]
+    if before and op != "load":
+        raise c.fail(
+            "SNAP018",
+            f"a box that is written begins inside of its array, and this one of `{name}` at index {before[0]}",
+            span,
+            note="it may end outside, where nothing is written; and a box that is read may begin outside as well",
+        )
 
 
 def _contiguous(c: State, tile: ir.Tile, name: str, span: Span) -> None:

@@ -92,20 +92,28 @@ def boxes(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m) -> Boxes:
     if prod(shape) > array.size:
         raise MachineError("out of bounds", f"`{array.name}` has {array.size} elements, fewer than its shape says", spec.site.span)
     first = [lanes.full(i)[rows, columns].astype(np.int64) for i in at]
-    _check_start(lanes, spec, array, first[-1], rows, columns)
+    _check_start(lanes, spec, array, first, rows, columns)
     return Boxes(spec, view, spec.tile.offsets(view, dims), array, shape, rows, columns, starts[rows, columns], first)
 
 
-def _check_start(lanes: Lanes, spec: BoxSpec, array: View, last: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> None:
-    """Along its rows a box begins at a multiple of 16 bytes; the hardware stops the kernel elsewhere."""
+def _check_start(lanes: Lanes, spec: BoxSpec, array: View, first: list[np.ndarray], rows: np.ndarray, columns: np.ndarray) -> None:
+    """Along its rows a box begins at a multiple of 16 bytes, and one that is stored at no negative index; the hardware stops the kernel elsewhere."""
+
+    def refuse(kind: str, k: int, text: str, note: str) -> MachineError:
+        return MachineError(kind, text, spec.site.span, int(lanes.block[rows[k], 0]), int(lanes.thread[0, columns[k]]), note=note)
+
     size = array.flat.dtype.itemsize * array.width
-    wrong = np.flatnonzero(last * size % 16)
+    wrong = np.flatnonzero(first[-1] * size % 16)
     if len(wrong):
-        k = int(wrong[0])
-        at = int(last[k])
-        text = f"the last index of `at` is {at}, {at * size} bytes into a row of `{array.name}`: not a multiple of 16"
-        raise MachineError("misaligned", text, spec.site.span, int(lanes.block[rows[k], 0]), int(lanes.thread[0, columns[k]]),
-                           note=f"boxes begin at multiples of 16 bytes in a row, here of {16 // size if size < 16 else 1} elements")
+        at = int(first[-1][wrong[0]])
+        raise refuse("misaligned", wrong[0], f"the last index of `at` is {at}, {at * size} bytes into a row of `{array.name}`: not a multiple of 16",
+                     f"boxes begin at multiples of 16 bytes in a row, here of {16 // size if size < 16 else 1} elements")
+    for dimension, index in enumerate(() if spec.loads else first):
+        wrong = np.flatnonzero(index < 0)
+        if len(wrong):
+            at = int(index[wrong[0]])
+            raise refuse("out of bounds", wrong[0], f"a box of `{array.name}` is written from index {at} of dimension {dimension} on",
+                         "boxes that are written may end outside of an array, but not begin before it; those that are read may")
 
 
 def claim(lanes: Lanes, made: Boxes, claims: tuple) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from corpus import TESTS, Program
+from corpus import ROOT, TESTS, Program
 
+from snap.diag.source import register_source
 from snap.ir import nodes as ir
 from snap.ir.walk import statements
 from snap.machine import run_adversarial
@@ -25,6 +26,21 @@ def test_look_back_scan_waits_for_nothing_else():
         ("block", "prefix", *everyone),
         ("warp", "trade", *warps),
     ]
+
+
+@pytest.mark.parametrize("said, points", [("", ["C_smem", "A_smem", "C"]), (", disjoint=True", ["C_smem", "A_smem"])])
+def test_figure_6(said, points, monkeypatch):
+    """Rows of C whose length is not known may meet, unless the program says that they do not."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    text = (ROOT / "examples" / "figure6.py").read_text()
+    assert text.count("f=offset_c)") == 1
+    text, name = text.replace("f=offset_c)", f"f=offset_c{said})"), f"<figure 6{said}>"
+    register_source(name, text)
+    namespace: dict = {"__name__": "figure6"}
+    exec(compile(text, name, "exec"), namespace)
+    found = namespace["mmaTF32NaiveKernel"].syncs()
+    assert [p.object for p in found] == points
+    assert [p.object for p in found if "maybe" in p.reason] == points[2:]
 
 
 @pytest.mark.parametrize("seed", range(6))

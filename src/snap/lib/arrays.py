@@ -29,11 +29,12 @@ CPU_MULTIPROCESSORS = 4  # the CPU machine has none; a persistent grid there is 
 
 @record
 class Argument:
-    """array  what was passed; type  its elements as Snap sees them"""
+    """array  what was passed; type  its elements as Snap sees them; role  function and parameter, for messages"""
 
     array: object
     info: ArrayInfo
     type: Scalar
+    role: str = ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -53,6 +54,17 @@ class Argument:
     def new(self, shape: tuple[int, ...], type: Scalar | None = None, zero: bool = False) -> object:
         """An array of the same library on the same device.  bf16 that came in NumPy's uint16 goes back in it."""
         name = self.info.dtype_name if type is None else _NAMES[type]
+        try:
+            return self._allocate(shape, name, zero)
+        except (MemoryError, RuntimeError) as problem:
+            if not _is_lack_of_memory(problem):
+                raise
+            said = str(problem).strip().splitlines()[:1]
+            kind = problem.__class__ if self.info.family == "torch" else MemoryError  # what callers of torch, or of the others, catch
+            raise kind(f"there is no memory for an array of the shape {shape} of {name}, needed beside {self.role or 'an argument'}: "
+                       f"{said[0] if said else 'the allocation failed'}") from problem
+
+    def _allocate(self, shape: tuple[int, ...], name: str, zero: bool) -> object:
         match self.info.family:
             case "torch":
                 torch = sys.modules["torch"]
@@ -100,7 +112,12 @@ def argument(function: str, name: str, value: object, types: tuple[Scalar, ...],
     if not info.contiguous and not strided:
         copy = "its `.contiguous()`" if info.family == "torch" else f"`{info.family}.ascontiguousarray(...)` of it"
         raise refuse(f"the array (shape {info.shape}) is not contiguous in row-major order; pass {copy}")
-    return Argument(value, info, held)
+    return Argument(value, info, held, f"`{name}` of `snap.lib.{function}`")
+
+
+def _is_lack_of_memory(problem: Exception) -> bool:
+    """NumPy and CuPy raise MemoryErrors; torch a RuntimeError of its own for the GPU, and a plain one for the CPU."""
+    return isinstance(problem, MemoryError) or problem.__class__.__name__ == "OutOfMemoryError" or "allocate memory" in str(problem)
 
 
 def check_sides(function: str, name: str, given: Argument) -> None:

@@ -55,14 +55,27 @@ def test_arrays_that_begin_anywhere():
                          ids=str)
 def test_every_type(dtype):
     x = torch.randint(0, 3, (70_001,), device=DEVICE).to(dtype)
+    many = torch.randint(0, 3, (5_000_017,), device=DEVICE).to(dtype)  # several tiles a block
     rough = {torch.float16: 2e-3, torch.bfloat16: 1e-2}.get(dtype, 1e-6)
     if dtype.is_floating_point:
         x = x / 64
         near(snap.lib.scan(x), x.double().cumsum(0).cpu(), rtol=rough)
+        near(snap.lib.scan(many / 256), (many / 256).double().cumsum(0).cpu(), rtol=rough)
     else:
-        assert torch.equal(snap.lib.scan(x), x.cumsum(0).to(dtype))
+        for given in (x, many, many[1:]):
+            assert torch.equal(snap.lib.scan(given), given.cumsum(0).to(dtype))
     near(snap.lib.reduce(x), x.double().sum().item(), rtol=rough)
     assert torch.equal(snap.lib.transpose(x[:70_000].reshape(350, 200)), x[:70_000].reshape(350, 200).t().contiguous())
+
+
+def test_scan_of_floats_repeats_and_takes_operators():
+    x = torch.randn(20_000_003, device=DEVICE)
+    once = snap.lib.scan(x)
+    assert all(torch.equal(snap.lib.scan(x), once) for _ in range(5))
+    y = torch.randint(1, 100, (3_000_001,), device=DEVICE, dtype=torch.int32) * (torch.rand(3_000_001, device=DEVICE) < 1e-4)
+    last = torch.where(y != 0, torch.arange(y.numel(), device=DEVICE), 0).cummax(0).values
+    assert torch.equal(snap.lib.scan(y, later, identity=0), y[last])
+    assert torch.equal(snap.lib.scan(y, "max", exclusive=True)[1:], y.cummax(0).values[:-1])
 
 
 def test_transpose_and_softmax_of_every_size():

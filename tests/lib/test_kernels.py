@@ -7,15 +7,15 @@ import pytest
 from lib_support import later, packed, unpacked
 
 import snap
-from snap.ir.types import F32, I32, I64
+from snap.ir.types import F32, F64, I8, I32, I64, U8
 from snap.lib import gemv, histogram, reduce, scan, softmax, transpose
 from snap.lib.histograms import histogram_kernel
 from snap.lib.lookback import words
 from snap.lib.matvec import gemv_by_blocks, gemv_by_warps
 from snap.lib.reduction import reduction
-from snap.lib.scanning import THREADS, scan_kernel, words_of_thread
+from snap.lib.scanning import scan_kernel
 from snap.lib.softmax_rows import softmax_by_blocks, softmax_by_warps, softmax_of_long_rows
-from snap.lib.transposition import transpose_kernel
+from snap.lib.transposition import ragged_transpose_kernel, transpose_kernel
 
 RNG = np.random.default_rng(7)
 TAILS = [*range(1, 258, 7), 127, 128, 129, 255, 256, 257, 12_287, 12_288, 12_289, 30_001]
@@ -92,7 +92,7 @@ def test_reduce_of_nothing():
 
 
 def test_scan_of_every_length():
-    for n in TAILS:
+    for n in (*TAILS, 16_383, 16_384, 16_385, 150_001):  # of a tile, and of more tiles than blocks
         x = integers(n)
         upto = np.cumsum(x, dtype=np.int32)
         np.testing.assert_array_equal(scan(x), upto)
@@ -122,18 +122,36 @@ def test_scan_with_an_operator_that_does_not_commute():
     np.testing.assert_array_equal(scan(x, later, identity=0), x[want])
 
 
-@pytest.mark.parametrize("type, dtype", [(I32, np.int32), (I64, np.int64)])
-def test_scan_under_schedules(type, dtype):
-    """Blocks wait for one another through atomics alone, in whatever order they run."""
-    run = scan_kernel(type, type, 1, "add", False, 0)
-    tiles, tile = 3, THREADS * words_of_thread(type, 1)
-    x = integers(2 * tile + 5, dtype)
-    arguments = lambda: (x, np.zeros_like(x), np.zeros(words(type, tiles), np.int64), x.size)
-    for seed in range(2):
+@pytest.mark.parametrize("type, inside, width, dtype", [(I32, I32, 4, np.int32), (I64, I64, 1, np.int64), (I8, I32, 2, np.int8)],
+                         ids=["in one word", "in two words", "not copied in the background"])
+def test_scan_under_schedules(type, inside, width, dtype):
+    """Blocks wait for one another through atomics alone, in whatever order they run; the third takes two tiles, the others three."""
+    run = scan_kernel(type, inside, width, "add", False, 0, T=64, K=2)
+    x = integers(7 * 64 * 2 * width + 5, dtype)
+    arguments = lambda: (x, np.zeros_like(x), np.zeros(words(inside, 8), np.int64), x.size)
+    for seed in range(3):
         given = arguments()
-        run.launch(*given, blocks=tiles, seed=seed)
+        run.launch(*given, blocks=3, seed=seed)
         np.testing.assert_array_equal(given[1], np.cumsum(x, dtype=dtype))
-    assert snap.races(run, *arguments(), blocks=tiles, seeds=1) == []
+    assert snap.races(run, *arguments(), blocks=3, seeds=2) == []
+
+
+def test_scan_of_floats_repeats():
+    """What is combined with what does not depend on when blocks run."""
+    run = scan_kernel(F32, F32, 4, "add", False, 0.0, T=64, K=2)
+    x = floats(9 * 512)
+    found = set()
+    for seed in range(4):
+        out = np.zeros_like(x)
+        run.launch(x, out, np.zeros(words(F32, 9), np.int64), x.size, blocks=4, seed=seed)
+        found.add(out.tobytes())
+    assert len(found) == 1
+
+
+def test_scan_copies_ahead():
+    """While a tile is scanned, the youngest copies stay in flight; what a thread copied only that thread waits for."""
+    waits = [point.younger("copy") for point in scan_kernel(F32, F32, 4, "add", False, 0.0, T=64, K=2, D=3).syncs() if point.kind == "thread"]
+    assert waits == [2]
 
 
 def test_scan_of_nothing():
@@ -150,6 +168,7 @@ def test_transpose(dtype):
         got = transpose(x)
         np.testing.assert_array_equal(got, x.T)
         assert got.flags.c_contiguous and got.dtype == dtype
+        np.testing.assert_array_equal(transpose(unaligned(x.ravel()).reshape(shape)), x.T)
 
 
 # ---- histogram -----------------------------------------------------------------------------------------------------------------------------------
@@ -258,6 +277,7 @@ def test_no_races_under_schedules():
     for run, arguments, blocks in (
         (reduction(F32, F32, F32, 4, "add", 0.0), (a, zeros(), zeros(2), zeros(1, dtype=np.int32), a.size), 2),
         (transpose_kernel(F32, 1, 16, T=64, GROUP=2), (a, zeros(36, 33), 33, 36), 9),
+        (ragged_transpose_kernel(F32, 4, 16, T=64, GROUP=2), (a, zeros(36, 33), 33, 36), 9),
         (histogram_kernel(4, T=256, U=1, LANES=4), (bytes, zeros(256, dtype=np.int64), bytes.size), 2),
         (softmax_by_blocks(F32, F32, 4, 3, 64, True), (zeros(3, 257), zeros(3, 257), 3, 257), 3),
         (softmax_of_long_rows(F32, F32, 4, U=2, T=64), (zeros(3, 517), zeros(3, 517), 3, 517), 3),
@@ -273,7 +293,8 @@ def test_no_races_under_schedules():
 def test_kernels_compile_without_spills():
     pytest.importorskip("cuda.bindings")
     for made in (
-        reduction(F32, F32, F32, 4, "add", 0.0), scan_kernel(I32, I32, 4, "add", False, 0), transpose_kernel(F32, 4, 64), histogram_kernel(16),
+        reduction(F32, F32, F32, 4, "add", 0.0), scan_kernel(I32, I32, 4, "add", False, 0), scan_kernel(F64, F64, 2, "add", True, 0.0),
+        transpose_kernel(F32, 4, 64), ragged_transpose_kernel(F32, 4, 64), ragged_transpose_kernel(U8, 16, 128), histogram_kernel(16),
         softmax_by_blocks(F32, F32, 4, 4, 256), softmax_by_warps(F32, F32, 4, 4), gemv_by_warps(F32, F32, 4), gemv_by_blocks(F32, F32, 4, 8),
     ):
         found = made.resources("sm_90a")
@@ -283,7 +304,7 @@ def test_kernels_compile_without_spills():
 def test_synchronization_points():
     """No more than a hand-written kernel has."""
     kinds = lambda k: [point.kind for point in k.syncs()]
-    assert kinds(scan_kernel(I32, I32, 4, "add", False, 0)) == ["block", "named", "block"]  # the tile's number, the warps' sums, what comes before
+    assert kinds(scan_kernel(I32, I32, 4, "add", False, 0)) == ["thread", "block", "block"]  # the copies, the warps' sums, what comes before
     assert kinds(transpose_kernel(F32, 4, 64)) == ["block"]
     assert kinds(histogram_kernel(16)) == ["block", "block"]
     assert kinds(gemv_by_warps(F32, F32, 4)) == []

@@ -2,8 +2,10 @@
 
 Input:      an array of one dimension, an operator
 Output:     an array like it
-Invariant:  every element is read once and written once; tiles are numbered in the order in which blocks begin them, so look-back always ends
-Non-goals:  scans along an axis; floats that repeat bit for bit (how far a tile looks back depends on timing)
+Invariant:  every element is read once and written once.  All blocks run at once, and take tiles in turn: block b has b, b + blocks, ...; each
+            publishes a tile's total before it waits for those before its previous tile, so that look-back always ends.  What is combined in
+            which order depends on the length and the number of blocks only: floats repeat bit for bit on one kind of GPU
+Non-goals:  scans along an axis
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from snap.lib.operators import element, operator, word
 from snap.lib.warp import scan as warp_scan
 from snap.runtime.errors import LaunchError
 
-THREADS, REGISTERS = 256, 48  # threads a block, registers each of them holds elements in: three such blocks fill a multiprocessor
+THREADS, REGISTERS = 512, 32  # threads a block, registers each of them holds elements of a tile in: one such block fills a multiprocessor
+AHEAD = 1  # tiles on their way to a block while it has two others in registers; more of them are no faster
+NARROWEST = 4  # bytes of the words that are copied in the background
 
 
 def scan(x, op="add", exclusive=False, identity=None, type=None):
@@ -40,8 +44,9 @@ def scan(x, op="add", exclusive=False, identity=None, type=None):
         return out
     width = given.width()
     tiles = -(-given.size // (THREADS * words_of_thread(inside, width) * width))
+    blocks = min(tiles, given.multiprocessors(), THREADS)  # a thread looks at one tile: those since the block's last one are no more than that
     run = scan_kernel(given.type, inside, width, op, bool(exclusive), nothing)
-    run[tiles](given.array, out, given.new((words(inside, tiles),), I64, zero=True), given.size)
+    run[blocks](given.array, out, given.new((words(inside, tiles),), I64, zero=True), given.size)
     return out
 
 
@@ -56,95 +61,133 @@ def words_of_thread(inside: Scalar, width: int) -> int:
     return min(16, max(1, 4 * REGISTERS // (inside.bytes * width)))
 
 
+# A block has two tiles in hand.  It scans one, in each warp, and publishes its total; only then it waits for what comes before the other one,
+# which was published a whole tile's time ago, and writes that.  Meanwhile the next tiles arrive in shared memory.  What comes before a tile is
+# what came up to the block's last one, and the totals of the tiles since: one for each other block.
+
+
 @functools.cache
-def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing):
-    E, A, W, T, K = element(type), element(inside), word(type, WIDTH), THREADS, words_of_thread(inside, WIDTH)
+def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, D=AHEAD):
+    E, A, W = element(type), element(inside), word(type, WIDTH)
+    K = words_of_thread(inside, WIDTH) if K is None else K
     WARPS, PART = T // 32, 32 * K * WIDTH
     TILE = WARPS * PART
+    BACKGROUND = type.bytes * WIDTH >= NARROWEST
+    SLOT = K if BACKGROUND else 1
     combine = operator(op, inside, nothing).each
     in_warp = warp_scan(inside, op)
-    known = look_back(inside, op, nothing)
+    publish, glance, gather = look_back(inside, op, nothing)
 
     @kernel
-    @requires(grid[1], block[1], thread[T])
+    @requires(grid[1], block[1], thread[T], cooperative=True)
     def scan_tiles(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], status: ptr(i64) @ grid[1], n: i64 @ grid[1]):
         with group(grid[1]):
+            b: int @ block[1] = id()
+            blocks: int = count(block[1])
+            tiles: int = int((n + (TILE - 1)) / TILE)
             with partition(out, p=block[1], disjoint=True) as part:
                 with group(block[1]):
-                    slot: shared(int[1])
+                    slots: pipeline(shared(E[SLOT, T, WIDTH]), D)
                     sums: shared(A[WARPS])
-                    prefix: shared(A[WARPS])  # what comes before each warp
+                    passed: shared(A[WARPS])  # what each warp found of the tiles since the block's last one
                     t: int @ thread[1] = id()
                     w: int @ warp = id()
                     l: int @ thread[1] = t % 32
-                    with claim(slot, p=thread[1]) as one:
-                        match split(thread):
-                            case 1:
-                                one[0] = int(atomic.add(status, 0, 1))
-                    tile_id: int = slot[0]
-                    start: i64 = i64(tile_id) * TILE
-                    at: int @ thread[1] = w * PART + l * WIDTH  # this thread's first element in the tile; its words lie 32 words apart
-                    whole: bool = start + TILE <= n
-                    raw: E[K, WIDTH] @ thread[1]
-                    v: A[K, WIDTH] @ thread[1]
-                    if whole:
-                        for k in unroll(range(K)):
-                            raw.view(W)[k, 0] = x.view(W)[start / WIDTH + (w * (32 * K) + k * 32 + l)]
-                        for k in unroll(range(K)):
-                            for i in unroll(range(WIDTH)):
-                                v[k, i] = A(raw[k, i])
-                    else:
-                        with group(thread[1]):
-                            for k in unroll(range(K)):
+                    at: int @ thread[1] = w * PART + l * WIDTH  # this thread's first element in a tile; its words lie 32 words apart
+                    rounds: int = (tiles - b + blocks - 1) / blocks
+                    upto: A @ thread[1] = A(nothing)  # everything up to the block's last tile
+                    held: A[K, WIDTH] @ thread[1]  # the tile that is to be written: scanned in each warp,
+                    held_base: A @ thread[1] = A(nothing)  # what comes before the warp in it, and its total
+                    held_total: A @ thread[1] = A(nothing)
+                    for k in range(rounds + (D + 1)):
+                        next_id: int = (k - D) * blocks + b
+                        tile_id: int = next_id - blocks
+                        begin: i64 = i64(next_id) * TILE
+                        raw: E[K, WIDTH] @ thread[1]
+                        v: A[K, WIDTH] @ thread[1]
+                        value: A[1] @ thread[1]
+                        since: int @ thread[1] = max(tile_id - blocks + 1, 0) + t
+                        there: bool @ thread[1] = glance(status, since, tile_id, value)
+                        if BACKGROUND and k >= D and begin + TILE <= n:
+                            with stage(slots, k - D) as s:
+                                with partition(s.view(W), p=thread[1], f=lambda j: (j, t, 0)) as cell:
+                                    for j in unroll(range(K)):
+                                        raw.view(W)[j, 0] = cell[j]
+                            for j in unroll(range(K)):
                                 for i in unroll(range(WIDTH)):
-                                    v[k, i] = A(nothing)
-                                    if start + (at + k * (32 * WIDTH) + i) < n:
-                                        v[k, i] = A(x[start + (at + k * (32 * WIDTH) + i)])
-                    total: A @ thread[1] = A(nothing)  # of the warp's words so far
-                    before: A[K] @ thread[1]  # of the warp's elements before each word
-                    with group(warp):
-                        for k in unroll(range(K)):
-                            for i in unroll(range(1, WIDTH)):
-                                v[k, i] = combine(v[k, i - 1], v[k, i])
-                            upto: A @ thread[1] = in_warp(v[k, WIDTH - 1])
-                            below: A @ thread[1] = intrinsic.shfl_up(upto, 1)
-                            before[k] = combine(total, below if l > 0 else A(nothing))
-                            of_word: A = intrinsic.shfl(upto, 31)
-                            total = combine(total, of_word)
-                    with partition(sums, p=thread[1], offset=w) as cell:
-                        with group(thread[1]):
-                            if l == 0:
-                                cell[0] = total
-                    with claim(prefix, p=thread[32]) as of_warps:
-                        match split(thread):
-                            case 32:
-                                lane: int @ thread[1] = id()
-                                s: A @ thread[1] = sums[lane] if lane < WARPS else A(nothing)
-                                all_upto: A @ thread[1] = in_warp(s)
-                                come: A = known(status, tile_id, intrinsic.shfl(all_upto, 31))
-                                left: A @ thread[1] = intrinsic.shfl_up(all_upto, 1)
-                                mine: A @ thread[1] = combine(come, left if lane > 0 else A(nothing))
-                                with partition(of_warps, p=thread[1], offset=lane) as cell:
-                                    with group(thread[1]):
-                                        if lane < WARPS:
-                                            cell[0] = mine
-                    for k in unroll(range(K)):
-                        base: A @ thread[1] = combine(prefix[w], before[k])
-                        last: A @ thread[1] = base
-                        for i in unroll(range(WIDTH)):
-                            now: A @ thread[1] = combine(base, v[k, i])
-                            raw[k, i] = E(last if EXCLUSIVE else now)
-                            last = now
-                    if whole:
-                        with partition(part.view(W), p=thread[1], f=lambda k: start / WIDTH + (w * (32 * K) + k * 32 + l)) as cell:
-                            for k in unroll(range(K)):
-                                cell[k] = raw.view(W)[k, 0]
-                    else:
-                        with partition(part, p=thread[1], f=lambda k, i: start + (at + k * (32 * WIDTH) + i)) as cell:
+                                    v[j, i] = A(raw[j, i])
+                        elif k >= D:
                             with group(thread[1]):
-                                for k in unroll(range(K)):
+                                rest: int = int(min(n - begin, i64(TILE))) - at
+                                for j in unroll(range(K)):
                                     for i in unroll(range(WIDTH)):
-                                        if start + (at + k * (32 * WIDTH) + i) < n:
-                                            cell[k, i] = raw[k, i]
+                                        v[j, i] = A(nothing)
+                                        if j * (32 * WIDTH) + i < rest:
+                                            v[j, i] = A(x[begin + at + (j * (32 * WIDTH) + i)])
+                        if BACKGROUND:
+                            ahead: i64 = i64(k * blocks + b) * TILE
+                            if ahead + TILE <= n:
+                                with stage(slots, k) as s:
+                                    with partition(s.view(W), p=thread[1], f=lambda j: (j, t, 0)) as cell:
+                                        for j in unroll(range(K)):
+                                            async_copy(cell[j], x.view(W)[ahead / WIDTH + (w * (32 * K) + j * 32 + l)])
+                        if k >= D:
+                            total: A @ thread[1] = A(nothing)  # of the warp's words so far
+                            with group(warp):
+                                for j in unroll(range(K)):
+                                    for i in unroll(range(1, WIDTH)):
+                                        v[j, i] = combine(v[j, i - 1], v[j, i])
+                                    of_lanes: A @ thread[1] = in_warp(v[j, WIDTH - 1])
+                                    below: A @ thread[1] = intrinsic.shfl_up(of_lanes, 1)
+                                    before: A @ thread[1] = combine(total, below if l > 0 else A(nothing))
+                                    last: A @ thread[1] = before
+                                    for i in unroll(range(WIDTH)):
+                                        now: A @ thread[1] = combine(before, v[j, i])
+                                        v[j, i] = last if EXCLUSIVE else now
+                                        last = now
+                                    of_word: A = intrinsic.shfl(of_lanes, 31)
+                                    total = combine(total, of_word)
+                            with partition(sums, p=thread[1], offset=w) as cell:
+                                with group(thread[1]):
+                                    if l == 0:
+                                        cell[0] = total
+                            base: A @ thread[1] = A(nothing)
+                            of_tile: A @ thread[1] = A(nothing)
+                            for i in unroll(range(WARPS)):
+                                base = of_tile if i == w else base
+                                of_tile = combine(of_tile, sums[i])
+                            with group(thread[1]):
+                                if t == 0 and begin < n:
+                                    publish(status, next_id, of_tile)
+                            with partition(passed, p=thread[1], offset=w) as cell:
+                                with group(warp):
+                                    come: A = gather(status, since, there, value)
+                                    with group(thread[1]):
+                                        if l == 0:
+                                            cell[0] = come
+                            for i in unroll(range(WARPS)):
+                                upto = combine(upto, passed[i])
+                            held_base = combine(upto, held_base)
+                            upto = combine(upto, held_total)
+                            start: i64 = i64(tile_id) * TILE
+                            if k > D and start + TILE <= n:
+                                with partition(part.view(W), p=thread[1], f=lambda j: start / WIDTH + (w * (32 * K) + j * 32 + l)) as cell:
+                                    for j in unroll(range(K)):
+                                        for i in unroll(range(WIDTH)):
+                                            raw[j, i] = E(combine(held_base, held[j, i]))
+                                        cell[j] = raw.view(W)[j, 0]
+                            elif k > D:
+                                with partition(part, p=thread[1], f=lambda i: start + at + i) as cell:
+                                    with group(thread[1]):
+                                        rest: int = int(n - start) - at
+                                        for j in unroll(range(K)):
+                                            for i in unroll(range(WIDTH)):
+                                                if j * (32 * WIDTH) + i < rest:
+                                                    cell[j * (32 * WIDTH) + i] = E(combine(held_base, held[j, i]))
+                            held_base = base
+                            held_total = of_tile
+                            for j in unroll(range(K)):
+                                for i in unroll(range(WIDTH)):
+                                    held[j, i] = v[j, i]
 
     return scan_tiles

@@ -2,7 +2,7 @@
 
 Input:      an array of two dimensions, elements of 1, 2, 4 or 8 bytes
 Output:     a new array, row-major, of the shape turned round
-Invariant:  both sides are read and written in whole words along rows; the turn happens in shared memory
+Invariant:  both sides are read and written in whole words along rows, wherever rows begin; the turn happens in shared memory
 Non-goals:  more than two dimensions; in place
 """
 
@@ -11,13 +11,15 @@ from __future__ import annotations
 import functools
 
 from snap import *
-from snap.ir.types import BOOL
+from snap.ir.types import BOOL, Scalar
 from snap.lib.arrays import NUMBERS, argument, check_sides
 from snap.lib.operators import element, word
 
 THREADS = 256
 BAND = 8  # tiles are taken in bands of so many rows: what is written together then lies together, too
 TILES = {1: 128, 2: 64, 4: 64, 8: 32}  # rows and columns of a tile by the bytes of an element
+SECTOR = 32  # bytes: what the memory writes at once
+RAGGED_BAND = 2 * BAND  # higher where rows begin anywhere: at a band's edges sectors are read again
 
 
 def transpose(x):
@@ -29,10 +31,18 @@ def transpose(x):
     if given.size == 0:
         return out
     tile = TILES[given.type.bytes]
-    across, down = -(-columns // tile), -(-rows // tile)
-    run = transpose_kernel(given.type, given.width(rows, columns), tile)
-    run[across * down](given.array, out, rows, columns)
+    whole = given.width()
+    if whole * given.type.bytes == 16 and (rows % whole or columns % whole):
+        run, down = ragged_transpose_kernel(given.type, whole, tile), -(-(rows + more_rows(given.type)) // tile)
+    else:
+        run, down = transpose_kernel(given.type, given.width(rows, columns), tile), -(-rows // tile)
+    run[-(-columns // tile) * down](given.array, out, rows, columns)
     return out
+
+
+def more_rows(type: Scalar) -> int:
+    """Of a ragged tile: so many elements the result's rows may begin behind a sector's start."""
+    return SECTOR // type.bytes - 1
 
 
 @functools.cache
@@ -76,5 +86,73 @@ def transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=BAND):
                             for u in unroll(range(U)):
                                 if column + i + u * STEP < N and row + j * WIDTH < M:
                                     cell[u] = raw.view(W)[u, 0]
+
+    return transpose
+
+
+# Rows that are no whole words long begin anywhere in one.  What is read of a row are the words that the tile touches, one more than it is long.
+# What is written of a row of the result begins at the sector in which the tile's part would begin, so that every block writes whole sectors, and
+# only a row's first and last word hold elements of others.  For that the block reads up to MORE rows above its tile.
+
+
+@functools.cache
+def ragged_transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=RAGGED_BAND):
+    E, W = element(type), word(type, WIDTH)
+    MORE = more_rows(type)
+    EDGE, ROWS, ALONG = MORE + 1, MORE + TILE, TILE // WIDTH
+    LOADS, STORES = -(-ROWS * (ALONG + 1) // T), TILE * ALONG // T  # words a thread
+
+    @kernel
+    @requires(grid[1], block[1], thread[T])
+    def transpose(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
+        with group(grid[1]):
+            across: int = (N + TILE - 1) / TILE
+            down: int = (M + (MORE + TILE - 1)) / TILE
+            band: int @ block[1] = id() / (across * GROUP)
+            within: int @ block[1] = id() % (across * GROUP)
+            height: int @ block[1] = min(GROUP, down - band * GROUP)
+            row: int @ block[1] = (band * GROUP + within % height) * TILE
+            column: int @ block[1] = within / height * TILE
+            there: i64 = i64(M) * N / WIDTH  # whole words of the array
+            with partition(out, p=block[1], disjoint=True) as turned:
+                with group(block[1]):
+                    s: shared(E[ROWS, TILE + 1])
+                    t: int @ thread[1] = id()
+                    raw: E[LOADS, WIDTH] @ thread[1]
+                    with partition(s, p=thread[1]) as cell:
+                        with group(thread[1]):
+                            for u in unroll(range(LOADS)):
+                                i: int = row - MORE + (t + u * T) / (ALONG + 1)
+                                j: int = (t + u * T) % (ALONG + 1) * WIDTH - ((i & (WIDTH - 1)) * (N % WIDTH) + column) % WIDTH  # in the tile
+                                if i >= 0 and i < M and j < min(TILE, N - column) and t + u * T < ROWS * (ALONG + 1):
+                                    first: i64 = (i64(i) * N + (column + j)) / WIDTH
+                                    if first < there:
+                                        raw.view(W)[u, 0] = x.view(W)[first]
+                                    else:
+                                        for k in unroll(range(WIDTH)):
+                                            if column + j + k < N:
+                                                raw[u, k] = x[first * WIDTH + k]
+                            for u in unroll(range(LOADS)):
+                                i: int = (t + u * T) / (ALONG + 1)
+                                j: int = (t + u * T) % (ALONG + 1) * WIDTH - ((row - MORE + i & (WIDTH - 1)) * (N % WIDTH) + column) % WIDTH
+                                for k in unroll(range(WIDTH)):
+                                    if j + k >= 0 and j + k < TILE and t + u * T < ROWS * (ALONG + 1):
+                                        cell[i, j + k] = raw[u, k]
+                    with partition(turned, p=thread[1], disjoint=True) as cell:
+                        with group(thread[1]):
+                            for u in unroll(range(STORES)):
+                                i: int = (t + u * T) / ALONG  # the row of the result, in the tile
+                                back: int = (column + i) % EDGE * (M % EDGE) % EDGE
+                                j: int = (t + u * T) % ALONG * WIDTH - back
+                                done: E[WIDTH]
+                                for k in unroll(range(WIDTH)):
+                                    done[k] = s[MORE + j + k, i]
+                                if column + i < N:
+                                    if row + j >= 0 and row + j + WIDTH <= M:
+                                        cell.view(W)[(i64(column + i) * M + (row + j)) / WIDTH] = done.view(W)[0]
+                                    else:
+                                        for k in unroll(range(WIDTH)):
+                                            if row + j + k >= 0 and row + j + k < M:
+                                                cell[i64(column + i) * M + (row + j + k)] = done[k]
 
     return transpose

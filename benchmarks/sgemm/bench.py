@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import torch
 from harness import Benchmark
 
 import snap
-from snap.lib.sgemm import LARGE, STAGES
 from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from interleaved import interleaved  # noqa: E402
 
 
 def inputs(size, random):
@@ -32,11 +25,11 @@ def product(a, b):
     return torch.cat([(part.double() @ wide).float() for part in a.split(2048)])
 
 
-def rung(kernel, blocks, *rest):
+def rung(kernel, blocks):
     def run(a, b):
         (m, k), n = a.shape, b.shape[1]
         c = a.new_empty((m, n))
-        kernel[blocks(m, n)](a, b, c, m, n, k, *rest)
+        kernel[blocks(m, n)](a, b, c, m, n, k)
         return c
 
     return run
@@ -75,7 +68,6 @@ BENCHMARKS = [
             "3 blocked": rung(blocked(), tiles(128, 128)),
             "4 vectorised": rung(vectorised(), tiles(128, 128)),
             "5 warp-tiled": lambda a, b: snap.lib.sgemm(a, b),
-            "5, copies between products": rung(interleaved(*LARGE, STAGES, 4), tiles(*LARGE[:2]), 1.0),
         },
         **SHARED,
     ),

@@ -43,7 +43,7 @@ def gemm_tf32() -> None:
 
 
 def sgemm() -> None:
-    for m, n, k in ((300, 264, 136), (77, 33, 50)):
+    for m, n, k in ((300, 264, 136), (77, 33, 50), (2560, 1280, 40)):
         snap.lib.sgemm(random(m, k), random(k, n))
     for step, blocks in STEPS.items():
         step()[blocks(300, 264)](random(300, 136), random(136, 264), random(300, 264), 300, 264, 136)

@@ -19,8 +19,8 @@ from snap.runtime.arrays import classify
 from snap.runtime.errors import LaunchError
 
 BAND = 8  # tiles are taken in bands of so many rows of them, column by column: blocks that run together share rows and columns
-STAGES = 3
-LARGE, SMALL = (128, 256, 16, 16, 8), (64, 64, 16, 8, 4)  # tiles: rows, columns, depth; rows and columns of a thread
+STAGES = 3  # slots of a tile.  Two are enough, but with an even number NVRTC 13.0 moves every sum to another register once a tile
+LARGE, SMALL = (128, 256, 16, 16, 8), (64, 64, 32, 8, 4)  # tiles: rows, columns, depth; rows and columns of a thread
 
 
 def sgemm(a, b, alpha=1.0):
@@ -65,7 +65,10 @@ def row_major(given: Argument) -> Argument:
 
 @functools.cache
 def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
-    """Tiles come by copies in the background, STAGES of them on their way or in use.  B and C are moved in words of WIDTH elements.
+    """While one tile is multiplied the next comes by copies in the background, in STAGES slots.  B and C are moved in words of WIDTH elements.
+
+    The copies are issued a few at a time, between the products: in one burst they would stand before the reads of shared memory.  After the last
+    tile its copies are made once more, into a slot that nobody reads: a condition would cut the loop into pieces.
 
     A thread has TM x TN results, in groups of four: 4 lanes of a warp lie below each other and 8 beside each other, so a read of shared memory is
     one float4 a lane, no two different ones in one bank.  Lanes that read the same word are neighbours (lane ^ 1 or lane ^ 2), which the hardware
@@ -82,8 +85,10 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
     T = BM // ROWS * ACROSS * 32
     WORDS = BN // WIDTH  # a row of B's tile
     ASTEP, BSTEP = T // BK, T // WORDS  # rows that the block copies at a time
+    ACOPIES, BCOPIES = BM // ASTEP, BK // BSTEP  # of a thread, a tile
+    POINTS = min(4, ACOPIES, BCOPIES)  # places between the products where copies are issued
+    AEACH, BEACH, STEPS = ACOPIES // POINTS, BCOPIES // POINTS, BK // POINTS  # copies there, and the depth that is multiplied after them
     PARTS = 4 // WIDTH  # words a float4
-    AHEAD = STAGES - 1
 
     @kernel
     @requires(grid[1], block[1], thread[T])
@@ -106,32 +111,39 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
                     row: int @ thread[1] = w / ACROSS * TM + t % 2 + t % 32 / 16 * 2
                     column: int @ thread[1] = w % ACROSS * (2 * TN) + t % 16 / 2
                     bcolumn: int @ thread[1] = min(n0 / WIDTH + t % WORDS, N / WIDTH - 1)
-                    arow: int[BM // ASTEP] @ thread[1]
-                    for q in unroll(range(BM // ASTEP)):
+                    arow: int[ACOPIES] @ thread[1]
+                    for q in unroll(range(ACOPIES)):
                         arow[q] = min(m0 + t / BK + q * ASTEP, M - 1)
                     acc: float[TM, TN] @ thread[1]
                     x: float[TM] @ thread[1]
                     y: float[TN] @ thread[1]
                     steps: int = K / BK
-                    for k in range(steps + AHEAD):
-                        if k < steps:
-                            with stage(As, k) as a, stage(Bs, k) as b:
-                                with partition(a, p=thread[1], f=lambda q: (t % BK, q * ASTEP + t / BK)) as d:
-                                    for q in unroll(range(BM // ASTEP)):
-                                        async_copy(d[q], A[arow[q], k * BK + t % BK])
-                                with partition(b.view(W), p=thread[1], f=lambda q: (q * BSTEP + t / WORDS, t % WORDS)) as d:
-                                    for q in unroll(range(BK // BSTEP)):
-                                        async_copy(d[q], B.view(W)[k * BK + q * BSTEP + t / WORDS, bcolumn])
-                        if k >= AHEAD:
-                            with stage(As, k - AHEAD) as a, stage(Bs, k - AHEAD) as b:
-                                for kk in unroll(range(BK)):
-                                    for i in unroll(range(TM // 4)):
-                                        x.view(float4)[i] = a.view(float4)[kk, row + 4 * i]
-                                    for j in unroll(range(TN // 4)):
-                                        y.view(float4)[j] = b.view(float4)[kk, column + 8 * j]
-                                    for i in unroll(range(TM)):
-                                        for j in unroll(range(TN)):
-                                            acc[i, j + i % 2 * (TN - 1 - 2 * j)] += x[i] * y[j + i % 2 * (TN - 1 - 2 * j)]
+                    if steps > 0:
+                        with stage(As, 0) as a, stage(Bs, 0) as b:
+                            with partition(a, p=thread[1], f=lambda q: (t % BK, q * ASTEP + t / BK)) as d:
+                                for q in unroll(range(ACOPIES)):
+                                    async_copy(d[q], A[arow[q], t % BK])
+                            with partition(b.view(W), p=thread[1], f=lambda q: (q * BSTEP + t / WORDS, t % WORDS)) as d:
+                                for q in unroll(range(BCOPIES)):
+                                    async_copy(d[q], B.view(W)[q * BSTEP + t / WORDS, bcolumn])
+                        for k in range(steps):
+                            k0: int = min(k + 1, steps - 1) * BK
+                            with stage(As, k + 1) as next_a, stage(Bs, k + 1) as next_b, stage(As, k) as a, stage(Bs, k) as b:
+                                with partition(next_a, p=thread[1], f=lambda q: (t % BK, q * ASTEP + t / BK)) as da, \
+                                        partition(next_b.view(W), p=thread[1], f=lambda q: (q * BSTEP + t / WORDS, t % WORDS)) as db:
+                                    for g in unroll(range(POINTS)):
+                                        for q in unroll(range(AEACH)):
+                                            async_copy(da[g * AEACH + q], A[arow[g * AEACH + q], k0 + t % BK])
+                                        for q in unroll(range(BEACH)):
+                                            async_copy(db[g * BEACH + q], B.view(W)[k0 + (g * BEACH + q) * BSTEP + t / WORDS, bcolumn])
+                                        for h in unroll(range(STEPS)):
+                                            for i in unroll(range(TM // 4)):
+                                                x.view(float4)[i] = a.view(float4)[g * STEPS + h, row + 4 * i]
+                                            for j in unroll(range(TN // 4)):
+                                                y.view(float4)[j] = b.view(float4)[g * STEPS + h, column + 8 * j]
+                                            for i in unroll(range(TM)):
+                                                for j in unroll(range(TN)):
+                                                    acc[i, j + i % 2 * (TN - 1 - 2 * j)] += x[i] * y[j + i % 2 * (TN - 1 - 2 * j)]
                     for k in range(steps * BK, K):
                         for i in unroll(range(TM)):
                             x[i] = A[min(m0 + (row + i / 4 * 4) * 4 + i % 4, M - 1), k]

@@ -297,3 +297,25 @@ def test_scalar_arguments_take_their_type(dtype, type_):
     value = np.zeros(32, dtype)
     run_reference(b.kernel([out, given], [b.store(out, b.thread_id(), b.read(given))]), [value, 2.0], 1)
     assert value[0] == (0x4000 if dtype == "uint16" else 2)
+
+
+@kernel
+@requires(grid[1], cluster[1], block[1], thread[32])
+def lonely(y: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        c: int @ cluster[1] = id()
+        with partition(y, p=cluster[1], offset=c) as part:
+            with group(cluster[1]):
+                rank: int @ block[1] = id()
+                t: int @ thread[1] = id()
+                with partition(part, p=thread[1], f=lambda i: i, disjoint=True) as cell:
+                    with group(thread[1]):
+                        if t == 0:
+                            cell[0] = c * 10 + rank
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_clusters_of_one_block(seed):
+    y = np.full(4, -1, np.int32)
+    lonely.launch(y, blocks=4, seed=seed)
+    assert y.tolist() == [0, 10, 20, 30]

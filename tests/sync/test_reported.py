@@ -20,15 +20,15 @@ REFUSED = {"left_before_it_is_loaded": "SNAP021", "stage_in_a_stage": "SNAP021",
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in REFUSED])
 def test_runs_the_same_in_every_order(name):
     namespace = PROGRAMS[name].execute()
-    kernel, arguments = namespace["k"], namespace["arguments"]
+    kernel, arguments, blocks = namespace["k"], namespace["arguments"], namespace.get("BLOCKS", 1)
     wanted = arguments()
-    kernel.launch(*wanted, blocks=1)
-    for seed in range(4):
+    kernel.launch(*wanted, blocks=blocks)
+    for seed in range(namespace.get("SEEDS", 4)):
         got = arguments()
-        kernel.launch(*got, blocks=1, seed=seed)
+        kernel.launch(*got, blocks=blocks, seed=seed)
         for ours, theirs in zip(got, wanted):
             np.testing.assert_array_equal(ours, theirs)
-    assert not snap.races(kernel, *arguments(), blocks=1, seeds=3)
+    assert not snap.races(kernel, *arguments(), blocks=blocks, seeds=3)
     assert ".entry" in kernel.ptx("sm_90a")
 
 

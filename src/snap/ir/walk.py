@@ -10,17 +10,17 @@ from snap.ir import nodes as ir
 
 def bodies(s: ir.Stmt) -> tuple[ir.Body, ...]:
     """The bodies directly inside a statement."""
-    match s:
-        case ir.If(_, then, other):
-            return (then, other)
-        case ir.While(pre, _, body):
-            return (pre, body)
-        case ir.For(body=body) | ir.Group(body=body) | ir.Partition(body=body) | ir.Claim(body=body) | ir.Turn(body=body) | ir.Elect(body=body):
-            return (body,)
-        case ir.Split(cases=cases):
-            return tuple(case.body for case in cases)
-        case _:
-            return ()
+    found = _BODIES.get(type(s))
+    return () if found is None else found(s)
+
+
+# By class, since most statements have none, and are asked again and again.
+_BODIES: dict[type, Callable[[ir.Stmt], tuple[ir.Body, ...]]] = {
+    ir.If: lambda s: (s.then, s.other),
+    ir.While: lambda s: (s.pre, s.body),
+    ir.Split: lambda s: tuple(case.body for case in s.cases),
+    **dict.fromkeys((ir.For, ir.Group, ir.Partition, ir.Claim, ir.Turn, ir.Elect), lambda s: (s.body,)),
+}
 
 
 def with_bodies(s: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:

@@ -106,12 +106,12 @@ class Barrier:
 class Schedule(Launch):
     """Who runs next, and who waits."""
 
-    def __init__(self, kernel: ir.Function, blocks: int, threads: int, blocks_per_cluster: int, rng: random.Random):
+    def __init__(self, kernel: ir.Function, blocks: int, threads: int, blocks_per_cluster: int | None, rng: random.Random):
         super().__init__(blocks, threads, blocks_per_cluster)
         self.kernel, self.rng = kernel, rng
-        self.log = RaceLog(forgets=blocks_per_cluster == 1)
+        self.log = RaceLog(forgets=self.blocks_per_cluster == 1)
         self.uninitialised: MachineError | None = None
-        self.arenas = [SharedArena(max(kernel.smem, 16), blocks_per_cluster) for _ in range(-(-blocks // blocks_per_cluster))]
+        self.arenas = [SharedArena(max(kernel.smem, 16), self.blocks_per_cluster) for _ in range(-(-blocks // self.blocks_per_cluster))]
         self.published: dict[tuple, clocks.Known] = {}
         self.warps: list[Warp] = []
         self.barriers: dict[tuple, Barrier] = {}

@@ -30,8 +30,10 @@ class Site:
 class Launch:
     """What all lanes of one launch share."""
 
-    def __init__(self, blocks: int, threads: int, blocks_per_cluster: int):
-        self.blocks, self.threads, self.blocks_per_cluster = blocks, threads, blocks_per_cluster
+    def __init__(self, blocks: int, threads: int, blocks_per_cluster: int | None):
+        """None: there are no clusters, which is not the same as clusters of one block."""
+        self.blocks, self.threads, self.blocks_per_cluster = blocks, threads, blocks_per_cluster or 1
+        self.clustered = blocks_per_cluster is not None
         self.changes = 0  # grows with every change of memory by an atomic, and with every store
         self._owners: dict[tuple, np.ndarray] = {}
 

@@ -46,10 +46,10 @@ class Program:
         self.run: Callable = namespace[names[id(kernel)]]
         self.threads = kernel.place.held(Level.THREAD).count or 1
         cluster = kernel.place.held(Level.CLUSTER)
-        self.blocks_per_cluster = 1 if cluster is None else kernel.place.held(Level.BLOCK).count or 1
+        self.blocks_per_cluster = None if cluster is None else kernel.place.held(Level.BLOCK).count or 1
         self.spins = spins(kernel)
         inside = [s for f in functions for s in statements(f.body)]
-        self.ends_together = self.blocks_per_cluster > 1 and (any(b.everywhere for b in kernel.barriers) or any(
+        self.ends_together = (self.blocks_per_cluster or 1) > 1 and (any(b.everywhere for b in kernel.barriers) or any(
             isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread == "copies" for s in inside))
         arrays = (s.var for s in inside if isinstance(s, ir.Declare) and isinstance(s.var.type, Array))
         self.local_bytes = sum(var.type.size * np.dtype(numbers.REGISTER[scalar_of(var.type)]).itemsize for var in arrays)

@@ -40,7 +40,7 @@ def run_reference(function: ir.Function, args: list, blocks: int) -> None:
     values = [argument(p, value) for p, value in zip(function.params, args)]
     launch = Launch(blocks, program.threads, program.blocks_per_cluster)
     batch = blocks if function.cooperative else 1 if program.spins else _batch(program)
-    batch = -(-batch // program.blocks_per_cluster) * program.blocks_per_cluster
+    batch = -(-batch // launch.blocks_per_cluster) * launch.blocks_per_cluster
     with np.errstate(all="ignore"):
         for first in range(0, blocks, batch):
             count = min(batch, blocks - first)
@@ -80,7 +80,7 @@ def make_lanes(kind: type[Lanes], launch: Launch, first: int, count: int) -> Lan
 def indices(lanes: Lanes) -> tuple:
     """Where a kernel starts: the cluster's index, the block's in its cluster, the thread's in its block."""
     size = np.int32(lanes.launch.blocks_per_cluster)
-    return (lanes.block // size, lanes.block % size if size > 1 else lanes.block, lanes.thread)
+    return (lanes.block // size, lanes.block % size if lanes.launch.clustered else lanes.block, lanes.thread)
 
 
 def argument(param: ir.Param, value: object) -> object:

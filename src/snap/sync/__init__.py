@@ -61,14 +61,16 @@ def _synchronize(function: ir.Function) -> ir.Function:
 
 
 def points(function: ir.Function) -> list[ir.SyncPoint]:
-    """The points of a synchronized function and of all it calls, each function once, in the order of the text."""
+    """The points of a synchronized function and of all it calls, each function once, in the order of the text.
+
+    Calls of one function may need different points; then they call copies of it, which share its number."""
     found: list[ir.SyncPoint] = []
     seen: set[int] = set()
 
     def visit(f: ir.Function) -> None:
-        if f.uid in seen:
+        if id(f) in seen:
             return
-        seen.add(f.uid)
+        seen.add(id(f))
         for s in statements(f.body):
             match s:
                 case ir.Sync(point) | ir.BarrierWait(point=point) if point not in found:  # it may stand in two places

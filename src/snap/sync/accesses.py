@@ -14,6 +14,8 @@ statements happen.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
@@ -21,8 +23,8 @@ from snap.ir.types import BLOCK1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place,
 from snap.ir.walk import bodies, children, own_expressions, statements
 from snap.sync import linear
 from snap.sync.linear import Form
-from snap.sync.overlap import OLDEST, Footprint, Overlap
-from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token
+from snap.sync.overlap import OLDEST, Memo, Overlap
+from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, Touched
 from snap.sync.values import Frame, Position, Values, facts, form
 from snap.sync.weave import Woven
 
@@ -31,14 +33,17 @@ DEEPEST = 5  # loops around an access beyond which its index is not followed: ev
 
 class Accesses:
     """`plan`, where barriers are already chosen: their gaps by number with their groups, and the statements after which copies are committed.
-    The walk then counts the groups of copies between the issue of each and the barrier that waits for it: `pending`, by gap."""
+    The walk then counts the groups of copies between the issue of each and the barrier that waits for it, `pending`, by gap, and nothing but copies
+    is remembered."""
 
-    def __init__(self, function: ir.Function, plan: Plan | None = None, woven: Woven | None = None, memo: dict | None = None):
+    def __init__(self, function: ir.Function, plan: Plan | None = None, woven: Woven | None = None, memo: Memo | None = None):
         self.function = function
         self.plan = plan
         self.woven = woven or Woven(function)
         self.unsettled = {uid for one in self.woven.lagging for uid in one.waits}  # waits that may turn out to be needless (slots.py)
         self.pending: dict[tuple[int, str], int] = {}
+        self.again = False  # whether a loop is walked again, with what came around: all accesses in it have been made
+        self.known_after: dict[tuple[Frame, int], dict[tuple[Frame, int], Form] | None] = {}  # by statement in a loop; None: the way ends there
         self.last_gap = 0
         self.role: tuple[int, int] | None = None
         self.nested_stages = _nested_stages(function.body)
@@ -48,6 +53,8 @@ class Accesses:
         sizes = _sizes(function.body)
         clustered = function.place.held(Level.CLUSTER) is not None
         self.overlap = Overlap(self.values, threads.count if threads is not None else None, clustered, sizes, memo)
+        self.memo = self.overlap.memo
+        self.values.systems = self.memo.systems
         self.gaps: dict[GapKey, Gap] = {}
         self.edges: dict[tuple, Edge] = {}
         self.frame: Frame = ()
@@ -58,15 +65,17 @@ class Accesses:
         self.path: list[tuple[Frame, int]] = []  # the statements we are in
         self.scopes: list[tuple[Frame, ir.Partition | ir.Claim]] = []
         self.returns: list[list[State]] = [[]]
-        self.regions: list[tuple[Place, dict[ObjectKey, list[Token]]]] = []  # for each group, case or call we are in, what was touched in it
+        self.regions: list[tuple[Place, dict[ObjectKey, Touched]]] = []  # for each group, case or call we are in, what was touched in it
         self.splits = 0  # splits of threads that we are in: only some of a block's threads are here
-        self.siblings: list[tuple[Place, dict[ObjectKey, list[Token]]]] = []  # the same for earlier cases of the splits we are in
+        self.siblings: list[tuple[Place, dict[ObjectKey, Touched]]] = []  # the same for earlier cases of the splits we are in
         self.objects: dict[ObjectKey, ObjectKey] = {}
         self.names: dict[tuple[Frame, int], tuple[Name, ...]] = {}
         self.ranges: dict[ObjectKey, tuple[int, int]] = {}
         self.frame_offset = 0
         self.writes: dict[int, bool] = {}
-        self.aged: dict[tuple[int, int], tuple] = {}
+        self.variables: dict[int, tuple[set[int], dict[int, int]]] = {}  # by loop (id): what it assigns, and what grows
+        self.numbers: dict[tuple[Frame, int], int] = {}  # by frame and loop: what unknowns and ages call it
+        self.reading: dict[int, list[ir.Expr]] = {}
         self.shared_facts: tuple[Form, ...] = ()
         self.background = {
             tile.access.view.obj.uid
@@ -105,8 +114,11 @@ class Accesses:
 
     def _evaluate(self, s: ir.Stmt, state: State) -> None:
         """The accesses a statement makes itself: reads first, then what it writes."""
-        for top in own_expressions(s):
-            self._reads(top, s, state)
+        parts = self.reading.get(id(s))
+        if parts is None:
+            parts = self.reading[id(s)] = _reading(s)
+        for part in parts:
+            self._reads(part, s, state)
         match s:
             case ir.Assign(target):
                 inner = target.of if isinstance(target, ir.ComponentTarget) else target
@@ -143,28 +155,28 @@ class Accesses:
                     self._access("R" if a.handle.const else "W", a, s, state, rows=True)
 
     def _reads(self, e: ir.Expr, s: ir.Stmt, state: State) -> None:
-        """What an expression reads; what decides whether a part of it is evaluated at all is known there."""
+        """What an expression reads itself, and where a part of it may not be evaluated, in that part: what decides that is known there."""
         match e:
             case ir.Select(cond, then, other):
-                self._reads(cond, s, state)
+                self._reads_in(cond, s, state)
                 self._reads_where(cond, True, then, s, state)
                 self._reads_where(cond, False, other, s, state)
-                return
             case ir.Logical(op, left, right):
-                self._reads(left, s, state)
+                self._reads_in(left, s, state)
                 self._reads_where(left, op == "and", right, s, state)
-                return
             case ir.Load():
                 self._access("R", e.access, s, state)
             case ir.Elem(array) | ir.ArrayValue(array):
                 self._register("R", array.var, s, state)
-        for child in children(e):
-            self._reads(child, s, state)
+
+    def _reads_in(self, e: ir.Expr, s: ir.Stmt, state: State) -> None:
+        for part in _reading_parts(e):
+            self._reads(part, s, state)
 
     def _reads_where(self, cond: ir.Expr, truth: bool, e: ir.Expr, s: ir.Stmt, state: State) -> None:
         mark = len(self.facts)
         self.facts += facts(cond, truth, self._values(state), self.frame, self.at)
-        self._reads(e, s, state)
+        self._reads_in(e, s, state)
         del self.facts[mark:]
 
     def _box_copy(self, s: ir.BoxCopy, state: State) -> None:
@@ -176,7 +188,7 @@ class Accesses:
             self._access("C", s.tile.access, s, state, box=s.tile.shape, engine="load")
         else:
             self._access("S", s.tile.access, s, state, box=s.tile.shape, engine="bulk", issuer=issuer)
-            self._access("C", s.origin, s, state, box=s.box, engine="bulk", issuer=issuer, atomic=s.op != "store")
+            self._access("C", s.origin, s, state, box=s.box, engine="bulk", issuer=issuer, atomic="" if s.op == "store" else s.op)
 
     # Boxes are loaded from memory that this kernel does not write: nothing says when the source has been read.
     def _read_only(self, s: ir.BoxCopy) -> None:
@@ -209,11 +221,12 @@ class Accesses:
         held = state.tokens.get(obj, {})
         if not held and kind in "RW":
             return
+        ended: list[tuple] = []
         token = Token(
             (self.frame, id(s), kind + str(var.uid)),
             kind,
             (),
-            Footprint(F32, None, None, ()),
+            self.memo.footprint(F32, None, None, ()),
             (),
             None,
             engine="wgmma" if kind in "CS" else "",
@@ -224,13 +237,14 @@ class Accesses:
             since=state.crossed,
         )
         if kind in "CS":
-            state.tokens.setdefault(obj, {})[token.key] = token
+            self._happened(token, obj, state)
             self.object_names[obj] = var.name
             return
-        for key, t in list(held.items()):
+        for key, t in held.items():
             if t.kind == "C" or kind == "W":
-                self._edge(t, token, THREAD1, t.crossed | (state.crossed & ~t.since), obj)
-                del held[key]
+                self._edge(t, token, THREAD1, state.since(t), obj)
+                ended.append(key)
+        state.drop(obj, ended)
 
     def _access(
         self,
@@ -244,18 +258,20 @@ class Accesses:
         issuer: Privilege | None = None,
         stays: bool = True,
         fragment: bool = False,
-        atomic: bool = False,
+        atomic: str = "",
     ) -> None:
         """box: not one element but so many in each dimension; fragment: of these, this thread's part of an accumulator.  stays: whether later
         accesses must be ordered after this one."""
         obj = self.objects[(self.frame, a.view.obj.uid)]
         if obj in self.const_objects:
             return
+        if (self.again or self.plan is not None and kind not in "CS") and not state.tokens.get(obj):
+            return
         values = self._values(state)
         shape = None if a.view.shape is None else tuple(form(n, values, self.frame, self.at) for n in a.view.shape)
         index = None if rows else tuple(form(i, values, self.frame, self.at) for i in a.index)
         if len(self.facts) != len(self.shared_facts) or any(x is not y for x, y in zip(self.facts, self.shared_facts)):
-            self.shared_facts = tuple(self.facts)
+            self.shared_facts = self.memo.shared(tuple(self.facts))
         known = self.shared_facts
         if box is not None and index is not None:
             index, inside = self._inside_fragment(index, box, a) if fragment else self._inside_box(index, box, a)
@@ -266,9 +282,9 @@ class Accesses:
             index = None if index is None else (rank, *index)
             if a.block is not None:
                 self.remote.setdefault(obj, set()).add(id(a))
-        footprint = Footprint(a.view.elem, shape, index, known)
         if self.depth > DEEPEST:
-            footprint = Footprint(a.view.elem, None, None, ())
+            shape, index, known = None, None, ()
+        footprint = self.memo.footprint(a.view.elem, shape, index, known)
         chain = self._chain(a.handle)
         token = Token(
             (self.frame, id(a), kind),
@@ -290,9 +306,17 @@ class Accesses:
             aging=0 if a.view.obj.uid in self.counted else a.view.obj.depth or (OLDEST if engine == "copy" else 0),
         )
         self._conflicts(token, chain, obj, state)
-        self._at_once(token, chain, obj)
-        if stays:
-            state.tokens.setdefault(obj, {})[token.key] = token
+        if self.plan is None and not self.again:
+            self._at_once(token, chain, obj)
+        if stays and (self.plan is None or kind in "CS"):
+            self._happened(token, obj, state)
+
+    def _happened(self, t: Token, obj: ObjectKey, state: State) -> None:
+        """It takes the place of the same access in an earlier iteration.  Where a loop is walked again, what follows from it is known."""
+        if not self.again:
+            state.held(obj)[t.key] = t
+        elif t.key in state.tokens.get(obj, {}):
+            state.drop(obj, [t.key])
 
     def _inside_fragment(self, index: tuple[Form, ...], box: tuple[int, ...], a: ir.MemAccess) -> tuple[tuple[Form, ...], list[Form]]:
         """What one thread of a warpgroup holds of a tile of 64 rows, as PTX lays it out."""
@@ -324,7 +348,8 @@ class Accesses:
         if not held:
             return
         privileges = {n.key: n.privilege for n in chain}
-        for key, t in list(held.items()):
+        ordered: list[tuple] = []
+        for key, t in held.items():
             if 0 < t.fills < self.depths.get(obj, 0):
                 continue  # another slot
             if t.engine == "load" and (b.engine != "load" or obj[1] in self.woven.numbered):
@@ -337,20 +362,26 @@ class Accesses:
             fence = t.by_threads and b.engine in BACKGROUND  # which only a barrier of ours has before it
             if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need) and not fence:
                 continue
-            self._edge(t, b, need, t.crossed | (state.crossed & ~t.since), obj)
+            self._edge(t, b, need, state.since(t), obj)
             whole = need == privileges[owner] or privileges[owner] == BLOCK1 and need.n == self.overlap.threads  # a block of one warp
             fenced = not t.by_threads or not self.background or obj not in self.ranges  # else a later access may need a fence, too
             if whole and again is None and owner == chain[-1].key and not self.splits and fenced:
-                del held[key]  # whatever this access conflicts with later, it is ordered once it is ordered here
+                ordered.append(key)  # whatever this access conflicts with later, it is ordered once it is ordered here
+        state.drop(obj, ordered)
 
     def _needed(
         self, t: Token, b: Token, privileges: dict[tuple[Frame, int], Privilege]
     ) -> tuple[tuple[Frame, int] | None, tuple[Frame, int] | None, Privilege | None]:
         """The lowest name both were made from, the disjoint scope entered again, and the group that must wait between the two."""
-        if t.kind in "RS" and b.kind in "RS" or (t.kind == "A" or t.atomic) and (b.kind == "A" or b.atomic):
+        if t.kind in "RS" and b.kind in "RS":
             return None, None, None
         owner = next((k for k in t.names if k in privileges), None)
         again = next((k for k in t.disjoint if k in privileges), None)
+        if (t.kind == "A" or t.atomic) and (b.kind == "A" or b.atomic):
+            # Nobody orders the atomics of different threads; but the boxes that one thread combines are combined one after the other.
+            one_thread = t.issuer is not None and (t.issuer, t.role) == (b.issuer, b.role)
+            apart = t.atomic == b.atomic or not one_thread or not self.overlap.own(t.footprint, b.footprint, t.ages)
+            return (None, None, None) if apart else (owner, again, THREAD1)
         together = owner == b.names[0] == t.names[0] and owner is not None and privileges[owner] == THREAD1
         if owner is None or together and t.kind not in "CS" or t.fragment is not None and t.fragment == b.fragment:
             return None, None, None
@@ -366,17 +397,32 @@ class Accesses:
     def _at_once(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey) -> None:
         """Units of a group, and cases of a split, run side by side, each its own way: no gap in there orders what belongs to more than one of
         them."""
-        privileges = {n.key: n.privilege for n in chain}
+        for place, touched in [*self.regions, *self.siblings]:
+            if obj in touched:
+                self._beside(b, chain, obj, place, touched[obj])
+        for _, touched in self.regions:
+            touched.setdefault(obj, Touched()).add(b, chain)
+
+    def _beside(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey, place: Place, touched: Touched) -> None:
         most = WARP1 if chain[-1].privilege == BLOCK1 and self.overlap.threads == 32 else chain[-1].privilege
-        for place, made in [*self.regions, *self.siblings]:
-            if place.privilege.at_least(most):
-                continue
-            for t in made.get(obj, ()):
-                need = self._needed(t, b, privileges)[2] if t.site[:2] != b.site[:2] else None
-                if need is not None and not place.privilege.at_least(need):
-                    self._edge(t, b, need, 0, obj)
-        for _, made in self.regions:
-            made.setdefault(obj, []).append(b)
+        if place.privilege.at_least(most):
+            return
+        privileges = {n.key: n.privilege for n in chain}
+        for t, _ in touched.before(b):
+            need = self._needed(t, b, privileges)[2] if t.site[:2] != b.site[:2] else None
+            if need is not None and not place.privilege.at_least(need):
+                self._edge(t, b, need, 0, obj)
+
+    def _touched(self) -> list[dict[ObjectKey, int]]:
+        """How many accesses there have been, by region and object."""
+        return [{obj: len(one.tokens) for obj, one in touched.items()} for _, touched in self.regions]
+
+    def _at_once_around(self, before: list[dict[ObjectKey, int]]) -> None:
+        """A loop ends: what one iteration does comes before all that the next one does."""
+        for (place, touched), begun in zip(self.regions, before):
+            for obj, one in touched.items():
+                for b, chain in one.tokens[begun.get(obj, 0) :]:
+                    self._beside(b, chain, obj, place, one)
 
     def _edge(self, t: Token, b: Token, need: Privilege, crossed: int, obj: ObjectKey) -> None:
         key = (t.site, t.footprint, t.ages, t.fills, b.site, need)
@@ -406,7 +452,7 @@ class Accesses:
         for other, held in state.tokens.items():
             if other == obj or other not in self.ranges or self.ranges[other][1] <= low or high <= self.ranges[other][0]:
                 continue
-            for key, t in list(held.items()):
+            for t in held.values():
                 engine = "load" if s.obj.uid in self.background else ""
                 fence = t.by_threads and engine
                 if t.engine != "load" and (t.kind in "CS" or t.ordered is None or not t.ordered.at_least(BLOCK1) or fence):  # who uses a load waits
@@ -423,8 +469,23 @@ class Accesses:
                         crossed=0,
                         since=state.crossed,
                     )
-                    self._edge(t, place, BLOCK1, t.crossed | (state.crossed & ~t.since), obj)
-                del held[key]
+                    self._edge(t, place, BLOCK1, state.since(t), obj)
+            state.put(other, {})
+
+
+def _reading(s: ir.Stmt) -> list[ir.Expr]:
+    """The parts of a statement's expressions that read memory or registers, in order; of what is evaluated only sometimes, the whole."""
+    return [part for e in own_expressions(s) for part in _reading_parts(e)]
+
+
+def _reading_parts(e: ir.Expr) -> Iterator[ir.Expr]:
+    if isinstance(e, (ir.Select, ir.Logical)):
+        yield e
+        return
+    if isinstance(e, (ir.Load, ir.Elem, ir.ArrayValue)):
+        yield e
+    for child in children(e):
+        yield from _reading_parts(child)
 
 
 def _loaded_twice(t: Token, b: Token, name: str) -> SnapError:

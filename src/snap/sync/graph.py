@@ -2,11 +2,13 @@
 
 Input: a typed kernel (or a device function on its own).  Output: edges.  A forward walk, calls entered, carries *tokens*: accesses that happened
 and may still be in conflict with what follows, each with the gaps between statements that every path since has crossed.  An access in conflict
-with a token (accesses.py) makes an edge whose candidates are those gaps.  Loops are walked until nothing changes; what an iteration computed is
-renamed when it ends.
+with a token (accesses.py) makes an edge whose candidates are those gaps.  Loops are walked again with what came around, until nothing new does;
+what an iteration computed is renamed when it ends.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
@@ -14,10 +16,10 @@ from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Place, Privilege
 from snap.sync import linear
 from snap.sync.accesses import Accesses
-from snap.sync.linear import Form
+from snap.sync.linear import Atom, Form
 from snap.sync.loops import assigned, growing, writes
 from snap.sync.overlap import Footprint, older
-from snap.sync.tokens import Edge, Gap, Name, State, Token, altered, merge
+from snap.sync.tokens import Edge, Gap, Name, State, Token, altered
 from snap.sync.values import Frame, facts, form, is_integer
 
 MOST_LOOPS = 10
@@ -57,7 +59,7 @@ class Graph(Accesses):
         for obj, held in state.tokens.items():
             for t in held.values():
                 b = Token((self.frame, id(last), "end"), "W", (), t.footprint, (), None, name=t.name, span=last.span, crossed=0, since=0)
-                crossed = t.crossed | (state.crossed & ~t.since)
+                crossed = state.since(t)
                 if t.engine == "bulk" and t.kind == "S":
                     self._edge(t, b, THREAD1, crossed, obj)
                 elif obj in self.remote and t.site[1] in self.remote[obj]:
@@ -86,22 +88,34 @@ class Graph(Accesses):
         for s in body:
             if state is None:
                 return None
-            self._cross("before", s, state)
-            self.path.append((self.frame, id(s)))
-            state = self._statement(s, state)
-            if state is not None:
-                self._committed(state, len(self.path) - 1)
-            self.path.pop()
+            # Walked again, a statement is passed over where nothing that came around reaches it; what variables are after it, the first walk told.
+            here, crossed = (self.frame, id(s)), state.crossed
+            if not self.again or any(state.tokens.values()):
+                self._cross("before", s, state)
+                self.path.append(here)
+                state = self._statement(s, state)
+                if state is not None:
+                    self._committed(state, len(self.path) - 1)
+                self.path.pop()
+            if self.again:
+                known = self.known_after[here]
+                if known is None:
+                    return None
+                if state is None:  # the ways out that the statement has were not gone: nothing came there
+                    state = State({}, known, crossed)
+                state.known = dict(known)
+            elif self.depth and self.plan is None:
+                self.known_after[here] = None if state is None else dict(state.known)
         if state is not None and body:
             self._cross("after", body[-1], state)
         return state
 
     def _statement(self, s: ir.Stmt, state: State) -> State | None:
         for uid in self.woven.passes.get(id(s), ()):
-            state.tokens.pop((self.frame, uid), None)
+            state.forget((self.frame, uid))
         for uid in self.woven.lands.get(id(s), ()):
             held = state.tokens.get((self.frame, uid), {})
-            state.tokens[(self.frame, uid)] = {key: t for key, t in held.items() if t.engine != "load"}
+            state.put((self.frame, uid), {key: t for key, t in held.items() if t.engine != "load"})
         match s:
             case ir.If():
                 return self._if(s, state)
@@ -224,12 +238,14 @@ class Graph(Accesses):
         return result
 
     def _loop(self, s: ir.While | ir.For, state: State, var: ir.Var | None) -> State | None:
-        loop = id(s)
+        loop = self.numbers.setdefault((self.frame, id(s)), len(self.numbers))  # each call of a function counts anew
         entry_known = dict(state.known)
-        written = {(self.frame, uid) for uid in assigned(s)}
-        grown_by = {(self.frame, uid): step for uid, step in growing(s).items()}
+        if id(s) not in self.variables:
+            self.variables[id(s)] = assigned(s), growing(s)
+        assigned_here, growing_here = self.variables[id(s)]
+        written = {(self.frame, uid) for uid in assigned_here}
+        grown_by = {(self.frame, uid): step for uid, step in growing_here.items()}
         only_reads = var is not None and not writes(s.body, self.writes)
-        state.settle()
         head = state
         mark = len(self.facts)
         bounds = (
@@ -246,9 +262,16 @@ class Graph(Accesses):
                     "SNAP017", f"loops are nested more than {MOST_LOOPS} deep, calls included", s.span, help="use one loop and divide its counter"
                 )
             )
+        # The first walk makes the accesses of the loop, and all that follows from them.  What it brings back to the top that has not been there
+        # before goes around once more, alone: accesses are in conflict pair by pair, so that others would only be found in conflict again.
+        first = not self.again
+        news = head
+        after: State | None = None
+        breaks: list[State] = []
+        touched = self._touched()
         while True:
             self.values.loops.append(loop)
-            current = head.copy()
+            current = news.copy()
             for key in written:
                 if key in entry_known:
                     current.known[key] = self._again(key, loop)
@@ -257,7 +280,6 @@ class Graph(Accesses):
                 for key, step in grown_by.items():
                     if key in entry_known:
                         current.known[key] = linear.add(entry_known[key], turn, step)
-            breaks: list[State] = []
             continues: list[State] = []
             self.loops.append((len(self.scopes), breaks, continues, len(self.path)))
             if var is not None:
@@ -266,8 +288,7 @@ class Graph(Accesses):
                 current.known[(self.frame, var.uid)] = k
                 if step is not None and step > 0:
                     self.facts += [linear.subtract(k, bounds[0]), linear.subtract(linear.subtract(bounds[1], k), linear.number(1))]
-                after: State | None = current.copy()
-                head_known = after.known
+                known_at_top = dict(current.known)
                 back = self._body(s.body, current)
             else:
                 test = self._body(s.pre, current)
@@ -275,30 +296,33 @@ class Graph(Accesses):
                     self._cross("condition", s, test)
                     self._evaluate(s, test)
                     self.facts += facts(s.cond, True, self._values(test), self.frame, self.at)
-                after = None if test is None else test.copy()
+                    after = self._join([after, test.copy()], loop)
                 back = None if test is None else self._body(s.body, test)
             self.loops.pop()
             self.values.loops.pop()
             del self.facts[mark:]
-            ends = [r for r in (back, *continues) if r is not None]
-            grown = head.copy()
-            changed = False
-            for end in ends:
-                end.settle()
-                self._age(end, loop)
-                changed |= grown.absorb(end)
-            if changed and only_reads:  # nothing in there can be in conflict with what another iteration did
-                after = grown.copy()
-                after.known = dict(head_known)
-                changed = False
-            if not changed:
-                self.depth -= 1
-                self.once -= once
-                out = self._join([after, *breaks], loop)
-                if out is not None:
-                    out.forget_ages(loop)
-                return out
-            head = grown
+            news = State({}, dict(entry_known), head.crossed)
+            for end in (back, *continues):
+                if end is not None:
+                    self._age(end, loop)
+                    head.absorb(end, news)
+            if not news.tokens or only_reads:  # then nothing in there can be in conflict with what another iteration did
+                break
+            if self.plan is not None:  # which barrier waits for a copy is decided by all ways it came
+                news, after, breaks = head, None, []
+            elif first:
+                self._at_once_around(touched)
+                self.again = True
+        self.again = not first
+        self.depth -= 1
+        self.once -= once
+        if var is not None:
+            after = head
+            after.known = known_at_top
+        out = self._join([after, *breaks], loop)
+        if out is not None:
+            out.forget_ages(loop)
+        return out
 
     def _again(self, key: tuple[Frame, int], loop: int) -> Form:
         """A variable that the loop assigns, at the top of an iteration."""
@@ -310,8 +334,6 @@ class Graph(Accesses):
         reached = [s for s in states if s is not None]
         if not reached:
             return None
-        for s in reached:
-            s.settle()
         result = reached[0]
         for other in reached[1:]:
             result.absorb(other)
@@ -323,39 +345,34 @@ class Graph(Accesses):
         return self.values.unknown(("var", key[0], key[1], ("join", where)), self.assigned_privileges.get(key, THREAD1))
 
     def _age(self, state: State, loop: int) -> None:
+        """An iteration ends."""
         change = self.values.aged(loop)
-        for obj, held in state.tokens.items():
-            renamed: dict[tuple, Token] = {}
-            for t in held.values():
-                f = t.footprint
-                parts = [self._aged(forms, loop, change) for forms in (f.shape, f.index, f.facts)]
-                if any(new is not old for new, old in zip(parts, (f.shape, f.index, f.facts))):
-                    t = altered(t, footprint=Footprint(f.elem, *parts))
-                if t.aging and loop in t.born and (t.engine == "copy" or loop == t.born[-1]):
-                    around = t.born[: t.born.index(loop)]
-                    age = dict(t.ages).get(loop, 0)
-                    t = altered(t, ages=(*((at, n) for at, n in t.ages if at in around), (loop, older(age, t.aging))))
-                have = renamed.get(t.key)
-                renamed[t.key] = t if have is None else merge(t, have)
-            state.tokens[obj] = renamed
 
-    def _aged(self, forms: tuple[Form, ...] | None, loop: int, change) -> tuple[Form, ...] | None:
-        """Tokens share their tuples of forms, and pass here again and again."""
-        if not forms:
-            return forms
-        found = self.aged.get((loop, id(forms)))
+        def later(t: Token) -> Token:
+            footprint = self._aged(t.footprint, loop, change)
+            if footprint is not t.footprint:
+                t = altered(t, footprint=footprint)
+            if t.aging and loop in t.born and (t.engine == "copy" or loop == t.born[-1]):
+                around = t.born[: t.born.index(loop)]
+                age = dict(t.ages).get(loop, 0)
+                ages = (*((at, n) for at, n in t.ages if at in around), (loop, older(age, t.aging)))
+                t = t if ages == t.ages else altered(t, ages=ages)
+            return t
+
+        for obj in state.tokens:
+            state.regrouped(obj, later)
+
+    def _aged(self, f: Footprint, loop: int, change: Callable[[Atom], Atom | None]) -> Footprint:
+        """Tokens share their footprints, and pass here again and again."""
+        found = self.memo.aged.get((loop, f))
         if found is None:
-            new = tuple(linear.rename(x, change) for x in forms)
-            found = self.aged[(loop, id(forms))] = (
-                forms,
-                forms if all(a is b for a, b in zip(new, forms)) else new,
-            )  # kept, so that the id stays its own
-        return found[1]
+            parts = (self.memo.renaming(forms, change, (loop,)) for forms in (f.shape, f.index, f.facts))
+            found = self.memo.aged[loop, f] = self.memo.footprint(f.elem, *parts)
+        return found
 
     def _leave(self, state: State, depth: int) -> State:
         """Out of the scopes opened since: their accesses become their bases'."""
         left = state.copy()
-        left.settle()
         for frame, scope in reversed(self.scopes[depth:]):
             self._close(frame, scope, left)
         return left
@@ -363,32 +380,20 @@ class Graph(Accesses):
     def _close(self, frame: Frame, scope: ir.Partition | ir.Claim, state: State) -> None:
         key = (frame, scope.handle.uid)
         obj = self.objects[(frame, scope.handle.obj.uid)]
-        held = state.tokens.get(obj)
-        if not held:
-            return
-        closed: dict[tuple, Token] = {}
-        for t in held.values():
-            if key in t.names:
-                k = t.names.index(key)
-                t = altered(t, names=t.names[k + 1 :], disjoint=(*t.disjoint, key) if scope.handle.disjoint else t.disjoint)
-            have = closed.get(t.key)
-            closed[t.key] = t if have is None else self._both(t, have, state)
-        state.tokens[obj] = closed
 
-    @staticmethod
-    def _both(a: Token, b: Token, state: State) -> Token:
-        """Two tokens that have become one."""
-        return merge(*(altered(t, crossed=t.crossed | (state.crossed & ~t.since), since=state.crossed) for t in (a, b)))
+        def outside(t: Token) -> Token:
+            if key not in t.names:
+                return t
+            k = t.names.index(key)
+            return altered(t, names=t.names[k + 1 :], disjoint=(*t.disjoint, key) if scope.handle.disjoint else t.disjoint)
+
+        if obj in state.tokens:
+            state.regrouped(obj, outside)
 
     def _met(self, state: State, group: Privilege) -> None:
         """A barrier of the user's: tokens are ordered for that group."""
-        for obj, held in state.tokens.items():
-            state.tokens[obj] = {}
-            for t in held.values():
-                if t.ordered is None or group.at_least(t.ordered):
-                    t = altered(t, ordered=group)
-                have = state.tokens[obj].get(t.key)
-                state.tokens[obj][t.key] = t if have is None else self._both(t, have, state)
+        for obj in state.tokens:
+            state.regrouped(obj, lambda t: altered(t, ordered=group) if t.ordered is None or group.at_least(t.ordered) else t)
 
     def _update(self, s: ir.Stmt, state: State) -> None:
         """New values of variables."""

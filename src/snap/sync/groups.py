@@ -15,6 +15,7 @@ from snap.ir import nodes as ir
 from snap.ir.walk import bodies
 from snap.sync.cover import Mark
 from snap.sync.graph import Graph
+from snap.sync.overlap import Memo
 from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Plan
 from snap.sync.values import Frame
 from snap.sync.weave import Woven
@@ -30,7 +31,7 @@ NONE = Duty()
 
 
 def plan_copies(
-    function: ir.Function, edges: list[Edge], gaps: dict[GapKey, Gap], marks: dict[GapKey, list[Mark]], woven: Woven, memo: dict
+    function: ir.Function, edges: list[Edge], gaps: dict[GapKey, Gap], marks: dict[GapKey, list[Mark]], woven: Woven, memo: Memo
 ) -> tuple[frozenset[tuple[Frame, int]], dict[GapKey, Duty]]:
     numbers = {gaps[key].number: key for key in marks}
     fences = _fences(edges, numbers, marks)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 Atom = tuple
 Form = tuple[int, tuple[tuple[Atom, int], ...]]
@@ -26,9 +27,19 @@ def unknown(atom: Atom) -> Form:
     return (0, ((atom, 1),))
 
 
+# Terms are in the order of their atoms' texts, which are long, and wanted again and again.
+_text = lru_cache(maxsize=1 << 14)(repr)
+
+
+def _order(term: tuple[Atom, int]) -> str:
+    return _text(term[0])
+
+
 def _form(constant: int, terms: dict[Atom, int]) -> Form:
-    kept = [(a, k) for a, k in terms.items() if k]
-    return (constant, tuple(kept if len(kept) < 2 else sorted(kept, key=repr)))
+    kept = [term for term in terms.items() if term[1]]
+    if len(kept) > 1:
+        kept.sort(key=_order)
+    return (constant, tuple(kept))
 
 
 def add(a: Form, b: Form, scale: int = 1) -> Form:
@@ -67,15 +78,15 @@ def remainder(x: Form, n: int) -> Form:
     return subtract(x, times(quotient(x, n), n))
 
 
-def atoms(forms: Iterable[Form]) -> set[Atom]:
-    """All atoms, those inside quotients included."""
-    found: set[Atom] = set()
+def atoms(forms: Iterable[Form]) -> dict[Atom, None]:
+    """All atoms, those inside quotients included; in an order that is the same in every run."""
+    found: dict[Atom, None] = {}
     stack = [atom for form in forms for atom, _ in form[1]]
     while stack:
         atom = stack.pop()
         if atom in found:
             continue
-        found.add(atom)
+        found[atom] = None
         for part in atom[1:]:
             if _is_form(part):
                 stack.extend(inner for inner, _ in part[1])
@@ -108,14 +119,14 @@ def rename(form: Form, change: Callable[[Atom], Atom | None]) -> Form:
 
 def derived(found: Iterable[Atom]) -> list[Form]:
     """What holds of quotients: n q <= x <= n q + n - 1.  Each form is >= 0."""
-    facts = []
-    for atom in found:
-        if atom[0] == "div":
-            x, n = atom[1], atom[2]
-            q = times(unknown(atom), n)
-            facts.append(subtract(x, q))
-            facts.append(subtract(add(q, number(n - 1)), x))
-    return facts
+    return [fact for atom in found if atom[0] == "div" for fact in _between(atom)]
+
+
+@lru_cache(maxsize=1 << 12)
+def _between(atom: Atom) -> tuple[Form, Form]:
+    _, x, n = atom
+    q = times(unknown(atom), n)
+    return subtract(x, q), subtract(add(q, number(n - 1)), x)
 
 
 def feasible(zero: Iterable[Form], positive: Iterable[Form]) -> bool:
@@ -146,6 +157,20 @@ def feasible(zero: Iterable[Form], positive: Iterable[Form]) -> bool:
     return _eliminate(rows)
 
 
+class Systems:
+    """`feasible`, of which most systems are asked about again: loops are walked more than once, and in many scopes the same is known."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[frozenset[Form], frozenset[Form]], bool] = {}
+
+    def feasible(self, zero: list[Form], positive: list[Form]) -> bool:
+        key = (frozenset(zero), frozenset(positive))
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = feasible(zero, positive)
+        return found
+
+
 def _substituted(row: Row, unit: int, constant: int, terms: dict[int, int], sign: int) -> Row:
     k = row[1].get(unit)
     if k is None:
@@ -161,24 +186,37 @@ def _substituted(row: Row, unit: int, constant: int, terms: dict[int, int], sign
     return (row[0] + k * sign * constant, new)
 
 
-def _tight(rows: list[Row]) -> list[Row] | None:
-    """Divide each row by the greatest common divisor, rounding the constant; keep the strongest of rows that differ in it alone.  None: a
+def _tighten(best: dict[frozenset, Row], rows: Iterable[Row]) -> bool:
+    """Divide each row by the greatest common divisor, rounding the constant; keep the strongest of rows that differ in it alone.  False: a
     contradiction."""
-    best: dict[frozenset, Row] = {}
     for row in rows:
         constant, terms = row
         if not terms:
             if constant < 0:
-                return None
+                return False
             continue
         divisor = math.gcd(*terms.values())
         if divisor > 1:
-            row = (constant // divisor, {a: k // divisor for a, k in terms.items()})
-        key = frozenset(row[1].items())
+            constant, terms = row = (constant // divisor, {a: k // divisor for a, k in terms.items()})
+        key = frozenset(terms.items())
         have = best.get(key)
-        if have is None or row[0] < have[0]:
+        if have is None or constant < have[0]:
             best[key] = row
-    return list(best.values())
+    return True
+
+
+def _pruned(best: dict[frozenset, Row]) -> dict[frozenset, Row]:
+    """Without the rows of unknowns that are bounded on one side only: these rows hold, whatever the other unknowns are."""
+    while True:
+        lower: set[int] = set()
+        upper: set[int] = set()
+        for _, terms in best.values():
+            for a, k in terms.items():
+                (lower if k > 0 else upper).add(a)
+        free = lower ^ upper
+        if not free:
+            return best
+        best = {key: row for key, row in best.items() if free.isdisjoint(row[1])}
 
 
 def _bounded(rows: list[Row]) -> bool:
@@ -216,33 +254,49 @@ def _bounded(rows: list[Row]) -> bool:
 
 
 def _eliminate(rows: list[Row]) -> bool:
-    rows = _tight(rows)
-    if rows and not _bounded(rows):
+    best: dict[frozenset, Row] = {}
+    if not _tighten(best, rows):
         return False
-    while rows:
+    best = _pruned(best)
+    if not _bounded(list(best.values())):
+        return False
+    while best:
         lower: dict[int, int] = {}
         upper: dict[int, int] = {}
         multiple: tuple[set[int], set[int]] = (set(), set())
-        for _, terms in rows:
+        for _, terms in best.values():
             for a, k in terms.items():
-                (lower if k > 0 else upper)[a] = (lower if k > 0 else upper).get(a, 0) + 1
-                if k not in (1, -1):
+                side = lower if k > 0 else upper
+                side[a] = side.get(a, 0) + 1
+                if k != 1 and k != -1:
                     multiple[k > 0].add(a)
         # Where an unknown stands alone in all rows of one side, no integer is lost when it goes; where it does not, one may be.
         loses = multiple[0] & multiple[1]
-        choice = min({*lower, *upper}, key=lambda a: (a in loses, lower.get(a, 0) * upper.get(a, 0) - lower.get(a, 0) - upper.get(a, 0), a))
-        below = [r for r in rows if r[1].get(choice, 0) > 0]
-        above = [r for r in rows if r[1].get(choice, 0) < 0]
-        kept = [r for r in rows if choice not in r[1]]
-        if len(kept) + len(below) * len(above) > MOST_CONSTRAINTS:
+        choice = min(lower, key=lambda a: (a in loses, lower[a] * upper[a] - lower[a] - upper[a], a))
+        if len(best) - lower[choice] - upper[choice] + lower[choice] * upper[choice] > MOST_CONSTRAINTS:
             return True
-        for c1, t1 in below:
-            for c2, t2 in above:
-                m, n = -t2[choice], t1[choice]
-                terms = {a: m * k for a, k in t1.items() if a != choice}
-                for a, k in t2.items():
-                    if a != choice:
-                        terms[a] = terms.get(a, 0) + n * k
-                kept.append((m * c1 + n * c2, {a: k for a, k in terms.items() if k}))
-        rows = _tight(kept)
-    return rows is not None
+        below, above, kept = [], [], {}
+        for key, row in best.items():
+            k = row[1].get(choice)
+            if k is None:
+                kept[key] = row
+            else:
+                (below if k > 0 else above).append(row)
+        if not _tighten(kept, (_combined(x, y, choice) for x in below for y in above)):
+            return False
+        best = _pruned(kept)
+    return True
+
+
+def _combined(below: Row, above: Row, choice: int) -> Row:
+    """What follows from two rows without an unknown that one bounds from below and one from above."""
+    (c1, t1), (c2, t2) = below, above
+    m, n = -t2[choice], t1[choice]
+    terms = {a: m * k for a, k in t1.items()}
+    for a, k in t2.items():
+        total = terms.get(a, 0) + n * k
+        if total:
+            terms[a] = total
+        else:
+            del terms[a]  # `choice` among them
+    return (m * c1 + n * c2, terms)

@@ -6,36 +6,75 @@ smallest group, of those a barrier exists for, that contains every conflicting p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Element, Level, Privilege
 from snap.sync import linear
 from snap.sync.linear import Atom, Form
 from snap.sync.values import Values
 
+Forms = tuple[Form, ...]
+
 
 @dataclass(slots=True, eq=False)
 class Footprint:
     """Which elements one access touches: an index per dimension, or (start, size) in bytes where that is how it must be compared; None: unknown,
-    any.  It is never changed, and is looked up so often that its hash is kept."""
+    any.  It is never changed.  Those of accesses come from `Memo.footprint`, one object for equal ones: they are compared by identity."""
 
     elem: Element
-    shape: tuple[Form, ...] | None
-    index: tuple[Form, ...] | None
-    facts: tuple[Form, ...]
-    hash: int = field(init=False, repr=False)
+    shape: Forms | None
+    index: Forms | None
+    facts: Forms
 
-    def __post_init__(self) -> None:
-        self.hash = hash((self.elem, self.shape, self.index, self.facts))
 
-    def __hash__(self) -> int:
-        return self.hash
+class Memo:
+    """What has been found out, kept as long as a function is looked at: forms and footprints, each once, and answers about them."""
 
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return (isinstance(other, Footprint) and self.hash == other.hash and self.index == other.index and self.facts == other.facts
-                and self.shape == other.shape and self.elem == other.elem)
+    def __init__(self) -> None:
+        self.forms: dict[Forms, Forms] = {}
+        self.footprints: dict[tuple, Footprint] = {}
+        self.aged: dict[tuple[int, Footprint], Footprint] = {}  # by loop
+        self.form: dict[Form, Form] = {}
+        self.renamed: dict[tuple, Form | Forms] = {}
+        self.answers: dict[tuple, Privilege | bool | None] = {}
+        self.systems = linear.Systems()
+
+    def shared(self, forms: Forms | None) -> Forms | None:
+        if not forms:
+            return forms
+        found = self.forms.get(forms)
+        if found is None:
+            found = tuple(self.form.setdefault(form, form) for form in forms)
+            self.forms[found] = found
+        return found
+
+    def footprint(self, elem: Element, shape: Forms | None, index: Forms | None, facts: Forms) -> Footprint:
+        shape, index, facts = self.shared(shape), self.shared(index), self.shared(facts)
+        key = (elem.name, id(shape), id(index), id(facts))  # the table keeps the tuples, so that an id stays its own
+        found = self.footprints.get(key)
+        if found is None:
+            found = self.footprints[key] = Footprint(elem, shape, index, facts)
+        return found
+
+    def renaming(self, forms: Forms | None, change: Callable[[Atom], Atom | None], name: tuple) -> Forms | None:
+        """Of forms that are shared.  What `change` does, `name` says."""
+        if not forms:
+            return forms
+        key = (id(forms), name)
+        found = self.renamed.get(key)
+        if found is None:
+            new = tuple(self._renamed(form, change, name) for form in forms)
+            found = self.renamed[key] = forms if all(a is b for a, b in zip(new, forms)) else self.shared(new)
+        return found
+
+    def _renamed(self, form: Form, change: Callable[[Atom], Atom | None], name: tuple) -> Form:
+        """What is known in a scope is known in those inside of it: the same forms, in other tuples."""
+        key = (id(form), name)
+        found = self.renamed.get(key)
+        if found is None:
+            found = self.renamed[key] = linear.rename(form, change)
+        return found
 
 
 def undecided(*footprints: Footprint) -> bool:
@@ -77,27 +116,29 @@ def older(age: int, most: int) -> int:
 class Overlap:
     """`sizes`: of groups larger than a warp that the program tells apart; a barrier of such a group is looked for only then."""
 
-    def __init__(self, values: Values, threads: int | None, clusters: bool, sizes: tuple[int, ...] = (), memo: dict | None = None):
+    def __init__(self, values: Values, threads: int | None, clusters: bool, sizes: tuple[int, ...] = (), memo: Memo | None = None):
         self.values, self.threads, self.sizes = values, threads, sizes
         self.ages: dict[int, int] = {}
+        self.pair = tuple(linear.unknown(("side", side, ("thread",))) for side in (1, 2))  # the two threads
+        self.last: tuple[tuple, tuple[list[Form], list[Form]]] | None = None
         self.block = ("block",), *((("cluster",),) if clusters else ())  # what tells one block from another: in a cluster they are numbered anew
-        self.memo: dict[tuple, Privilege | bool | None] = {} if memo is None else memo
+        self.memo = Memo() if memo is None else memo
 
     def group(self, a: Footprint, b: Footprint, owner: Privilege, ages: Ages = ()) -> Privilege | None:
         """a happened before b.  Both belong to units of `owner`; pairs in different units do not touch the same memory."""
-        key = (a, b, owner, ages)
-        if key not in self.memo:
+        key = (a, b, owner.level, owner.n, ages)
+        if key not in self.memo.answers:
             self.ages = dict(ages)
-            self.memo[key] = self._group(a, b, owner)
-        return self.memo[key]
+            self.memo.answers[key] = self._group(a, b, owner)
+        return self.memo.answers[key]
 
     def own(self, a: Footprint, b: Footprint, ages: Ages) -> bool:
         """Whether one thread can touch an element by both."""
-        key = (a, b, None, ages)
-        if key not in self.memo:
+        key = (a, b, ages)
+        if key not in self.memo.answers:
             self.ages = dict(ages)
-            self.memo[key] = self._conflict(a, b, THREAD1, across_blocks=False, unit=0)
-        return self.memo[key]
+            self.memo.answers[key] = self._conflict(a, b, THREAD1, across_blocks=False, unit=0)
+        return self.memo.answers[key]
 
     def _group(self, a: Footprint, b: Footprint, owner: Privilege) -> Privilege | None:
         if owner.level is Level.THREAD and owner.n == 1:
@@ -126,21 +167,10 @@ class Overlap:
         """Whether threads in different units (of `unit` threads, or different blocks) can touch one element."""
         in_cluster = across_blocks and owner.level is Level.CLUSTER and owner.n == 1
         uniform = owner if in_cluster else GRID1 if across_blocks else owner if owner.level is Level.THREAD else BLOCK1
-        first, second = (self._sided(f, side, uniform, across_blocks) for side, f in ((1, a), (2, b)))
-        equal = self._same_element(first, second)
-        if equal is None:
-            zero, positive = [], [*first.facts, *second.facts]
-        else:
-            zero, positive = equal[0], [*equal[1], *first.facts, *second.facts]
-        positive += self._iterations(a, uniform)
-        t1, t2 = (linear.unknown(("side", side, ("thread",))) for side in (1, 2))
-        for t in (t1, t2):
-            positive.append(t)
-            if self.threads is not None:
-                positive.append(linear.subtract(linear.number(self.threads - 1), t))
-        positive += [linear.unknown(atom) for atom in linear.atoms([*zero, *positive]) if _counts_from_zero(atom)]
+        zero, positive = self._system(a, b, uniform, across_blocks)
+        t1, t2 = self.pair
         if unit == 0:
-            return linear.feasible([*zero, linear.subtract(t1, t2)], positive)
+            return self.memo.systems.feasible([*zero, linear.subtract(t1, t2)], positive)
         if across_blocks:
             told = self.block[:1] if in_cluster else self.block
             apart = [tuple(linear.unknown(("side", side, atom)) for side in (1, 2)) for atom in told]
@@ -150,13 +180,36 @@ class Overlap:
                 zero = [*zero, linear.subtract(linear.quotient(t1, owner.n), linear.quotient(t2, owner.n))]
         one = linear.number(1)
         return any(
-            linear.feasible(zero, [*positive, linear.subtract(linear.subtract(x, y), one)]) for u1, u2 in apart for x, y in ((u1, u2), (u2, u1))
+            self.memo.systems.feasible(zero, [*positive, linear.subtract(linear.subtract(x, y), one)])
+            for u1, u2 in apart
+            for x, y in ((u1, u2), (u2, u1))
         )
+
+    def _system(self, a: Footprint, b: Footprint, uniform: Privilege, across_blocks: bool) -> tuple[list[Form], list[Form]]:
+        """What is known of two threads that touch one element: forms that are zero, and forms that are not negative.  The last answer is kept: units
+        of several sizes are asked about, one after the other."""
+        asked = (a, b, uniform, across_blocks, self.ages)
+        if self.last is not None and self.last[0] == asked:
+            return self.last[1]
+        first, second = (self._sided(f, side, uniform, across_blocks) for side, f in ((1, a), (2, b)))
+        equal = self._same_element(first, second)
+        if equal is None:
+            zero, positive = [], [*first.facts, *second.facts]
+        else:
+            zero, positive = equal[0], [*equal[1], *first.facts, *second.facts]
+        positive += self._iterations(a, uniform)
+        for t in self.pair:
+            positive.append(t)
+            if self.threads is not None:
+                positive.append(linear.subtract(linear.number(self.threads - 1), t))
+        positive += [linear.unknown(atom) for atom in linear.atoms([*zero, *positive]) if _counts_from_zero(atom)]
+        self.last = asked, (zero, positive)
+        return zero, positive
 
     def _sided(self, f: Footprint, side: int, uniform: Privilege, across_blocks: bool) -> Footprint:
         change = lambda atom: self._side(atom, side, uniform, across_blocks)  # noqa: E731
-        again = lambda forms: None if forms is None else tuple(linear.rename(x, change) for x in forms)  # noqa: E731
-        return Footprint(f.elem, again(f.shape), again(f.index), again(f.facts))
+        name = (side, uniform.level, uniform.n, across_blocks)
+        return Footprint(f.elem, *(self.memo.renaming(forms, change, name) for forms in (f.shape, f.index, f.facts)))
 
     def _side(self, atom: Atom, side: int, uniform: Privilege, across_blocks: bool) -> Atom | None:
         """One name for both threads where they agree about the value, else one each."""

@@ -41,6 +41,8 @@ def primitive(p: Privilege, place: Place, function: ir.Function) -> tuple[str | 
         if place.top >= Level.BLOCK:
             return "block", ""
         return None, f"{groups} groups of {p.n} threads (of {held.count}) would need as many named barriers, and there are {NAMED_BARRIERS}"
+    if place.top >= Level.BLOCK:
+        return "block", ""
     return None, f"groups of {p.n} threads share warps with their neighbours, and no barrier can tell them apart"
 
 

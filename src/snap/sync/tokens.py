@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 from snap.diag.span import Span
@@ -27,11 +27,12 @@ class Gap:
     depth: int  # of loops
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Token:
     """An access that happened.  `names` are the handles it was made through, lowest first; those of scopes that ended are dropped.
 
-    It is never changed; `altered` makes another one of it.  (Walks make thousands of them, which is why it is no frozen dataclass.)"""
+    It is never changed; `altered` makes another one of it.  (Walks make thousands of them, which is why it is no frozen dataclass, and has no
+    slots: a dictionary is copied at once.)"""
 
     site: tuple[Frame, int, str]
     kind: str
@@ -48,7 +49,7 @@ class Token:
     fills: int = 0  # of a pipeline's memory: stages taken since, at most its depth
     issuer: Privilege | None = None  # of a box: the group for which one thread issues it
     role: tuple[int, int] | None = None  # the case of a split of the block's threads it was made in: first thread, number
-    atomic: bool = False  # of a box: combined with what is there, like an atomic
+    atomic: str = ""  # of a box that is combined with what is there, like an atomic: how
     fragment: tuple | None = None  # of a part of an accumulator: which tile; in equal tiles each thread's part is its own
     born: tuple[int, ...] = ()  # the loops it was made in
     aging: int = 0  # of a copy in flight, or of a pipeline's slot that is numbered: up to which age
@@ -64,20 +65,41 @@ class Token:
         """Whether threads wrote, element by element: what the units that copy boxes and multiply tiles see only after a fence."""
         return self.kind in "WA" or self.kind == "C" and self.engine == "copy"
 
-    @property
-    def key(self) -> tuple:
-        return (self.site, self.kind, self.names, self.footprint, self.ordered, self.ages, self.fills)
+    def __post_init__(self) -> None:
+        self.key = _KEY(self)  # what tells tokens of an object apart
 
 
-_PARTS = attrgetter(*(f.name for f in fields(Token)))
+_KEYED = frozenset(("site", "kind", "names", "footprint", "ordered", "ages", "fills"))
+_KEY = attrgetter(*sorted(_KEYED))
 
 
 def altered(t: Token, **parts: object) -> Token:
     """The token with some parts changed."""
-    new = Token(*_PARTS(t))
-    for name, value in parts.items():
-        setattr(new, name, value)
+    new = Token.__new__(Token)
+    new.__dict__ = {**t.__dict__, **parts}
+    if not _KEYED.isdisjoint(parts):
+        new.key = _KEY(new)
     return new
+
+
+class Touched:
+    """The accesses to an object in a region, each once however often its loops are walked."""
+
+    def __init__(self) -> None:
+        self.tokens: list[tuple[Token, tuple[Name, ...]]] = []  # each with the names it was made through
+        self.keys: set[tuple] = set()
+        self.told: dict[tuple, int] = {}  # by access, how many of the tokens it has been told
+
+    def add(self, t: Token, chain: tuple[Name, ...]) -> None:
+        if t.key not in self.keys:
+            self.keys.add(t.key)
+            self.tokens.append((t, chain))
+
+    def before(self, b: Token) -> list[tuple[Token, tuple[Name, ...]]]:
+        """Those that came before, less those that this access was told the last time."""
+        first = self.told.get(b.key, 0)
+        self.told[b.key] = len(self.tokens)
+        return self.tokens[first:]
 
 
 @dataclass(slots=True)
@@ -91,76 +113,130 @@ class Edge:
     younger: int = 0  # of products: groups that have been begun since, at least
 
 
+# Tokens do not keep count of the gaps crossed: the state does, and a token notes what the state had crossed when it was made.  So where paths meet
+# or a loop begins anew, the tokens that no path has touched stay what they are.  A gap is crossed once in an iteration of its innermost loop, and
+# at the loop's end what has come around is told from the loop's top (`absorb`).
 @dataclass(slots=True)
 class State:
+    """What has happened on the paths so far.  `own`: the objects whose tokens no other state shares; only these dictionaries may be changed."""
+
     tokens: dict[ObjectKey, dict[tuple, Token]]
     known: dict[tuple[Frame, int], Form]
     crossed: int = 0
+    own: set[ObjectKey] = field(default_factory=set)
 
     def copy(self) -> State:
-        return State({obj: dict(held) for obj, held in self.tokens.items()}, dict(self.known), self.crossed)
+        self.own = set()
+        return State(dict(self.tokens), dict(self.known), self.crossed)
 
-    def settle(self) -> None:
-        """Bring every token's gaps up to date, and start counting anew."""
-        for held in self.tokens.values():
-            for key, t in held.items():
-                if t.since or self.crossed:
-                    held[key] = altered(t, crossed=t.crossed | (self.crossed & ~t.since), since=0)
-        self.crossed = 0
+    def held(self, obj: ObjectKey) -> dict[tuple, Token]:
+        """The tokens of an object, to be changed."""
+        if obj not in self.own:
+            self.put(obj, dict(self.tokens.get(obj, ())))
+        return self.tokens[obj]
 
-    def absorb(self, other: State) -> bool:
-        """Tokens of both; a token on two paths has crossed what both crossed.  Whether this one changed."""
-        changed = False
-        for obj, held in other.tokens.items():
-            mine = self.tokens.setdefault(obj, {})
-            for key, t in held.items():
+    def put(self, obj: ObjectKey, held: dict[tuple, Token]) -> None:
+        self.tokens[obj] = held
+        self.own.add(obj)
+
+    def forget(self, obj: ObjectKey) -> None:
+        self.tokens.pop(obj, None)
+        self.own.discard(obj)
+
+    def drop(self, obj: ObjectKey, keys: list[tuple]) -> None:
+        if keys:
+            held = self.held(obj)
+            for key in keys:
+                del held[key]
+
+    def since(self, t: Token) -> int:
+        """The gaps that every path has crossed since."""
+        return t.crossed | (self.crossed & ~t.since)
+
+    def both(self, a: Token, b: Token) -> Token:
+        """Two tokens that have become one."""
+        return merged(a, b, self.since(a) & self.since(b), self.crossed)
+
+    def regrouped(self, obj: ObjectKey, change: Callable[[Token], Token]) -> None:
+        """Change an object's tokens, in what tells them apart, too."""
+        held = self.tokens[obj]
+        found: dict[tuple, Token] = {}
+        same = True
+        for t in held.values():
+            new = change(t)
+            same = same and new is t
+            have = found.get(new.key)
+            found[new.key] = new if have is None else self.both(new, have)
+        if not same:
+            self.put(obj, found)
+
+    def only(self, keep: Callable[[Token], bool]) -> None:
+        for obj, held in self.tokens.items():
+            if not all(keep(t) for t in held.values()):
+                self.put(obj, {key: t for key, t in held.items() if keep(t)})
+
+    def absorb(self, other: State, news: State | None = None) -> None:
+        """Tokens of both; a token on two paths has crossed what both crossed.  `news` gets those that this one has not had."""
+        self._meet(other)
+        for obj, theirs in other.tokens.items():
+            mine = self.tokens.get(obj)
+            if mine is theirs:
+                continue
+            if mine is None:
+                mine = self.held(obj)
+            for key, t in theirs.items():
                 have = mine.get(key)
+                if have is t:
+                    continue
+                since = other.since(t)
                 if have is None:
-                    mine[key] = t
-                    changed = True
-                elif have.crossed & ~t.crossed or t.commits < have.commits or any(n < have.waited.get(gap, n + 1) for gap, n in t.waited.items()):
-                    mine[key] = merge(t, have)
-                    changed = True
-        return changed
+                    new = altered(t, crossed=since, since=self.crossed)
+                elif self.since(have) & ~since or t.commits < have.commits or any(n < have.waited.get(gap, n + 1) for gap, n in t.waited.items()):
+                    new = merged(t, have, self.since(have) & since, self.crossed)
+                else:
+                    continue
+                mine = self.held(obj)
+                mine[key] = new
+                if news is not None:
+                    news.held(obj)[key] = new
+
+    def _meet(self, other: State) -> None:
+        """From here on the state has crossed what both have.  A token that both have, as it is, has too; the others keep their own."""
+        crossed = self.crossed & other.crossed
+        lost = self.crossed & ~crossed
+        if not lost:
+            return
+        for obj, mine in self.tokens.items():
+            theirs = other.tokens.get(obj, {})
+            if mine is not theirs:
+                kept = {key: altered(t, crossed=self.since(t), since=crossed) for key, t in mine.items()
+                        if lost & ~t.since & ~t.crossed and theirs.get(key) is not t}
+                if kept:
+                    self.put(obj, {**mine, **kept})
+        self.crossed = crossed
 
     def each_copy(self, change: Callable[[Token], Token], engine: str = "") -> None:
-        for held in self.tokens.values():
-            for key, t in held.items():
-                if t.kind in "CS" and (not engine or t.engine == engine):
-                    held[key] = change(t)
+        for obj, held in self.tokens.items():
+            found = {key: change(t) for key, t in held.items() if t.kind in "CS" and (not engine or t.engine == engine)}
+            if found:
+                self.put(obj, {**held, **found})
 
     def covered(self, engine: str, younger: int, role: tuple[int, int] | None) -> None:
         """A wait by a role, or by all: what has so many younger groups of its own, or more, has come to its end."""
-        for obj, held in self.tokens.items():
-            self.tokens[obj] = {key: t for key, t in held.items() if not t.awaited(engine) or t.commits < younger or role not in (None, t.role)}
+        self.only(lambda t: not t.awaited(engine) or t.commits < younger or role not in (None, t.role))
 
     def without_role(self, role: tuple[int, int]) -> None:
-        for obj, held in self.tokens.items():
-            if any(t.role == role for t in held.values()):
-                self.tokens[obj] = {key: t for key, t in held.items() if t.role != role}
+        self.only(lambda t: t.role != role)
 
     def next_fill(self, obj: ObjectKey, depth: int) -> None:
         """A stage of the pipeline is taken: what was done to it is one fill older."""
-        held = self.tokens.get(obj)
-        if not held:
-            return
-        older: dict[tuple, Token] = {}
-        for t in held.values():
-            t = altered(t, fills=min(t.fills + 1, depth))
-            older[t.key] = t if t.key not in older else merge(
-                *(altered(x, crossed=x.crossed | (self.crossed & ~x.since), since=self.crossed) for x in (t, older[t.key]))
-            )
-        self.tokens[obj] = older
+        if self.tokens.get(obj):
+            self.regrouped(obj, lambda t: t if t.fills == depth else altered(t, fills=min(t.fills + 1, depth)))
 
     def forget_ages(self, loop: int) -> None:
         """Outside of a loop it no longer counts how many of its iterations ago a copy was issued."""
-        for obj, held in self.tokens.items():
-            if any(t.ages for t in held.values()):
-                kept: dict[tuple, Token] = {}
-                for t in held.values():
-                    t = altered(t, ages=tuple((at, n) for at, n in t.ages if at != loop))
-                    kept[t.key] = t if t.key not in kept else merge(t, kept[t.key])
-                self.tokens[obj] = kept
+        for obj in self.tokens:
+            self.regrouped(obj, lambda t: altered(t, ages=tuple((at, n) for at, n in t.ages if at != loop)) if t.ages else t)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +253,7 @@ class Name:
     privilege: Privilege
 
 
-def merge(a: Token, b: Token) -> Token:
+def merged(a: Token, b: Token, crossed: int, since: int) -> Token:
     """One access on two paths."""
     waited = {**b.waited, **{gap: min(n, b.waited.get(gap, n)) for gap, n in a.waited.items()}}
-    return altered(a, crossed=a.crossed & b.crossed, commits=min(a.commits, b.commits), waited=waited)
+    return altered(a, crossed=crossed, since=since, commits=min(a.commits, b.commits), waited=waited)

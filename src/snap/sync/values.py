@@ -53,6 +53,7 @@ class Values:
     counts: set[Atom] = field(default_factory=set)
     loops: list[int] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
+    systems: linear.Systems = field(default_factory=linear.Systems)
 
     def fresh(self, frame: Frame, var: ir.Var, where: object) -> Form:
         atom = ("var", frame, var.uid, where)
@@ -79,7 +80,7 @@ class Values:
         """A sum of what counts from zero, or a consequence of what is known here."""
         if x[0] >= 0 and all(k > 0 and self._counts(atom) for atom, k in x[1]):
             return True
-        return bool(self.facts) and not linear.feasible([], [*self.facts, linear.subtract(linear.number(-1), x)])
+        return bool(self.facts) and not self.systems.feasible([], [*self.facts, linear.subtract(linear.number(-1), x)])
 
     def _counts(self, atom: Atom) -> bool:
         if atom[0] == "mul":

@@ -293,8 +293,9 @@ class _Weaver:
         return place.grouped(Privilege(top, 1))
 
     def _place(self, e: Episode) -> Place:
+        """Of a role's threads.  All of a block are one too where there are other blocks in the cluster, each with its own."""
         outer = self._block_place()
-        if len(e.roles) == 1 and next(iter(e.roles)) != (0, self.threads):
+        if len(e.roles) == 1 and (next(iter(e.roles)) != (0, self.threads) or outer.top == Level.CLUSTER):
             return outer.sharded(Level.THREAD, *next(iter(e.roles)))
         return outer
 
@@ -330,7 +331,7 @@ class _Weaver:
             for s in statements((leaf.statement,)):
                 if isinstance(s, ir.BoxCopy) and s.op == "load" and s.tile.access.view.obj.uid in objects:
                     held = s.place.privilege
-                    whole = held.level >= Level.BLOCK if role == (0, self.threads) else held == Privilege(Level.THREAD, role[1])
+                    whole = held == Privilege(Level.THREAD, role[1]) or (role == (0, self.threads) and held.level >= Level.BLOCK)
                     if not whole:
                         raise SnapError(Diagnostic(
                             "SNAP020", f"each group of `{held}` would load `{s.tile.access.handle.name}` on its own, and its users wait for one load",

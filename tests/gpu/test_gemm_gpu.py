@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import snap
+from snap.lib.gemm import planned
 
 pytestmark = pytest.mark.skipif(torch.cuda.get_device_capability() != (9, 0), reason="wgmma is Hopper's (sm_90a)")
 
@@ -90,6 +91,36 @@ def test_large_and_many_in_a_row():
         results = [snap.lib.gemm(a, b) for _ in range(20)]
         expect(results[0], a, b)
         assert all(torch.equal(results[0], other) for other in results[1:])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
+def test_tiles_that_are_divided_among_blocks(layout):
+    """The last round is a few tiles, of many steps: all blocks share them, and the sums are the same each time."""
+    random = torch.Generator(device="cuda").manual_seed(8)
+    multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
+    for m, n, k in ((128 * 12 + 16, 256 * multiprocessors // 12, 8192), (144, 272, 65536)):
+        assert planned(m, n, k, multiprocessors).divided
+        a, b = matrix(m, k, layout[0], torch.bfloat16, random), matrix(k, n, layout[1], torch.bfloat16, random)
+        bias = torch.randn(n, device="cuda", generator=random)
+        results = [snap.lib.gemm(a, b, bias=bias, activation="silu", out=torch.empty(m, n, device="cuda")) for _ in range(10)]
+        expect(results[0], a, b, bias, "silu")
+        assert all(torch.equal(results[0], other) for other in results[1:])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
+def test_rows_that_begin_in_the_middle_of_sectors(layout):
+    """Clusters, or a copy of B."""
+    random = torch.Generator(device="cuda").manual_seed(9)
+    kinds = set()
+    for m, n, k in ((1000, 1000, 1000), (72, 1000, 520), (1000, 264, 200), (8, 8, 8), (3080, 3080, 1160), (5000, 5000, 5000)):
+        plan = planned(m, n, k, torch.cuda.get_device_properties(0).multi_processor_count, True, True)
+        kinds.add("clusters" if plan.paired else plan.copied)
+        a, b = matrix(m, k, layout[0], torch.float16, random), matrix(k, n, layout[1], torch.float16, random)
+        bias = torch.randn(n, device="cuda", generator=random)
+        results = [snap.lib.gemm(a, b, bias=bias, activation="gelu") for _ in range(4)]
+        expect(results[0], a, b, bias, "gelu")
+        assert all(torch.equal(results[0], other) for other in results[1:])
+    assert {"clusters", (False, True), (False, False)} <= kinds
 
 
 def test_the_gradient():

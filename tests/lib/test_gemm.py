@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 
@@ -11,10 +12,12 @@ import pytest
 import snap
 from snap.ir.types import BF16, F16, F32
 from snap.lib import gemm
-from snap.lib.gemm import TILES, tiling
+from snap.lib.gemm import PAIRS, TILES, Plan, planned
+from snap.lib.gemm_clusters import cluster_kernel
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.runtime.errors import LaunchError
 
+module = importlib.import_module("snap.lib.gemm")
 LAYOUTS = [(a, b) for a in "nt" for b in "nt"]
 SHAPES = [(1, 1, 1), (64, 64, 64), (129, 70, 33), (40, 256, 65), (16, 8, 128), (8, 9, 0), (131, 264, 72)]
 
@@ -42,15 +45,68 @@ def test_layouts_and_tails(shape, layout):
     np.testing.assert_array_equal(unpacked(gemm(A, B)), a @ b)
 
 
+def launched(kernel, blocks: int, A: np.ndarray, B: np.ndarray, C: np.ndarray, divided: int | None = None, share: int = 1,
+             turned=(False, False), **how):
+    """`kernel` on A and B, given as they are written down; `divided`: of kernels that divide tiles, or might."""
+    (m, k), n = A.shape, B.shape[1]
+    A, B = (np.ascontiguousarray(x.T) if flip else x for x, flip in zip((A, B), turned))
+    exchange = () if divided is None else (np.zeros(blocks * 128 * 256, np.float32), np.zeros(blocks * 256, np.int32), divided, share)
+    arguments = (A, B, C, A, *A.shape, *B.shape, n, m, n, k, *exchange)
+    return snap.races(kernel, *arguments, blocks=blocks, seeds=1) if how.get("races") else kernel.launch(*arguments, blocks=blocks, **how)
+
+
 @pytest.mark.parametrize("tile", TILES, ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
 def test_every_tile_in_every_layout(tile, layout):
-    m, n, k, turned = 136, 264, 136, [each == "t" for each in layout]
-    (a, A), (b, B) = matrix(m, k, 3), matrix(k, n, 4)
-    A, B = (np.ascontiguousarray(x.T) if flip else x for x, flip in zip((A, B), turned))
-    C = np.zeros((m, n), np.float32)
-    gemm_kernel(BF16, F32, *turned, *tile, 2)[3](A, B, C, A, *A.shape, *B.shape, n, m, n, k)
+    turned = tuple(each == "t" for each in layout)
+    (a, A), (b, B), C = matrix(136, 136, 3), matrix(136, 264, 4), np.zeros((136, 264), np.float32)
+    launched(gemm_kernel(BF16, F32, *turned, *tile, 2), 3, A, B, C, 0, turned=turned)
     np.testing.assert_array_equal(C, a @ b)
+
+
+@pytest.mark.parametrize("tile", PAIRS, ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
+def test_clusters_in_every_layout(tile, layout):
+    """Rows for three tiles: one block of the last pair has nothing to write."""
+    turned, m = tuple(each == "t" for each in layout), 2 * tile[0] + 8
+    (a, A), (b, B), C = matrix(m, 136, 3), matrix(136, 264, 4), np.zeros((m, 264), np.float32)
+    launched(cluster_kernel(BF16, F32, *turned, *tile, 1), 2, A, B, C, turned=turned)
+    np.testing.assert_array_equal(C, a @ b)
+
+
+# Blocks, divided tiles, share: of four tiles of ten steps.  Three parts of one tile; two tiles' ends and beginnings; all of them; shares that end
+# where tiles do; five parts, and three blocks with none; none at all.
+@pytest.mark.parametrize("blocks, divided, share", [(3, 1, 4), (3, 2, 7), (5, 4, 9), (8, 4, 5), (4, 4, 10), (8, 1, 2), (3, 0, 1)], ids=str)
+def test_divided_tiles(blocks, divided, share):
+    (a, A), (b, B), kernel = matrix(128, 600, 12), matrix(600, 128, 13), gemm_kernel(BF16, F32, False, False, 64, 64, 2, DIVIDED=True)
+    for how in ({}, {"seed": 4}):
+        C = np.zeros((128, 128), np.float32)
+        launched(kernel, blocks, A, B, C, divided, share, **how)
+        np.testing.assert_array_equal(C, a @ b)
+
+
+@pytest.mark.parametrize("tile", [(128, 256), (128, 192), (64, 128)], ids=str)
+def test_divided_tiles_of_every_number_of_sums(tile):
+    (a, A), (b, B), C = matrix(tile[0], 200, 14), matrix(200, tile[1], 15), np.zeros(tile, np.float32)
+    launched(gemm_kernel(BF16, F32, False, False, *tile, 2, DIVIDED=True), 2, A, B, C, 1, 2)
+    np.testing.assert_array_equal(C, a @ b)
+
+
+PLANS = {
+    "divided": Plan(0, 64, 64, 3, divided=2, share=3),
+    "clusters": Plan(0, 64, 128, 2, paired=True),
+    "both copied": Plan(0, 64, 64, 2, copied=(True, True)),
+    "B copied": Plan(0, 64, 128, 2, copied=(False, True)),
+}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
+def test_every_plan_with_bias_and_activation(plan, layout, monkeypatch):
+    monkeypatch.setattr(module, "planned", lambda *shape: PLANS[plan])
+    (a, A), (b, B) = matrix(72, 200, 16, layout[0], "f16"), matrix(200, 104, 17, layout[1], "f16")
+    bias = np.arange(104, dtype=np.float32) - 50
+    np.testing.assert_array_equal(gemm(A, B, bias=bias, activation="relu"), np.maximum(a @ b + bias, 0))
 
 
 def test_strides_of_all_kinds():
@@ -101,33 +157,60 @@ def test_relu_keeps_what_is_not_a_number():
 
 def test_a_schedule_at_random_finds_no_race():
     (a, A), (b, B) = matrix(136, 200, 10), matrix(200, 72, 11)
-    C, run = np.zeros((136, 72), np.uint16), gemm_kernel(BF16, BF16, False, False, 128, 64, 2)
-    arguments = (A, B, C, A, *A.shape, *B.shape, 72, 136, 72, 200)
-    assert not snap.races(run, *arguments, blocks=2, seeds=1)
-    run.launch(*arguments, blocks=2, seed=3)
-    np.testing.assert_array_equal(unpacked(C), a @ b)
+    for kernel, blocks, *exchange in ((gemm_kernel(BF16, BF16, False, False, 128, 64, 2), 2, 0),
+                                      (gemm_kernel(BF16, BF16, False, False, 128, 64, 2, DIVIDED=True), 3, 1, 2),
+                                      (cluster_kernel(BF16, BF16, False, False, 64, 128, 1), 2)):
+        C = np.zeros((136, 72), np.uint16)
+        assert not launched(kernel, blocks, A, B, C, *exchange, races=True)
+        launched(kernel, blocks, A, B, C, *exchange, seed=3)
+        np.testing.assert_array_equal(unpacked(C), a @ b)
 
 
-@pytest.mark.parametrize("multiprocessors", [4, 132])
-def test_tiles_cover_and_blocks_are_no_more_than_there_are_tiles(multiprocessors):
-    for m, n in itertools.product((1, 64, 65, 500, 4096), repeat=2):
-        height, width, blocks = tiling(m, n, 512, multiprocessors)
-        assert (height, width) in TILES and 1 <= blocks <= min(multiprocessors, -(-m // height) * -(-n // width))
+@pytest.mark.parametrize("multiprocessors", [1, 4, 132])
+def test_plans_can_be_launched(multiprocessors):
+    for m, n, k, uneven in itertools.product((1, 64, 500, 4096), (1, 65, 4096), (0, 512, 100_000), (False, True)):
+        plan = planned(m, n, k, multiprocessors, uneven, uneven)
+        tiles, steps = -(-m // plan.height) * -(-n // plan.width), -(-max(k, 1) // 64)
+        assert (plan.height, plan.width) in (PAIRS if plan.paired else TILES) and plan.band > 0
+        assert 1 <= plan.blocks <= multiprocessors and (plan.divided or plan.blocks <= tiles + plan.paired * -(-n // plan.width))
+        assert plan.blocks % 2 == 0 or not plan.paired
+        assert plan.divided == 0 or (plan.divided <= tiles and plan.share < steps and plan.share * plan.blocks >= plan.divided * steps)
+        assert uneven or (not plan.paired and plan.copied == (False, False))
 
 
 @pytest.mark.parametrize("shape", [(n, n, n) for n in (2048, 4096, 8192, 16384)] + [(8192, 28672, 8192), (28672, 8192, 1024)], ids=str)
 def test_large_products_have_large_tiles(shape):
-    assert tiling(*shape, 132)[:2] == (128, 256)
+    plan = planned(*shape, 132)
+    assert (plan.height, plan.width) == (128, 256)
+
+
+def test_the_last_round_is_divided_where_that_is_faster():
+    assert [planned(n, n, n, 132).divided for n in (2048, 4096, 8192, 16384)] == [0, 0, 68, 8]
+    assert planned(8192, 8448, 8192, 132).divided == 0  # 16 full rounds
 
 
 def test_small_products_are_spread_over_the_multiprocessors():
-    assert tiling(1024, 1024, 1024, 132) == (128, 64, 128)
-    assert tiling(16, 16, 4096, 132) == (64, 64, 1)
+    assert (planned(1024, 1024, 1024, 132).blocks, planned(16, 16, 4096, 132).blocks) == (128, 1)
 
 
-def test_every_tile_compiles_for_hopper_without_spills():
-    for tile, activation in ((TILES[0], "gelu"), (TILES[-1], None)):
-        used = gemm_kernel(F16, F16, True, False, *tile, 16, F32, activation).resources("sm_90a")
+def test_rows_in_the_middle_of_sectors_are_shared_by_clusters_or_copied():
+    small, large = planned(1000, 1000, 1000, 132, True, True), planned(5000, 5000, 5000, 132, True, True)
+    assert small.paired and small.copied == (False, False)
+    assert not large.paired and large.copied == (False, True)
+
+
+@pytest.mark.parametrize("column, uneven", [(0, False), (16, False), (8, True)])
+def test_which_rows_begin_in_the_middle_of_sectors(column, uneven):
+    shifted = np.zeros(64 * 64 + 64, np.float16)
+    start = -shifted.ctypes.data % 32 // 2 + column
+    assert module._operand("a", shifted[start:start + 64 * 64].reshape(64, 64)).uneven == uneven
+    assert module._operand("a", shifted[start - column:][:64 * 56].reshape(64, 56)).uneven
+
+
+def test_kernels_compile_for_hopper_without_spills():
+    for kernel in (gemm_kernel(F16, F16, True, False, *TILES[0], 16, F32, "gelu"), gemm_kernel(F16, F16, True, False, *TILES[-1], 16, F32),
+                   gemm_kernel(BF16, BF16, False, False, *TILES[0], 8, DIVIDED=True), cluster_kernel(BF16, BF16, False, True, *PAIRS[0], 4)):
+        used = kernel.resources("sm_90a")
         assert used.spill_stores == used.spill_loads == 0
 
 

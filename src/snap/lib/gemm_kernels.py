@@ -2,8 +2,9 @@
 
 Input:      element types, the layouts of the operands, sizes of tiles; at a launch, matrices whose rows are multiples of 16 bytes
 Output:     a kernel: C = activation(A @ B + bias), sums in f32
-Invariant:  any extents: what lies outside of a matrix is read as zero and not written.  A block takes tiles t, t + blocks, ... of the order below
-Non-goals:  rows that no box can be made of (gemm.py copies those), splitting K
+Invariant:  any extents: what lies outside of a matrix is read as zero and not written.  A block takes tiles t, t + blocks, ... of the order below;
+            where the last round would leave blocks idle, its tiles come first and are divided among all of them, and sums are the same each time
+Non-goals:  rows that no box can be made of (gemm.py copies those); clusters (gemm_clusters.py)
 
 An operand that lies with k along its rows is loaded as one tile [rows, 64]; one that lies the other way as panels [64 of k, 64 of m or n].
 """
@@ -66,9 +67,14 @@ def _silu():
 
 
 @functools.cache
-def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias_type=None, activation=None):
+def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias_type=None, activation=None, DIVIDED=False):
     """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K].  Blocks take tiles of BM x BN in bands of BAND tiles' height, down one column of the
-    band and then the next, so that what runs at the same time reads few rows and columns.  Without a bias any array stands for it."""
+    band and then the next, so that what runs at the same time reads few rows and columns.  Without a bias any array stands for it.
+
+    DIVIDED: the steps of k of the first `divided` tiles, one tile after another, are dealt out to the blocks, `share` to each, no more than a tile
+    has.  So a block has the end of one tile and the beginning, or the middle, of the next.  It begins with the latter and leaves its sums in
+    `parts`; then it finishes the former, with what the blocks before it have left.  Each thread waits for, and adds, what the thread in its place has
+    left, in the order of the blocks.  All blocks run at the same time, and leave their sums before they wait: nothing hangs."""
     E, O, V = element(type), element(out_type), element(bias_type or type)
     CONSUMERS = BM // 64  # warpgroups that multiply
     A_PANELS, A_ROWS = (BM // PANEL, DEPTH) if A_TURNED else (1, BM)
@@ -76,39 +82,57 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias
     STAGES = min(8, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
     WIDE = 128 // scalar(out_type).bytes  # columns that leave at a time
     BIASED, ACTIVE, active = bias_type is not None, activation is not None, activation_function(activation)
+    PIECES = 2 if DIVIDED else 0  # of divided tiles, for each block
+    SUMS = BN // 2  # of a thread
+    READ = SUMS if SUMS <= 64 else SUMS // 2  # of another block's sums at a time
     T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
 
     @kernel
-    @requires(grid[1], block[1], thread[T])
+    @requires(grid[1], block[1], thread[T], cooperative=DIVIDED)
     def gemm(A: ptr(const(E), (A0, A1)) @ grid[1], B: ptr(const(E), (B0, B1)) @ grid[1], C: ptr(O, (M, C1)) @ grid[1],
              bias: ptr(const(V)) @ grid[1], A0: int @ grid[1], A1: int @ grid[1], B0: int @ grid[1], B1: int @ grid[1],
-             C1: int @ grid[1], M: int @ grid[1], N: int @ grid[1], K: int @ grid[1]):
+             C1: int @ grid[1], M: int @ grid[1], N: int @ grid[1], K: int @ grid[1],
+             parts: ptr(float) @ grid[1], ready: ptr(int) @ grid[1], divided: int @ grid[1], share: int @ grid[1]):
         with group(grid[1]):
             b0: int @ block[1] = id()
             blocks: int = count(block[1])
             down: int = (M + BM - 1) / BM
             across: int = (N + BN - 1) / BN
+            steps: int = (K + DEPTH - 1) / DEPTH
             with partition(C, p=block[1], f=lambda i, j: (i, j), disjoint=True) as C_block:
                 with group(block[1]):
                     A_slots: pipeline(shared(E[A_PANELS, A_ROWS, DEPTH], swizzle=128), STAGES)
                     B_slots: pipeline(shared(E[B_PANELS, B_ROWS, DEPTH], swizzle=128), STAGES)
                     C_slots: pipeline(shared(O[CONSUMERS, 64, WIDE], swizzle=128), 2)
                     w: int @ warpgroup = id()
-                    pair: int @ thread[1] = id() % 4 * 2
-                    acc: float[BN // 2] @ thread[1]
+                    me: int @ thread[1] = id()
+                    acc: float[SUMS] @ thread[1]
                     if CONSUMERS == 2:
                         match split(thread, C_THREADS, 128):
                             case 0:
                                 intrinsic.setmaxnreg(232)
                             case 1:
                                 intrinsic.setmaxnreg(40)
-                    for t in range(b0, down * across, blocks):
+                    begin: int = min(b0 * share, divided * steps)
+                    end: int = min(begin + share, divided * steps)
+                    for job in range((down * across - divided - b0 + blocks - 1) / blocks + PIECES):
+                        t: int = divided + b0 + (job - PIECES) * blocks
+                        first: int = 0
+                        last: int = steps
+                        if DIVIDED:
+                            if job < PIECES:
+                                final: int = (end - 1) / steps
+                                t = final if job == 0 else begin / steps
+                                first = max(begin - t * steps, 0)
+                                last = min(end - t * steps, steps)
+                                if begin == end or (job == 1 and t == final):
+                                    last = first  # nothing is left to do
                         band: int = t / (BAND * across)
                         within: int = t % (BAND * across)
                         height: int = min(BAND, down - band * BAND)
                         m0: int = (band * BAND + within % height) * BM
                         n0: int = within / height * BN
-                        for k in range((K + DEPTH - 1) / DEPTH):
+                        for k in range(first, last):
                             with stage(A_slots) as a, stage(B_slots) as b:
                                 with claim(a, p=thread[128]) as ap, claim(b, p=thread[128]) as bp:
                                     match split(thread, C_THREADS, 128):
@@ -130,40 +154,61 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias
                                         case 0:
                                             with group(warpgroup):
                                                 if A_TURNED and B_TURNED:
-                                                    wgmma(acc, tile(ac, (w, 0, 0), (1, DEPTH, 64)).T, bc, zero=(k == 0))
+                                                    wgmma(acc, tile(ac, (w, 0, 0), (1, DEPTH, 64)).T, bc, zero=(k == first))
                                                 elif A_TURNED:
-                                                    wgmma(acc, tile(ac, (w, 0, 0), (1, DEPTH, 64)).T, bc.T, zero=(k == 0))
+                                                    wgmma(acc, tile(ac, (w, 0, 0), (1, DEPTH, 64)).T, bc.T, zero=(k == first))
                                                 elif B_TURNED:
-                                                    wgmma(acc, tile(ac, (0, 64 * w, 0), (1, 64, DEPTH)), bc, zero=(k == 0))
+                                                    wgmma(acc, tile(ac, (0, 64 * w, 0), (1, 64, DEPTH)), bc, zero=(k == first))
                                                 else:
-                                                    wgmma(acc, tile(ac, (0, 64 * w, 0), (1, 64, DEPTH)), bc.T, zero=(k == 0))
+                                                    wgmma(acc, tile(ac, (0, 64 * w, 0), (1, 64, DEPTH)), bc.T, zero=(k == first))
                                         case 1:
                                             pass
-                        if BIASED or ACTIVE:
+                        if DIVIDED:
                             match split(thread, C_THREADS, 128):
                                 case 0:
-                                    # A thread holds columns 8j + pair and 8j + pair + 1 of two rows.
                                     with group(thread[1]):
-                                        for j in unroll(range(BN // 8)):
-                                            for h in unroll(range(2)):
-                                                plus: float = 0.0
-                                                if BIASED:
-                                                    if n0 + 8 * j + pair + h < N:
-                                                        plus = float(bias[n0 + 8 * j + pair + h])
-                                                for v in unroll(range(2)):
-                                                    acc[4 * j + 2 * v + h] = active(acc[4 * j + 2 * v + h] + plus)
+                                        if first < last and last < steps:
+                                            for j in unroll(range(SUMS)):
+                                                atomic.store(parts, (b0 * SUMS + j) * C_THREADS + me, acc[j])
+                                            atomic.store(ready, b0 * C_THREADS + me, 1, order="release")
+                                        if 0 < first and first < last and last == steps:
+                                            for other in range(t * steps / share, b0):
+                                                while atomic.load(ready, other * C_THREADS + me, order="acquire") == 0:
+                                                    pass
+                                                for c in unroll(range(SUMS // READ)):
+                                                    part: float[READ]
+                                                    for j in unroll(range(READ)):
+                                                        part[j] = atomic.load(parts, (other * SUMS + c * READ + j) * C_THREADS + me)
+                                                    for j in unroll(range(READ)):
+                                                        acc[c * READ + j] += part[j]
                                 case 1:
                                     pass
-                        with partition(C_block, p=warpgroup, f=lambda i, j: (m0 + 64 * w + i, n0 + j), disjoint=True) as C_own:
-                            for q in unroll(range(BN // WIDE)):
-                                with stage(C_slots) as c:
-                                    with partition(c, p=warpgroup, f=lambda i, j: (w, i, j)) as own:
-                                        match split(thread, C_THREADS, 128):
-                                            case 0:
-                                                with group(warpgroup):
-                                                    store_acc(own, acc, first=WIDE * q)
-                                                    async_copy(C_own, own, at=(0, WIDE * q))
-                                            case 1:
-                                                pass
+                        if first < last and last == steps:
+                            if BIASED or ACTIVE:
+                                match split(thread, C_THREADS, 128):
+                                    case 0:
+                                        with group(thread[1]):
+                                            pair: int = n0 + me % 4 * 2  # it holds columns pair + 8j and pair + 8j + 1 of two rows
+                                            for j in unroll(range(BN // 8)):
+                                                for h in unroll(range(2)):
+                                                    plus: float = 0.0
+                                                    if BIASED:
+                                                        if pair + 8 * j + h < N:
+                                                            plus = float(bias[pair + 8 * j + h])
+                                                    for v in unroll(range(2)):
+                                                        acc[4 * j + 2 * v + h] = active(acc[4 * j + 2 * v + h] + plus)
+                                    case 1:
+                                        pass
+                            with partition(C_block, p=warpgroup, f=lambda i, j: (m0 + 64 * w + i, n0 + j), disjoint=True) as C_own:
+                                for q in unroll(range(BN // WIDE)):
+                                    with stage(C_slots) as c:
+                                        with partition(c, p=warpgroup, f=lambda i, j: (w, i, j)) as own:
+                                            match split(thread, C_THREADS, 128):
+                                                case 0:
+                                                    with group(warpgroup):
+                                                        store_acc(own, acc, first=WIDE * q)
+                                                        async_copy(C_own, own, at=(0, WIDE * q))
+                                                case 1:
+                                                    pass
 
     return gemm

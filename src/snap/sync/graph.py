@@ -353,10 +353,11 @@ class Graph(Accesses):
             if footprint is not t.footprint:
                 t = altered(t, footprint=footprint)
             if t.aging and loop in t.born and (t.engine == "copy" or loop == t.born[-1]):
+                # Of an earlier iteration of a loop around this one: how often this one has turned since tells nothing about its counter then.
                 around = t.born[: t.born.index(loop)]
-                age = dict(t.ages).get(loop, 0)
-                ages = (*((at, n) for at, n in t.ages if at in around), (loop, older(age, t.aging)))
-                t = t if ages == t.ages else altered(t, ages=ages)
+                if not any(at in around for at, _ in t.ages):
+                    ages = ((loop, older(dict(t.ages).get(loop, 0), t.aging)),)
+                    t = t if ages == t.ages else altered(t, ages=ages)
             return t
 
         for obj in state.tokens:

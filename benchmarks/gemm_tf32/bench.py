@@ -29,7 +29,8 @@ def product(a, b):
 BENCHMARK = Benchmark(
     name="gemm-tf32",
     sizes=[(n, n, n, layout) for layout in ("nt", "nn") for n in (4096, 8192)] + [(m, m, 65536, "nt") for m in (128, 256, 512)]
-    + [(2048, 2048, 2048, "nt"), (1000, 1000, 1000, "nt"), (4095, 4093, 4097, "nn")],
+    + [(2048, 2048, 2048, "nt"), (1000, 1000, 1000, "nt"), (4095, 4093, 4097, "nn"),
+       (512, 512, 65536, "nn"), (2048, 2048, 2048, "nn")],
     inputs=inputs,
     ours={"snap": lambda a, b: snap.lib.gemm_tf32(a, b)},
     baselines={"cuBLAS": cublas},

@@ -15,6 +15,7 @@ from snap.codegen import expressions, fold, tree
 from snap.codegen.module import Helper
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import type_name
+from snap.codegen.swizzles import in_two
 from snap.ir import nodes as ir
 from snap.ir.types import I32, I64, Array, Scalar, Space
 
@@ -68,7 +69,9 @@ def lvalue(scope: Scope, access: ir.MemAccess) -> tree.Expr:
     view = access.view
     index = linear(scope, view, access.index)
     if view.obj.swizzle and view.elem.bytes <= SWIZZLE_CHUNK:
-        index = tree.Call(f"{scope.module.helper(swizzle(view.obj.swizzle))}<{SWIZZLE_CHUNK // view.elem.bytes}>", (index,))
+        index = in_two(scope.module, view.obj.swizzle, view.elem.bytes, index) or tree.Call(
+            f"{scope.module.helper(swizzle(view.obj.swizzle))}<{SWIZZLE_CHUNK // view.elem.bytes}>", (index,)
+        )
     return tree.Index(base(scope, access), index)
 
 

@@ -2,11 +2,11 @@
 
 Input:      a of M x K, b of K x N, both f32
 Output:     a @ b of M x N
-Invariant:  the kernels read both operands along k, in boxes: rows of whole 16 bytes, what lies outside of a matrix is read as zero and not written
+Invariant:  the kernels read both operands in boxes: rows of whole 16 bytes, what lies outside of a matrix is read as zero and not written
 Non-goals:  other GPUs than Hopper's
 
-The instruction takes operands that lie along k only.  So b is read where it lies if it is the transpose of a row-major matrix (`w.T`), and
-transposed first if not.
+The instruction takes tiles that lie along k only.  So does b if it is the transpose of a row-major matrix (`w.T`): the kernels below are for that.
+A row-major b goes through registers (gemm_tf32_rows.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import functools
 
 from snap import *
 from snap.lib.arrays import Argument
+from snap.lib.gemm_tf32_rows import EFFORT, WIDTH, tf32_rows_pairs, tf32_rows_slices
 from snap.lib.sgemm import matrix, product_shape, row_major
 from snap.lib.transposition import transpose
 from snap.runtime.arrays import classify
@@ -34,21 +35,25 @@ def gemm_tf32(a, b):
     depth = left.shape[1]
     if rows * columns * depth == 0:
         return left.new((rows, columns), zero=True)
-    blocks = left.multiprocessors()
-    width, slices = tiling(rows, columns, depth, blocks)
-    A, B = in_boxes(left).array, in_boxes(turned(right)).array
+    blocks, along = left.multiprocessors(), flipped(right)
+    lies_along = along.info.contiguous
+    size, slices = tiling(rows, columns, depth, blocks) if lies_along else tiling(columns, rows, depth, blocks, EFFORT)
+    A, B = in_boxes(in_rows(left)).array, in_boxes(along if lies_along else in_rows(right)).array
     C = left.new((rows, -(-columns // 4) * 4), zero=slices > 1)
-    extents = (rows, columns, C.shape[1], A.shape[1])
-    down, across = -(-rows // HEIGHT), -(-columns // width)
+    down, across = (-(-rows // HEIGHT), -(-columns // size)) if lies_along else (-(-columns // WIDTH), -(-rows // size))
+    extents = (rows, columns, C.shape[1], A.shape[1]) if lies_along else (rows, columns, depth, A.shape[1], B.shape[1], C.shape[1])
     if slices == 1 and down > 1 and blocks > 1:
-        tf32_pairs(width)[2 * min(-(-down // 2) * across, blocks // 2)](A, B, C, *extents)
+        pairs = tf32_pairs if lies_along else tf32_rows_pairs
+        pairs(size)[2 * min(-(-down // 2) * across, blocks // 2)](A, B, C, *extents)
     else:
-        tf32_slices(width, slices == 1)[min(down * across * slices, blocks)](A, B, C, *extents, slices)
+        pieces = tf32_slices if lies_along else tf32_rows_slices
+        pieces(size, slices == 1)[min(down * across * slices, blocks)](A, B, C, *extents, slices)
     return C if C.shape[1] == columns else row_major(cut(left, C, columns)).array
 
 
-def tiling(rows: int, columns: int, depth: int, blocks: int) -> tuple[int, int]:
-    """Columns of a tile, and into how many slices K is cut where tiles alone would leave multiprocessors without work."""
+def tiling(rows: int, columns: int, depth: int, blocks: int, effort: dict[int, int] | None = None) -> tuple[int, int]:
+    """Columns of a tile, and into how many slices K is cut where tiles alone would leave multiprocessors without work.  Tiles
+    that are computed turned round have so many rows.  effort: the columns that tiles of each width take the time of."""
     down, steps = -(-rows // HEIGHT), -(-depth // DEPTH)
 
     def slices(width: int) -> int:
@@ -56,24 +61,28 @@ def tiling(rows: int, columns: int, depth: int, blocks: int) -> tuple[int, int]:
 
     def cost(width: int) -> float:
         pieces = down * -(-columns // width) * slices(width)
-        return -(-pieces // blocks) * (-(-steps // slices(width)) * width + TILE_COST * steps / slices(width))
+        return -(-pieces // blocks) * (-(-steps // slices(width)) * (effort or {}).get(width, width) + TILE_COST * steps / slices(width))
 
     width = min(WIDTHS, key=cost)
     return width, slices(width)
 
 
-def turned(given: Argument) -> Argument:
-    """The transpose, lying row after row."""
-    flipped = Argument(given.array.T, classify(given.array.T), given.type)
-    if flipped.info.contiguous:
-        return flipped
-    array = transpose(row_major(given).array)
+def flipped(given: Argument) -> Argument:
+    """The transpose, where it lies."""
+    return Argument(given.array.T, classify(given.array.T), given.type)
+
+
+def in_rows(given: Argument) -> Argument:
+    """The matrix, or a copy of it that lies row after row."""
+    turned = flipped(given)
+    if given.info.contiguous or not turned.info.contiguous:
+        return row_major(given)
+    array = transpose(turned.array)
     return Argument(array, classify(array), given.type)
 
 
 def in_boxes(given: Argument) -> Argument:
     """The matrix if boxes can be made of it, else a copy whose rows are filled up with zeros."""
-    given = row_major(given)
     rows, columns = given.shape
     if given.width(columns) == 4:
         return given

@@ -72,10 +72,24 @@ def inference(typed) -> float:
 
 
 def library() -> dict[str, object]:
+    """The largest kernels of the library, each with all that it can do."""
     from importlib import import_module
 
+    from snap.ir.types import BF16, F32
+    from snap.lib.gemm_clusters import cluster_kernel
+    from snap.lib.gemm_kernels import gemm_kernel
+    from snap.lib.gemm_tf32_rows import tf32_rows_pairs, tf32_rows_slices
+    from snap.lib.scanning import scan_kernel
+
     sgemm = import_module("snap.lib.sgemm")
-    return {"sgemm": sgemm.warp_tiled(*sgemm.LARGE, sgemm.STAGES, WIDTH=4)}
+    return {
+        "sgemm": sgemm.warp_tiled(*sgemm.LARGE, sgemm.STAGES, WIDTH=4),
+        "gemm": gemm_kernel(BF16, BF16, True, True, bias_type=F32, activation="gelu", DIVIDED=True),
+        "gemm, clusters": cluster_kernel(BF16, BF16, True, True, bias_type=F32, activation="gelu"),
+        "gemm_tf32, pairs": tf32_rows_pairs(256),
+        "gemm_tf32, slices": tf32_rows_slices(256, False),
+        "scan": scan_kernel(F32, F32, 4, "add", False, 0.0),
+    }
 
 
 def chain(n: int):

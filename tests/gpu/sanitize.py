@@ -16,6 +16,7 @@ from borrowed import borrow  # noqa: E402
 from corpus import OK  # noqa: E402
 
 import snap  # noqa: E402
+from snap.lib.arrays import Argument  # noqa: E402
 from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised  # noqa: E402
 from snap.runtime.launch import Launcher  # noqa: E402
 
@@ -34,6 +35,13 @@ def gemm() -> None:
                 snap.lib.gemm(a, b)
         snap.lib.gemm(random(m, k, dtype=torch.float16), random(k, n, dtype=torch.float16), bias=random(n), activation="gelu")
         snap.lib.gemm(random(m, k, dtype=torch.bfloat16), random(k, n, dtype=torch.bfloat16), out=random(m, n))
+    snap.lib.gemm(random(1000, 1000, dtype=torch.bfloat16), random(1000, 1000, dtype=torch.bfloat16))  # clusters
+    given = Argument.multiprocessors
+    Argument.multiprocessors = lambda self: 4  # as if the GPU had so few: tiles of the last round are divided
+    try:
+        snap.lib.gemm(random(300, 8192, dtype=torch.bfloat16), random(8192, 256, dtype=torch.bfloat16))
+    finally:
+        Argument.multiprocessors = given
 
 
 def gemm_tf32() -> None:

@@ -38,14 +38,16 @@ def version(package: str) -> str | None:
         return None
 
 
-def surroundings(packages: tuple[str, ...] = ("numpy",)) -> dict:
+def surroundings(packages: tuple[str, ...] = ("numpy",), commit: str | None = None) -> dict:
+    """`commit`, or SNAP_COMMIT in the environment: what is measured, where git here does not say (no checkout, or another one)."""
+    commit = commit or os.environ.get("SNAP_COMMIT")
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "machine": {"processor": processor(), "cores": os.cpu_count(), "system": platform.platform()},
         "python": platform.python_version(),
         "versions": {name: found for name in packages if (found := version(name)) is not None},
-        "commit": git("rev-parse", "HEAD") or None,
-        "modified": bool(git("status", "--porcelain", "--", "src")),
+        "commit": commit or git("rev-parse", "HEAD") or None,
+        "modified": commit is None and bool(git("status", "--porcelain", "--", "src")),
     }
 
 

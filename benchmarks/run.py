@@ -62,9 +62,7 @@ def main(words: list[str] | None = None) -> int:
         print("\n".join(known))
         return 0
     device = harness.CudaDevice()
-    surroundings = {**report.surroundings(PACKAGES), "gpu": device.name, "driver": driver_version(), "l2_bytes": device.l2}
-    if chosen.commit:
-        surroundings["commit"] = chosen.commit
+    surroundings = {**report.surroundings(PACKAGES, chosen.commit), "gpu": device.name, "driver": driver_version(), "l2_bytes": device.l2}
     surroundings["copy_bytes_per_s"] = device.copy_speed()
     print(f"{device.name}, driver {surroundings['driver']}: device copy {surroundings['copy_bytes_per_s'] / 1e12:.2f} TB/s")
     wrong = False

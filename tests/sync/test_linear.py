@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,3 +56,14 @@ def test_what_barriers_hang_on():
     meets = [linear.subtract(linear.add(t1, d), t2)]  # one thread reads s[t1 + d], another writes s[t2]
     assert linear.feasible(meets, inside)
     assert not linear.feasible(meets, inside + below)  # a tree reduction, where both are below d
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(forms(quotients=False), min_size=1, max_size=6))
+def test_a_solution_that_is_found_is_none_that_elimination_denies(positive):
+    numbers = {atom: n for n, atom in enumerate(UNKNOWNS)}
+    rows = [(f[0], {numbers[a]: k for a, k in f[1]}) for f in positive if f[1]]
+    if linear._has_solution(rows):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(linear, "_has_solution", lambda rows: False)
+            assert linear._eliminate(rows)

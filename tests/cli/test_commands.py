@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from corpus import TESTS
 
 from snap.cli import main
 
@@ -263,6 +264,44 @@ def test_explain_shows_copies_and_their_waits(snap_command):
     copy = next(index for index, line in enumerate(lines) if "async_copy" in line)
     assert "copies 4 bytes a thread in the background" in lines[copy] and "== commit" in lines[copy + 1]
     assert sum(line.endswith("waits for copies, at most 1 younger group in flight") for line in lines) == 1
+
+
+def test_explain_shows_roles_as_they_are_written(snap_command):
+    """The compiler takes the loop apart, one for each role; the listing is the user's text."""
+    code, out, _ = snap_command("explain", str(TESTS / "ok" / "hgemm.py"))
+    rows = [line.split("|", 1) for line in out.splitlines() if "|" in line]
+    shown = {int(left.split()[-1]): (left.split()[0], text) for left, text in rows if left.split()[-1].isdigit()}
+    assert code == 0 and "7 synchronization points" in out and sorted(shown) == list(range(min(shown), max(shown) + 1))
+    for privilege, text in shown.values():
+        word = text.split("#")[0].strip()
+        if word.startswith(("At:", "Ct:", "for t in", "for k in", "with stage(", "case 128:")):
+            assert privilege == "block[1]", word
+    added = [text.strip() for left, text in rows if not left.split()[-1].isdigit()]
+    assert sum(text.startswith("== mbarrier") for text in added) == 2
+
+
+CALLS = """\
+from snap import *
+from snap.lib import block as of_block
+
+total = of_block.reduce(int, 64, "add")
+
+@kernel
+@requires(grid[1], block[1], thread[64])
+def sums(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], offset=i) as mine:
+            with group(block[1]):
+                mine[0] = total(x[i])
+"""
+
+
+def test_explain_counts_the_points_of_callees_and_names_their_files(snap_command):
+    code, out, _ = snap_command("explain", write("calls.py", CALLS))
+    lines = out.splitlines()
+    assert code == 0 and lines[1].endswith("no synchronization, but 1 in the functions it calls")
+    assert any("== __syncthreads" in line and "of block.py" in line for line in lines)
 
 
 # ---- run ---------------------------------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def explain(target: OneTarget, values: Values = []) -> None:  # noqa: B006
     from snap.cli.show import show_listing
 
     for chosen in _kernels(target, values):
-        for listing in explained(chosen.synced()):
+        for listing in explained(*chosen.stages()):
             show_listing(listing)
 
 
@@ -83,7 +83,7 @@ def _kernels(text: str, values: list[str]) -> list[Chosen]:
         print(note, file=sys.stderr)
     try:
         for kernel in kernels:
-            kernel.synced()  # a generic kernel is only checked now
+            kernel.stages()  # a generic kernel is only checked now
     except SnapError as error:
         _print_snap_errors(error.all, sys.stderr)
         raise typer.Exit(1) from None

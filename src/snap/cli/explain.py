@@ -1,6 +1,7 @@
 """A kernel's source, annotated: who acts on each line, who may disagree about each name, where threads wait for each other and why.
 
-Input:      a function of the synchronized IR
+Input:      a function of the typed IR, which says what each line is, and the same function synchronized, in which loops may have been taken apart
+            and calls put in place, which says what the compiler has put in
 Output:     `Listing`s, the function's own and one for each function it calls
 Invariant:  every source line of the function appears once, in order; every `Sync` and `AsyncCommit` of the IR appears, at its place
 Non-goals:  colour and layout (app.py)
@@ -14,7 +15,8 @@ from snap.diag.source import source_line
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import Element, Place
-from snap.ir.walk import statements
+from snap.ir.walk import bodies, statements
+from snap.sync import original, points
 
 PRIMITIVES = {"thread": "no barrier", "warp": "__syncwarp", "block": "__syncthreads", "named": "bar.sync", "cluster": "cluster barrier",
               "grid": "grid barrier", "mbarrier": "mbarrier"}
@@ -49,7 +51,6 @@ class _Page:
     privileges: dict[int, str] = field(default_factory=dict)
     notes: dict[int, dict[str, None]] = field(default_factory=dict)
     waits: dict[int, list[Added]] = field(default_factory=dict)
-    called: dict[int, ir.Function] = field(default_factory=dict)
 
     def paint(self, first: int, last: int, place: Place) -> None:
         for line in range(first, last + 1):
@@ -64,39 +65,55 @@ class _Page:
             self.note(named.span, f"{named.name}: {type} @ {named.privilege}")
 
 
-def explain(function: ir.Function) -> tuple[Listing, ...]:
+def explain(typed: ir.Function, synced: ir.Function) -> tuple[Listing, ...]:
     """The function and, after it, each function it calls, in the order of their calls; instances of one function that read alike are shown once."""
+    written = _functions(typed)
     listings: dict[Listing, None] = {}
-    waiting, seen = [function], set()
+    waiting, seen = [synced], set()
     while waiting:
         current = waiting.pop(0)
-        if current.uid in seen:
+        if id(current) in seen:
             continue
-        seen.add(current.uid)
-        listing, called = _listing(current)
-        listings[listing] = None
-        waiting.extend(called)
-    return tuple(listings)
+        seen.add(id(current))
+        listings[_listing(written[original(current)], current)] = None
+        waiting.extend(s.function for s in statements(current.body) if isinstance(s, ir.Call))
+    put_in_place = [f for f in written.values() if f.uid not in {original(f) for f in _functions(synced).values()}]
+    return (*listings, *(_listing(f, f) for f in put_in_place))
 
 
-def _listing(function: ir.Function) -> tuple[Listing, list[ir.Function]]:
+def _functions(function: ir.Function) -> dict[int, ir.Function]:
+    """It and all it calls, by number."""
+    found, waiting = {}, [function]
+    while waiting:
+        current = waiting.pop(0)
+        if current.uid not in found:
+            found[current.uid] = current
+            waiting.extend(s.function for s in statements(current.body) if isinstance(s, ir.Call))
+    return found
+
+
+def _listing(typed: ir.Function, synced: ir.Function) -> Listing:
     page = _Page()
-    first, last = function.span.line, max(function.span.end_line, _last_line(function.body))
-    page.paint(first, last, function.place)
-    for param in function.params:
+    first, last = typed.span.line, max(typed.span.end_line, _last_line(typed.body))
+    page.paint(first, last, typed.place)
+    for param in typed.params:
         _note_param(page, param)
-    _walk(page, function.body, function.place, first)
+    _walk(page, typed.body, typed.place, first)
+    _put_into(page, synced.body, first, typed.span.filename, range(first, last + 1))
     rows = []
     for line in range(first, last + 1):
-        text = source_line(function.span.filename, line)
+        text = source_line(typed.span.filename, line)
         rows.append(Row(line, page.privileges[line] if text.strip() else "", text, tuple(page.notes.get(line, ()))))
         for added in page.waits.get(line, ()):
-            rows.append(_added_row(added, page.privileges[line], source_line(function.span.filename, added.span.line)))
-    count = len({added.point.uid for found in page.waits.values() for added in found if isinstance(added, (ir.Sync, ir.BarrierWait))})
-    points = "no synchronization" if not count else "1 synchronization point" if count == 1 else f"{count} synchronization points"
-    kind = "kernel" if function.kernel else "device function"
-    facts = f"{function.place}; {function.smem} bytes of shared memory; {points}" + ("; cooperative" if function.cooperative else "")
-    return Listing(f"{kind} {function.name}", facts, tuple(rows)), list(page.called.values())
+            rows.append(_added_row(added, page.privileges[line], source_line(typed.span.filename, min(max(added.span.line, first), last))))
+    shown = {added.point for found in page.waits.values() for added in found if isinstance(added, (ir.Sync, ir.BarrierWait))}
+    count, elsewhere = len(shown), len(set(points(synced)) - shown)
+    found = "no synchronization" if not count else "1 synchronization point" if count == 1 else f"{count} synchronization points"
+    if elsewhere:
+        found += f", {'and ' if count else 'but '}{elsewhere} in the functions it calls"
+    kind = "kernel" if typed.kernel else "device function"
+    facts = f"{typed.place}; {synced.smem} bytes of shared memory; {found}" + ("; cooperative" if typed.cooperative else "")
+    return Listing(f"{kind} {typed.name}", facts, tuple(dict.fromkeys(rows)))
 
 
 def _note_param(page: _Page, param: ir.Param) -> None:
@@ -110,19 +127,36 @@ def _note_param(page: _Page, param: ir.Param) -> None:
 
 
 def _walk(page: _Page, body: ir.Body, place: Place, header: int) -> None:
-    """`header` is the last line of what opens this body."""
-    body = tuple(part for stmt in body for part in _put_in(stmt))
-    following = next((stmt.span.line for stmt in body if not isinstance(stmt, _ADDED)), header + 1)
-    before = max(header, following - 1)
+    """What the lines are.  `header` is the last line of what opens this body."""
     page.paint(header + 1, _last_line(body), place)  # comments and blank lines between the statements, too
+    for stmt in body:
+        page.paint(stmt.span.line, max(stmt.span.end_line, _last_line((stmt,))), place)
+        _statement(page, stmt, place)
+
+
+def _put_into(page: _Page, body: ir.Body, header: int, filename: str, lines: range) -> None:
+    """Where the compiler has put something in.  Statements of a function whose call was put in place stand at the call: its lines are not here."""
+
+    def here(stmt: ir.Stmt) -> bool:
+        return stmt.span.filename == filename and stmt.span.line in lines
+
+    body = tuple(part for stmt in body for part in _put_in(stmt))
+    following = next((stmt.span.line for stmt in body if not isinstance(stmt, _ADDED) and here(stmt)), header + 1)
+    before = max(header, following - 1)
     for stmt in body:
         if isinstance(stmt, _ADDED):
             page.waits.setdefault(before, []).append(stmt)
             continue
-        last = max(stmt.span.end_line, _last_line((stmt,)))
-        page.paint(stmt.span.line, last, place)
-        _statement(page, stmt, place)
-        before = max(before, last)
+        opens = stmt.span.line if here(stmt) else before
+        inner = [(case.body, case.span.line if here(stmt) else before) for case in stmt.cases] if isinstance(stmt, ir.Split) \
+            else [(one, opens) for one in bodies(stmt)]
+        for k, (one, at) in enumerate(inner):
+            if isinstance(stmt, ir.If) and k:
+                at = max(at, _last_line(stmt.then) if here(stmt) else at)
+            _put_into(page, one, at, filename, lines)
+        if here(stmt):
+            inside = (s.span.end_line for s in statements((stmt,)) if not isinstance(s, _ADDED) and here(s))
+            before = max(before, stmt.span.end_line, *inside)
 
 
 def _put_in(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
@@ -153,8 +187,7 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
             _walk(page, inner, inside, start)
         case ir.Split(cases=cases):
             for case in cases:
-                if not case.body or not all(isinstance(s, _ADDED) for s in case.body):
-                    page.note(case.span, _case_words(case))
+                page.note(case.span, _case_words(case))
                 _walk(page, case.body, case.place, case.span.line)
         case ir.Partition(base=base, handle=ir.Handle(origin="stage") as handle, body=inner):
             page.note(stmt.span, f"{handle.name}: a stage of `{base.name}`")
@@ -174,7 +207,8 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
             page.note(stmt.span, f"copies {target.view.elem.bytes} bytes a thread in the background")
         case ir.BoxCopy(op=op, tile=tile, box=box):
             shape = " x ".join(map(str, box))
-            page.note(stmt.span, f"a box of {shape} {tile.access.view.elem}, {'loaded' if op == 'load' else f'to memory ({op})'} in the background")
+            where = "loaded" if op == "load" else f"to memory ({op})"
+            page.note(stmt.span, f"a box of {shape} {tile.access.view.elem}, {where} in the background by one thread")
         case ir.Wgmma(type=kind, n=n, k=k):
             page.note(stmt.span, f"wgmma: 64 x {n} x {k}, {kind}, in the background")
         case ir.StoreAcc():
@@ -182,14 +216,10 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
         case ir.Turn(place=inside, body=inner):
             page.note(stmt.span, f"{inside.privilege} one at a time")
             _walk(page, inner, inside, start)
-        case ir.Elect(body=inner):
-            page.note(stmt.span, "one thread issues it")
-            _walk(page, inner, place, start)
         case ir.Unsafe():
             page.note(stmt.span, "unsafe: the compiler takes the programmer's word")
         case ir.Call(function=function):
             page.note(stmt.span, f"calls {function.name} as {function.place.privilege}")
-            page.called[function.uid] = function
         case ir.Assign() | ir.Break() | ir.Continue() | ir.Return() | ir.Assert():
             pass
         case other:

@@ -17,8 +17,10 @@ class Chosen:
     function: SnapFunction
     values: dict[str, object]
 
-    def synced(self) -> ir.Function:
-        return self.function._the_one(self.values).synced
+    def stages(self) -> tuple[ir.Function, ir.Function]:
+        """The kernel typed, and synchronized."""
+        compiled = self.function._the_one(self.values)
+        return compiled.typed, compiled.synced
 
     def text(self) -> str:
         return self.function.cuda(**self.values)

@@ -17,3 +17,12 @@ class Span:
 
     def to(self, other: Span) -> Span:
         return Span(self.filename, self.line, self.column, other.end_line, other.end_column)
+
+
+def lines(here: str, *spans: Span) -> str:
+    """`line 3`, `lines 3, 4`; with the name of their file where that is not `here`."""
+    names = {span.filename for span in spans}
+    if len(names) > 1:
+        return ", ".join(lines(here, span) for span in spans)
+    of = "" if names == {here} else f" of {names.pop().replace(chr(92), '/').rsplit('/', 1)[-1]}"
+    return f"line{'s' * (len(spans) > 1)} {', '.join(str(span.line) for span in spans)}{of}"

@@ -20,13 +20,13 @@ from snap.sync.cover import cover
 from snap.sync.graph import Graph
 from snap.sync.groups import plan_copies
 from snap.sync.inline import inline
-from snap.sync.insert import insert
+from snap.sync.insert import insert, original
 from snap.sync.project import project
 from snap.sync.relax import relax
 from snap.sync.slots import give_back
 from snap.sync.weave import weave
 
-__all__ = ["points", "synchronize"]
+__all__ = ["original", "points", "synchronize"]
 
 
 def synchronize(function: ir.Function) -> ir.Function:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snap.diag.error import Diagnostic, Label, SnapError
-from snap.diag.span import Span
+from snap.diag.span import Span, lines
 from snap.ir import nodes as ir
 from snap.ir.types import THREAD1, Level, Place, Privilege
 from snap.sync.overlap import undecided
@@ -82,7 +82,7 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
             ordered_by[n] = [e for e in served_here if e.candidates & taken == 1 << n] or served_here
         for gap in found:
             kind, _ = primitive(p, gap.place, function)
-            first, text = reason(ordered_by[gap.number], "", _others(p))
+            first, text = reason(ordered_by[gap.number], "", _others(p), function)
             everyone = participants_in_words(p, kind, function)
             marks.setdefault(gap.key, []).append(
                 Mark(p, kind, first.object, text, gap.place, first.first.span, first.second.span, arrivals=everyone, waiters=everyone)
@@ -91,20 +91,21 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
     return marks
 
 
-def reason(edges: list[Edge], before: str, after: str) -> tuple[Edge, str]:
+def reason(edges: list[Edge], before: str, after: str, function: ir.Function) -> tuple[Edge, str]:
     """Why these edges need a barrier: the first of them, and what it says; `before` and `after` name who makes the two uses."""
     ordered = sorted(edges, key=lambda e: (e.first.span.line, e.second.span.line))
     first = ordered[0]
     a, b = first.first, first.second
     maybe = "maybe " if a.names and undecided(a.footprint, b.footprint) else ""  # registers have no names, and are one's own
-    text = f"{_word(a)} at line {a.span.line}{before and ' by '}{before}, "
+    here = function.span.filename
+    text = f"{_word(a)} at {lines(here, a.span)}{before and ' by '}{before}, "
     if b.site[2] == "end":
         text += "and gone when its block ends"
     else:
-        text += f"{_word(b)} at line {b.span.line} {maybe}by {after}"
+        text += f"{_word(b)} at {lines(here, b.span)} {maybe}by {after}"
     others = {e.object: e for e in reversed(ordered) if e.object != first.object}
     if others:
-        text += "; also for " + ", ".join(f"{name} (lines {e.first.span.line}, {e.second.span.line})" for name, e in sorted(others.items()))
+        text += "; also for " + ", ".join(f"{name} ({lines(here, e.first.span, e.second.span)})" for name, e in sorted(others.items()))
     return first, text
 
 

@@ -15,6 +15,13 @@ from snap.sync.groups import NONE, Duty
 from snap.sync.tokens import GapKey
 from snap.sync.values import Frame
 
+MOST_TWINS = 4096  # copies of one function
+
+
+def original(function: ir.Function) -> int:
+    """The number of the function that this is, or that it is a copy of."""
+    return function.uid if function.uid >= 0 else -function.uid // MOST_TWINS
+
 
 def insert(function: ir.Function, marks: dict[GapKey, list[Mark]], commits: frozenset[tuple[Frame, int]], pending: dict[GapKey, Duty]) -> ir.Function:
     return _Inserter(marks, commits, pending).function(function, ())
@@ -45,7 +52,7 @@ class _Inserter:
             made = replace(function, body=self.body(function.body))
             self.frame, self.path, self.loop = outer
             twins = sum(uid == function.uid for uid, _ in self.variants)
-            variant = self.variants[(function.uid, inside)] = made if not twins else replace(made, uid=-(function.uid * 4096 + twins))
+            variant = self.variants[(function.uid, inside)] = made if not twins else replace(made, uid=-(function.uid * MOST_TWINS + twins))
         return variant
 
     def syncs(self, kind: str, s: ir.Stmt) -> list[ir.Stmt]:

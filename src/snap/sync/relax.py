@@ -277,7 +277,7 @@ def _parts(text: Text, b: Barrier, number: int) -> list[tuple[Spot, str, Mark]]:
     size = text.threads if b.group == BLOCK1 else b.group.n
     waiting = _words(b.waiting, b.group, size)
     arriving = _words(b.arriving, b.group, size) if b.arriving else waiting
-    first, why = reason(b.duties, _words(b.coming, b.group, size), f"{waiting} alone")
+    first, why = reason(b.duties, _words(b.coming, b.group, size), f"{waiting} alone", text.function)
     mark = replace(
         b.mark, object=first.object, reason=why, first=first.first.span, second=first.second.span, kind="named", number=number,
         pair=b.number, threads=len(b.coming | b.waiting) * WARP, arrivals=arriving, waiters=waiting, at=at,

@@ -35,6 +35,7 @@ Met = Callable[[Spot], Iterable[object]]
 
 class Text:
     def __init__(self, function: ir.Function):
+        self.function = function
         held = function.place.held(Level.THREAD)
         self.threads = held.count if held is not None and function.kernel else None
         self.stands: dict[Here, tuple[BodyKey, int]] = {}

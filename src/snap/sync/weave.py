@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from snap.diag.error import Diagnostic, Label, SnapError
-from snap.diag.span import Span
+from snap.diag.span import Span, lines
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, BOOL, I32, THREAD1, Level, Place, Privilege
 from snap.ir.walk import bodies, statements
@@ -302,7 +302,8 @@ class _Weaver:
     def _point(self, channel: Channel, e: Episode, then: Episode, fence: bool) -> ir.SyncPoint:
         self.points += 1
         first, second = e.uses.span, then.uses.span
-        text = f"{e.uses.word} at line {first.line}, {then.uses.word} at line {second.line} by {_who(then.roles)}"
+        here = self.function.span.filename
+        text = f"{e.uses.word} at {lines(here, first)}, {then.uses.word} at {lines(here, second)} by {_who(then.roles)}"
         if e.loads:
             text += "; only an mbarrier counts a load's bytes"
         elif e.roles != then.roles:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import test_boxes
 import test_tensor
-from checking import refused
+from checking import errors, refused
 
 from snap.lib import block, warp
 
@@ -48,7 +48,8 @@ def test_the_columns_that_a_store_can_begin_at():
 
 def test_what_a_warpgroup_agrees_on_has_no_destination():
     by_warpgroups("wgmma(acc, ra, b, zero=(acc[0] == 0.0))", "SNAP006", "it must be one value for `thread[128]`", "`intrinsic.broadcast(acc[...])`")
-    by_warpgroups("wgmma(acc, tile(a, (8 * t, 0), (64, 64)), b)", "SNAP006", "compute it from values at `thread[128]` or above")
+    by_warpgroups("wgmma(acc, tile(a, (8 * t, 0), (64, 64)), b)", "SNAP006", "compute it from values at `thread[128]` or above",
+                  "each group's number in its block is `t: int @ warpgroup = id()`", "`intrinsic.broadcast(t)`")
 
 
 # ---- boxes ---------------------------------------------------------------------------------------------------------------------------------------
@@ -120,3 +121,20 @@ def test_what_is_missing_around_a_turn():
 def test_a_factory_refuses_in_its_own_name(make, said):
     with pytest.raises((TypeError, ValueError), match=said):
         make()
+
+
+# ---- names ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, snaps", [
+    ("float32", "`f32`, or `float`"), ("half", "`f16`"), ("bfloat16", "`bf16`"), ("double", "`f64`"), ("int32", "`i32`, or `int`"), ("long", "`i64`"), ("uint8", "`u8`"),
+])
+def test_types_of_other_libraries_are_told_as_snap_calls_them(name, snaps):
+    refused(f"x: {name} = 0", "SNAP019", f"unknown name `{name}`", f"help: write {snaps}")
+    refused(f"x: int = int({name}(0))", "SNAP019", f"help: write {snaps}")
+
+
+def test_types_of_numpy_are_told_as_snap_calls_them():
+    for name, snaps in (("float32", "`f32`, or `float`"), ("double", "`f64`"), ("uint16", "`u16`")):
+        [error] = errors(f"x: np.{name} = 0", before="import numpy as np")
+        assert error.code == "SNAP018" and f"help: write {snaps}; scalars: bool" in error.render()

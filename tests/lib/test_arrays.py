@@ -1,4 +1,4 @@
-"""Arrays of the library: what lack of memory looks like."""
+"""Arrays of the library: what lack of memory looks like, and what is no plain array."""
 
 from __future__ import annotations
 
@@ -21,3 +21,20 @@ def test_in_torch_it_is_torchs_error():
     torch = pytest.importorskip("torch")
     with pytest.raises(RuntimeError, match="no memory for an array .* beside `a` of `snap.lib.sgemm`"):
         snap.lib.sgemm(torch.zeros(HUGE, 1), torch.zeros(1, HUGE))
+
+
+def test_masks_are_not_lost_in_silence():
+    masked = np.ma.masked_array(np.arange(6, dtype=np.float32).reshape(2, 3), [[True, False, False]] * 2)
+    for call, name in (
+        (lambda: snap.lib.reduce(masked), "x"), (lambda: snap.lib.softmax(masked), "x"),
+        (lambda: snap.lib.gemv(masked, np.zeros(3, np.float32)), "a"), (lambda: snap.lib.sgemm(masked, np.zeros((3, 1), np.float32)), "a"),
+    ):
+        with pytest.raises(snap.LaunchError, match=rf"`{name}` of .*masked.*`.filled\(...\)`"):
+            call()
+    assert snap.lib.reduce(masked.filled(0)) == 12 and snap.lib.reduce(masked.compressed()) == 12
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_factor_is_a_number_even_where_nothing_is_computed(rows):
+    with pytest.raises(snap.LaunchError, match="`alpha` of `snap.lib.sgemm`.*a str"):
+        snap.lib.sgemm(np.zeros((rows, 2), np.float32), np.zeros((2, 2), np.float32), alpha="z")

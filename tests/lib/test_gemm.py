@@ -246,5 +246,15 @@ def test_what_does_not_fit_is_refused_by_name():
 
 def test_out_that_is_an_input_is_refused():
     square = np.zeros((64, 64), np.float16)
-    with pytest.raises(LaunchError, match="overlap"):
-        gemm(square, np.zeros((64, 64), np.float16), out=square)
+    other, values = np.zeros((64, 64), np.float16), np.zeros(64 * 64, np.float16)
+    for arguments, name in (((square, other, square), "a"), ((other, square, square), "b"), ((other, other, values.reshape(64, 64), values[:64]), "bias")):
+        with pytest.raises(LaunchError, match=f"`out` of `snap.lib.gemm`: shares memory with `{name}`.*overlap"):
+            gemm(*arguments)
+
+
+def test_out_may_be_an_input_that_is_copied():
+    """A result in other strides is made elsewhere, and copied there when the product is done."""
+    a, b = (np.arange(64 * 64).reshape(64, 64) % k for k in (7, 5))
+    a, b = a.astype(np.float16), b.astype(np.float16)
+    want = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(gemm(a, b, out=a.T), want.astype(np.float16))

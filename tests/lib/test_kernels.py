@@ -7,6 +7,7 @@ import pytest
 from lib_support import later, packed, unpacked
 
 import snap
+from snap import device, requires, thread
 from snap.ir.types import F32, F64, I8, I32, I64, U8
 from snap.lib import gemv, histogram, reduce, scan, softmax, transpose
 from snap.lib.histograms import histogram_kernel
@@ -235,6 +236,45 @@ def test_gemv_of_bf16_and_unaligned_vectors():
         np.testing.assert_allclose(got, plain_a @ plain_x, rtol=1e-2, atol=5e-2)
 
 
+# ---- operators of one's own ------------------------------------------------------------------------------------------------------------------
+
+
+@device
+@requires(thread[1])
+def larger(a: float @ thread[1], b: float @ thread[1]) -> float @ thread[1]:
+    return max(a, b)
+
+
+@device
+@requires(thread[1])
+def either(a: bool @ thread[1], b: bool @ thread[1]) -> bool @ thread[1]:
+    return a or b
+
+
+@device
+@requires(thread[1])
+def negated(a: int @ thread[1]) -> int @ thread[1]:
+    return -a
+
+
+@device
+@requires(thread[1])
+def halfway(a: int @ thread[1], b: int @ thread[1]) -> float @ thread[1]:
+    return float(a + b) / 2.0
+
+
+@device
+@requires(thread[32])
+def of_warps(a: int @ thread[32], b: int @ thread[32]) -> int @ thread[32]:
+    return max(a, b)
+
+
+def test_own_operators_on_types_that_are_combined_in_wider_ones():
+    assert reduce(np.array([1, 3, 2], np.float16), larger, identity=0) == 3
+    assert reduce(np.array([0, 7, 0], np.uint8), later, identity=0) == 7
+    assert reduce(np.array([False, True]), either, identity=np.False_)
+
+
 # ---- what is refused -----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -247,6 +287,16 @@ def test_gemv_of_bf16_and_unaligned_vectors():
         (lambda: reduce(np.zeros(3, np.float32), "sum"), r"`op`.*one of add"),
         (lambda: reduce(np.zeros(3, np.float32), "xor"), r"`op`.*integers and bools"),
         (lambda: reduce(np.zeros(3, np.int32), later), r"`identity`"),
+        (lambda: reduce(np.zeros(3, np.int32), identity=100), r"`identity` of `snap.lib.reduce`: `add` has its own, 0"),
+        (lambda: scan(np.zeros(3, np.float32), "max", identity=0), r"`identity` of `snap.lib.scan`: `max` has its own, -inf"),
+        (lambda: reduce(np.zeros(3, np.int32), later, identity="z"), r"`identity` of `snap.lib.reduce`: .* a str"),
+        (lambda: scan(np.zeros(3, np.int32), later, identity=0.5), r"`identity` of `snap.lib.scan`: takes an integer"),
+        (lambda: reduce(np.zeros(3, np.int32), larger, identity=0), r"`op` of `snap.lib.reduce`: `larger` combines f32, the array holds i32"),
+        (lambda: scan(np.zeros(3, np.float64), larger, identity=0), r"`op` of `snap.lib.scan`: `larger` combines f32, the array holds f64"),
+        (lambda: scan(np.zeros(3, np.int64), later, identity=0), r"`op` of `snap.lib.scan`: `later` combines i32, the array holds i64"),
+        (lambda: reduce(np.zeros(3, np.int32), negated, identity=0), r"`op` of `snap.lib.reduce`: `negated` takes 1 argument, an operator two"),
+        (lambda: scan(np.zeros(3, np.int32), halfway, identity=0), r"`op` of `snap.lib.scan`: `halfway` returns f32, the array holds i32"),
+        (lambda: reduce(np.zeros(3, np.int32), of_warps, identity=0), r"`op` of `snap.lib.reduce`: `of_warps` is for `thread\[32\]`"),
         (lambda: reduce(np.zeros(3, np.int32), type="bf16"), r"`x`.*int32, which is not bf16"),
         (lambda: scan(np.zeros((3, 3), np.float32)), r"`x` of `snap.lib.scan`.*1 dimension"),
         (lambda: scan(np.zeros(3, np.bool_)), r"`x`.*holds bool"),

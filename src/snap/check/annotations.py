@@ -7,7 +7,7 @@ dimensions of a shaped pointer are integer expressions over grid-level values.  
 
 from __future__ import annotations
 
-from snap.check.names import as_number, as_type, describe_object, resolve
+from snap.check.names import as_number, as_type, describe_object, foreign_type, resolve
 from snap.check.state import Abort, Constant, State, Want
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -135,7 +135,9 @@ def _element(c: State, e: tree.Expr) -> Element:
     if type is None:
         given = found.value.value if isinstance(found, Constant) else found
         text = f"the number {given}" if as_number(given) is not None else describe_object(found)
-        raise c.fail("SNAP018", "this is not a type", e.span, text, help="scalars: bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64, int, float")
+        scalars = "scalars: bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64, int, float"
+        known = foreign_type(found)
+        raise c.fail("SNAP018", "this is not a type", e.span, text, help=f"write {known}; {scalars}" if known else scalars)
     return type
 
 

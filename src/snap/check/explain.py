@@ -46,7 +46,11 @@ def one_value_help(p: Privilege, name: str) -> str:
     if p.level is Level.THREAD and p.n == 32:
         return f"{compute}, or agree first: `intrinsic.shfl({name}, 0)`"
     if p.level is Level.THREAD and p.n > 32:
-        return f"{compute}, or agree first, where the block acts as one: `intrinsic.broadcast({name})`"
+        agree = f"agree first, where the block acts as one: `intrinsic.broadcast({name})`"
+        if not name.isidentifier():
+            return f"{compute}, or {agree}"
+        unit = "warpgroup" if p.n == 128 else p
+        return f"{compute}; each group's number in its block is `{name}: int @ {unit} = id()`, declared there; for one value of all groups {agree}"
     return compute
 
 

@@ -31,6 +31,12 @@ CUDA_NAMES = {
     "__shared__": "`x: shared(float[256])`",
     "atomicAdd": "`atomic.add(memory, index, value)`",
 }
+# Types as NumPy, torch and C call them.
+FOREIGN_TYPES = {
+    "float16": "`f16`", "half": "`f16`", "bfloat16": "`bf16`", "float32": "`f32`, or `float`", "float64": "`f64`", "double": "`f64`",
+    "int8": "`i8`", "int16": "`i16`", "short": "`i16`", "int32": "`i32`, or `int`", "int64": "`i64`", "long": "`i64`",
+    "uint8": "`u8`", "uint16": "`u16`", "uint32": "`u32`", "uint64": "`u64`",
+}
 
 
 def resolve_name(c: State, name: str, span: Span) -> object:
@@ -49,6 +55,8 @@ def resolve_name(c: State, name: str, span: Span) -> object:
         return WITHOUT_IMPORT[name]
     if name in CUDA_NAMES:
         raise c.fail("SNAP019", f"`{name}` is CUDA's; Snap has another word for it", span, help=CUDA_NAMES[name])
+    if name in FOREIGN_TYPES:
+        raise c.fail("SNAP019", f"unknown name `{name}`", span, "Snap's types have other names", help=f"write {FOREIGN_TYPES[name]}")
     collective = name.removeprefix("__").removesuffix("_sync") if name.startswith("__") else name
     if collective in COLLECTIVES:
         raise c.fail("SNAP019", f"unknown name `{name}`", span, help=f"write `intrinsic.{collective}(...)`")
@@ -110,6 +118,12 @@ def as_type(found: object) -> Element | None:
     if isinstance(found, type):
         return PYTHON_TYPES.get(found)
     return None
+
+
+def foreign_type(found: object) -> str:
+    """What Snap calls a type of NumPy or torch, "" for anything else."""
+    name = found.__name__ if isinstance(found, type) else str(found) if type(found).__name__ == "dtype" else ""
+    return FOREIGN_TYPES.get(name.rpartition(".")[2], "")
 
 
 def as_definition(found: object) -> Definition | None:

@@ -15,6 +15,7 @@ from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16,
 from snap.lib.operators import scalar
 from snap.runtime.arrays import ArrayInfo, classify
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
+from snap.runtime.validate import _scalar as fitting
 
 FLOATS = (F16, BF16, F32, F64)
 SIGNED, UNSIGNED = (I8, I16, I32, I64), (U8, U16, U32, U64)
@@ -98,6 +99,8 @@ def argument(function: str, name: str, value: object, types: tuple[Scalar, ...],
         raise refuse(f"the array says that it is on a GPU, but {missing}") from missing
     if info is None:
         raise refuse(f"takes an array, got {value.__class__.__name__}")
+    if _is_masked(value):
+        raise refuse("the array is masked, and its mask would be lost; pass `.filled(...)` of it, or `.compressed()` for what is not masked")
     if info.family not in ("numpy", "cupy", "torch"):
         raise refuse("takes an array of NumPy, CuPy or torch; `torch.from_dlpack(...)` shares the memory of others")
     if info.device != "cpu" and not isinstance(info.device, int):
@@ -113,6 +116,16 @@ def argument(function: str, name: str, value: object, types: tuple[Scalar, ...],
         copy = "its `.contiguous()`" if info.family == "torch" else f"`{info.family}.ascontiguousarray(...)` of it"
         raise refuse(f"the array (shape {info.shape}) is not contiguous in row-major order; pass {copy}")
     return Argument(value, info, held, f"`{name}` of `snap.lib.{function}`")
+
+
+def _is_masked(value: object) -> bool:
+    masks = sys.modules.get("numpy.ma")  # where it is not loaded there are none
+    return masks is not None and isinstance(value, masks.MaskedArray)
+
+
+def number(function: str, name: str, value: object, type: Scalar) -> int | float | bool:
+    """What a launch would pass for a parameter of this type."""
+    return fitting(lambda problem: LaunchError(f"snap.lib.{function}", problem, name), type, value)
 
 
 def _is_lack_of_memory(problem: Exception) -> bool:

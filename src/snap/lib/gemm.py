@@ -49,6 +49,8 @@ def gemm(a, b, out=None, bias=None, activation=None):
     if written.size == 0:
         return written.array
     plan = planned(rows, columns, depth, left.given.multiprocessors(), left.uneven, right.uneven)
+    if _has_boxes(written):
+        _check_apart(written, left.given if left.lies(plan.copied[0]) else None, right.given if right.lies(plan.copied[1]) else None, added)
     A, B = left.ready(plan.copied[0]), right.ready(plan.copied[1])
     C = written.array if _has_boxes(written) else _room(written)
     kinds = (left.given.type, written.type, left.turned, right.turned, plan.height, plan.width, plan.band, added and added.type, activation)
@@ -154,9 +156,13 @@ class Operand:
         row = self.given.shape[1] * self.given.type.bytes
         return _has_boxes(self.given) and (row % SECTOR > 0 or self.given.info.pointer % SECTOR > 0)
 
+    def lies(self, copied: bool) -> bool:
+        """Whether it is read where it lies: boxes can be made of it, and it is not to be copied."""
+        return _has_boxes(self.given) and not copied
+
     def ready(self, copied: bool) -> object:
-        """The array if boxes can be made of it and it is not to be copied, else a copy."""
-        if _has_boxes(self.given) and not copied:
+        """The array where it lies, or a copy."""
+        if self.lies(copied):
             return self.given.array
         room, filled = _room(self.given), self.given.shape[1] if self.given.size else 0
         if filled:
@@ -194,6 +200,13 @@ def _result(value: object, left: Argument, shape: tuple[int, int]) -> Argument:
     if given.info.readonly:
         raise LaunchError("snap.lib.gemm", "is written, and the array is read-only", "out")
     return given
+
+
+def _check_apart(written: Argument, *read: Argument | None) -> None:
+    """The result does not lie where a, b or the bias, in this order, are read; None was copied."""
+    for name, given in zip(("a", "b", "bias"), read):
+        if given is not None and -given.info.nbytes < given.info.pointer - written.info.pointer < written.info.nbytes:
+            raise LaunchError("snap.lib.gemm", f"shares memory with `{name}`, which is read while it is written: the two may not overlap", "out")
 
 
 def _has_boxes(given: Argument) -> bool:

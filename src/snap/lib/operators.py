@@ -13,8 +13,11 @@ import inspect
 import math
 
 from snap.api import SnapFunction, device, requires
+from snap.ir.nodes import ValueParam
 from snap.ir.record import record
-from snap.ir.types import SCALARS, Scalar
+from snap.ir.types import SCALARS, THREAD1, Scalar
+from snap.runtime.errors import LaunchError
+from snap.runtime.validate import _scalar as fitting
 from snap.surface import LEVELS, PYTHON_TYPES, TYPES, TypeName
 
 thread, block = LEVELS["thread"], LEVELS["block"]
@@ -74,6 +77,67 @@ def operator(op: object, type: object, identity: object = None) -> Operator:
     if isinstance(op, SnapFunction) and not op.is_kernel:
         return Operator(op, None, identity, None)
     raise TypeError(f"takes as operator one of {', '.join(NAMES)}, or a Snap device function (a, b) -> a op b, not {op!r}")
+
+
+# ---- operators of a call -----------------------------------------------------------------------------------------------------------------------
+
+
+def identity_of_call(function: str, op: object, identity: object, held: Scalar, inside: Scalar) -> object:
+    """What changes nothing when elements of `held` are combined as `inside`; a LaunchError names what does not fit, `op` or `identity`."""
+
+    def refuse(problem: str, name: str = "identity") -> LaunchError:
+        return LaunchError(f"snap.lib.{function}", problem, name)
+
+    try:
+        chosen = operator(op, inside, identity)
+    except (TypeError, ValueError) as problem:
+        raise refuse(str(problem), "op") from None
+    if isinstance(op, str):
+        if identity is not None:
+            raise refuse(f"`{op}` has its own, {chosen.identity}: leave it out; it is for functions of your own")
+        return chosen.identity
+    problem = _misfit(op, held, inside)
+    if problem is not None:
+        raise refuse(problem, "op")
+    if identity is None:
+        raise refuse("a function of your own needs the value that changes nothing beside it")
+    truth = type(identity).__name__ in ("bool", "bool_")  # Python's and NumPy's
+    return fitting(refuse, inside, bool(identity) if truth else identity)
+
+
+def _misfit(op: SnapFunction, held: Scalar, inside: Scalar) -> str | None:
+    """Why a function of the user's cannot combine such elements, None where it can.
+
+    What the checker would refuse deep in the library, and what it would convert in silence: elements cut down to a narrower integer.
+    """
+    name = op.definition.tree.name
+    if op.bound or any(constant not in op._defaults() for constant in op.generic):
+        return f"`{name}` has constexpr parameters, and an operator is called with two values alone"
+    typed = op._the_one({}).typed
+    if len(typed.params) != 2:
+        return f"`{name}` takes {len(typed.params)} argument{'s' if len(typed.params) != 1 else ''}, an operator two: (a, b) -> a op b"
+    numbers = all(isinstance(param, ValueParam) and isinstance(param.var.type, Scalar) for param in typed.params)
+    if not numbers or not isinstance(typed.returns, Scalar):
+        return f"`{name}` must take two numbers and return one: (a, b) -> a op b"
+    for privilege in (typed.place.privilege, *(param.var.privilege for param in typed.params)):
+        if privilege != THREAD1:
+            return f"`{name}` is for `{privilege}`; an operator combines values at `thread[1]`, and requires no more"
+    combined, returned = next((p.var.type for p in typed.params if not _takes(p.var.type, held, inside)), None), typed.returns
+    carried = f"the array holds {held}" + (f", which is combined in {inside}" if inside.is_float and inside != held else "")
+    if combined is not None:
+        return f"`{name}` combines {combined}, {carried}"
+    if (returned.is_float or inside.is_float) and returned != inside:
+        return f"`{name}` returns {returned}, {carried}"
+    return None
+
+
+def _takes(type: Scalar, held: Scalar, inside: Scalar) -> bool:
+    if type.is_float or inside.is_float:
+        return type == inside
+    return type == held or (type.name != "bool" and type.bits >= held.bits)
+
+
+# ---- operators by name -------------------------------------------------------------------------------------------------------------------------
 
 
 @functools.cache

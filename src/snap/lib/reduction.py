@@ -14,7 +14,7 @@ from snap import *
 from snap.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Scalar
 from snap.lib import block as of_block
 from snap.lib.arrays import FLOATS, NUMBERS, SIGNED, argument
-from snap.lib.operators import element, operator, word
+from snap.lib.operators import element, identity_of_call, operator, word
 from snap.runtime.errors import LaunchError
 
 THREADS, WORDS = 1024, 4  # threads a block, words of 16 bytes that each of them has in flight
@@ -29,12 +29,7 @@ def reduce(x, op="add", identity=None, type=None):
     """
     given = argument("reduce", "x", x, (BOOL, *NUMBERS), type=type)
     inside, result = carried(given.type, op, unsigned=given.info.family != "torch")
-    try:
-        nothing = operator(op, inside, identity).identity
-    except (TypeError, ValueError) as problem:
-        raise LaunchError("snap.lib.reduce", str(problem), "op") from None
-    if nothing is None:
-        raise LaunchError("snap.lib.reduce", "a function of your own needs the value that changes nothing beside it", "identity")
+    nothing = identity_of_call("reduce", op, identity, given.type, inside)
     if given.size == 0 and op in ("min", "max"):
         raise LaunchError("snap.lib.reduce", f"is empty, and nothing has no {op}", "x")
     width = given.width()

@@ -16,9 +16,8 @@ from snap import *
 from snap.ir.types import F32, F64, I32, I64, U32, Scalar
 from snap.lib.arrays import FLOATS, NUMBERS, SIGNED, argument
 from snap.lib.lookback import look_back, words
-from snap.lib.operators import element, operator, word
+from snap.lib.operators import element, identity_of_call, operator, word
 from snap.lib.warp import scan as warp_scan
-from snap.runtime.errors import LaunchError
 
 THREADS, REGISTERS = 512, 32  # threads a block, registers each of them holds elements of a tile in: one such block fills a multiprocessor
 AHEAD = 1  # tiles on their way to a block while it has two others in registers; more of them are no faster
@@ -33,12 +32,7 @@ def scan(x, op="add", exclusive=False, identity=None, type=None):
     """
     given = argument("scan", "x", x, NUMBERS, rank=1, type=type)
     inside = carried(given.type)
-    try:
-        nothing = operator(op, inside, identity).identity
-    except (TypeError, ValueError) as problem:
-        raise LaunchError("snap.lib.scan", str(problem), "op") from None
-    if nothing is None:
-        raise LaunchError("snap.lib.scan", "a function of your own needs the value that changes nothing beside it", "identity")
+    nothing = identity_of_call("scan", op, identity, given.type, inside)
     out = given.new(given.shape)
     if given.size == 0:
         return out

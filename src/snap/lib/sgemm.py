@@ -13,7 +13,7 @@ import functools
 
 from snap import *
 from snap.ir.types import F32
-from snap.lib.arrays import Argument, argument, check_sides, same_place
+from snap.lib.arrays import Argument, argument, check_sides, number, same_place
 from snap.lib.sgemm_ladder import blocks_of_tiles
 from snap.runtime.arrays import classify
 from snap.runtime.errors import LaunchError
@@ -27,7 +27,7 @@ def sgemm(a, b, alpha=1.0):
     """`alpha * (a @ b)` for f32 matrices.  Matrices that are not row-major are copied first."""
     left, right = matrix("sgemm", "a", a), matrix("sgemm", "b", b)
     rows, columns = product_shape("sgemm", left, right)
-    depth = left.shape[1]
+    depth, alpha = left.shape[1], number("sgemm", "alpha", alpha, F32)
     out = left.new((rows, columns), zero=depth == 0)
     if rows * columns * depth == 0:
         return out

@@ -30,7 +30,11 @@ Config = dict[str, object]
 
 
 class Pruned(Exception):
-    """This candidate cannot be used; the text says why."""
+    """This candidate cannot be used; the text says why, and `place` where in the source, if it was refused there."""
+
+    def __init__(self, why: str, place: str = ""):
+        super().__init__(why)
+        self.place = place
 
 
 @record
@@ -141,7 +145,7 @@ def _made(family: Family, config: Config) -> SnapFunction:
     try:
         return family.make(config)
     except SnapError as refused:
-        raise Pruned(f"{refused.code}: {refused.message}") from None
+        raise Pruned(f"{refused.code}: {refused.message}", f"{refused.filename}:{refused.lineno}") from None
     except ValueError as refused:  # of a function that makes kernels
         raise Pruned(str(refused)) from None
 

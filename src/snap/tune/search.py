@@ -34,7 +34,7 @@ class TuneError(ValueError):
     def __init__(self, kernel: str, trials: tuple[Trial, ...]):
         reasons: dict[str, list[str]] = {}
         for trial in trials:
-            reasons.setdefault(trial.reason, []).append(spelled(trial.config))
+            reasons.setdefault(trial.reason + (f" ({trial.place})" if trial.place else ""), []).append(spelled(trial.config))
         lines = [f"  {configs[0]}{f' and {len(configs) - 1} more' if len(configs) > 1 else ''}: {reason}" for reason, configs in reasons.items()]
         if len(lines) > 12:
             lines = [*lines[:12], f"  and {len(lines) - 12} other reasons"]
@@ -44,12 +44,15 @@ class TuneError(ValueError):
 
 @record
 class Trial:
-    """outcome  'pruned' (before compiling), 'refused' (by the compiler or at launch), 'timed', 'compiled' or 'untried' (without timing)"""
+    """outcome  'pruned' (before compiling), 'refused' (by the compiler or at launch), 'timed', 'compiled' or 'untried' (without timing)
+    place    file and line of the first error, where the checker refused it
+    """
 
     config: Config
     outcome: str
     reason: str = ""
     seconds: float | None = None
+    place: str = ""
 
 
 @record
@@ -134,10 +137,11 @@ class Tuner:
     def _choose(self, args: tuple, device: int | None, shapes: str) -> Tuned:
         limits = Limits.of_arch(self.arch) if device is None else Limits.of_gpu(device)
         progress = Progress(self.name, self.quiet)
-        if not self._timed(device):
+        timed = self._timed(device)
+        if self.blocks is None and (args or timed):
+            raise TypeError(f"launching `{self.name}` needs `blocks=`: a number, or a function of arguments and constexpr values by name")
+        if not timed:
             return self._first(args, limits, progress)
-        if self.blocks is None:
-            raise TypeError(f"timing `{self.name}` needs `blocks=`: a number, or a function of arguments and constexpr values by name")
         cache = Cache.default() if self.cache is None else self.cache
         key = store.entry_key(self.family, self.configs, limits, shapes)
         return self._remembered(cache, key, args, limits) or self._search(cache, key, args, device, limits, progress)
@@ -182,7 +186,7 @@ class Tuner:
                 try:
                     ready = self._prepare(config, args, limits)
                 except Pruned as why:
-                    trials.append(Trial(config, "pruned", str(why)))
+                    trials.append(Trial(config, "pruned", str(why), place=why.place))
                     continue
                 outcome, reason = _compiled(ready, limits)
                 trials.append(Trial(config, outcome, reason))
@@ -201,7 +205,7 @@ class Tuner:
                 try:
                     ready[index] = self._prepare(config, args, limits)
                 except Pruned as why:
-                    trials[index] = Trial(config, "pruned", str(why))
+                    trials[index] = Trial(config, "pruned", str(why), place=why.place)
                 step()
         pruned = len(trials)
         with progress.stage("compiling", len(ready)) as step:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy
 import pytest
 
 import snap
 from snap.lib import torch_ops
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
+from torch.autograd import forward_ad  # noqa: E402
+
 import snap.torch  # noqa: E402  (registers)
 
 
@@ -212,6 +217,116 @@ def test_what_gemm_writes_into_is_no_argument_of_the_operator(device):
         snap.lib.gemm(a.requires_grad_(), b, out)
 
 
+def test_a_tensor_is_no_number(device):
+    """Its gradient would be lost; and what is accepted does not depend on who watches."""
+    a = torch.eye(8, device=device)
+    for matrix in (a, a.clone().requires_grad_()):
+        for two in (torch.tensor(2.0), torch.tensor(2.0, requires_grad=True)):
+            for call in (lambda: snap.lib.sgemm(matrix, a, two), lambda: snap.lib.sgemm(matrix, a, alpha=two)):
+                with pytest.raises(snap.LaunchError, match="parameter `alpha` of `snap.lib.sgemm`: takes a number, got a torch.Tensor; pass `.item"):
+                    call()
+        with pytest.raises(snap.LaunchError, match="parameter `exclusive` of `snap.lib.scan`"):
+            snap.lib.scan(matrix[0], exclusive=torch.tensor(True))
+        assert torch.equal(snap.lib.sgemm(matrix, a, numpy.float32(2)), 2 * a)
+        assert snap.lib.scan(matrix[0], exclusive=1).tolist() == [0, 1, 1, 1, 1, 1, 1, 1]
+
+
+def test_what_is_wrong_is_called_the_same_whether_or_not_a_gradient_is_wanted():
+    a = torch.ones(4, 4)
+    for matrix in (a, a.clone().requires_grad_()):
+        with pytest.raises(snap.LaunchError, match="parameter `x` of `snap.lib.gemv`: is a numpy array on cpu, the first argument a torch array"):
+            snap.lib.gemv(matrix, numpy.ones(4, numpy.float32))
+        with pytest.raises(snap.LaunchError, match="parameter `x` of `snap.lib.gemv`: is a torch array on cpu, the first argument a numpy array"):
+            snap.lib.gemv(numpy.ones((4, 4), numpy.float32), matrix[0])
+        with pytest.raises(snap.LaunchError, match="parameter `x` of `snap.lib.gemv`: takes an array, got int"):
+            snap.lib.gemv(matrix, 3)
+        with pytest.raises(snap.LaunchError, match="parameter `alpha` of .*: takes one f32, got a str"):
+            snap.lib.sgemm(matrix, a, "two")
+        with pytest.raises(TypeError, match="beta"):
+            snap.lib.sgemm(matrix, a, beta=2)
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
+            snap.lib.gemv(matrix)
+
+
+# ---- forward mode and torch.func ---------------------------------------------------------------------------------------------------------
+
+
+@EACH
+def test_forward_derivatives(device, name):
+    ours, theirs, shapes = PROGRAMS[name]
+    given = tensors(shapes, device)
+    along = tuple(torch.linspace(-1, 2, one.numel(), device=device).reshape(one.shape) for one in given)
+    expected = torch.func.jvp(theirs, tuple(given), along)
+    torch.testing.assert_close(torch.func.jvp(ours, tuple(given), along), expected, rtol=1e-4, atol=1e-4)
+    with forward_ad.dual_level():
+        for wanting in (False, True):
+            duals = [forward_ad.make_dual(one.clone().requires_grad_(wanting), tangent) for one, tangent in zip(given, along)]
+            found = forward_ad.unpack_dual(ours(*duals))
+            torch.testing.assert_close((found.primal, found.tangent), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_forward_derivatives_of_one_argument(device, which):
+    """The other has no tangent."""
+    given = tensors([(24, 40), (40,)], device)
+    partly = [lambda t: snap.lib.gemv(t, given[1]), lambda t: snap.lib.gemv(given[0], t)][which]
+    expected = given[0] @ given[1]
+    torch.testing.assert_close(torch.func.jvp(partly, (given[which],), (given[which],)), (expected, expected), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "gelu", "silu"])
+def test_forward_derivatives_of_gemm(device, activation):
+    given = tuple(one.bfloat16() for one in tensors([(24, 40), (40, 16), (16,)], device))
+    along = tuple(one.bfloat16() / 4 for one in reversed(tensors([(16,), (40, 16), (24, 40)], device)))
+
+    def theirs(a, b, bias):
+        product = a @ b + bias
+        return getattr(torch.nn.functional, activation)(product) if activation else product
+
+    found = torch.func.jvp(lambda a, b, bias: snap.lib.gemm(a, b, bias=bias, activation=activation), given, along)
+    expected = torch.func.jvp(theirs, tuple(one.double() for one in given), tuple(one.double() for one in along))
+    torch.testing.assert_close(tuple(one.double() for one in found), expected, rtol=0.03, atol=0.1)
+
+
+def test_forward_derivatives_of_sgemm(device):
+    a, b = tensors([(8, 12), (12, 4)], device)
+    found = torch.func.jvp(lambda a, b: snap.lib.sgemm(a, b, 3.0), (a, b), (2 * a, b))
+    torch.testing.assert_close(found, (3 * a @ b, 9 * a @ b), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@EACH
+def test_under_torch_func(device, name):
+    """Gradients, and what is made of both modes: Jacobians, second derivatives, batches of gradients."""
+    ours, theirs, shapes = PROGRAMS[name]
+    given = tensors([tuple(min(side, 6) for side in shape) for shape in shapes], device)
+    for transform in (lambda f: torch.func.grad(lambda *t: (f(*t) ** 3).sum()), torch.func.jacrev, torch.func.jacfwd,
+                      lambda f: torch.func.hessian(lambda *t: (f(*t) ** 3).sum())):
+        torch.testing.assert_close(transform(ours)(*given), transform(theirs)(*given), rtol=1e-3, atol=1e-3)
+    batch = [torch.stack([one, one * 2, one - 1]) for one in given]
+    for transform in (lambda f: f, lambda f: torch.func.grad(lambda *t: (f(*t) ** 3).sum())):
+        torch.testing.assert_close(torch.func.vmap(transform(ours))(*batch), torch.func.vmap(transform(theirs))(*batch), rtol=1e-3, atol=1e-3)
+
+
+def test_a_forward_derivative_that_there_is_not_is_refused():
+    from snap.ir.types import F32
+    from snap.lib.operators import operator
+
+    x = torch.rand(20)
+    own = operator("add", F32, None).each
+    with pytest.raises(NotImplementedError, match="snap::reduce has a gradient for op=\"add\""):
+        torch.func.jvp(lambda t: snap.lib.reduce(t, "max"), (x,), (x,))
+    with pytest.raises(NotImplementedError, match="snap.lib.scan has a gradient .* but not with `identity` and `op` as given"):
+        torch.func.jvp(lambda t: snap.lib.scan(t, own, identity=0.0), (x,), (x,))
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, x)
+        with pytest.raises(NotImplementedError, match="snap::scan has no forward derivative, and its argument `x` carries a tangent"):
+            torch.ops.snap.scan(dual)
+        with pytest.raises(NotImplementedError, match="snap.lib.scan has a gradient"):
+            snap.lib.scan(dual, own, identity=0.0)
+        assert snap.lib.reduce(torch.arange(4)) == 6 and snap.lib.scan(x, "max")[-1] == x.max()
+
+
 ORDERS = {
     "torch first": "import torch, snap; snap.lib",
     "snap first": "import snap; snap.lib; assert 'torch' not in sys.modules; import torch",
@@ -230,14 +345,28 @@ def test_torch_is_not_imported_by_snap():
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path), "PATH": ""})
 
 
-def test_the_documentation_runs():
-    import importlib.util
-    from pathlib import Path
-
+@pytest.fixture
+def page():
+    """docs/torch.md, with the module that runs its blocks."""
     docs = Path(__file__).resolve().parents[2] / "docs"
     spec = importlib.util.spec_from_file_location("docs_run_blocks_torch", docs / "run_blocks.py")
     run_blocks = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = run_blocks
     spec.loader.exec_module(run_blocks)
-    for block, printed in run_blocks.outputs(docs / "torch.md"):
+    return run_blocks, docs / "torch.md"
+
+
+def test_the_documentation_runs(page):
+    run_blocks, path = page
+    for block, printed in run_blocks.outputs(path):
         assert block.text.rstrip() == printed.rstrip(), "run: python docs/run_blocks.py docs/torch.md"
+
+
+def test_the_documentation_runs_as_one_file(page, tmp_path):
+    run_blocks, path = page
+    blocks = run_blocks.blocks_of(path.read_text())
+    (tmp_path / "pasted.py").write_text("\n".join(block.text for block in blocks if block.language == "python"))
+    done = subprocess.run([sys.executable, "-W", "ignore", "pasted.py"], cwd=tmp_path, capture_output=True, text=True,
+                          env={"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin", "HOME": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "".join(block.text for block in blocks if block.language == "text")

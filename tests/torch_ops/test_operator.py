@@ -145,6 +145,10 @@ def test_a_bad_argument_is_named(device):
 @pytest.mark.parametrize("arguments, error, text", [
     ((print, "a::b", dict(blocks=1)), TypeError, "takes a kernel"),
     ((square, "square", dict(blocks=1)), ValueError, "\"mylib::square\"; 'square' does not"),
+    ((square, "ml::sq-uare", dict(blocks=1)), ValueError, "in 'ml::sq-uare' `-` cannot be in it"),
+    ((square, "ml::2nd", dict(blocks=1)), ValueError, "`2nd` begins with a digit"),
+    ((square, "ml::", dict(blocks=1)), ValueError, "a name is missing"),
+    ((saxpy, "snaptest::square", dict(blocks=1)), ValueError, "there is an operator snaptest::square already"),
     ((generic, "a::b", dict(blocks=1)), TypeError, "`generic` is generic: register `.specialize\\(B=...\\)`"),
     ((square, "a::b", dict(blocks=lambda m: 1)), TypeError, "`blocks` asks for `m`; there is `x`, `y`, `n`"),
     ((square, "a::b", dict(blocks=1, out={"z": 1})), TypeError, "no parameter `z`"),
@@ -178,3 +182,81 @@ def test_a_specialised_kernel():
     x = torch.zeros(64)
     made(x)
     assert (x == 32).all()
+
+
+def test_a_name_is_not_taken_twice(device):
+    """The first operator stays as it was; one that was refused has not used up its name."""
+    with pytest.raises(ValueError, match="take another name, or go on with torch.ops.snaptest.square"):
+        snap.torch.operator(saxpy, "snaptest::square", blocks=grid_of)
+    assert torch.equal(op_square(torch.full((3,), 2.0, device=device)), torch.full((3,), 4.0, device=device))
+    with pytest.raises(TypeError, match="`backward` asks for `q`"):
+        snap.torch.operator(square, "snaptest::refused", blocks=1, out=lambda x: x, backward=lambda grad, q: {})
+    snap.torch.operator(square, "snaptest::refused", blocks=grid_of)
+
+
+def in_place_calls(device):
+    leaf = torch.ones(4, device=device, requires_grad=True)
+    return {"a leaf that is written": (torch.ones(4, device=device), leaf), "another that is written": (torch.ones(4, device=device), leaf * 2),
+            "one that is read": (leaf, torch.ones(4, device=device))}
+
+
+@pytest.mark.parametrize("which", ["a leaf that is written", "another that is written", "one that is read"])
+def test_a_gradient_through_an_operator_that_writes_is_refused(device, which):
+    """As torch's own in-place functions and those with out= do, at the call, before anything is written."""
+    x, y = in_place_calls(device)[which]
+    before = y.detach().clone()
+    wanting = "x" if x.requires_grad else "y"
+    with pytest.raises(RuntimeError, match=f"snaptest::saxpy writes into its argument `y` and has no gradient, but `{wanting}` requires grad"):
+        op_saxpy(2.0, x, y, 4)
+    with pytest.raises(RuntimeError, match="snaptest::saxpy writes into its argument"):
+        torch.ops.snaptest.saxpy(2.0, x, y, 4)
+    with pytest.raises(Exception, match="snaptest::saxpy writes into its argument"):
+        torch.compile(lambda x, y: op_saxpy(2.0, x, y, 4), backend="aot_eager")(x, y)
+    assert torch.equal(y.detach(), before)
+    with torch.no_grad():
+        op_saxpy(2.0, x, y, 4)
+    assert torch.equal(y.detach(), before + 2)
+
+
+def test_backward_without_a_backward_is_refused():
+    plain = snap.torch.operator(square, "snaptest::no_backward", blocks=grid_of, out=lambda x: torch.empty_like(x))
+    result = plain(torch.ones(4, requires_grad=True), 4)
+    with pytest.raises(RuntimeError, match="snaptest.no_backward.default but no autograd formula was registered"):
+        result.sum().backward()
+
+
+def test_forward_mode_is_refused(device):
+    """torch itself drops the tangent without a word."""
+    from torch.autograd import forward_ad
+
+    x = torch.ones(4, device=device)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, x)
+        for given in (dual, forward_ad.make_dual(x.clone().requires_grad_(), x)):
+            with pytest.raises(NotImplementedError, match="snaptest::square has no forward derivative, and its argument `x` carries a tangent"):
+                op_square(given)
+        with pytest.raises(NotImplementedError, match="snaptest::saxpy has no forward derivative"):
+            op_saxpy(1.0, x, dual, 4)
+        assert torch.equal(op_square(x), x)
+    for transform in (lambda: torch.func.jvp(op_square, (x,), (x,)), lambda: torch.func.jacfwd(op_square)(x)):
+        with pytest.raises(NotImplementedError, match="use reverse mode"):
+            transform()
+
+
+def test_under_torch_func(device):
+    x = torch.ones(3, 4, device=device) * 2
+    assert torch.equal(torch.func.vmap(op_square)(x), x * x)
+    with pytest.raises(NotImplementedError, match="snaptest::square: operators of torch.library have no gradient under torch.func"):
+        torch.func.grad(lambda t: op_square(t).sum())(x)
+
+
+def test_a_kernel_may_be_defined_again():
+    """As when a cell of a notebook is run twice."""
+    for _ in range(3):
+        made = snap.torch.operator(square, "snaptest::again", blocks=lambda n: -(-n // 64), out=lambda x: torch.empty_like(x),
+                                   values={"n": lambda x: x.numel()}, backward=lambda grad, x: {"x": 2 * x * grad})
+        x = torch.arange(4.0, requires_grad=True)
+        made(x).sum().backward()
+        assert x.grad.tolist() == [0, 2, 4, 6] and torch.ops.snaptest.again(x.detach()).tolist() == [0, 1, 4, 9]
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="snaptest::again"):
+        made(torch.autograd.forward_ad.make_dual(torch.ones(4), torch.ones(4)))

@@ -6,7 +6,8 @@ Output:     the same functions; torch tensors go through an operator of torch.li
 Invariant:  torch is never imported here: operators are registered when the user's program imports it, before or after Snap
 Non-goals:  kernels of users (snap.torch.operator)
 
-What an operator needs is one entry of OPERATORS: its arguments as torch's schema has them, the shape and type of its result, its gradient.
+What an operator needs is one entry of OPERATORS: its arguments as torch's schema has them, the shape and type of its result, its gradient and its
+forward derivative.  What is made of the last two: torch_derivatives.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import sys
 from collections.abc import Callable
 
 from snap.ir.record import record
+from snap.lib.torch_derivatives import differentiable, guard, has_tangent, reverse, transformed, wants_gradient
+from snap.runtime.errors import LaunchError
 
 NAMESPACE = "snap"
 
@@ -28,11 +31,13 @@ class Operator:
     """arguments  as torch's schemas write them, tensors first
     result     (*arguments) -> an empty tensor like the result; arguments at their default may be left out
     backward   (op, grad, result, *arguments) -> gradients of the tensors, in order; None where there is no gradient
+    tangent    (op, tangents of the tensors, result, *arguments) -> tangent of the result; a tangent that is None is zero
     """
 
     arguments: str
     result: Callable
     backward: Callable | None = None
+    tangent: Callable | None = None
 
     @property
     def schema(self) -> str:
@@ -43,8 +48,13 @@ class Operator:
         return [word.split("=")[0].split()[-1] for word in self.arguments.split(",")]
 
     @property
+    def kinds(self) -> list[str]:
+        """Of each argument: Tensor, str, bool or float."""
+        return [word.split()[0].rstrip("?") for word in self.arguments.split(",")]
+
+    @property
     def tensors(self) -> int:
-        return sum(word.split()[0].startswith("Tensor") for word in self.arguments.split(","))
+        return self.kinds.count("Tensor")
 
 
 # ---- the operators -----------------------------------------------------------------------------------------------------------------------
@@ -53,6 +63,11 @@ class Operator:
 def _sums_only(name: str, op: str) -> None:
     if op != "add":
         raise NotImplementedError(f"snap::{name} has a gradient for op=\"add\"; for {op!r} use torch's own")
+
+
+def _sum(parts: list) -> object:
+    """Of the tangents that there are."""
+    return functools.reduce(lambda a, b: a + b, parts)
 
 
 def _reduced(x, op="add"):
@@ -66,10 +81,20 @@ def _reduce_backward(operator, grad, result, x, op):
     return (grad.expand_as(x).contiguous(),)
 
 
+def _reduce_tangent(operator, tangents, result, x, op):
+    _sums_only("reduce", op)
+    return operator(tangents[0].contiguous(), op)
+
+
 def _scan_backward(operator, grad, result, x, op, exclusive):
     """Element k of x is in all sums from k on: the scan of the gradient from behind."""
     _sums_only("scan", op)
     return (operator(grad.flip(0).contiguous(), op, exclusive).flip(0),)
+
+
+def _scan_tangent(operator, tangents, result, x, op, exclusive):
+    _sums_only("scan", op)
+    return operator(tangents[0].contiguous(), op, exclusive)
 
 
 def _softmax_backward(operator, grad, result, x):
@@ -79,12 +104,26 @@ def _softmax_backward(operator, grad, result, x):
     return ((weighted - result.to(wide) * weighted.sum(-1, keepdim=True)).to(x.dtype),)
 
 
+def _softmax_tangent(operator, tangents, result, x):
+    """The matrix of derivatives is symmetric."""
+    return _softmax_backward(operator, tangents[0], result, x)[0]
+
+
 def _transpose_backward(operator, grad, result, x):
     return (operator(grad.contiguous()),)
 
 
+def _transpose_tangent(operator, tangents, result, x):
+    return operator(tangents[0].contiguous())
+
+
 def _gemv_backward(operator, grad, result, a, x):
     return grad.outer(x), a.t().mv(grad)
+
+
+def _gemv_tangent(operator, tangents, result, a, x):
+    of_a, of_x = tangents
+    return _sum(([] if of_a is None else [operator(of_a.contiguous(), x)]) + ([] if of_x is None else [operator(a, of_x.contiguous())]))
 
 
 def _gemm_backward(operator, grad, result, a, b, bias, activation):
@@ -95,8 +134,15 @@ def _gemm_backward(operator, grad, result, a, b, bias, activation):
     return operator(grad, b.t()), operator(a.t(), grad), None if bias is None else grad.sum(0).to(bias.dtype)
 
 
+def _gemm_tangent(operator, tangents, result, a, b, bias, activation):
+    of_a, of_b, of_bias = tangents
+    parts = ([] if of_a is None else [operator(of_a, b)]) + ([] if of_b is None else [operator(a, of_b)])
+    parts += [] if of_bias is None else [of_bias.to(result.dtype).expand_as(result)]
+    return _sum(parts) if activation is None else _before(activation)(_sum(parts), operator(a, b, bias))
+
+
 def _before(activation: str) -> Callable:
-    """(gradient behind the activation, values before it) -> gradient before it."""
+    """(gradient behind the activation, values before it) -> gradient before it; the same for tangents, the other way."""
     aten = sys.modules["torch"].ops.aten
     return {"relu": lambda grad, z: aten.threshold_backward(grad, z, 0), "gelu": aten.gelu_backward, "silu": aten.silu_backward}[activation]
 
@@ -105,28 +151,37 @@ def _product_backward(operator, grad, result, a, b, *alpha):
     return operator(grad, b.t(), *alpha), operator(a.t(), grad, *alpha)
 
 
+def _product_tangent(operator, tangents, result, a, b, *alpha):
+    of_a, of_b = tangents
+    return _sum(([] if of_a is None else [operator(of_a, b, *alpha)]) + ([] if of_b is None else [operator(a, of_b, *alpha)]))
+
+
 def _like(x, *rest):
     return x.new_empty(x.shape)
 
 
 OPERATORS: dict[str, Operator] = {
-    "reduce": Operator("Tensor x, str op=\"add\"", _reduced, _reduce_backward),
-    "scan": Operator("Tensor x, str op=\"add\", bool exclusive=False", _like, _scan_backward),
-    "softmax": Operator("Tensor x", _like, _softmax_backward),
-    "transpose": Operator("Tensor x", lambda x: x.new_empty((x.shape[1], x.shape[0])), _transpose_backward),
+    "reduce": Operator("Tensor x, str op=\"add\"", _reduced, _reduce_backward, _reduce_tangent),
+    "scan": Operator("Tensor x, str op=\"add\", bool exclusive=False", _like, _scan_backward, _scan_tangent),
+    "softmax": Operator("Tensor x", _like, _softmax_backward, _softmax_tangent),
+    "transpose": Operator("Tensor x", lambda x: x.new_empty((x.shape[1], x.shape[0])), _transpose_backward,
+                          _transpose_tangent),
     "histogram": Operator("Tensor x", lambda x: x.new_empty((256,), dtype=sys.modules["torch"].int64)),
-    "gemv": Operator("Tensor a, Tensor x", lambda a, x: a.new_empty((a.shape[0],)), _gemv_backward),
+    "gemv": Operator("Tensor a, Tensor x", lambda a, x: a.new_empty((a.shape[0],)), _gemv_backward, _gemv_tangent),
     "gemm": Operator("Tensor a, Tensor b, Tensor? bias=None, str? activation=None",
-                     lambda a, b, bias=None, activation=None: a.new_empty((a.shape[0], b.shape[1])), _gemm_backward),
-    "gemm_tf32": Operator("Tensor a, Tensor b", lambda a, b: a.new_empty((a.shape[0], b.shape[1])), _product_backward),
-    "sgemm": Operator("Tensor a, Tensor b, float alpha=1.0", lambda a, b, alpha=1.0: a.new_empty((a.shape[0], b.shape[1])), _product_backward),
+                     lambda a, b, bias=None, activation=None: a.new_empty((a.shape[0], b.shape[1])), _gemm_backward, _gemm_tangent),
+    "gemm_tf32": Operator("Tensor a, Tensor b", lambda a, b: a.new_empty((a.shape[0], b.shape[1])), _product_backward, _product_tangent),
+    "sgemm": Operator("Tensor a, Tensor b, float alpha=1.0", lambda a, b, alpha=1.0: a.new_empty((a.shape[0], b.shape[1])), _product_backward,
+                      _product_tangent),
 }
 
 
 # ---- the way in --------------------------------------------------------------------------------------------------------------------------
 
 _functions: dict[str, Callable] = {}
+_defaults: dict[str, tuple] = {}  # of the operators' arguments, by function
 _registered: dict[str, object] = {}
+_derivable: dict[str, Callable] = {}  # the operators with derivatives, for torch.func and forward mode
 _torch: object = None  # the module, once it is there
 
 
@@ -155,22 +210,68 @@ def _in_torch(name: str, function: Callable) -> Callable:
     What the operator has no argument for (an operator of the user's own, say) goes straight to the function, which has no gradient: tensors that
     want one are refused.
     """
-    names = OPERATORS[name].names
-    parameters = list(inspect.signature(function).parameters)
-    if [word for word in parameters if word in names] != names:
-        raise TypeError(f"snap.lib.{name} takes {', '.join(parameters)}, its torch operator {', '.join(names)}")
+    entry = OPERATORS[name]
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters)
+    if [word for word in parameters if word in entry.names] != entry.names:
+        raise TypeError(f"snap.lib.{name} takes {', '.join(parameters)}, its torch operator {', '.join(entry.names)}")
     _functions[name] = function
+    _defaults[name] = tuple(signature.parameters[word].default for word in entry.names)
+    numbers = [(word, parameters.index(word)) for word, kind in zip(entry.names, entry.kinds) if kind in ("float", "bool")]
 
     @functools.wraps(function)
     def public(*args: object, **keywords: object) -> object:
-        if name in _registered and not _straight((*args, *keywords.values())):
-            given = _given(args, keywords, parameters, names)
-            if given is not None:
-                return _registered[name](**given)
-            _refuse_gradient(name, names, (*args, *keywords.values()))
+        if name in _registered:
+            for word, place in numbers:
+                _refuse_tensor(name, word, args[place] if place < len(args) else keywords.get(word))
+            if not _straight((*args, *keywords.values())):
+                return _watched(name, parameters, args, keywords)
         return function(*args, **keywords)
 
     return public
+
+
+def _watched(name: str, parameters: list[str], args: tuple, keywords: dict[str, object]) -> object:
+    """The call as the operator, or as the function where the operator has no place for an argument."""
+    entry, function = OPERATORS[name], _functions[name]
+    given = {**dict(zip(parameters, args)), **keywords}
+    if len(given) != len(args) + len(keywords) or any(word not in parameters for word in keywords):
+        return function(*args, **keywords)  # Python refuses it
+    given = {word: value for word, value in given.items() if value is not None}
+    strange = [word for word in given if word not in entry.names]
+    for word, kind in zip(entry.names, entry.kinds):
+        if word in given:
+            given[word] = _plain(given[word], kind)
+            if not isinstance(given[word], _python_types(kind)):
+                if kind != "str":
+                    return function(*args, **keywords)  # refuses it: no number, no array, or an array of another library than the others
+                strange.append(word)
+        elif _defaults[name][entry.names.index(word)] is inspect.Parameter.empty:
+            return function(*args, **keywords)  # refuses it: there is nothing, or None
+    if strange:
+        _refuse_derivative(name, entry, strange, given)
+        return function(*args, **keywords)
+    if name in _derivable and not _torch.compiler.is_compiling() and transformed():
+        return _derivable[name](*(given.get(word, default) for word, default in zip(entry.names, _defaults[name])))
+    return _registered[name](**given)
+
+
+def _plain(value: object, kind: str) -> object:
+    """A number of NumPy's as Python's, and as the truth of any value what Python makes of it."""
+    if kind == "bool":
+        return bool(value)
+    numpy = sys.modules.get("numpy")
+    return value.item() if numpy is not None and isinstance(value, numpy.generic) else value
+
+
+def _python_types(kind: str) -> tuple[type, ...]:
+    return {"Tensor": (_torch.Tensor,), "str": (str,), "bool": (bool,), "float": (float, int)}[kind]
+
+
+def _refuse_tensor(name: str, word: str, value: object) -> None:
+    """A number has no gradient, so none may come in as a tensor, whether or not one is wanted this time."""
+    if isinstance(value, _torch.Tensor):
+        raise LaunchError(f"snap.lib.{name}", "takes a number, got a torch.Tensor; pass `.item()`", word)
 
 
 def _straight(values: tuple) -> bool:
@@ -188,24 +289,16 @@ def _straight(values: tuple) -> bool:
 
 
 def _modes() -> bool:
-    """Whether a mode (of fake tensors, of tracing) or a transform (vmap, grad) is active.  A torch that does not say counts as yes."""
+    """Whether a mode (of fake tensors, of tracing), a transform (vmap, grad) or forward mode is active.  A torch that does not say counts as yes."""
     length = getattr(_torch._C, "_len_torch_dispatch_stack", None)
-    transform = getattr(getattr(_torch._C, "_functorch", None), "peek_interpreter_stack", None)
-    return length is None or transform is None or length() > 0 or transform() is not None
+    return length is None or length() > 0 or transformed()
 
 
-def _given(args: tuple, keywords: dict[str, object], parameters: list[str], names: list[str]) -> dict[str, object] | None:
-    """The operator's arguments by name; None where it has no place for one."""
-    given = {**dict(zip(parameters, args)), **keywords}
-    given = {word: value for word, value in given.items() if value is not None}
-    plain = all(word in names and isinstance(value, (_torch.Tensor, str, bool, int, float)) for word, value in given.items())
-    return given if plain and len(args) <= len(parameters) and not any(word in keywords for word in parameters[:len(args)]) else None
-
-
-def _refuse_gradient(name: str, names: list[str], values: tuple) -> None:
-    if any(isinstance(value, _torch.Tensor) and value.requires_grad for value in values) and _torch.is_grad_enabled():
-        raise NotImplementedError(f"snap.lib.{name} has a gradient for its arguments {', '.join(names)} as plain values, and for no others; "
-                                  "detach the tensor, or call it under torch.no_grad()")
+def _refuse_derivative(name: str, entry: Operator, outside: list[str], given: dict[str, object]) -> None:
+    if any(wants_gradient(value) or has_tangent(value) for value in given.values()):
+        raise NotImplementedError(f"snap.lib.{name} has a gradient for its arguments {', '.join(entry.names)}, where they are tensors, names and "
+                                  f"numbers, but not with {' and '.join(f'`{word}`' for word in outside)} as given; "
+                                  "detach the tensors, or call it under torch.no_grad()")
 
 
 def _register(name: str) -> None:
@@ -224,24 +317,13 @@ def _register(name: str) -> None:
     operator = torch.library.custom_op(f"{NAMESPACE}::{name}", mutates_args=(), schema=entry.schema)(run)
     operator.register_fake(entry.result)
     if entry.backward is not None:
-        backward, setup = _gradient(operator, entry)
+        call = differentiable(operator, entry, _defaults[name])
+        backward, setup = reverse(call, entry)
         operator.register_autograd(backward, setup_context=setup)
+        _derivable[name] = call
+    guard(operator, f"{NAMESPACE}::{name}")
     _registered[name] = operator
     _torch = torch
-
-
-def _gradient(operator: object, entry: Operator) -> tuple[Callable, Callable]:
-    def setup(ctx, inputs: tuple, output: object) -> None:
-        ctx.save_for_backward(output, *inputs[:entry.tensors])
-        ctx.rest = inputs[entry.tensors:]
-
-    def backward(ctx, grad: object) -> tuple:
-        result, *tensors = ctx.saved_tensors
-        found = entry.backward(operator, grad, result, *tensors, *ctx.rest)
-        wanted = (gradient if needed else None for gradient, needed in zip(found, ctx.needs_input_grad))
-        return *wanted, *(None for _ in ctx.rest)
-
-    return backward, setup
 
 
 # ---- torch that comes later --------------------------------------------------------------------------------------------------------------

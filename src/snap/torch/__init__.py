@@ -23,12 +23,13 @@ import torch
 from snap.api import SnapFunction
 from snap.ir.record import record
 from snap.ir.types import BOOL, Scalar
+from snap.lib.torch_derivatives import guard
 from snap.lib.torch_ops import register_library
 from snap.runtime.byname import check_names, resolve
 from snap.runtime.launch import launcher
 from snap.runtime.signature import Pointer, Value
 
-_NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*")
+_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 @record
@@ -84,6 +85,9 @@ class _Plan:
         return tuple(param.name for param in self.params if isinstance(param, Pointer) and not param.const and param.name in self.given)
 
 
+_kernel_of: dict[str, str] = {}  # by operator: the name of its kernel
+
+
 def operator(kernel: SnapFunction, name: str, *, blocks: object, out: object = None, values: Mapping[str, object] | None = None,
              backward: Callable | None = None):
     """Register `kernel` with torch.library as `name` ("mylib::saxpy"); returns the operator, to be called with the kernel's arguments in order.
@@ -96,10 +100,14 @@ def operator(kernel: SnapFunction, name: str, *, blocks: object, out: object = N
               lambda grad, x: {"x": 2 * x * grad}
     """
     plan = _plan(kernel, name, blocks, out, dict(values or {}))
+    if backward is not None:
+        _check_backward(plan, backward)
     made = torch.library.custom_op(name, mutates_args=plan.mutated, schema=plan.schema())(plan.run)
     made.register_fake(plan.fake)
     if backward is not None:
         _register_backward(made, plan, backward)
+    guard(made, name)
+    _kernel_of[name] = kernel.definition.tree.name
     return made
 
 
@@ -117,8 +125,7 @@ def on_device_of(args: object):
 def _plan(kernel: object, name: object, blocks: object, out: object, values: dict[str, object]) -> _Plan:
     if not isinstance(kernel, SnapFunction) or not kernel.is_kernel:
         raise TypeError("snap.torch.operator takes a kernel (@kernel or @ccuda(\"global\"), with @requires)")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(f"an operator's name has a namespace, \"mylib::{kernel.definition.tree.name}\"; {name!r} does not")
+    _check_name(name, kernel.definition.tree.name)
     if kernel.generic:
         raise TypeError(f"`{kernel.definition.tree.name}` is generic: register `.specialize({kernel.generic[0]}=...)` of it")
     params = launcher(kernel._specialised({})).signature.params
@@ -131,6 +138,22 @@ def _plan(kernel: object, name: object, blocks: object, out: object, values: dic
         check_names(f"values[{parameter!r}]", function, given)
     check_names("blocks", blocks, [param.name for param in params])
     return _Plan(kernel, params, given, made, values, blocks)
+
+
+def _check_name(name: object, kernel: str) -> None:
+    """torch would replace an operator of the same name under the feet of those who hold the first.  A kernel of the same name is that kernel defined
+    again, as a cell of a notebook that is run twice does."""
+    words = name.split("::") if isinstance(name, str) else []
+    if len(words) != 2:
+        raise ValueError(f"an operator's name has a namespace, \"mylib::{kernel}\"; {name!r} does not")
+    for word in words:
+        if not _WORD.fullmatch(word):
+            strange = next((c for c in word if not (c.isascii() and (c.isalnum() or c == "_"))), None)
+            problem = "a name is missing" if not word else f"`{word}` begins with a digit" if strange is None else f"`{strange}` cannot be in it"
+            raise ValueError(f"an operator's name is two words of letters, digits and _, \"mylib::{kernel}\"; in {name!r} {problem}")
+    exists = isinstance(getattr(getattr(torch.ops, words[0]), words[1], None), torch._ops.OpOverloadPacket)
+    if exists and _kernel_of.get(name) != kernel:
+        raise ValueError(f"there is an operator {name} already: take another name, or go on with torch.ops.{words[0]}.{words[1]}")
 
 
 def _made(kernel: SnapFunction, params: tuple, out: object) -> dict[str, object]:
@@ -175,12 +198,19 @@ def _schema_type(param: Pointer | Value, aliases) -> str:
 # ---- gradients ---------------------------------------------------------------------------------------------------------------------------
 
 
-def _register_backward(made, plan: _Plan, backward: Callable) -> None:
-    results = list(plan.made)
-    if not results or plan.mutated:
+def _incoming(plan: _Plan) -> list[str]:
+    return ["grad"] if len(plan.made) == 1 else [f"grad_{name}" for name in plan.made]
+
+
+def _check_backward(plan: _Plan, backward: Callable) -> None:
+    """Before anything is registered: a name is used up by an operator that is refused afterwards."""
+    if not plan.made or plan.mutated:
         raise TypeError("`backward` belongs to an operator that returns its results (`out=`) and changes none of its arguments")
-    grads = ["grad"] if len(results) == 1 else [f"grad_{name}" for name in results]
-    check_names("backward", backward, [*grads, *plan.given, *results])
+    check_names("backward", backward, [*_incoming(plan), *plan.given, *plan.made])
+
+
+def _register_backward(made, plan: _Plan, backward: Callable) -> None:
+    results, grads = list(plan.made), _incoming(plan)
 
     def setup(ctx, inputs: tuple, output: object) -> None:
         outputs = (output,) if len(results) == 1 else output

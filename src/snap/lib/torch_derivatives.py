@@ -1,0 +1,141 @@
+"""Derivatives of torch operators beyond what torch.library gives: forward mode, torch.func, and refusals where one would be lost.
+
+Input:      an operator of torch.library, and for the library's own its entry of OPERATORS (torch_ops)
+Output:     `differentiable`: an autograd function around an operator, for torch.func and for dual tensors; `guard`: checks in the operator itself
+Invariant:  no derivative is dropped silently: it is computed, or the call (or its backward) raises
+Non-goals:  batching rules (torch calls an operator under vmap once per slice)
+
+torch is never imported here: it is loaded when these functions are called.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+_BACKENDS = ("AutogradCPU", "AutogradCUDA", "AutogradMeta")  # fake tensors, while a program is traced, are of the last
+_libraries: dict[str, object] = {}  # by operator: what torch forgets once nobody holds it
+
+
+def transformed() -> bool:
+    """Whether a transform of torch.func or a level of forward mode is active: there torch.library's own derivatives do not work.
+
+    A torch that does not say counts as yes.
+    """
+    try:
+        return sys.modules["torch"]._C._functorch.peek_interpreter_stack() is not None or dual_level()
+    except AttributeError:
+        return True
+
+
+def dual_level() -> bool:
+    """Whether forward mode is active.  A torch that does not say counts as yes."""
+    return getattr(sys.modules["torch"].autograd.forward_ad, "_current_level", 0) >= 0
+
+
+def has_tangent(value: object) -> bool:
+    torch = sys.modules["torch"]
+    return isinstance(value, torch.Tensor) and dual_level() and torch.autograd.forward_ad.unpack_dual(value).tangent is not None
+
+
+def wants_gradient(value: object) -> bool:
+    torch = sys.modules["torch"]
+    return isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled()
+
+
+# ---- the library's operators -------------------------------------------------------------------------------------------------------------
+
+
+def reverse(call: Callable, entry: object) -> tuple[Callable, Callable]:
+    """What torch.library and autograd functions ask for: (backward, setup_context)."""
+
+    def setup(ctx, inputs: tuple, output: object) -> None:
+        saved = (output, *inputs[:entry.tensors])
+        ctx.save_for_backward(*saved)
+        ctx.save_for_forward(*saved)
+        ctx.rest = inputs[entry.tensors:]
+
+    def backward(ctx, grad: object) -> tuple:
+        result, *tensors = ctx.saved_tensors
+        found = entry.backward(call, grad, result, *tensors, *ctx.rest)
+        wanted = (gradient if needed else None for gradient, needed in zip(found, ctx.needs_input_grad))
+        return *wanted, *(None for _ in ctx.rest)
+
+    return backward, setup
+
+
+def differentiable(operator: Callable, entry: object, defaults: tuple) -> Callable:
+    """The operator, called with its arguments in order; where torch.func or forward mode is active, through an autograd function that knows both.
+
+    Everywhere else the operator itself is called: the compiler and torch's modes then see one step.
+    """
+    torch = sys.modules["torch"]
+
+    def call(*args: object) -> object:
+        if torch.compiler.is_compiling() or not transformed():
+            return operator(*args)
+        return Derived.apply(*args, *defaults[len(args):])
+
+    backward, setup = reverse(call, entry)
+
+    def jvp(ctx, *tangents: object) -> object:
+        result, *tensors = ctx.saved_tensors
+        return entry.tangent(call, tangents[:entry.tensors], result, *tensors, *ctx.rest)
+
+    Derived = type(f"{operator._name}_derived", (torch.autograd.Function,), {
+        "generate_vmap_rule": True, "forward": staticmethod(operator.__call__), "setup_context": staticmethod(setup),
+        "backward": staticmethod(backward), "jvp": staticmethod(jvp),
+    })
+    return call
+
+
+# ---- any operator ------------------------------------------------------------------------------------------------------------------------
+
+
+def guard(operator: object, name: str) -> None:
+    """Refuse calls of `name` whose derivative torch would drop: tangents of forward mode, and gradients through an operator that writes arguments.
+
+    The checks are kernels at torch's autograd keys, so that no way to the operator passes them by; below them is what torch has there itself.
+    """
+    torch = sys.modules["torch"]
+    try:
+        from torch._library.autograd import make_autograd_impl
+    except ImportError:  # not public; without it the operator is as torch makes it
+        return
+    namespace, word = name.split("::")
+    overload = getattr(getattr(torch.ops, namespace), word).default
+    schema = overload._schema
+    names = [argument.name for argument in schema.arguments]
+    written = [argument.name for argument in schema.arguments if argument.alias_info is not None and argument.alias_info.is_write]
+    derive = make_autograd_impl(overload, operator)
+
+    def checked(keyset, *args: object, **keywords: object) -> object:
+        given = {**dict(zip(names, args)), **keywords}
+        if dual_level() and torch._C._is_fwd_grad_enabled():
+            refuse_tangents(name, given)
+        wanting = [argument for argument, value in given.items() if wants_gradient(value)]
+        if written and wanting:
+            raise RuntimeError(f"{name} writes into its argument `{written[0]}` and has no gradient, but `{wanting[0]}` requires grad and would lose "
+                               f"it: call the operator under torch.no_grad(), pass `{wanting[0]}.detach()`, or make an operator that returns its "
+                               "result (`out=`) and has a `backward`")
+        try:
+            return derive(keyset, *args, **keywords)
+        except RuntimeError as problem:
+            if not wanting or "setup_context" not in str(problem):
+                raise
+            raise NotImplementedError(f"{name}: operators of torch.library have no gradient under torch.func (grad, vjp, jacrev); "
+                                      "use torch.autograd.grad or .backward()") from problem
+
+    if name in _libraries:  # of an operator that was defined again
+        _libraries.pop(name)._destroy()
+    library = torch.library.Library(namespace, "FRAGMENT")
+    for key in _BACKENDS:
+        library.impl(word, checked, key, with_keyset=True)
+    _libraries[name] = library
+
+
+def refuse_tangents(name: str, given: dict[str, object]) -> None:
+    for argument, value in given.items():
+        if has_tangent(value):
+            raise NotImplementedError(f"{name} has no forward derivative, and its argument `{argument}` carries a tangent (torch.func.jvp, jacfwd, "
+                                      "torch.autograd.forward_ad): use reverse mode (torch.autograd.grad), or torch's own functions")

@@ -350,3 +350,28 @@ def test_constants_are_taken_when_the_function_is_defined():
     out = np.zeros(32, np.int32)
     execute(text)["k"][1](out)
     assert (out == 3).all()
+
+
+def test_device_functions_may_be_specialized_before_they_are_called():
+    text = """
+@device
+@requires(thread[1])
+def scaled(x: int @ thread[1], N: constexpr(int), M: constexpr(int)) -> int @ thread[1]:
+    return x * N + M
+
+by_three = scaled.specialize(N=3)
+
+@kernel
+@requires(thread[32])
+def k(out: ptr(int) @ grid[1]):
+    i: int @ thread[1] = id()
+    with partition(out, p=thread[1], offset=i) as mine:
+        mine[0] = CALL
+"""
+    out = np.zeros(32, np.int32)
+    execute(text.replace("CALL", "by_three(i, 7)"))["k"][1](out)
+    np.testing.assert_array_equal(out, 3 * np.arange(32) + 7)
+    with pytest.raises(SnapError, match="has no parameter `N`"):
+        execute(text.replace("CALL", "by_three(i, 7, N=4)"))
+    with pytest.raises(SnapError, match="is missing `M`"):
+        execute(text.replace("CALL", "by_three(i)"))

@@ -7,6 +7,7 @@ against their signature alone (SNAP008, SNAP015), then instantiated for what thi
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from snap.check import rewrite
 from snap.check.annotations import Spec, constant_value, wanted_privilege
@@ -45,7 +46,7 @@ def call(c: State, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | Non
         return _word(c, found.word, e, want, used)
     definition = as_definition(found)
     if definition is not None:
-        return device_call(c, definition, e, want, used)
+        return device_call(c, definition, getattr(found, "bound", {}), e, want, used)
     if isinstance(found, IndexFunction):
         raise c.fail("SNAP017", "an index function is used by `partition(..., f=...)`; it cannot be called", e.span)
     if isinstance(found, (Variable, Memory)) or found is None:
@@ -143,7 +144,8 @@ def _count(c: State, e: tree.Call) -> ir.Expr:
 
 
 # T-Function-Call, mended: the class satisfies the callee's, alignment included; arguments fit the parameters' privileges.
-def device_call(c: State, definition: Definition, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+def device_call(c: State, definition: Definition, fixed: Mapping[str, object], e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+    """`fixed`: constexprs that `.specialize(...)` has given already."""
     name = definition.tree.name
     if definition.kind != "device":
         raise c.fail("SNAP018", f"`{name}` is a kernel: it is launched, not called", e.span, help="call functions decorated with @device")
@@ -151,8 +153,8 @@ def device_call(c: State, definition: Definition, e: tree.Call, want: Want, used
         raise c.fail("SNAP017", f"`{name}` calls itself: recursion is not Snap", e.span, help="write a loop")
     if c.no_calls:
         raise c.fail("SNAP018", f"{c.no_calls} cannot contain a call", e.span)
-    given = _bind(c, definition, e)
-    constexprs = {}
+    given = _bind(c, definition, fixed, e)
+    constexprs = dict(fixed)
     for p in definition.tree.params:
         if _is_constexpr(c, p) and p.name in given:
             constexprs[p.name] = constant_value(c, given[p.name], f"`{p.name}`").value
@@ -207,8 +209,8 @@ def _is_constexpr(c: State, p: tree.Parameter) -> bool:
     return False
 
 
-def _bind(c: State, definition: Definition, e: tree.Call) -> dict[str, tree.Expr]:
-    params = definition.tree.params
+def _bind(c: State, definition: Definition, fixed: Mapping[str, object], e: tree.Call) -> dict[str, tree.Expr]:
+    params = [p for p in definition.tree.params if p.name not in fixed]
     name, head = definition.tree.name, Label(definition.tree.head, "defined here")
     if len(e.args) > len(params):
         raise c.fail("SNAP018", f"`{name}` takes {len(params)} argument(s), not {len(e.args)}", e.span, secondary=(head,))
@@ -269,9 +271,9 @@ def _arguments(c: State, header: Header, given: dict[str, tree.Expr], e: tree.Ca
     captured: list[ir.Var] = []
     used: dict[int, tuple[Span, bool]] = {}
     for p in header.params:
-        item = given[p.name]
         if p.spec.kind == "constexpr":
             continue
+        item = given[p.name]
         if p.spec.kind == "pointer":
             memory = memory_argument(c, item, f"`{p.name}` of `{name}`", p.privilege if p.spec.const else None)
             _fits_pointer(c, p, memory, item.span, name)

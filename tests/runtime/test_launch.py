@@ -109,6 +109,10 @@ def test_not_contiguous(make, ran, view):
     refused(ran, make.kernel(make.pointer("x", F32, const=True)), (view(floats(16)),), 1, "x", "contiguous")
 
 
+def test_masked(make, ran):
+    refused(ran, make.kernel(make.pointer("x", F32, const=True)), (np.ma.masked_less(floats(4), 2),), 1, "x", "mask would be lost")
+
+
 def test_read_only(make, ran):
     x = floats(4)
     x.flags.writeable = False

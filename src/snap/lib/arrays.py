@@ -13,7 +13,7 @@ import sys
 from snap.ir.record import record
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
 from snap.lib.operators import scalar
-from snap.runtime.arrays import ArrayInfo, classify
+from snap.runtime.arrays import MASKED, ArrayInfo, classify, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.validate import _scalar as fitting
 
@@ -99,8 +99,8 @@ def argument(function: str, name: str, value: object, types: tuple[Scalar, ...],
         raise refuse(f"the array says that it is on a GPU, but {missing}") from missing
     if info is None:
         raise refuse(f"takes an array, got {value.__class__.__name__}")
-    if _is_masked(value):
-        raise refuse("the array is masked, and its mask would be lost; pass `.filled(...)` of it, or `.compressed()` for what is not masked")
+    if is_masked(value):
+        raise refuse(MASKED)
     if info.family not in ("numpy", "cupy", "torch"):
         raise refuse("takes an array of NumPy, CuPy or torch; `torch.from_dlpack(...)` shares the memory of others")
     if info.device != "cpu" and not isinstance(info.device, int):
@@ -116,11 +116,6 @@ def argument(function: str, name: str, value: object, types: tuple[Scalar, ...],
         copy = "its `.contiguous()`" if info.family == "torch" else f"`{info.family}.ascontiguousarray(...)` of it"
         raise refuse(f"the array (shape {info.shape}) is not contiguous in row-major order; pass {copy}")
     return Argument(value, info, held, f"`{name}` of `snap.lib.{function}`")
-
-
-def _is_masked(value: object) -> bool:
-    masks = sys.modules.get("numpy.ma")  # where it is not loaded there are none
-    return masks is not None and isinstance(value, masks.MaskedArray)
 
 
 def number(function: str, name: str, value: object, type: Scalar) -> int | float | bool:

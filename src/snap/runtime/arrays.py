@@ -58,6 +58,14 @@ class ArrayInfo:
         return self.dtype == elem or (elem == BF16 and self.dtype == U16 and self.family in ("numpy", "cupy", "cuda"))
 
 
+MASKED = "the array is masked, and its mask would be lost; pass `.filled(...)` of it, or `.compressed()` for what is not masked"
+
+
+def is_masked(value: object) -> bool:
+    masks = sys.modules.get("numpy.ma")  # where it is not loaded there are none
+    return masks is not None and isinstance(value, masks.MaskedArray)
+
+
 def classify(value: object, stream: int = 0) -> ArrayInfo | None:
     """`stream` is where the array will be used: producers of DLPack capsules are told, so that they finish before."""
     torch = sys.modules.get("torch")

@@ -13,7 +13,7 @@ import operator
 
 from snap.ir.record import record
 from snap.ir.types import BOOL, SCALARS, Array, Scalar, Vector
-from snap.runtime.arrays import ArrayInfo, classify
+from snap.runtime.arrays import MASKED, ArrayInfo, classify, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.signature import Pointer, Signature, Value, overflows, scalar_limits
 
@@ -103,6 +103,8 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
         raise refuse(f"the array says that it is on a GPU, but {missing}") from missing
     if info is None:
         raise refuse(f"takes an array of {param.type_name}, got {_what(arg)}")
+    if is_masked(arg):
+        raise refuse(MASKED)
     if info.device != "cpu" and not isinstance(info.device, int):
         raise refuse(f"the array is on `{info.device}`; Snap reaches the CPU's memory and NVIDIA GPUs")
     if not info.holds(param.elem):

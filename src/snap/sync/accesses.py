@@ -303,13 +303,21 @@ class Accesses:
             crossed=0,
             since=state.crossed,
             born=tuple(self.values.loops),
-            aging=0 if a.view.obj.uid in self.counted else a.view.obj.depth or (OLDEST if engine == "copy" else 0),
+            aging=0 if a.view.obj.uid in self.counted else a.view.obj.depth or (OLDEST if engine == "copy" else self._alternates(footprint)),
         )
         self._conflicts(token, chain, obj, state)
         if self.plan is None and not self.again:
             self._at_once(token, chain, obj)
         if stays and (self.plan is None or kind in "CS"):
             self._happened(token, obj, state)
+
+    def _alternates(self, f: Footprint) -> int:
+        """Of buffers that iterations take in turn, `s[k % 2, ...]`, the last iteration's is told from older ones: only those meet this one's."""
+        if not self.values.loops or f.index is None:
+            return 0
+        turns = {atom for atom, (loop, _) in self.values.steps.items() if loop == self.values.loops[-1]}
+        inside = (part for atom in linear.atoms(f.index) if atom[0] == "div" for part in linear.atoms([atom[1]]))
+        return 2 if any(part in turns for part in inside) else 0
 
     def _happened(self, t: Token, obj: ObjectKey, state: State) -> None:
         """It takes the place of the same access in an earlier iteration.  Where a loop is walked again, what follows from it is known."""

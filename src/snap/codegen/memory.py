@@ -11,26 +11,12 @@ from __future__ import annotations
 
 import math
 
-from snap.codegen import expressions, fold, tree
+from snap.codegen import expressions, fold, swizzles, tree
 from snap.codegen.module import Helper
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import type_name
-from snap.codegen.swizzles import in_two
 from snap.ir import nodes as ir
 from snap.ir.types import I32, I64, Array, Scalar, Space
-
-SWIZZLE_CHUNK = 16  # bytes that stay together
-SWIZZLE_ROW = 128  # bytes of a row of chunks
-
-
-def swizzle(width: int) -> Helper:
-    """Within rows of 128 bytes, the number of a 16-byte chunk is xor-ed with the number of the row, modulo the chunks in `width` bytes."""
-    name, chunks = f"snap_swizzle_{width}", width // SWIZZLE_CHUNK
-    return Helper(name, f"""\
-template <int chunk>  // elements in 16 bytes
-static __device__ __forceinline__ int {name}(int index) {{
-    return index ^ (index / (8 * chunk) % {chunks} * chunk);
-}}""")
 
 
 def pointer(scope: Scope, view: ir.MemView) -> tree.Expr:
@@ -68,10 +54,8 @@ def tile_start(scope: Scope, tile: ir.Tile) -> tree.Expr:
 def lvalue(scope: Scope, access: ir.MemAccess) -> tree.Expr:
     view = access.view
     index = linear(scope, view, access.index)
-    if view.obj.swizzle and view.elem.bytes <= SWIZZLE_CHUNK:
-        index = in_two(scope.module, view.obj.swizzle, view.elem.bytes, index) or tree.Call(
-            f"{scope.module.helper(swizzle(view.obj.swizzle))}<{SWIZZLE_CHUNK // view.elem.bytes}>", (index,)
-        )
+    if view.obj.swizzle and view.elem.bytes <= swizzles.CHUNK:
+        index = swizzles.place(scope.module, view.obj.swizzle, view.elem.bytes, index)
     return tree.Index(base(scope, access), index)
 
 

@@ -1,7 +1,7 @@
 """The index of an element in a swizzled object, in two parts: one that the swizzle leaves alone, and one that it moves.
 
 Input:      the index as it would be without a swizzle, the bytes of the swizzle, the bytes of an element
-Output:     the index where the element lies, as TMA lays 16-byte chunks; None where the text shows no part that stays
+Output:     the index where the element lies, as TMA lays 16-byte chunks
 Invariant:  the pattern repeats every 8 rows of 128 bytes: what is shown to be a multiple of that stays outside of the call, so that what is inside
             is often the same all through a loop
 Non-goals:  tiles as a whole, which units that move and multiply them swizzle by themselves
@@ -19,21 +19,28 @@ CHUNK = 16  # bytes that stay together
 PERIOD = 8 * 128  # bytes after which the pattern repeats
 
 
-def place(width: int) -> Helper:
-    """Parts of an index may be negative: bits are what counts."""
-    name, chunks = f"snap_place_{width}", width // CHUNK
+def swizzle(width: int) -> Helper:
+    """Within rows of 128 bytes, the number of a 16-byte chunk is xor-ed with the number of the row, modulo the chunks in `width` bytes."""
+    return _helper(f"snap_swizzle_{width}", width, "", "index")
+
+
+def _of_a_part(width: int) -> Helper:
+    """The same for a part of an index, which may be negative: bits are what counts."""
+    return _helper(f"snap_place_{width}", width, "(int)", "(unsigned int)index")
+
+
+def _helper(name: str, width: int, back: str, index: str) -> Helper:
     return Helper(name, f"""\
 template <int chunk>  // elements in 16 bytes
 static __device__ __forceinline__ int {name}(int index) {{
-    return index ^ (int)((unsigned int)index / (8 * chunk) % {chunks} * chunk);
+    return index ^ {back}({index} / (8 * chunk) % {width // CHUNK} * chunk);
 }}""")
 
 
-def in_two(module: Module, width: int, size: int, index: tree.Expr) -> tree.Expr | None:
+def place(module: Module, width: int, size: int, index: tree.Expr) -> tree.Expr:
     outside, inside = parts(index, PERIOD // size)
-    if outside == tree.Integer(0):
-        return None
-    moved = tree.Call(f"{module.helper(place(width))}<{CHUNK // size}>", (inside,))
+    helper = swizzle(width) if outside == tree.Integer(0) else _of_a_part(width)
+    moved = tree.Call(f"{module.helper(helper)}<{CHUNK // size}>", (inside,))
     return fold.binary("+", outside, moved, I32)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from snap.codegen import fold, issue, memory, tree
+from snap.codegen import fold, issue, memory, swizzles, tree
 from snap.codegen.arithmetic import convert
 from snap.codegen.expressions import lower
 from snap.codegen.mbarriers import SHARED
@@ -251,8 +251,8 @@ def _store(module: Module, elem: Scalar, swizzle: int, given: Scalar) -> Helper:
     place = "start + row * pitch + column + j"
     needs: tuple[Helper, ...] = ()
     if swizzle:
-        permute = memory.swizzle(swizzle)
-        needs, place = (permute,), f"{permute.name}<{memory.SWIZZLE_CHUNK // elem.bytes}>({place})"
+        permute = swizzles.swizzle(swizzle)
+        needs, place = (permute,), f"{permute.name}<{swizzles.CHUNK // elem.bytes}>({place})"
     body, more = _matrices(module, elem, place) if elem in (BF16, F16) else _elements(module, elem, given, place)
     return Helper(name, f"""\
 template <int width, int pitch, int size>  // columns, elements from row to row, accumulators

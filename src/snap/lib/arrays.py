@@ -15,7 +15,7 @@ from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16,
 from snap.lib.operators import scalar
 from snap.runtime.arrays import MASKED, ArrayInfo, classify, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
-from snap.runtime.validate import _scalar as fitting
+from snap.runtime.validate import fitting_scalar
 
 FLOATS = (F16, BF16, F32, F64)
 SIGNED, UNSIGNED = (I8, I16, I32, I64), (U8, U16, U32, U64)
@@ -120,7 +120,7 @@ def argument(function: str, name: str, value: object, types: tuple[Scalar, ...],
 
 def number(function: str, name: str, value: object, type: Scalar) -> int | float | bool:
     """What a launch would pass for a parameter of this type."""
-    return fitting(lambda problem: LaunchError(f"snap.lib.{function}", problem, name), type, value)
+    return fitting_scalar(lambda problem: LaunchError(f"snap.lib.{function}", problem, name), type, value)
 
 
 def _is_lack_of_memory(problem: Exception) -> bool:

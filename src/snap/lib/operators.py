@@ -17,7 +17,7 @@ from snap.ir.nodes import ValueParam
 from snap.ir.record import record
 from snap.ir.types import SCALARS, THREAD1, Scalar
 from snap.runtime.errors import LaunchError
-from snap.runtime.validate import _scalar as fitting
+from snap.runtime.validate import fitting_scalar
 from snap.surface import LEVELS, PYTHON_TYPES, TYPES, TypeName
 
 thread, block = LEVELS["thread"], LEVELS["block"]
@@ -102,7 +102,7 @@ def identity_of_call(function: str, op: object, identity: object, held: Scalar, 
     if identity is None:
         raise refuse("a function of your own needs the value that changes nothing beside it")
     truth = type(identity).__name__ in ("bool", "bool_")  # Python's and NumPy's
-    return fitting(refuse, inside, bool(identity) if truth else identity)
+    return fitting_scalar(refuse, inside, bool(identity) if truth else identity)
 
 
 def _misfit(op: SnapFunction, held: Scalar, inside: Scalar) -> str | None:

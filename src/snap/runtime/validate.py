@@ -191,7 +191,7 @@ def _value(signature: Signature, param: Value, arg: object) -> object:
 
     match param.type:
         case Scalar() as scalar:
-            return _scalar(refuse, scalar, arg)
+            return fitting_scalar(refuse, scalar, arg)
         case Vector() | Array():
             if classify(arg) is not None and hasattr(arg, "tolist"):
                 arg = arg.tolist()
@@ -199,7 +199,7 @@ def _value(signature: Signature, param: Value, arg: object) -> object:
             if items is None or len(items) != param.count:
                 got = _what(arg) if items is None else f"{len(items)}"
                 raise refuse(f"takes {param.type}: {param.count} numbers in a tuple, got {got}")
-            return tuple(_scalar(refuse, param.scalar, item) for item in items)
+            return tuple(fitting_scalar(refuse, param.scalar, item) for item in items)
 
 
 def _flattened(items: tuple | list):
@@ -210,7 +210,7 @@ def _flattened(items: tuple | list):
             yield item
 
 
-def _scalar(refuse, scalar: Scalar, arg: object) -> int | float | bool:
+def fitting_scalar(refuse, scalar: Scalar, arg: object) -> int | float | bool:
     if isinstance(arg, (str, bytes)) or classify(arg) is not None:
         raise refuse(f"takes one {scalar}, got {_what(arg)}" + ("; pass `.item()`" if hasattr(arg, "item") else ""))
     if scalar == BOOL:

@@ -23,7 +23,7 @@ from snap.ir.types import BLOCK1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place,
 from snap.ir.walk import bodies, children, own_expressions, statements
 from snap.sync import linear
 from snap.sync.linear import Form
-from snap.sync.overlap import OLDEST, Memo, Overlap
+from snap.sync.overlap import OLDEST, Footprint, Memo, Overlap
 from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, Touched
 from snap.sync.values import Frame, Position, Values, facts, form
 from snap.sync.weave import Woven
@@ -312,7 +312,7 @@ class Accesses:
             self._happened(token, obj, state)
 
     def _alternates(self, f: Footprint) -> int:
-        """Of buffers that iterations take in turn, `s[k % 2, ...]`, the last iteration's is told from older ones: only those meet this one's."""
+        """Of buffers that iterations take in turn, `s[k % 2, ...]`, the last iteration's is told from older ones: only those may be this one's."""
         if not self.values.loops or f.index is None:
             return 0
         turns = {atom for atom, (loop, _) in self.values.steps.items() if loop == self.values.loops[-1]}

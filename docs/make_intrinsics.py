@@ -48,7 +48,7 @@ are at. [language.md](language.md) has their rules.
 
 | | code | memory |
 |---|---|---|
-| `async_copy(tile, a, at=(i, j))` | `block[1]` or threads of it | `tile` the code's, `a` at or above it |
+| `async_copy(tile, a, at=(i, j))`, `type="tf32"` | `block[1]` or threads of it | `tile` the code's, `a` at or above it |
 | `async_copy(a, tile, at=(i, j))` | `block[1]` or threads of it | `a` the code's, `tile` at or above it |
 | `async_reduce(a, tile, at=(i, j), op="add")` | `block[1]` or threads of it | `a` at any privilege, `tile` at or above the code's |
 | `wgmma(acc, a, b, zero=False, type=...)` | `thread[128]` | `acc` at `thread[1]`, `a` and `b` at or above `thread[128]` |

@@ -35,6 +35,16 @@ def test_a_load_by_the_block():
     assert copy.tile.access.handle.name == "s" and [i.value for i in copy.tile.access.index] == [0, 0]
 
 
+def test_f32_may_be_rounded_while_it_is_loaded():
+    rounded, given = copies('async_copy(f, X, at=(0, 0), type="tf32")\nasync_copy(f, X, at=(0, 0))')
+    assert rounded.tf32 and not given.tf32
+    wrong('async_copy(s, A, at=(0, 0), type="tf32")', "SNAP018", "elements of f32 are rounded to tf32, and `A` holds `bf16`")
+    wrong('async_copy(f, X, at=(0, 0), type="bf16")', "SNAP018", "`type` is one of tf32")
+    wrong('async_copy(f, X, at=(0, 0), kind="tf32")', "SNAP018", "no option `kind`", 'type="tf32"')
+    part = 'with partition(X, p=block[1], f=lambda i, j: (32 * r + i, j)) as x:\n    with group(block[1]):\n        f: shared(float[32, 32])\n        async_copy(x, f, at=(0, 0), type="tf32")'
+    refused("with group(grid[1]):\n    r: int @ block[1] = id()\n" + textwrap.indent(part, "    "), "SNAP018", "when it is loaded, not when it is stored", params=PARAMS)
+
+
 def test_negative_and_far_coordinates_are_fine():
     assert len(copies("async_copy(f, X, at=(-5, 100000))")) == 1
 

@@ -163,6 +163,15 @@ def test_tf32_keeps_ten_bits():
     assert np.isnan(numbers.round_tf32(np.array([np.nan], np.float32)))[0]
 
 
+def test_boxes_are_rounded_to_even():
+    """Bits that an H200 was seen to load."""
+    seen = {0x7922F000: 0x79230000, 0xF3519000: 0xF3518000, 0x08EC1000: 0x08EC0000, 0xC152B000: 0xC152C000, 0x7F7FFFFF: 0x7F800000,
+            0x7F7FEFFF: 0x7F7FE000, 0xFF800000: 0xFF800000, 0x7FC00000: 0x7FFFE000, 0xFFC12345: 0x7FFFE000, 0x7F800001: 0x7FFFE000,
+            0x80000000: 0x80000000, 0x1000: 0, 0x1001: 0x2000, 0x3000: 0x4000, 0x807FF000: 0x80800000}
+    given = np.array(list(seen), np.uint32).view(np.float32)
+    assert numbers.loaded_as_tf32(given).view(np.uint32).tolist() == list(seen.values())
+
+
 @pytest.mark.parametrize("type", [I32, U32, I64, U64], ids=str)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())

@@ -19,7 +19,7 @@ from snap.runtime.errors import InternalError, LaunchError, ToolchainError
 from snap.runtime.gpu import GpuKernel
 from snap.runtime.launch import Launcher
 from snap.runtime.signature import Signature
-from snap.runtime.tensors import TensorMaps, encoding
+from snap.runtime.tensors import TensorMaps, check_box, encoding
 
 
 def module(**changes):
@@ -97,6 +97,12 @@ def test_one_dimension_has_no_rows(library):
                                         (F64, 8), (BF16, 9)])
 def test_element_types(elem, kind):
     assert encoding("k", "a", TensorMap(0, elem, (8, 16), 0), 0, (64, 64)).kind == kind
+
+
+def test_f32_may_be_rounded_to_tf32():
+    assert encoding("k", "a", TensorMap(0, F32, (8, 16), 0, tf32=True), 0, (64, 64)).kind == 11
+    with pytest.raises(InternalError):
+        check_box("k", "a", TensorMap(0, BF16, (8, 16), 0, tf32=True))
 
 
 @pytest.mark.parametrize("swizzle, code", [(0, 0), (32, 1), (64, 2), (128, 3)])

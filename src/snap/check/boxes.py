@@ -26,7 +26,7 @@ from snap.ir.types import BF16, BLOCK1, BOOL, CLUSTER1, F16, F32, F64, I32, I64,
 MAX_EXTENT = 256  # of a box, in each dimension
 MAX_RANK = 5
 FORMS = {
-    "async_copy": "in: `async_copy(tile, a, at=(i, j))`; out: `async_copy(a, tile, at=(i, j))`",
+    "async_copy": "in: `async_copy(tile, a, at=(i, j))`, rounded with `type=\"tf32\"`; out: `async_copy(a, tile, at=(i, j))`",
     "async_reduce": '`async_reduce(a, tile, at=(i, j), op="add")`',
 }
 REDUCTIONS = {
@@ -38,6 +38,7 @@ REDUCTIONS = {
 
 def box_copy(c: State, e: tree.Call) -> None:
     to, source, at, options = _arguments(c, e, "async_copy")
+    tf32 = text_option(c, options, "type", ("tf32",), "") == "tf32"
     if options:
         raise c.fail("SNAP018", f"`async_copy` of a box has no option `{next(iter(options))}`", e.span, help=FORMS["async_copy"])
     spaces = to.handle.obj.space, source.handle.obj.space
@@ -51,11 +52,26 @@ def box_copy(c: State, e: tree.Call) -> None:
     if to.handle.obj.space is Space.GLOBAL or source.handle.obj.space is Space.SHARED:
         _written(c, to, e.args[0].span)
         _readable(c, source, e.args[1].span)
+        if tf32:
+            raise c.fail(
+                "SNAP018",
+                "a box is rounded to tf32 when it is loaded, not when it is stored",
+                e.span,
+                help="leave `type=` out: what is in shared memory is stored as it is",
+            )
         _emit(c, "store", source, e.args[1].span, to, e.args[0].span, at, e.span)
     else:
         _written(c, to, e.args[0].span)
         _readable(c, source, e.args[1].span)
-        _emit(c, "load", to, e.args[0].span, source, e.args[1].span, at, e.span)
+        if tf32 and source.elem != F32:
+            raise c.fail(
+                "SNAP018",
+                f"elements of f32 are rounded to tf32, and `{source.handle.name}` holds `{source.elem}`",
+                e.args[1].span,
+                secondary=(Label(source.handle.obj.span, "declared here"),),
+                help="leave `type=` out: other elements are loaded as they are",
+            )
+        _emit(c, "load", to, e.args[0].span, source, e.args[1].span, at, e.span, tf32)
 
 
 # A reduction is atomic, element by element: the array may be at any privilege.
@@ -289,7 +305,8 @@ def _position(memory: Memory, k: int) -> str:
 # ---- the statement ---------------------------------------------------------------------------------------------------------------------------
 
 
-def _emit(c: State, op: str, tile_memory: Memory, tile_span: Span, array: Memory, array_span: Span, at: tuple[ir.Expr, ...], span: Span) -> None:
+def _emit(c: State, op: str, tile_memory: Memory, tile_span: Span, array: Memory, array_span: Span, at: tuple[ir.Expr, ...], span: Span,
+          tf32: bool = False) -> None:
     what = "a box copy"
     origin, free = _origin(c, array, array_span, at, span)
     tile = tile_of(c, tile_memory, what, tile_span)
@@ -350,7 +367,7 @@ def _emit(c: State, op: str, tile_memory: Memory, tile_span: Span, array: Memory
     _begins(c, op, origin, array, span)
     if op == "load" and tile.access.view.obj.spread == "copies":
         _alike(c, tile, origin, box, span, tile_span)
-    c.out.append(ir.BoxCopy(op, tile, origin, box, c.place, span=span))
+    c.out.append(ir.BoxCopy(op, tile, origin, box, c.place, tf32=tf32, span=span))
 
 
 def _origin(c: State, array: Memory, span: Span, at: tuple[ir.Expr, ...], whole: Span) -> tuple[ir.MemAccess, list[bool]]:

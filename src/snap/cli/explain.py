@@ -205,9 +205,9 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
             page.note(stmt.span, f"atomic {op}, {order}, {scope} scope, once per thread")
         case ir.AsyncCopy(target=target):
             page.note(stmt.span, f"copies {target.view.elem.bytes} bytes a thread in the background")
-        case ir.BoxCopy(op=op, tile=tile, box=box):
+        case ir.BoxCopy(op=op, tile=tile, box=box, tf32=tf32):
             shape = " x ".join(map(str, box))
-            where = "loaded" if op == "load" else f"to memory ({op})"
+            where = f"loaded{', rounded to tf32,' * tf32}" if op == "load" else f"to memory ({op})"
             page.note(stmt.span, f"a box of {shape} {tile.access.view.elem}, {where} in the background by one thread")
         case ir.Wgmma(type=kind, n=n, k=k):
             page.note(stmt.span, f"wgmma: 64 x {n} x {k}, {kind}, in the background")

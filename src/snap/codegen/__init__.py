@@ -38,12 +38,14 @@ class TensorMap:
     elem     what the map counts in: the array's elements
     box      extents of the box in the dimensions of the array, the last one contiguous; as many as the array has
     swizzle  0, 32, 64 or 128: how the box lies in shared memory
+    tf32     elements are rounded to tf32 when they are loaded
     """
 
     param: int
     elem: Scalar
     box: tuple[int, ...]
     swizzle: int
+    tf32: bool = False
 
 
 @record
@@ -89,7 +91,7 @@ def emit(function: ir.Function) -> CudaModule:
                        (*rounds, *helpers), (*module.functions, kernel))
     params = tuple(map(_param, function.params, kernel.params))
     arrays = {p.handle.obj.uid: i for i, p in enumerate(function.params) if isinstance(p, ir.MemParam)}
-    tensors = tuple(TensorMap(arrays[use.array], use.elem, use.box, use.swizzle) for use in uses)
+    tensors = tuple(TensorMap(arrays[use.array], use.elem, use.box, use.swizzle, use.tf32) for use in uses)
     return CudaModule(printer.module(file), kernel.name, params, module.threads, module.cluster, smem, module.buffer if module.dynamic else 0,
                       function.cooperative, grid_barrier, module.min_arch, tensors, module.arch_specific)
 

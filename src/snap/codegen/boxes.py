@@ -55,7 +55,7 @@ def share(s: ir.BoxCopy, blocks: int) -> Share | None:
 def tensor_use(s: ir.BoxCopy, module: Module) -> TensorUse:
     part = share(s, module.cluster) if multicast(s, module) else None
     box = s.box if part is None else part.box
-    return TensorUse(s.origin.view.obj.uid, scalar_of(s.origin.view.elem), box, s.tile.access.view.obj.swizzle)
+    return TensorUse(s.origin.view.obj.uid, scalar_of(s.origin.view.elem), box, s.tile.access.view.obj.swizzle, s.tf32)
 
 
 def copy(scope: Scope, s: ir.BoxCopy) -> list[tree.Stmt]:

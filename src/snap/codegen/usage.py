@@ -19,12 +19,14 @@ from snap.ir.types import Array, Scalar
 
 @record
 class TensorUse:
-    """Boxes of one array, as one tensor map moves them: the array's uid, its elements, the box's extents, how it is swizzled in shared memory."""
+    """Boxes of one array, as one tensor map moves them: the array's uid, its elements, the box's extents, how it is swizzled in shared memory,
+    whether elements are rounded to tf32."""
 
     array: int
     elem: Scalar
     box: tuple[int, ...]
     swizzle: int
+    tf32: bool
 
 
 LEAVES = frozenset((ir.Const, ir.UnitId, ir.UnitCount, ir.Break, ir.Continue, ir.Sync, type(None), str, bool, int))

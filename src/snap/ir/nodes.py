@@ -265,6 +265,7 @@ class BoxCopy:
     origin  its first element in global memory; the view is the array's own, with a shape
     box     the tile's shape in the dimensions of the array
     For a tile of memory that is 'copies', every block of the cluster issues it for its share of the rows, for all blocks.
+    tf32: a load of f32 that rounds each element to tf32 on its way.
     barrier, slot: only in the synchronized IR, of a load: where its bytes are counted.
     """
 
@@ -275,6 +276,7 @@ class BoxCopy:
     place: Place
     barrier: Barrier | None = None
     slot: Expr | None = None
+    tf32: bool = False
     span: Span = _span()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from snap.ir import nodes as ir
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Lanes, Site
-from snap.machine.numbers import from_memory, to_memory
+from snap.machine.numbers import from_memory, loaded_as_tf32, to_memory
 from snap.machine.storage import View
 from snap.machine.tensor import TileSpec, check_written
 
@@ -30,11 +30,12 @@ class BoxSpec:
     tile: TileSpec
     box: tuple[int, ...]
     copies: bool
+    tf32: bool
     site: Site  # of the global side
 
     @staticmethod
     def of(s: ir.BoxCopy, tile: Site, origin: Site) -> BoxSpec:
-        return BoxSpec(s.op, TileSpec(s.tile.shape, tile), s.box, s.tile.access.view.obj.spread == "copies", origin)
+        return BoxSpec(s.op, TileSpec(s.tile.shape, tile), s.box, s.tile.access.view.obj.spread == "copies", s.tf32, origin)
 
     @property
     def loads(self) -> bool:
@@ -126,9 +127,9 @@ def claim(lanes: Lanes, made: Boxes, claims: tuple) -> None:
             lanes.claim_cells(handle, unit, scope, made.array, cells, np.full(len(cells), lane[k]), not made.spec.loads, made.spec.site)
 
 
-def fetched(array: View, cells: np.ndarray, inside: np.ndarray | None) -> np.ndarray:
-    """What a load brings, as it lies in memory."""
-    bits = array.flat.take(cells)
+def fetched(array: View, cells: np.ndarray, inside: np.ndarray | None, tf32: bool) -> np.ndarray:
+    """What a load brings, as it lies in memory or rounded to tf32."""
+    bits = loaded_as_tf32(array.flat.take(cells)) if tf32 else array.flat.take(cells)
     return bits if inside is None else np.where(inside, bits, bits.dtype.type(0))
 
 
@@ -158,7 +159,7 @@ def box_copy(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims:
         if spec.copies and spec.loads:
             _multicast(lanes, made, which, inner, outer, inside)
         elif spec.loads:
-            made.view.put_bits(inner, fetched(made.array, outer, inside))
+            made.view.put_bits(inner, fetched(made.array, outer, inside, spec.tf32))
         else:
             check_written(made.view, inner, spec.tile.site)
             deliver(spec.op, made.array, outer, inside, made.view.flat.take(inner))
@@ -168,6 +169,6 @@ def _multicast(lanes: Lanes, made: Boxes, which: slice, inner, outer, inside) ->
     """One block's share, for all blocks of its cluster."""
     size, row = lanes.launch.blocks_per_cluster, int(made.rows[which][0])
     part = made.spec.share(int(lanes.block[row, 0]) % size, size, made.view.width)
-    bits = fetched(made.array, outer[:, part], None if inside is None else inside[:, part])
+    bits = fetched(made.array, outer[:, part], None if inside is None else inside[:, part], made.spec.tf32)
     for other in range(row // size * size, row // size * size + size):
         made.view.put_bits(inner[:, part] + (other - row) * made.view.stride, bits)

@@ -43,6 +43,7 @@ class BoxLoad:
     array: View
     origin: np.ndarray
     inside: np.ndarray | None
+    tf32: bool
     slot: Slot | None
     token: int
     site: Site
@@ -51,7 +52,7 @@ class BoxLoad:
 
     def go_on(self) -> bool:
         """Something happens; returns whether all has."""
-        self.view.put_bits(self.cells, fetched(self.array, self.origin, self.inside))
+        self.view.put_bits(self.cells, fetched(self.array, self.origin, self.inside, self.tf32))
         self.over = True
         if self.slot is not None:
             self.slot.deliver(len(self.cells) * self.view.flat.dtype.itemsize, self.token)
@@ -178,7 +179,7 @@ def issue(warp: WarpLanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims:
             token = schedule.token()
             _log(warp, lane, made.view, there, WRITE, spec.tile.site, token, "copy to")
             _log_global(warp, lane, made.array, outer, inside, READ, spec.site, token, "copy from")
-            schedule.air.add(BoxLoad(made.view, there, made.array, outer, inside, counted, token, spec.tile.site, block))
+            schedule.air.add(BoxLoad(made.view, there, made.array, outer, inside, spec.tf32, counted, token, spec.tile.site, block))
 
 
 def _store(warp: WarpLanes, lane: int, spec: BoxSpec, view: View, cells, array: View, outer, inside) -> None:

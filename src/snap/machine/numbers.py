@@ -57,6 +57,13 @@ def round_tf32(x):
     return np.where(np.isfinite(x), rounded, x)[()]
 
 
+def loaded_as_tf32(x):
+    """f32 -> nearest tf32, ties to even, as an H200's copies of boxes round; every NaN becomes the same."""
+    u = x.view(_u32)
+    rounded = (u + _u32(0xFFF) + (u >> _u32(13) & _u32(1))) & _u32(0xFFFFE000)
+    return np.where(np.isnan(x), _u32(0x7FFFE000), rounded).view(np.float32)
+
+
 def narrow_odd(x):
     """f64 -> f32 rounded to odd, so that rounding once more to fewer bits is as good as rounding once."""
     f = x.astype(np.float32)

@@ -27,6 +27,7 @@ _MOST_KEPT = 256
 
 # CUtensorMapDataType.  Loads and stores move bits; the type says how a reduction adds, and there are none of 8- and 16-bit integers.
 _KINDS = {BOOL: 0, I8: 0, U8: 0, I16: 1, U16: 1, U32: 2, I32: 3, U64: 4, I64: 5, F16: 6, F32: 7, F64: 8, BF16: 9}
+_TF32 = 11  # f32 in memory, rounded on its way
 # CUtensorMapSwizzle
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 # CUtensorMapL2promotion
@@ -49,7 +50,8 @@ def check_box(kernel: str, parameter: str, tensor) -> None:
     """What holds for every launch, and is the compiler's to get right."""
     inner = tensor.box[-1] * tensor.elem.bytes
     fits = 1 <= len(tensor.box) <= MOST_RANK and all(1 <= extent <= MOST_BOX for extent in tensor.box) and inner % ALIGN == 0
-    if not fits or tensor.swizzle not in _SWIZZLES or tensor.elem not in _KINDS or (tensor.swizzle and inner > tensor.swizzle):
+    if not fits or tensor.swizzle not in _SWIZZLES or tensor.elem not in _KINDS or (tensor.swizzle and inner > tensor.swizzle) \
+            or (tensor.tf32 and tensor.elem != F32):
         raise InternalError(f"`{kernel}` copies boxes of `{parameter}` that no tensor map describes ({tensor}); this is a bug in Snap, "
                             "please report it")
 
@@ -77,7 +79,7 @@ def encoding(kernel: str, parameter: str, tensor, pointer: int, shape: tuple[int
     if strides and max(strides) >= MOST_STRIDE:
         raise refuse(f"but its shape is {shape} for these arguments; what lies behind one index of a dimension may not reach 2**40 bytes: "
                      "pass the array in parts")
-    return Encoding(_KINDS[tensor.elem], shape[::-1], strides[::-1], tensor.box[::-1], _SWIZZLES[tensor.swizzle],
+    return Encoding(_TF32 if tensor.tf32 else _KINDS[tensor.elem], shape[::-1], strides[::-1], tensor.box[::-1], _SWIZZLES[tensor.swizzle],
                     _promotion(shape[-1] * size, tensor.box[-1] * size))
 
 

@@ -1,0 +1,77 @@
+"""Boxes of f32 that are rounded to tf32 while they are loaded, into one block's memory and into all copies of a cluster's; the same box loaded as it is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import snap
+from snap import *
+
+
+@kernel
+@requires(grid[1], block[1], thread[128])
+def differences(x: ptr(const(float), (M, 32)) @ grid[1], y: ptr(float, (M, 32)) @ grid[1], M: int @ grid[1]):
+    """What rounding leaves out."""
+    with group(grid[1]):
+        b: int @ block[1] = id()
+        with partition(y, p=block[1], f=lambda i, j: (16 * b + i, j)) as yb:
+            with group(block[1]):
+                rounded: shared(float[16, 32])
+                given: shared(float[16, 32])
+                async_copy(rounded, x, at=(16 * b, 0), type="tf32")
+                async_copy(given, x, at=(16 * b, 0))
+                t: int @ thread[1] = id()
+                with partition(yb, p=thread[1], f=lambda k: (4 * k + t / 32, t % 32)) as mine:
+                    with group(thread[1]):
+                        for k in range(4):
+                            if 16 * b + 4 * k + t / 32 < M:
+                                mine[k] = given[4 * k + t / 32, t % 32] - rounded[4 * k + t / 32, t % 32]
+
+
+@kernel
+@requires(grid[1], cluster[1], block[2], thread[128])
+def everywhere(x: ptr(const(float), (M, 32)) @ grid[1], y: ptr(float, (N, 32)) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
+    """Each block of a cluster writes what both have loaded."""
+    with group(grid[1]):
+        c: int @ cluster[1] = id()
+        r: int @ block[1] = id() % 2
+        with partition(y, p=block[1], f=lambda i, j: ((2 * c + r) * 16 + i, j)) as yb:
+            with group(cluster[1]):
+                rounded: shared(float[16, 32], copies=block)
+                t: int @ thread[1] = id() % 128
+                with claim(rounded, p=thread[128]) as all_of_it:
+                    match split(thread):
+                        case 128:
+                            async_copy(all_of_it, x, at=(16 * c, 0), type="tf32")
+                with partition(yb, p=thread[1], f=lambda k: (4 * k + t / 32, t % 32)) as mine:
+                    with group(thread[1]):
+                        for k in range(4):
+                            mine[k] = rounded[4 * k + t / 32, t % 32]
+
+
+def nearest(x: np.ndarray) -> np.ndarray:
+    """The number with 10 bits after the point that is nearest, ties to even."""
+    fraction, exponent = np.frexp(x.astype(np.float64))
+    return np.ldexp(np.rint(fraction * 2048) / 2048, exponent).astype(np.float32)
+
+
+def check() -> None:
+    rng = np.random.default_rng(5)
+    for rows in (16, 40, 1):
+        x = (rng.standard_normal((rows, 32)) * np.exp2(rng.integers(-60, 60, (rows, 32)))).astype(np.float32)
+        x[0, :4] = (0.0, 1 + 2**-11, 1 + 3 * 2**-11, -1 - 2**-11)  # a zero, and three that lie between two
+        assert not (nearest(x) == x).all()
+        y = np.full_like(x, 7)
+        differences[-(-rows // 16)](x, y, rows)
+        assert (y == x - nearest(x)).all()
+        clusters = -(-rows // 16)
+        filled = np.concatenate([x, np.zeros((16 * clusters - rows, 32), np.float32)])
+        y = np.full((32 * clusters, 32), 7, np.float32)
+        everywhere[2 * clusters](x, y, rows, 32 * clusters)
+        assert (y.reshape(clusters, 2, 16, 32) == nearest(filled).reshape(clusters, 1, 16, 32)).all()
+    assert not snap.races(differences, np.ones((40, 32), np.float32), np.zeros((40, 32), np.float32), 40, blocks=3)
+
+
+if __name__ == "__main__":
+    check()
+    print("ok")

@@ -16,10 +16,10 @@ from snap.lib.arrays import NUMBERS, argument, check_sides
 from snap.lib.operators import element, word
 
 THREADS = 256
-BAND = 8  # tiles are taken in bands of so many rows: what is written together then lies together, too
+BAND = 2  # tiles are taken down bands of so many columns: blocks that run together then write whole rows of the result, and read parts of rows
 TILES = {1: 128, 2: 64, 4: 64, 8: 32}  # rows and columns of a tile by the bytes of an element
 SECTOR = 32  # bytes: what the memory writes at once
-RAGGED_BAND = 2 * BAND  # higher where rows begin anywhere: at a band's edges sectors are read again
+RAGGED_BAND = 2 * BAND  # wider where rows begin anywhere: at a band's edges sectors are read again
 
 
 def transpose(x):
@@ -59,11 +59,11 @@ def transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=BAND):
         with group(grid[1]):
             across: int = (N + TILE - 1) / TILE
             down: int = (M + TILE - 1) / TILE
-            band: int @ block[1] = id() / (across * GROUP)
-            within: int @ block[1] = id() % (across * GROUP)
-            height: int @ block[1] = min(GROUP, down - band * GROUP)
-            row: int @ block[1] = (band * GROUP + within % height) * TILE
-            column: int @ block[1] = within / height * TILE
+            band: int @ block[1] = id() / (down * GROUP)
+            within: int @ block[1] = id() % (down * GROUP)
+            width: int @ block[1] = min(GROUP, across - band * GROUP)
+            row: int @ block[1] = within / width * TILE
+            column: int @ block[1] = (band * GROUP + within % width) * TILE
             with partition(out.view(W), p=block[1], disjoint=True) as turned:
                 with group(block[1]):
                     s: shared(E[TILE, TILE + 1])
@@ -108,11 +108,11 @@ def ragged_transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=RAGGED_BAND):
         with group(grid[1]):
             across: int = (N + TILE - 1) / TILE
             down: int = (M + (MORE + TILE - 1)) / TILE
-            band: int @ block[1] = id() / (across * GROUP)
-            within: int @ block[1] = id() % (across * GROUP)
-            height: int @ block[1] = min(GROUP, down - band * GROUP)
-            row: int @ block[1] = (band * GROUP + within % height) * TILE
-            column: int @ block[1] = within / height * TILE
+            band: int @ block[1] = id() / (down * GROUP)
+            within: int @ block[1] = id() % (down * GROUP)
+            width: int @ block[1] = min(GROUP, across - band * GROUP)
+            row: int @ block[1] = within / width * TILE
+            column: int @ block[1] = (band * GROUP + within % width) * TILE
             there: i64 = i64(M) * N / WIDTH  # whole words of the array
             with partition(out, p=block[1], disjoint=True) as turned:
                 with group(block[1]):

@@ -28,7 +28,7 @@ _STICKY = {
     710: "an `assert` that did not hold",
     714: "a hardware stack error",
     715: "an illegal instruction: an `assert` that did not hold",
-    716: "a misaligned address: a vector access at an index that is not a multiple of its size",
+    716: "a misaligned address: a vector access to an array whose own address is not a multiple of its size (a slice may start anywhere)",
     717: "an access to the wrong address space: an index far out of bounds",
     718: "an invalid program counter",
     719: "an unspecified launch failure: an `assert` that did not hold, or an access out of bounds",

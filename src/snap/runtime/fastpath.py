@@ -125,7 +125,7 @@ def source(signature: Signature, family: _Family, alone: bool, cooperative: bool
     checks = ["not rest and not keywords", *(_value_check(f"a{index}", param.scalar) for index, param in values)]
     for question in (*family.guards, family.alone if alone else family.anywhere):
         checks += [question.format(a=f"a{index}", i=index) for index, _ in pointers]
-    checks += [f"not (p{index} := {family.pointer.format(a=f'a{index}', i=index)}) % {param.align}" for index, param in pointers]
+    checks += [f"not (p{index} := {family.pointer.format(a=f'a{index}', i=index)}) % {param.widest}" for index, param in pointers]
     checks += [f"not n{index} % {param.align}" for index, param in pointers if param.lanes > 1]
     checks += _shape_checks(signature, family.shape)
     checks += _overlap_checks(signature)

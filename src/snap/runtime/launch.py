@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
+from snap.runtime.follow import Need, needed
 from snap.runtime.signature import Signature
-from snap.runtime.validate import Bound, bind, check_blocks, ordered
+from snap.runtime.validate import Bound, bind, check_alignment, check_blocks, ordered
 
 if TYPE_CHECKING:
     from snap.machine import Race
@@ -37,6 +38,7 @@ class Launcher:
         self._kernels: dict[int, object] = {}
         self._makers: dict[tuple[int, str], Callable | None] = {}
         self._ready: dict[tuple[int, str, int | None], tuple[Callable, Callable]] = {}
+        self._needed: dict[tuple[object, ...], dict[int, Need]] = {}
 
     def launch(self, args: tuple[object, ...], blocks: object, target: str = "auto", stream: object = None, seed: int | None = None) -> None:
         if seed is None and type(blocks) is int and (stream is None or type(stream) is int):
@@ -56,7 +58,7 @@ class Launcher:
             raise LaunchError(kernel, f"seed= is an integer, not {seed!r}")
         number = check_blocks(self.signature, blocks)
         handle = self._stream(args, stream)
-        bound = bind(self.signature, args, handle)
+        bound = self.bound(args, number, handle)
         place = self._place(bound, target)
         if place == "cpu":
             if stream is not None:
@@ -67,6 +69,21 @@ class Launcher:
                 raise LaunchError(kernel, "seed= chooses a schedule of the CPU machine; a launch on a GPU takes none")
             self._run_on_gpu(bound, number, place, handle)
             self._prepare(bound, number, place, target, stream)
+
+    def bound(self, args: tuple[object, ...], blocks: int, stream: int = 0) -> Bound:
+        """The arguments of a launch, all of them checked."""
+        bound = bind(self.signature, args, stream)
+        if blocks:
+            check_alignment(self.signature, bound, lambda: self._needs(blocks, bound.args))
+        return bound
+
+    def _needs(self, blocks: int, args: tuple[object, ...]) -> dict[int, Need]:
+        key = blocks, *(arg for arg in args if not isinstance(arg, ArrayInfo))
+        found = self._needed.get(key)
+        if found is None:
+            found = needed(self.compiled.typed, blocks, args)
+            _keep(self._needed, key, found)
+        return found
 
     def _stream(self, args: tuple[object, ...], stream: object) -> int:
         from snap.runtime.gpu import current_stream, stream_handle
@@ -199,9 +216,10 @@ def races(compiled, args: Sequence[object], blocks: object, seeds: int | Iterabl
     """
     from snap import machine
 
-    signature = launcher(compiled).signature
+    calls = launcher(compiled)
+    signature = calls.signature
     number = check_blocks(signature, blocks)
-    bound = bind(signature, tuple(args))
+    bound = calls.bound(tuple(args), number)
     if isinstance(bound.device, int):
         raise LaunchError(signature.kernel, "races are looked for on the CPU machine; pass arrays in the CPU's memory")
     found: list[Race] = []

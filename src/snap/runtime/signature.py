@@ -14,6 +14,7 @@ from collections.abc import Callable
 from snap.ir import nodes as ir
 from snap.ir.record import record
 from snap.ir.types import BF16, Array, Kind, Level, Scalar, ValueType, Vector, scalar_of
+from snap.runtime.alignment import widest
 from snap.runtime.errors import InternalError
 
 _PACK = {
@@ -24,13 +25,18 @@ _PACK = {
 
 @record
 class Pointer:
-    """dims: None, or Python text of a tuple over the names `a0`, `a1`, ... of the arguments."""
+    """dims: None, or Python text of a tuple over the names `a0`, `a1`, ... of the arguments.
+
+    align: what every array's address must be a multiple of, in bytes.  widest: what fits every access in the kernel; an array whose address is no
+    multiple of it fits some launches only (follow.py).
+    """
 
     name: str
     elem: Scalar
     lanes: int
     const: bool
     dims: str | None
+    widest: int = 1
 
     @property
     def align(self) -> int:
@@ -81,7 +87,8 @@ class Signature:
     @staticmethod
     def of(function: ir.Function) -> Signature:
         names = {param.var.uid: f"a{index}" for index, param in enumerate(function.params) if isinstance(param, ir.ValueParam)}
-        params = tuple(_param(param, names) for param in function.params)
+        asked = widest(function)
+        params = tuple(_param(param, names, asked) for param in function.params)
         order = ", ".join(f"a{index}" for index in range(len(params)))
         dims = tuple(eval(f"lambda {order}: {param.dims}", dict(HELPERS)) if isinstance(param, Pointer) and param.dims else None for param in params)
         return Signature(function.name, params, _multiple(function), dims, _cluster(function))
@@ -97,7 +104,7 @@ def _cluster(function: ir.Function) -> int:
     return function.place.held(Level.BLOCK).count if function.place.held(Level.CLUSTER) is not None else 0
 
 
-def _param(param: ir.Param, names: dict[int, str]) -> Pointer | Value:
+def _param(param: ir.Param, names: dict[int, str], asked: dict[int, int]) -> Pointer | Value:
     match param:
         case ir.ValueParam(var=var):
             return Value(var.name, var.type)
@@ -105,7 +112,8 @@ def _param(param: ir.Param, names: dict[int, str]) -> Pointer | Value:
             elem = handle.obj.elem
             shape = handle.obj.shape
             dims = None if shape is None else f"({''.join(python_text(dim, names) + ', ' for dim in shape)})"
-            return Pointer(handle.name, scalar_of(elem), elem.lanes if isinstance(elem, Vector) else 1, handle.const, dims)
+            return Pointer(handle.name, scalar_of(elem), elem.lanes if isinstance(elem, Vector) else 1, handle.const, dims,
+                           max(elem.bytes, asked.get(handle.obj.uid, 1)))
         case other:
             raise InternalError(f"a kernel cannot take a {type(other).__name__}")
 
@@ -113,16 +121,16 @@ def _param(param: ir.Param, names: dict[int, str]) -> Pointer | Value:
 # ---- shapes ------------------------------------------------------------------------------------------------------------------------------
 
 
-def _divide(left: int, right: int) -> int:
+def divide(left: int, right: int) -> int:
     quotient = abs(left) // abs(right)
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
-def _remainder(left: int, right: int) -> int:
-    return left - right * _divide(left, right)
+def remainder(left: int, right: int) -> int:
+    return left - right * divide(left, right)
 
 
-HELPERS = {"_divide": _divide, "_remainder": _remainder}
+HELPERS = {"_divide": divide, "_remainder": remainder}
 
 
 def python_text(expr: ir.Expr, names: dict[int, str]) -> str:

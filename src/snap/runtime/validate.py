@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import math
 import operator
+import os
+from collections.abc import Callable
 
 from snap.ir.record import record
 from snap.ir.types import BOOL, SCALARS, Array, Scalar, Vector
 from snap.runtime.arrays import MASKED, ArrayInfo, classify, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
+from snap.runtime.follow import Need
 from snap.runtime.signature import Pointer, Signature, Value, overflows, scalar_limits
 
 MAX_BLOCKS = (1 << 31) - 1
@@ -180,6 +183,25 @@ def _check_overlap(signature: Signature, bound: tuple[object, ...]) -> None:
                 written = param.name if not param.const else other.name
                 raise LaunchError(signature.kernel, f"the array shares memory with `{other.name}`, and the kernel may write to `{written}`; "
                                   "arrays may overlap only where all of them are const", param.name)
+
+
+def check_alignment(signature: Signature, bound: Bound, needed: Callable[[], dict[int, Need]]) -> None:
+    """An address must fit the widest access that the launch will make.  `needed` is asked only where one does not fit all that the kernel has."""
+    doubtful = [(index, param, info) for index, (param, info) in enumerate(zip(signature.params, bound.args))
+                if isinstance(info, ArrayInfo) and info.pointer % param.widest and info.nbytes]
+    needs = needed() if doubtful else {}
+    for index, param, info in doubtful:
+        need = needs.get(index)
+        if need is not None and info.pointer % need.bytes:
+            raise LaunchError(signature.kernel, _misaligned(info, need), param.name)
+
+
+def _misaligned(info: ArrayInfo, need: Need) -> str:
+    span, past, fits = need.access.span, info.pointer % need.bytes, info.pointer & -info.pointer
+    copy = {"numpy": " (`.copy()`)", "cupy": " (`.copy()`)", "torch": " (`.clone()`)"}.get(info.family, "")
+    where = f"{os.path.basename(span.filename)}:{span.line}"
+    return (f"the kernel accesses it as `{need.access.view.elem}` ({where}), so its address must be a multiple of {need.bytes} bytes, and the "
+            f"array's is {past} past one; a slice may start anywhere: pass a copy of it{copy}, or launch a kernel whose view has at most {fits} bytes")
 
 
 # ---- values ------------------------------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from snap.ir import nodes as ir
 from snap.ir.walk import statements
 from snap.sync.channels import find
 from snap.sync.cover import cover
+from snap.sync.flight import without_idle_waits
 from snap.sync.graph import Graph
 from snap.sync.groups import plan_copies
 from snap.sync.inline import inline
@@ -57,7 +58,7 @@ def _synchronize(function: ir.Function) -> ir.Function:
     marks = cover(edges, graph.gaps, function)
     commits, duties = plan_copies(function, edges, graph.gaps, marks, woven, graph.overlap.memo)
     marks = relax(function, edges, graph.gaps, marks, duties)
-    return project(give_back(insert(function, marks, commits, duties), woven.lagging))
+    return without_idle_waits(project(give_back(insert(function, marks, commits, duties), woven.lagging)))
 
 
 def points(function: ir.Function) -> list[ir.SyncPoint]:

@@ -438,9 +438,10 @@ class Accesses:
             self._wait_for(t, need, crossed)
         have = self.edges.get(key)
         if have is None:
-            self.edges[key] = Edge(t, b, need, crossed, self.object_names[obj], self.last_gap, max(0, t.commits))
+            self.edges[key] = Edge(t, b, need, crossed, self.object_names[obj], self.last_gap, max(0, t.commits), crossed & ~t.early)
         else:
             have.candidates &= crossed
+            have.late &= crossed & ~t.early
             have.younger = min(have.younger, max(0, t.commits))
 
     def _wait_for(self, t: Token, need: Privilege, crossed: int) -> None:

@@ -70,7 +70,8 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
             if not edge.candidates & mask:
                 raise _impossible(edge, reached, function)
             open_edges.append(edge)
-        found = _smallest([edge.candidates & mask for edge in open_edges], legal, p, _earliness(open_edges, len(gaps)))
+        where = [_in_time(edge, mask) if engine == PRODUCTS else edge.candidates & mask for edge in open_edges]
+        found = _smallest(where, legal, p, _earliness(open_edges, len(gaps)))
         ordered_by: dict[int, list[Edge]] = {gap.number: [] for gap in found}
         taken = sum(1 << gap.number for gap in found)
         if engine == PRODUCTS:
@@ -160,6 +161,12 @@ def _alone(edge: Edge) -> tuple[str, int]:
     if engine == "wgmma" and edge.participants == THREAD1:
         return PRODUCTS, edge.younger
     return (f"{engine} {edge.first.kind}", 0) if engine in ("bulk", "wgmma") else ("", 0)
+
+
+# Two waits that leave a younger group in flight are better than one that leaves none.
+def _in_time(edge: Edge, legal: int) -> int:
+    """The gaps at which all younger groups have been begun; where no path has such a gap, all."""
+    return edge.late & legal or edge.candidates & legal
 
 
 def _earliness(edges: list[Edge], gaps: int) -> dict[int, int]:

@@ -171,7 +171,7 @@ class Graph(Accesses):
                 return self._call(s, state)
             case ir.AsyncCommit(engine):
                 mine = lambda t: t.role == self.role and (t.issuer is None or s.place is None or t.issuer == s.place.privilege)  # noqa: E731
-                state.each_copy(lambda t: t if not mine(t) else altered(t, commits=t.commits + 1), engine)
+                state.each_copy(lambda t: t if not mine(t) else altered(t, commits=t.commits + 1, early=state.since(t)), engine)
                 return state
             case ir.Sync(point) if point.uid in self.unsettled:
                 return state

@@ -54,6 +54,7 @@ class Token:
     born: tuple[int, ...] = ()  # the loops it was made in
     aging: int = 0  # of a copy in flight, or of a pipeline's slot that is numbered: up to which age
     commits: int = -1  # groups committed since, its own not counted
+    early: int = 0  # of products, bits: gaps crossed before the last of these
     waited: dict[int, int] = field(default_factory=dict)  # `commits` at each barrier's gap crossed since
 
     def awaited(self, engine: str) -> bool:
@@ -111,6 +112,7 @@ class Edge:
     object: str
     last: int = 0  # the last gap before the second use
     younger: int = 0  # of products: groups that have been begun since, at least
+    late: int = 0  # of products: the candidates with all of these begun
 
 
 # Tokens do not keep count of the gaps crossed: the state does, and a token notes what the state had crossed when it was made.  So where paths meet
@@ -256,4 +258,4 @@ class Name:
 def merged(a: Token, b: Token, crossed: int, since: int) -> Token:
     """One access on two paths."""
     waited = {**b.waited, **{gap: min(n, b.waited.get(gap, n)) for gap, n in a.waited.items()}}
-    return altered(a, crossed=crossed, since=since, commits=min(a.commits, b.commits), waited=waited)
+    return altered(a, crossed=crossed, since=since, commits=min(a.commits, b.commits), early=a.early | b.early, waited=waited)

@@ -34,7 +34,7 @@ BY_HAND = [
     ("examples/histogram.py", "histogram", 2, "the bins are cleared, then counted; counted, then added up"),
     ("examples/transpose.py", "transpose", 1, "the tile is stored, then read across"),
     ("examples/matmul_tiled.py", "matmul_tiled", 2, "tiles are stored, then read; read, then stored again (the loop's back edge)"),
-    ("examples/scan.py", "scan", 5, "the tile's number, two exchanges within a warp, the warps' sums (three warps only arrive), the prefixes"),
+    ("tests/ok/lookback_scan.py", "scan", 5, "the tile's number, two exchanges within a warp, the warps' sums (three of them only arrive), prefixes"),
     ("examples/figure6.py", "mmaTF32NaiveKernel", 2, "as the paper marks it; a third one guards the way back to C, whose rows have a length that is "
      "only known at run time: `row * N + col` might meet for a small N.  With `disjoint=True` on the innermost partition of C there are two"),
     ("tests/ok/tree_reduce.py", "tree_reduce", 1, "at the loop's top: each step reads what the one before wrote"),

@@ -322,9 +322,15 @@ def device(*functions: object):
     return ccuda("device")(function)
 
 
-def requires(*privileges: object, smem: int | None = None, cooperative: bool = False):
-    """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`."""
+def requires(*privileges: object, smem: int | None = None, cooperative: bool = False, resident: int | None = None):
+    """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
+
+    Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor (`resident`).
+    """
     span = caller_span()
+    if resident is not None and (isinstance(resident, bool) or not isinstance(resident, int) or resident < 1):
+        raise SnapError(Diagnostic("SNAP018", f"`resident` is a number of blocks, 1 or more, not {resident!r}", span,
+                                   help="`resident=2`: registers are shared out so that two blocks fit a multiprocessor"))
     if smem is not None and (isinstance(smem, bool) or not isinstance(smem, int) or smem < 0):
         raise SnapError(Diagnostic("SNAP018", f"`smem` is a number of bytes, not {smem!r}", span))
     bare = (
@@ -346,7 +352,7 @@ def requires(*privileges: object, smem: int | None = None, cooperative: bool = F
         pending = _pending(function, span, "@requires")
         if pending.requires is not None:
             raise SnapError(Diagnostic("SNAP018", "`@requires` is given twice", span))
-        return _completed(Pending(pending.python, pending.kind, Requires(given, smem, bool(cooperative), span)))
+        return _completed(Pending(pending.python, pending.kind, Requires(given, smem, bool(cooperative), resident, span)))
 
     return decorate
 

@@ -27,6 +27,26 @@ def checked(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], n: int @ grid
                 assert x[i] >= 0, "negative input"
                 mine[0] = x[i]
 """
+WIDE = """
+from snap.runtime.errors import LaunchError
+
+@kernel
+@requires(grid[1], block[1], thread[32])
+def wide(x: ptr(const(int)) @ grid[1], which: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], offset=i) as mine:
+            with group(thread[1]):
+                if i < n:
+                    mine[0] = x.view(int4)[i].x + x.view(int4)[i].w
+                elif which[i] > 0:
+                    mine[0] = x.view(int2)[i].x + x.view(int2)[i].y
+                else:
+                    mine[0] = x[i]
+
+which, wide_out = torch.zeros(32, dtype=torch.int32, device="cuda"), torch.zeros(32, dtype=torch.int32, device="cuda")
+some = torch.arange(256, dtype=torch.int32, device="cuda")
+"""
 TAIL = """
     raise SystemExit("the kernel did not fail")
 except RuntimeError:
@@ -61,3 +81,40 @@ try:
     torch.cuda.synchronize()"""
     told = output(tmp_path, text)
     assert "a kernel that ran before `checked`" in told and words in told and "CPU machine" in told
+
+
+def test_a_slice_that_vectors_do_not_fit_is_refused_and_the_gpu_goes_on(tmp_path):
+    text = WIDE + """
+x, out = torch.ones(32, dtype=torch.int32, device="cuda"), torch.zeros(32, dtype=torch.int32, device="cuda")
+for launch in range(3):  # the first one, and the path of those that follow
+    wide[1](some, which, wide_out, 32)
+    assert wide_out.tolist() == [8 * i + 3 for i in range(32)]
+    try:
+        wide[1](some[1:], which, wide_out, 32)
+        raise SystemExit("it was launched")
+    except LaunchError as error:
+        assert error.parameter == "x" and "is 4 past one" in str(error) and ".clone()" in str(error), error
+    wide[1](some[1:].clone(), which, wide_out, 32)
+    assert wide_out.tolist() == [8 * i + 5 for i in range(32)]
+    wide[1](some[1:], which, wide_out, 0)  # never comes to a vector
+    assert wide_out.tolist() == [i + 1 for i in range(32)]
+checked[1](x, out, 1)
+assert out.tolist() == [1] * 32
+print("went on")
+raise SystemExit(0)
+try:
+    pass"""
+    assert output(tmp_path, text).strip() == "went on"
+
+
+@pytest.mark.parametrize("loaded", [True, False], ids=["loaded before", "loaded after"])
+def test_a_vector_that_memory_decides_on_is_a_fault_with_a_name(tmp_path, loaded):
+    text = WIDE + """
+x, out = torch.ones(32, dtype=torch.int32, device="cuda"), torch.zeros(32, dtype=torch.int32, device="cuda")
+which += 1
+{first}
+try:
+    wide[1](some[1:], which, wide_out, 0)
+    torch.cuda.synchronize()"""
+    told = output(tmp_path, text.replace("{first}", "checked[1](x, out, 1)" if loaded else ""))
+    assert "a kernel that ran before `checked`" in told and "a misaligned address" in told and "a slice may start anywhere" in told

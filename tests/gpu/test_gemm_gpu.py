@@ -111,18 +111,45 @@ def test_tiles_that_are_divided_among_blocks(layout):
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
 def test_rows_that_begin_in_the_middle_of_sectors(layout):
-    """Clusters, or a copy of B."""
+    """Clusters, a copy of B, or neither."""
     random = torch.Generator(device="cuda").manual_seed(9)
     kinds = set()
     for m, n, k in ((1000, 1000, 1000), (72, 1000, 520), (1000, 264, 200), (8, 8, 8), (3080, 3080, 1160), (5000, 5000, 5000)):
-        plan = planned(m, n, k, torch.cuda.get_device_properties(0).multi_processor_count, True, True)
-        kinds.add("clusters" if plan.paired else plan.copied)
+        plan = planned(m, n, k, torch.cuda.get_device_properties(0).multi_processor_count, True, True, *(each == "t" for each in layout))
+        kinds.add(plan.kind if plan.kind != "tiles" else plan.copied)
         a, b = matrix(m, k, layout[0], torch.float16, random), matrix(k, n, layout[1], torch.float16, random)
         bias = torch.randn(n, device="cuda", generator=random)
         results = [snap.lib.gemm(a, b, bias=bias, activation="gelu") for _ in range(4)]
         expect(results[0], a, b, bias, "gelu")
         assert all(torch.equal(results[0], other) for other in results[1:])
-    assert {"clusters", (False, True), (False, False)} <= kinds
+    assert {"pairs", "thin" if layout[0] == "n" else (False, False)} <= kinds
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
+def test_steps_that_are_divided_among_clusters(layout):
+    random = torch.Generator(device="cuda").manual_seed(10)
+    multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
+    slices = set()
+    for m, n, k in ((64, 4096, 4096), (100, 2000, 3000), (512, 512, 8192), (256, 250, 9000), (100, 100, 16384), (512, 4096, 14336)):
+        plan = planned(m, n, k, multiprocessors, False, False, *(each == "t" for each in layout))
+        slices.add(plan.slices)
+        a, b = matrix(m, k, layout[0], torch.bfloat16, random), matrix(k, n, layout[1], torch.bfloat16, random)
+        bias = torch.randn(n, device="cuda", generator=random)
+        results = [snap.lib.gemm(a, b, bias=bias, activation="silu", out=torch.empty(m, n, device="cuda")) for _ in range(10)]
+        expect(results[0], a, b, bias, "silu")
+        assert all(torch.equal(results[0], other) for other in results[1:])
+    assert {2, 4} <= slices
+
+
+@pytest.mark.parametrize("b_layout", ["n", "t"])
+def test_few_rows(b_layout):
+    random = torch.Generator(device="cuda").manual_seed(11)
+    for (m, k), n in itertools.product(((1, 4096), (7, 520), (16, 14336), (32, 64), (17, 1000), (3, 8)), (8, 200, 4096, 20000)):
+        a, b = matrix(m, k, "n", torch.bfloat16, random), matrix(k, n, b_layout, torch.bfloat16, random)
+        bias = torch.randn(n, device="cuda", generator=random)
+        results = [snap.lib.gemm(a, b, bias=bias, activation="gelu") for _ in range(4)]
+        expect(results[0], a, b, bias, "gelu")
+        assert all(torch.equal(results[0], other) for other in results[1:])
 
 
 def test_the_gradient():

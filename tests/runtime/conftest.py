@@ -43,12 +43,18 @@ class Maker:
     def binary(self, op, left, right):
         return ir.Binary(op, left, right, I32, span=SPAN)
 
-    def kernel(self, *params, blocks=1, clusters=None, name="k"):
+    def write(self, pointer, elem):
+        """Element 0 of the array, seen as `elem`, becomes itself."""
+        obj = pointer.handle.obj
+        access = ir.MemAccess(ir.MemView(obj, elem, None), (self.const(0),), pointer.handle, span=SPAN)
+        return ir.Assign(ir.MemTarget(access, span=SPAN), ir.Load(access, elem, span=SPAN), span=SPAN)
+
+    def kernel(self, *params, blocks=1, clusters=None, name="k", body=()):
         levels = [(Level.GRID, Held(1))]
         if clusters is not None:
             levels.append((Level.CLUSTER, Held(clusters, open=True)))
         levels += [(Level.BLOCK, Held(blocks, open=clusters is None)), (Level.THREAD, Held(32))]
-        return Kernel(ir.Function(1, name, True, params, None, Place(tuple(levels)), (), 0, False, span=SPAN))
+        return Kernel(ir.Function(1, name, True, params, None, Place(tuple(levels)), body, 0, False, span=SPAN))
 
 
 @pytest.fixture

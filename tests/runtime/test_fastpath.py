@@ -216,6 +216,15 @@ def test_vectors(make, monkeypatch):
     assert len(kernel.driver.launches) == 2
 
 
+def test_wide_accesses_hand_over_what_may_not_fit(make, monkeypatch):
+    x = make.pointer("x", F32)
+    kernel, call = prepare(monkeypatch, make.kernel(x, make.pointer("y", F32), body=(make.write(x, Vector(F32, 4)),)))
+    call(Tensor(0x1000, 64), Tensor(0x2004, 64))
+    with pytest.raises(Handed):
+        call(Tensor(0x1004, 64), Tensor(0x2004, 64))
+    assert len(kernel.driver.launches) == 1
+
+
 def test_every_scalar_type(make, monkeypatch):
     types = (BOOL, I8, U64, F16, BF16, F64)
     kernel, call = prepare(monkeypatch, make.kernel(*(make.value(type.name, type) for type in types), make.pointer("x", F32)))

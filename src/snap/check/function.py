@@ -21,8 +21,11 @@ from snap.ir import nodes as ir
 from snap.ir.record import record
 from snap.ir.types import I32, Array, Element, Held, Level, Place, Privilege, Scalar, Space
 from snap.ir.walk import bodies
+from snap.ir.walk import statements as all_statements
 
 DEVICE_SMEM = 232_448  # the most shared memory a block can hold on any device we generate code for (sm_90 and sm_100)
+# Of a multiprocessor, on any such device; of its shared memory every resident block takes a little for itself.
+MOST_THREADS, MOST_BLOCKS, ALL_SMEM, BLOCK_SMEM = 2048, 32, 233_472, 1024
 MAX_THREADS = 1024
 MAX_CLUSTER = 16
 
@@ -314,6 +317,7 @@ def elaborate(program: Program, definition: Definition, constexprs: Mapping[str,
             c.report("SNAP018", f"`{definition.tree.name}` may end without returning a value", definition.tree.head, help="end it with `return`")
     _stability(c)
     _shared_limit(c)
+    _residency(c, tuple(statements))
     raise_errors(c.errors)
     function = ir.Function(
         program.uid(),
@@ -326,6 +330,7 @@ def elaborate(program: Program, definition: Definition, constexprs: Mapping[str,
         c.smem_peak,
         c.cooperative,
         c.uses_unsafe,
+        resident=definition.requires.resident,
         span=definition.tree.head,
     )
     return Instance(function, tuple(c.touches), tuple(c.stable_reads), c.smem_align)
@@ -438,3 +443,43 @@ def _shared_limit(c: State) -> None:
             if declared is not None
             else "use smaller tiles",
         )
+
+
+# `resident=n`: n blocks fit a multiprocessor as far as the text decides it.  Registers are then the compiler's to share out.
+def _residency(c: State, made: ir.Body) -> None:
+    wanted, span = c.definition.requires.resident, c.definition.requires.span or c.definition.tree.head
+    if wanted is None:
+        return
+    if c.definition.kind != "global":
+        c.report("SNAP018", f"`resident={wanted}` is about a kernel's launch, and `{c.definition.tree.name}` is a device function", span,
+                 help="say it in `@requires` of the kernels that call it")
+        return
+    threads = c.place.held(Level.THREAD).count
+    most = min(MOST_BLOCKS, MOST_THREADS // threads)
+    fit = min(most, ALL_SMEM // (c.smem_peak + BLOCK_SMEM))
+    way = f"ask for {fit} at most" if fit else "leave `resident=` out"
+    if wanted > most:
+        c.report("SNAP018", f"`resident={wanted}`: {wanted} blocks of {threads} threads do not fit a multiprocessor", span,
+                 note=f"it holds at most {MOST_THREADS} threads and {MOST_BLOCKS} blocks at a time", help=f"{way}, or use fewer threads a block")
+    elif wanted > fit:
+        c.report("SNAP013", f"`resident={wanted}`: {wanted} blocks that hold {c.smem_peak} bytes of shared memory each do not fit a multiprocessor",
+                 c.smem_peak_span, "the most is held here", (Label(span, f"asks for {wanted} blocks"),),
+                 note=f"it has {ALL_SMEM} bytes, and each block takes {BLOCK_SMEM} more than it holds", help=f"{way}, or hold less at once")
+    elif wanted > 1:
+        moved = _moves_registers(made)
+        if moved is not None:
+            c.report("SNAP018", f"`resident={wanted}` shares the registers out among {wanted} blocks, and `setmaxnreg` counts on those of a "
+                     "whole multiprocessor", moved.span, secondary=(Label(span, f"asks for {wanted} blocks"),),
+                     note="warpgroups that ask for more than their block has would wait forever", help="leave one of the two out")
+
+
+def _moves_registers(body: ir.Body) -> ir.Collective | None:
+    for s in all_statements(body):
+        match s:
+            case ir.Collective("setmaxnreg"):
+                return s
+            case ir.Call(callee):
+                found = _moves_registers(callee.body)
+                if found is not None:
+                    return found
+    return None

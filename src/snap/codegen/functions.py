@@ -87,7 +87,8 @@ class Lowering:
             params.append(tree.Param("unsigned int*", state.grid_barrier))
         head = [*self._memory(state, clustered), *copies]
         cluster = f"__cluster_dims__({module.cluster}, 1, 1) " if module.cluster else ""
-        bounds = f"{cluster}__launch_bounds__({module.threads}{', 1' if module.fixed_registers else ''})"
+        least = function.resident or (1 if module.fixed_registers else 0)
+        bounds = f"{cluster}__launch_bounds__({module.threads}{f', {least}' if least else ''})"
         name = module.names.user(function.name)
         made = tree.Function('extern "C" __global__', "void", bounds, name, tuple(params), (*head, *inner))
         return made, tuple(state.tensors), state.uses_grid_barrier

@@ -13,11 +13,15 @@ from snap.ir.types import Privilege
 
 @record
 class Requires:
-    """`@requires(...)`: privileges, or a function from constexpr parameters (by name) to a tuple of them."""
+    """`@requires(...)`: privileges, or a function from constexpr parameters (by name) to a tuple of them.
+
+    resident: how many blocks of a kernel are to fit one multiprocessor at a time; None where it is the compiler's choice.
+    """
 
     privileges: tuple[Privilege, ...] | Callable[..., object]
     smem: int | None = None
     cooperative: bool = False
+    resident: int | None = None
     span: Span | None = field(default=None, compare=False)
 
 

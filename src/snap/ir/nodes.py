@@ -514,7 +514,8 @@ class Function:
 
     Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and index function of each
     pointer (values that an index function captured are extra ValueParams at the end).  `smem` is the most shared memory, in bytes, that it and
-    all it calls hold at once.  `requires` is the place it starts in.  barriers: of a kernel in synchronized IR.
+    all it calls hold at once.  `requires` is the place it starts in.  barriers: of a kernel in synchronized IR.  resident: of a kernel, how many
+    blocks its registers must leave room for on a multiprocessor; None for as many as there happen to be.
     """
 
     uid: int
@@ -528,4 +529,5 @@ class Function:
     cooperative: bool
     uses_unsafe: bool = False
     barriers: tuple[Barrier, ...] = ()
+    resident: int | None = None
     span: Span = _span()

@@ -15,10 +15,11 @@ import threading
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 from snap.ir.record import record
-from snap.runtime.errors import GpuError, ToolchainError
+from snap.runtime.errors import GpuError, LostGpuError, ToolchainError
 
 NO_DEVICE = 100
 INVALID_CONTEXT = 201
+MISALIGNED = 716
 TENSOR_MAP_BYTES = 128
 
 # What a kernel that ran earlier left behind: the context is lost, and every later call reports it again.
@@ -28,7 +29,8 @@ _STICKY = {
     710: "an `assert` that did not hold",
     714: "a hardware stack error",
     715: "an illegal instruction: an `assert` that did not hold",
-    716: "a misaligned address: a vector access to an array whose own address is not a multiple of its size (a slice may start anywhere)",
+    MISALIGNED: "a misaligned address: a vector access to an array whose own address is not a multiple of the vector's size (a slice may start "
+                "anywhere, a copy of it is aligned)",
     717: "an access to the wrong address space: an index far out of bounds",
     718: "an invalid program counter",
     719: "an unspecified launch failure: an `assert` that did not hold, or an access out of bounds",
@@ -69,7 +71,8 @@ class Driver:
     def call(self, name: str, *args: object) -> None:
         result = getattr(self._library, name)(*args)
         if result:
-            raise GpuError(f"{name} failed: {self.describe(result)}")
+            problem = f"{name} failed: {self.describe(result)}"
+            raise LostGpuError(problem, result) if result in _STICKY else GpuError(problem)
 
     def describe(self, result: int) -> str:
         name, text = c_char_p(), c_char_p()
@@ -79,9 +82,9 @@ class Driver:
 
     def launch_failure(self, result: int, kernel: str) -> GpuError:
         if result in _STICKY:
-            return GpuError(f"a kernel that ran before `{kernel}` on this GPU failed with {_STICKY[result]} [{self.describe(result)}]; this process "
-                            "cannot use the GPU any more. Run the same launches on NumPy arrays (the CPU machine) to see the line and the thread, "
-                            "or set CUDA_LAUNCH_BLOCKING=1 to learn which kernel it was")
+            how = "set" if result == MISALIGNED else "run the same launches on NumPy arrays (the CPU machine) to see the line and the thread, or set"
+            return LostGpuError(f"a kernel that ran before `{kernel}` on this GPU failed with {_STICKY[result]} [{self.describe(result)}]; this "
+                                f"process cannot use the GPU any more; {how} CUDA_LAUNCH_BLOCKING=1 to learn which kernel it was", result)
         return GpuError(f"the launch of `{kernel}` failed: {self.describe(result)}")
 
     # ---- devices and contexts ----

@@ -23,6 +23,14 @@ class GpuError(RuntimeError):
     """The driver reported an error, possibly one of an earlier kernel."""
 
 
+class LostGpuError(GpuError):
+    """A kernel that ran earlier failed, and with it the process's hold on the GPU: every later call reports it again, as `result`."""
+
+    def __init__(self, message: str, result: int):
+        super().__init__(message)
+        self.result = result
+
+
 class ToolchainError(RuntimeError):
     """NVRTC or the driver is missing, too old, or does not know the architecture."""
 

@@ -17,7 +17,7 @@ from snap.ir.types import BF16
 from snap.runtime.arrays import ArrayInfo
 from snap.runtime.compile import ARCH_SPECIFIC, compile_cubin
 from snap.runtime.driver import INVALID_CONTEXT, TENSOR_MAP_BYTES, Device, Driver, driver
-from snap.runtime.errors import GpuError, LaunchError, ToolchainError
+from snap.runtime.errors import GpuError, LaunchError, LostGpuError, ToolchainError
 from snap.runtime.signature import Pointer, Signature, bf16_bits
 from snap.runtime.tensors import TensorMaps
 
@@ -100,6 +100,8 @@ class GpuKernel:
                 self.driver.allow_dynamic_shared(function, module.dynamic_smem)
             if module.cluster > PORTABLE_CLUSTER:
                 self.driver.allow_large_clusters(function)
+        except LostGpuError as lost:
+            raise self.driver.launch_failure(lost.result, module.kernel) from lost
         except GpuError as refused:
             raise ToolchainError(f"the driver did not load `{module.kernel}` for {device.target}: {refused}") from refused
         return function

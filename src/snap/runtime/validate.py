@@ -201,7 +201,7 @@ def _misaligned(info: ArrayInfo, need: Need) -> str:
     copy = {"numpy": " (`.copy()`)", "cupy": " (`.copy()`)", "torch": " (`.clone()`)"}.get(info.family, "")
     where = f"{os.path.basename(span.filename)}:{span.line}"
     return (f"the kernel accesses it as `{need.access.view.elem}` ({where}), so its address must be a multiple of {need.bytes} bytes, and the "
-            f"array's is {past} past one; a slice may start anywhere: pass a copy of it{copy}, or launch a kernel whose view has at most {fits} bytes")
+            f"array's is {past} past one; a slice may start anywhere: pass a copy{copy}, or launch a kernel whose view has at most {fits} bytes")
 
 
 # ---- values ------------------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,95 @@
+"""Keep the elements that pass a test, in their order: what scans are for.
+
+One kernel counts what each block keeps.  The other adds up the counts of the blocks before, which is where the block's part of the result begins,
+and a scan of the block's own elements says where each of them goes.  They meet in shared memory first, so that they leave for global memory side by
+side.  Loads, sums and scans are the library's device functions; where there are thousands of blocks, `snap.lib.scan(counts, exclusive=True)` between
+the two kernels is the better way to their starts.
+
+Nothing here waits for anything by name: `snap explain examples/compact.py` shows the barriers, those inside of the library's functions included.
+The elements in shared memory need none of their own: the one inside of `total` comes between those who write them and those who read them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from _run import blocks_for, compare
+
+from snap import *
+from snap.lib import block as of_block
+
+T, ITEMS = 128, 4  # threads a block, consecutive elements a thread
+PART = T * ITEMS
+
+load = of_block.load(int, T, ITEMS, "direct")
+total = of_block.reduce(int, T)
+places = of_block.scan(int, T, items=ITEMS, exclusive=True)  # in place; what it returns is the block's total
+
+
+@device
+@requires(thread[1])
+def wanted(value: int @ thread[1]) -> bool @ thread[1]:
+    return value > 0
+
+
+@kernel
+@requires(grid[1], block[1], thread[T])
+def count_wanted(x: ptr(const(int)) @ grid[1], counts: ptr(int) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        b: int @ block[1] = id()
+        with partition(counts, p=block[1], offset=b) as part:
+            with group(block[1]):
+                v: int[ITEMS] @ thread[1]
+                load(x, b * PART, n, 0, v)
+                own: int @ thread[1] = 0
+                for k in range(ITEMS):
+                    own += int(wanted(v[k]))
+                kept: int = total(own)  # all threads know it, so any of them may write it
+                with claim(part, p=thread[1]) as cell:
+                    match split(thread):
+                        case 1:
+                            cell[0] = kept
+
+
+@kernel
+@requires(grid[1], block[1], thread[T])
+def compact(x: ptr(const(int)) @ grid[1], counts: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        b: int @ block[1] = id()
+        with partition(out, p=thread[1], disjoint=True) as mine:
+            with group(block[1]):
+                chosen: shared(int[PART])
+                t: int @ thread[1] = id()
+                v: int[ITEMS] @ thread[1]
+                at: int[ITEMS] @ thread[1]
+                load(x, b * PART, n, 0, v)
+                for k in range(ITEMS):
+                    at[k] = int(wanted(v[k]))
+                kept: int = places(at)  # how many come before each element
+                with partition(chosen, p=thread[1]) as cell:
+                    with group(thread[1]):
+                        for k in range(ITEMS):
+                            if wanted(v[k]):
+                                cell[at[k]] = v[k]
+                before: int @ thread[1] = 0
+                with group(thread[1]):
+                    for j in range(t, b, T):
+                        before += counts[j]
+                start: int = total(before)
+                with group(thread[1]):
+                    for j in range(t, kept, T):
+                        mine[start + j] = chosen[j]
+
+
+def main():
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 512, 1_021):
+        x = rng.integers(-1000, 1000, n, dtype=np.int32)
+        blocks = blocks_for(n, PART)
+        tiles = np.pad(x, (0, blocks * PART - n)).reshape(blocks, PART)
+        counts = (tiles > 0).sum(axis=1, dtype=np.int32)
+        compare(f"counts, n = {n}", count_wanted, blocks, [x, np.zeros_like(counts), n], {1: counts})
+        compare(f"compact, n = {n}", compact, blocks, [x, counts, np.zeros(int(counts.sum()), np.int32), n], {2: x[x > 0]})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""What a kernel's accesses ask of the addresses of its arrays.
+
+Input:      a kernel in typed IR
+Output:     `widest`: for each array the most that any access in the text asks for, in bytes
+Invariant:  an access of n bytes asks for a multiple of n, and at most of 16; nothing but the array's address decides whether it has that, since an
+            access lies a whole number of its elements behind the array's start
+Non-goals:  whether a launch comes to the access (follow.py); boxes (tensors.py); what CUDA text of the user's own does
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from snap.ir import nodes as ir
+from snap.ir.types import Element
+from snap.ir.walk import own_expressions, statements, walk
+
+MOST = 16  # bytes: the widest access of one instruction
+
+
+def alignment(elem: Element) -> int:
+    return min(elem.bytes, MOST)
+
+
+def widest(function: ir.Function) -> dict[int, int]:
+    """By the uid of each array that the function takes: the most that its accesses, and those of functions it hands the array to, ask for."""
+    return _widest(function, {})
+
+
+def _widest(function: ir.Function, known: dict[int, dict[int, int]]) -> dict[int, int]:
+    if id(function) in known:
+        return known[id(function)]
+    found = known[id(function)] = {}
+
+    def ask(uid: int, size: int) -> None:
+        found[uid] = max(found.get(uid, 1), size)
+
+    for s in statements(function.body):
+        for access in chain(own_accesses(s), (e.access for whole in own_expressions(s) for e in walk(whole) if isinstance(e, ir.Load))):
+            ask(access.view.obj.uid, alignment(access.view.elem))
+        if isinstance(s, ir.Call):
+            inside = _widest(s.function, known)
+            for param, arg in _handed_over(s):
+                ask(arg.obj.uid, inside.get(param.handle.obj.uid, 1))
+    return found
+
+
+def _handed_over(call: ir.Call) -> Iterator[tuple[ir.MemParam, ir.MemView]]:
+    return ((param, arg) for param, arg in zip(call.function.params, call.args) if isinstance(param, ir.MemParam))
+
+
+def own_accesses(s: ir.Stmt) -> Iterator[ir.MemAccess]:
+    """What a statement accesses itself; loads in its expressions are not among them."""
+    match s:
+        case ir.Assign(target):
+            yield from _written(target)
+        case ir.Atomic(_, access, _, target):
+            yield access
+            yield from _written(target)
+        case ir.AsyncCopy(target, source):
+            yield target
+            yield source
+        case ir.Collective(targets=targets, accesses=accesses):
+            yield from accesses
+            for target in targets:
+                yield from _written(target)
+        case ir.Call(target=target) | ir.Unsafe(target=target):
+            yield from _written(target)
+
+
+def _written(target: ir.Target | None) -> Iterator[ir.MemAccess]:
+    match target:
+        case ir.MemTarget(access) | ir.ComponentTarget(ir.MemTarget(access)):
+            yield access

@@ -1,0 +1,323 @@
+"""Which accesses a launch is certain to make.
+
+Input:      a kernel in typed IR, the number of blocks, the arguments
+Output:     `needed`: for each array the access that asks for the most of its address
+Invariant:  some thread of the launch comes to the access, so that an address which does not fit it would be a fault: no launch that could have
+            run is refused
+Non-goals:  finding all of them
+
+An access through `.view(float4)` may stand under a condition, and the kernel may have another way for arrays that begin elsewhere.  So some threads
+are followed through the kernel with the launch's own numbers.  What depends on memory, on floats or on other threads is unknown, and what an unknown
+condition decides does not count; of a loop, the first iteration does.  It is asked for only where an address does not fit every access in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from snap.ir import nodes as ir
+from snap.ir.record import record
+from snap.ir.types import BOOL, Kind, Level, Place, Scalar
+from snap.ir.walk import children, own_expressions, statements
+from snap.runtime.alignment import alignment, own_accesses
+from snap.runtime.signature import divide, remainder
+
+Number = int | bool
+ON, LEFT, GONE, UNSURE = "goes on", "has left the iteration", "has returned", "may be elsewhere"
+
+
+@record
+class Need:
+    """An access that asks for an address which is a multiple of `bytes`."""
+
+    bytes: int
+    access: ir.MemAccess
+
+
+def needed(function: ir.Function, blocks: int, args: tuple[object, ...]) -> dict[int, Need]:
+    """By the index of its parameter."""
+    found: dict[int, Need] = {}
+    given = {param.var.uid: arg for param, arg in zip(function.params, args) if isinstance(param, ir.ValueParam) and isinstance(arg, (bool, int))}
+    arrays = {param.handle.obj.uid: index for index, param in enumerate(function.params) if isinstance(param, ir.MemParam)}
+    for at in _watched(function.place, blocks):
+        _Thread(blocks, at, arrays, dict(given), found).body(function.body)
+    return found
+
+
+def _watched(place: Place, blocks: int) -> Iterator[dict[Level, int]]:
+    """Of three blocks: one thread of each warp, since warps may have different parts, the second and the last, since a border may spare the first."""
+    threads = place.held(Level.THREAD).count
+    cluster = place.held(Level.BLOCK).count if place.held(Level.CLUSTER) is not None else 0
+    chosen = sorted({*range(0, threads, 32), 1 % threads, threads - 1})
+    for block in sorted({0, blocks // 2, blocks - 1}):
+        for thread in chosen:
+            of_grid = {Level.CLUSTER: block // cluster, Level.BLOCK: block % cluster} if cluster else {Level.BLOCK: block}
+            yield {**of_grid, Level.THREAD: thread}
+
+
+class _Thread:
+    """One thread in one function.
+
+    at      its index at each level, in the current group
+    arrays  what the function's pointers are: by their uid, the index of the kernel's parameter; shared memory is not among them
+    values  what is known of the variables
+    """
+
+    def __init__(self, blocks: int, at: dict[Level, int], arrays: dict[int, int], values: dict[int, Number], found: dict[int, Need]):
+        self.blocks, self.at, self.arrays, self.values, self.found = blocks, at, arrays, values, found
+
+    # ---- statements ----
+
+    def body(self, body: ir.Body) -> str:
+        for s in body:
+            end = self.statement(s)
+            if end is not ON:
+                return end
+        return ON
+
+    def statement(self, s: ir.Stmt) -> str:
+        match s:
+            case ir.If(cond, then, other):
+                self.expression(cond)
+                chosen = self.truth(cond)
+                return self.skipped(s) if chosen is None else self.body(then if chosen else other)
+            case ir.While(pre, cond, body):
+                self.body(pre)
+                self.expression(cond)
+                return self.loop(s, self.truth(cond), body)
+            case ir.For(var, start, stop, step, body):
+                bounds = [self.value(e) for e in (start, stop, step)]
+                runs = None if None in bounds else bool(range(*bounds)) if bounds[2] else False
+                self.evaluated(s)
+                self.keep(var, bounds[0])
+                return self.loop(s, runs, body)
+            case ir.Group(privilege, body=body):
+                return self.inside(privilege.level, self.at.get(privilege.level, 0) % privilege.n, body)
+            case ir.Split():
+                return self.split(s)
+            case ir.Partition(body=body) | ir.Claim(body=body) | ir.Turn(body=body):
+                self.evaluated(s)
+                return self.body(body)
+            case ir.Return():
+                self.evaluated(s)
+                return GONE
+            case ir.Break() | ir.Continue():
+                return LEFT
+            case ir.Call():
+                self.evaluated(s)
+                self.call(s)
+            case _:
+                self.evaluated(s)
+        self.assigned(s)
+        return ON
+
+    def loop(self, s: ir.While | ir.For, runs: bool | None, body: ir.Body) -> str:
+        if runs is None:
+            return self.skipped(s)
+        end = self.body(body) if runs else ON
+        if not runs or end is GONE:
+            return end
+        self.forget(s)
+        return UNSURE if any(isinstance(inner, ir.Return) for inner in statements(body)) else ON
+
+    def skipped(self, s: ir.Stmt) -> str:
+        """Nobody knows whether, or how often, the thread goes in here."""
+        self.forget(s)
+        leaves = ir.Return if isinstance(s, (ir.While, ir.For)) else (ir.Return, ir.Break, ir.Continue)
+        return UNSURE if any(isinstance(inner, leaves) for inner in statements((s,))) else ON
+
+    def split(self, s: ir.Split) -> str:
+        index = self.at[s.level]
+        for case in s.cases:
+            within = index - case.offset
+            if 0 <= within and (case.rest or within < case.size):
+                return self.inside(s.level, within % case.size, case.body)
+        return ON
+
+    def inside(self, level: Level, index: int, body: ir.Body) -> str:
+        outside, self.at = self.at, {**self.at, level: index}
+        end = self.body(body)
+        self.at = outside
+        return end
+
+    def call(self, s: ir.Call) -> None:
+        place, values, arrays = s.function.place, {}, {}
+        for param, arg in zip(s.function.params, s.args):
+            match param:
+                case ir.ValueParam(var):
+                    known = self.value(arg)
+                    if known is not None:
+                        values[var.uid] = known
+                case ir.MemParam(handle) if arg.obj.uid in self.arrays:
+                    arrays[handle.obj.uid] = self.arrays[arg.obj.uid]
+        count = place.held(place.top).count
+        at = self.at if place.top is Level.GRID or count is None else {**self.at, place.top: self.at[place.top] % count}
+        _Thread(self.blocks, at, arrays, values, self.found).body(s.function.body)
+
+    # ---- what is accessed ----
+
+    def evaluated(self, s: ir.Stmt) -> None:
+        for e in own_expressions(s):
+            self.expression(e)
+        for access in own_accesses(s):
+            self.accessed(access)
+
+    def expression(self, e: ir.Expr) -> None:
+        match e:
+            case ir.Select(cond, then, other):
+                self.expression(cond)
+                chosen = self.truth(cond)
+                if chosen is not None:
+                    self.expression(then if chosen else other)
+            case ir.Logical(op, left, right):
+                self.expression(left)
+                if self.truth(left) is (op == "and"):
+                    self.expression(right)
+            case _:
+                if isinstance(e, ir.Load):
+                    self.accessed(e.access)
+                for part in children(e):
+                    self.expression(part)
+
+    def accessed(self, access: ir.MemAccess) -> None:
+        array = self.arrays.get(access.view.obj.uid)
+        size = alignment(access.view.elem)
+        if array is not None and (array not in self.found or size > self.found[array].bytes):
+            self.found[array] = Need(size, access)
+
+    # ---- what is known of variables ----
+
+    def assigned(self, s: ir.Stmt) -> None:
+        match s:
+            case ir.Declare(var, None, zero):
+                self.keep(var, 0 if zero else None)
+            case ir.Declare(var, init):
+                self.keep(var, self.value(init))
+            case ir.Assign(ir.VarTarget(var), value):
+                self.keep(var, self.value(value))
+            case _:
+                self.forget(s)
+
+    def keep(self, var: ir.Var, value: Number | None) -> None:
+        if value is None or not isinstance(var.type, Scalar) or var.type.is_float:
+            self.values.pop(var.uid, None)
+        else:
+            self.values[var.uid] = value
+
+    def forget(self, s: ir.Stmt) -> None:
+        """Whatever the statement, or one inside it, may assign."""
+        for inner in statements((s,)):
+            for target in _targets(inner):
+                if isinstance(target, ir.VarTarget):
+                    self.values.pop(target.var.uid, None)
+
+    def value(self, e: ir.Expr) -> Number | None:
+        match e:
+            case ir.Const(value) if e.type.is_integer or e.type == BOOL:
+                return value
+            case ir.Read(var):
+                return self.values.get(var.uid)
+            case ir.UnitId(target, place):
+                return self.index(target.level, place) // target.n
+            case ir.UnitCount(target, place):
+                return prod(self.held(place, level) for level in _down_to(target.level, place)) // target.n
+            case ir.Select(cond, then, other):
+                chosen = self.truth(cond)
+                return None if chosen is None else self.value(then if chosen else other)
+            case ir.Logical(op, left, right):
+                first = self.truth(left)
+                return self.value(right) if first is (op == "and") else first
+            case ir.Cast(value) | ir.Unary(_, value):
+                return _converted(e, self.value(value)) if not value.type.is_float else None
+            case ir.Binary(op, left, right) | ir.Compare(op, left, right) if not left.type.is_float:
+                return _computed(op, self.value(left), self.value(right), e.type)
+            case ir.Math("min" | "max" | "abs" as op, args) if e.type.is_integer:
+                known = [self.value(arg) for arg in args]
+                return None if None in known else _wrapped({"min": min, "max": max, "abs": abs}[op](*known), e.type)
+            case _:
+                return None
+
+    def truth(self, cond: ir.Expr) -> bool | None:
+        known = self.value(cond)
+        return None if known is None else bool(known)
+
+    def index(self, target: Level, place: Place) -> int:
+        """Of the thread, among the units of the level in the current group."""
+        index = 0
+        for level in _down_to(target, place):
+            index = index * self.held(place, level) + self.at[level]
+        return index
+
+    def held(self, place: Place, level: Level) -> int:
+        """Units of the level for each unit above it; how many there are in the grid, only the launch knows."""
+        held = place.held(level)
+        if not held.open:
+            return held.count
+        return self.blocks // place.held(Level.BLOCK).count if level is Level.CLUSTER else self.blocks
+
+
+def _down_to(target: Level, place: Place) -> Iterable[Level]:
+    return (level for level, _ in place.levels if level >= target and level is not Level.GRID)
+
+
+def _targets(s: ir.Stmt) -> tuple[ir.Target | None, ...]:
+    match s:
+        case ir.Assign(target) | ir.Atomic(target=target) | ir.Call(target=target) | ir.Unsafe(target=target):
+            return (target.of if isinstance(target, ir.ComponentTarget) else target,)
+        case ir.Collective(targets=targets):
+            return targets
+        case _:
+            return ()
+
+
+# ---- numbers, as the GPU's ------------------------------------------------------------------------------------------------------------------
+
+
+def _wrapped(value: int, type: Scalar) -> int:
+    value &= (1 << type.bits) - 1
+    return value - (1 << type.bits) if type.kind is Kind.INT and value >> (type.bits - 1) else value
+
+
+def _converted(e: ir.Cast | ir.Unary, value: Number | None) -> Number | None:
+    if value is None or e.type.is_float:
+        return None
+    match e:
+        case ir.Unary("not"):
+            return not value
+        case ir.Unary("~"):
+            return _wrapped(~value, e.type)
+        case ir.Unary():
+            return _wrapped(-value, e.type)
+        case _:
+            return bool(value) if e.type == BOOL else _wrapped(int(value), e.type)
+
+
+_COMPARED = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "==": int.__eq__, "!=": int.__ne__}
+
+
+def _computed(op: str, left: Number | None, right: Number | None, type: Scalar) -> Number | None:
+    if left is None or right is None:
+        return None
+    if op in _COMPARED:
+        return _COMPARED[op](left, right)
+    match op:
+        case "+":
+            value = left + right
+        case "-":
+            value = left - right
+        case "*":
+            value = left * right
+        case "/" | "%" if right:
+            value = divide(left, right) if op == "/" else remainder(left, right)
+        case "<<" | ">>" if 0 <= right < type.bits:
+            value = left << right if op == "<<" else left >> right
+        case "&":
+            value = left & right
+        case "|":
+            value = left | right
+        case "^":
+            value = left ^ right
+        case _:
+            return None
+    return bool(value) if type == BOOL else _wrapped(value, type)

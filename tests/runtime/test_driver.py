@@ -1,0 +1,43 @@
+"""What the driver reports, in words."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from snap.runtime.driver import Driver
+from snap.runtime.errors import GpuError, LostGpuError, ToolchainError
+from snap.runtime.gpu import GpuKernel
+
+
+def failing(result):
+    """A driver all of whose calls fail in the same way."""
+    return Driver(SimpleNamespace(cuGetErrorName=lambda *a: 0, cuGetErrorString=lambda *a: 0, cuLaunchKernelEx=lambda *a: result,
+                                  cuModuleLoadData=lambda *a: result))
+
+
+@pytest.mark.parametrize(("result", "words", "machine"), [
+    (700, "an index out of bounds", True), (716, "a copy of it is aligned", False), (710, "an `assert` that did not hold", True),
+])
+def test_what_an_earlier_kernel_left_behind(result, words, machine):
+    error = failing(result).launch_failure(result, "k")
+    assert isinstance(error, LostGpuError) and "a kernel that ran before `k`" in str(error) and words in str(error)
+    assert ("CPU machine" in str(error)) == machine  # copies of the arrays would be aligned there
+
+
+def test_a_launch_that_failed_itself():
+    error = failing(1).launch_failure(1, "k")
+    assert type(error) is GpuError and "the launch of `k` failed" in str(error)
+
+
+@pytest.mark.parametrize(("result", "kind", "words"), [(716, LostGpuError, "a kernel that ran before `k`"), (209, ToolchainError, "did not load `k`")])
+def test_loading_tells_an_earlier_failure_from_its_own(monkeypatch, result, kind, words):
+    from snap.runtime import gpu
+
+    monkeypatch.setattr(gpu, "compile_cubin", lambda *a, **options: b"")
+    kernel = object.__new__(GpuKernel)
+    kernel.driver = failing(result)
+    compiled = SimpleNamespace(module=SimpleNamespace(text="", kernel="k", dynamic_smem=0, cluster=0), typed=SimpleNamespace(uses_unsafe=False))
+    with pytest.raises(kind, match=words):
+        kernel._load(compiled, SimpleNamespace(target="sm_90a"))

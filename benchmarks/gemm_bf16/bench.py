@@ -1,4 +1,4 @@
-"""A product of two matrices of bf16, sums in f32: row-major operands, and all four layouts at one size."""
+"""A product of two matrices of bf16, sums in f32: row-major operands, all four layouts at one size, and layers of language models (x @ w.T)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def product(a, b):
 BENCHMARK = Benchmark(
     name="gemm-bf16",
     sizes=[(n, n, n, "nn") for n in (4096, 8192, 16384, 2048)] + [(8192, 8192, 8192, layout) for layout in ("nt", "tn", "tt")]
-    + [(8192, 28672, 8192, "nt"), (1000, 1000, 1000, "nn"), (1536, 1536, 1536, "nn"), (5000, 5000, 5000, "nn"), (4095, 4093, 4097, "nn")],
+    + [(8192, 28672, 8192, "nt"), (1000, 1000, 1000, "nn"), (1536, 1536, 1536, "nn"), (5000, 5000, 5000, "nn"), (4095, 4093, 4097, "nn")]
+    + [(m, n, k, "nt") for m in (1, 16, 64, 128, 512) for n, k in ((4096, 4096), (14336, 4096), (4096, 14336))] + [(16, 4096, 4096, "nn")],
     inputs=inputs,
     ours={"snap": lambda a, b: snap.lib.gemm(a, b)},
     baselines={"cuBLAS": lambda a, b: a @ b},

@@ -9,7 +9,7 @@ import snap
 
 BENCHMARK = Benchmark(
     name="gemv",
-    sizes=[(16384, 16384), (4096, 4096), (1024, 65536)],
+    sizes=[(16384, 16384), (4096, 4096), (1024, 65536), (4096, 14336), (128, 131072), (16, 131072)],
     inputs=lambda size, random: (torch.randn(size, device="cuda", generator=random), torch.randn(size[1], device="cuda", generator=random)),
     ours={"snap": lambda a, x: snap.lib.gemv(a, x)},
     baselines={"cuBLAS": lambda a, x: a.mv(x)},

@@ -16,7 +16,7 @@ def counted(x):
 
 BENCHMARK = Benchmark(
     name="histogram",
-    sizes=[1 << 30, 1 << 26],
+    sizes=[1 << 30, 1 << 26, 1 << 20, 1 << 16],
     inputs=lambda n, random: (torch.randint(0, 256, (n,), dtype=torch.uint8, device="cuda", generator=random),),
     ours={"snap": lambda x: snap.lib.histogram(x)},
     baselines={"CUB": Prepared(cub("histogram_u8", lambda x: x.new_empty(256, dtype=torch.int32)))},

@@ -10,7 +10,7 @@ import snap
 
 BENCHMARK = Benchmark(
     name="reduce",
-    sizes=[1 << 28, 1 << 24, 1 << 20],
+    sizes=[1 << 28, 1 << 24, 1 << 20, 1 << 18, 1 << 16, 1 << 10],
     inputs=lambda n, random: (torch.rand(n, device="cuda", generator=random),),
     ours={"snap": lambda x: snap.lib.reduce(x)},
     baselines={"CUB": Prepared(cub("reduce_f32", lambda x: x.new_empty(()))), "torch": lambda x: x.sum()},

@@ -12,7 +12,7 @@ import snap
 def sums(name, inputs, reference, tolerance):
     return Benchmark(
         name=f"scan-{name}",
-        sizes=[1 << 28, 1 << 24, 1 << 29],
+        sizes=[1 << 28, 1 << 24, 1 << 29, 1 << 18, 1 << 16, 1 << 10],
         inputs=inputs,
         ours={"snap": lambda x: snap.lib.scan(x)},
         baselines={"CUB": Prepared(cub(f"scan_{name}", torch.empty_like)), "torch": lambda x: x.cumsum(0, dtype=x.dtype)},

@@ -9,7 +9,7 @@ import snap
 
 BENCHMARK = Benchmark(
     name="softmax",
-    sizes=[(32768, 8192), (32768, 1024), (4096, 50257)],
+    sizes=[(32768, 8192), (32768, 1024), (4096, 50257), (65536, 64), (1024, 32000), (32, 128256)],
     inputs=lambda size, random: (torch.randn(size, device="cuda", generator=random).bfloat16(),),
     ours={"snap": lambda x: snap.lib.softmax(x)},
     baselines={"torch": lambda x: x.softmax(-1)},

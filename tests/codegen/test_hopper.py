@@ -236,6 +236,21 @@ def test_a_box_for_all_blocks_that_cannot_be_divided_comes_from_the_first(compil
     assert module.tensors == (TensorMap(0, F32, (3, 64), 0),)
 
 
+def test_a_cluster_of_one_block_is_none(compiles):
+    x = k.memory("x", F32, (4, 64), const=True)
+    full = k.barrier("full")
+
+    def body(block):
+        tile, alive = shared("tile", F32, (4, 64), spread="copies")
+        return [alive, k.box("load", k.tile(tile, 0, 0, shape=(4, 64)), k.access(x, 0, 0), (4, 64), block, full, 0), k.wait(full, ZERO, ZERO, block)]
+
+    for blocks in (1, 2):
+        where, inside = in_block(body, cluster=blocks)
+        module = compiles(k.kernel([x], inside, where, smem=1024, barriers=[full]), "sm_90a")
+        assert module.cluster == (2 if blocks == 2 else 0) and module.min_arch == 90
+        assert ("__cluster_dims__" in module.text) == ("multicast" in module.text) == (blocks == 2)
+
+
 def test_fences_reach_global_memory_where_boxes_come_from_memory_that_is_written(compiles, ptx):
     for const, fence in ((True, "fence.proxy.async.shared::cta;"), (False, "fence.proxy.async;")):
         x = k.memory("x", F32, (64,), const=const)

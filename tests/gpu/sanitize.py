@@ -36,6 +36,9 @@ def gemm() -> None:
         snap.lib.gemm(random(m, k, dtype=torch.float16), random(k, n, dtype=torch.float16), bias=random(n), activation="gelu")
         snap.lib.gemm(random(m, k, dtype=torch.bfloat16), random(k, n, dtype=torch.bfloat16), out=random(m, n))
     snap.lib.gemm(random(1000, 1000, dtype=torch.bfloat16), random(1000, 1000, dtype=torch.bfloat16))  # clusters
+    for m in (5, 100):  # few rows; steps divided among clusters
+        snap.lib.gemm(random(m, 2000, dtype=torch.bfloat16), random(2000, 504, dtype=torch.bfloat16), bias=random(504), activation="silu")
+        snap.lib.gemm(random(m, 2000, dtype=torch.bfloat16), random(504, 2000, dtype=torch.bfloat16).T)
     given = Argument.multiprocessors
     Argument.multiprocessors = lambda self: 4  # as if the GPU had so few: tiles of the last round are divided
     try:
@@ -48,18 +51,35 @@ def gemm_tf32() -> None:
     for m, n, k in ((300, 264, 136), (77, 33, 50), (64, 64, 4096)):
         snap.lib.gemm_tf32(random(m, k), random(k, n))
         snap.lib.gemm_tf32(random(m, k), random(n, k).T)
+    given = Argument.multiprocessors
+    Argument.multiprocessors = lambda self: 4  # as if the GPU had so few: tiles of the last round are divided
+    try:
+        snap.lib.gemm_tf32(random(200, 8192), random(8192, 600))
+        snap.lib.gemm_tf32(random(600, 8192), random(200, 8192).T)
+    finally:
+        Argument.multiprocessors = given
 
 
 def sgemm() -> None:
-    for m, n, k in ((300, 264, 136), (77, 33, 50), (2560, 1280, 40)):
+    for m, n, k in ((300, 264, 136), (77, 33, 50), (70, 65, 700)):
         snap.lib.sgemm(random(m, k), random(k, n))
+    module = sys.modules["snap.lib.sgemm"]
+    given = module.planned
+    try:
+        for tile in module.STEP:  # each of them whole, and all but the first cut along k
+            for whole, slices in ((blocks_of_tiles(300, 264, *tile[:2]), 1), (1, 3)):
+                module.planned = lambda *_, plan=module.Plan(0.0, tile, whole, slices): plan
+                for n in (264, 263):
+                    snap.lib.sgemm(random(300, 136), random(136, n))
+    finally:
+        module.planned = given
     for step, blocks in STEPS.items():
         step()[blocks(300, 264)](random(300, 136), random(136, 264), random(300, 264), 300, 264, 136)
 
 
 def rows() -> None:
     """One row after another, or all of them: what reads and writes memory once."""
-    for n in (2, 1000, 40_003):
+    for n in (2, 1000, 40_003, 600_003):  # of one block, of a cluster, of many blocks
         x = torch.randint(-9, 9, (n,), device="cuda")
         for dtype in (torch.int8, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64):
             snap.lib.scan(x.to(dtype))
@@ -71,7 +91,7 @@ def rows() -> None:
 
 
 def matrices() -> None:
-    for m, n in ((100, 200), (33, 517), (3, 40_003), (5, 8192)):
+    for m, n in ((100, 200), (33, 517), (3, 40_003), (5, 8192), (99, 40), (2, 60_000), (40, 20_000), (2, 140_000)):
         snap.lib.transpose(random(m, n))
         snap.lib.gemv(random(m, n), random(n))
         for dtype in (torch.float32, torch.bfloat16):

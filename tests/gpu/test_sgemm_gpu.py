@@ -5,11 +5,13 @@ Allowed is what sums of K products in f32 may lose; for tf32 also what is lost w
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
 import snap
-from snap.lib.sgemm import LARGE, SMALL, STAGES, warp_tiled
+from snap.lib.sgemm import LARGE, SMALL, STAGES, STEP, Plan, warp_tiled
 from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
 
 HOPPER = pytest.mark.skipif(torch.cuda.get_device_capability() != (9, 0), reason="wgmma is Hopper's (sm_90a)")
@@ -54,6 +56,26 @@ def test_slices_of_a_long_k(m, turned):
     expect(snap.lib.gemm_tf32(a, b), a, b, 2.0**-9)
 
 
+@pytest.mark.parametrize("tile", STEP, ids=str)
+def test_every_tile_in_slices(tile, monkeypatch):
+    random = torch.Generator(device="cuda").manual_seed(8)
+    for (m, n, k), whole, slices in (((300, 264, 136), 1, 2), ((300, 263, 331), 2, 5), ((129, 1000, 2049), 0, 31)):
+        monkeypatch.setattr(sys.modules["snap.lib.sgemm"], "planned", lambda *_, plan=Plan(0.0, tile, whole, slices): plan)
+        a, b = matrix(m, k, random), matrix(k, n, random)
+        expect(snap.lib.sgemm(a, b, alpha=-0.25) * -4, a, b, 2.0**-23)
+
+
+@pytest.mark.parametrize("shape", [(512, 512, 512), (128, 4096, 4096), (16, 4096, 4099), (3000, 3001, 333), (64, 64, 65536), (4096, 130, 1000)], ids=str)
+def test_slices_give_the_same_bits_again(shape):
+    random = torch.Generator(device="cuda").manual_seed(7)
+    m, n, k = shape
+    a, b = matrix(m, k, random), matrix(k, n, random)
+    first = snap.lib.sgemm(a, b)
+    expect(first, a, b, 2.0**-23)
+    for _ in range(5):
+        assert torch.equal(snap.lib.sgemm(a, b), first)
+
+
 def test_sgemm_scales():
     random = torch.Generator(device="cuda").manual_seed(5)
     a, b = matrix(130, 70, random), matrix(70, 90, random)
@@ -64,15 +86,16 @@ def tiles(rows: int, columns: int):
     return lambda m, n: blocks_of_tiles(m, n, rows, columns)
 
 
+UNCUT = (1.0, torch.empty(0, device="cuda"), 0, 1)  # alpha, and no slices of K
 RUNGS = {
     "naive": (naive, blocks_of_elements, ()),
     "coalesced": (coalesced, blocks_of_elements, ()),
     "blocked": (blocked, tiles(128, 128), ()),
     "vectorised": (vectorised, tiles(128, 128), ()),
     "vectorised by ones": (lambda: vectorised(1), tiles(128, 128), ()),
-    "warp-tiled": (lambda: warp_tiled(*LARGE, STAGES, 4), tiles(*LARGE[:2]), (1.0,)),
-    "warp-tiled by ones": (lambda: warp_tiled(*LARGE, STAGES, 1), tiles(*LARGE[:2]), (1.0,)),
-    "warp-tiled, small": (lambda: warp_tiled(*SMALL, STAGES, 4), tiles(*SMALL[:2]), (1.0,)),
+    "warp-tiled": (lambda: warp_tiled(*LARGE, STAGES, 4), tiles(*LARGE[:2]), UNCUT),
+    "warp-tiled by ones": (lambda: warp_tiled(*LARGE, STAGES, 1), tiles(*LARGE[:2]), UNCUT),
+    "warp-tiled, small": (lambda: warp_tiled(*SMALL, STAGES, 4), tiles(*SMALL[:2]), UNCUT),
 }
 
 

@@ -12,9 +12,11 @@ import pytest
 import snap
 from snap.ir.types import BF16, F16, F32
 from snap.lib import gemm
-from snap.lib.gemm import PAIRS, TILES, Plan, planned
+from snap.lib.gemm import LOW, PAIRS, SLICED, SLICES, TILES, Plan, planned
 from snap.lib.gemm_clusters import cluster_kernel
 from snap.lib.gemm_kernels import gemm_kernel
+from snap.lib.gemm_slices import slices_kernel
+from snap.lib.gemm_thin import thin_kernel
 from snap.runtime.errors import LaunchError
 
 module = importlib.import_module("snap.lib.gemm")
@@ -64,6 +66,55 @@ def test_every_tile_in_every_layout(tile, layout):
     np.testing.assert_array_equal(C, a @ b)
 
 
+# All that plans may ask for.
+SLICINGS = [(*tile, slices) for tile in SLICED for slices in SLICES if tile[1] % (16 * slices) == 0]
+
+
+def sliced(kernel, tiles: int, height: int, width: int, slices: int, A: np.ndarray, B: np.ndarray, C: np.ndarray, turned=(False, False), **how):
+    """`kernel` on A and B, given as they are written down, with a cluster for each tile."""
+    (m, k), n = A.shape, B.shape[1]
+    A, B = (np.ascontiguousarray(x.T) if flip else x for x, flip in zip((A, B), turned))
+    arguments = (A, B, C, A, *A.shape, *B.shape, n, m, n, k, np.full(tiles * slices * height * width, np.nan, np.float32))
+    if how.get("races"):
+        return snap.races(kernel, *arguments, blocks=tiles * slices, seeds=1)
+    return kernel.launch(*arguments, blocks=tiles * slices, **how)
+
+
+@pytest.mark.parametrize("slicing", SLICINGS, ids=str)
+def test_every_slicing(slicing):
+    """Steps are no multiple of the slices, and there are fewer than eight."""
+    height, width, slices = slicing
+    (a, A), (b, B), C = matrix(136, 264, 3), matrix(264, 264, 4), np.zeros((136, 264), np.float32)
+    tiles = -(-136 // height) * -(-264 // width)
+    sliced(slices_kernel(BF16, F32, False, False, height, width, 2, SLICES=slices), tiles, height, width, slices, A, B, C)
+    np.testing.assert_array_equal(C, a @ b)
+
+
+@pytest.mark.parametrize("slicing", [(128, 128, 2), (64, 64, 4), (128, 256, 8)], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
+def test_slices_in_every_layout(slicing, layout):
+    turned, (height, width, slices) = tuple(each == "t" for each in layout), slicing
+    (a, A), (b, B), C = matrix(136, 200, 3), matrix(200, 264, 4), np.zeros((136, 264), np.uint16)
+    tiles = -(-136 // height) * -(-264 // width)
+    sliced(slices_kernel(BF16, BF16, *turned, height, width, 2, SLICES=slices), tiles, height, width, slices, A, B, C, turned)
+    np.testing.assert_array_equal(unpacked(C), a @ b)
+
+
+@pytest.mark.parametrize("rows, width, slices", list(itertools.product(LOW, (64, 128), (1, *SLICES))), ids=str)
+def test_every_thin_tile(rows, width, slices):
+    m, b_turned = rows - 3, (rows // 8 + slices) % 2 == 0
+    (a, A), (b, B), C = matrix(m, 200, 3), matrix(200, 136, 4), np.zeros((m, 136), np.float32)
+    tiles = -(-136 // width)
+    sliced(thin_kernel(BF16, F32, b_turned, rows, width, SLICES=slices), tiles, rows, width, slices, A, B, C, (False, b_turned))
+    np.testing.assert_array_equal(C, a @ b)
+
+
+def test_thin_tiles_below_each_other():
+    (a, A), (b, B), C = matrix(20, 72, 3), matrix(72, 72, 4), np.zeros((20, 72), np.float32)
+    sliced(thin_kernel(BF16, F32, False, 8, 64, SLICES=2), 6, 8, 64, 2, A, B, C)
+    np.testing.assert_array_equal(C, a @ b)
+
+
 @pytest.mark.parametrize("tile", PAIRS, ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
 def test_clusters_in_every_layout(tile, layout):
@@ -94,7 +145,11 @@ def test_divided_tiles_of_every_number_of_sums(tile):
 
 PLANS = {
     "divided": Plan(0, 64, 64, 3, divided=2, share=3),
-    "clusters": Plan(0, 64, 128, 2, paired=True),
+    "clusters": Plan(0, 64, 128, 2, kind="pairs"),
+    "slices": Plan(0, 64, 64, 8, kind="slices", slices=2),
+    "slices that are whole panels": Plan(0, 128, 128, 2, kind="slices", slices=2),
+    "thin": Plan(0, 32, 64, 6, kind="thin"),
+    "thin, divided": Plan(0, 32, 64, 12, kind="thin", slices=2),
     "both copied": Plan(0, 64, 64, 2, copied=(True, True)),
     "B copied": Plan(0, 64, 128, 2, copied=(False, True)),
 }
@@ -103,6 +158,8 @@ PLANS = {
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
 def test_every_plan_with_bias_and_activation(plan, layout, monkeypatch):
+    if layout[0] == "t" and PLANS[plan].kind == "thin":
+        pytest.skip("A lies row after row")
     monkeypatch.setattr(module, "planned", lambda *shape: PLANS[plan])
     (a, A), (b, B) = matrix(72, 200, 16, layout[0], "f16"), matrix(200, 104, 17, layout[1], "f16")
     bias = np.arange(104, dtype=np.float32) - 50
@@ -164,18 +221,34 @@ def test_a_schedule_at_random_finds_no_race():
         assert not launched(kernel, blocks, A, B, C, *exchange, races=True)
         launched(kernel, blocks, A, B, C, *exchange, seed=3)
         np.testing.assert_array_equal(unpacked(C), a @ b)
+    for kernel, tiles, *sizes in ((slices_kernel(BF16, BF16, False, False, 128, 64, 2, SLICES=2), 4, 128, 64, 2),
+                                  (slices_kernel(BF16, BF16, False, False, 64, 128, 2, SLICES=2), 3, 64, 128, 2),
+                                  (thin_kernel(BF16, BF16, False, 32, 64, SLICES=4), 10, 32, 64, 4)):
+        C = np.zeros((136, 72), np.uint16)
+        assert not sliced(kernel, tiles, *sizes, A, B, C, races=True)
+        sliced(kernel, tiles, *sizes, A, B, C, seed=3)
+        np.testing.assert_array_equal(unpacked(C), a @ b)
 
 
 @pytest.mark.parametrize("multiprocessors", [1, 4, 132])
 def test_plans_can_be_launched(multiprocessors):
-    for m, n, k, uneven in itertools.product((1, 64, 500, 4096), (1, 65, 4096), (0, 512, 100_000), (False, True)):
-        plan = planned(m, n, k, multiprocessors, uneven, uneven)
+    sizes = {"tiles": TILES, "pairs": PAIRS, "slices": SLICED, "thin": [(height, 64) for height in LOW]}
+    for m, n, k, uneven, turned in itertools.product((1, 64, 500, 4096), (1, 65, 4096), (0, 512, 100_000), (False, True), (False, True)):
+        plan = planned(m, n, k, multiprocessors, uneven, uneven, turned, turned)
         tiles, steps = -(-m // plan.height) * -(-n // plan.width), -(-max(k, 1) // 64)
-        assert (plan.height, plan.width) in (PAIRS if plan.paired else TILES) and plan.band > 0
-        assert 1 <= plan.blocks <= multiprocessors and (plan.divided or plan.blocks <= tiles + plan.paired * -(-n // plan.width))
-        assert plan.blocks % 2 == 0 or not plan.paired
+        assert (plan.height, plan.width) in sizes[plan.kind] and plan.band > 0 and plan.blocks >= 1
         assert plan.divided == 0 or (plan.divided <= tiles and plan.share < steps and plan.share * plan.blocks >= plan.divided * steps)
-        assert uneven or (not plan.paired and plan.copied == (False, False))
+        assert uneven or (plan.kind != "pairs" and plan.copied == (False, False))
+        match plan.kind:
+            case "tiles":
+                assert plan.blocks <= multiprocessors and (plan.divided or plan.blocks <= tiles)
+            case "pairs":
+                assert plan.blocks <= multiprocessors and plan.blocks % 2 == 0 and plan.blocks <= tiles + -(-n // plan.width)
+            case "slices":
+                assert plan.blocks <= multiprocessors and (plan.height, plan.width, plan.slices) in SLICINGS
+        if plan.kind in ("slices", "thin"):
+            assert plan.blocks == tiles * plan.slices and plan.slices <= steps and (plan.slices == 1 or plan.blocks <= multiprocessors)
+        assert plan.kind != "thin" or not turned
 
 
 @pytest.mark.parametrize("shape", [(n, n, n) for n in (2048, 4096, 8192, 16384)] + [(8192, 28672, 8192), (28672, 8192, 1024)], ids=str)
@@ -190,13 +263,26 @@ def test_the_last_round_is_divided_where_that_is_faster():
 
 
 def test_small_products_are_spread_over_the_multiprocessors():
-    assert (planned(1024, 1024, 1024, 132).blocks, planned(16, 16, 4096, 132).blocks) == (128, 1)
+    assert planned(1024, 1024, 1024, 132).blocks == planned(128, 4096, 14336, 132).blocks == planned(16, 4096, 4096, 132).blocks == 128
+
+
+def test_few_rows_have_low_tiles():
+    for m, height in ((1, 8), (8, 8), (9, 16), (32, 32)):
+        plan = planned(m, 4096, 4096, 132)
+        assert (plan.kind, plan.height) == ("thin", height)
+    assert planned(33, 4096, 4096, 132).kind != "thin" != planned(8, 4096, 4096, 132, a_turned=True).kind
+
+
+def test_few_tiles_of_many_steps_are_divided_among_clusters():
+    plan = planned(128, 4096, 14336, 132)
+    assert (plan.kind, plan.slices) == ("slices", 2)
+    assert planned(4096, 4096, 14336, 132).kind == planned(256, 256, 64, 132).kind == "tiles"
 
 
 def test_rows_in_the_middle_of_sectors_are_shared_by_clusters_or_copied():
-    small, large = planned(1000, 1000, 1000, 132, True, True), planned(5000, 5000, 5000, 132, True, True)
-    assert small.paired and small.copied == (False, False)
-    assert not large.paired and large.copied == (False, True)
+    plans = [planned(n, n, n, 132, True, True, b_turned=turned) for n in (1000, 3080) for turned in (False, True)]
+    assert all(plan.kind == "pairs" and plan.copied == (False, False) for plan in plans)
+    assert planned(5000, 5000, 5000, 132, True, True, b_turned=True).width == 224  # 7 rounds, as of 256
 
 
 @pytest.mark.parametrize("column, uneven", [(0, False), (16, False), (8, True)])
@@ -209,7 +295,9 @@ def test_which_rows_begin_in_the_middle_of_sectors(column, uneven):
 
 def test_kernels_compile_for_hopper_without_spills():
     for kernel in (gemm_kernel(F16, F16, True, False, *TILES[0], 16, F32, "gelu"), gemm_kernel(F16, F16, True, False, *TILES[-1], 16, F32),
-                   gemm_kernel(BF16, BF16, False, False, *TILES[0], 8, DIVIDED=True), cluster_kernel(BF16, BF16, False, True, *PAIRS[0], 4)):
+                   gemm_kernel(BF16, BF16, False, False, *TILES[0], 8, DIVIDED=True), cluster_kernel(BF16, BF16, False, True, *PAIRS[0], 4),
+                   slices_kernel(BF16, BF16, False, False, *SLICED[0], 8, F32, "gelu", 2), slices_kernel(BF16, BF16, False, True, *SLICED[0], 8, SLICES=8),
+                   thin_kernel(BF16, BF16, False, 32, 128, F32, "gelu", 2)):
         used = kernel.resources("sm_90a")
         assert used.spill_stores == used.spill_loads == 0
 

@@ -1,4 +1,4 @@
-"""`snap.lib.gemm_tf32` on the CPU machine: tails, layouts, slices of K, pairs of blocks, the synchronization inferred, refusals."""
+"""`snap.lib.gemm_tf32` on the CPU machine: tails, layouts, teams of blocks, slices of K, divided tiles, the synchronization inferred, refusals."""
 
 from __future__ import annotations
 
@@ -8,15 +8,28 @@ import numpy as np
 import pytest
 
 import snap
-from snap.lib.gemm_tf32 import DEPTH, HEIGHT, LEAST_STEPS, WIDTHS, gemm_tf32, tf32_pairs, tf32_slices, tiling
-from snap.lib.gemm_tf32_rows import EFFORT, HEIGHTS, STEP, tf32_rows_pairs, tf32_rows_slices
+from snap.lib.gemm_tf32 import DEPTH, PARTS_OF_LINES, SIDES, gemm_tf32, planned, tf32_along
+from snap.lib.gemm_tf32_rows import STEP, tf32_rows
 from snap.runtime.errors import LaunchError
+
+LAYOUTS = {"along": (tf32_along, DEPTH), "rows": (tf32_rows, STEP)}
 
 
 def matrices(m: int, n: int, k: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Small whole numbers: tf32 holds them, f32 their sums."""
     random = np.random.default_rng(seed)
     return tuple(random.integers(-4, 5, shape).astype(np.float32) for shape in ((m, k), (k, n)))
+
+
+def arguments(layout: str, a, b, c, slices: int = 1, divided: int = 0, share: int = 1, blocks: int = 1) -> tuple:
+    """Of a kernel; a may have more columns than b rows."""
+    B = np.ascontiguousarray(b.T) if layout == "along" else b
+    exchange = (np.zeros(blocks * 128 * 256, np.float32), np.zeros(blocks * 256, np.int32)) if divided else (np.zeros(1, np.float32), np.zeros(1, np.int32))
+    return a, B, c, a.shape[1], *B.shape, c.shape[1], c.shape[0], b.shape[1], b.shape[0], slices, *exchange, divided, share
+
+
+def sides_of(layout: str, short: int, long: int) -> tuple[int, int]:
+    return (short, long) if layout == "along" else (long, short)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (5, 7, 3), (128, 128, 32), (130, 70, 33), (260, 264, 40), (40, 24, 700)], ids=str)
@@ -28,35 +41,47 @@ def test_shapes_and_layouts(shape, orders):
     assert result.flags.c_contiguous
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_every_width(width):
-    m, n, k = 140, width + 4, 72
-    a, b = matrices(m, n, k, 1)
-    turned = np.ascontiguousarray(b.T)
-    for run, blocks, slices in ((tf32_slices(width, True), 3, (1,)), (tf32_slices(width, False), 4, (3,)), (tf32_pairs(width), 2, ())):
+@pytest.mark.parametrize("order", "CF")
+def test_factors_are_rounded(order):
+    """To the nearest number of 10 bits after the point."""
+    a = np.array([[1 + 2.0**-11 + 2.0**-20, 1 + 2.0**-11 - 2.0**-20, 3, -1 - 2.0**-11 - 2.0**-20]], np.float32)
+    b = np.asarray(np.diag(np.full(4, 1 + 2.0**-12, np.float32)), order=order)
+    np.testing.assert_array_equal(gemm_tf32(a, b), [[1 + 2.0**-10, 1, 3, -1 - 2.0**-10]])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("short", "long"), SIDES)
+def test_every_tile(layout, short, long):
+    make, step = LAYOUTS[layout]
+    m, n = sides_of(layout, short + 12, long + 4)
+    a, b = matrices(m, n, 2 * step + 8, 1)
+    for team, how, blocks, options in ((1, "whole", 3, {}), (2, "added", 4, dict(slices=3)), (1, "divided", 3, dict(divided=2, share=2))):
         c = np.zeros((m, n), np.float32)
-        run[blocks](a, turned, c, m, n, n, k, *slices)
+        make(*sides_of(layout, short, long), team, how)[blocks](*arguments(layout, a, b, c, blocks=blocks, **options))
         np.testing.assert_array_equal(c, a @ b)
 
 
-@pytest.mark.parametrize("height", HEIGHTS)
-def test_every_height(height):
-    m, n, k = height + 3, 260, 72
-    a, b = matrices(m, n, k, 1)
-    for run, blocks, slices in ((tf32_rows_slices(height, True), 3, (1,)), (tf32_rows_slices(height, False), 4, (2,)), (tf32_rows_pairs(height), 2, ())):
-        c = np.zeros((m, n), np.float32)
-        run[blocks](a, b, c, m, n, k, k, n, n, *slices)
-        np.testing.assert_array_equal(c, a @ b)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("divided", "share"), [(1, 1), (2, 3), (3, 4), (2, 4)])
+def test_tiles_are_divided(layout, divided, share):
+    """The first of 3 pairs of tiles, of 4 steps each; a part is some of them, or nothing."""
+    make, step = LAYOUTS[layout]
+    m, n = sides_of(layout, 120, 3 * 128)
+    a, b = matrices(m, n, 4 * step, 5)
+    c, blocks = np.zeros((m, n), np.float32), 2 * max(3, -(-4 * divided // share))
+    make(*sides_of(layout, 64, 128), 2, "divided")[blocks](*arguments(layout, a, b, c, divided=divided, share=share, blocks=blocks))
+    np.testing.assert_array_equal(c, a @ b)
 
 
-def test_rows_of_the_first_matrix_may_be_longer():
-    """A is filled up with zeros to whole 16 bytes; B has no rows for them."""
-    m, n, k = 20, 8, 33
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_of_the_first_matrix_may_be_longer(layout):
+    """A is filled up with zeros to whole 16 bytes; a row-major B has no rows for them."""
+    m, n, k = 20, 8, 36 if layout == "along" else 33
     a, b = matrices(m, n, k, 2)
-    longer = np.zeros((m, 36), np.float32)
+    longer = np.zeros((m, 64), np.float32)
     longer[:, :k] = a
     c = np.zeros((m, n), np.float32)
-    tf32_rows_slices(128, True)[1](longer, b, c, m, n, k, 36, n, n, 1)
+    LAYOUTS[layout][0](128, 128)[1](*arguments(layout, longer, b, c))
     np.testing.assert_array_equal(c, a @ b)
 
 
@@ -65,71 +90,84 @@ def test_columns_beyond_the_last_are_nobodys():
     m, n, k = 20, 10, 32
     a, b = matrices(m, n, k, 2)
     c = np.full((m, 12), 7, np.float32)
-    tf32_slices(128, True)[1](a, np.ascontiguousarray(b.T), c, m, n, 12, k, 1)
+    tf32_along(128, 128)[1](*arguments("along", a, b, c))
     np.testing.assert_array_equal(c[:, :n], a @ b)
     assert (c[:, n:] == 0).all()
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("slices", [1, 2, 5])
-def test_slices_are_added(slices):
-    m, n, k = 32, 64, 5 * DEPTH
-    a, b = matrices(m, n, k, 3)
-    c = np.ones((m, n), np.float32)
-    tf32_slices(128, False)[2](a, np.ascontiguousarray(b.T), c, m, n, n, k, slices)
-    np.testing.assert_array_equal(c, a @ b + 1)
-    c = np.ones((m, n), np.float32)
-    tf32_rows_slices(128, False)[2](a, b, c, m, n, k, k, n, n, slices)
+def test_slices_are_added(layout, slices):
+    make, step = LAYOUTS[layout]
+    a, b = matrices(32, 64, 5 * step, 3)
+    c = np.ones((32, 64), np.float32)
+    make(128, 128, 1, "added")[2](*arguments(layout, a, b, c, slices=slices))
     np.testing.assert_array_equal(c, a @ b + 1)
 
 
-def test_no_schedule_gives_another_result():
-    m, n, k = 160, 128, 6 * DEPTH
-    a, b = matrices(m, n, k, 4)
-    turned = np.ascontiguousarray(b.T)
-    for run, blocks, slices in ((tf32_slices(128, True), 1, (1,)), (tf32_slices(128, False), 2, (2,)), (tf32_pairs(128), 2, ())):
-        expect_under_a_schedule(run, a @ b, (a, turned), (m, n, n, k, *slices), blocks)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("team", "how", "options"), [
+    (1, "whole", {}), (1, "added", dict(slices=2)), (2, "whole", {}), (2, "divided", dict(divided=1, share=1)),
+])
+def test_no_schedule_gives_another_result(layout, team, how, options):
+    make, step = LAYOUTS[layout]
+    m, n = sides_of(layout, 160, 68)
+    a, b = matrices(m, n, 2 * step, 4)
+    run, blocks = make(*sides_of(layout, 128, 128) if how != "divided" else sides_of(layout, 64, 64), team, how), 2 * team
+    c = np.zeros((m, n), np.float32)
+    run.launch(*arguments(layout, a, b, c, blocks=blocks, **options), blocks=blocks, seed=1)
+    np.testing.assert_array_equal(c, a @ b)
+    assert not snap.races(run, *arguments(layout, a, b, np.zeros_like(c), blocks=blocks, **options), blocks=blocks, seeds=1)
 
 
-def test_no_schedule_gives_another_result_in_rows():
-    m, n, k = 130, 36, STEP + 8
-    a, b = matrices(m, n, k, 4)
-    for run, blocks, slices in ((tf32_rows_slices(128, False), 2, (2,)), (tf32_rows_pairs(128), 2, ())):
-        expect_under_a_schedule(run, a @ b, (a, b), (m, n, k, k, n, n, *slices), blocks)
+@pytest.mark.parametrize("how", ["whole", "added", "divided"])
+@pytest.mark.parametrize("team", [1, 2])
+def test_synchronization(team, how):
+    """Full and empty for the loaded tiles; a warp waits for its own before boxes leave; waits for products and boxes, and no barrier of the block."""
+    counts = Counter(point.kind for point in tf32_along(128, 256, team, how).syncs())
+    assert counts["mbarrier"] == 2 and counts["warp"] == 2 and set(counts) == {"mbarrier", "warp", "thread"}
 
 
-def expect_under_a_schedule(run, exact, operands, extents, blocks):
-    c = np.zeros(exact.shape, np.float32)
-    run.launch(*operands, c, *extents, blocks=blocks, seed=1)
-    np.testing.assert_array_equal(c, exact)
-    assert not snap.races(run, *operands, np.zeros_like(c), *extents, blocks=blocks, seeds=1)
-
-
-@pytest.mark.parametrize("run", [lambda: tf32_slices(256, True), lambda: tf32_slices(256, False), lambda: tf32_pairs(256)])
-def test_synchronization(run):
-    """Full and empty for the loaded tiles; two named barriers for what leaves; waits for products and boxes, and no barrier of the block."""
-    assert Counter(point.kind for point in run().syncs()) == {"mbarrier": 2, "named": 2, "thread": 3}
-
-
-@pytest.mark.parametrize("run", [lambda: tf32_rows_slices(256, True), lambda: tf32_rows_slices(256, False), lambda: tf32_rows_pairs(256)])
-def test_synchronization_in_rows(run):
-    """The same for each of two stages, A's and B's apart; and fragments are waited for before they are read again."""
-    counts = Counter(point.kind for point in run().syncs())
+@pytest.mark.parametrize("how", ["whole", "added", "divided"])
+@pytest.mark.parametrize("team", [1, 2])
+def test_synchronization_in_rows(team, how):
+    """The same for each of two stages, A's and B's apart; and two warps wait for each other before boxes leave."""
+    counts = Counter(point.kind for point in tf32_rows(256, 128, team, how).syncs())
     assert counts["mbarrier"] == 8 and counts["named"] == 2 and set(counts) == {"mbarrier", "named", "thread"}
 
 
-def test_tiling():
-    for m, n, k in ((4096, 4096, 4096), (8192, 8192, 8192), (2048, 2048, 2048)):
-        assert tiling(m, n, k, 132)[1] == 1
+def test_large_products_are_planned_in_pairs_of_large_tiles():
+    for lies_along in (True, False):
+        tile = (128, 256) if lies_along else (256, 128)
+        plan = planned(4096, 4096, 4096, 132, lies_along)
+        assert (plan.height, plan.width, plan.team, plan.how, plan.blocks) == (*tile, 2, "whole", 132)
+        plan = planned(8192, 8192, 8192, 132, lies_along)
+        assert (plan.height, plan.width, plan.team, plan.how, plan.divided) == (*tile, 2, "divided", 34)
+        assert plan.share * 66 >= 34 * 8192 // (DEPTH if lies_along else STEP)
+
+
+def test_few_tiles_are_planned_in_slices():
     for m in (128, 256, 512):
-        width, slices = tiling(m, m, 65536, 132)
-        assert 132 * 0.9 <= -(-m // HEIGHT) * -(-m // width) * slices <= 132
-    assert tiling(64, 64, DEPTH * LEAST_STEPS, 132)[1] == 1
+        for lies_along in (True, False):
+            plan = planned(m, m, 65536, 132, lies_along)
+            assert plan.how == "added" and plan.slices > 1 and 132 * 0.9 <= plan.blocks <= 132
+    assert planned(64, 64, DEPTH, 132, True).slices == 1
 
 
-def test_tiles_are_taken_by_their_time():
-    """128 rows of a B that goes through registers take nearly the time of 192: not worth it where there is more than that."""
-    assert [tiling(2048, m, 2048, 132, EFFORT)[0] for m in (128, 192, 256)] == [128, 192, 256]
-    assert [tiling(n, n, n, 132, EFFORT) for n in (4096, 8192)] == [(256, 1), (192, 1)]
+def test_small_products_are_planned_in_small_tiles():
+    """Enough of them for all multiprocessors; in pairs where rows are parts of lines, which takes longer to load."""
+    plan = planned(1000, 1000, 1000, 132, True, PARTS_OF_LINES, PARTS_OF_LINES)
+    assert (plan.height, plan.width, plan.team, plan.how) == (64, 128, 2, "whole")
+    assert planned(1024, 1024, 1024, 132, True).team == 1
+    assert planned(1024, 1024, 1024, 132, False).height == 128
+
+
+def test_a_plan_never_takes_more_blocks_than_there_are():
+    for multiprocessors in (1, 2, 3, 132):
+        for shape in ((1, 1, 1), (300, 70, 5000), (129, 4096, 64), (3000, 3000, 100)):
+            for lies_along in (True, False):
+                plan = planned(*shape, multiprocessors, lies_along)
+                assert 1 <= plan.blocks <= multiprocessors and plan.blocks % plan.team == 0
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (3, 4, 0)], ids=str)

@@ -14,7 +14,7 @@ from snap.lib.histograms import histogram_kernel
 from snap.lib.lookback import words
 from snap.lib.matvec import gemv_by_blocks, gemv_by_warps
 from snap.lib.reduction import reduction
-from snap.lib.scanning import scan_kernel
+from snap.lib.scanning import scan_by_team, scan_kernel
 from snap.lib.softmax_rows import softmax_by_blocks, softmax_by_warps, softmax_of_long_rows
 from snap.lib.transposition import ragged_transpose_kernel, transpose_kernel
 
@@ -53,6 +53,9 @@ def test_reduce_of_every_length():
         x = integers(n)
         assert reduce(x) == x.sum() and reduce(x, "max") == x.max(), n
         assert reduce(unaligned(x)) == x.sum(), n
+    for n in (16_384, 16_385, 65_539, 262_144, 262_145):  # one block's, a cluster's, and more than those
+        x = integers(n)
+        assert reduce(x) == x.sum() and reduce(x, "min") == x.min(), n
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
@@ -93,7 +96,7 @@ def test_reduce_of_nothing():
 
 
 def test_scan_of_every_length():
-    for n in (*TAILS, 16_383, 16_384, 16_385, 150_001):  # of a tile, and of more tiles than blocks
+    for n in (*TAILS, 4096, 4097, 16_384, 32_768, 32_769, 131_071, 131_073, 300_001):  # one block's, a cluster's, and more tiles than blocks
         x = integers(n)
         upto = np.cumsum(x, dtype=np.int32)
         np.testing.assert_array_equal(scan(x), upto)
@@ -149,6 +152,34 @@ def test_scan_of_floats_repeats():
     assert len(found) == 1
 
 
+@pytest.mark.parametrize("blocks", (1, 2, 8))
+def test_scan_and_reduce_by_one_team(blocks):
+    """A block, or a cluster, that has the array to itself needs no status words and no ticket."""
+    x = integers(64 * 2 * 4 * blocks - 3)
+    of_team = scan_by_team(I32, I32, 4, "add", False, 0, K=2, C=blocks, T=64)
+    alone = reduction(I32, I32, I32, 4, "add", 0, C=blocks, SINGLE=True, T=64, U=1)
+    unused = lambda: (np.zeros(1, np.int32), np.full(1, 77, np.int32))
+    for seed in range(3):
+        out, total = np.zeros_like(x), np.zeros((), np.int32)
+        of_team.launch(x, out, x.size, blocks=blocks, seed=seed)
+        alone.launch(x, total, *unused(), x.size, blocks=blocks, seed=seed)
+        np.testing.assert_array_equal(out, np.cumsum(x, dtype=np.int32))
+        assert total == x.sum()
+    assert snap.races(of_team, x, out, x.size, blocks=blocks, seeds=2) == []
+    assert snap.races(alone, x, total, *unused(), x.size, blocks=blocks, seeds=2) == []
+
+
+def test_gpus_without_clusters(monkeypatch):
+    """The same results where a team is one block at most."""
+    for module in ("matvec", "reduction", "scanning", "softmax_rows"):
+        monkeypatch.setattr(f"snap.lib.{module}.most_blocks", lambda given: 1)
+    x, a = integers(70_001), floats((2, 40_000))
+    assert reduce(x) == x.sum()
+    np.testing.assert_array_equal(scan(x), np.cumsum(x, dtype=np.int32))
+    np.testing.assert_allclose(softmax(a), exact_softmax(a), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(gemv(a, a[0]), a.astype(np.float64) @ a[0].astype(np.float64), rtol=1e-4, atol=1e-2)
+
+
 def test_scan_copies_ahead():
     """While a tile is scanned, the youngest copies stay in flight; what a thread copied only that thread waits for."""
     waits = [point.younger("copy") for point in scan_kernel(F32, F32, 4, "add", False, 0.0, T=64, K=2, D=3).syncs() if point.kind == "thread"]
@@ -202,7 +233,21 @@ def test_softmax_of_bf16():
         np.testing.assert_allclose(unpacked("bf16", softmax(bits, type="bf16")), exact_softmax(plain), rtol=8e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("length", (6, 600, 40_000))
+def test_softmax_of_several_rows_a_warp():
+    """Rows of 1 to 32 words, more or fewer of them than the lanes of a block have room for."""
+    for per_row in (1, 2, 3, 5, 8, 9, 16, 17, 32):
+        for rows in (1, 3, 65):
+            x = floats((rows, 4 * per_row))
+            np.testing.assert_allclose(softmax(x), exact_softmax(x), rtol=1e-5, atol=1e-7)
+
+
+def test_softmax_of_rows_that_a_cluster_holds():
+    for shape in ((2, 16_388), (3, 32_768), (1, 16_388), (1, 131_064), (1, 131_076), (2, 50_257)):  # 2, 2, 8, 8 blocks; then none can hold it
+        x = floats(shape)
+        np.testing.assert_allclose(softmax(x), exact_softmax(x), rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("length", (6, 600, 40_000, 140_000))
 def test_softmax_of_extreme_rows(length):
     x = np.zeros((4, length), np.float32)
     x[0] = 3e38
@@ -222,11 +267,24 @@ def test_softmax_of_extreme_rows(length):
 
 @pytest.mark.parametrize("dtype, near", [(np.float16, 2e-2), (np.float32, 1e-4), (np.float64, 1e-10)])
 def test_gemv(dtype, near):
-    for m, n in ((1, 1), (5, 3), (33, 257), (130, 64), (131, 100), (257, 31), (3, 5000), (2, 17_000), (64, 1024), (9, 0), (0, 9)):
+    for m, n in ((1, 1), (5, 3), (33, 257), (130, 64), (131, 100), (257, 31), (3, 5000), (2, 17_000), (2, 70_001), (64, 1024), (9, 0), (0, 9)):
         a, x = floats((m, n), dtype), floats(n, dtype)
         got = gemv(a, x)
         assert got.shape == (m,) and got.dtype == dtype
         np.testing.assert_allclose(got.astype(np.float64), a.astype(np.float64) @ x.astype(np.float64), rtol=near, atol=near * n**0.5)
+
+
+def test_gemv_of_few_long_rows_repeats():
+    """A row that several blocks add up is added up in the same order, whenever they run."""
+    run = gemv_by_blocks(F32, F32, 4, 2, C=4, T=64)
+    a, x = floats((3, 3000)), floats(3000)
+    found = set()
+    for seed in range(4):
+        y = np.zeros(3, np.float32)
+        run.launch(a, x, y, 3, 3000, blocks=12, seed=seed)
+        found.add(y.tobytes())
+    assert len(found) == 1
+    np.testing.assert_allclose(y, a.astype(np.float64) @ x, rtol=1e-4, atol=1e-3)
 
 
 def test_gemv_of_bf16_and_unaligned_vectors():
@@ -330,9 +388,12 @@ def test_no_races_under_schedules():
         (ragged_transpose_kernel(F32, 4, 16, T=64, GROUP=2), (a, zeros(36, 33), 33, 36), 9),
         (histogram_kernel(4, T=256, U=1, LANES=4), (bytes, zeros(256, dtype=np.int64), bytes.size), 2),
         (softmax_by_blocks(F32, F32, 4, 3, 64, True), (zeros(3, 257), zeros(3, 257), 3, 257), 3),
+        (softmax_by_blocks(F32, F32, 4, 2, 64, True, 2), (zeros(3, 257), zeros(3, 257), 3, 257), 6),
+        (softmax_by_warps(F32, F32, 4, 2, 8), (a, zeros(33, 36), 33, 36), 3),
         (softmax_of_long_rows(F32, F32, 4, U=2, T=64), (zeros(3, 517), zeros(3, 517), 3, 517), 3),
         (gemv_by_warps(F32, F32, 4, T=64), (a, v, zeros(33), 33, 36), 9),
         (gemv_by_blocks(F32, F32, 4, 2, T=64), (a, v, zeros(33), 33, 36), 33),
+        (gemv_by_blocks(F32, F32, 4, 1, C=2, T=64), (zeros(3, 900), zeros(900), zeros(3), 3, 900), 6),
     ):
         assert snap.races(run, *arguments, blocks=blocks, seeds=2) == []
 
@@ -346,6 +407,9 @@ def test_kernels_compile_without_spills():
         reduction(F32, F32, F32, 4, "add", 0.0), scan_kernel(I32, I32, 4, "add", False, 0), scan_kernel(F64, F64, 2, "add", True, 0.0),
         transpose_kernel(F32, 4, 64), ragged_transpose_kernel(F32, 4, 64), ragged_transpose_kernel(U8, 16, 128), histogram_kernel(16),
         softmax_by_blocks(F32, F32, 4, 4, 256), softmax_by_warps(F32, F32, 4, 4), gemv_by_warps(F32, F32, 4), gemv_by_blocks(F32, F32, 4, 8),
+        gemv_by_blocks(F32, F32, 4, 8, 8), softmax_by_blocks(F32, F32, 4, 8, 512, True, 8), softmax_by_warps(F32, F32, 4, 1, 8),
+        scan_by_team(F64, F64, 2, "add", False, 0.0, 4, 8), scan_by_team(I8, I32, 16, "add", True, 0, 1, 8),
+        reduction(F64, F64, F64, 2, "add", 0.0, 8, True),
     ):
         found = made.resources("sm_90a")
         assert found.spill_stores == found.spill_loads == 0
@@ -359,3 +423,6 @@ def test_synchronization_points():
     assert kinds(histogram_kernel(16)) == ["block", "block"]
     assert kinds(gemv_by_warps(F32, F32, 4)) == []
     assert kinds(reduction(F32, F32, F32, 4, "add", 0.0)) == ["block", "block"]  # in block.reduce, called twice, and for the ticket
+    assert kinds(reduction(F32, F32, F32, 4, "add", 0.0, 8, True)) == ["block", "cluster", "cluster"]  # the last: memory that others read stays
+    assert kinds(reduction(F32, F32, F32, 4, "add", 0.0, 1, True)) == kinds(scan_by_team(I32, I32, 4, "add", False, 0, 1)) == ["block"]
+    assert kinds(softmax_by_warps(F32, F32, 4, 1, 8)) == []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import snap
-from snap.lib.sgemm import LARGE, SMALL, STAGES, sgemm, warp_tiled
+from snap.lib.sgemm import ADDERS, LARGE, LOWEST, STAGES, STEP, added, planned, sgemm, warp_tiled
 from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
 from snap.runtime.errors import LaunchError
 
@@ -33,8 +33,9 @@ RUNGS = {
 }
 
 
-def factor(rung: str) -> tuple[float, ...]:
-    return (1.0,) if rung == "warp-tiled" else ()
+def factor(rung: str) -> tuple:
+    """What the last rung takes besides: alpha, and how tiles are cut into slices, here not at all."""
+    return (1.0, np.empty(0, np.float32), 0, 1) if rung == "warp-tiled" else ()
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -75,12 +76,56 @@ def test_one_barrier_a_tile_though_copies_are_between_the_products(stages, width
 
 
 def test_the_last_rung_stays_in_registers():
-    for tile, most in ((LARGE, 255), (SMALL, 128)):
-        used = warp_tiled(*tile, STAGES, 4).resources("sm_90a")
-        assert used.spill_stores == used.spill_loads == 0 and used.registers <= most
+    for tile, (resident, _, _) in STEP.items():
+        threads = tile[0] // (4 * tile[3]) * (tile[1] // (8 * tile[4])) * 32
+        used = warp_tiled(*tile, STAGES, 4, True).resources("sm_90a")
+        assert used.spill_stores <= 16 and used.registers <= 65536 // (threads * resident)
+    for sliced in (False, True):
+        used = warp_tiled(*LARGE, STAGES, 4, sliced).resources("sm_90a")
+        assert used.spill_stores == used.spill_loads == 0
 
 
-@pytest.mark.parametrize("shape", [(70, 68, 36), (129, 513, 17), (300, 520, 20), (1, 300, 5)], ids=str)
+@pytest.mark.parametrize(("shape", "tile", "whole", "slices"), [
+    ((70, 40, 50), TILE, 0, 3), ((70, 44, 96), TILE, 1, 5), ((130, 41, 49), TILE, 4, 3), ((20, 141, 70), (*LOWEST, STAGES), 1, 2),
+    ((70, 40, 50), TILE, 4, 1),
+], ids=str)
+def test_slices_of_k(shape, tile, whole, slices):
+    (m, n, k), (height, width) = shape, tile[:2]
+    a, b = matrices(m, n, k, 5)
+    rest = blocks_of_tiles(m, n, height, width) - whole
+    guarded, sums = np.full(m * n + 64, 7, np.float32), np.full(rest * slices * height * width + 64, 7, np.float32)
+    c, parts = guarded[:m * n].reshape(m, n), sums[:-64]
+    multiply, add = warp_tiled(*tile, word(n), True), added(height, width, word(n))
+    blocks, adding = whole + rest * slices, -(-rest * height * width // (word(n) * ADDERS))
+    for seed in (None, 1):
+        c[...] = 7
+        multiply.launch(a, b, c, m, n, k, -2.0, parts, whole, slices, blocks=blocks, seed=seed)
+        if rest:
+            add.launch(parts, c, m, n, -2.0, whole, slices, blocks=adding, seed=seed)
+        np.testing.assert_array_equal(c, -2 * (a @ b))
+    assert (guarded[m * n:] == 7).all() and (sums[-64:] == 7).all()
+    assert not snap.races(multiply, a, b, c, m, n, k, -2.0, parts, whole, slices, blocks=blocks, seeds=1)
+    assert not rest or not snap.races(add, parts, c, m, n, -2.0, whole, slices, blocks=adding, seeds=1)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (512, 512, 512), (3000, 3000, 3000), (128, 4096, 4096), (256, 256, 65536), (8192, 8192, 8192)], ids=str)
+def test_plans_give_every_multiprocessor_something_to_do(shape):
+    m, n, k = shape
+    plan = planned(m, n, k, 132)
+    tiles = blocks_of_tiles(m, n, *plan.tile[:2])
+    rest = tiles - plan.whole
+    assert 0 <= plan.whole <= tiles and (plan.slices == 1) == (rest == 0)
+    assert plan.slices <= max(1, k // plan.tile[2]) and rest * plan.slices <= 2 * 132 * STEP[plan.tile][0]
+    assert m * n * k < 512**3 or plan.whole + rest * plan.slices >= 120
+
+
+def test_what_fills_its_rounds_is_not_cut():
+    for n, tiles in ((4096, 512), (8192, 2048)):
+        plan = planned(n, n, n, 132)
+        assert (plan.tile, plan.whole, plan.slices) == (LARGE, tiles, 1)
+
+
+@pytest.mark.parametrize("shape", [(70, 68, 36), (129, 513, 17), (300, 520, 20), (1, 300, 5), (70, 68, 400)], ids=str)
 def test_sgemm(shape):
     a, b = matrices(*shape, 2)
     np.testing.assert_array_equal(sgemm(a, b), a @ b)

@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul(
     for (int k0 = 0; k0 < K; k0 += 16) {
         load_tile(a, sa, M, K, row0, k0, M, K);
         load_tile_1(b, sb, K, N, k0, col0, K, N);
-        // sa: written at line 30, read at line 60 maybe by a thread of another warp; also for sb (lines 30, 63)
+        // sa: written at line 30, read at line 60 by a thread of another warp; also for sb (lines 30, 63)
         __syncthreads();
         {
             alignas(4) __nv_bfloat16 fa[8] = {};
@@ -89,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul(
                 snap_mma_m16n8k16_bf16(acc[j][0], acc[j][1], acc[j][2], acc[j][3], fa[0], fa[1], fa[2], fa[3], fa[4], fa[5], fa[6], fa[7], fb[0], fb[1], fb[2], fb[3], acc[j][0], acc[j][1], acc[j][2], acc[j][3]);
             }
         }
-        // sa: read at line 60, written at line 30 maybe by a thread of another warp; also for sb (lines 63, 30)
+        // sa: read at line 60, written at line 30 by a thread of another warp; also for sb (lines 63, 30)
         __syncthreads();
     }
     const int g = wm + l / 4;

@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(32) product(const float* __restrict
     alignas(4) __nv_bfloat16 fa[8] = {};
     alignas(4) __nv_bfloat16 fb[4] = {};
     float acc[4] = {};
-    // sa: written at line 21, read at line 30 maybe by another thread of the warp; also for sb (lines 24, 31)
+    // sa: written at line 21, read at line 30 by another thread of the warp; also for sb (lines 24, 31)
     __syncwarp();
     snap_ldmatrix_x4_bf16(fa[0], fa[1], fa[2], fa[3], fa[4], fa[5], fa[6], fa[7], &sa[l % 16 * 16 + l / 16 * 8]);
     snap_ldmatrix_x2_trans_bf16(fb[0], fb[1], fb[2], fb[3], &sb[l % 16 * 8]);

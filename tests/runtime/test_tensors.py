@@ -110,7 +110,7 @@ def test_swizzles(swizzle, code):
     assert encoding("k", "a", TensorMap(0, F16, (8, 16), swizzle), 0, (64, 64)).swizzle == code
 
 
-@pytest.mark.parametrize("columns, inner, promotion", [(64, 64, 2), (128, 64, 3), (128, 32, 2), (4096, 128, 3)])
+@pytest.mark.parametrize("columns, inner, promotion", [(64, 64, 2), (128, 64, 3), (128, 32, 2), (4096, 128, 3), (1000, 64, 2), (1008, 64, 3)])
 def test_promotion(columns, inner, promotion):
     assert encoding("k", "a", TensorMap(0, F16, (8, inner), 0), 0, (64, columns)).promotion == promotion
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small import BLOCK, KERNEL, NAMED, WARP, agree, block, compiled, points, refused
+from small import BLOCK, KERNEL, NAMED, WARP, agree, block, block_kernel, compiled, points, refused
 
 from snap.diag.error import SnapError
+from snap.ir import nodes as ir
+from snap.ir.walk import bodies
 
 # ---- which pairs count -----------------------------------------------------------------------------------------------------------------------
 
@@ -101,6 +103,52 @@ def test_while_conditions_read_too():
 
 def test_a_loop_that_may_not_run():
     assert BLOCK in block("for r in range(n - 1):\n    intrinsic.syncthreads()\nv = s[63 - t]")
+
+
+BESIDE = {
+    "at its condition": """
+r: int = n + 4
+while r > 0:
+    v += s[63 - t]
+    with partition(o, p=thread[1], offset=t) as m:
+        m[0] = v
+    r = r / 2
+v += o[63 - t]
+""",
+    "in its body": """
+for r in range(n + 2):
+    with partition(o, p=thread[1], offset=t) as m:
+        m[0] = v + r
+    v += s[63 - t]
+v += o[63 - t]
+""",
+    "in an inner one": """
+for r in range(n + 2):
+    v += s[63 - t]
+    for q in range(n + 1):
+        with partition(o, p=thread[1], offset=t) as m:
+            m[0] = v + q
+        v += s[32 ^ t]
+    v += o[63 - t]
+""",
+}
+
+
+@pytest.mark.parametrize("where, expected", [("at its condition", [0, 0]), ("in its body", [0, 0]), ("in an inner one", [1, 1])])
+def test_two_barriers_beside_a_loop_are_better_than_one_in_it(where, expected):
+    kernel = block_kernel("o: shared(int[64])\n" + BESIDE[where].strip("\n"))
+    agree(kernel, lambda: [np.zeros(128, np.int32), 1])
+    assert _loops_around_barriers(kernel._the_one({}).synced.body) == expected
+
+
+def _loops_around_barriers(body: ir.Body, around: int = 0) -> list[int]:
+    found = [around for s in body if isinstance(s, ir.Sync)]
+    return sorted(found + [n for s in body for b in bodies(s) for n in _loops_around_barriers(b, around + isinstance(s, (ir.For, ir.While)))])
+
+
+def test_one_barrier_at_a_condition_is_as_good_as_one_in_the_loop_and_one_behind():
+    assert block("r: int = 32\nwhile r > 0:\n    v += s[(t + r) % 64]\n    with partition(s, p=thread[1], offset=t) as m:\n"
+                 "        m[0] = v\n    r = r / 2\nv += s[0]") == [BLOCK, BLOCK]
 
 
 def test_the_users_own_barriers_count():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mutations
 import numpy as np
 import pytest
@@ -10,8 +12,10 @@ from hopper_programs import HEAD, bf16, matrices
 from small import compiled
 
 from snap.ir import nodes as ir
-from snap.ir.walk import statements
-from snap.machine import MachineError, run_adversarial
+from snap.ir.walk import bodies, own_expressions, statements, variables, with_bodies
+from snap.lib.gemm_tf32_rows import tf32_rows
+from snap.machine import MachineError, run_adversarial, run_reference
+from snap.sync.flight import without_idle_waits
 
 SEEDS = 12
 
@@ -118,3 +122,126 @@ def test_one_group_more_in_flight_is_found():
     assert len(changed) == 2
     for text, mutant in changed:
         assert not clean(mutant, args, at, want), text
+
+
+REGISTERS = HEAD + """
+@kernel
+@requires(grid[1], block[1], thread[128])
+def k(A: ptr(const(bf16)) @ grid[1], C: ptr(float) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        with partition(C, p=block[1], f=lambda i: i) as Cb:
+            with group(block[1]):
+                eye: shared(bf16[8, 16], swizzle=32)
+                t: int @ thread[1] = id()
+                acc: float[4] @ thread[1]
+{declared}
+                with partition(eye, p=thread[1], f=lambda i: (t / 16 % 8, t % 16 + i)) as one:
+                    one[0] = bf16(1.0) if t / 16 == t % 16 else bf16(0.0)
+                for q in range(n):
+{body}
+                with partition(Cb, p=thread[1], f=lambda i: 4 * t + i) as c:
+                    for e in range(4):
+                        c[e] = acc[e]
+"""
+MULTIPLIED = """
+                    for e in range(8):
+                        {x}[e] = A[(({sets} * q + {k}) * 8 + e) * 128 + t]
+                    with group(warpgroup):
+                        wgmma(acc, {x}, eye)
+"""
+
+
+@pytest.mark.parametrize("sets", [2, 3])
+def test_sets_of_registers_in_turn(sets):
+    """Each is waited for where it is used again, and what has been begun since stays in flight."""
+    names = "xyz"[:sets]
+    declared = "\n".join(f"                {x}: bf16[8] @ thread[1]" for x in names)
+    body = "".join(MULTIPLIED.format(x=x, k=k, sets=sets) for k, x in enumerate(names))
+    kernel = compiled(REGISTERS.format(declared=declared, body=body))._the_one({})
+    function, n = kernel.synced, 5
+    given = [bf16(matrices((n * sets * 8 * 128,))[0]), np.zeros(512, np.float32), n]
+    want = [given[0], given[1].copy(), n]
+    run_reference(kernel.typed, want, 1)
+    assert product_waits(function) == [*((x, sets - 1) for x in names), ("acc", 0)]
+    assert clean(function, given, 1, want[1])
+    for text, mutant in mutations.change_waits(function):
+        assert not clean(mutant, given, 1, want[1]), text
+
+
+def test_registers_that_a_slots_wait_settles():
+    """Of the two kinds of waits for the same products only one is kept: here the one that gives the slot back."""
+    function = tf32_rows(128, 128)._the_one({}).synced
+    waits = product_waits(function)
+    assert [n for _, n in waits] == [1, 1, 0] and {name for name, n in waits if n} == {"A_slots"}
+
+
+def test_a_wait_that_finds_nothing_in_flight():
+    function, args, at, want = two(2, "")
+    waits = [s for s in statements(function.body) if isinstance(s, ir.Sync) and s.point.younger("wgmma") is not None]
+    twice = replace(function, body=doubled(function.body, waits))
+    assert len(product_waits(twice)) == 2 * len(waits)
+    assert product_waits(without_idle_waits(twice)) == product_waits(function)
+    assert without_idle_waits(function) is function
+
+
+def doubled(body: ir.Body, wanted: list) -> ir.Body:
+    out: list[ir.Stmt] = []
+    for s in body:
+        out += [replace(s), s] if any(s is w for w in wanted) else [with_bodies(s, lambda b: doubled(b, wanted))]
+    return tuple(out)
+
+
+INNER = HEAD + """
+@kernel
+@requires(grid[1], cluster[1], block[1], thread[256])
+def k(A: ptr(const(bf16), (64, K)) @ grid[1], C: ptr(float) @ grid[1], K: int @ grid[1]):
+    with group(grid[1]):
+        with partition(C, p=cluster[1], f=lambda i: i) as Cc:
+            with group(cluster[1]):
+                t: int @ thread[1] = id()
+                acc: float[4] @ thread[1]
+                with group(block[1]):
+                    eye: shared(bf16[8, 16], swizzle=32)
+                    with partition(eye, p=thread[1], f=lambda i: (t / 16 % 8, t % 16 + i)) as one:
+                        with group(thread[1]):
+                            if t < 128:
+                                one[0] = bf16(1.0) if t / 16 == t % 16 else bf16(0.0)
+                    a: pipeline(shared(bf16[64, 16], swizzle=32), 2)
+                    for q in range(K / 16):
+                        with stage(a) as an:
+                            with claim(an, p=thread[128]) as ap:
+                                match split(thread):
+                                    case 128:
+                                        pass
+                                    case 128:
+                                        async_copy(ap, A, at=(0, q * 16))
+                            with claim(an, p=thread[128]) as ac:
+                                match split(thread):
+                                    case 128:
+                                        wgmma(acc, ac, eye, zero=(q == 0))
+                                    case 128:
+                                        pass
+                with partition(Cc, p=thread[1], f=lambda i: 4 * t + i) as c:
+                    {read}
+"""
+
+
+@pytest.mark.parametrize("read", ["for e in range(4): c[e] = acc[e]", "for r in unroll(range(1)): c[0] = acc[0]"])
+def test_slots_are_not_given_back_when_the_pipeline_is_gone(read):
+    kernel = compiled(INNER.format(read=read.replace(": c", ":\n                        c")))._the_one({})
+    in_scope(kernel.synced.body, {p.var.uid for p in kernel.synced.params if isinstance(p, ir.ValueParam)})
+    given = [bf16(matrices((64, 96))[0]), np.zeros(1024, np.float32), 96]
+    want = [given[0], given[1].copy(), 96]
+    run_reference(kernel.typed, want, 1)
+    assert want[1].any() and clean(kernel.synced, given, 1, want[1])
+
+
+def in_scope(body: ir.Body, known: set[int]) -> None:
+    """Every variable that is read has been declared, in this body or around it."""
+    known = set(known)
+    for s in body:
+        for v in variables(*own_expressions(s)):
+            assert v.uid in known, f"`{v.name}` is read where it is not declared"
+        known |= {s.var.uid} if isinstance(s, (ir.Declare, ir.For)) else set()
+        for inner in bodies(s):
+            in_scope(inner, known)

@@ -56,7 +56,7 @@ class CudaModule:
     params        its parameters in order, without the hidden ones
     tensors       hidden parameters behind those, in order: one CUtensorMap (128 bytes, aligned to 64) each
     threads       of a block
-    cluster       blocks a cluster, 0 without clusters
+    cluster       blocks a cluster, 0 without clusters; a cluster of one block is none, since the hardware places clusters with less freedom
     smem          shared memory in bytes, the compiler's own included
     dynamic_smem  how much of it is given at launch: 0 where it is declared in the kernel
     grid_barrier  a trailing hidden parameter points to one zeroed 32-bit word in global memory
@@ -92,8 +92,9 @@ def emit(function: ir.Function) -> CudaModule:
     params = tuple(map(_param, function.params, kernel.params))
     arrays = {p.handle.obj.uid: i for i, p in enumerate(function.params) if isinstance(p, ir.MemParam)}
     tensors = tuple(TensorMap(arrays[use.array], use.elem, use.box, use.swizzle, use.tf32) for use in uses)
-    return CudaModule(printer.module(file), kernel.name, params, module.threads, module.cluster, smem, module.buffer if module.dynamic else 0,
-                      function.cooperative, grid_barrier, module.min_arch, tensors, module.arch_specific)
+    cluster, dynamic = module.cluster if module.cluster > 1 else 0, module.buffer if module.dynamic else 0
+    return CudaModule(printer.module(file), kernel.name, params, module.threads, cluster, smem, dynamic, function.cooperative, grid_barrier,
+                      module.min_arch, tensors, module.arch_specific)
 
 
 def _loads_written(function: ir.Function) -> bool:
@@ -119,7 +120,7 @@ def _param(param: ir.Param, made: tree.Param) -> KernelParam:
 
 def _header(function: ir.Function, name: str, module: Module, smem: int) -> tuple[str, ...]:
     launch = [f"{module.threads} threads a block"]
-    if module.cluster:
+    if module.cluster > 1:
         launch.append(f"clusters of {module.cluster} blocks")
     if smem:
         launch.append(f"{smem} bytes of shared memory")

@@ -22,6 +22,7 @@ from snap.codegen.statements import body
 from snap.codegen.usage import TensorUse, Usage
 from snap.ir import nodes as ir
 from snap.ir.types import Array
+from snap.ir.walk import bodies, expressions, own_accesses, statements
 
 STATIC_LIMIT = 48 * 1024  # more shared memory than this is given at launch
 SWIZZLE_ALIGN = 1024
@@ -86,7 +87,9 @@ class Lowering:
         if state.uses_grid_barrier:
             params.append(tree.Param("unsigned int*", state.grid_barrier))
         head = [*self._memory(state, clustered), *copies]
-        cluster = f"__cluster_dims__({module.cluster}, 1, 1) " if module.cluster else ""
+        if module.cluster > 1 and _reaches_out_first(function.body) and not (clustered and function.barriers):
+            head += mbarriers.begin(module)
+        cluster = f"__cluster_dims__({module.cluster}, 1, 1) " if module.cluster > 1 else ""
         least = function.resident or (1 if module.fixed_registers else 0)
         bounds = f"{cluster}__launch_bounds__({module.threads}{f', {least}' if least else ''})"
         name = module.names.user(function.name)
@@ -187,6 +190,26 @@ class Lowering:
 
 
 # ---- arrays passed by value --------------------------------------------------------------------------------------------------------------
+
+
+def _reaches_out_first(body: ir.Body) -> bool | None:
+    """Whether memory of another block may be accessed before a barrier of the cluster that is certain to be met; None where there is neither."""
+    for s in body:
+        if isinstance(s, ir.Sync) and s.point.kind == "cluster" and s.part != "arrive":
+            return False
+        found = [_reaches_out_first(inner) for inner in bodies(s)]
+        if True in found or _reaches_out(s):
+            return True
+        if False in found and isinstance(s, (ir.Group, ir.Partition, ir.Claim)):
+            return False
+    return None
+
+
+def _reaches_out(s: ir.Stmt) -> bool:
+    if isinstance(s, ir.Call) and any(_reaches_out(inner) for inner in statements(s.function.body)):
+        return True
+    loads = (e.access for e in expressions(s) if isinstance(e, ir.Load))
+    return any(access.block is not None for access in (*own_accesses(s), *loads))
 
 
 def _by_reference(state: FunctionState, var: ir.Var) -> bool:

@@ -154,3 +154,29 @@ def expressions(s: ir.Stmt) -> Iterator[ir.Expr]:
     """Every expression a statement evaluates itself, with all parts."""
     for e in own_expressions(s):
         yield from walk(e)
+
+
+# Tiles that are copied or multiplied as a whole are not among them.
+def own_accesses(s: ir.Stmt) -> Iterator[ir.MemAccess]:
+    """The elements that a statement accesses itself; loads in its expressions are not among them."""
+    match s:
+        case ir.Assign(target):
+            yield from _written(target)
+        case ir.Atomic(_, access, _, target):
+            yield access
+            yield from _written(target)
+        case ir.AsyncCopy(target, source):
+            yield target
+            yield source
+        case ir.Collective(targets=targets, accesses=accesses):
+            yield from accesses
+            for target in targets:
+                yield from _written(target)
+        case ir.Call(target=target) | ir.Unsafe(target=target):
+            yield from _written(target)
+
+
+def _written(target: ir.Target | None) -> Iterator[ir.MemAccess]:
+    match target:
+        case ir.MemTarget(access) | ir.ComponentTarget(ir.MemTarget(access)):
+            yield access

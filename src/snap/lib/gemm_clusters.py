@@ -11,6 +11,7 @@ Half as many rows of B are asked for.  That counts where rows do not begin at mu
 from __future__ import annotations
 
 import functools
+import math
 
 from snap import *
 from snap.lib.gemm_kernels import DEPTH, PANEL, SHARED, activation_function
@@ -25,9 +26,10 @@ def cluster_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=128, BAND=8, bi
     E, O, V = element(type), element(out_type), element(bias_type or type)
     CONSUMERS = BM // 64  # warpgroups that multiply
     A_PANELS, A_ROWS = (BM // PANEL, DEPTH) if A_TURNED else (1, BM)
-    B_PANELS, B_ROWS = (1, BN) if B_TURNED else (BN // PANEL, DEPTH)
+    B_PANELS, B_ROWS, B_WIDE = (1, BN, DEPTH) if B_TURNED else (BN // math.gcd(BN, PANEL), DEPTH, math.gcd(BN, PANEL))
     STAGES = min(8, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
-    WIDE = 128 // scalar(out_type).bytes  # columns that leave at a time
+    WIDE = math.gcd(BN, 128 // scalar(out_type).bytes)  # columns that leave at a time
+    B_SWIZZLE, C_SWIZZLE = B_WIDE * scalar(type).bytes, WIDE * scalar(out_type).bytes
     BIASED, ACTIVE, active = bias_type is not None, activation is not None, activation_function(activation)
     T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
 
@@ -44,8 +46,8 @@ def cluster_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=128, BAND=8, bi
             with partition(C, p=cluster[1], f=lambda i, j: (i, j), disjoint=True) as C_cluster:
                 with group(cluster[1]):
                     A_slots: pipeline(shared(E[A_PANELS, A_ROWS, DEPTH], swizzle=128, across=block), STAGES)
-                    B_slots: pipeline(shared(E[B_PANELS, B_ROWS, DEPTH], swizzle=128, copies=block), STAGES)
-                    C_slots: pipeline(shared(O[CONSUMERS, 64, WIDE], swizzle=128, across=block), 2)
+                    B_slots: pipeline(shared(E[B_PANELS, B_ROWS, B_WIDE], swizzle=B_SWIZZLE, copies=block), STAGES)
+                    C_slots: pipeline(shared(O[CONSUMERS, 64, WIDE], swizzle=C_SWIZZLE, across=block), 2)
                     rank: int @ block[1] = id()
                     w: int @ warpgroup = id() % (CONSUMERS + 1)
                     me: int @ thread[1] = id()
@@ -78,7 +80,7 @@ def cluster_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=128, BAND=8, bi
                                                 async_copy(bp, B, at=(n0, k * DEPTH))
                                             else:
                                                 for p in unroll(range(B_PANELS)):
-                                                    async_copy(tile(bp, (p, 0, 0), (1, B_ROWS, DEPTH)), B, at=(k * DEPTH, n0 + p * PANEL))
+                                                    async_copy(tile(bp, (p, 0, 0), (1, B_ROWS, B_WIDE)), B, at=(k * DEPTH, n0 + p * B_WIDE))
                                 with claim(a, p=thread[C_THREADS]) as ac, claim(b, p=thread[C_THREADS]) as bc:
                                     match split(thread, C_THREADS, 128):
                                         case 0:

@@ -6,7 +6,8 @@ Invariant:  any extents: what lies outside of a matrix is read as zero and not w
             where the last round would leave blocks idle, its tiles come first and are divided among all of them, and sums are the same each time
 Non-goals:  rows that no box can be made of (gemm.py copies those); clusters (gemm_clusters.py)
 
-An operand that lies with k along its rows is loaded as one tile [rows, 64]; one that lies the other way as panels [64 of k, 64 of m or n].
+An operand that lies with k along its rows is loaded as one tile [rows, 64]; one that lies the other way as panels [64 of k, 64 of m or n], or of 32
+where that is what tiles are multiples of.
 """
 
 from __future__ import annotations
@@ -78,9 +79,10 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias
     E, O, V = element(type), element(out_type), element(bias_type or type)
     CONSUMERS = BM // 64  # warpgroups that multiply
     A_PANELS, A_ROWS = (BM // PANEL, DEPTH) if A_TURNED else (1, BM)
-    B_PANELS, B_ROWS = (1, BN) if B_TURNED else (BN // PANEL, DEPTH)
+    B_PANELS, B_ROWS, B_WIDE = (1, BN, DEPTH) if B_TURNED else (BN // math.gcd(BN, PANEL), DEPTH, math.gcd(BN, PANEL))
     STAGES = min(8, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
-    WIDE = 128 // scalar(out_type).bytes  # columns that leave at a time
+    WIDE = math.gcd(BN, 128 // scalar(out_type).bytes)  # columns that leave at a time
+    B_SWIZZLE, C_SWIZZLE = B_WIDE * scalar(type).bytes, WIDE * scalar(out_type).bytes
     BIASED, ACTIVE, active = bias_type is not None, activation is not None, activation_function(activation)
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each block
     SUMS = BN // 2  # of a thread
@@ -102,8 +104,8 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias
             with partition(C, p=block[1], f=lambda i, j: (i, j), disjoint=True) as C_block:
                 with group(block[1]):
                     A_slots: pipeline(shared(E[A_PANELS, A_ROWS, DEPTH], swizzle=128), STAGES)
-                    B_slots: pipeline(shared(E[B_PANELS, B_ROWS, DEPTH], swizzle=128), STAGES)
-                    C_slots: pipeline(shared(O[CONSUMERS, 64, WIDE], swizzle=128), 2)
+                    B_slots: pipeline(shared(E[B_PANELS, B_ROWS, B_WIDE], swizzle=B_SWIZZLE), STAGES)
+                    C_slots: pipeline(shared(O[CONSUMERS, 64, WIDE], swizzle=C_SWIZZLE), 2)
                     w: int @ warpgroup = id()
                     me: int @ thread[1] = id()
                     acc: float[SUMS] @ thread[1]
@@ -148,7 +150,7 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias
                                                 async_copy(bp, B, at=(n0, k * DEPTH))
                                             else:
                                                 for p in unroll(range(B_PANELS)):
-                                                    async_copy(tile(bp, (p, 0, 0), (1, B_ROWS, DEPTH)), B, at=(k * DEPTH, n0 + p * PANEL))
+                                                    async_copy(tile(bp, (p, 0, 0), (1, B_ROWS, B_WIDE)), B, at=(k * DEPTH, n0 + p * B_WIDE))
                                 with claim(a, p=thread[C_THREADS]) as ac, claim(b, p=thread[C_THREADS]) as bc:
                                     match split(thread, C_THREADS, 128):
                                         case 0:

@@ -1,31 +1,30 @@
 """`snap.lib.gemm_tf32`: a product of f32 matrices on the tensor cores, which multiply with 10 bits after the point (tf32) and add in f32.
 
 Input:      a of M x K, b of K x N, both f32
-Output:     a @ b of M x N
+Output:     a @ b of M x N.  Factors are rounded to tf32.  Where K is cut into slices the order of their sums, and so the last bits, may differ
 Invariant:  the kernels read both operands in boxes: rows of whole 16 bytes, what lies outside of a matrix is read as zero and not written
 Non-goals:  other GPUs than Hopper's
 
-The instruction takes tiles that lie along k only.  So does b if it is the transpose of a row-major matrix (`w.T`): the kernels below are for that.
+The instruction takes tiles that lie along k only.  So does b if it is the transpose of a row-major matrix (`w.T`): the kernel below is for that.
 A row-major b goes through registers (gemm_tf32_rows.py).
 """
 
 from __future__ import annotations
 
 import functools
+import math
 
 from snap import *
+from snap.ir.record import record
+from snap.ir.types import F32, I32
 from snap.lib.arrays import Argument
-from snap.lib.gemm_tf32_rows import EFFORT, WIDTH, tf32_rows_pairs, tf32_rows_slices
+from snap.lib.gemm_tf32_rows import BAND, DEPTH, SHARED, STEP, handover, tf32_rows
 from snap.lib.sgemm import matrix, product_shape, row_major
 from snap.lib.transposition import transpose
 from snap.runtime.arrays import classify
 
-DEPTH = 32  # of k in a stage: 128 bytes, a row of a swizzled tile
-HEIGHT = 128  # rows of a tile: two warpgroups that multiply
-WIDTHS = {256: 4, 192: 4, 128: 5}  # columns of a tile: stages that fit
-BAND = 16  # tiles are taken in bands of so many rows of them, column by column: blocks that run together share rows and columns
-TILE_COST = 8  # what a tile takes besides its products, in columns
-LEAST_STEPS = 4  # that a slice of K is worth
+LINE = 128  # bytes, of which the rows of copies are multiples
+SECTOR = 32  # bytes
 
 
 def gemm_tf32(a, b):
@@ -35,36 +34,100 @@ def gemm_tf32(a, b):
     depth = left.shape[1]
     if rows * columns * depth == 0:
         return left.new((rows, columns), zero=True)
-    blocks, along = left.multiprocessors(), flipped(right)
-    lies_along = along.info.contiguous
-    size, slices = tiling(rows, columns, depth, blocks) if lies_along else tiling(columns, rows, depth, blocks, EFFORT)
-    A, B = in_boxes(in_rows(left)).array, in_boxes(along if lies_along else in_rows(right)).array
-    C = left.new((rows, -(-columns // 4) * 4), zero=slices > 1)
-    down, across = (-(-rows // HEIGHT), -(-columns // size)) if lies_along else (-(-columns // WIDTH), -(-rows // size))
-    extents = (rows, columns, C.shape[1], A.shape[1]) if lies_along else (rows, columns, depth, A.shape[1], B.shape[1], C.shape[1])
-    if slices == 1 and down > 1 and blocks > 1:
-        pairs = tf32_pairs if lies_along else tf32_rows_pairs
-        pairs(size)[2 * min(-(-down // 2) * across, blocks // 2)](A, B, C, *extents)
-    else:
-        pieces = tf32_slices if lies_along else tf32_rows_slices
-        pieces(size, slices == 1)[min(down * across * slices, blocks)](A, B, C, *extents, slices)
+    turned = flipped(right)
+    lies_along = turned.info.contiguous
+    A, B = in_boxes(in_rows(left)), in_boxes(turned if lies_along else in_rows(right))
+    plan = planned(rows, columns, depth, left.multiprocessors(), lies_along, load_cost(A), load_cost(B))
+    C = left.new((rows, columns if columns % 4 == 0 else filled_up(columns)), zero=plan.slices > 1)
+    run = (tf32_along if lies_along else tf32_rows)(plan.height, plan.width, plan.team, plan.how)
+    run[plan.blocks](A.array, B.array, C, A.shape[1], *B.shape, C.shape[1], rows, columns, depth,
+                     plan.slices, *exchange(left, plan), plan.divided, plan.share)
     return C if C.shape[1] == columns else row_major(cut(left, C, columns)).array
 
 
-def tiling(rows: int, columns: int, depth: int, blocks: int, effort: dict[int, int] | None = None) -> tuple[int, int]:
-    """Columns of a tile, and into how many slices K is cut where tiles alone would leave multiprocessors without work.  Tiles
-    that are computed turned round have so many rows.  effort: the columns that tiles of each width take the time of."""
-    down, steps = -(-rows // HEIGHT), -(-depth // DEPTH)
+# ---- who computes what -------------------------------------------------------------------------------------------------------------------
 
-    def slices(width: int) -> int:
-        return max(1, min(blocks // (down * -(-columns // width)), steps // LEAST_STEPS))
+SIDES = ((128, 256), (128, 192), (128, 128), (64, 128))  # of tiles: the one that warpgroups divide, the other
+MOST_PARTS = 8  # of a tile that is divided
+LEAST_STEPS = 4  # that a slice of K is worth
 
-    def cost(width: int) -> float:
-        pieces = down * -(-columns // width) * slices(width)
-        return -(-pieces // blocks) * (-(-steps // slices(width)) * (effort or {}).get(width, width) + TILE_COST * steps / slices(width))
+# Cycles of an H200's multiprocessor, as measured.
+ISSUE = 16  # a step of DEPTH along k takes a 32nd of the tile's elements and this
+LEAST = 300  # at least
+FRAGMENTS = 4  # to read a column of B into registers, which waits for products of an element of each row, 2 a row
+LINES, PARTS_OF_LINES, PARTS_OF_SECTORS = 2.1, 3.5, 4.8  # to load a row of DEPTH elements, when all multiprocessors do so: by where it begins
+MULTICAST = 1.25  # loads of a team take so much longer than their rows
+WEIGHT = 0.05  # of loads that nothing waits for: they take power
+TEAM = 2500  # blocks of a cluster wait for each other when they begin and end
+TILE, SUM = 2300, 0.17  # a tile besides its steps, and each element of it
+ADDITION = 13000  # C is set to zero first, and added to
+FRESH = 2  # loads take so many times as long where K is cut into slices: few blocks share what they load
+DIVISION, PART = 25000, 5000  # the last round's tiles divided; each part that is added
 
-    width = min(WIDTHS, key=cost)
-    return width, slices(width)
+
+@record
+class Plan:
+    """height, width: of a tile; team: blocks of a cluster; how, slices, divided, share: see gemm_tf32_rows.py"""
+
+    cycles: float
+    height: int
+    width: int
+    team: int
+    blocks: int
+    how: str = "whole"
+    slices: int = 1
+    divided: int = 0
+    share: int = 1
+
+
+# Each multiprocessor runs one block at a time, so what counts is how long the busiest takes.  Measured on an H200:
+# - Two blocks that share a tile of b, or of a where b goes through registers, load less.  That counts where tiles are small or many, and with slices.
+# - The last round is seldom full: 8192^3 has 15.5 rounds of tiles.  Divided along k among all, it takes half as long: 2.5% less time at 8192^3.
+#   At 4096^3, where an eighth of a round would be saved, exchanging sums takes as long as that.
+# - Setting C to zero and adding slices to it takes long for a small product: 1000^3 takes 17% less time with tiles of 64 x 128, of which there are
+#   enough.
+@functools.lru_cache(4096)
+def planned(rows: int, columns: int, depth: int, multiprocessors: int, lies_along: bool, a_row: float = LINES, b_row: float = LINES) -> Plan:
+    """The plan that takes the fewest cycles, by the figures above."""
+    turn = DEPTH if lies_along else STEP
+    steps = -(-depth // turn)
+    short_extent, long_extent = (rows, columns) if lies_along else (columns, rows)
+    short_row, long_row = (a_row, b_row) if lies_along else (b_row, a_row)
+    found = []
+    for (short, long), team in ((sides, team) for sides in SIDES for team in (1, 2) if team <= multiprocessors):
+        height, width = (short, long) if lies_along else (long, short)
+        teams, tiles = multiprocessors // team, -(-short_extent // (short * team)) * -(-long_extent // long)
+        slices = max(1, min(teams // tiles, steps * turn // DEPTH // LEAST_STEPS))
+        products = max(short * long / 32 + ISSUE, LEAST, 0 if lies_along else FRAGMENTS * short + 2 * long)
+        asked_for = (short * short_row + long * long_row / team) * (1 if team == 1 else MULTICAST)
+
+        def step(busy: int, fresh: float = 1) -> float:
+            """Of k, when so many teams work."""
+            loads = asked_for * fresh * math.sqrt(min(1, busy / teams))
+            return turn / DEPTH * (max(products, loads) + WEIGHT * loads)
+
+        def plan(cycles: float, *rest: object) -> Plan:
+            return Plan(cycles + (TEAM if team > 1 else 0), height, width, team, *rest)
+
+        tile = TILE + SUM * short * long
+        whole, left = divmod(tiles, teams)
+        until = whole * (steps * step(teams) + tile)
+        found.append(plan(until + (left > 0) * (steps * step(tiles) + tile), team * min(tiles, teams)))
+        if slices > 1:
+            found.append(plan(ADDITION + -(-steps // slices) * step(tiles * slices, FRESH) + tile, team * tiles * slices, "added", slices))
+        share = max(-(-left * steps // teams), -(-steps // MOST_PARTS))
+        if left and share < steps:
+            cycles = until + share * step(teams) + tile + DIVISION + PART * -(-steps // share)
+            found.append(plan(cycles, team * teams, "divided", 1, left, share))
+    return min(found, key=lambda plan: plan.cycles)
+
+
+def load_cost(given: Argument) -> float:
+    row = given.shape[1] * given.type.bytes | given.info.pointer
+    return LINES if row % LINE == 0 else PARTS_OF_LINES if row % SECTOR == 0 else PARTS_OF_SECTORS
+
+
+# ---- arrays ------------------------------------------------------------------------------------------------------------------------------
 
 
 def flipped(given: Argument) -> Argument:
@@ -86,7 +149,7 @@ def in_boxes(given: Argument) -> Argument:
     rows, columns = given.shape
     if given.width(columns) == 4:
         return given
-    room = given.new((rows, -(-columns // 4) * 4), zero=True)
+    room = given.new((rows, filled_up(columns)), zero=True)
     if given.info.family == "torch":
         room[:, :columns].copy_(given.array.detach())
     else:
@@ -94,58 +157,106 @@ def in_boxes(given: Argument) -> Argument:
     return Argument(room, classify(room), given.type)
 
 
+def filled_up(columns: int) -> int:
+    return -(-columns // (LINE // 4)) * (LINE // 4)
+
+
 def cut(like: Argument, array: object, columns: int) -> Argument:
     return Argument(array[:, :columns], classify(array[:, :columns]), like.type)
 
 
-@functools.cache
-def tf32_slices(BN, WRITE, GROUP=BAND):
-    """C = A @ B.T.  A block takes pieces t, t + blocks, ... of the work; a piece is a tile of C and one of `slices` parts of K.
+_UNUSED: dict[tuple, tuple] = {}  # by library and device
 
-    WRITE: there is one slice.  Without it pieces are added to what is in C, by the units that copy boxes.
-    """
-    STAGES, BM, T, C_THREADS = WIDTHS[BN], HEIGHT, 384, 256
+
+def exchange(given: Argument, plan: Plan) -> tuple:
+    """Where blocks leave sums for each other, and flags of their threads; what stands for them where nothing is divided."""
+    if plan.divided:
+        return given.new((plan.blocks * plan.height * plan.width,), F32), given.new((plan.blocks * 256,), I32, zero=True)
+    key = given.info.family, given.info.device
+    if key not in _UNUSED:
+        _UNUSED[key] = given.new((1,), F32), given.new((1,), I32)
+    return _UNUSED[key]
+
+
+# ---- the kernel for a B that lies along k --------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def tf32_along(BM, BN, TEAM=1, HOW="whole"):
+    """C = A @ B.T.  As tf32_rows; blocks of a team have tiles one above the other, and each loads its part of B's tile for all of them."""
+    CONSUMERS = BM // 64  # warpgroups that multiply
+    C_THREADS = 128 * CONSUMERS
+    T = C_THREADS + 128
+    STAGES = min(8, SHARED // ((BM + BN) * DEPTH * 4))
+    HIGH = max(1, BAND // (TEAM * BM))
+    ADDED, DIVIDED = HOW == "added", HOW == "divided"
+    OWN = not ADDED  # a tile of C is one team's alone
+    PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
+    SUMS = BN // 2  # of a thread
+    leave, collect = handover(SUMS, C_THREADS)
 
     @kernel
-    @requires(grid[1], block[1], thread[T])
-    def gemm_tf32(A: ptr(const(float), (M, K)) @ grid[1], B: ptr(const(float), (N, K)) @ grid[1], C: ptr(float, (M, room)) @ grid[1],
-                  M: int @ grid[1], N: int @ grid[1], room: int @ grid[1], K: int @ grid[1], slices: int @ grid[1]):
+    @requires(grid[1], cluster[1], block[TEAM], thread[T], cooperative=DIVIDED)
+    def gemm_tf32(A: ptr(const(float), (M, A1)) @ grid[1], B: ptr(const(float), (B0, B1)) @ grid[1], C: ptr(float, (M, C1)) @ grid[1],
+                  A1: int @ grid[1], B0: int @ grid[1], B1: int @ grid[1], C1: int @ grid[1], M: int @ grid[1], N: int @ grid[1], K: int @ grid[1],
+                  slices: int @ grid[1], parts: ptr(float) @ grid[1], ready: ptr(int) @ grid[1], divided: int @ grid[1], share: int @ grid[1]):
         with group(grid[1]):
-            b0: int @ block[1] = id()
-            blocks: int = count(block[1])
-            down: int = (M + BM - 1) / BM
+            team: int @ cluster[1] = id()
+            teams: int = count(cluster[1])
+            down: int = (M + TEAM * BM - 1) / (TEAM * BM)
             across: int = (N + BN - 1) / BN
             steps: int = (K + DEPTH - 1) / DEPTH
-            with partition(C, p=block[1], f=lambda i, j: (i, j), disjoint=WRITE) as C_block:
-                with group(block[1]):
-                    A_slots: pipeline(shared(float[BM, DEPTH], swizzle=128), STAGES)
-                    B_slots: pipeline(shared(float[BN, DEPTH], swizzle=128), STAGES)
-                    C_slots: pipeline(shared(float[2, 64, DEPTH], swizzle=128), 2)
-                    w: int @ warpgroup = id()
-                    acc: float[BN // 2] @ thread[1]
-                    match split(thread, C_THREADS, 128):
-                        case 0:
-                            intrinsic.setmaxnreg(240)
-                        case 1:
-                            intrinsic.setmaxnreg(24)
-                    for t in range(b0, down * across * slices, blocks):
-                        slice: int = t / (down * across)
-                        place: int = t % (down * across)
-                        band: int = place / (GROUP * across)
-                        within: int = place % (GROUP * across)
-                        height: int = min(GROUP, down - band * GROUP)
-                        m0: int = (band * GROUP + within % height) * BM
-                        n0: int = within / height * BN
-                        first: int = int(i64(steps) * slice / slices)
-                        for k in range(first, int(i64(steps) * (slice + 1) / slices)):
+            with partition(C, p=cluster[1], f=lambda i, j: (i, j), disjoint=OWN) as C_team:
+                with group(cluster[1]):
+                    A_slots: pipeline(shared(float[BM, DEPTH], swizzle=128, across=block), STAGES)
+                    B_slots: pipeline(shared(float[BN, DEPTH], swizzle=128, copies=block), STAGES)
+                    C_slots: pipeline(shared(float[BM // 16, 16, DEPTH], swizzle=128, across=block), 2)
+                    rank: int @ block[1] = id()
+                    w: int @ warpgroup = id() % (CONSUMERS + 1)
+                    warp: int @ thread[32] = id() % (T / 32)
+                    me: int @ thread[1] = id() % T
+                    row: int @ thread[1] = id() / 4 % 8  # it has rows `row` and `row + 8` of its warp's, and of each 8 columns `pair` and the next
+                    pair: int @ thread[1] = id() % 4 * 2
+                    acc: float[SUMS] @ thread[1]
+                    if CONSUMERS == 2:
+                        match split(thread, C_THREADS, 128):
+                            case 0:
+                                intrinsic.setmaxnreg(232)
+                            case 1:
+                                intrinsic.setmaxnreg(40)
+                    begin: int = min(team * share, divided * steps)
+                    end: int = min(begin + share, divided * steps)
+                    for job in range((down * across * slices - divided - team + teams - 1) / teams + PIECES):
+                        t: int = divided + team + (job - PIECES) * teams
+                        first: int = 0
+                        last: int = steps
+                        if ADDED:
+                            slice: int = t / (down * across)
+                            t = t % (down * across)
+                            first = int(i64(steps) * slice / slices)
+                            last = int(i64(steps) * (slice + 1) / slices)
+                        if DIVIDED:
+                            if job < PIECES:
+                                final: int = (end - 1) / steps
+                                t = final if job == 0 else begin / steps
+                                first = max(begin - t * steps, 0)
+                                last = min(end - t * steps, steps)
+                                if begin == end or (job == 1 and t == final):
+                                    last = first  # nothing is left to do
+                        band: int = t / (HIGH * across)
+                        within: int = t % (HIGH * across)
+                        high: int = min(HIGH, down - band * HIGH)
+                        m0: int @ block[1] = ((band * HIGH + within % high) * TEAM + rank) * BM
+                        n0: int = within / high * BN
+                        for k in range(first, last):
                             with stage(A_slots) as a, stage(B_slots) as b:
                                 with claim(a, p=thread[128]) as ap, claim(b, p=thread[128]) as bp:
                                     match split(thread, C_THREADS, 128):
                                         case 0:
                                             pass
                                         case 1:
-                                            async_copy(ap, A, at=(m0, k * DEPTH))
-                                            async_copy(bp, B, at=(n0, k * DEPTH))
+                                            async_copy(ap, A, at=(m0, k * DEPTH), type="tf32")
+                                            async_copy(bp, B, at=(n0, k * DEPTH), type="tf32")
                                 with claim(a, p=thread[C_THREADS]) as ac, claim(b, p=thread[C_THREADS]) as bc:
                                     match split(thread, C_THREADS, 128):
                                         case 0:
@@ -153,83 +264,40 @@ def tf32_slices(BN, WRITE, GROUP=BAND):
                                                 wgmma(acc, tile(ac, (64 * w, 0), (64, DEPTH)), bc, zero=(k == first))
                                         case 1:
                                             pass
-                        with partition(C_block, p=warpgroup, f=lambda i, j: (m0 + 64 * w + i, n0 + j), disjoint=WRITE) as C_own:
-                            for q in unroll(range(BN // DEPTH)):
-                                with stage(C_slots) as c:
-                                    with partition(c, p=warpgroup, f=lambda i, j: (w, i, j)) as own:
-                                        match split(thread, C_THREADS, 128):
-                                            case 0:
-                                                with group(warpgroup):
-                                                    store_acc(own, acc, first=DEPTH * q)
-                                                    if WRITE:
-                                                        async_copy(C_own, own, at=(0, DEPTH * q))
-                                                    else:
-                                                        async_reduce(C_own, own, at=(0, DEPTH * q), op="add")
-                                            case 1:
-                                                pass
-
-    return gemm_tf32
-
-
-@functools.cache
-def tf32_pairs(BN, GROUP=BAND // 2):
-    """C = A @ B.T, by pairs of blocks whose tiles lie one above the other: each loads half of B's tile for both."""
-    STAGES, BM, T, C_THREADS = WIDTHS[BN], HEIGHT, 384, 256
-
-    @kernel
-    @requires(grid[1], cluster[1], block[2], thread[T])
-    def gemm_tf32(A: ptr(const(float), (M, K)) @ grid[1], B: ptr(const(float), (N, K)) @ grid[1], C: ptr(float, (M, room)) @ grid[1],
-                  M: int @ grid[1], N: int @ grid[1], room: int @ grid[1], K: int @ grid[1]):
-        with group(grid[1]):
-            c0: int @ cluster[1] = id()
-            clusters: int = count(cluster[1])
-            down: int = (M + 2 * BM - 1) / (2 * BM)
-            across: int = (N + BN - 1) / BN
-            with partition(C, p=cluster[1], f=lambda i, j: (i, j), disjoint=True) as C_cluster:
-                with group(cluster[1]):
-                    A_slots: pipeline(shared(float[BM, DEPTH], swizzle=128, across=block), STAGES)
-                    B_slots: pipeline(shared(float[BN, DEPTH], swizzle=128, copies=block), STAGES)
-                    C_slots: pipeline(shared(float[2, 64, DEPTH], swizzle=128, across=block), 2)
-                    r: int @ block[1] = id()
-                    w: int @ warpgroup = id() % 3
-                    acc: float[BN // 2] @ thread[1]
-                    match split(thread, C_THREADS, 128):
-                        case 0:
-                            intrinsic.setmaxnreg(240)
-                        case 1:
-                            intrinsic.setmaxnreg(24)
-                    for t in range(c0, down * across, clusters):
-                        band: int = t / (GROUP * across)
-                        within: int = t % (GROUP * across)
-                        height: int = min(GROUP, down - band * GROUP)
-                        m0: int @ block[1] = (band * GROUP + within % height) * (2 * BM) + r * BM
-                        n0: int = within / height * BN
-                        for k in range((K + DEPTH - 1) / DEPTH):
-                            with stage(A_slots) as a, stage(B_slots) as b:
-                                with claim(a, p=thread[128]) as ap, claim(b, p=thread[128]) as bp:
-                                    match split(thread, C_THREADS, 128):
-                                        case 0:
-                                            pass
-                                        case 1:
-                                            async_copy(ap, A, at=(m0, k * DEPTH))
-                                            async_copy(bp, B, at=(n0, k * DEPTH))
-                                with claim(a, p=thread[C_THREADS]) as ac, claim(b, p=thread[C_THREADS]) as bc:
-                                    match split(thread, C_THREADS, 128):
-                                        case 0:
-                                            with group(warpgroup):
-                                                wgmma(acc, tile(ac, (64 * w, 0), (64, DEPTH)), bc, zero=(k == 0))
-                                        case 1:
-                                            pass
-                        with partition(C_cluster, p=warpgroup, f=lambda i, j: (m0 + 64 * w + i, n0 + j), disjoint=True) as C_own:
-                            for q in unroll(range(BN // DEPTH)):
-                                with stage(C_slots) as c:
-                                    with partition(c, p=warpgroup, f=lambda i, j: (r, w, i, j)) as own:
-                                        match split(thread, C_THREADS, 128):
-                                            case 0:
-                                                with group(warpgroup):
-                                                    store_acc(own, acc, first=DEPTH * q)
-                                                    async_copy(C_own, own, at=(0, DEPTH * q))
-                                            case 1:
-                                                pass
+                        if DIVIDED:
+                            match split(thread, C_THREADS, 128):
+                                case 0:
+                                    with group(thread[1]):
+                                        if first < last and last < steps:
+                                            leave(acc, parts, ready, team * TEAM + rank, me)
+                                        if 0 < first and first < last and last == steps:
+                                            for other in range(t * steps / share, team):
+                                                collect(acc, parts, ready, other * TEAM + rank, me)
+                                case 1:
+                                    pass
+                        if not DIVIDED or (first < last and last == steps):
+                            with partition(C_team, p=thread[32], f=lambda i, j: (m0 + 16 * warp + i, n0 + j), disjoint=OWN) as C_own:
+                                for q in unroll(range(BN // DEPTH)):
+                                    with stage(C_slots) as c:
+                                        with partition(c, p=thread[32], f=lambda i, j: (rank, warp, i, j)) as own:
+                                            match split(thread, C_THREADS, 128):
+                                                case 0:
+                                                    with group(thread[32]):
+                                                        with partition(own, p=thread[1], f=lambda h, g, e: (row + 8 * h, 8 * g + pair + e)) as cell:
+                                                            with group(thread[1]):
+                                                                for g in unroll(range(DEPTH // 8)):
+                                                                    for h in unroll(range(2)):
+                                                                        for e in unroll(range(2)):
+                                                                            # Half of the threads begin with the second column: no two meet in a bank.
+                                                                            odd: bool = (pair < 4) == (e == 1)
+                                                                            one: float = acc[DEPTH // 2 * q + 4 * g + 2 * h]
+                                                                            next: float = acc[DEPTH // 2 * q + 4 * g + 2 * h + 1]
+                                                                            cell[h, g, int(odd)] = next if odd else one
+                                                        if ADDED:
+                                                            async_reduce(C_own, own, at=(0, DEPTH * q), op="add")
+                                                        else:
+                                                            async_copy(C_own, own, at=(0, DEPTH * q))
+                                                case 1:
+                                                    pass
 
     return gemm_tf32

@@ -18,6 +18,7 @@ from snap.lib.operators import word
 THREADS, WORDS = 512, 4
 RESIDENT = 2048 // THREADS  # blocks a multiprocessor
 COUNTERS = 32  # of each bin
+FEW_WORDS, FEW_COUNTERS = 2, 16  # likewise, where that would be fewer blocks than half the multiprocessors
 
 
 def histogram(x):
@@ -27,8 +28,10 @@ def histogram(x):
     if given.size == 0:
         return out
     width = given.width()
-    blocks = min(RESIDENT * given.multiprocessors(), -(-given.size // (THREADS * WORDS * width)))
-    histogram_kernel(width)[blocks](given.array, out, given.size)
+    few = 2 * given.size < THREADS * WORDS * width * given.multiprocessors()
+    in_flight, counters = (FEW_WORDS, FEW_COUNTERS) if few else (WORDS, COUNTERS)
+    blocks = min(RESIDENT * given.multiprocessors(), -(-given.size // (THREADS * in_flight * width)))
+    histogram_kernel(width, U=in_flight, LANES=counters)[blocks](given.array, out, given.size)
     return out
 
 

@@ -2,7 +2,7 @@
 
 Input:      a of M x N, x of N, floats of one type
 Output:     y of M
-Invariant:  the matrix is read once, in whole words along rows; sums are f32, or f64 for f64
+Invariant:  the matrix is read once, in whole words along rows; sums are f32, or f64 for f64, and repeat bit for bit on one kind of GPU
 Non-goals:  a transposed matrix (its columns would be read); scaling
 """
 
@@ -12,14 +12,16 @@ import functools
 
 from snap import *
 from snap.ir.types import F32, F64
-from snap.lib import block as of_block
 from snap.lib.arrays import FLOATS, argument, check_sides, same_place
 from snap.lib.operators import element, word
+from snap.lib.teams import most_blocks, team
+from snap.lib.teams import reduce as team_reduce
 from snap.runtime.errors import LaunchError
 
 THREADS, ROWS, WORDS = 128, 2, 4  # a warp takes so many rows at a time, and a lane has so many words of each in flight
-BLOCK_THREADS, BLOCK_WORDS = 256, 8  # a block takes one row
+BLOCK_THREADS, BLOCK_WORDS = 256, 4  # a block, or where rows are few a cluster of blocks, takes one row
 LONG = 1024  # words of a row from which on a block is better than a warp
+MOST_THREADS, BUSY = 512, 1024  # of a block where rows are few, and how many should be at work on each multiprocessor
 
 
 def gemv(a, x, type=None):
@@ -42,9 +44,19 @@ def gemv(a, x, type=None):
     if words < LONG and rows >= ROWS * 8 * matrix.multiprocessors():
         gemv_by_warps(matrix.type, inside, width)[-(-rows // (ROWS * THREADS // 32))](a, x, out, rows, columns)
     else:
-        in_flight = BLOCK_WORDS if words >= 2 * BLOCK_WORDS * BLOCK_THREADS else BLOCK_WORDS // 2
-        gemv_by_blocks(matrix.type, inside, width, in_flight)[rows](a, x, out, rows, columns)
+        wanted = power_of_two(min(BUSY * matrix.multiprocessors() // rows, words // (2 * BLOCK_WORDS)))  # threads a row
+        together = max(1, min(most_blocks(matrix), wanted // BLOCK_THREADS))
+        threads = max(BLOCK_THREADS, min(MOST_THREADS, wanted // together))
+        in_flight = BLOCK_WORDS if words % (4 * BLOCK_WORDS * together * threads) else 2 * BLOCK_WORDS
+        rest = words % (in_flight * together * threads) != 0
+        run = gemv_by_blocks(matrix.type, inside, width, in_flight, together, threads, rest)
+        run[rows * together](a, x, out, rows, columns)
     return out
+
+
+def power_of_two(most: int) -> int:
+    """The largest that is not above."""
+    return 1 << max(most, 1).bit_length() - 1
 
 
 @functools.cache
@@ -97,42 +109,48 @@ def gemv_by_warps(type, inside, WIDTH, R=ROWS, U=WORDS, T=THREADS):
 
 
 @functools.cache
-def gemv_by_blocks(type, inside, WIDTH, U, T=BLOCK_THREADS):
+def gemv_by_blocks(type, inside, WIDTH, U, C=1, T=BLOCK_THREADS, REST=True):
+    """A team of C blocks takes a row.  REST: it may end within a round of U words a thread; those, too, are on their way together."""
     E, A, W = element(type), element(inside), word(type, WIDTH)
-    in_block = of_block.reduce(inside, T)
+    held, S = team(C, T), C * T
+    TEAM, in_team = held[0], team_reduce(inside, C, T)
 
     @kernel
-    @requires(grid[1], block[1], thread[T])
+    @requires(grid[1], *held)
     def gemv(a: ptr(const(E)) @ grid[1], x: ptr(const(E)) @ grid[1], y: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
         with group(grid[1]):
-            row: int @ block[1] = id()
+            row: int @ TEAM = id()
             words: int = N / WIDTH
-            with partition(y, p=block[1], offset=row) as written:
-                with group(block[1]):
+            with partition(y, p=TEAM, offset=row) as written:
+                with group(TEAM):
                     t: int @ thread[1] = id()
                     first: i64 = i64(row) * words
                     own: A @ thread[1] = A(0)
                     line: E[U, WIDTH] @ thread[1]
                     part: E[U, WIDTH] @ thread[1]
-                    whole: int = words / (T * U) * (T * U)
+                    whole: int = words / (S * U) * (S * U)
                     with group(thread[1]):
-                        for j in range(t, whole, T * U):
+                        for j in range(t, whole, S * U):
                             for u in unroll(range(U)):
-                                line.view(W)[u, 0] = a.view(W)[first + (j + u * T)]
+                                line.view(W)[u, 0] = a.view(W)[first + (j + u * S)]
                             for u in unroll(range(U)):
-                                part.view(W)[u, 0] = x.view(W)[j + u * T]
+                                part.view(W)[u, 0] = x.view(W)[j + u * S]
                             for u in unroll(range(U)):
                                 for i in unroll(range(WIDTH)):
                                     own += A(line[u, i]) * A(part[u, i])
-                        for j in range(whole + t, words, T):
-                            line.view(W)[0, 0] = a.view(W)[first + j]
-                            part.view(W)[0, 0] = x.view(W)[j]
-                            for i in unroll(range(WIDTH)):
-                                own += A(line[0, i]) * A(part[0, i])
-                    total: A = in_block(own)
-                    with claim(written, p=thread[1]) as cell:
-                        match split(thread):
-                            case 1:
+                        if REST:
+                            for u in unroll(range(U)):
+                                if whole + (t + u * S) < words:
+                                    line.view(W)[u, 0] = a.view(W)[first + (whole + (t + u * S))]
+                                    part.view(W)[u, 0] = x.view(W)[whole + (t + u * S)]
+                            for u in unroll(range(U)):
+                                if whole + (t + u * S) < words:
+                                    for i in unroll(range(WIDTH)):
+                                        own += A(line[u, i]) * A(part[u, i])
+                    total: A @ thread[1] = in_team(own)
+                    with partition(written, p=thread[1]) as cell:
+                        with group(thread[1]):
+                            if t == 0:
                                 cell[0] = E(total)
 
     return gemv

@@ -2,7 +2,7 @@
 
 Input:      an array, an operator
 Output:     an array of shape () on the same device
-Invariant:  one pass over the memory; the order in which elements are combined depends on the number of multiprocessors only, so floats repeat
+Invariant:  one pass over the memory; the order in which elements are combined depends on the kind of GPU only, so floats repeat
 Non-goals:  reductions along an axis
 """
 
@@ -12,13 +12,16 @@ import functools
 
 from snap import *
 from snap.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Scalar
-from snap.lib import block as of_block
 from snap.lib.arrays import FLOATS, NUMBERS, SIGNED, argument
 from snap.lib.operators import element, identity_of_call, operator, word
+from snap.lib.teams import most_blocks, team
+from snap.lib.teams import reduce as team_reduce
 from snap.runtime.errors import LaunchError
 
 THREADS, WORDS = 1024, 4  # threads a block, words of 16 bytes that each of them has in flight
-RESIDENT = 2048 // THREADS  # blocks a multiprocessor
+FEW_THREADS, FEW_WORDS = 512, 2  # likewise, where else there would be fewer blocks than multiprocessors
+RESIDENT = 2048  # threads a multiprocessor
+ALONE = 4  # tiles a block takes where one block, or one cluster, takes all, which spares zeroing a ticket: more blocks are faster from there on
 
 
 def reduce(x, op="add", identity=None, type=None):
@@ -33,10 +36,16 @@ def reduce(x, op="add", identity=None, type=None):
     if given.size == 0 and op in ("min", "max"):
         raise LaunchError("snap.lib.reduce", f"is empty, and nothing has no {op}", "x")
     width = given.width()
-    tile = THREADS * WORDS * width
-    blocks = max(1, min(RESIDENT * given.multiprocessors(), -(-given.size // tile)))
+    tiles = -(-given.size // (THREADS * WORDS * width))
     out = given.new((), None if result == given.type else result)
-    run = reduction(given.type, inside, result, width, op, nothing)
+    blocks = 1 if tiles <= ALONE else most_blocks(given)
+    if tiles <= ALONE * blocks:
+        run = reduction(given.type, inside, result, width, op, nothing, blocks, True)
+        run[blocks](given.array, out, given.new((1,), inside), given.new((1,), I32), given.size)
+        return out
+    threads, in_flight = (FEW_THREADS, FEW_WORDS) if tiles < given.multiprocessors() else (THREADS, WORDS)
+    blocks = min(RESIDENT // threads * given.multiprocessors(), -(-given.size // (threads * in_flight * width)))
+    run = reduction(given.type, inside, result, width, op, nothing, T=threads, U=in_flight)
     run[blocks](given.array, out, given.new((blocks,), inside), given.new((1,), I32, zero=True), given.size)
     return out
 
@@ -51,23 +60,26 @@ def carried(type: Scalar, op: object, unsigned: bool) -> tuple[Scalar, Scalar]:
     return (type if type.bits >= 32 else I32 if type in SIGNED else U32), type
 
 
+# A team is one block, or a cluster of C.  SINGLE: it takes everything.  Else teams hand in what they have, and the last one combines that.
+
+
 @functools.cache
-def reduction(type, inside, result, WIDTH, op, nothing):
-    E, A, R, W, T, U = element(type), element(inside), element(result), word(type, WIDTH), THREADS, WORDS
+def reduction(type, inside, result, WIDTH, op, nothing, C=1, SINGLE=False, T=THREADS, U=WORDS):
+    E, A, R, W, S = element(type), element(inside), element(result), word(type, WIDTH), C * T
     combine = operator(op, inside, nothing).each
-    in_block = of_block.reduce(A, T, op, None if isinstance(op, str) else nothing)
+    held = team(C, T)
+    TEAM, in_team = held[0], team_reduce(inside, C, T, op, None if isinstance(op, str) else nothing)
 
     @kernel
-    @requires(grid[1], block[1], thread[T])
+    @requires(grid[1], *held)
     def reduce_all(x: ptr(const(E)) @ grid[1], out: ptr(R) @ grid[1], partial: ptr(A) @ grid[1], ticket: ptr(i32) @ grid[1], n: i64 @ grid[1]):
         with group(grid[1]):
-            b: int @ block[1] = id()
-            blocks: int = count(block[1])
+            b: int @ TEAM = id()
+            teams: int = count(TEAM)
             words: i64 = n / WIDTH
-            rounds: i64 = words / (i64(blocks) * (T * U))  # in which every block has a whole tile
-            with partition(out, p=block[1], disjoint=True) as result_cell:
-                with group(block[1]):
-                    order: shared(int[1])
+            rounds: i64 = words / (i64(teams) * (S * U))  # in which every team has a whole tile
+            with partition(out, p=TEAM, disjoint=True) as result_cell:
+                with group(TEAM):
                     t: int @ thread[1] = id()
                     v: A[WIDTH] @ thread[1]
                     raw: E[U, WIDTH] @ thread[1]
@@ -77,11 +89,11 @@ def reduction(type, inside, result, WIDTH, op, nothing):
                             v[i] = A(nothing)
                         for r in range(rounds):
                             for u in unroll(range(U)):
-                                raw.view(W)[u, 0] = x.view(W)[(r * blocks + b) * (T * U) + (u * T + t)]
+                                raw.view(W)[u, 0] = x.view(W)[(r * teams + b) * (S * U) + (u * S + t)]
                             for u in unroll(range(U)):
                                 for i in unroll(range(WIDTH)):
                                     v[i] = combine(v[i], A(raw[u, i]))
-                        for j in range(rounds * blocks * (T * U) + (i64(b) * T + t), words, i64(blocks) * T):
+                        for j in range(rounds * teams * (S * U) + (i64(b) * S + t), words, i64(teams) * S):
                             raw.view(W)[0, 0] = x.view(W)[j]
                             for i in unroll(range(WIDTH)):
                                 v[i] = combine(v[i], A(raw[0, i]))
@@ -89,21 +101,27 @@ def reduction(type, inside, result, WIDTH, op, nothing):
                             one = A(x[words * WIDTH + t])
                         for i in unroll(range(WIDTH)):
                             one = combine(one, v[i])
-                    of_this: A = in_block(one)
-                    with claim(order, p=thread[1]) as slot:
-                        match split(thread):
-                            case 1:
-                                atomic.store(partial, b, of_this)
-                                slot[0] = atomic.add(ticket, 0, 1, order="acq_rel")
-                    if order[0] == blocks - 1:  # this block is the last one: all the others have handed theirs in
-                        rest: A @ thread[1] = A(nothing)
-                        with group(thread[1]):
-                            for k in range(t, blocks, T):
-                                rest = combine(rest, atomic.load(partial, k))
-                        all_of_them: A = in_block(rest)
-                        with claim(result_cell, p=thread[1]) as cell:
+                    last: bool @ TEAM = True
+                    if SINGLE:
+                        one = in_team(one)
+                    else:
+                        order: shared(int[1])
+                        one = in_team(one)
+                        with claim(order, p=thread[1]) as slot:
                             match split(thread):
                                 case 1:
-                                    cell[0] = R(all_of_them)
+                                    atomic.store(partial, b, one)
+                                    slot[0] = atomic.add(ticket, 0, 1, order="acq_rel")
+                        last = order[0] == teams - 1  # all the others have handed theirs in
+                        if last:
+                            one = A(nothing)
+                            with group(thread[1]):
+                                for k in range(t, teams, T):
+                                    one = combine(one, atomic.load(partial, k))
+                            one = in_team(one)
+                    with partition(result_cell, p=thread[1], disjoint=True) as cell:
+                        with group(thread[1]):
+                            if last and t == 0:
+                                cell[0] = R(one)
 
     return reduce_all

@@ -2,9 +2,10 @@
 
 Input:      an array of one dimension, an operator
 Output:     an array like it
-Invariant:  every element is read once and written once.  All blocks run at once, and take tiles in turn: block b has b, b + blocks, ...; each
-            publishes a tile's total before it waits for those before its previous tile, so that look-back always ends.  What is combined in
-            which order depends on the length and the number of blocks only: floats repeat bit for bit on one kind of GPU
+Invariant:  every element is read once and written once.  A short array is one team's.  Of a longer one, all blocks run at once, and take tiles in
+            turn: block b has b, b + blocks, ...; each publishes a tile's total before it waits for those before its previous tile, so that
+            look-back always ends.  What is combined in which order depends on the length and the number of blocks only: floats repeat bit for
+            bit on one kind of GPU
 Non-goals:  scans along an axis
 """
 
@@ -17,6 +18,7 @@ from snap.ir.types import F32, F64, I32, I64, U32, Scalar
 from snap.lib.arrays import FLOATS, NUMBERS, SIGNED, argument
 from snap.lib.lookback import look_back, words
 from snap.lib.operators import element, identity_of_call, operator, word
+from snap.lib.teams import most_blocks, team
 from snap.lib.warp import scan as warp_scan
 
 THREADS, REGISTERS = 512, 32  # threads a block, registers each of them holds elements of a tile in: one such block fills a multiprocessor
@@ -37,6 +39,11 @@ def scan(x, op="add", exclusive=False, identity=None, type=None):
     if given.size == 0:
         return out
     width = given.width()
+    together, most = most_blocks(given), words_of_thread(inside, width)
+    for blocks, per_thread in ((1, 1), (together, 1), (together, max(1, most // 2)), (together, most)):
+        if given.size <= blocks * THREADS * per_thread * width:
+            scan_by_team(given.type, inside, width, op, bool(exclusive), nothing, per_thread, blocks)[blocks](given.array, out, given.size)
+            return out
     tiles = -(-given.size // (THREADS * words_of_thread(inside, width) * width))
     blocks = min(tiles, given.multiprocessors(), THREADS)  # a thread looks at one tile: those since the block's last one are no more than that
     run = scan_kernel(given.type, inside, width, op, bool(exclusive), nothing)
@@ -55,6 +62,131 @@ def words_of_thread(inside: Scalar, width: int) -> int:
     return min(16, max(1, 4 * REGISTERS // (inside.bytes * width)))
 
 
+@functools.cache
+def scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH):
+    """f(v: ref(A[K, WIDTH]) @ thread[1]) -> A @ thread[1]: scans a warp's words in place, of which a lane has every 32nd; returns their total."""
+    A = element(inside)
+    combine = operator(op, inside, nothing).each
+    in_warp = warp_scan(inside, op)
+
+    @device
+    @requires(thread[32])
+    def scan_words(v: ref(A[K, WIDTH]) @ thread[1]) -> A @ thread[1]:
+        l: int @ thread[1] = id()
+        total: A @ thread[1] = A(nothing)  # of the words so far
+        for j in unroll(range(K)):
+            for i in unroll(range(1, WIDTH)):
+                v[j, i] = combine(v[j, i - 1], v[j, i])
+            of_lanes: A @ thread[1] = in_warp(v[j, WIDTH - 1])
+            below: A @ thread[1] = intrinsic.shfl_up(of_lanes, 1)
+            before: A @ thread[1] = combine(total, below if l > 0 else A(nothing))
+            last: A @ thread[1] = before
+            for i in unroll(range(WIDTH)):
+                now: A @ thread[1] = combine(before, v[j, i])
+                v[j, i] = last if EXCLUSIVE else now
+                last = now
+            of_word: A = intrinsic.shfl(of_lanes, 31)
+            total = combine(total, of_word)
+        return total
+
+    return scan_words
+
+
+@functools.cache
+def before_warp(inside, op, nothing, T, C=1):
+    """f(total: A @ thread[1]) -> A @ thread[1]: what the warps of a team before this one have in total."""
+    A, WARPS, held = element(inside), T // 32, team(C, T)
+    combine = operator(op, inside, nothing).each
+
+    @device
+    @requires(block[1], thread[T])
+    def in_block(total: A @ thread[1], all: ref(A[1]) @ thread[1]) -> A @ thread[1]:
+        sums: shared(A[WARPS])
+        w: int @ warp = id()
+        with partition(sums, p=warp, offset=w) as own:
+            with group(warp):
+                with claim(own, p=thread[1]) as cell:
+                    match split(thread):
+                        case 1:
+                            cell[0] = total
+        base: A @ thread[1] = A(nothing)
+        all[0] = A(nothing)
+        for i in unroll(range(WARPS)):
+            base = all[0] if i == w else base
+            all[0] = combine(all[0], sums[i])
+        return base
+
+    @device
+    @requires(*held)
+    def before(total: A @ thread[1]) -> A @ thread[1]:
+        of_block: A[1] @ thread[1]
+        base: A @ thread[1] = in_block(total, of_block)
+        if C > 1:
+            of_blocks: shared(A[1], across=block)
+            b: int @ block[1] = id()
+            t: int @ thread[1] = id() % T
+            with partition(of_blocks, p=thread[1], f=lambda i: (b, i)) as cell:
+                with group(thread[1]):
+                    if t == 0:
+                        cell[0] = of_block[0]
+            upto: A @ thread[1] = A(nothing)
+            for k in unroll(range(C - 1)):
+                upto = combine(upto, of_blocks[k, 0] if k < b else A(nothing))
+            base = combine(upto, base)
+        return base
+
+    return before
+
+
+@functools.cache
+def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS):
+    """For an array that a team of C blocks holds in registers: nobody waits for other blocks' status words, which would have to be zeroed first."""
+    E, A, W = element(type), element(inside), word(type, WIDTH)
+    combine = operator(op, inside, nothing).each
+    scan_words, before = scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH), before_warp(inside, op, nothing, T, C)
+    held, PART = team(C, T), 32 * K * WIDTH
+    TEAM = held[0]
+
+    @kernel
+    @requires(grid[1], *held)
+    def scan_tile(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], n: int @ grid[1]):
+        with group(grid[1]):
+            with partition(out, p=TEAM, disjoint=True) as part:
+                with group(TEAM):
+                    w: int @ warp = id()
+                    l: int @ thread[1] = id() % 32
+                    at: int @ thread[1] = w * PART + l * WIDTH  # this thread's first element; its words lie 32 words apart
+                    raw: E[K, WIDTH] @ thread[1]
+                    v: A[K, WIDTH] @ thread[1]
+                    with group(thread[1]):
+                        for j in unroll(range(K)):
+                            if at + (j * (32 * WIDTH) + WIDTH) <= n:
+                                raw.view(W)[j, 0] = x.view(W)[at / WIDTH + j * 32]
+                            else:
+                                for i in unroll(range(WIDTH)):
+                                    if at + (j * (32 * WIDTH) + i) < n:
+                                        raw[j, i] = x[at + (j * (32 * WIDTH) + i)]
+                        for j in unroll(range(K)):
+                            for i in unroll(range(WIDTH)):
+                                v[j, i] = A(raw[j, i]) if at + (j * (32 * WIDTH) + i) < n else A(nothing)
+                    total: A @ thread[1] = scan_words(v)
+                    base: A @ thread[1] = before(total)
+                    for j in unroll(range(K)):
+                        for i in unroll(range(WIDTH)):
+                            raw[j, i] = E(combine(base, v[j, i]))
+                    with partition(part, p=thread[1], disjoint=True) as cell:
+                        with group(thread[1]):
+                            for j in unroll(range(K)):
+                                if at + (j * (32 * WIDTH) + WIDTH) <= n:
+                                    cell.view(W)[at / WIDTH + j * 32] = raw.view(W)[j, 0]
+                                else:
+                                    for i in unroll(range(WIDTH)):
+                                        if at + (j * (32 * WIDTH) + i) < n:
+                                            cell[at + (j * (32 * WIDTH) + i)] = raw[j, i]
+
+    return scan_tile
+
+
 # A block has two tiles in hand.  It scans one, in each warp, and publishes its total; only then it waits for what comes before the other one,
 # which was published a whole tile's time ago, and writes that.  Meanwhile the next tiles arrive in shared memory.  What comes before a tile is
 # what came up to the block's last one, and the totals of the tiles since: one for each other block.
@@ -69,7 +201,7 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
     BACKGROUND = type.bytes * WIDTH >= NARROWEST
     SLOT = K if BACKGROUND else 1
     combine = operator(op, inside, nothing).each
-    in_warp = warp_scan(inside, op)
+    scan_words = scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH)
     publish, glance, gather = look_back(inside, op, nothing)
 
     @kernel
@@ -126,21 +258,7 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
                                         for j in unroll(range(K)):
                                             async_copy(cell[j], x.view(W)[ahead / WIDTH + (w * (32 * K) + j * 32 + l)])
                         if k >= D:
-                            total: A @ thread[1] = A(nothing)  # of the warp's words so far
-                            with group(warp):
-                                for j in unroll(range(K)):
-                                    for i in unroll(range(1, WIDTH)):
-                                        v[j, i] = combine(v[j, i - 1], v[j, i])
-                                    of_lanes: A @ thread[1] = in_warp(v[j, WIDTH - 1])
-                                    below: A @ thread[1] = intrinsic.shfl_up(of_lanes, 1)
-                                    before: A @ thread[1] = combine(total, below if l > 0 else A(nothing))
-                                    last: A @ thread[1] = before
-                                    for i in unroll(range(WIDTH)):
-                                        now: A @ thread[1] = combine(before, v[j, i])
-                                        v[j, i] = last if EXCLUSIVE else now
-                                        last = now
-                                    of_word: A = intrinsic.shfl(of_lanes, 31)
-                                    total = combine(total, of_word)
+                            total: A @ thread[1] = scan_words(v)
                             with partition(sums, p=thread[1], offset=w) as cell:
                                 with group(thread[1]):
                                     if l == 0:

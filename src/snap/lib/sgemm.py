@@ -3,7 +3,7 @@
 Input:      a of M x K, b of K x N, both f32, and a factor
 Output:     alpha * (a @ b) of M x N; products and sums in f32
 Invariant:  memory beyond the arrays is not touched: rows and columns beyond the last are read as the last and not written, and what is left of K
-            after whole tiles is read where it lies
+            after whole tiles is read where it lies.  The same matrices give the same bits: slices of K are added one after the other
 Non-goals:  tensor cores (gemm, gemm_tf32); adding to what is there
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 
 from snap import *
+from snap.ir.record import record
 from snap.ir.types import F32
 from snap.lib.arrays import Argument, argument, check_sides, number, same_place
 from snap.lib.sgemm_ladder import blocks_of_tiles
@@ -20,7 +21,7 @@ from snap.runtime.errors import LaunchError
 
 BAND = 8  # tiles are taken in bands of so many rows of them, column by column: blocks that run together share rows and columns
 STAGES = 3  # slots of a tile.  Two are enough, but with an even number NVRTC 13.0 moves every sum to another register once a tile
-LARGE, SMALL = (128, 256, 16, 16, 8), (64, 64, 32, 8, 4)  # tiles: rows, columns, depth; rows and columns of a thread
+ADDERS = 128  # threads of a block that adds slices
 
 
 def sgemm(a, b, alpha=1.0):
@@ -33,9 +34,71 @@ def sgemm(a, b, alpha=1.0):
         return out
     left, right = row_major(left), row_major(right)
     width = 4 if min(right.width(columns), Argument(out, classify(out), F32).width(columns)) == 4 else 1
-    tile = LARGE if 4 * blocks_of_tiles(rows, columns, *LARGE[:2]) >= 3 * left.multiprocessors() else SMALL
-    warp_tiled(*tile, STAGES, width)[blocks_of_tiles(rows, columns, *tile[:2])](left.array, right.array, out, rows, columns, depth, alpha)
+    plan = planned(rows, columns, depth, left.multiprocessors())
+    height, wide = plan.tile[:2]
+    rest = blocks_of_tiles(rows, columns, height, wide) - plan.whole
+    sums = left.new((max(rest * plan.slices * height * wide, 4),))  # never empty: a launch needs an address
+    run = warp_tiled(*plan.tile, STAGES, width, rest > 0 or plan.tile != LARGE)
+    run[plan.whole + rest * plan.slices](left.array, right.array, out, rows, columns, depth, alpha, sums, plan.whole, plan.slices)
+    if rest:
+        added(height, wide, width)[-(-rest * height * wide // (width * ADDERS))](sums, out, rows, columns, alpha, plan.whole, plan.slices)
     return out
+
+
+# ---- who computes what -------------------------------------------------------------------------------------------------------------------
+
+# Tiles: rows, columns, depth; rows and columns of a thread.
+LARGE, WIDE, SMALL = (128, 256, 16, 16, 8), (64, 128, 16, 8, 8), (64, 64, 32, 8, 4)
+LOW, LOWEST, NARROW = (32, 128, 32, 8, 4), (16, 128, 32, 4, 8), (128, 32, 32, 8, 4)
+
+# Cycles of an H200's multiprocessor, as measured.
+STEP = {  # blocks a multiprocessor; a step along k of a block that is alone there, of one among others
+    LARGE: (1, 5010, 5010), WIDE: (4, 2150, 1450), SMALL: (4, 2480, 1570), LOW: (3, 2360, 1530), LOWEST: (4, 2400, 840), NARROW: (3, 2430, 1880),
+}
+CUT = 1.07  # large tiles take so much longer in a kernel that knows slices: the compiler places registers less well
+TILE, WRITTEN = 2100, 8  # a block besides its steps; elements that it writes in a cycle
+ADDING, ADDED = 7700, 460  # to add slices in a second kernel; their elements that are written and read again in a cycle
+LEAST_STEPS, MOST_SLICES = 2, 64  # a slice is worth so many steps; one thread adds all slices of an element
+
+
+@record
+class Plan:
+    """The first `whole` tiles are computed by one block each, the others by `slices` blocks, each for a slice of K; what these have is added then."""
+
+    cycles: float
+    tile: tuple[int, int, int, int, int]
+    whole: int
+    slices: int = 1
+
+
+# What counts is how long the busiest multiprocessor takes.  Tiles that do not fill a last round are cut along k, so that all have work.
+@functools.lru_cache(4096)
+def planned(rows: int, columns: int, depth: int, multiprocessors: int) -> Plan:
+    """The plan that takes the fewest cycles, by the figures above."""
+    found = []
+    for tile, (resident, _, _) in STEP.items():
+        tiles, steps = blocks_of_tiles(rows, columns, *tile[:2]), -(-depth // tile[2])
+        rest = tiles % (resident * multiprocessors)
+        found.append(Plan(_busy(tile, tiles, steps, multiprocessors), tile, tiles))
+        for blocks in range(1, 2 * resident + 1):  # a multiprocessor, of the rest
+            slices = min(blocks * multiprocessors // rest, depth // tile[2] // LEAST_STEPS, MOST_SLICES) if rest else 1
+            if slices > 1:
+                until = _busy(tile, tiles - rest, steps, multiprocessors) + _busy(tile, rest * slices, -(-steps // slices), multiprocessors)
+                adding = ADDING + rest * slices * tile[0] * tile[1] / ADDED
+                found.append(Plan(until * (CUT if tile == LARGE else 1) + adding, tile, tiles - rest, slices))
+    return min(found, key=lambda plan: plan.cycles)
+
+
+def _busy(tile: tuple[int, int, int, int, int], blocks: int, steps: int, multiprocessors: int) -> float:
+    """Cycles of a multiprocessor that has the most blocks.  Blocks that run together share its units."""
+    resident, alone, among = STEP[tile]
+    rounds, left = divmod(-(-blocks // multiprocessors), resident)
+    besides = TILE + tile[0] * tile[1] / WRITTEN
+    return rounds * (steps * max(alone, resident * among) + besides) + (left > 0) * (steps * max(alone, left * among) + besides)
+
+
+# ---- arrays ------------------------------------------------------------------------------------------------------------------------------
+
 
 
 def matrix(function: str, name: str, value: object) -> Argument:
@@ -63,8 +126,11 @@ def row_major(given: Argument) -> Argument:
     return Argument(copy, classify(copy), given.type)
 
 
+# ---- kernels -----------------------------------------------------------------------------------------------------------------------------
+
+
 @functools.cache
-def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
+def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
     """While one tile is multiplied the next comes by copies in the background, in STAGES slots.  B and C are moved in words of WIDTH elements.
 
     The copies are issued a few at a time, between the products: in one burst they would stand before the reads of shared memory.  After the last
@@ -78,14 +144,17 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
     The products go through y and back again, so that each shares a factor with the one before: of the three registers an instruction reads two
     come from the register file, which has one from its even and one from its odd half at a time.  `alpha` leaves the compiler free to keep a sum
     in the other half than the column's y: in a float4 that is stored as it is, it would be in the same.
+
+    SLICED: tiles from number `whole` on are computed by `slices` blocks each, which leave the sums of their part of K in P, a tile after the other.
     """
     W = float4 if WIDTH == 4 else float
     ROWS, COLUMNS = 4 * TM, 8 * TN  # of a warp
     ACROSS = BN // COLUMNS
     T = BM // ROWS * ACROSS * 32
     WORDS = BN // WIDTH  # a row of B's tile
-    ASTEP, BSTEP = T // BK, T // WORDS  # rows that the block copies at a time
-    ACOPIES, BCOPIES = BM // ASTEP, BK // BSTEP  # of a thread, a tile
+    ASTEP, BSTEP = T // BK, max(1, T // WORDS)  # rows that the block copies at a time
+    BACROSS = max(1, WORDS // T)  # copies that a row of B takes
+    ACOPIES, BCOPIES = BM // ASTEP, BK // BSTEP * BACROSS  # of a thread, a tile
     POINTS = min(4, ACOPIES, BCOPIES)  # places between the products where copies are issued
     AEACH, BEACH, STEPS = ACOPIES // POINTS, BCOPIES // POINTS, BK // POINTS  # copies there, and the depth that is multiplied after them
     PARTS = 4 // WIDTH  # words a float4
@@ -93,16 +162,31 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
     @kernel
     @requires(grid[1], block[1], thread[T])
     def sgemm(A: ptr(const(float), (M, K)) @ grid[1], B: ptr(const(float), (K, N)) @ grid[1], C: ptr(float, (M, N)) @ grid[1],
-              M: int @ grid[1], N: int @ grid[1], K: int @ grid[1], alpha: float @ grid[1]):
+              M: int @ grid[1], N: int @ grid[1], K: int @ grid[1], alpha: float @ grid[1], P: ptr(float) @ grid[1],
+              whole: int @ grid[1], slices: int @ grid[1]):
         with group(grid[1]):
             across: int = (N + BN - 1) / BN
             down: int = (M + BM - 1) / BM
-            band: int @ block[1] = id() / (across * GROUP)
-            within: int @ block[1] = id() % (across * GROUP)
+            place: int @ block[1] = id()
+            slice: int @ block[1] = 0
+            piece: int @ block[1] = -1
+            if SLICED:
+                piece = place - whole
+                slice = max(piece, 0) % slices
+                place = place if piece < 0 else whole + piece / slices
+            band: int @ block[1] = place / (across * GROUP)
+            within: int @ block[1] = place % (across * GROUP)
             height: int @ block[1] = min(GROUP, down - band * GROUP)
             m0: int @ block[1] = (band * GROUP + within % height) * BM
             n0: int @ block[1] = within / height * BN
-            with partition(C.view(W), p=block[1], disjoint=True) as Cb:
+            first: int @ block[1] = 0
+            last: int @ block[1] = K / BK
+            rest: int @ block[1] = K / BK * BK
+            if SLICED:
+                first = int(i64(K / BK) * slice / slices) if piece >= 0 else 0
+                last = int(i64(K / BK) * (slice + 1) / slices) if piece >= 0 else K / BK
+                rest = rest if piece < 0 or slice == slices - 1 else K
+            with partition(C.view(W), p=block[1], disjoint=True) as Cb, partition(P.view(float4), p=block[1], disjoint=True) as Pb:
                 with group(block[1]):
                     As: pipeline(shared(float[BK, BM + 4]), STAGES)
                     Bs: pipeline(shared(float[BK, BN]), STAGES)
@@ -110,32 +194,36 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
                     w: int @ warp = id()
                     row: int @ thread[1] = w / ACROSS * TM + t % 2 + t % 32 / 16 * 2
                     column: int @ thread[1] = w % ACROSS * (2 * TN) + t % 16 / 2
-                    bcolumn: int @ thread[1] = min(n0 / WIDTH + t % WORDS, N / WIDTH - 1)
+                    bcolumn: int[BACROSS] @ thread[1]
+                    for q in unroll(range(BACROSS)):
+                        bcolumn[q] = min(n0 / WIDTH + t % WORDS + q * T, N / WIDTH - 1)
                     arow: int[ACOPIES] @ thread[1]
                     for q in unroll(range(ACOPIES)):
                         arow[q] = min(m0 + t / BK + q * ASTEP, M - 1)
                     acc: float[TM, TN] @ thread[1]
                     x: float[TM] @ thread[1]
                     y: float[TN] @ thread[1]
-                    steps: int = K / BK
+                    steps: int = last - first
                     if steps > 0:
                         with stage(As, 0) as a, stage(Bs, 0) as b:
                             with partition(a, p=thread[1], f=lambda q: (t % BK, q * ASTEP + t / BK)) as d:
                                 for q in unroll(range(ACOPIES)):
-                                    async_copy(d[q], A[arow[q], t % BK])
-                            with partition(b.view(W), p=thread[1], f=lambda q: (q * BSTEP + t / WORDS, t % WORDS)) as d:
+                                    async_copy(d[q], A[arow[q], first * BK + t % BK])
+                            with partition(b.view(W), p=thread[1], f=lambda q: (q / BACROSS * BSTEP + t / WORDS, q % BACROSS * T + t % WORDS)) as d:
                                 for q in unroll(range(BCOPIES)):
-                                    async_copy(d[q], B.view(W)[q * BSTEP + t / WORDS, bcolumn])
+                                    async_copy(d[q], B.view(W)[first * BK + q / BACROSS * BSTEP + t / WORDS, bcolumn[q % BACROSS]])
                         for k in range(steps):
-                            k0: int = min(k + 1, steps - 1) * BK
+                            k0: int = (first + min(k + 1, steps - 1)) * BK
                             with stage(As, k + 1) as next_a, stage(Bs, k + 1) as next_b, stage(As, k) as a, stage(Bs, k) as b:
                                 with partition(next_a, p=thread[1], f=lambda q: (t % BK, q * ASTEP + t / BK)) as da, \
-                                        partition(next_b.view(W), p=thread[1], f=lambda q: (q * BSTEP + t / WORDS, t % WORDS)) as db:
+                                        partition(next_b.view(W), p=thread[1],
+                                                  f=lambda q: (q / BACROSS * BSTEP + t / WORDS, q % BACROSS * T + t % WORDS)) as db:
                                     for g in unroll(range(POINTS)):
                                         for q in unroll(range(AEACH)):
                                             async_copy(da[g * AEACH + q], A[arow[g * AEACH + q], k0 + t % BK])
                                         for q in unroll(range(BEACH)):
-                                            async_copy(db[g * BEACH + q], B.view(W)[k0 + (g * BEACH + q) * BSTEP + t / WORDS, bcolumn])
+                                            async_copy(db[g * BEACH + q], B.view(W)[k0 + (g * BEACH + q) / BACROSS * BSTEP + t / WORDS,
+                                                                               bcolumn[(g * BEACH + q) % BACROSS]])
                                         for h in unroll(range(STEPS)):
                                             for i in unroll(range(TM // 4)):
                                                 x.view(float4)[i] = a.view(float4)[g * STEPS + h, row + 4 * i]
@@ -144,7 +232,7 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
                                             for i in unroll(range(TM)):
                                                 for j in unroll(range(TN)):
                                                     acc[i, j + i % 2 * (TN - 1 - 2 * j)] += x[i] * y[j + i % 2 * (TN - 1 - 2 * j)]
-                    for k in range(steps * BK, K):
+                    for k in range(rest, K):
                         for i in unroll(range(TM)):
                             x[i] = A[min(m0 + (row + i / 4 * 4) * 4 + i % 4, M - 1), k]
                         for j in unroll(range(TN)):
@@ -152,16 +240,62 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, GROUP=BAND):
                         for i in unroll(range(TM)):
                             for j in unroll(range(TN)):
                                 acc[i, j] += x[i] * y[j]
-                    for i in unroll(range(TM)):
-                        for j in unroll(range(TN)):
-                            acc[i, j] *= alpha
-                    with partition(Cb, p=thread[1]) as Ct:
-                        with group(thread[1]):
-                            for i in unroll(range(TM)):
-                                to: int = m0 + (row + i / 4 * 4) * 4 + i % 4
-                                for j in unroll(range(TN // WIDTH)):
-                                    at: int = n0 / WIDTH + (column + j / PARTS * 8) * PARTS + j % PARTS
-                                    if to < M and at < N / WIDTH:
-                                        Ct[to, at] = acc.view(W)[i, j]
+                    if SLICED and piece >= 0:
+                        with partition(Pb, p=thread[1]) as Pt:
+                            with group(thread[1]):
+                                for i in unroll(range(TM)):
+                                    below: int = (row + i / 4 * 4) * 4 + i % 4
+                                    for j in unroll(range(TN // 4)):
+                                        if m0 + below < M:
+                                            Pt[i64(piece * BM + below) * (BN // 4) + (column + j * 8)] = acc.view(float4)[i, j]
+                    else:
+                        for i in unroll(range(TM)):
+                            for j in unroll(range(TN)):
+                                acc[i, j] *= alpha
+                        with partition(Cb, p=thread[1]) as Ct:
+                            with group(thread[1]):
+                                for i in unroll(range(TM)):
+                                    to: int = m0 + (row + i / 4 * 4) * 4 + i % 4
+                                    for j in unroll(range(TN // WIDTH)):
+                                        at: int = n0 / WIDTH + (column + j / PARTS * 8) * PARTS + j % PARTS
+                                        if to < M and at < N / WIDTH:
+                                            Ct[to, at] = acc.view(W)[i, j]
 
     return sgemm
+
+
+@functools.cache
+def added(BM, BN, WIDTH, GROUP=BAND, T=ADDERS):
+    """C of the tiles from number `whole` on: the sums of their slices, one after the other, times alpha."""
+    W = float4 if WIDTH == 4 else float
+    WORDS = BN // WIDTH
+
+    @kernel
+    @requires(grid[1], block[1], thread[T])
+    def sgemm_add(P: ptr(const(float)) @ grid[1], C: ptr(float, (M, N)) @ grid[1], M: int @ grid[1], N: int @ grid[1], alpha: float @ grid[1],
+                  whole: int @ grid[1], slices: int @ grid[1]):
+        with group(grid[1]):
+            across: int = (N + BN - 1) / BN
+            down: int = (M + BM - 1) / BM
+            i: int @ thread[1] = id()
+            piece: int @ thread[1] = i / (BM * WORDS)
+            at: int @ thread[1] = i % (BM * WORDS)
+            band: int @ thread[1] = (whole + piece) / (across * GROUP)
+            within: int @ thread[1] = (whole + piece) % (across * GROUP)
+            height: int @ thread[1] = min(GROUP, down - band * GROUP)
+            row: int @ thread[1] = (band * GROUP + within % height) * BM + at / WORDS
+            column: int @ thread[1] = within / height * WORDS + at % WORDS
+            with partition(C.view(W), p=thread[1], disjoint=True) as own:
+                with group(thread[1]):
+                    if row < M and column < N / WIDTH:
+                        total: float[WIDTH]
+                        part: float[WIDTH]
+                        for s in unroll(range(slices), 8):
+                            part.view(W)[0] = P.view(W)[i64(piece * slices + s) * (BM * WORDS) + at]
+                            for j in unroll(range(WIDTH)):
+                                total[j] += part[j]
+                        for j in unroll(range(WIDTH)):
+                            total[j] *= alpha
+                        own[row, column] = total.view(W)[0]
+
+    return sgemm_add

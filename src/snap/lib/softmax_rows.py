@@ -15,11 +15,12 @@ from snap import *
 from snap.ir.types import F32, F64
 from snap.lib.arrays import FLOATS, argument, check_sides
 from snap.lib.operators import element, word
+from snap.lib.teams import most_blocks, team
 
 LOG2E = math.log2(math.e)
 LOWEST = {F32: -3.0e38, F64: -1.0e308}  # below every finite value that matters, and finite: its difference to -inf is -inf
 WARP_WORDS, BLOCK_REGISTERS = 4, 32  # words a lane where a warp takes a row; registers a thread holds elements in where a block does
-ROWS = 4  # rows a block where a warp takes a row
+WARP_THREADS = 128  # threads a block where a warp, or some of its lanes, take a row
 
 
 def softmax(x, type=None):
@@ -33,20 +34,35 @@ def softmax(x, type=None):
     rows = given.size // length
     inside = F64 if given.type == F64 else F32
     width = given.width(length)
-    if length // width <= 32 * WARP_WORDS:
-        per_lane = 1 << max(0, -(-(length // width) // 32) - 1).bit_length()
-        softmax_by_warps(given.type, inside, width, per_lane)[-(-rows // ROWS)](given.array, out, rows, length)
+    words = length // width
+    if words <= 32 * WARP_WORDS:
+        lanes = min(32, next_power(words if words <= 8 else -(-words // 2)))  # two words a lane are faster than twice the lanes
+        run = softmax_by_warps(given.type, inside, width, next_power(-(-words // lanes)), lanes)
+        run[-(-rows * lanes // WARP_THREADS)](given.array, out, rows, length)
         return out
     width = given.width()
     ragged = length % width != 0
     words = length // width + (2 if ragged else 0)  # at most
-    for threads in (64, 128, 256, 512):  # 1,024 would have too few registers each
-        per_thread = -(-words // threads)
+    for blocks, threads in ((1, 64), (1, 128), (1, 256), (1, 512), *((blocks, 512) for blocks in clusters(given, rows, ragged))):
+        per_thread = -(-words // (blocks * threads))  # 1,024 threads would have too few registers each
         if per_thread * width * inside.bytes <= 4 * BLOCK_REGISTERS:
-            softmax_by_blocks(given.type, inside, width, per_thread, threads, ragged)[rows](given.array, out, rows, length)
+            run = softmax_by_blocks(given.type, inside, width, per_thread, threads, ragged, blocks)
+            run[rows * blocks](given.array, out, rows, length)
             return out
     softmax_of_long_rows(given.type, inside, width)[rows](given.array, out, rows, length)
     return out
+
+
+def clusters(given, rows: int, ragged: bool) -> tuple[int, ...]:
+    """How many blocks may share a row that one cannot hold.  Those of large clusters wait for one another for long: where there are rows for
+    all multiprocessors, going twice through them is faster, and so it is where words hold elements of two rows."""
+    if most_blocks(given) == 1 or ragged:
+        return ()
+    return (most_blocks(given),) if rows * most_blocks(given) <= 2 * given.multiprocessors() else (2,)
+
+
+def next_power(count: int) -> int:
+    return 1 << (count - 1).bit_length()
 
 
 @functools.cache
@@ -78,102 +94,132 @@ def _power_f64():
 
 
 @functools.cache
-def softmax_by_warps(type, inside, WIDTH, K):
-    E, A, W, low, nothing, T = element(type), element(inside), word(type, WIDTH), LOWEST[inside], -math.inf, 32 * ROWS
+def softmax_by_warps(type, inside, WIDTH, K, L=32, T=WARP_THREADS):
+    """L lanes of a warp take a row, K words each.  Rows beyond the last are computed from nothing, and not written."""
+    E, A, W, low, nothing = element(type), element(inside), word(type, WIDTH), LOWEST[inside], -math.inf
+    STEPS = L.bit_length() - 1
     power_of_two = power(inside)
 
     @kernel
     @requires(grid[1], block[1], thread[T])
     def softmax(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
         with group(grid[1]):
-            row: int @ warp = id()
+            row: int @ thread[L] = id()
             words: int = N / WIDTH
-            with partition(out.view(W), p=warp, disjoint=True) as written:
+            with partition(out.view(W), p=thread[1], disjoint=True) as written:
                 with group(warp):
-                    l: int @ thread[1] = id()
-                    first: i64 = i64(row) * words
-                    if row < M:
-                        raw: E[K, WIDTH] @ thread[1]
-                        v: A[K, WIDTH] @ thread[1]
-                        top: A @ thread[1] = A(low)
-                        total: A @ thread[1] = A(0)
-                        with group(thread[1]):
-                            for k in unroll(range(K)):
-                                if k * 32 + l < words:
-                                    raw.view(W)[k, 0] = x.view(W)[first + (k * 32 + l)]
-                            for k in unroll(range(K)):
-                                for i in unroll(range(WIDTH)):
-                                    v[k, i] = A(raw[k, i]) if k * 32 + l < words else A(nothing)
-                                    top = max(top, v[k, i])
-                        highest: A = intrinsic.reduce_max(top)
+                    l: int @ thread[1] = id() % L
+                    first: i64 @ thread[L] = i64(row) * words
+                    there: int @ thread[L] = words if row < M else 0
+                    raw: E[K, WIDTH] @ thread[1]
+                    v: A[K, WIDTH] @ thread[1]
+                    top: A @ thread[1] = A(low)
+                    total: A @ thread[1] = A(0)
+                    with group(thread[1]):
+                        for k in unroll(range(K)):
+                            if k * L + l < there:
+                                raw.view(W)[k, 0] = x.view(W)[first + (k * L + l)]
                         for k in unroll(range(K)):
                             for i in unroll(range(WIDTH)):
-                                v[k, i] = power_of_two((v[k, i] - highest) * A(LOG2E))
-                                total += v[k, i]
-                        scale: A = A(1) / intrinsic.reduce_add(total)
+                                v[k, i] = A(raw[k, i]) if k * L + l < there else A(nothing)
+                                top = max(top, v[k, i])
+                    for s in unroll(range(STEPS)):
+                        top = max(top, intrinsic.shfl_xor(top, L >> (s + 1)))
+                    for k in unroll(range(K)):
+                        for i in unroll(range(WIDTH)):
+                            v[k, i] = power_of_two((v[k, i] - top) * A(LOG2E))
+                            total += v[k, i]
+                    for s in unroll(range(STEPS)):
+                        total += intrinsic.shfl_xor(total, L >> (s + 1))
+                    scale: A @ thread[1] = A(1) / total
+                    for k in unroll(range(K)):
+                        for i in unroll(range(WIDTH)):
+                            raw[k, i] = E(v[k, i] * scale)
+                    with group(thread[1]):
                         for k in unroll(range(K)):
-                            for i in unroll(range(WIDTH)):
-                                raw[k, i] = E(v[k, i] * scale)
-                        with partition(written, p=thread[1], f=lambda k: first + (k * 32 + l)) as cell:
-                            with group(thread[1]):
-                                for k in unroll(range(K)):
-                                    if k * 32 + l < words:
-                                        cell[k] = raw.view(W)[k, 0]
+                            if k * L + l < there:
+                                written[first + (k * L + l)] = raw.view(W)[k, 0]
 
     return softmax
 
 
 @functools.cache
-def agreement(inside, T):
-    """f(top, total) -> the scale of this thread's exponentials: its own maximum and sum against those of the block."""
-    A, WARPS, low = element(inside), T // 32, LOWEST[inside]
+def agreement(inside, T, C=1):
+    """f(top, total) -> the scale of this thread's exponentials: its own maximum and sum against those of its team, C blocks of T threads."""
+    A, WARPS, low, held = element(inside), T // 32, LOWEST[inside], team(C, T)
     power_of_two = power(inside)
 
     @device
     @requires(block[1], thread[T])
-    def agree(top: A @ thread[1], total: A @ thread[1]) -> A @ thread[1]:
+    def of_block(both: ref(A[2]) @ thread[1]):
         tops: shared(A[WARPS])
         totals: shared(A[WARPS])
         w: int @ warp = id()
         with partition(tops, p=warp, offset=w) as top_of, partition(totals, p=warp, offset=w) as total_of:
             with group(warp):
-                highest: A = intrinsic.reduce_max(top)
-                scaled: A @ thread[1] = power_of_two((top - highest) * A(LOG2E))
-                sum: A = intrinsic.reduce_add(total * scaled)
+                highest: A = intrinsic.reduce_max(both[0])
+                scaled: A @ thread[1] = power_of_two((both[0] - highest) * A(LOG2E))
+                sum: A = intrinsic.reduce_add(both[1] * scaled)
                 with claim(top_of, p=thread[1]) as a, claim(total_of, p=thread[1]) as b:
                     match split(thread):
                         case 1:
                             a[0] = highest
                             b[0] = sum
-        above: A @ thread[1] = A(low)
+        both[0] = A(low)
         for k in unroll(range(WARPS)):
-            above = max(above, tops[k])
-        all_of_them: A @ thread[1] = A(0)
+            both[0] = max(both[0], tops[k])
+        both[1] = A(0)
         for k in unroll(range(WARPS)):
-            part: A @ thread[1] = power_of_two((tops[k] - above) * A(LOG2E))
-            all_of_them += totals[k] * part
-        own: A @ thread[1] = power_of_two((top - above) * A(LOG2E))
-        return own / all_of_them
+            part: A @ thread[1] = power_of_two((tops[k] - both[0]) * A(LOG2E))
+            both[1] += totals[k] * part
+
+    @device
+    @requires(*held)
+    def agree(top: A @ thread[1], total: A @ thread[1]) -> A @ thread[1]:
+        both: A[2] @ thread[1]
+        both[0] = top
+        both[1] = total
+        of_block(both)
+        if C > 1:
+            of_blocks: shared(A[2], across=block)
+            b: int @ block[1] = id()
+            t: int @ thread[1] = id() % T
+            with partition(of_blocks, p=thread[1], f=lambda i: (b, i)) as cell:
+                with group(thread[1]):
+                    if t == 0:
+                        cell[0] = both[0]
+                        cell[1] = both[1]
+            for k in unroll(range(C)):
+                both[0] = max(both[0], of_blocks[k, 0])
+            both[1] = A(0)
+            for k in unroll(range(C)):
+                part: A @ thread[1] = power_of_two((of_blocks[k, 0] - both[0]) * A(LOG2E))
+                both[1] += of_blocks[k, 1] * part
+        own: A @ thread[1] = power_of_two((top - both[0]) * A(LOG2E))
+        return own / both[1]
 
     return agree
 
 
 # Rows of any length are read in whole words where the array begins at one.  RAGGED rows begin `lead` elements inside a word, and end inside one:
 # such words hold elements of two rows.  Elements of the other row count as -inf and are not written; only at the array's end is a word not whole.
+# A row that one block cannot hold is held by a cluster of C.
 
 
 @functools.cache
-def softmax_by_blocks(type, inside, WIDTH, K, T, RAGGED=False):
+def softmax_by_blocks(type, inside, WIDTH, K, T, RAGGED=False, C=1):
     E, A, W, low, nothing = element(type), element(inside), word(type, WIDTH), LOWEST[inside], -math.inf
-    power_of_two, agree = power(inside), agreement(inside, T)
+    power_of_two, agree = power(inside), agreement(inside, T, C)
+    held, S = team(C, T), C * T
+    TEAM = held[0]
 
     @kernel
-    @requires(grid[1], block[1], thread[T])
+    @requires(grid[1], *held)
     def softmax(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
         with group(grid[1]):
-            row: int @ block[1] = id()
-            with partition(out, p=block[1], disjoint=True) as written:
-                with group(block[1]):
+            row: int @ TEAM = id()
+            with partition(out, p=TEAM, disjoint=True) as written:
+                with group(TEAM):
                     t: int @ thread[1] = id()
                     first: i64 = i64(row) * N / WIDTH
                     lead: int = int(i64(row) * N - first * WIDTH) if RAGGED else 0
@@ -185,18 +231,18 @@ def softmax_by_blocks(type, inside, WIDTH, K, T, RAGGED=False):
                     total: A @ thread[1] = A(0)
                     with group(thread[1]):
                         for k in unroll(range(K)):
-                            if k * T + t < words:
-                                if not RAGGED or first + (k * T + t) < there:
-                                    raw.view(W)[k, 0] = x.view(W)[first + (k * T + t)]
+                            if k * S + t < words:
+                                if not RAGGED or first + (k * S + t) < there:
+                                    raw.view(W)[k, 0] = x.view(W)[first + (k * S + t)]
                                 else:
                                     for i in unroll(range(WIDTH)):
-                                        if (k * T + t) * WIDTH + i < lead + N:
-                                            raw[k, i] = x[(first + (k * T + t)) * WIDTH + i]
+                                        if (k * S + t) * WIDTH + i < lead + N:
+                                            raw[k, i] = x[(first + (k * S + t)) * WIDTH + i]
                         for k in unroll(range(K)):
                             for i in unroll(range(WIDTH)):
-                                ours: bool = k * T + t < words
+                                ours: bool = k * S + t < words
                                 if RAGGED:
-                                    ours = (k * T + t) * WIDTH + i >= lead and (k * T + t) * WIDTH + i < lead + N
+                                    ours = (k * S + t) * WIDTH + i >= lead and (k * S + t) * WIDTH + i < lead + N
                                 v[k, i] = A(raw[k, i]) if ours else A(nothing)
                                 top = max(top, v[k, i])
                         for k in unroll(range(K)):
@@ -210,13 +256,13 @@ def softmax_by_blocks(type, inside, WIDTH, K, T, RAGGED=False):
                     with partition(written, p=thread[1], disjoint=True) as cell:
                         with group(thread[1]):
                             for k in unroll(range(K)):
-                                if k * T + t < words:
-                                    if not RAGGED or (k * T + t) * WIDTH >= lead and (k * T + t + 1) * WIDTH <= lead + N:
-                                        cell.view(W)[first + (k * T + t)] = raw.view(W)[k, 0]
+                                if k * S + t < words:
+                                    if not RAGGED or (k * S + t) * WIDTH >= lead and (k * S + t + 1) * WIDTH <= lead + N:
+                                        cell.view(W)[first + (k * S + t)] = raw.view(W)[k, 0]
                                     else:
                                         for i in unroll(range(WIDTH)):
-                                            if (k * T + t) * WIDTH + i >= lead and (k * T + t) * WIDTH + i < lead + N:
-                                                cell[(first + (k * T + t)) * WIDTH + i] = raw[k, i]
+                                            if (k * S + t) * WIDTH + i >= lead and (k * S + t) * WIDTH + i < lead + N:
+                                                cell[(first + (k * S + t)) * WIDTH + i] = raw[k, i]
 
     return softmax
 

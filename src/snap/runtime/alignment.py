@@ -14,7 +14,7 @@ from itertools import chain
 
 from snap.ir import nodes as ir
 from snap.ir.types import Element
-from snap.ir.walk import own_expressions, statements, walk
+from snap.ir.walk import own_accesses, own_expressions, statements, walk
 
 MOST = 16  # bytes: the widest access of one instruction
 
@@ -48,28 +48,3 @@ def _widest(function: ir.Function, known: dict[int, dict[int, int]]) -> dict[int
 
 def _handed_over(call: ir.Call) -> Iterator[tuple[ir.MemParam, ir.MemView]]:
     return ((param, arg) for param, arg in zip(call.function.params, call.args) if isinstance(param, ir.MemParam))
-
-
-def own_accesses(s: ir.Stmt) -> Iterator[ir.MemAccess]:
-    """What a statement accesses itself; loads in its expressions are not among them."""
-    match s:
-        case ir.Assign(target):
-            yield from _written(target)
-        case ir.Atomic(_, access, _, target):
-            yield access
-            yield from _written(target)
-        case ir.AsyncCopy(target, source):
-            yield target
-            yield source
-        case ir.Collective(targets=targets, accesses=accesses):
-            yield from accesses
-            for target in targets:
-                yield from _written(target)
-        case ir.Call(target=target) | ir.Unsafe(target=target):
-            yield from _written(target)
-
-
-def _written(target: ir.Target | None) -> Iterator[ir.MemAccess]:
-    match target:
-        case ir.MemTarget(access) | ir.ComponentTarget(ir.MemTarget(access)):
-            yield access

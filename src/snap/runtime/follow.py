@@ -19,8 +19,8 @@ from math import prod
 from snap.ir import nodes as ir
 from snap.ir.record import record
 from snap.ir.types import BOOL, Kind, Level, Place, Scalar
-from snap.ir.walk import children, own_expressions, statements
-from snap.runtime.alignment import alignment, own_accesses
+from snap.ir.walk import children, own_accesses, own_expressions, statements
+from snap.runtime.alignment import alignment
 from snap.runtime.signature import divide, remainder
 
 Number = int | bool

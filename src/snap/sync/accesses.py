@@ -22,7 +22,7 @@ from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place, Privilege
 from snap.ir.walk import bodies, children, own_expressions, statements
 from snap.sync import linear
-from snap.sync.linear import Form
+from snap.sync.linear import Atom, Form
 from snap.sync.overlap import OLDEST, Footprint, Memo, Overlap
 from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, Touched
 from snap.sync.values import Frame, Position, Values, facts, form
@@ -43,19 +43,22 @@ class Accesses:
         self.unsettled = {uid for one in self.woven.lagging for uid in one.waits}  # waits that may turn out to be needless (slots.py)
         self.pending: dict[tuple[int, str], int] = {}
         self.again = False  # whether a loop is walked again, with what came around: all accesses in it have been made
-        self.known_after: dict[tuple[Frame, int], dict[tuple[Frame, int], Form] | None] = {}  # by statement in a loop; None: the way ends there
+        self.turning: set[int] = set()  # loops whose iterations are counted for what was there before
+        self.turns: tuple[int, ...] = ()  # of the loops we are in whose iterations are walked one by one, which ones
+        self.known_after: dict[tuple, dict[tuple[Frame, int], Form] | None] = {}  # by statement in a loop, and turns; None: the way ends there
         self.last_gap = 0
         self.role: tuple[int, int] | None = None
         self.nested_stages = _nested_stages(function.body)
-        self.counted = {s.handle.obj.uid for s in statements(function.body) if isinstance(s, ir.Partition) and s.counted}
+        every = list(statements(function.body))
+        self.counted = {s.handle.obj.uid for s in every if isinstance(s, ir.Partition) and s.counted}
         threads = function.place.held(Level.THREAD)
         self.values = Values()
-        sizes = _sizes(function.body)
+        sizes = _sizes(every)
         clustered = function.place.held(Level.CLUSTER) is not None
         self.overlap = Overlap(self.values, threads.count if threads is not None else None, clustered, sizes, memo)
         self.memo = self.overlap.memo
         self.values.systems = self.memo.systems
-        self.gaps: dict[GapKey, Gap] = {}
+        self.gaps: dict[GapKey, Gap] = {} if plan is None else plan.gaps
         self.edges: dict[tuple, Edge] = {}
         self.frame: Frame = ()
         self.facts: list[Form] = []
@@ -73,19 +76,19 @@ class Accesses:
         self.ranges: dict[ObjectKey, tuple[int, int]] = {}
         self.frame_offset = 0
         self.writes: dict[int, bool] = {}
-        self.variables: dict[int, tuple[set[int], dict[int, int]]] = {}  # by loop (id): what it assigns, and what grows
-        self.numbers: dict[tuple[Frame, int], int] = {}  # by frame and loop: what unknowns and ages call it
-        self.reading: dict[int, list[ir.Expr]] = {}
+        self.numbers = self.memo.loops
+        self.multiplies = any(isinstance(s, ir.Wgmma) for s in every)
+        self.copies = any(isinstance(s, ir.AsyncCopy) for s in every)
         self.shared_facts: tuple[Form, ...] = ()
         self.background = {
             tile.access.view.obj.uid
-            for s in statements(function.body)
+            for s in every
             for tile in ((s.tile,) if isinstance(s, ir.BoxCopy) else (s.a, s.b) if isinstance(s, ir.Wgmma) else ())
             if isinstance(tile, ir.Tile)
         }
         self.remote: dict[ObjectKey, set[int]] = {}  # accesses to other blocks' parts
         self.depths: dict[ObjectKey, int] = {}
-        self.written = {((), uid): span for uid, span in _written(function).items()}
+        self.written = {((), uid): span for uid, span in _written(every).items()}
         self.object_names: dict[ObjectKey, str] = {}
         self.assigned_privileges: dict[tuple[Frame, int], Privilege] = {}
         # a kernel's const memory is written by nobody; a device function's const parameter only not by that function
@@ -114,10 +117,7 @@ class Accesses:
 
     def _evaluate(self, s: ir.Stmt, state: State) -> None:
         """The accesses a statement makes itself: reads first, then what it writes."""
-        parts = self.reading.get(id(s))
-        if parts is None:
-            parts = self.reading[id(s)] = _reading(s)
-        for part in parts:
+        for part in self._reading(s):
             self._reads(part, s, state)
         match s:
             case ir.Assign(target):
@@ -131,7 +131,7 @@ class Accesses:
                     if isinstance(t, ir.ElemTarget):
                         self._register("W", t.array.var, s, state)
                 for a in accesses:
-                    self._access("W" if op == "stmatrix" else "R", a, s, state, rows=True)
+                    self._access("W" if op == "stmatrix" else "R", a, s, state, matrix=True)
             case ir.Atomic():
                 self._access("A", s.access, s, state)
             case ir.AsyncCopy(target, source):
@@ -152,7 +152,13 @@ class Accesses:
                         self._register("W", a.var, s, state)
             case ir.Unsafe():
                 for _, a in s.memory:
-                    self._access("R" if a.handle.const else "W", a, s, state, rows=True)
+                    self._access("R" if a.handle.const else "W", a, s, state, anywhere=True)
+
+    def _reading(self, s: ir.Stmt) -> list[ir.Expr]:
+        parts = self.memo.reading.get(id(s))
+        if parts is None:
+            parts = self.memo.reading[id(s)] = _reading(s)
+        return parts
 
     def _reads(self, e: ir.Expr, s: ir.Stmt, state: State) -> None:
         """What an expression reads itself, and where a part of it may not be evaluated, in that part: what decides that is known there."""
@@ -252,7 +258,8 @@ class Accesses:
         a: ir.MemAccess,
         s: ir.Stmt,
         state: State,
-        rows: bool = False,
+        anywhere: bool = False,
+        matrix: bool = False,
         box: tuple[int, ...] | None = None,
         engine: str = "",
         issuer: Privilege | None = None,
@@ -260,20 +267,23 @@ class Accesses:
         fragment: bool = False,
         atomic: str = "",
     ) -> None:
-        """box: not one element but so many in each dimension; fragment: of these, this thread's part of an accumulator.  stays: whether later
-        accesses must be ordered after this one."""
+        """anywhere: nobody knows where.  matrix: rows of 16 bytes that the lanes of a warp name.  box: not one element but so many in each dimension;
+        fragment: of these, this thread's part of an accumulator.  stays: whether later accesses must be ordered after this one."""
         obj = self.objects[(self.frame, a.view.obj.uid)]
         if obj in self.const_objects:
             return
         if (self.again or self.plan is not None and kind not in "CS") and not state.tokens.get(obj):
             return
         values = self._values(state)
-        shape = None if a.view.shape is None else tuple(form(n, values, self.frame, self.at) for n in a.view.shape)
-        index = None if rows else tuple(form(i, values, self.frame, self.at) for i in a.index)
+        shape = self._shape(a.view, values)
+        index = None if anywhere else tuple(form(i, values, self.frame, self.at) for i in a.index)
         if len(self.facts) != len(self.shared_facts) or any(x is not y for x, y in zip(self.facts, self.shared_facts)):
             self.shared_facts = self.memo.shared(tuple(self.facts))
         known = self.shared_facts
-        if box is not None and index is not None:
+        if matrix:
+            index, inside = self._inside_rows(index, shape, a)
+            known = (*known, *inside)
+        elif box is not None and index is not None:
             index, inside = self._inside_fragment(index, box, a) if fragment else self._inside_box(index, box, a)
             known = (*known, *inside)
         if a.view.obj.spread == "across":
@@ -311,6 +321,16 @@ class Accesses:
         if stays and (self.plan is None or kind in "CS"):
             self._happened(token, obj, state)
 
+    def _shape(self, view: ir.MemView, values: Values) -> tuple[Form, ...] | None:
+        if view.shape is None:
+            return None
+        found = self.memo.shapes.get(id(view.shape))
+        if found is None:
+            found = tuple(form(n, values, self.frame, self.at) for n in view.shape)
+            if all(isinstance(n, ir.Const) for n in view.shape):
+                self.memo.shapes[id(view.shape)] = found
+        return found
+
     def _alternates(self, f: Footprint) -> int:
         """Of buffers that iterations take in turn, `s[k % 2, ...]`, the last iteration's is told from older ones: only those may be this one's."""
         if not self.values.loops or f.index is None:
@@ -339,6 +359,24 @@ class Accesses:
         row = linear.add(linear.add(linear.quotient(lane, 4), warp, 16), more[0], 8)
         column = linear.add(linear.add(linear.times(linear.remainder(lane, 4), 2), more[1], 8), more[2])
         return (*moved[:-2], linear.add(moved[-2], row), linear.add(moved[-1], column)), inside
+
+    def _inside_rows(self, index: tuple[Form, ...], shape: tuple[Form, ...] | None, a: ir.MemAccess) -> tuple[tuple[Form, ...] | None, list[Form]]:
+        """Any element of a row that any lane of this thread's warp names: which lane moves what is the hardware's matter."""
+        wide = 16 // a.view.elem.bytes
+        whole_rows = shape is None or linear.is_number(shape[-1]) and shape[-1][0] % wide == 0
+        if not whole_rows or not all(self._same_for_a_warp(atom) for atom in linear.atoms(index)):
+            return None, []
+        lane = self.values.unknown(("any", (self.frame, id(a), "box", "lane")), THREAD1)
+        thread = ("thread",)
+        there = {thread: linear.add(lane, linear.quotient(linear.unknown(thread), WARP1.n), WARP1.n)}
+        moved, inside = self._inside_box(tuple(linear.replaced(i, there) for i in index), (*(1 for _ in index[1:]), wide), a)
+        return moved, [lane, linear.subtract(linear.number(WARP1.n - 1), lane), *inside]
+
+    def _same_for_a_warp(self, atom: Atom) -> bool:
+        """What the lanes of a warp agree about, or know of each other."""
+        if atom[0] in ("thread", "block", "cluster", "count", "div"):
+            return True
+        return atom[0] in ("var", "loop") and self.values.privileges.get(atom, THREAD1).at_least(WARP1)
 
     def _inside_box(self, index: tuple[Form, ...], box: tuple[int, ...], a: ir.MemAccess) -> tuple[tuple[Form, ...], list[Form]]:
         """Any element of a box: in each dimension the first one's index and something below the extent."""
@@ -396,7 +434,7 @@ class Accesses:
         need = None if together else self.overlap.group(t.footprint, b.footprint, privileges[owner if again is None else again], t.ages)
         if need is not None and t.issuer is not None and (t.issuer, t.role) == (b.issuer, b.role) and t.issuer.at_least(need):
             need = THREAD1  # one thread issues both
-        if need is not None and t.engine == "wgmma" and WARPGROUP1.at_least(need):
+        if need is not None and t.engine == "wgmma" and (WARPGROUP1.at_least(need) or need == BLOCK1 and self.overlap.threads == WARPGROUP1.n):
             need = THREAD1  # a warpgroup multiplies as one: any of its threads that has waited knows that the tiles were read
         if need is None and t.kind in "CS" and self.overlap.own(t.footprint, b.footprint, t.ages):
             need = THREAD1  # even the thread that asked for a copy must wait for it
@@ -511,10 +549,10 @@ def _loaded_twice(t: Token, b: Token, name: str) -> SnapError:
     )
 
 
-def _sizes(body: ir.Body) -> tuple[int, ...]:
+def _sizes(every: list[ir.Stmt]) -> tuple[int, ...]:
     """Of groups larger than a warp, and of cases of splits, that the program tells apart."""
     found: set[int] = set()
-    for s in statements(body):
+    for s in every:
         match s:
             case ir.Group(privilege) if privilege.level is Level.THREAD:
                 found.add(privilege.n)
@@ -537,10 +575,10 @@ def _nested_stages(body: ir.Body, inside: frozenset[int] = frozenset()) -> set[i
     return found
 
 
-def _written(function: ir.Function) -> dict[int, Span]:
+def _written(every: list[ir.Stmt]) -> dict[int, Span]:
     """A kernel's arrays that it writes, and where."""
     found: dict[int, Span] = {}
-    for s in statements(function.body):
+    for s in every:
         match s:
             case ir.Assign(ir.MemTarget(a) | ir.ComponentTarget(ir.MemTarget(a))) | ir.Atomic(access=a) | ir.AsyncCopy(a):
                 found.setdefault(a.view.obj.uid, a.span)

@@ -2,8 +2,8 @@
 
 Input: edges with candidate gaps.  Output: marks, the gaps chosen and what each is for.  Larger groups come first, since their barriers serve
 smaller ones too; among the edges of one group the smallest set of gaps that hits all of them is chosen, at equal number the one in the fewest
-loops, then in the fewest calls, then the latest gaps.  Invariant: no mark can be left out. SNAP020 where an edge has no gap that its whole group
-reaches.
+loops, then in the fewest calls, then the latest gaps.  But two barriers beside a loop are better than one in it, which every iteration would wait
+at.  Invariant: no mark can be left out. SNAP020 where an edge has no gap that its whole group reaches.
 """
 
 from __future__ import annotations
@@ -70,17 +70,17 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
             if not edge.candidates & mask:
                 raise _impossible(edge, reached, function)
             open_edges.append(edge)
-        where = [_in_time(edge, mask) if engine == PRODUCTS else edge.candidates & mask for edge in open_edges]
-        found = _smallest(where, legal, p, _earliness(open_edges, len(gaps)))
+        wanted = {id(edge): _in_time(edge, mask) if engine == PRODUCTS else edge.candidates & mask for edge in open_edges}
+        found = _smallest(list(wanted.values()), legal, p, _earliness(open_edges, len(gaps)))
         ordered_by: dict[int, list[Edge]] = {gap.number: [] for gap in found}
         taken = sum(1 << gap.number for gap in found)
         if engine == PRODUCTS:
             waits[engine] = waits.get(engine, 0) | taken
         for edge in open_edges:
-            for n in bits(edge.candidates & taken):
+            for n in bits(wanted[id(edge)] & taken):
                 ordered_by[n].append(edge)
         for n, served_here in ordered_by.items():  # what a barrier is for is what no other one does
-            ordered_by[n] = [e for e in served_here if e.candidates & taken == 1 << n] or served_here
+            ordered_by[n] = [e for e in served_here if wanted[id(e)] & taken == 1 << n] or served_here
         for gap in found:
             kind, _ = primitive(p, gap.place, function)
             first, text = reason(ordered_by[gap.number], "", _others(p), function)
@@ -180,20 +180,42 @@ def _earliness(edges: list[Edge], gaps: int) -> dict[int, int]:
 
 
 def _smallest(sets: list[int], legal: dict[int, Gap], p: Privilege, early: dict[int, int]) -> list[Gap]:
-    """The smallest set of gaps that meets every set of candidates.  Straight text gives intervals, which a sweep solves; what loops give is
-    searched, part by part."""
+    """The smallest set of gaps that meets every set of candidates, or a larger one that is in fewer loops."""
     order = sorted(legal)
-    where = {n: i for i, n in enumerate(order)}
-    distinct = list(dict.fromkeys(sets))
-    numbers = [bits(s) for s in distinct]
     wide = lambda gap: p.n > 1 and gap.place.top > p.level  # noqa: E731
-    rank = lambda n: (legal[n].depth, len(legal[n].key[0]), wide(legal[n]), early.get(n, 0), -n)  # noqa: E731
-    if all(where[bits[-1]] - where[bits[0]] == len(bits) - 1 for bits in numbers):
-        return [legal[n] for n in _sweep([(bits[0], bits[-1]) for bits in numbers], order, where, rank)]
-    found: list[int] = []
-    for part in _parts(numbers):
-        found += _hitting([distinct[i] for i in part], rank)
+    rank = lambda n: (legal[n].depth, legal[n].nested, len(legal[n].key[0]), wide(legal[n]), early.get(n, 0), -n)  # noqa: E731
+    distinct = list(dict.fromkeys(sets))
+    numbers = {s: bits(s) for s in distinct}
+    found = _fewest(distinct, numbers, order, rank)
+    if any(legal[n].depth for n in found):
+        inside = lambda chosen: sorted((legal[n].depth for n in chosen if legal[n].depth), reverse=True)  # noqa: E731
+        outside = _least_inside(distinct, numbers, legal, order, rank)
+        found = outside if inside(outside) < inside(found) else found
     return [legal[n] for n in sorted(found)]
+
+
+def _least_inside(sets: list[int], numbers: dict[int, list[int]], legal: dict[int, Gap], order: list[int], rank) -> list[int]:
+    """What must be ordered in a loop first, and nothing else there."""
+    depth = {s: min(legal[n].depth for n in numbers[s]) for s in sets}
+    chosen: list[int] = []
+    taken = 0
+    for most in sorted(set(depth.values()), reverse=True):
+        shallow = {s: [n for n in numbers[s] if legal[n].depth <= most] for s in sets if depth[s] == most and not s & taken}
+        new = _fewest(list(shallow), shallow, [n for n in order if legal[n].depth <= most], rank) if shallow else []
+        chosen += new
+        taken |= sum(1 << n for n in new)
+    return chosen
+
+
+def _fewest(sets: list[int], numbers: dict[int, list[int]], order: list[int], rank) -> list[int]:
+    """Straight text gives intervals, which a sweep solves; what loops give is searched, part by part."""
+    where = {n: i for i, n in enumerate(order)}
+    if all(where[found[-1]] - where[found[0]] == len(found) - 1 for found in numbers.values()):
+        return _sweep([(found[0], found[-1]) for found in numbers.values()], order, where, rank)
+    chosen: list[int] = []
+    for part in _parts([numbers[s] for s in sets]):
+        chosen += _hitting([sum(1 << n for n in numbers[sets[i]]) for i in part], rank)
+    return chosen
 
 
 def _sweep(intervals: list[tuple[int, int]], order: list[int], where: dict[int, int], rank) -> list[int]:

@@ -3,7 +3,7 @@
 Input: a typed kernel (or a device function on its own).  Output: edges.  A forward walk, calls entered, carries *tokens*: accesses that happened
 and may still be in conflict with what follows, each with the gaps between statements that every path since has crossed.  An access in conflict
 with a token (accesses.py) makes an edge whose candidates are those gaps.  Loops are walked again with what came around, until nothing new does;
-what an iteration computed is renamed when it ends.
+what an iteration computed is renamed when it ends.  Only loops that make the first fills of buffers taken in turn are walked iteration by iteration.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Place, Privilege
+from snap.ir.walk import statements
 from snap.sync import linear
 from snap.sync.accesses import Accesses
 from snap.sync.linear import Atom, Form
-from snap.sync.loops import assigned, growing, writes
-from snap.sync.overlap import Footprint, older
+from snap.sync.loops import assigned, copies_in_turn, few, growing, turns, writes
+from snap.sync.overlap import Footprint, before, older
 from snap.sync.tokens import Edge, Gap, Name, State, Token, altered
 from snap.sync.values import Frame, facts, form, is_integer
 
@@ -71,7 +72,7 @@ class Graph(Accesses):
         key = (self.frame, kind, id(s))
         gap = self.gaps.get(key)
         if gap is None:
-            gap = self.gaps[key] = Gap(len(self.gaps), key, self.at.place, self.depth - self.once)
+            gap = self.gaps[key] = Gap(len(self.gaps), key, self.at.place, self.depth - self.once, self.depth)
         state.crossed |= 1 << gap.number
         self.last_gap = gap.number
         if self.plan is not None and gap.number in self.plan.barriers:
@@ -90,7 +91,9 @@ class Graph(Accesses):
                 return None
             # Walked again, a statement is passed over where nothing that came around reaches it; what variables are after it, the first walk told.
             here, crossed = (self.frame, id(s)), state.crossed
-            if not self.again or any(state.tokens.values()):
+            if (self.again or self.plan is not None) and self._bare(s):
+                self._cross("before", s, state)
+            elif not self.again or any(state.tokens.values()):
                 self._cross("before", s, state)
                 self.path.append(here)
                 state = self._statement(s, state)
@@ -98,14 +101,14 @@ class Graph(Accesses):
                     self._committed(state, len(self.path) - 1)
                 self.path.pop()
             if self.again:
-                known = self.known_after[here]
+                known = self.known_after[here, self.turns]
                 if known is None:
                     return None
                 if state is None:  # the ways out that the statement has were not gone: nothing came there
                     state = State({}, known, crossed)
                 state.known = dict(known)
             elif self.depth and self.plan is None:
-                self.known_after[here] = None if state is None else dict(state.known)
+                self.known_after[here, self.turns] = None if state is None else dict(state.known)
         if state is not None and body:
             self._cross("after", body[-1], state)
         return state
@@ -240,21 +243,21 @@ class Graph(Accesses):
     def _loop(self, s: ir.While | ir.For, state: State, var: ir.Var | None) -> State | None:
         loop = self.numbers.setdefault((self.frame, id(s)), len(self.numbers))  # each call of a function counts anew
         entry_known = dict(state.known)
-        if id(s) not in self.variables:
-            self.variables[id(s)] = assigned(s), growing(s)
-        assigned_here, growing_here = self.variables[id(s)]
+        assigned_here, growing_here, copying = self._text_of(s)
+        if copying:
+            if few(s) is not None:
+                return self._one_by_one(s, state, loop)
+            self.turning.add(loop)
+            state.begin(loop)
         written = {(self.frame, uid) for uid in assigned_here}
         grown_by = {(self.frame, uid): step for uid, step in growing_here.items()}
         only_reads = var is not None and not writes(s.body, self.writes)
         head = state
         mark = len(self.facts)
-        bounds = (
-            (form(s.start, self._values(state), self.frame, self.at), form(s.stop, self._values(state), self.frame, self.at))
-            if var is not None
-            else None
-        )
+        bounds = [form(e, self._values(state), self.frame, self.at) for e in (s.start, s.stop, s.step)] if var is not None else []
         self.depth += 1
-        once = _runs_once(s)
+        values = turns(s)
+        once = values is not None and len(values) <= 1  # a loop of one iteration is none, when it comes to what is done how often
         self.once += once
         if self.depth > MOST_LOOPS:
             raise SnapError(
@@ -267,6 +270,7 @@ class Graph(Accesses):
         first = not self.again
         news = head
         after: State | None = None
+        ends: list[State] | None = [] if values else None
         breaks: list[State] = []
         touched = self._touched()
         while True:
@@ -283,11 +287,11 @@ class Graph(Accesses):
             continues: list[State] = []
             self.loops.append((len(self.scopes), breaks, continues, len(self.path)))
             if var is not None:
-                step = s.step.value if isinstance(s.step, ir.Const) else None
-                k = self.values.loop_variable(self.frame, var, bounds[0], step)
+                start, stop, step = bounds
+                k = self.values.loop_variable(self.frame, var, start, step)
                 current.known[(self.frame, var.uid)] = k
-                if step is not None and step > 0:
-                    self.facts += [linear.subtract(k, bounds[0]), linear.subtract(linear.subtract(bounds[1], k), linear.number(1))]
+                if linear.is_number(step) and step[0] > 0:
+                    self.facts += [linear.subtract(k, start), linear.subtract(linear.subtract(stop, k), linear.number(1))]
                 known_at_top = dict(current.known)
                 back = self._body(s.body, current)
             else:
@@ -306,6 +310,8 @@ class Graph(Accesses):
                 if end is not None:
                     self._age(end, loop)
                     head.absorb(end, news)
+                    if ends is not None:
+                        ends.append(end)
             if not news.tokens or only_reads:  # then nothing in there can be in conflict with what another iteration did
                 break
             if self.plan is not None:  # which barrier waits for a copy is decided by all ways it came
@@ -319,10 +325,82 @@ class Graph(Accesses):
         if var is not None:
             after = head
             after.known = known_at_top
+            if ends is not None:  # it is certain that it runs: what each way through it has ended does not come past it
+                after.keep(ends)
         out = self._join([after, *breaks], loop)
         if out is not None:
             out.forget_ages(loop)
         return out
+
+    def _text_of(self, s: ir.While | ir.For) -> tuple[set[int], dict[int, int], bool]:
+        """What a loop assigns, what grows, and whether it copies to buffers in turn."""
+        found = self.memo.loop_texts.get(id(s))
+        if found is None:
+            grown = growing(s)
+            found = self.memo.loop_texts[id(s)] = assigned(s), grown, self.copies and copies_in_turn(s, grown)
+        return found
+
+    def _bare(self, s: ir.Stmt) -> bool:
+        """Whether it is a loop in which nothing happens that matters where it is walked again: arithmetic on a thread's own values.  (That no barrier
+        stands in there is why: it would not order anything.)"""
+        if not isinstance(s, ir.For):
+            return False
+        found = self.memo.bare.get(id(s))
+        if found is None:
+            found = self.memo.bare[id(s)] = all(self._arithmetic(inner) for inner in statements((s,)))
+        return found
+
+    def _arithmetic(self, s: ir.Stmt) -> bool:
+        match s:
+            case ir.For() | ir.If() | ir.Declare():
+                pass
+            case ir.Assign(ir.VarTarget(var)) if is_integer(var.type):
+                return False
+            case ir.Assign(ir.VarTarget() | ir.ElemTarget() | ir.ComponentTarget(ir.VarTarget() | ir.ElemTarget()) as target):
+                if not isinstance(target, ir.VarTarget) and self.multiplies:
+                    return False
+            case _:
+                return False
+        registers = () if self.multiplies else (ir.Elem, ir.ArrayValue)
+        return all(isinstance(part, registers) for part in self._reading(s))
+
+    # As if it were written out: so each fill is told from the others, and how many copies have been begun since each.
+    def _one_by_one(self, s: ir.For, state: State, loop: int) -> State | None:
+        values = few(s)
+        assigned_here, growing_here, _ = self._text_of(s)
+        written = [(self.frame, uid) for uid in assigned_here if (self.frame, uid) in state.known]
+        grown_by = [(self.frame, uid, step) for uid, step in growing_here.items() if (self.frame, uid) in state.known]
+        entry_known, crossed, around = dict(state.known), state.crossed, self.turns
+        breaks: list[State] = []
+        current: State | None = state
+        self.depth += 1
+        for turn in range(len(values) + 1):
+            self.values.loops.append(loop)
+            for key in written:
+                current.known[key] = self._again(key, loop)
+            for frame, uid, step in grown_by:
+                current.known[frame, uid] = linear.add(entry_known[frame, uid], linear.number(step * turn))
+            if turn == len(values):
+                self.values.loops.pop()
+                break
+            current.known[(self.frame, s.var.uid)] = linear.number(values[turn])
+            continues: list[State] = []
+            self.turns = (*around, turn)
+            self.loops.append((len(self.scopes), breaks, continues, len(self.path)))
+            back = self._body(s.body, current)
+            self.loops.pop()
+            self.values.loops.pop()
+            current = None
+            for end in (back, *continues):
+                if end is not None:
+                    self._age(end, loop, counted=False)
+                    current = current or State({}, dict(entry_known), crossed)
+                    current.absorb(end)
+            if current is None:
+                break
+        self.depth -= 1
+        self.turns = around
+        return self._join([current, *breaks], loop)
 
     def _again(self, key: tuple[Frame, int], loop: int) -> Form:
         """A variable that the loop assigns, at the top of an iteration."""
@@ -344,15 +422,19 @@ class Graph(Accesses):
     def _merged(self, key: tuple[Frame, int], where: int) -> Form:
         return self.values.unknown(("var", key[0], key[1], ("join", where)), self.assigned_privileges.get(key, THREAD1))
 
-    def _age(self, state: State, loop: int) -> None:
-        """An iteration ends."""
+    def _age(self, state: State, loop: int, counted: bool = True) -> None:
+        """An iteration ends.  counted: it matters how many ago something was done."""
         change = self.values.aged(loop)
+        begun = before(loop) if loop in self.turning else None
 
         def later(t: Token) -> Token:
             footprint = self._aged(t.footprint, loop, change)
             if footprint is not t.footprint:
                 t = altered(t, footprint=footprint)
-            if t.aging and loop in t.born and (t.engine == "copy" or loop == t.born[-1]):
+            if begun is not None and t.ages:
+                ages = tuple((at, older(n, t.aging) if at == begun else n) for at, n in t.ages)
+                t = t if ages == t.ages else altered(t, ages=ages)
+            if counted and t.aging and loop in t.born and (t.engine == "copy" or loop == t.born[-1]):
                 # Of an earlier iteration of a loop around this one: how often this one has turned since tells nothing about its counter then.
                 around = t.born[: t.born.index(loop)]
                 if not any(at in around for at, _ in t.ages):
@@ -417,7 +499,7 @@ class Graph(Accesses):
         self.assigned_privileges[key] = var.privilege
         if value is not None:
             new = form(value, self._values(state), self.frame, self.at)
-            if any(atom[0] == "any" for atom, _ in new[1]) and var.privilege != THREAD1:
+            if var.privilege != THREAD1 and any(atom[0] == "any" for atom in linear.atoms([new])):
                 new = self.values.fresh(self.frame, var, id(s))  # what the value is, we do not know; that all threads of the unit agree, we do
         else:
             new = linear.ZERO if zero else self.values.fresh(self.frame, var, id(s))
@@ -458,15 +540,6 @@ class Graph(Accesses):
         if result is not None and isinstance(s.target, ir.VarTarget):
             self._store(s.target.var, None, s, result, False)
         return result
-
-
-def _runs_once(s: ir.While | ir.For) -> bool:
-    """A loop of one iteration is none, when it comes to what is done how often."""
-    match s:
-        case ir.For(start=ir.Const(a), stop=ir.Const(b), step=ir.Const(c)) if c:
-            return len(range(a, b, c)) <= 1
-        case _:
-            return False
 
 
 def _bytes(obj: ir.MemObject) -> int:

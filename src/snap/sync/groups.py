@@ -4,7 +4,8 @@ Input: edges and the marks that order them.  Output: the statements after which 
 how many younger groups of each engine may be in flight, and whether what was written must be made visible to units that copy boxes and multiply
 tiles. A copy is committed in the body its barrier stands in (or, if that body does not contain the copy, in the innermost that
 contains both), right after the statement that contains it: on every path of that body, a `break` out of the statement included, so that the
-number of groups between a copy and its barrier is known.
+number of groups between a copy and its barrier is known.  Where a loop's iterations fill buffers in turn, before the barrier's loop goes on with
+them, each iteration commits its own: they are waited for one by one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from snap.ir import nodes as ir
 from snap.ir.walk import bodies
 from snap.sync.cover import Mark
 from snap.sync.graph import Graph
+from snap.sync.loops import copies_in_turn, few
 from snap.sync.overlap import Memo
 from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Plan
 from snap.sync.values import Frame
@@ -48,7 +50,7 @@ def plan_copies(
                 commits.add(parents.commit(edge.first.site, key))
     for site in parents.copies:  # a copy nobody waits for still belongs to a group
         commits.add(site) if not any(parents.contains(c, site) for c in commits) else None
-    plan = Plan({n: [m.participants for m in marks[key]] for n, key in numbers.items()}, frozenset(commits))
+    plan = Plan({n: [m.participants for m in marks[key]] for n, key in numbers.items()}, frozenset(commits), gaps)
     counting = Graph(function, plan, woven, memo)
     counting.run()
     waits: dict[GapKey, dict[str, int]] = {}
@@ -76,6 +78,7 @@ class _Parents:
         self.above: dict[tuple[Frame, int], tuple[tuple[Frame, int], int] | None] = {}
         self.accesses: dict[tuple[Frame, int], tuple[Frame, int]] = {}
         self.copies: list[tuple[Frame, int]] = []
+        self.turning: set[tuple[Frame, int]] = set()  # loops whose iterations are told apart
         self._enter((), function.body, None)
 
     def _enter(self, frame: Frame, body: ir.Body, above: tuple[tuple[Frame, int], int] | None) -> None:
@@ -85,6 +88,8 @@ class _Parents:
             if isinstance(s, ir.AsyncCopy):
                 self.accesses[(frame, id(s.target))] = self.accesses[(frame, id(s.source))] = here
                 self.copies.append(here)
+            if few(s) is not None and copies_in_turn(s, {}):
+                self.turning.add(here)
             for k, inner in enumerate(bodies(s)):
                 self._enter(frame, inner, (here, k))
             if isinstance(s, ir.Call):
@@ -101,15 +106,17 @@ class _Parents:
             here = above[0]
 
     def commit(self, site: tuple[Frame, int, str], gap: GapKey) -> tuple[Frame, int]:
-        """The statement that contains the copy, in the innermost body that contains the gap as well."""
+        """The statement that contains the copy, in the innermost body that contains the gap as well; of a loop that fills buffers in turn, the one in
+        its body."""
         here = (gap[0], gap[2])
         around = {body for _, body in self._path(here)}
         if gap[1] == "condition":  # it stands inside of its loop
             around |= {(here, 0), (here, 1)}
-        for statement, body in self._path(self.accesses[site[:2]]):
-            if body in around:
-                return statement
-        raise AssertionError("a function's body contains all of it")
+        path = self._path(self.accesses[site[:2]])
+        at = next(k for k, (_, body) in enumerate(path) if body in around)  # a function's body contains all of it
+        while at and path[at][0] in self.turning:
+            at -= 1
+        return path[at][0]
 
     def contains(self, outer: tuple[Frame, int], inner: tuple[Frame, int]) -> bool:
         return any(statement == outer for statement, _ in self._path(inner))

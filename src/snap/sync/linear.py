@@ -118,6 +118,17 @@ def rename(form: Form, change: Callable[[Atom], Atom | None]) -> Form:
     return _form(form[0], merged)
 
 
+def replaced(form: Form, values: dict[Atom, Form]) -> Form:
+    """The form with other forms in the place of some atoms, inside quotients too."""
+    result = number(form[0])
+    for atom, k in form[1]:
+        value = values.get(atom)
+        if value is None:
+            value = quotient(replaced(atom[1], values), atom[2]) if atom[0] == "div" else unknown(atom)
+        result = add(result, value, k)
+    return result
+
+
 def derived(found: Iterable[Atom]) -> list[Form]:
     """What holds of quotients: n q <= x <= n q + n - 1.  Each form is >= 0."""
     return [fact for atom in found if atom[0] == "div" for fact in _between(atom)]

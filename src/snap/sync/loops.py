@@ -6,9 +6,10 @@ from collections import Counter
 
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
-from snap.ir.walk import bodies, statements
+from snap.ir.walk import bodies, statements, variables
 
 MOST_STEP = 1 << 16  # beyond, an index may wrap
+MOST_TURNS = 8  # of a loop whose iterations are looked at one by one
 
 
 def assigned(s: ir.While | ir.For) -> set[int]:
@@ -32,6 +33,38 @@ def growing(s: ir.While | ir.For) -> dict[int, int]:
             ):
                 found[var.uid] = step
     return found
+
+
+# Buffers that are taken in turn are told apart by the first index.
+def copies_in_turn(s: ir.While | ir.For, growing: dict[int, int]) -> bool:
+    """Whether iterations copy elements to a buffer that depends on which iteration it is."""
+    inside = list(statements(s.body))
+    if not any(isinstance(inner, ir.AsyncCopy) for inner in inside):
+        return False
+    depends = {*growing, *([s.var.uid] if isinstance(s, ir.For) else ())}
+    for inner in inside:
+        if isinstance(inner, ir.Declare) and inner.init is not None and _reads(inner.init, depends):
+            depends.add(inner.var.uid)
+    return any(isinstance(inner, ir.AsyncCopy) and len(inner.target.index) > 1 and _reads(inner.target.index[0], depends) for inner in inside)
+
+
+def _reads(e: ir.Expr, uids: set[int]) -> bool:
+    return any(v.uid in uids for v in variables(e))
+
+
+def turns(s: ir.Stmt) -> range | None:
+    """The values of a loop's variable, where they are known."""
+    match s:
+        case ir.For(start=ir.Const(a), stop=ir.Const(b), step=ir.Const(c)) if c:
+            return range(a, b, c)
+        case _:
+            return None
+
+
+def few(s: ir.Stmt) -> range | None:
+    """The same, where there are few of them, but several."""
+    values = turns(s)
+    return values if values is not None and 2 <= len(values) <= MOST_TURNS else None
 
 
 def targets(s: ir.Stmt) -> list[int]:

@@ -35,10 +35,17 @@ class Memo:
         self.forms: dict[Forms, Forms] = {}
         self.footprints: dict[tuple, Footprint] = {}
         self.aged: dict[tuple[int, Footprint], Footprint] = {}  # by loop
+        self.turned: dict[tuple[Footprint, Ages], Footprint] = {}
         self.form: dict[Form, Form] = {}
         self.renamed: dict[tuple, Form | Forms] = {}
         self.answers: dict[tuple, Privilege | bool | None] = {}
         self.systems = linear.Systems()
+        self.loops: dict[tuple[tuple[int, ...], int], int] = {}  # by frame and loop: what unknowns and ages call it
+        # Of the text, by id: what a statement reads, a loop assigns (see `Graph`), what constants a shape is, and which loops are only arithmetic.
+        self.reading: dict[int, list] = {}
+        self.loop_texts: dict[int, tuple[set[int], dict[int, int], bool]] = {}
+        self.shapes: dict[int, Forms] = {}
+        self.bare: dict[int, bool] = {}
 
     def shared(self, forms: Forms | None) -> Forms | None:
         if not forms:
@@ -104,8 +111,14 @@ def flat(f: Footprint) -> tuple[Form, int] | None:
     return linear.times(total, f.elem.bytes), f.elem.bytes
 
 
-Ages = tuple[tuple[int, int], ...]  # by loop: how many iterations ago; negative: so many or more
+# By loop: how many iterations ago; by `before(loop)`, of what was there when the loop began: how many iterations have ended since.  Negative: so many
+# or more.
+Ages = tuple[tuple[int, int], ...]
 OLDEST = 8
+
+
+def before(loop: int) -> int:
+    return ~loop
 
 
 def older(age: int, most: int) -> int:
@@ -129,7 +142,8 @@ class Overlap:
         key = (a, b, owner.level, owner.n, ages)
         if key not in self.memo.answers:
             self.ages = dict(ages)
-            self.memo.answers[key] = self._group(a, b, owner)
+            b = self._turned(b, ages)
+            self.memo.answers[key] = None if _plainly_apart(a, b) else self._group(a, b, owner)
         return self.memo.answers[key]
 
     def own(self, a: Footprint, b: Footprint, ages: Ages) -> bool:
@@ -137,7 +151,8 @@ class Overlap:
         key = (a, b, ages)
         if key not in self.memo.answers:
             self.ages = dict(ages)
-            self.memo.answers[key] = self._conflict(a, b, THREAD1, across_blocks=False, unit=0)
+            b = self._turned(b, ages)
+            self.memo.answers[key] = not _plainly_apart(a, b) and self._conflict(a, b, THREAD1, across_blocks=False, unit=0)
         return self.memo.answers[key]
 
     def _group(self, a: Footprint, b: Footprint, owner: Privilege) -> Privilege | None:
@@ -256,9 +271,44 @@ class Overlap:
                 age = abs(self.ages.get(loop, 1))
                 grown = linear.subtract(linear.subtract(linear.unknown(atom[2]), linear.unknown(atom)), linear.number(step * age))
                 known.append(grown)
-                if self.ages.get(loop, 0) > 0:
+                if self.ages.get(loop, 0) > 0 and atom[2] not in self.values.growing:
                     known.append(linear.times(grown, -1))
         return known
+
+    def _turned(self, b: Footprint, ages: Ages) -> Footprint:
+        """In an iteration of which it is known which one it is: loop variables are so much more than at the start."""
+        turns = tuple((at, n) for at, n in ages if at < 0)
+        if not turns:
+            return b
+        found = self.memo.turned.get((b, turns))
+        if found is None:
+            found = self.memo.turned[b, turns] = self._in_turn(b, dict(turns))
+        return found
+
+    def _in_turn(self, b: Footprint, turns: dict[int, int]) -> Footprint:
+        exact: dict[Atom, Form] = {}
+        known: list[Form] = []
+        for atom in linear.atoms([*(b.index or ()), *b.facts]):
+            loop, step = self.values.steps.get(atom, (None, 0))
+            turn = None if loop is None or atom in self.values.growing else turns.get(before(loop))
+            if turn is not None:
+                least = linear.add(self.values.starts[atom], linear.number(step * abs(turn)))
+                if turn >= 0:
+                    exact[atom] = least
+                else:
+                    known.append(linear.subtract(linear.unknown(atom), least))
+        if exact:
+            index, facts = (forms and tuple(linear.replaced(form, exact) for form in forms) for forms in (b.index, b.facts))
+        else:
+            index, facts = b.index, b.facts
+        return self.memo.footprint(b.elem, b.shape, index, (*facts, *known)) if exact or known else b
+
+
+def _plainly_apart(a: Footprint, b: Footprint) -> bool:
+    """Two numbers that differ, in one place of the index."""
+    if a.index is None or b.index is None or a.elem != b.elem or a.shape != b.shape:
+        return False
+    return any(not x[1] and not y[1] and x[0] != y[0] for x, y in zip(a.index, b.index))
 
 
 def _counts_from_zero(atom: Atom) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from snap.ir import nodes as ir
 from snap.ir.types import I32, WARPGROUP1, Level, Place
 from snap.ir.walk import bodies, with_bodies
+from snap.sync.loops import turns
 from snap.sync.weave import Lagging, release
 
 OVER = 1 << 20  # more than any number of groups in flight: the products have ended, the slot is not given back yet
@@ -71,6 +72,8 @@ class _Flow:
             if state is None:
                 return None
             state = self._statement(s, state, role)
+        if state is not None and any(isinstance(s, ir.Declare) and s.var == self.one.used for s in body):
+            return State()  # the pipeline is gone: nobody fills its slots again
         return state
 
     def _statement(self, s: ir.Stmt, state: State, role: tuple[int, int] | None) -> State | None:
@@ -117,8 +120,8 @@ class _Flow:
             end = self.body(s.body, test, role)
             self.loops.pop()
             grown = _join([head, end, *continues])
-            if grown == head:
-                return _join([test, *breaks])
+            if grown == head:  # what is certain to run has run when the loop ends
+                return _join([*((end, *continues) if turns(s) else (test,)), *breaks])
             head = grown
 
     def _wait(self, s: ir.Sync, point: ir.SyncPoint, state: State) -> State:

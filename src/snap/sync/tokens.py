@@ -9,7 +9,7 @@ from operator import attrgetter
 from snap.diag.span import Span
 from snap.ir.types import Place, Privilege
 from snap.sync.linear import Form
-from snap.sync.overlap import Ages, Footprint
+from snap.sync.overlap import Ages, Footprint, before
 from snap.sync.values import Frame
 
 ObjectKey = tuple[Frame, int]
@@ -24,7 +24,8 @@ class Gap:
     number: int
     key: GapKey
     place: Place
-    depth: int  # of loops
+    depth: int  # of loops that may run more than once
+    nested: int  # of all loops
 
 
 @dataclass(eq=False)
@@ -44,7 +45,7 @@ class Token:
     span: Span
     crossed: int  # bits: gaps crossed until `since`
     since: int  # bits: gaps that the walk had crossed when `crossed` was last brought up to date
-    ages: Ages = ()  # where it counts (`aging`): iterations since it was made
+    ages: Ages = ()  # where it counts (`aging`): iterations since it was made, or since a loop began that it was made before
     engine: str = ""  # of what is done in the background: 'copy', 'bulk', 'wgmma'
     fills: int = 0  # of a pipeline's memory: stages taken since, at most its depth
     issuer: Privilege | None = None  # of a box: the group for which one thread issues it
@@ -177,6 +178,12 @@ class State:
             if not all(keep(t) for t in held.values()):
                 self.put(obj, {key: t for key, t in held.items() if keep(t)})
 
+    def keep(self, others: list[State]) -> None:
+        """Only the tokens that one of the others has."""
+        for obj, held in list(self.tokens.items()):
+            theirs = [other.tokens.get(obj, ()) for other in others]
+            self.drop(obj, [key for key in held if not any(key in keys for keys in theirs)])
+
     def absorb(self, other: State, news: State | None = None) -> None:
         """Tokens of both; a token on two paths has crossed what both crossed.  `news` gets those that this one has not had."""
         self._meet(other)
@@ -237,14 +244,29 @@ class State:
 
     def forget_ages(self, loop: int) -> None:
         """Outside of a loop it no longer counts how many of its iterations ago a copy was issued."""
-        for obj in self.tokens:
-            self.regrouped(obj, lambda t: altered(t, ages=tuple((at, n) for at, n in t.ages if at != loop)) if t.ages else t)
+        ended = (loop, before(loop))
+
+        def later(t: Token) -> Token:
+            kept = tuple(age for age in t.ages if age[0] not in ended)
+            return t if len(kept) == len(t.ages) else altered(t, ages=kept)
+
+        for obj, held in self.tokens.items():
+            if any(t.ages for t in held.values()):
+                self.regrouped(obj, later)
+
+    def begin(self, loop: int) -> None:
+        """From here on the loop's iterations are counted for the copies that are in flight."""
+        begun = lambda t: t.engine == "copy" and t.aging and loop not in t.born  # noqa: E731
+        for obj, held in self.tokens.items():
+            if any(begun(t) for t in held.values()):
+                self.regrouped(obj, lambda t: altered(t, ages=(*t.ages, (before(loop), 0))) if begun(t) else t)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     barriers: dict[int, list[Privilege]]
     commits: frozenset[tuple[Frame, int]]
+    gaps: dict[GapKey, Gap]
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ class Values:
     """The forms of the variables in scope, and what is known of each unknown.
 
     born    the loops (ids, outermost first) in whose bodies an unknown gets a new value each iteration
-    steps   loop variables that grow by at least so much each iteration of their loop (id, step)
+    steps   loop variables that grow by so much each iteration of their loop (id, step), or by at least so much: `growing`
+    starts  what they are in the first iteration
     counts  unknowns that are never negative
     """
 
@@ -50,6 +51,8 @@ class Values:
     privileges: dict[Atom, Privilege] = field(default_factory=dict)
     born: dict[Atom, tuple[int, ...]] = field(default_factory=dict)
     steps: dict[Atom, tuple[int, int]] = field(default_factory=dict)
+    starts: dict[Atom, Form] = field(default_factory=dict)
+    growing: set[Atom] = field(default_factory=set)
     counts: set[Atom] = field(default_factory=set)
     loops: list[int] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
@@ -61,25 +64,35 @@ class Values:
             self.counts.add(atom)
         return self.unknown(atom, var.privilege)
 
-    def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: int | None) -> Form:
+    def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: Form) -> Form:
         atom = ("loop", frame, var.uid)
-        if step is not None and step > 0 and self.not_negative(start):
-            self.counts.add(atom)
-        if step is not None and step > 0:
-            self.steps[atom] = (self.loops[-1], step)
+        least = least_step(step)
+        if least > 0:
+            if self.not_negative(start):
+                self.counts.add(atom)
+            self.steps[atom] = (self.loops[-1], least)
+            self.starts[atom] = start
+            if not linear.is_number(step):
+                self.growing.add(atom)
         return self.unknown(atom, var.privilege)
 
     def turns(self, loop: int, privilege: Privilege) -> Form:
         """How many iterations of the loop came before this one."""
         atom = ("loop", (), ("turns", loop))
         self.steps[atom] = (loop, 1)
+        self.starts[atom] = linear.ZERO
         self.counts.add(atom)
         return self.unknown(atom, privilege)
 
     def not_negative(self, x: Form) -> bool:
-        """A sum of what counts from zero, or a consequence of what is known here."""
+        """A sum of what counts from zero and of remainders, y - n * (y / n); or a consequence of what is known here."""
         if x[0] >= 0 and all(k > 0 and self._counts(atom) for atom, k in x[1]):
             return True
+        for atom, k in x[1]:
+            if atom[0] == "div" and k < 0 and k % atom[2] == 0:
+                remainder = linear.subtract(atom[1], linear.times(linear.unknown(atom), atom[2]))
+                if self.not_negative(linear.add(x, remainder, k // atom[2])):
+                    return True
         return bool(self.facts) and not self.systems.feasible([], [*self.facts, linear.subtract(linear.number(-1), x)])
 
     def _counts(self, atom: Atom) -> bool:
@@ -110,13 +123,17 @@ class Values:
         return change
 
 
+def least_step(step: Form) -> int:
+    """How much it is at least, where it is a number, or numbers of units; else 0."""
+    return step[0] + sum(k for _, k in step[1]) if all(k > 0 and atom[0] == "count" for atom, k in step[1]) else 0
+
+
 def is_integer(type: object) -> bool:
     return isinstance(type, Scalar) and type.kind in (Kind.INT, Kind.UINT, Kind.BOOL)
 
 
 def form(e: ir.Expr, values: Values, frame: Frame, at: Position) -> Form:
     """The value of an integer expression.  That a sum of unknown values wraps is left aside: an index that does is out of bounds."""
-    again = lambda part: form(part, values, frame, at)  # noqa: E731
     match e:
         case ir.Const(value):
             return linear.number(int(value)) if isinstance(value, (int, bool)) else values.anything(id(e))
@@ -130,11 +147,12 @@ def form(e: ir.Expr, values: Values, frame: Frame, at: Position) -> Form:
         case ir.UnitCount(target):
             return linear.unknown(("count", str(target), str(e.place)))
         case ir.Cast(value) if is_integer(value.type) and is_integer(e.type) and e.type.bits >= 32:
-            return _held(again(value), e.type, values, (frame, id(e)))
+            return _held(form(value, values, frame, at), e.type, values, (frame, id(e)))
         case ir.Unary("-", value):
-            return _held(linear.times(again(value), -1), e.type, values, (frame, id(e)))
+            return _held(linear.times(form(value, values, frame, at), -1), e.type, values, (frame, id(e)))
         case ir.Binary(op, left, right) if is_integer(e.type):
-            return _held(_binary(op, again(left), again(right), values, (frame, id(e))), e.type, values, (frame, id(e)))
+            a, b = form(left, values, frame, at), form(right, values, frame, at)
+            return _held(_binary(op, a, b, values, (frame, id(e))), e.type, values, (frame, id(e)))
         case _:
             return values.anything((frame, id(e)))
 
@@ -168,7 +186,7 @@ def _binary(op: str, a: Form, b: Form, values: Values, where: object) -> Form:
                 if op in "/%"
                 else 0
             )
-            if n >= 1 and (values.not_negative(a) or op in (">>", "&")):
+            if n >= 1 and (op in (">>", "&") or values.not_negative(a)):
                 return linear.quotient(a, n) if op in ("/", ">>") else linear.remainder(a, n)
         case "<<" if linear.is_number(b) and 0 <= b[0] < 31:
             return linear.times(a, 1 << b[0])

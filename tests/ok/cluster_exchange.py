@@ -1,0 +1,39 @@
+"""Blocks of a cluster write into each other's memory before anything else happens: all of them must have begun by then."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import snap
+from snap import *
+
+
+@kernel
+@requires(grid[1], cluster[1], block[4], thread[64])
+def passed_on(x: ptr(const(int)) @ grid[1], y: ptr(int) @ grid[1]):
+    """Each block gives its values to the next one, round a ring."""
+    with group(grid[1]):
+        c: int @ cluster[1] = id()
+        with partition(y, p=cluster[1], f=lambda b, i: c * 256 + b * 64 + i) as yc:
+            with group(cluster[1]):
+                given: shared(int[64], across=block)
+                b: int @ block[1] = id()
+                t: int @ thread[1] = id() % 64
+                with partition(given, p=thread[1], f=lambda i: ((b + 1) % 4, t)) as there:
+                    there[0] = x[c * 256 + b * 64 + t]
+                with partition(yc, p=thread[1], f=lambda i: (b, t)) as mine:
+                    mine[0] = given[b, t]
+
+
+def check() -> None:
+    for clusters in (1, 3):
+        x = np.random.default_rng(clusters).integers(-99, 99, clusters * 256).astype(np.int32)
+        y = np.zeros_like(x)
+        passed_on[4 * clusters](x, y)
+        assert (y.reshape(clusters, 4, 64) == np.roll(x.reshape(clusters, 4, 64), 1, axis=1)).all()
+        assert not snap.races(passed_on, x, y, blocks=4 * clusters, seeds=4)
+
+
+if __name__ == "__main__":
+    check()
+    print("ok")

@@ -61,7 +61,6 @@ WEIGHT = 0.05  # of loads that nothing waits for: they take power
 TEAM = 2500  # blocks of a cluster wait for each other when they begin and end
 TILE, SUM = 2300, 0.17  # a tile besides its steps, and each element of it
 ADDITION = 13000  # C is set to zero first, and added to
-FRESH = 2  # loads take so many times as long where K is cut into slices: few blocks share what they load
 DIVISION, PART = 25000, 5000  # the last round's tiles divided; each part that is added
 
 
@@ -81,7 +80,7 @@ class Plan:
 
 
 # Each multiprocessor runs one block at a time, so what counts is how long the busiest takes.  Measured on an H200:
-# - Two blocks that share a tile of b, or of a where b goes through registers, load less.  That counts where tiles are small or many, and with slices.
+# - Two blocks that share a tile of b, or of a where b goes through registers, load less.  That counts where tiles are small or many.
 # - The last round is seldom full: 8192^3 has 15.5 rounds of tiles.  Divided along k among all, it takes half as long: 2.5% less time at 8192^3.
 #   At 4096^3, where an eighth of a round would be saved, exchanging sums takes as long as that.
 # - Setting C to zero and adding slices to it takes long for a small product: 1000^3 takes 17% less time with tiles of 64 x 128, of which there are
@@ -101,9 +100,9 @@ def planned(rows: int, columns: int, depth: int, multiprocessors: int, lies_alon
         products = max(short * long / 32 + ISSUE, LEAST, 0 if lies_along else FRAGMENTS * short + 2 * long)
         asked_for = (short * short_row + long * long_row / team) * (1 if team == 1 else MULTICAST)
 
-        def step(busy: int, fresh: float = 1) -> float:
+        def step(busy: int) -> float:
             """Of k, when so many teams work."""
-            loads = asked_for * fresh * math.sqrt(min(1, busy / teams))
+            loads = asked_for * math.sqrt(min(1, busy / teams))
             return turn / DEPTH * (max(products, loads) + WEIGHT * loads)
 
         def plan(cycles: float, *rest: object) -> Plan:
@@ -114,7 +113,7 @@ def planned(rows: int, columns: int, depth: int, multiprocessors: int, lies_alon
         until = whole * (steps * step(teams) + tile)
         found.append(plan(until + (left > 0) * (steps * step(tiles) + tile), team * min(tiles, teams)))
         if slices > 1:
-            found.append(plan(ADDITION + -(-steps // slices) * step(tiles * slices, FRESH) + tile, team * tiles * slices, "added", slices))
+            found.append(plan(ADDITION + -(-steps // slices) * step(tiles * slices) + tile, team * tiles * slices, "added", slices))
         share = max(-(-left * steps // teams), -(-steps // MOST_PARTS))
         if left and share < steps:
             cycles = until + share * step(teams) + tile + DIVISION + PART * -(-steps // share)

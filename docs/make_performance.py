@@ -129,11 +129,11 @@ def _table(head: tuple[str, ...], rows: list[tuple]) -> str:
 
 
 def points(records: list[dict]) -> list[tuple[str, float, float]]:
-    """(benchmark and size, operations a byte, operations a second), for those that count operations."""
+    """(benchmark and size, operations a byte, operations a second), for sizes that promise something, where operations are counted."""
     found = []
     for record in records:
         for entry in record["sizes"]:
-            if entry["flops"]:
+            if entry["flops"] and entry["promised"]:
                 seconds = entry["contenders"][_leaders(entry)[1]]["median_s"]
                 found.append((f"{record['benchmark']} {entry['size']}", entry["flops"] / entry["bytes"], entry["flops"] / seconds))
     return found

@@ -375,3 +375,49 @@ def test_threads_are_followed_once_for_the_same_numbers(monkeypatch):
 def test_every_pointer_says_what_fits_all_its_accesses():
     assert [param.widest for param in launcher(chosen._specialised({})).signature.params if hasattr(param, "widest")] == [16, 4]
     assert [param.widest for param in launcher(through_functions._specialised({})).signature.params if hasattr(param, "widest")] == [16, 4]
+
+
+@kernel
+@requires(grid[1], block[1], thread[T])
+def by_memory(x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1], which: ptr(const(int)) @ grid[1]):
+    """Memory decides whether it is accessed as vectors."""
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(y, p=thread[1], offset=4 * i) as mine:
+            with group(thread[1]):
+                if which[i] == 1:
+                    mine[0] = x.view(float4)[i].x
+                else:
+                    mine[0] = x[4 * i]
+
+
+@pytest.mark.parametrize("options", [{}, {"seed": 3}])
+def test_what_a_launch_cannot_tell_the_machine_finds(options):
+    x, y, which = array(4), array(), np.zeros(T, np.int32)
+    by_memory.launch(array(), y, which + 1, blocks=1, **options)  # which indices were found good for that address does not count for the next
+    by_memory.launch(x, y, which, blocks=1, **options)
+    which[5] = 1
+    with pytest.raises(snap.MachineError, match="accessed 16 bytes at a time, and begins 4 past a multiple of 16") as caught:
+        by_memory.launch(x, y, which, blocks=1, **options)
+    assert caught.value.kind == "misaligned" and caught.value.thread == 5
+
+
+@kernel
+@requires(grid[1], block[1], thread[T])
+def boxed(x: ptr(const(float), (8, 32)) @ grid[1], y: ptr(float) @ grid[1]):
+    with group(grid[1]):
+        b: int @ block[1] = id()
+        with partition(y, p=block[1], offset=b * T) as yb:
+            with group(block[1]):
+                s: shared(float[8, 32])
+                async_copy(s, x, at=(0, 0))
+                t: int @ thread[1] = id()
+                with partition(yb, p=thread[1], offset=t) as mine:
+                    mine[0] = s[t / 32, t % 32]
+
+
+def test_boxes_begin_at_multiples_of_16_bytes():
+    y = array()
+    boxed[1](array().reshape(8, 32), y)
+    with pytest.raises(snap.MachineError, match="begins 4 bytes past a multiple of 16"):
+        boxed[1](array(4).reshape(8, 32), y)

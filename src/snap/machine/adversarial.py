@@ -351,6 +351,8 @@ class SharedArena:
 class ArenaStorage:
     """One shared array in its block's memory, as one warp sees it."""
 
+    address = 0
+
     def __init__(self, lanes: WarpLanes, arena: SharedArena, offset: int, size: int, name: str):
         self.lanes, self.name, self.record, self.offset, self.size = lanes, name, lanes.record, offset, size
         self.arena = arena

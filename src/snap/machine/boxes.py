@@ -104,6 +104,9 @@ def _check_start(lanes: Lanes, spec: BoxSpec, array: View, first: list[np.ndarra
         return MachineError(kind, text, spec.site.span, int(lanes.block[rows[k], 0]), int(lanes.thread[0, columns[k]]), note=note)
 
     size = array.flat.dtype.itemsize * array.width
+    if array.storage.address % 16 and len(rows):
+        raise refuse("misaligned", 0, f"boxes of `{array.name}` are copied, and it begins {array.storage.address % 16} bytes past a multiple of 16",
+                     "a slice may start anywhere: pass a copy of it (`.copy()`)")
     wrong = np.flatnonzero(first[-1] * size % 16)
     if len(wrong):
         at = int(first[-1][wrong[0]])

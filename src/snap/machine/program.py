@@ -95,9 +95,9 @@ def dimension(x):
 def prepare(lanes: Lanes, name: str, view, dims, parts: Callable[[], tuple]):
     """An index that is the same at every launch of as many blocks."""
     kept = lanes.memo.get(name)
-    if kept is None or kept[:2] != (view.size, dims):
-        kept = lanes.memo[name] = (view.size, dims, view.prepare(parts(), dims, None, run=True))
-    return kept[2]
+    if kept is None or kept[:3] != (view.size, view.past, dims):
+        kept = lanes.memo[name] = (view.size, view.past, dims, view.prepare(parts(), dims, None, run=True))
+    return kept[3]
 
 
 def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, type: Element | None, site: Site):

@@ -19,6 +19,7 @@ from snap.machine.numbers import BITS, MEMORY, from_memory, to_memory
 ndarray = np.ndarray
 # Who is told of accesses: view, cells, scalars at each, mask, kind ('read', 'write', 'atomic', 'atomic read'), memory order, site.
 Record = Callable[["View", object, int, object, str, str, Site], None]
+WIDEST = 16  # bytes of one access
 _UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64, np.dtype(np.uint32): np.uint32, np.dtype(np.uint64): np.uint64}
 
 
@@ -30,6 +31,7 @@ class GlobalStorage:
     def __init__(self, lanes: Lanes, array: np.ndarray, name: str, record: Record | None = None):
         self.lanes, self.name, self.record = lanes, name, record
         self.bytes = array.reshape(-1).view(np.uint8)
+        self.address = self.bytes.ctypes.data
         self.views: dict[Element, View] = {}
 
     def view(self, elem: Element) -> View:
@@ -41,7 +43,7 @@ class GlobalStorage:
 class SharedStorage:
     """A shared array of every block at hand, uninitialised."""
 
-    record = None
+    record, address = None, 0
 
     def __init__(self, lanes: Lanes, size: int, name: str):
         self.lanes, self.name = lanes, name
@@ -82,7 +84,8 @@ class Prepared:
 
 
 class View:
-    """`size` elements (a block, if `stride`) of `width` scalars each; `stride` is the distance of two blocks' copies in scalars."""
+    """`size` elements (a block, if `stride`) of `width` scalars each; `stride` is the distance of two blocks' copies in scalars; `past`: so many
+    bytes the first one lies behind an address where the hardware could access it."""
 
     def __init__(self, storage, elem: Element, pitch: int):
         self.storage, self.lanes, self.name = storage, storage.lanes, storage.name
@@ -93,6 +96,8 @@ class View:
         self.flat = storage.bytes[:usable].view(dtype)
         self.stride = pitch // dtype.itemsize
         self.size = (storage.size if pitch else len(storage.bytes)) // elem.bytes
+        self.needs = min(elem.bytes, WIDEST)
+        self.past = storage.address % self.needs
         self.shadow = None if storage.shadow is None else storage.shadow[:usable].view(BITS[8 * dtype.itemsize])
         self.offset = self.lanes.row * self.stride if self.stride and self.lanes.shape[0] > 1 else None
         self.several = self.width > 1
@@ -103,6 +108,15 @@ class View:
 
     def resolve(self, index: tuple, dims, m, site: Site):
         """The linear index of each lane's element; inactive lanes give 0."""
+        lin = self._linear(index, dims, m, site)
+        if self.past and self.lanes.active(m).any():
+            _, block, thread = self.lanes.locate(self.lanes.active(m))
+            told = f"`{self.name}` is accessed {self.needs} bytes at a time, and begins {self.past} past a multiple of {self.needs}"
+            raise MachineError("misaligned", told, site.span, block, thread,
+                               help="a slice may start anywhere: pass a copy of it (`.copy()`), or view it as narrower elements")
+        return lin
+
+    def _linear(self, index: tuple, dims, m, site: Site):
         if dims is None:
             return self._inside(index[0], self.size, m, site, index)
         room = 1
@@ -270,7 +284,7 @@ class View:
         """`parts`: per dimension the fixed part of the index, or None.  `run` asks whether lanes address consecutive elements."""
         if dims is None:
             dims = (self.size,)
-        if any(type(d) is ndarray for d in dims):
+        if self.past or any(type(d) is ndarray for d in dims):
             return None
         if run and len(parts) == 1 and not self.several and self.shadow is None and _consecutive(parts[0], self.lanes.shape):
             first, count = int(parts[0].flat[0]), parts[0].size

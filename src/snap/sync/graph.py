@@ -30,15 +30,15 @@ class Graph(Accesses):
     """The walk."""
 
     def run(self) -> list[Edge]:
-        state = State({}, self.values.known)
+        known: dict[tuple[Frame, int], Form] = {}
         for p in self.function.params:
             match p:
                 case ir.MemParam(handle):
                     self._declare(handle, ((), handle.obj.uid), None)
                 case ir.ValueParam(var) if is_integer(var.type):
                     self.assigned_privileges[((), var.uid)] = var.privilege
-                    state.known[((), var.uid)] = self.values.fresh((), var, "start")
-        end = self._body(self.function.body, state)
+                    known[((), var.uid)] = self.values.fresh((), var, "start")
+        end = self._body(self.function.body, State({}, known))
         if end is not None and self.function.kernel and self.function.body:
             self._exit(end)
         self._widen()
@@ -106,9 +106,9 @@ class Graph(Accesses):
                     return None
                 if state is None:  # the ways out that the statement has were not gone: nothing came there
                     state = State({}, known, crossed)
-                state.known = dict(known)
-            elif self.depth and self.plan is None:
-                self.known_after[here, self.turns] = None if state is None else dict(state.known)
+                state.known = known
+            elif self.depth:
+                self.known_after[here, self.turns] = None if state is None else state.known
         if state is not None and body:
             self._cross("after", body[-1], state)
         return state
@@ -242,7 +242,7 @@ class Graph(Accesses):
 
     def _loop(self, s: ir.While | ir.For, state: State, var: ir.Var | None) -> State | None:
         loop = self.numbers.setdefault((self.frame, id(s)), len(self.numbers))  # each call of a function counts anew
-        entry_known = dict(state.known)
+        entry_known = state.known
         assigned_here, growing_here, copying = self._text_of(s)
         if copying:
             if few(s) is not None:
@@ -276,14 +276,8 @@ class Graph(Accesses):
         while True:
             self.values.loops.append(loop)
             current = news.copy()
-            for key in written:
-                if key in entry_known:
-                    current.known[key] = self._again(key, loop)
-            if grown_by:
-                turn = self.values.turns(loop, self.at.place.privilege)
-                for key, step in grown_by.items():
-                    if key in entry_known:
-                        current.known[key] = linear.add(entry_known[key], turn, step)
+            if not self.again:
+                known_at_top = self._known_at_top(s, entry_known, loop, written, grown_by)
             continues: list[State] = []
             self.loops.append((len(self.scopes), breaks, continues, len(self.path)))
             if var is not None:
@@ -314,10 +308,9 @@ class Graph(Accesses):
                         ends.append(end)
             if not news.tokens or only_reads:  # then nothing in there can be in conflict with what another iteration did
                 break
-            if self.plan is not None:  # which barrier waits for a copy is decided by all ways it came
-                news, after, breaks = head, None, []
-            elif first:
-                self._at_once_around(touched)
+            if first:
+                if self.plan is None:
+                    self._at_once_around(touched)
                 self.again = True
         self.again = not first
         self.depth -= 1

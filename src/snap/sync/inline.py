@@ -27,7 +27,7 @@ _NODES = frozenset(c for c in vars(ir).values() if isinstance(c, type) and c.__m
 
 def inline(function: ir.Function, every: bool = False) -> ir.Function:
     """`every`: all calls, not only those that synchronization needs in one piece."""
-    if not any(isinstance(s, ir.Call) for s in statements(function.body)):
+    if not any(isinstance(s, ir.Call) and _is_wanted(s.function, every) for s in statements(function.body)):
         return function
     found = _Inliner(function, every)
     body = found.body(function.body, found.kernel)
@@ -35,6 +35,10 @@ def inline(function: ir.Function, every: bool = False) -> ir.Function:
 
 
 # ---- which calls -------------------------------------------------------------------------------------------------------------------------
+
+
+def _is_wanted(function: ir.Function, every: bool) -> bool:
+    return function.place.levels[0][1].count is not None and (every or must_be_inlined(function))
 
 
 def must_be_inlined(function: ir.Function) -> bool:
@@ -223,10 +227,8 @@ class _Inliner:
         return [*before, inside, *after]
 
     def _is_wanted(self, function: ir.Function) -> bool:
-        if function.place.levels[0][1].count is None:
-            return False
         if id(function) not in self._wanted:
-            self._wanted[id(function)] = self._every or must_be_inlined(function)
+            self._wanted[id(function)] = _is_wanted(function, self._every)
         return self._wanted[id(function)]
 
     def _bound(self, param: ir.Param, arg: object, handle: ir.Handle | None, names: _Names, changed: set[int], s: ir.Call) -> list[ir.Stmt]:

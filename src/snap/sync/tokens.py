@@ -200,10 +200,14 @@ class State:
                 since = other.since(t)
                 if have is None:
                     new = altered(t, crossed=since, since=self.crossed)
-                elif self.since(have) & ~since or t.commits < have.commits or any(n < have.waited.get(gap, n + 1) for gap, n in t.waited.items()):
-                    new = merged(t, have, self.since(have) & since, self.crossed)
                 else:
-                    continue
+                    before = self.since(have)
+                    both = before & since
+                    if both == before and t.commits >= have.commits and not any(
+                        n < have.waited.get(gap, n + 1) for gap, n in t.waited.items() if both >> gap & 1
+                    ):
+                        continue
+                    new = merged(t, have, both, self.crossed)
                 mine = self.held(obj)
                 mine[key] = new
                 if news is not None:
@@ -279,5 +283,5 @@ class Name:
 
 def merged(a: Token, b: Token, crossed: int, since: int) -> Token:
     """One access on two paths."""
-    waited = {**b.waited, **{gap: min(n, b.waited.get(gap, n)) for gap, n in a.waited.items()}}
+    waited = {gap: min(n, b.waited.get(gap, n)) for gap, n in a.waited.items() if crossed >> gap & 1} if a.waited else {}
     return altered(a, crossed=crossed, since=since, commits=min(a.commits, b.commits), early=a.early | b.early, waited=waited)

@@ -173,6 +173,23 @@ def test_pruned_by_what_a_block_may_hold(no_compiler, config, limits, text):
     assert text in reason(buffered, config, Y, limits=limits)
 
 
+def test_blocks_that_are_resident_share_registers(no_compiler):
+    def made(B: int):
+        @kernel
+        @requires(grid[1], block[1], thread[128], resident=B)
+        def held(y: ptr(float) @ grid[1]):
+            with group(grid[1]):
+                i: int @ thread[1] = id()
+                acc: float[80] @ thread[1]
+                with partition(y, p=thread[1], offset=i) as mine:
+                    mine[0] = acc[i % 80]
+
+        return held
+
+    assert prepare(Family(made), {"B": 4}, (), None, None, H200)
+    assert "a thread of 8 blocks of 128 has at most 64" in reason(made, {"B": 8})
+
+
 def test_what_fits_is_not_pruned(no_compiler):
     ready = prepare(Family(buffered), {"B": 1024, "S": 1024, "A": 64}, (Y,), 3, None, H200)
     assert ready.number == 3 and "float acc[64]" in ready.text

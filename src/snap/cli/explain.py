@@ -112,8 +112,9 @@ def _listing(typed: ir.Function, synced: ir.Function) -> Listing:
     if elsewhere:
         found += f", {'and ' if count else 'but '}{elsewhere} in the functions it calls"
     kind = "kernel" if typed.kernel else "device function"
-    facts = f"{typed.place}; {synced.smem} bytes of shared memory; {found}" + ("; cooperative" if typed.cooperative else "")
-    return Listing(f"{kind} {typed.name}", facts, tuple(dict.fromkeys(rows)))
+    facts = [str(typed.place), f"{synced.smem} bytes of shared memory", found]
+    facts += ["cooperative"] * typed.cooperative + ([f"resident: {typed.resident} blocks a multiprocessor"] if typed.resident else [])
+    return Listing(f"{kind} {typed.name}", "; ".join(facts), tuple(dict.fromkeys(rows)))
 
 
 def _note_param(page: _Page, param: ir.Param) -> None:

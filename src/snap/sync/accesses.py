@@ -46,6 +46,7 @@ class Accesses:
         self.turning: set[int] = set()  # loops whose iterations are counted for what was there before
         self.turns: tuple[int, ...] = ()  # of the loops we are in whose iterations are walked one by one, which ones
         self.known_after: dict[tuple, dict[tuple[Frame, int], Form] | None] = {}  # by statement in a loop, and turns; None: the way ends there
+        self.known_at_top: dict[tuple, tuple[dict[tuple[Frame, int], Form], list[Form]]] = {}  # the same by loop, and what is known of its variable
         self.last_gap = 0
         self.role: tuple[int, int] | None = None
         self.nested_stages = _nested_stages(function.body)

@@ -243,18 +243,15 @@ class Graph(Accesses):
     def _loop(self, s: ir.While | ir.For, state: State, var: ir.Var | None) -> State | None:
         loop = self.numbers.setdefault((self.frame, id(s)), len(self.numbers))  # each call of a function counts anew
         entry_known = state.known
-        assigned_here, growing_here, copying = self._text_of(s)
-        if copying:
+        if self._text_of(s)[2]:
             if few(s) is not None:
                 return self._one_by_one(s, state, loop)
             self.turning.add(loop)
             state.begin(loop)
-        written = {(self.frame, uid) for uid in assigned_here}
-        grown_by = {(self.frame, uid): step for uid, step in growing_here.items()}
         only_reads = var is not None and not writes(s.body, self.writes)
         head = state
         mark = len(self.facts)
-        bounds = [form(e, self._values(state), self.frame, self.at) for e in (s.start, s.stop, s.step)] if var is not None else []
+        known_at_top, learned = self._top(s, state, loop)
         self.depth += 1
         values = turns(s)
         once = values is not None and len(values) <= 1  # a loop of one iteration is none, when it comes to what is done how often
@@ -276,17 +273,11 @@ class Graph(Accesses):
         while True:
             self.values.loops.append(loop)
             current = news.copy()
-            if not self.again:
-                known_at_top = self._known_at_top(s, entry_known, loop, written, grown_by)
+            current.known = known_at_top
             continues: list[State] = []
             self.loops.append((len(self.scopes), breaks, continues, len(self.path)))
             if var is not None:
-                start, stop, step = bounds
-                k = self.values.loop_variable(self.frame, var, start, step)
-                current.known[(self.frame, var.uid)] = k
-                if linear.is_number(step) and step[0] > 0:
-                    self.facts += [linear.subtract(k, start), linear.subtract(linear.subtract(stop, k), linear.number(1))]
-                known_at_top = dict(current.known)
+                self.facts += learned
                 back = self._body(s.body, current)
             else:
                 test = self._body(s.pre, current)
@@ -299,7 +290,7 @@ class Graph(Accesses):
             self.loops.pop()
             self.values.loops.pop()
             del self.facts[mark:]
-            news = State({}, dict(entry_known), head.crossed)
+            news = State({}, entry_known, head.crossed)
             for end in (back, *continues):
                 if end is not None:
                     self._age(end, loop)
@@ -324,6 +315,32 @@ class Graph(Accesses):
         if out is not None:
             out.forget_ages(loop)
         return out
+
+    def _top(self, s: ir.While | ir.For, state: State, loop: int) -> tuple[dict[tuple[Frame, int], Form], list[Form]]:
+        """What variables are at the top of an iteration, and what is known of the loop's own."""
+        here = (self.frame, id(s)), self.turns
+        if self.again:
+            return self.known_at_top[here]
+        assigned_here, growing_here, _ = self._text_of(s)
+        known = dict(state.known)
+        learned: list[Form] = []
+        bounds = [form(e, self._values(state), self.frame, self.at) for e in (s.start, s.stop, s.step)] if isinstance(s, ir.For) else []
+        self.values.loops.append(loop)
+        for key in ((self.frame, uid) for uid in assigned_here):
+            if key in state.known:
+                known[key] = self._again(key, loop)
+        turn = self.values.turns(loop, self.at.place.privilege) if growing_here else linear.ZERO
+        for uid, step in growing_here.items():
+            if (self.frame, uid) in state.known:
+                known[self.frame, uid] = linear.add(state.known[self.frame, uid], turn, step)
+        if isinstance(s, ir.For):
+            start, stop, step = bounds
+            k = known[self.frame, s.var.uid] = self.values.loop_variable(self.frame, s.var, start, step)
+            if linear.is_number(step) and step[0] > 0:
+                learned = [linear.subtract(k, start), linear.subtract(linear.subtract(stop, k), linear.number(1))]
+        self.values.loops.pop()
+        self.known_at_top[here] = known, learned
+        return known, learned
 
     def _text_of(self, s: ir.While | ir.For) -> tuple[set[int], dict[int, int], bool]:
         """What a loop assigns, what grows, and whether it copies to buffers in turn."""
@@ -363,20 +380,20 @@ class Graph(Accesses):
         assigned_here, growing_here, _ = self._text_of(s)
         written = [(self.frame, uid) for uid in assigned_here if (self.frame, uid) in state.known]
         grown_by = [(self.frame, uid, step) for uid, step in growing_here.items() if (self.frame, uid) in state.known]
-        entry_known, crossed, around = dict(state.known), state.crossed, self.turns
+        entry_known, crossed, around = state.known, state.crossed, self.turns
         breaks: list[State] = []
         current: State | None = state
         self.depth += 1
         for turn in range(len(values) + 1):
             self.values.loops.append(loop)
-            for key in written:
-                current.known[key] = self._again(key, loop)
+            known = {**current.known, **{key: self._again(key, loop) for key in written}}
             for frame, uid, step in grown_by:
-                current.known[frame, uid] = linear.add(entry_known[frame, uid], linear.number(step * turn))
+                known[frame, uid] = linear.add(entry_known[frame, uid], linear.number(step * turn))
+            current.known = known
             if turn == len(values):
                 self.values.loops.pop()
                 break
-            current.known[(self.frame, s.var.uid)] = linear.number(values[turn])
+            known[(self.frame, s.var.uid)] = linear.number(values[turn])
             continues: list[State] = []
             self.turns = (*around, turn)
             self.loops.append((len(self.scopes), breaks, continues, len(self.path)))
@@ -387,7 +404,7 @@ class Graph(Accesses):
             for end in (back, *continues):
                 if end is not None:
                     self._age(end, loop, counted=False)
-                    current = current or State({}, dict(entry_known), crossed)
+                    current = current or State({}, entry_known, crossed)
                     current.absorb(end)
             if current is None:
                 break
@@ -408,8 +425,9 @@ class Graph(Accesses):
         result = reached[0]
         for other in reached[1:]:
             result.absorb(other)
-            for key in [k for k, v in result.known.items() if other.known.get(k) != v]:
-                result.known[key] = self._merged(key, where)
+            if other.known is not result.known and not self.again:  # again, the first walk has told
+                differ = [k for k, v in result.known.items() if other.known.get(k) != v]
+                result.known = {**result.known, **{k: self._merged(k, where) for k in differ}}
         return result
 
     def _merged(self, key: tuple[Frame, int], where: int) -> Form:
@@ -473,6 +491,8 @@ class Graph(Accesses):
 
     def _update(self, s: ir.Stmt, state: State) -> None:
         """New values of variables."""
+        if self.again:  # the first walk has told
+            return
         match s:
             case ir.Declare(var, init):
                 self._store(var, None if init is None else init, s, state, s.zero)
@@ -496,7 +516,7 @@ class Graph(Accesses):
                 new = self.values.fresh(self.frame, var, id(s))  # what the value is, we do not know; that all threads of the unit agree, we do
         else:
             new = linear.ZERO if zero else self.values.fresh(self.frame, var, id(s))
-        state.known[key] = new
+        state.known = {**state.known, key: new}
 
     def _call(self, s: ir.Call, state: State) -> State | None:
         self._evaluate(s, state)
@@ -513,9 +533,9 @@ class Graph(Accesses):
                     self.objects[(inner, callee.obj.uid)] = self.objects[(self.frame, a.obj.uid)]
                     key = (inner, callee.uid)
                     self.names[key] = (Name(key, callee.privilege), *chain)
-        for key, var, value in bindings:
+        for key, var, _ in bindings:
             self.assigned_privileges[key] = var.privilege
-            state.known[key] = value
+        state.known = {**state.known, **{key: value for key, _, value in bindings}}
         top = s.function.place.top
         index = self.at.index[top] if top is not Level.GRID else linear.ZERO
         held, required = s.place.held(top), s.function.place.held(top)

@@ -121,7 +121,8 @@ class Edge:
 # at the loop's end what has come around is told from the loop's top (`absorb`).
 @dataclass(slots=True)
 class State:
-    """What has happened on the paths so far.  `own`: the objects whose tokens no other state shares; only these dictionaries may be changed."""
+    """What has happened on the paths so far.  `own`: the objects whose tokens no other state shares; only these dictionaries may be changed.
+    `known` never is: states share it, and one in which a variable gets a new value gets a new dictionary."""
 
     tokens: dict[ObjectKey, dict[tuple, Token]]
     known: dict[tuple[Frame, int], Form]
@@ -130,7 +131,7 @@ class State:
 
     def copy(self) -> State:
         self.own = set()
-        return State(dict(self.tokens), dict(self.known), self.crossed)
+        return State(dict(self.tokens), self.known, self.crossed)
 
     def held(self, obj: ObjectKey) -> dict[tuple, Token]:
         """The tokens of an object, to be changed."""

@@ -155,10 +155,12 @@ def _check_block(typed, limits: Limits) -> None:
     if threads > MOST_THREADS:
         raise Pruned(f"{threads} threads a block; a block has at most {MOST_THREADS}")
     _check_shared(typed.smem, limits)
-    limit = raised_limit(typed) or registers_a_thread(threads)
+    blocks = typed.resident or 1
+    limit = raised_limit(typed) or registers_a_thread(threads * blocks)
     needed = array_registers(typed)
     if needed > limit:
-        raise Pruned(f"local arrays alone fill {needed} registers a thread; a thread of a block of {threads} has at most {limit}")
+        of = f"a block of {threads}" if blocks == 1 else f"{blocks} blocks of {threads}"
+        raise Pruned(f"local arrays alone fill {needed} registers a thread; a thread of {of} has at most {limit}")
 
 
 def _check_shared(size: int, limits: Limits) -> None:

@@ -421,3 +421,26 @@ def test_boxes_begin_at_multiples_of_16_bytes():
     boxed[1](array().reshape(8, 32), y)
     with pytest.raises(snap.MachineError, match="begins 4 bytes past a multiple of 16"):
         boxed[1](array(4).reshape(8, 32), y)
+
+
+@kernel
+@requires(grid[1], block[1], thread[T])
+def rows(x: ptr(const(float), (M, N)) @ grid[1], y: ptr(float, (M, N)) @ grid[1], M: int @ grid[1], N: int @ grid[1], words: int @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(y.view(float4), p=thread[1], f=lambda k: (i, k)) as vectors:
+            with group(thread[1]):
+                if i < M and words == 1:
+                    for j in range(N / 4):
+                        vectors[j] = x.view(float4)[i, j]
+
+
+def test_rows_that_are_no_whole_vectors_are_refused():
+    """A view of a matrix counts rows in its own elements: it would take these for shorter than they are."""
+    x, y = (array(size=4 * n).reshape(4, n) for n in (12, 12))
+    rows[1](x, y, 4, 12, 1)
+    assert (x == y).all()
+    x, y = (array(size=40).reshape(4, 10) for _ in range(2))
+    message = refused(rows, 1, x, y, 4, 10, 1, words="its rows must be a multiple of 4 elements long, and they have 10; pad them to 12")
+    assert "`float4` (test_alignment.py:" in message
+    rows[1](x, y, 4, 10, 0)  # it has no such access then

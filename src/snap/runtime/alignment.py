@@ -1,7 +1,7 @@
 """What a kernel's accesses ask of the addresses of its arrays.
 
 Input:      a kernel in typed IR
-Output:     `widest`: for each array the most that any access in the text asks for, in bytes
+Output:     `widest`: for each array the most that any access in the text asks for, in bytes; `whole_rows`: and of the length of its rows
 Invariant:  an access of n bytes asks for a multiple of n, and at most of 16; nothing but the array's address decides whether it has that, since an
             access lies a whole number of its elements behind the array's start
 Non-goals:  whether a launch comes to the access (follow.py); boxes (tensors.py); what CUDA text of the user's own does
@@ -44,6 +44,23 @@ def _widest(function: ir.Function, known: dict[int, dict[int, int]]) -> dict[int
             for param, arg in _handed_over(s):
                 ask(arg.obj.uid, inside.get(param.handle.obj.uid, 1))
     return found
+
+
+# A view of a matrix counts rows in its own elements, so they must be made of whole ones: else it would take them for shorter than they are.
+def whole_rows(function: ir.Function) -> dict[int, int]:
+    """By the uid of each array of several dimensions that the function takes: what its last one must be a multiple of, in the array's elements."""
+    found: dict[int, int] = {}
+    for s in statements(function.body):
+        for access in chain(own_accesses(s), (e.access for whole in own_expressions(s) for e in walk(whole) if isinstance(e, ir.Load))):
+            view = access.view
+            if view.shape is not None and len(view.shape) > 1:
+                found[view.obj.uid] = max(found.get(view.obj.uid, 1), elements_of(view))
+    return found
+
+
+def elements_of(view: ir.MemView) -> int:
+    """How many of the array's elements one of the view's is."""
+    return max(1, view.elem.bytes // view.obj.elem.bytes)
 
 
 def _handed_over(call: ir.Call) -> Iterator[tuple[ir.MemParam, ir.MemView]]:

@@ -128,6 +128,7 @@ def source(signature: Signature, family: _Family, alone: bool, cooperative: bool
     checks += [f"not (p{index} := {family.pointer.format(a=f'a{index}', i=index)}) % {param.widest}" for index, param in pointers]
     checks += [f"not n{index} % {param.align}" for index, param in pointers if param.lanes > 1]
     checks += _shape_checks(signature, family.shape)
+    checks += [f"not {f'd{index}' if param.lanes == 1 else param.dims}[-1] % {param.whole}" for index, param in pointers if param.whole > 1]
     checks += _overlap_checks(signature)
     if not alone:
         checks.append("current_device() == DEVICE")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from snap.ir import nodes as ir
 from snap.ir.record import record
 from snap.ir.types import BF16, Array, Kind, Level, Scalar, ValueType, Vector, scalar_of
-from snap.runtime.alignment import widest
+from snap.runtime.alignment import whole_rows, widest
 from snap.runtime.errors import InternalError
 
 _PACK = {
@@ -28,7 +28,7 @@ class Pointer:
     """dims: None, or Python text of a tuple over the names `a0`, `a1`, ... of the arguments.
 
     align: what every array's address must be a multiple of, in bytes.  widest: what fits every access in the kernel; an array whose address is no
-    multiple of it fits some launches only (follow.py).
+    multiple of it fits some launches only (follow.py).  whole: the same of the last dimension, in elements.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Pointer:
     const: bool
     dims: str | None
     widest: int = 1
+    whole: int = 1
 
     @property
     def align(self) -> int:
@@ -87,8 +88,8 @@ class Signature:
     @staticmethod
     def of(function: ir.Function) -> Signature:
         names = {param.var.uid: f"a{index}" for index, param in enumerate(function.params) if isinstance(param, ir.ValueParam)}
-        asked = widest(function)
-        params = tuple(_param(param, names, asked) for param in function.params)
+        asked, rows = widest(function), whole_rows(function)
+        params = tuple(_param(param, names, asked, rows) for param in function.params)
         order = ", ".join(f"a{index}" for index in range(len(params)))
         dims = tuple(eval(f"lambda {order}: {param.dims}", dict(HELPERS)) if isinstance(param, Pointer) and param.dims else None for param in params)
         return Signature(function.name, params, _multiple(function), dims, _cluster(function))
@@ -104,7 +105,7 @@ def _cluster(function: ir.Function) -> int:
     return function.place.held(Level.BLOCK).count if function.place.held(Level.CLUSTER) is not None else 0
 
 
-def _param(param: ir.Param, names: dict[int, str], asked: dict[int, int]) -> Pointer | Value:
+def _param(param: ir.Param, names: dict[int, str], asked: dict[int, int], rows: dict[int, int]) -> Pointer | Value:
     match param:
         case ir.ValueParam(var=var):
             return Value(var.name, var.type)
@@ -113,7 +114,7 @@ def _param(param: ir.Param, names: dict[int, str], asked: dict[int, int]) -> Poi
             shape = handle.obj.shape
             dims = None if shape is None else f"({''.join(python_text(dim, names) + ', ' for dim in shape)})"
             return Pointer(handle.name, scalar_of(elem), elem.lanes if isinstance(elem, Vector) else 1, handle.const, dims,
-                           max(elem.bytes, asked.get(handle.obj.uid, 1)))
+                           max(elem.bytes, asked.get(handle.obj.uid, 1)), rows.get(handle.obj.uid, 1))
         case other:
             raise InternalError(f"a kernel cannot take a {type(other).__name__}")
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from snap.ir.record import record
 from snap.ir.types import BOOL, SCALARS, Array, Scalar, Vector
+from snap.runtime.alignment import elements_of
 from snap.runtime.arrays import MASKED, ArrayInfo, classify, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.follow import Need
@@ -186,22 +187,37 @@ def _check_overlap(signature: Signature, bound: tuple[object, ...]) -> None:
 
 
 def check_alignment(signature: Signature, bound: Bound, needed: Callable[[], dict[int, Need]]) -> None:
-    """An address must fit the widest access that the launch will make.  `needed` is asked only where one does not fit all that the kernel has."""
-    doubtful = [(index, param, info) for index, (param, info) in enumerate(zip(signature.params, bound.args))
-                if isinstance(info, ArrayInfo) and info.pointer % param.widest and info.nbytes]
+    """An address, and the rows of a matrix, must fit the widest access that the launch will make.  `needed` is asked only where one does not fit all
+    that the kernel has."""
+    given = enumerate(zip(signature.params, bound.args))
+    arrays = [(index, param, info) for index, (param, info) in given if isinstance(info, ArrayInfo) and info.nbytes]
+    rows = {index: signature.dims[index](*bound.args)[-1] for index, param, _ in arrays if param.whole > 1}
+    doubtful = [(index, param, info) for index, param, info in arrays if info.pointer % param.widest or rows.get(index, 0) % param.whole]
     needs = needed() if doubtful else {}
     for index, param, info in doubtful:
         need = needs.get(index)
         if need is not None and info.pointer % need.bytes:
             raise LaunchError(signature.kernel, _misaligned(info, need), param.name)
+        if need is not None and rows.get(index, 0) % elements_of(need.access.view):
+            raise LaunchError(signature.kernel, _torn(rows[index], need), param.name)
 
 
 def _misaligned(info: ArrayInfo, need: Need) -> str:
-    span, past, fits = need.access.span, info.pointer % need.bytes, info.pointer & -info.pointer
+    past, fits = info.pointer % need.bytes, info.pointer & -info.pointer
     copy = {"numpy": " (`.copy()`)", "cupy": " (`.copy()`)", "torch": " (`.clone()`)"}.get(info.family, "")
-    where = f"{os.path.basename(span.filename)}:{span.line}"
-    return (f"the kernel accesses it as `{need.access.view.elem}` ({where}), so its address must be a multiple of {need.bytes} bytes, and the "
+    return (f"{_accessed(need)}, so its address must be a multiple of {need.bytes} bytes, and the "
             f"array's is {past} past one; a slice may start anywhere: pass a copy{copy}, or launch a kernel whose view has at most {fits} bytes")
+
+
+def _torn(row: int, need: Need) -> str:
+    whole = elements_of(need.access.view)
+    return (f"{_accessed(need)}, so its rows must be a multiple of {whole} elements long, and they have {row}; pad them to {row + -row % whole}, or "
+            "launch a kernel that views it as narrower elements")
+
+
+def _accessed(need: Need) -> str:
+    span = need.access.span
+    return f"the kernel accesses it as `{need.access.view.elem}` ({os.path.basename(span.filename)}:{span.line})"
 
 
 # ---- values ------------------------------------------------------------------------------------------------------------------------------

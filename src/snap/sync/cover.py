@@ -52,6 +52,7 @@ class Mark:
 
 def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> dict[GapKey, list[Mark]]:
     by_number = {gap.number: gap for gap in gaps.values()}
+    places = {id(gap.place): gap.place for gap in gaps.values()}  # many gaps share one
     marks: dict[GapKey, list[Mark]] = {}
     chosen: list[tuple[Gap, Privilege]] = []
     waits: dict[str, int] = {}  # for what is waited for in a class of its own, the gaps chosen so far
@@ -60,8 +61,10 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
         groups.setdefault((edge.participants, *_alone(edge)), []).append(edge)
     for p, engine, younger in sorted(groups, key=lambda g: (-g[0].level, -g[0].n, *g[1:])):
         served = waits.get(engine, 0) if engine else sum(1 << gap.number for gap, q in chosen if q.at_least(p))
-        reached = {n: gap for n, gap in by_number.items() if gap.place.privilege.at_least(p) and gap.place.holds(p)}
-        legal = {n: gap for n, gap in reached.items() if primitive(p, gap.place, function)[0] is not None}
+        holding = {key: place for key, place in places.items() if place.privilege.at_least(p) and place.holds(p)}
+        able = {key for key, place in holding.items() if primitive(p, place, function)[0] is not None}
+        reached = {n: gap for n, gap in by_number.items() if id(gap.place) in holding}
+        legal = {n: gap for n, gap in reached.items() if id(gap.place) in able}
         mask = sum(1 << n for n in legal)
         open_edges = []
         for edge in groups[p, engine, younger]:

@@ -106,9 +106,9 @@ class Graph(Accesses):
                     return None
                 if state is None:  # the ways out that the statement has were not gone: nothing came there
                     state = State({}, known, crossed)
-                state.known = known
+                state.share(known)
             elif self.depth:
-                self.known_after[here, self.turns] = None if state is None else state.known
+                self.known_after[here, self.turns] = None if state is None else state.shared()
         if state is not None and body:
             self._cross("after", body[-1], state)
         return state
@@ -242,7 +242,7 @@ class Graph(Accesses):
 
     def _loop(self, s: ir.While | ir.For, state: State, var: ir.Var | None) -> State | None:
         loop = self.numbers.setdefault((self.frame, id(s)), len(self.numbers))  # each call of a function counts anew
-        entry_known = state.known
+        entry_known = state.shared()
         if self._text_of(s)[2]:
             if few(s) is not None:
                 return self._one_by_one(s, state, loop)
@@ -273,7 +273,7 @@ class Graph(Accesses):
         while True:
             self.values.loops.append(loop)
             current = news.copy()
-            current.known = known_at_top
+            current.share(known_at_top)
             continues: list[State] = []
             self.loops.append((len(self.scopes), breaks, continues, len(self.path)))
             if var is not None:
@@ -308,7 +308,7 @@ class Graph(Accesses):
         self.once -= once
         if var is not None:
             after = head
-            after.known = known_at_top
+            after.share(known_at_top)
             if ends is not None:  # it is certain that it runs: what each way through it has ended does not come past it
                 after.keep(ends)
         out = self._join([after, *breaks], loop)
@@ -380,20 +380,18 @@ class Graph(Accesses):
         assigned_here, growing_here, _ = self._text_of(s)
         written = [(self.frame, uid) for uid in assigned_here if (self.frame, uid) in state.known]
         grown_by = [(self.frame, uid, step) for uid, step in growing_here.items() if (self.frame, uid) in state.known]
-        entry_known, crossed, around = state.known, state.crossed, self.turns
+        entry_known, crossed, around = state.shared(), state.crossed, self.turns
         breaks: list[State] = []
         current: State | None = state
         self.depth += 1
         for turn in range(len(values) + 1):
             self.values.loops.append(loop)
-            known = {**current.known, **{key: self._again(key, loop) for key in written}}
-            for frame, uid, step in grown_by:
-                known[frame, uid] = linear.add(entry_known[frame, uid], linear.number(step * turn))
-            current.known = known
+            current.learn({key: self._again(key, loop) for key in written})
+            current.learn({(frame, uid): linear.add(entry_known[frame, uid], linear.number(step * turn)) for frame, uid, step in grown_by})
             if turn == len(values):
                 self.values.loops.pop()
                 break
-            known[(self.frame, s.var.uid)] = linear.number(values[turn])
+            current.learn({(self.frame, s.var.uid): linear.number(values[turn])})
             continues: list[State] = []
             self.turns = (*around, turn)
             self.loops.append((len(self.scopes), breaks, continues, len(self.path)))
@@ -427,7 +425,7 @@ class Graph(Accesses):
             result.absorb(other)
             if other.known is not result.known and not self.again:  # again, the first walk has told
                 differ = [k for k, v in result.known.items() if other.known.get(k) != v]
-                result.known = {**result.known, **{k: self._merged(k, where) for k in differ}}
+                result.learn({k: self._merged(k, where) for k in differ})
         return result
 
     def _merged(self, key: tuple[Frame, int], where: int) -> Form:
@@ -439,7 +437,8 @@ class Graph(Accesses):
         begun = before(loop) if loop in self.turning else None
 
         def later(t: Token) -> Token:
-            footprint = self._aged(t.footprint, loop, change)
+            # What was made outside knows nothing of this iteration: it comes here after the end of one of a loop around both, which renamed that.
+            footprint = self._aged(t.footprint, loop, change) if loop in t.born else t.footprint
             if footprint is not t.footprint:
                 t = altered(t, footprint=footprint)
             if begun is not None and t.ages:
@@ -516,7 +515,7 @@ class Graph(Accesses):
                 new = self.values.fresh(self.frame, var, id(s))  # what the value is, we do not know; that all threads of the unit agree, we do
         else:
             new = linear.ZERO if zero else self.values.fresh(self.frame, var, id(s))
-        state.known = {**state.known, key: new}
+        state.learn({key: new})
 
     def _call(self, s: ir.Call, state: State) -> State | None:
         self._evaluate(s, state)
@@ -535,7 +534,7 @@ class Graph(Accesses):
                     self.names[key] = (Name(key, callee.privilege), *chain)
         for key, var, _ in bindings:
             self.assigned_privileges[key] = var.privilege
-        state.known = {**state.known, **{key: value for key, _, value in bindings}}
+        state.learn({key: value for key, _, value in bindings})
         top = s.function.place.top
         index = self.at.index[top] if top is not Level.GRID else linear.ZERO
         held, required = s.place.held(top), s.function.place.held(top)

@@ -231,12 +231,15 @@ def _reads_memory(s: ir.Stmt) -> bool:
 def _read_by(s: ir.Stmt) -> set[int]:
     """Variables whose value a statement needs itself."""
     found: set[int] = set()
+    accesses = _accesses(s)
     for e in expressions(s):
         match e:
             case ir.Read(var):
                 found.add(var.uid)
             case ir.Elem(array) | ir.ArrayValue(array):
                 found.add(array.var.uid)
+            case ir.Load(access):
+                accesses.append(access)
     match s:
         case ir.Wgmma(acc=acc, a=a):
             found.add(acc.var.uid)
@@ -247,13 +250,14 @@ def _read_by(s: ir.Stmt) -> set[int]:
         case ir.Call(args=args):
             found |= {a.var.uid for a in args if isinstance(a, ir.ArrayRef)}
             found |= {v for a in args if isinstance(a, ir.MemView) for n in a.shape or () for v in _read_by(ir.Return(n, span=s.span))}
-    for a in _accesses(s):
+    for a in accesses:
         found |= {v for n in a.view.shape or () for v in _read_by(ir.Return(n, span=s.span))}
     return found
 
 
 def _accesses(s: ir.Stmt) -> list[ir.MemAccess]:
-    found = [e.access for e in expressions(s) if isinstance(e, ir.Load)]
+    """Those of the statement itself, loads in its expressions not counted."""
+    found: list[ir.MemAccess] = []
     match s:
         case ir.Assign(ir.MemTarget(a) | ir.ComponentTarget(ir.MemTarget(a))) | ir.Atomic(access=a):
             found.append(a)
@@ -280,9 +284,10 @@ def _needed(body: ir.Body, used_later: set[int], committed: set[str]) -> ir.Body
     for s in statements(body):
         match s:
             case ir.Declare() | ir.Assign(ir.VarTarget() | ir.ElemTarget()):
-                assigned += [(uid, _read_by(s)) for uid in _gives(s)]
+                assigned.append((_gives(s)[0], _read_by(s)))
             case ir.If() | ir.For() | ir.While() | ir.Partition() if not _effects(s):  # needed where something inside is
-                assigned += [(uid, _read_by(s)) for inner in statements((s,)) for uid in _gives(inner)]
+                reads = _read_by(s)
+                assigned += [(uid, reads) for inner in statements((s,)) for uid in _gives(inner)]
             case _:
                 read |= _read_by(s)
     while True:

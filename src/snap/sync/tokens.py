@@ -122,16 +122,30 @@ class Edge:
 @dataclass(slots=True)
 class State:
     """What has happened on the paths so far.  `own`: the objects whose tokens no other state shares; only these dictionaries may be changed.
-    `known` never is: states share it, and one in which a variable gets a new value gets a new dictionary."""
+    `alone`: nobody else has `known`, so that it may be changed, too."""
 
     tokens: dict[ObjectKey, dict[tuple, Token]]
     known: dict[tuple[Frame, int], Form]
     crossed: int = 0
     own: set[ObjectKey] = field(default_factory=set)
+    alone: bool = False
+
+    def shared(self) -> dict[tuple[Frame, int], Form]:
+        """What is known, for others to keep."""
+        self.alone = False
+        return self.known
+
+    def share(self, known: dict[tuple[Frame, int], Form]) -> None:
+        self.known, self.alone = known, False
+
+    def learn(self, news: dict[tuple[Frame, int], Form]) -> None:
+        if not self.alone:
+            self.known, self.alone = dict(self.known), True
+        self.known.update(news)
 
     def copy(self) -> State:
         self.own = set()
-        return State(dict(self.tokens), self.known, self.crossed)
+        return State(dict(self.tokens), self.shared(), self.crossed)
 
     def held(self, obj: ObjectKey) -> dict[tuple, Token]:
         """The tokens of an object, to be changed."""

@@ -89,7 +89,7 @@ def test_parts_are_named_by_the_rank_of_their_block():
     assert isinstance(first.block, ir.Const)
     [copy] = loads("z: float = c[1, 2]")
     assert copy.block is None
-    [staged] = loads("with stage(q) as s:\n    z: float @ block[1] = s[1 - b, 1, 2]")
+    [staged] = loads("with stage(q, 0) as s:\n    z: float @ block[1] = s[1 - b, 1, 2]")
     assert len(staged.index) == 3 and staged.block is not None
     [seen] = loads("z: float4 @ thread[1] = x.view(float4)[1 - b, t % 32, 0]")
     assert seen.block is not None and len(seen.index) == 2

@@ -58,8 +58,9 @@ def test_a_pipeline_is_used_through_its_stages():
 
 def test_a_stage_is_taken_where_the_block_acts_as_one():
     assert use("with group(thread[32]):\n    with stage(q) as a:\n        pass") == [("SNAP005", 2)]
-    assert use("with stage(q) as a:\n    with group(thread[32]):\n        z: int @ thread[1] = a[t]") == []
-    assert use("with stage(q) as a:\n    z: int = a[0]") == []
+    assert use("with stage(q, 0) as a:\n    with group(thread[32]):\n        z: int @ thread[1] = a[t]") == []
+    assert use("with stage(q, 0) as a:\n    z: int = a[0]") == []
+    assert use("with stage(q) as a:\n    z: int = a[0]") == [("SNAP021", 1)]  # the next fill, and nothing is put into it
     assert use("with stage(q) as a:\n    a[0] = 1") == [("SNAP009", 2)]
     assert use("with stage(q) as a:\n    z: int = a[0, 0]") == [("SNAP018", 2)]
 

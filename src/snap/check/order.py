@@ -1,4 +1,5 @@
-"""The order of fills (SNAP021): the stages of a pipeline are all counted or all numbered, and the numbers of those that fill it do not go back.
+"""The order of fills (SNAP021): the stages of a pipeline are all counted or all numbered, those that are counted fill it, and the numbers of those
+that fill it do not go back.
 
 Input: the stages of one pipeline, as they come in the text.  Output: errors, or nothing.  Invariant: what is refused is out of order, if the loops
 around it run more than once.  Non-goals: proving order: a number that the text does not show is taken as it comes.
@@ -13,7 +14,7 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import I32
-from snap.ir.walk import statements
+from snap.ir.walk import expressions, statements
 
 WHY = "what waits for a fill, and for its slot to be free, counts on numbers that only go up over the pipeline's lifetime"
 
@@ -38,9 +39,20 @@ def note_stage(c: State, pipeline: Pipeline, number: ir.Expr | None, span: Span)
     return use
 
 
-def in_order(c: State, pipeline: Pipeline, use: StageUse, handle: ir.Handle, inside: ir.Body) -> None:
-    """A numbered stage that fills comes after the fills before it."""
+def in_order(c: State, pipeline: Pipeline, use: StageUse, handle: ir.Handle, inside: ir.Body, complete: bool) -> None:
+    """A counted stage that is used is filled, and a numbered one that fills comes after the fills before it.  complete: `inside` is all that the
+    stage contains, nothing in it was refused."""
     use.fills = _writes(inside, handle)
+    if use.number is None and not use.fills and complete and _uses(inside, handle):
+        name = pipeline.memory.handle.name
+        c.report(
+            "SNAP021",
+            f"nothing is put into this stage of `{name}`",
+            use.span,
+            "the next fill, which stays empty",
+            note=f"`with stage({name})` is the next fill each time, around what fills it and what uses it",
+            help=f"use it where it is filled; or name the fill, `stage({name}, k)`, in every stage of `{name}`",
+        )
     if use.number is None or not use.fills:
         return
     if _goes_back(c, pipeline, use) or _restarts(c, pipeline, use):
@@ -165,15 +177,40 @@ def _direction(e: ir.Expr, var: ir.Var) -> int:
             return 0
 
 
+def _named(h: ir.Handle | None, handle: ir.Handle) -> bool:
+    """Whether it is the handle, or a part of it."""
+    while h is not None and h.uid != handle.uid:
+        h = h.base
+    return h is not None
+
+
 def _writes(body: ir.Body, handle: ir.Handle) -> bool:
     """Whether these statements put anything into the memory that the handle names."""
+    return any(_named(h, handle) for s in statements(body) for h in _written(s))
 
-    def named(h: ir.Handle | None) -> bool:
-        while h is not None and h.uid != handle.uid:
-            h = h.base
-        return h is not None
 
-    return any(any(map(named, _written(s))) for s in statements(body))
+def _uses(body: ir.Body, handle: ir.Handle) -> bool:
+    """Whether these statements look at it."""
+    return any(_named(h, handle) for s in statements(body) for h in _read(s))
+
+
+def _read(s: ir.Stmt) -> list[ir.Handle]:
+    found = [e.access.handle for e in expressions(s) if isinstance(e, ir.Load)]
+    match s:
+        case ir.BoxCopy(tile=tile):
+            return [*found, tile.access.handle]
+        case ir.Wgmma(a=a, b=b):
+            return [*found, *(t.access.handle for t in (a, b) if isinstance(t, ir.Tile))]
+        case ir.Collective(accesses=accesses):
+            return [*found, *(a.handle for a in accesses)]
+        case ir.Atomic(_, access):
+            return [*found, access.handle]
+        case ir.Unsafe(memory=memory):
+            return [*found, *(a.handle for _, a in memory)]
+        case ir.Call(handles=handles):
+            return [*found, *handles]
+        case _:
+            return found
 
 
 def _written(s: ir.Stmt) -> list[ir.Handle]:

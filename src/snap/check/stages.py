@@ -61,10 +61,11 @@ def stage_statement(c: State, s: tree.With, tail: bool) -> None:
     memory = Memory(handle, found.memory.view, IndexMap(params, results), found.memory.shape[1:])
     if found.blocks is not None:
         memory = across(c, memory, found.blocks, s.head)
+    refused = len(c.errors)
     with c.block() as out, c.frame("memory", s.head, f"a stage of `{base.name}`"):
         c.bind(s.name, memory)
         body(c, s.body, tail)
-    in_order(c, found, use, handle, tuple(out))
+    in_order(c, found, use, handle, tuple(out), len(c.errors) == refused)
     c.out.append(ir.Partition(base, handle, c.place, tuple(out), fill, len(args) == 1, span=s.head))
 
 

@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
-from snap.ir.types import BLOCK1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place, Privilege
+from snap.ir.types import BLOCK1, CLUSTER1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place, Privilege
 from snap.ir.walk import bodies, children, own_expressions, statements
 from snap.sync import linear
 from snap.sync.linear import Atom, Form
-from snap.sync.overlap import OLDEST, Footprint, Memo, Overlap
+from snap.sync.overlap import OLDEST, Footprint, Memo, Overlap, reached
 from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, Touched
 from snap.sync.values import Frame, Position, Values, facts, form
 from snap.sync.weave import Woven
@@ -88,6 +88,7 @@ class Accesses:
             if isinstance(tile, ir.Tile)
         }
         self.remote: dict[ObjectKey, set[int]] = {}  # accesses to other blocks' parts
+        self.reached = reached(function.body) if clustered and function.place.held(Level.BLOCK).count != 1 else set()
         self.depths: dict[ObjectKey, int] = {}
         self.written = {((), uid): span for uid, span in _written(every).items()}
         self.object_names: dict[ObjectKey, str] = {}
@@ -495,7 +496,8 @@ class Accesses:
             self.pending[gap, engine] = min(t.waited[gap], self.pending.get((gap, engine), t.waited[gap]))
 
     def _reused(self, obj: ObjectKey, s: ir.Stmt, state: State) -> None:
-        """Bytes that another array held a moment ago: everything done to it comes first."""
+        """Bytes that another array held a moment ago: everything done to it comes first.  Of a cluster, if other
+        blocks have been there, or will write there."""
         low, high = self.ranges[obj]
         for other, held in state.tokens.items():
             if other == obj or other not in self.ranges or self.ranges[other][1] <= low or high <= self.ranges[other][0]:
@@ -503,7 +505,9 @@ class Accesses:
             for t in held.values():
                 engine = "load" if s.obj.uid in self.background else ""
                 fence = t.by_threads and engine
-                if t.engine != "load" and (t.kind in "CS" or t.ordered is None or not t.ordered.at_least(BLOCK1) or fence):  # who uses a load waits
+                shared_by = CLUSTER1 if s.obj.uid in self.reached or t.site[1] in self.remote.get(other, ()) else BLOCK1
+                apart = t.kind in "CS" or t.ordered is None or not t.ordered.at_least(shared_by)
+                if t.engine != "load" and (apart or fence):  # who uses a load waits
                     place = Token(
                         (self.frame, id(s), "W"),
                         "W",
@@ -517,7 +521,7 @@ class Accesses:
                         crossed=0,
                         since=state.crossed,
                     )
-                    self._edge(t, place, BLOCK1, state.since(t), obj)
+                    self._edge(t, place, shared_by, state.since(t), obj)
             state.put(other, {})
 
 

@@ -264,6 +264,7 @@ class Graph(Accesses):
             )
         # The first walk makes the accesses of the loop, and all that follows from them.  What it brings back to the top that has not been there
         # before goes around once more, alone: accesses are in conflict pair by pair, so that others would only be found in conflict again.
+        # Where a copy has come by a new way it goes around as what all ways have in common (`absorb`): that decides which barrier waits for it.
         first = not self.again
         news = head
         after: State | None = None

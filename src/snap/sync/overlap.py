@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Element, Level, Privilege
+from snap.ir.walk import own_accesses, statements
 from snap.sync import linear
 from snap.sync.linear import Atom, Form
 from snap.sync.values import Values
@@ -315,3 +317,16 @@ def _counts_from_zero(atom: Atom) -> bool:
     plain = atom[2] if atom[0] == "side" else atom
     plain = plain[2] if plain[0] == "old" else plain
     return plain[0] in ("block", "cluster", "count")
+
+
+def reached(body: ir.Body) -> set[int]:
+    """The arrays in shared memory that blocks write for each other; functions that are called have theirs.  (What another block reads, its own block
+    has written before.)"""
+    found: set[int] = set()
+    for s in statements(body):
+        if isinstance(s, ir.Call):
+            found |= reached(s.function.body)
+        if isinstance(s, ir.BoxCopy) and s.op == "load" and s.tile.access.view.obj.spread == "copies":
+            found.add(s.tile.access.view.obj.uid)
+        found |= {a.view.obj.uid for a in own_accesses(s) if a.block is not None}
+    return found

@@ -136,6 +136,7 @@ class State:
         return self.known
 
     def share(self, known: dict[tuple[Frame, int], Form]) -> None:
+        """Know what others do."""
         self.known, self.alone = known, False
 
     def learn(self, news: dict[tuple[Frame, int], Form]) -> None:
@@ -297,6 +298,6 @@ class Name:
 
 
 def merged(a: Token, b: Token, crossed: int, since: int) -> Token:
-    """One access on two paths."""
+    """One access on two paths.  What was committed at a barrier that only one of them has passed does not count."""
     waited = {gap: min(n, b.waited.get(gap, n)) for gap, n in a.waited.items() if crossed >> gap & 1} if a.waited else {}
     return altered(a, crossed=crossed, since=since, commits=min(a.commits, b.commits), early=a.early | b.early, waited=waited)

@@ -21,8 +21,8 @@ def k(x: ptr(const(float), (M, 32)) @ grid[1], y: ptr(float) @ grid[1], M: int @
                                     case 0:
                                         pass
                                     case 1:
-                                        async_copy(fill, x, at=(k, 0))  #~ SNAP021
-                        with stage(rows) as s:
+                                        async_copy(fill, x, at=(k, 0))
+                        with stage(rows) as s:  #~ SNAP021
                             with claim(s, p=thread[64]) as use:
                                 match split(thread, 64, 32):
                                     case 0:

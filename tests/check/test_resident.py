@@ -13,7 +13,7 @@ PLACE = "grid[1], block[1], thread[{}], resident={}"
 
 
 @pytest.mark.parametrize(("threads", "resident", "fits"), [
-    (1024, 2, True), (1024, 3, False), (512, 4, True), (512, 5, False), (32, 32, True), (32, 33, False), (96, 21, True), (96, 22, False), (128, 1, True),
+    (1024, 2, True), (1024, 3, False), (512, 4, True), (512, 5, False), (32, 32, True), (32, 33, False), (96, 21, True), (96, 22, False), (65, 21, True), (65, 22, False), (128, 1, True),
 ])
 def test_threads_and_blocks_of_a_multiprocessor(threads, resident, fits):
     assert [code for code, _ in codes("pass", PLACE.format(threads, resident))] == ([] if fits else ["SNAP018"])

@@ -186,6 +186,13 @@ def test_scan_copies_ahead():
     assert waits == [2]
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64])
+def test_an_exclusive_scan_begins_with_the_elements_own_identity(dtype):
+    x, limits = np.array([5, 3, 7], dtype), np.iinfo(dtype)
+    assert snap.lib.scan(x, "min", exclusive=True).tolist() == [limits.max, 5, 3]
+    assert snap.lib.scan(x, "max", exclusive=True).tolist() == [limits.min, 5, 5]
+
+
 def test_scan_of_nothing():
     assert scan(np.empty(0, np.int32)).shape == (0,)
 
@@ -426,3 +433,15 @@ def test_synchronization_points():
     assert kinds(reduction(F32, F32, F32, 4, "add", 0.0, 8, True)) == ["block", "cluster", "cluster"]  # the last: memory that others read stays
     assert kinds(reduction(F32, F32, F32, 4, "add", 0.0, 1, True)) == kinds(scan_by_team(I32, I32, 4, "add", False, 0, 1)) == ["block"]
     assert kinds(softmax_by_warps(F32, F32, 4, 1, 8)) == []
+
+
+@pytest.mark.parametrize("columns", [4, 64, 3000, 40000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_softmax_of_rows_that_are_masked(dtype, columns):
+    """By the lowest number there is, as many programs do, or by -inf but for one."""
+    x = np.full((2, columns), np.finfo(dtype).min, dtype)
+    x[1] = -np.inf
+    x[1, 1] = 3
+    found = snap.lib.softmax(x)
+    np.testing.assert_allclose(found[0], np.full(columns, 1 / columns), rtol=1e-5)
+    assert found[1, 1] == 1 and not found[1, 2:].any()

@@ -455,12 +455,13 @@ def _residency(c: State, made: ir.Body) -> None:
                  help="say it in `@requires` of the kernels that call it")
         return
     threads = c.place.held(Level.THREAD).count
-    most = min(MOST_BLOCKS, MOST_THREADS // threads)
+    most = min(MOST_BLOCKS, MOST_THREADS // (-(-threads // 32) * 32))  # whole warps
     fit = min(most, ALL_SMEM // (c.smem_peak + BLOCK_SMEM))
     way = f"ask for {fit} at most" if fit else "leave `resident=` out"
     if wanted > most:
         c.report("SNAP018", f"`resident={wanted}`: {wanted} blocks of {threads} threads do not fit a multiprocessor", span,
-                 note=f"it holds at most {MOST_THREADS} threads and {MOST_BLOCKS} blocks at a time", help=f"{way}, or use fewer threads a block")
+                 note=f"it holds at most {MOST_THREADS} threads, in whole warps, and {MOST_BLOCKS} blocks at a time",
+                 help=f"{way}, or use fewer threads a block")
     elif wanted > fit:
         c.report("SNAP013", f"`resident={wanted}`: {wanted} blocks that hold {c.smem_peak} bytes of shared memory each do not fit a multiprocessor",
                  c.smem_peak_span, "the most is held here", (Label(span, f"asks for {wanted} blocks"),),

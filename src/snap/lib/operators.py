@@ -95,7 +95,8 @@ def identity_of_call(function: str, op: object, identity: object, held: Scalar, 
     if isinstance(op, str):
         if identity is not None:
             raise refuse(f"`{op}` has its own, {chosen.identity}: leave it out; it is for functions of your own")
-        return chosen.identity
+        # An exclusive scan begins with it, as an element.
+        return operator(op, held).identity if op in ("min", "max") and held.is_integer else chosen.identity
     problem = _misfit(op, held, inside)
     if problem is not None:
         raise refuse(problem, "op")

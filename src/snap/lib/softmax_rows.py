@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 
 from snap import *
 from snap.ir.types import F32, F64
@@ -18,7 +19,7 @@ from snap.lib.operators import element, word
 from snap.lib.teams import most_blocks, team
 
 LOG2E = math.log2(math.e)
-LOWEST = {F32: -3.0e38, F64: -1.0e308}  # below every finite value that matters, and finite: its difference to -inf is -inf
+LOWEST = {F32: -(2.0 - 2.0**-23) * 2.0**127, F64: -sys.float_info.max}  # no finite value is below, and its difference to -inf is -inf
 WARP_WORDS, BLOCK_REGISTERS = 4, 32  # words a lane where a warp takes a row; registers a thread holds elements in where a block does
 WARP_THREADS = 128  # threads a block where a warp, or some of its lanes, take a row
 

@@ -13,7 +13,7 @@ from collections import OrderedDict
 import numpy as np
 
 from snap.ir import nodes as ir
-from snap.ir.types import scalar_of
+from snap.ir.types import Scalar, Vector, scalar_of
 from snap.machine.lanes import Lanes, Launch
 from snap.machine.numbers import MEMORY, constant
 from snap.machine.program import Program, program_for
@@ -91,9 +91,15 @@ def argument(param: ir.Param, value: object) -> object:
         if array.dtype.itemsize != np.dtype(MEMORY[scalar]).itemsize or not array.flags.c_contiguous or not array.dtype.isnative:
             raise TypeError(f"`{param.handle.name}` wants a C-contiguous array of {scalar}")
         return array
+    if isinstance(param.var.type, Vector):
+        return tuple(_constant(part, param.var.type.elem) for part in value)
+    return _constant(value, param.var.type)
+
+
+def _constant(value: object, type: Scalar) -> np.generic:
     if isinstance(value, np.generic) and value.dtype.kind not in "biuf":  # bf16 of ml_dtypes
         value = float(value)
-    return constant(value, param.var.type)
+    return constant(value, type)
 
 
 def bound(function: ir.Function, values: list, lanes: Lanes, record=None) -> list:

@@ -24,6 +24,7 @@ from snap.runtime.alignment import alignment
 from snap.runtime.signature import divide, remainder
 
 Number = int | bool
+MOST_STATEMENTS = 20_000  # that are followed, in all: a fraction of a second
 ON, LEFT, GONE, UNSURE = "goes on", "has left the iteration", "has returned", "may be elsewhere"
 
 
@@ -40,8 +41,12 @@ def needed(function: ir.Function, blocks: int, args: tuple[object, ...]) -> dict
     found: dict[int, Need] = {}
     given = {param.var.uid: arg for param, arg in zip(function.params, args) if isinstance(param, ir.ValueParam) and isinstance(arg, (bool, int))}
     arrays = {param.handle.obj.uid: index for index, param in enumerate(function.params) if isinstance(param, ir.MemParam)}
-    for at in _watched(function.place, blocks):
-        _Thread(blocks, at, arrays, dict(given), found).body(function.body)
+    patience = iter(range(MOST_STATEMENTS))
+    try:
+        for at in _watched(function.place, blocks):
+            _Thread(blocks, at, arrays, dict(given), found, patience).body(function.body)
+    except _Enough:
+        pass  # what has been found is certain, and what has not is let through
     return found
 
 
@@ -56,21 +61,29 @@ def _watched(place: Place, blocks: int) -> Iterator[dict[Level, int]]:
             yield {**of_grid, Level.THREAD: thread}
 
 
+class _Enough(Exception):
+    pass
+
+
 class _Thread:
     """One thread in one function.
 
     at      its index at each level, in the current group
     arrays  what the function's pointers are: by their uid, the index of the kernel's parameter; shared memory is not among them
     values  what is known of the variables
+    patience  one of it for every statement that is followed, of all threads
     """
 
-    def __init__(self, blocks: int, at: dict[Level, int], arrays: dict[int, int], values: dict[int, Number], found: dict[int, Need]):
-        self.blocks, self.at, self.arrays, self.values, self.found = blocks, at, arrays, values, found
+    def __init__(self, blocks: int, at: dict[Level, int], arrays: dict[int, int], values: dict[int, Number], found: dict[int, Need],
+                 patience: Iterator[int]):
+        self.blocks, self.at, self.arrays, self.values, self.found, self.patience = blocks, at, arrays, values, found, patience
 
     # ---- statements ----
 
     def body(self, body: ir.Body) -> str:
         for s in body:
+            if next(self.patience, None) is None:
+                raise _Enough
             end = self.statement(s)
             if end is not ON:
                 return end
@@ -153,7 +166,7 @@ class _Thread:
                     arrays[handle.obj.uid] = self.arrays[arg.obj.uid]
         count = place.held(place.top).count
         at = self.at if place.top is Level.GRID or count is None else {**self.at, place.top: self.at[place.top] % count}
-        _Thread(self.blocks, at, arrays, values, self.found).body(s.function.body)
+        _Thread(self.blocks, at, arrays, values, self.found, self.patience).body(s.function.body)
 
     # ---- what is accessed ----
 

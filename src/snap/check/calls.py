@@ -259,7 +259,13 @@ def satisfied(c: State, header: Header, span: Span, name: str) -> None:
         if not fits:
             have = "none" if below is None else "a number its caller decides" if below.count is None else str(below.count)
             raise c.fail(
-                "SNAP008", f"`{name}` requires exactly `{p}` in each {top.level.word}, and here there are {have}", span, "another count", labels
+                "SNAP008",
+                f"`{name}` requires exactly `{p}` in each {top.level.word}, and here there are {have}",
+                span,
+                "another count",
+                labels,
+                help=f"call it where there are {p.n}"
+                + (f", or make one for {have}: the library's factories are told how many" if have.isdigit() else ""),
             )
 
 

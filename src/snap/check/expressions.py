@@ -72,7 +72,7 @@ def scalar(c: State, e: tree.Expr, want: Want) -> ir.Expr:
             "SNAP018",
             f"a scalar is wanted here, and this is a `{value.type}`",
             e.span,
-            help="take a component: `.x`" if isinstance(value.type, Vector) else "",
+            help="vectors have no arithmetic: take their components, `.x`" if isinstance(value.type, Vector) else "",
         )
     return value
 

@@ -365,7 +365,9 @@ def async_copy(c: State, e: tree.Call) -> None:
     if len(e.args) != 2 or e.keywords:
         raise c.fail(
             "SNAP018",
-            "`async_copy` takes where to and where from",
+            "`async_copy` takes where to and where from"
+            if len(e.args) != 2
+            else f"`{e.keywords[0][0]}=` is for boxes, which say where they are with `at=`",
             e.span,
             help="an element: `async_copy(mine[i], x[j])`; a box: `async_copy(tile, a, at=(i, j))`",
         )

@@ -317,8 +317,9 @@ def writable(c: State, memory: Memory, span: Span) -> None:
             span,
             "written here",
             (Label(handle.span, f"at privilege `{handle.privilege}` here"),),
-            note="otherwise every thread of the group would write the same element",
-            help=f"hand it to the threads: `with partition({handle.name}, p=thread[1], f=lambda k: ...) as mine:`",
+            note="only a partition says which elements are whose",
+            help=f"hand it to the threads: `with partition({handle.name}, p=thread[1], offset=i) as mine:`, then `mine[0] = ...`, which is "
+            f"`{handle.name}[i]`",
         )
 
 

@@ -220,7 +220,7 @@ def _first_assignment(c: State, s: tree.Assign) -> None:
             "SNAP018",
             "memory and arrays cannot be assigned",
             s.value.span,
-            help="give memory a new name with `with partition`, `claim`, or use it directly",
+            help=f"memory gets a new name in a scope, `with partition(..., p=thread[1]) as {name}:`, or use it directly",
         )
     value = expression(c, s.value, Want(c.privilege, f"`{name}` is declared here, at the code's `{c.privilege}`", s.target.span, implied=True))
     if isinstance(value, ir.Const) and value.weak:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checking import codes, errors, execute, in_block, kernel, program
+from checking import accepted, codes, errors, execute, in_block, kernel, program, refused
 
 from snap.ir import nodes as ir
 from snap.ir.walk import statements
@@ -562,3 +562,14 @@ def test_offsets_do_not_overlap_while_held():
     ranges = {name: (o.offset, o.offset + o.shape[0].value * o.elem.bytes) for name, o in objects.items()}
     for one, other in (("a", "b"), ("a", "c"), ("b", "c"), ("a", "d"), ("b", "d")):
         assert ranges[one][1] <= ranges[other][0]
+
+
+def test_a_view_begins_at_a_whole_element():
+    params = "x: ptr(float) @ grid[1], n: int @ grid[1]"
+    part = "with group(grid[1]):\n    i: int @ thread[1] = id()\n    with partition(x, p=thread[1], offset={}) as p:\n        with group(thread[1]):\n            z: float4 = p.view(float4)[0]"
+    for offset in ("4 * i", "4 * i + 8", "i", "n * i"):
+        accepted(part.format(offset), params=params)
+    refused(part.format("4 * i + 1"), "SNAP018", "begins in the middle of a `float4`: 1 x `f32` behind its start", "a multiple of 4", params=params)
+    window = "with group(grid[1]):\n    i: int @ thread[1] = id()\n    with group(thread[1]):\n        z: float4 = tile(y, ({},), (8,)).view(float4)[0]"
+    accepted(window.format("4"), params="y: ptr(const(float), (n,)) @ grid[1], n: int @ grid[1]")
+    refused(window.format("2"), "SNAP018", "2 x `f32` behind", params="y: ptr(const(float), (n,)) @ grid[1], n: int @ grid[1]")

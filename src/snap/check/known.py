@@ -48,6 +48,18 @@ def divisor(c: State, e: ir.Expr) -> int:
             return 1
 
 
+def remainder(c: State, e: ir.Expr, n: int) -> int | None:
+    """What is left of the value when it is divided by n, where the text tells."""
+    match e:
+        case ir.Const(value):
+            return int(value) % n
+        case ir.Binary("+" | "-", left, right):
+            one, other = remainder(c, left, n), remainder(c, right, n)
+            return None if one is None or other is None else (one + other if e.op == "+" else one - other) % n
+        case _:
+            return None if divisor(c, e) % n else 0
+
+
 def differs(c: State, p: Privilege, *exprs: ir.Expr) -> ir.Expr | None:
     """The first part of the expressions on which threads of one unit of p may disagree; a loop's variable is as good as its bounds."""
     from snap.ir.walk import children

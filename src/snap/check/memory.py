@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snap.check import convert, rewrite
+from snap.check.known import remainder
 from snap.check.names import as_type, describe_object, resolve
 from snap.check.state import Abort, ClaimUse, IndexMap, Memory, Pipeline, SplitBranch, StableRead, State, Variable, Want
 from snap.diag.error import Label
@@ -161,6 +162,13 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
             )
         wide, narrow = max(elem.bytes, old.bytes), min(elem.bytes, old.bytes)
         op = "/" if elem.bytes > old.bytes else "*"
+        if op == "/" and remainder(c, rest, wide // narrow):
+            raise c.fail(
+                "SNAP018",
+                f"`{base.handle.name}` begins in the middle of a `{elem}`: {remainder(c, rest, wide // narrow)} x `{old}` behind its start",
+                span,
+                help=f"begin at a multiple of {wide // narrow} elements",
+            )
         start = convert.binary(op, rest, ir.Const(wide // narrow, I32, span=span), span)
         results = (*base.map.results[:-1], convert.binary("+", start, ir.Read(last, I32, span=span), span))
         map = IndexMap(base.map.params, results, base.map.block)

@@ -13,7 +13,6 @@ import snap
 from snap.ir.types import BF16, F16, F32
 from snap.lib import gemm
 from snap.lib.gemm import LOW, PAIRS, SLICED, SLICES, TILES, Plan, planned
-from snap.lib.gemm_clusters import cluster_kernel
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_slices import slices_kernel
 from snap.lib.gemm_thin import thin_kernel
@@ -47,13 +46,13 @@ def test_layouts_and_tails(shape, layout):
     np.testing.assert_array_equal(unpacked(gemm(A, B)), a @ b)
 
 
-def launched(kernel, blocks: int, A: np.ndarray, B: np.ndarray, C: np.ndarray, divided: int | None = None, share: int = 1,
+def launched(kernel, blocks: int, A: np.ndarray, B: np.ndarray, C: np.ndarray, divided: int = 0, share: int = 1,
              turned=(False, False), **how):
-    """`kernel` on A and B, given as they are written down; `divided`: of kernels that divide tiles, or might."""
+    """`kernel` on A and B, given as they are written down."""
     (m, k), n = A.shape, B.shape[1]
     A, B = (np.ascontiguousarray(x.T) if flip else x for x, flip in zip((A, B), turned))
-    exchange = () if divided is None else (np.zeros(blocks * 128 * 256, np.float32), np.zeros(blocks * 256, np.int32), divided, share)
-    arguments = (A, B, C, A, *A.shape, *B.shape, n, m, n, k, *exchange)
+    exchange = np.zeros(blocks * 128 * 256, np.float32), np.zeros(blocks * 256, np.int32)
+    arguments = (A, B, C, A, *A.shape, *B.shape, n, m, n, k, *exchange, divided, share)
     return snap.races(kernel, *arguments, blocks=blocks, seeds=1) if how.get("races") else kernel.launch(*arguments, blocks=blocks, **how)
 
 
@@ -121,7 +120,7 @@ def test_clusters_in_every_layout(tile, layout):
     """Rows for three tiles: one block of the last pair has nothing to write."""
     turned, m = tuple(each == "t" for each in layout), 2 * tile[0] + 8
     (a, A), (b, B), C = matrix(m, 136, 3), matrix(136, 264, 4), np.zeros((m, 264), np.float32)
-    launched(cluster_kernel(BF16, F32, *turned, *tile, 1), 2, A, B, C, turned=turned)
+    launched(gemm_kernel(BF16, F32, *turned, *tile, 1, TEAM=2), 2, A, B, C, turned=turned)
     np.testing.assert_array_equal(C, a @ b)
 
 
@@ -216,7 +215,7 @@ def test_a_schedule_at_random_finds_no_race():
     (a, A), (b, B) = matrix(136, 200, 10), matrix(200, 72, 11)
     for kernel, blocks, *exchange in ((gemm_kernel(BF16, BF16, False, False, 128, 64, 2), 2, 0),
                                       (gemm_kernel(BF16, BF16, False, False, 128, 64, 2, DIVIDED=True), 3, 1, 2),
-                                      (cluster_kernel(BF16, BF16, False, False, 64, 128, 1), 2)):
+                                      (gemm_kernel(BF16, BF16, False, False, 64, 128, 1, TEAM=2), 2, 0)):
         C = np.zeros((136, 72), np.uint16)
         assert not launched(kernel, blocks, A, B, C, *exchange, races=True)
         launched(kernel, blocks, A, B, C, *exchange, seed=3)
@@ -295,7 +294,7 @@ def test_which_rows_begin_in_the_middle_of_sectors(column, uneven):
 
 def test_kernels_compile_for_hopper_without_spills():
     for kernel in (gemm_kernel(F16, F16, True, False, *TILES[0], 16, F32, "gelu"), gemm_kernel(F16, F16, True, False, *TILES[-1], 16, F32),
-                   gemm_kernel(BF16, BF16, False, False, *TILES[0], 8, DIVIDED=True), cluster_kernel(BF16, BF16, False, True, *PAIRS[0], 4),
+                   gemm_kernel(BF16, BF16, False, False, *TILES[0], 8, DIVIDED=True), gemm_kernel(BF16, BF16, False, True, *PAIRS[0], 4, TEAM=2),
                    slices_kernel(BF16, BF16, False, False, *SLICED[0], 8, F32, "gelu", 2), slices_kernel(BF16, BF16, False, True, *SLICED[0], 8, SLICES=8),
                    thin_kernel(BF16, BF16, False, 32, 128, F32, "gelu", 2)):
         used = kernel.resources("sm_90a")

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from snap.ir.record import record
 from snap.ir.types import BF16, F16, F32, I32, U16, Scalar
 from snap.lib.arrays import Argument, argument, same_place
-from snap.lib.gemm_clusters import PAIR, cluster_kernel
 from snap.lib.gemm_kernels import ACTIVATIONS, DEPTH, PANEL, gemm_kernel
 from snap.lib.gemm_slices import slices_kernel
 from snap.lib.gemm_thin import MOST_STAGES, STRIP, thin_kernel
@@ -31,7 +30,8 @@ ROW = 16  # bytes, of which rows and addresses are multiples where boxes are cop
 SECTOR = 32  # bytes: rows that do not begin at multiples of it are slow to load
 LINE = 128  # bytes, of which the rows of copies are multiples
 TILES = ((128, 256), (128, 224), (128, 192), (128, 160), (128, 128), (128, 96), (128, 64), (64, 256), (64, 192), (64, 128), (64, 64))
-PAIRS = ((128, 256), (128, 224), (128, 128), (64, 128))  # tiles of clusters that share B
+PAIR = 2  # blocks of a cluster that share B
+PAIRS = ((128, 256), (128, 224), (128, 128), (64, 128))  # tiles of such clusters
 SLICED = ((128, 256), (128, 192), (128, 128), (128, 64), (64, 128), (64, 64))  # tiles of clusters that divide k
 SLICES = (2, 4, 8)
 LOW = (8, 16, 32)  # heights of tiles of few rows, all of which are STRIP wide
@@ -67,10 +67,9 @@ def gemm(a, b, out=None, bias=None, activation=None):
             thin_kernel(*types, right.turned, plan.height, plan.width, *after, plan.slices)[plan.blocks](*arguments, _exchange(left.given, plan)[0])
         case "slices":
             slices_kernel(*kinds, plan.slices)[plan.blocks](*arguments, _exchange(left.given, plan)[0])
-        case "pairs":
-            cluster_kernel(*kinds)[plan.blocks](*arguments)
         case _:
-            gemm_kernel(*kinds, plan.divided > 0)[plan.blocks](*arguments, *_exchange(left.given, plan), plan.divided, plan.share)
+            run = gemm_kernel(*kinds, plan.divided > 0, plan.team)
+            run[plan.blocks](*arguments, *_exchange(left.given, plan), plan.divided, plan.share)
     if C is not written.array:
         _copy(written.info.family, written.array, C[:, :columns])
     return written.array
@@ -97,7 +96,7 @@ LARGE_CLUSTERS = 12  # multiprocessors without any, where clusters have more tha
 
 @record
 class Plan:
-    """kind: "tiles" (gemm_kernels.py), "pairs" (gemm_clusters.py), "slices" or "thin" (gemm_slices.py, gemm_thin.py); height, width: of a tile;
+    """kind: "tiles" or "pairs" (gemm_kernels.py), "slices" or "thin" (gemm_slices.py, gemm_thin.py); height, width: of a tile;
     copied: which operands are copied first; divided, share: see gemm_kernels.py; slices: blocks of a cluster that divide k"""
 
     cycles: float
@@ -111,8 +110,13 @@ class Plan:
     slices: int = 1
 
     @property
+    def team(self) -> int:
+        """Blocks that load B together."""
+        return PAIR if self.kind == "pairs" else 1
+
+    @property
     def band(self) -> int:
-        return BAND_ROWS // (self.height * (PAIR if self.kind == "pairs" else 1))
+        return BAND_ROWS // (self.height * self.team)
 
     @property
     def exchanged(self) -> int:

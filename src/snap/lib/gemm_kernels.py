@@ -2,9 +2,9 @@
 
 Input:      element types, the layouts of the operands, sizes of tiles; at a launch, matrices whose rows are multiples of 16 bytes
 Output:     a kernel: C = activation(A @ B + bias), sums in f32
-Invariant:  any extents: what lies outside of a matrix is read as zero and not written.  A block takes tiles t, t + blocks, ... of the order below;
+Invariant:  any extents: what lies outside of a matrix is read as zero and not written.  A team takes tiles t, t + teams, ... of the order below;
             where the last round would leave blocks idle, its tiles come first and are divided among all of them, and sums are the same each time
-Non-goals:  rows that no box can be made of (gemm.py copies those); clusters (gemm_clusters.py)
+Non-goals:  rows that no box can be made of (gemm.py copies those); teams of blocks that divide tiles
 
 An operand that lies with k along its rows is loaded as one tile [rows, 64]; one that lies the other way as panels [64 of k, 64 of m or n], or of 32
 where that is what tiles are multiples of.
@@ -68,14 +68,21 @@ def _silu():
 
 
 @functools.cache
-def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias_type=None, activation=None, DIVIDED=False):
+def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias_type=None, activation=None, DIVIDED=False, TEAM=1):
     """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K].  Blocks take tiles of BM x BN in bands of BAND tiles' height, down one column of the
     band and then the next, so that what runs at the same time reads few rows and columns.  Without a bias any array stands for it.
 
     DIVIDED: the steps of k of the first `divided` tiles, one tile after another, are dealt out to the blocks, `share` to each, no more than a tile
     has.  So a block has the end of one tile and the beginning, or the middle, of the next.  It begins with the latter and leaves its sums in
     `parts`; then it finishes the former, with what the blocks before it have left.  Each thread waits for, and adds, what the thread in its place has
-    left, in the order of the blocks.  All blocks run at the same time, and leave their sums before they wait: nothing hangs."""
+    left, in the order of the blocks.  All blocks run at the same time, and leave their sums before they wait: nothing hangs.
+
+    TEAM: blocks of a cluster, whose tiles lie one above the other: such a column is what is one tile in the order above, so bands are BAND columns
+    high.  Each block loads its part of B's tile for all of them, so fewer rows of B are asked for.  That counts where rows do not begin at multiples
+    of 32 bytes: each costs nearly twice as much.  Large products of whole rows win nothing: there a multiprocessor multiplies all the time already,
+    and blocks that wait for each other do so less often.  The number of blocks is a multiple of TEAM."""
+    SHARING = TEAM > 1  # then all tiles are whole
+    assert not (SHARING and DIVIDED)
     E, O, V = element(type), element(out_type), element(bias_type or type)
     CONSUMERS = BM // 64  # warpgroups that multiply
     A_PANELS, A_ROWS = (BM // PANEL, DEPTH) if A_TURNED else (1, BM)
@@ -90,23 +97,24 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias
     T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
 
     @kernel
-    @requires(grid[1], block[1], thread[T], cooperative=DIVIDED)
+    @requires(grid[1], cluster[1], block[TEAM], thread[T], cooperative=DIVIDED)
     def gemm(A: ptr(const(E), (A0, A1)) @ grid[1], B: ptr(const(E), (B0, B1)) @ grid[1], C: ptr(O, (M, C1)) @ grid[1],
              bias: ptr(const(V)) @ grid[1], A0: int @ grid[1], A1: int @ grid[1], B0: int @ grid[1], B1: int @ grid[1],
              C1: int @ grid[1], M: int @ grid[1], N: int @ grid[1], K: int @ grid[1],
              parts: ptr(float) @ grid[1], ready: ptr(int) @ grid[1], divided: int @ grid[1], share: int @ grid[1]):
         with group(grid[1]):
-            b0: int @ block[1] = id()
-            blocks: int = count(block[1])
-            down: int = (M + BM - 1) / BM
+            team: int @ cluster[1] = id()
+            teams: int = count(cluster[1])
+            down: int = (M + TEAM * BM - 1) / (TEAM * BM)
             across: int = (N + BN - 1) / BN
             steps: int = (K + DEPTH - 1) / DEPTH
-            with partition(C, p=block[1], f=lambda i, j: (i, j), disjoint=True) as C_block:
-                with group(block[1]):
-                    A_slots: pipeline(shared(E[A_PANELS, A_ROWS, DEPTH], swizzle=128), STAGES)
-                    B_slots: pipeline(shared(E[B_PANELS, B_ROWS, B_WIDE], swizzle=B_SWIZZLE), STAGES)
-                    C_slots: pipeline(shared(O[CONSUMERS, 64, WIDE], swizzle=C_SWIZZLE), 2)
-                    w: int @ warpgroup = id()
+            with partition(C, p=cluster[1], f=lambda i, j: (i, j), disjoint=True) as C_team:
+                with group(cluster[1]):
+                    A_slots: pipeline(shared(E[A_PANELS, A_ROWS, DEPTH], swizzle=128, across=block), STAGES)
+                    B_slots: pipeline(shared(E[B_PANELS, B_ROWS, B_WIDE], swizzle=B_SWIZZLE, copies=block), STAGES)
+                    C_slots: pipeline(shared(O[CONSUMERS, 64, WIDE], swizzle=C_SWIZZLE, across=block), 2)
+                    rank: int @ block[1] = id()
+                    w: int @ warpgroup = id() % (CONSUMERS + 1) if TEAM > 1 else id()
                     me: int @ thread[1] = id()
                     acc: float[SUMS] @ thread[1]
                     if CONSUMERS == 2:
@@ -115,12 +123,15 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias
                                 intrinsic.setmaxnreg(232)
                             case 1:
                                 intrinsic.setmaxnreg(40)
-                    begin: int = min(b0 * share, divided * steps)
+                    begin: int = min(team * share, divided * steps)
                     end: int = min(begin + share, divided * steps)
-                    for job in range((down * across - divided - b0 + blocks - 1) / blocks + PIECES):
-                        t: int = divided + b0 + (job - PIECES) * blocks
+                    # A team's jobs are its tiles; a lone block counts pieces of divided tiles, and then its own.
+                    for job in range(team if SHARING else 0,
+                                     down * across if SHARING else (down * across - divided - team + teams - 1) / teams + PIECES,
+                                     teams if SHARING else 1):
+                        t: int = job if SHARING else divided + team + (job - PIECES) * teams
                         first: int = 0
-                        last: int = steps
+                        last: int = (K + DEPTH - 1) / DEPTH  # not `steps`: so a team computes it where it uses it
                         if DIVIDED:
                             if job < PIECES:
                                 final: int = (end - 1) / steps
@@ -132,7 +143,7 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias
                         band: int = t / (BAND * across)
                         within: int = t % (BAND * across)
                         height: int = min(BAND, down - band * BAND)
-                        m0: int = (band * BAND + within % height) * BM
+                        m0: int @ block[1] = (band * BAND + within % height) * (TEAM * BM) + rank * BM
                         n0: int = within / height * BN
                         for k in range(first, last):
                             with stage(A_slots) as a, stage(B_slots) as b:
@@ -171,10 +182,10 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias
                                     with group(thread[1]):
                                         if first < last and last < steps:
                                             for j in unroll(range(SUMS)):
-                                                atomic.store(parts, (b0 * SUMS + j) * C_THREADS + me, acc[j])
-                                            atomic.store(ready, b0 * C_THREADS + me, 1, order="release")
+                                                atomic.store(parts, (team * SUMS + j) * C_THREADS + me, acc[j])
+                                            atomic.store(ready, team * C_THREADS + me, 1, order="release")
                                         if 0 < first and first < last and last == steps:
-                                            for other in range(t * steps / share, b0):
+                                            for other in range(t * steps / share, team):
                                                 while atomic.load(ready, other * C_THREADS + me, order="acquire") == 0:
                                                     pass
                                                 for c in unroll(range(SUMS // READ)):
@@ -185,7 +196,7 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias
                                                         acc[c * READ + j] += part[j]
                                 case 1:
                                     pass
-                        if first < last and last == steps:
+                        if SHARING or (first < last and last == steps):
                             if BIASED or ACTIVE:
                                 match split(thread, C_THREADS, 128):
                                     case 0:
@@ -201,10 +212,10 @@ def gemm_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias
                                                         acc[4 * j + 2 * v + h] = active(acc[4 * j + 2 * v + h] + plus)
                                     case 1:
                                         pass
-                            with partition(C_block, p=warpgroup, f=lambda i, j: (m0 + 64 * w + i, n0 + j), disjoint=True) as C_own:
+                            with partition(C_team, p=warpgroup, f=lambda i, j: (m0 + 64 * w + i, n0 + j), disjoint=True) as C_own:
                                 for q in unroll(range(BN // WIDE)):
                                     with stage(C_slots) as c:
-                                        with partition(c, p=warpgroup, f=lambda i, j: (w, i, j)) as own:
+                                        with partition(c, p=warpgroup, f=lambda i, j: (rank, w, i, j)) as own:
                                             match split(thread, C_THREADS, 128):
                                                 case 0:
                                                     with group(warpgroup):

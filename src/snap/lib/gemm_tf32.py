@@ -82,7 +82,7 @@ class Plan:
 # Each multiprocessor runs one block at a time, so what counts is how long the busiest takes.  Measured on an H200:
 # - Two blocks that share a tile of b, or of a where b goes through registers, load less.  That counts where tiles are small or many.
 # - The last round is seldom full: 8192^3 has 15.5 rounds of tiles.  Divided along k among all, it takes half as long: 2.5% less time at 8192^3.
-#   At 4096^3, where an eighth of a round would be saved, exchanging sums takes as long as that.
+#   At 4096^3, where an eighth of a round would be saved, exchanging sums takes longer than that, by 1.6%.
 # - Setting C to zero and adding slices to it takes long for a small product: 1000^3 takes 17% less time with tiles of 64 x 128, of which there are
 #   enough.
 @functools.lru_cache(4096)

@@ -21,7 +21,7 @@ from snap.runtime.errors import LaunchError
 THREADS, WORDS = 1024, 4  # threads a block, words of 16 bytes that each of them has in flight
 FEW_THREADS, FEW_WORDS = 512, 2  # likewise, where else there would be fewer blocks than multiprocessors
 RESIDENT = 2048  # threads a multiprocessor
-ALONE = 4  # tiles a block takes where one block, or one cluster, takes all, which spares zeroing a ticket: more blocks are faster from there on
+ALONE = 4  # one block, or one cluster, takes everything up to so many tiles a block: no ticket has to be zeroed then.  Beyond, more blocks are faster
 
 
 def reduce(x, op="add", identity=None, type=None):

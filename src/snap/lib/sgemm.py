@@ -38,7 +38,8 @@ def sgemm(a, b, alpha=1.0):
     height, wide = plan.tile[:2]
     rest = blocks_of_tiles(rows, columns, height, wide) - plan.whole
     sums = left.new((max(rest * plan.slices * height * wide, 4),))  # never empty: a launch needs an address
-    run = warp_tiled(*plan.tile, STAGES, width, rest > 0 or plan.tile != LARGE)
+    slices_known = rest > 0 or plan.tile != LARGE  # of small tiles there is one kernel for both: knowing slices costs it nothing
+    run = warp_tiled(*plan.tile, STAGES, width, slices_known)
     run[plan.whole + rest * plan.slices](left.array, right.array, out, rows, columns, depth, alpha, sums, plan.whole, plan.slices)
     if rest:
         added(height, wide, width)[-(-rest * height * wide // (width * ADDERS))](sums, out, rows, columns, alpha, plan.whole, plan.slices)
@@ -98,7 +99,6 @@ def _busy(tile: tuple[int, int, int, int, int], blocks: int, steps: int, multipr
 
 
 # ---- arrays ------------------------------------------------------------------------------------------------------------------------------
-
 
 
 def matrix(function: str, name: str, value: object) -> Argument:

@@ -90,8 +90,7 @@ def _power_f64():
     return power
 
 
-# Each thread takes exponentials against its own maximum, as soon as its elements are there; teams then agree on one maximum, and every thread
-# scales by how far its own was below it.  Words beyond the row count as -inf, which adds nothing; a row of nothing but -inf is 0/0, as in torch.
+# Words beyond a row count as -inf, which adds nothing; a row of nothing but -inf is 0/0, as in torch.
 
 
 @functools.cache
@@ -144,6 +143,8 @@ def softmax_by_warps(type, inside, WIDTH, K, L=32, T=WARP_THREADS):
     return softmax
 
 
+# Where a row has more than a warp, each thread takes exponentials against its own maximum, as soon as its elements are there; the team then agrees
+# on one maximum, and every thread scales by how far its own was below it.
 @functools.cache
 def agreement(inside, T, C=1):
     """f(top, total) -> the scale of this thread's exponentials: its own maximum and sum against those of its team, C blocks of T threads."""

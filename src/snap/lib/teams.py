@@ -33,7 +33,7 @@ def team(blocks: int, threads: int) -> tuple:
 
 @functools.cache
 def reduce(type: Scalar, blocks: int, threads: int, op="add", identity=None):
-    """f(v: T @ thread[1]) -> T @ thread[1]: all values of the team combined, in every thread."""
+    """f(v: T @ thread[1]) -> T @ thread[1], or at block[1] where a team is one block: all values of the team combined, in every thread."""
     T, B, THREADS, held = element(type), blocks, threads, team(blocks, threads)
     in_block, combine = block_reduce(T, threads, op, identity), operator(op, type, identity).each
     if blocks == 1:

@@ -233,6 +233,32 @@ def test_explain_shows_callees_and_synchronization(snap_command):
     assert comment.split("|")[0].split() == ["block[1]", "9"]
 
 
+TWICE = '''\
+from snap import *
+from snap.lib import block as of_block
+
+total = of_block.reduce(float, 64)
+
+@kernel
+@requires(grid[1], block[1], thread[64])
+def twice(x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(y, p=thread[1], offset=i) as mine:
+            with group(block[1]):
+                a: float = total(x[i])
+                b: float = total(x[i] * 2.0)
+                mine[0] = a + b
+'''
+
+
+def test_explain_shows_a_barrier_before_the_call_that_needs_it(snap_command):
+    _, out, _ = snap_command("explain", write("twice.py", TWICE))
+    lines = out.splitlines()
+    [barrier] = [index for index, line in enumerate(lines) if "== __syncthreads" in line and "line 1" in line and index < lines.index("")]
+    assert "a: float = total" in lines[barrier - 1] and "b: float = total" in lines[barrier + 1]
+
+
 PIPELINED = '''\
 from snap import *
 

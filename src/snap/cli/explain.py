@@ -144,10 +144,13 @@ def _put_into(page: _Page, body: ir.Body, header: int, filename: str, lines: ran
     body = tuple(part for stmt in body for part in _put_in(stmt))
     following = next((stmt.span.line for stmt in body if not isinstance(stmt, _ADDED) and here(stmt)), header + 1)
     before = max(header, following - 1)
-    for stmt in body:
+    for number, stmt in enumerate(body):
         if isinstance(stmt, _ADDED):
             page.waits.setdefault(before, []).append(stmt)
             continue
+        if isinstance(stmt, ir.Declare) and stmt.init is None:
+            if any(here(s) and s.span.line == stmt.span.line for s in body[number + 1 :] if not isinstance(s, _ADDED)):
+                continue  # `x: float = f(...)`: the line is not over before the call
         opens = stmt.span.line if here(stmt) else before
         inner = [(case.body, case.span.line if here(stmt) else before) for case in stmt.cases] if isinstance(stmt, ir.Split) \
             else [(one, opens) for one in bodies(stmt)]

@@ -52,7 +52,9 @@ def declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | N
                 help="name the blocks in `@requires`: `cluster[1], block[2]`",
             )
         blocks = held.count
-    align = SWIZZLE_ALIGN if spec.swizzle else BOX_ALIGN if _moves_boxes(c.definition, set()) else 16
+    if c.moves_boxes is None:
+        c.moves_boxes = _moves_boxes(c.definition, set())
+    align = SWIZZLE_ALIGN if spec.swizzle else BOX_ALIGN if c.moves_boxes else 16
     offset = (c.smem_used + align - 1) // align * align
     shape = scalar_shape(spec.type.shape, s.span)
     obj = ir.MemObject(

@@ -230,6 +230,7 @@ class State:
         self.program = program
         self.place = place
         self.errors: list[Diagnostic] = []
+        self.moves_boxes: bool | None = None  # whether the function, or one that it calls, does; None: nobody has asked yet
         self.scopes: list[dict[str, Binding]] = [{}]
         self.ended: dict[str, Span] = {}  # names of scopes that ended, for the error when they are used after all
         self.frames: list[Frame] = [Frame("function", definition.tree.head, definition.tree.name, place=place)]

@@ -22,7 +22,7 @@ from snap.codegen.statements import body
 from snap.codegen.usage import TensorUse, Usage
 from snap.ir import nodes as ir
 from snap.ir.types import Array
-from snap.ir.walk import bodies, expressions, own_accesses, statements
+from snap.ir.walk import accesses, bodies, statements
 
 STATIC_LIMIT = 48 * 1024  # more shared memory than this is given at launch
 SWIZZLE_ALIGN = 1024
@@ -208,8 +208,7 @@ def _reaches_out_first(body: ir.Body) -> bool | None:
 def _reaches_out(s: ir.Stmt) -> bool:
     if isinstance(s, ir.Call) and any(_reaches_out(inner) for inner in statements(s.function.body)):
         return True
-    loads = (e.access for e in expressions(s) if isinstance(e, ir.Load))
-    return any(access.block is not None for access in (*own_accesses(s), *loads))
+    return any(access.block is not None for access in accesses(s))
 
 
 def _by_reference(state: FunctionState, var: ir.Var) -> bool:

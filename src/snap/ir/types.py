@@ -176,6 +176,7 @@ class Vector:
 
 VECTORS = {v.name: v for v in (Vector(s, n) for s in SCALARS.values() if s is not BOOL for n in (2, 4))}
 Element = Scalar | Vector
+WIDEST = 16  # bytes that one instruction accesses
 
 
 @record
@@ -204,6 +205,11 @@ class Space(Enum):
     GLOBAL = "global"
     SHARED = "shared"
     GENERIC = "generic"  # a device function's pointer parameter, before a call says which
+
+
+def alignment(elem: Element) -> int:
+    """What the address of an element is a multiple of, in bytes, for one instruction to access it."""
+    return min(elem.bytes, WIDEST)
 
 
 def scalar_of(t: ValueType) -> Scalar:

@@ -176,6 +176,12 @@ def own_accesses(s: ir.Stmt) -> Iterator[ir.MemAccess]:
             yield from _written(target)
 
 
+def accesses(s: ir.Stmt) -> Iterator[ir.MemAccess]:
+    """The elements that a statement accesses, those that its expressions load among them."""
+    yield from own_accesses(s)
+    yield from (e.access for e in expressions(s) if isinstance(e, ir.Load))
+
+
 def _written(target: ir.Target | None) -> Iterator[ir.MemAccess]:
     match target:
         case ir.MemTarget(access) | ir.ComponentTarget(ir.MemTarget(access)):

@@ -141,3 +141,15 @@ def same_place(function: str, first: Argument, name: str, second: Argument) -> N
             f"is a {second.info.family} array on {second.info.device}, the first argument a {first.info.family} array on {first.info.device}",
             name,
         )
+
+
+_UNUSED: dict[tuple, tuple] = {}  # by library and device
+
+
+def exchange(given: Argument, sums: int, flags: int) -> tuple:
+    """Room for so many sums of f32 that blocks leave for each other, and so many flags, zeroed; where there are none, what stands for them."""
+    key = given.info.family, given.info.device
+    if key not in _UNUSED:
+        _UNUSED[key] = given.new((1,), F32), given.new((1,), I32)
+    nothing = _UNUSED[key]
+    return given.new((sums,), F32) if sums else nothing[0], given.new((flags,), I32, zero=True) if flags else nothing[1]

@@ -17,8 +17,8 @@ import sys
 from collections.abc import Iterator
 
 from snap.ir.record import record
-from snap.ir.types import BF16, F16, F32, I32, U16, Scalar
-from snap.lib.arrays import Argument, argument, same_place
+from snap.ir.types import BF16, F16, F32, U16, Scalar
+from snap.lib.arrays import Argument, argument, exchange, same_place
 from snap.lib.gemm_kernels import ACTIVATIONS, DEPTH, PANEL, gemm_kernel
 from snap.lib.gemm_slices import slices_kernel
 from snap.lib.gemm_thin import MOST_STAGES, STRIP, thin_kernel
@@ -332,20 +332,8 @@ def _room(given: Argument) -> object:
     return given.new((max(rows, 1), max(-(-columns // step), 1) * step))
 
 
-_UNUSED: dict[tuple, tuple] = {}  # by library and device
-
-
 def _exchange(given: Argument, plan: Plan) -> tuple:
-    """Where blocks leave sums for each other, and flags of their threads; what stands for them where there are none."""
-    key = given.info.family, given.info.device
-    if key not in _UNUSED:
-        _UNUSED[key] = given.new((1,), F32), given.new((1,), I32)
-    sums, flags = _UNUSED[key]
-    if plan.exchanged:
-        sums = given.new((plan.exchanged,), F32)
-    if plan.divided:
-        flags = given.new((plan.blocks * 2 * plan.height,), I32, zero=True)
-    return sums, flags
+    return exchange(given, plan.exchanged, plan.blocks * 2 * plan.height if plan.divided else 0)
 
 
 def _copy(family: str, target: object, source: object) -> None:

@@ -16,8 +16,7 @@ import math
 
 from snap import *
 from snap.ir.record import record
-from snap.ir.types import F32, I32
-from snap.lib.arrays import Argument
+from snap.lib.arrays import Argument, exchange
 from snap.lib.gemm_tf32_rows import BAND, DEPTH, SHARED, STEP, handover, tf32_rows
 from snap.lib.sgemm import matrix, product_shape, row_major
 from snap.lib.transposition import transpose
@@ -39,9 +38,10 @@ def gemm_tf32(a, b):
     A, B = in_boxes(in_rows(left)), in_boxes(turned if lies_along else in_rows(right))
     plan = planned(rows, columns, depth, left.multiprocessors(), lies_along, load_cost(A), load_cost(B))
     C = left.new((rows, columns if columns % 4 == 0 else filled_up(columns)), zero=plan.slices > 1)
+    room = (plan.blocks * plan.height * plan.width, plan.blocks * 256) if plan.divided else (0, 0)
     run = (tf32_along if lies_along else tf32_rows)(plan.height, plan.width, plan.team, plan.how)
     run[plan.blocks](A.array, B.array, C, A.shape[1], *B.shape, C.shape[1], rows, columns, depth,
-                     plan.slices, *exchange(left, plan), plan.divided, plan.share)
+                     plan.slices, *exchange(left, *room), plan.divided, plan.share)
     return C if C.shape[1] == columns else row_major(cut(left, C, columns)).array
 
 
@@ -162,19 +162,6 @@ def filled_up(columns: int) -> int:
 
 def cut(like: Argument, array: object, columns: int) -> Argument:
     return Argument(array[:, :columns], classify(array[:, :columns]), like.type)
-
-
-_UNUSED: dict[tuple, tuple] = {}  # by library and device
-
-
-def exchange(given: Argument, plan: Plan) -> tuple:
-    """Where blocks leave sums for each other, and flags of their threads; what stands for them where nothing is divided."""
-    if plan.divided:
-        return given.new((plan.blocks * plan.height * plan.width,), F32), given.new((plan.blocks * 256,), I32, zero=True)
-    key = given.info.family, given.info.device
-    if key not in _UNUSED:
-        _UNUSED[key] = given.new((1,), F32), given.new((1,), I32)
-    return _UNUSED[key]
 
 
 # ---- the kernel for a B that lies along k --------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from copy import copy
 
 import numpy as np
 
-from snap.ir.types import Element, Scalar, Vector
+from snap.ir.types import Element, Scalar, Vector, alignment
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Lanes, Site
 from snap.machine.numbers import BITS, MEMORY, from_memory, to_memory
@@ -19,7 +19,6 @@ from snap.machine.numbers import BITS, MEMORY, from_memory, to_memory
 ndarray = np.ndarray
 # Who is told of accesses: view, cells, scalars at each, mask, kind ('read', 'write', 'atomic', 'atomic read'), memory order, site.
 Record = Callable[["View", object, int, object, str, str, Site], None]
-WIDEST = 16  # bytes of one access
 _UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64, np.dtype(np.uint32): np.uint32, np.dtype(np.uint64): np.uint64}
 
 
@@ -96,7 +95,7 @@ class View:
         self.flat = storage.bytes[:usable].view(dtype)
         self.stride = pitch // dtype.itemsize
         self.size = (storage.size if pitch else len(storage.bytes)) // elem.bytes
-        self.needs = min(elem.bytes, WIDEST)
+        self.needs = alignment(elem)
         self.past = storage.address % self.needs
         self.shadow = None if storage.shadow is None else storage.shadow[:usable].view(BITS[8 * dtype.itemsize])
         self.offset = self.lanes.row * self.stride if self.stride and self.lanes.shape[0] > 1 else None

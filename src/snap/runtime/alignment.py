@@ -10,17 +10,10 @@ Non-goals:  whether a launch comes to the access (follow.py); boxes (tensors.py)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 
 from snap.ir import nodes as ir
-from snap.ir.types import Element
-from snap.ir.walk import own_accesses, own_expressions, statements, walk
-
-MOST = 16  # bytes: the widest access of one instruction
-
-
-def alignment(elem: Element) -> int:
-    return min(elem.bytes, MOST)
+from snap.ir.types import alignment
+from snap.ir.walk import accesses, statements
 
 
 def widest(function: ir.Function) -> dict[int, int]:
@@ -37,7 +30,7 @@ def _widest(function: ir.Function, known: dict[int, dict[int, int]]) -> dict[int
         found[uid] = max(found.get(uid, 1), size)
 
     for s in statements(function.body):
-        for access in chain(own_accesses(s), (e.access for whole in own_expressions(s) for e in walk(whole) if isinstance(e, ir.Load))):
+        for access in accesses(s):
             ask(access.view.obj.uid, alignment(access.view.elem))
         if isinstance(s, ir.Call):
             inside = _widest(s.function, known)
@@ -51,7 +44,7 @@ def whole_rows(function: ir.Function) -> dict[int, int]:
     """By the uid of each array of several dimensions that the function takes: what its last one must be a multiple of, in the array's elements."""
     found: dict[int, int] = {}
     for s in statements(function.body):
-        for access in chain(own_accesses(s), (e.access for whole in own_expressions(s) for e in walk(whole) if isinstance(e, ir.Load))):
+        for access in accesses(s):
             view = access.view
             if view.shape is not None and len(view.shape) > 1:
                 found[view.obj.uid] = max(found.get(view.obj.uid, 1), elements_of(view))

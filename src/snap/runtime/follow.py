@@ -18,9 +18,8 @@ from math import prod
 
 from snap.ir import nodes as ir
 from snap.ir.record import record
-from snap.ir.types import BOOL, Kind, Level, Place, Scalar
+from snap.ir.types import BOOL, Kind, Level, Place, Scalar, alignment
 from snap.ir.walk import children, own_accesses, own_expressions, statements
-from snap.runtime.alignment import alignment
 from snap.runtime.signature import divide, remainder
 
 Number = int | bool

@@ -57,7 +57,7 @@ def test_header_and_parameters(compiles):
     assert "/somewhere" not in module.text
     assert [(p.name, p.kind, p.type, p.bytes) for p in module.params] == [
         ("x", "pointer", "const float* __restrict__", 8),
-        ("out", "pointer", "int* __restrict__", 8),
+        ("out", "pointer", "int*", 8),
         ("a", "value", "float", 4),
         ("w_given", "value", "snap_u8_3", 3),
     ]

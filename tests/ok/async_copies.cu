@@ -17,7 +17,7 @@ static __device__ __forceinline__ void snap_copy_wait() {
     asm volatile("cp.async.wait_group %0;" :: "n"(younger) : "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(64) own(const int* __restrict__ x, int* __restrict__ y) {
+extern "C" __global__ void __launch_bounds__(64) own(const int* __restrict__ x, int* y) {
     __shared__ __align__(16) unsigned char smem[256];
     const int i = blockIdx.x * 64 + threadIdx.x;
     int* const s = reinterpret_cast<int*>(smem);
@@ -48,7 +48,7 @@ static __device__ __forceinline__ void snap_copy_wait() {
     asm volatile("cp.async.wait_group %0;" :: "n"(younger) : "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(64) before_loop(const int* __restrict__ x, int* __restrict__ y, int turns) {
+extern "C" __global__ void __launch_bounds__(64) before_loop(const int* __restrict__ x, int* y, int turns) {
     __shared__ __align__(16) unsigned char smem[256];
     const int i = blockIdx.x * 64 + threadIdx.x;
     int* const table = reinterpret_cast<int*>(smem);
@@ -94,7 +94,7 @@ static __device__ __forceinline__ void snap_copy_wait() {
     asm volatile("cp.async.wait_group %0;" :: "n"(younger) : "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(64) sizes(const float* __restrict__ x, float* __restrict__ y, int n) {
+extern "C" __global__ void __launch_bounds__(64) sizes(const float* __restrict__ x, float* y, int n) {
     __shared__ __align__(16) unsigned char smem[2048];
     const int i = blockIdx.x * 64 + threadIdx.x;
     float* const s = reinterpret_cast<float*>(smem);
@@ -142,7 +142,7 @@ static __device__ __forceinline__ void snap_copy_wait() {
     asm volatile("cp.async.wait_group %0;" :: "n"(younger) : "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(64) next_fill(const int* __restrict__ x, int* __restrict__ y, int turns) {
+extern "C" __global__ void __launch_bounds__(64) next_fill(const int* __restrict__ x, int* y, int turns) {
     __shared__ __align__(16) unsigned char smem[512];
     const int i = blockIdx.x * 64 + threadIdx.x;
     int* const tiles = reinterpret_cast<int*>(smem);

@@ -9,11 +9,7 @@ static __device__ __forceinline__ int snap_atomic_max_i32_acq_rel_gpu(int* addre
     return (int)old;
 }
 
-extern "C" __global__ void __launch_bounds__(64) all_kinds(
-        int* __restrict__ cells,
-        unsigned int* __restrict__ bits,
-        float* __restrict__ real,
-        int* __restrict__ ticket) {
+extern "C" __global__ void __launch_bounds__(64) all_kinds(int* cells, unsigned int* bits, float* real, int* ticket) {
     const int i = blockIdx.x * 64 + threadIdx.x;
     const int old = atomicAdd(cells, 1);
     atomicMin(&cells[1], i - 20);
@@ -53,7 +49,7 @@ static __device__ __forceinline__ int snap_atomic_load_i32_relaxed_gpu(const int
     return (int)bits;
 }
 
-extern "C" __global__ void __launch_bounds__(32) exchange(int* __restrict__ out, int* __restrict__ flag) {
+extern "C" __global__ void __launch_bounds__(32) exchange(int* out, int* flag) {
     __shared__ __align__(16) unsigned char smem[8];
     const int i = blockIdx.x * 32 + threadIdx.x;
     int* const s = reinterpret_cast<int*>(smem);

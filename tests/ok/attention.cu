@@ -211,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
         const __nv_bfloat16* __restrict__ Q,
         const __nv_bfloat16* __restrict__ K,
         const __nv_bfloat16* __restrict__ V,
-        __nv_bfloat16* __restrict__ O,
+        __nv_bfloat16* O,
         int H,
         int L,
         float scale,

@@ -39,7 +39,7 @@ static __device__ __forceinline__ void snap_barriers_ready() {
 
 extern "C" __global__ void __launch_bounds__(256) transpose(
         const float* __restrict__ x,
-        float* __restrict__ y,
+        float* y,
         int M,
         int N,
         const __grid_constant__ snap_tensor_map x_map) {
@@ -130,7 +130,7 @@ static __device__ __forceinline__ void snap_barriers_ready() {
 
 extern "C" __global__ void __launch_bounds__(128) column_sums(
         const float* __restrict__ x,
-        float* __restrict__ sums,
+        float* sums,
         int M,
         const __grid_constant__ snap_tensor_map x_map,
         const __grid_constant__ snap_tensor_map sums_map) {
@@ -228,7 +228,7 @@ static __device__ __forceinline__ void snap_barriers_ready() {
 
 extern "C" __global__ void __launch_bounds__(160) scaled(
         const float* __restrict__ x,
-        float* __restrict__ y,
+        float* y,
         int M,
         const __grid_constant__ snap_tensor_map x_map) {
     __shared__ __align__(128) unsigned char smem[4128];
@@ -329,7 +329,7 @@ static __device__ __forceinline__ void snap_barriers_ready() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(96) relay(const int* __restrict__ x, int* __restrict__ y, int n) {
+extern "C" __global__ void __launch_bounds__(96) relay(const int* __restrict__ x, int* y, int n) {
     __shared__ __align__(16) unsigned char smem[544];
     unsigned long long* const q_full = reinterpret_cast<unsigned long long*>(smem + 512);
     unsigned long long* const q_empty = reinterpret_cast<unsigned long long*>(smem + 528);

@@ -8,7 +8,7 @@ static __device__ __forceinline__ void step(const int* src, int* dst, int d) {
     dst[t] = src[t] + (t >= d ? src[t - d] : 0);
 }
 
-extern "C" __global__ void __launch_bounds__(64) scan(int* __restrict__ x) {
+extern "C" __global__ void __launch_bounds__(64) scan(int* x) {
     __shared__ __align__(16) unsigned char smem[512];
     const int b = blockIdx.x;
     int* const even = reinterpret_cast<int*>(smem);

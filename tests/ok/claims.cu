@@ -11,7 +11,7 @@ static __device__ __forceinline__ void snap_named_sync(int barrier, int threads)
     asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(96) relay(int* __restrict__ out) {
+extern "C" __global__ void __launch_bounds__(96) relay(int* out) {
     __shared__ __align__(16) unsigned char smem[128];
     const int i = blockIdx.x * 96 + threadIdx.x;
     int* const s = reinterpret_cast<int*>(smem);

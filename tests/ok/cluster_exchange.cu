@@ -14,7 +14,7 @@ static __device__ __forceinline__ void snap_cluster_sync() {
     asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) passed_on(const int* __restrict__ x, int* __restrict__ y) {
+extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) passed_on(const int* __restrict__ x, int* y) {
     __shared__ __align__(16) unsigned char smem[256];
     // all blocks of the cluster have begun
     snap_cluster_sync();

@@ -162,7 +162,7 @@ static __device__ __forceinline__ void snap_barriers_ready() {
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) product(
         const __nv_bfloat16* __restrict__ A,
         const __nv_bfloat16* __restrict__ B,
-        __nv_bfloat16* __restrict__ C,
+        __nv_bfloat16* C,
         int M,
         int N,
         int K,

@@ -24,7 +24,7 @@ static __device__ __forceinline__ void snap_cluster_sync() {
 
 extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) stencil(
         const float* __restrict__ x,
-        float* __restrict__ y,
+        float* y,
         int R,
         int steps) {
     __shared__ __align__(16) unsigned char smem[1024];

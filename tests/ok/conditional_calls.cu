@@ -8,7 +8,7 @@ static __device__ __forceinline__ int bump(int* log_1, int value, int t) {
     return value;
 }
 
-extern "C" __global__ void __launch_bounds__(32) lazy(const int* __restrict__ x, int* __restrict__ log_1, int* __restrict__ out, int n) {
+extern "C" __global__ void __launch_bounds__(32) lazy(const int* __restrict__ x, int* log_1, int* out, int n) {
     const int t = blockIdx.x * 32 + threadIdx.x;
     out[t] = t < n ? x[t] : -1;
     const bool inside = t < n && x[t] > 0;

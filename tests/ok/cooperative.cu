@@ -17,7 +17,7 @@ static __device__ __forceinline__ void snap_grid_sync(unsigned int* barrier) {
     __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(64) shift_twice(int* __restrict__ a, int* __restrict__ b, int n, unsigned int* grid_barrier) {
+extern "C" __global__ void __launch_bounds__(64) shift_twice(int* a, int* b, int n, unsigned int* grid_barrier) {
     const int i = blockIdx.x * 64 + threadIdx.x;
     if (i < n) {
         b[i] = a[(i + 1) % n] + 1;
@@ -54,7 +54,7 @@ static __device__ __forceinline__ int snap_atomic_load_i32_relaxed_gpu(const int
     return (int)bits;
 }
 
-extern "C" __global__ void __launch_bounds__(32) by_hand(int* __restrict__ flags, int* __restrict__ out, unsigned int* grid_barrier) {
+extern "C" __global__ void __launch_bounds__(32) by_hand(int* flags, int* out, unsigned int* grid_barrier) {
     const int i = blockIdx.x * 32 + threadIdx.x;
     atomicAdd(flags, 1);
     snap_grid_sync(grid_barrier);

@@ -15,7 +15,7 @@ static __device__ __forceinline__ int three(int x) {
     return two(x) + 1;
 }
 
-extern "C" __global__ void __launch_bounds__(8) first(int* __restrict__ out) {
+extern "C" __global__ void __launch_bounds__(8) first(int* out) {
     const int i = blockIdx.x * 8 + threadIdx.x;
     out[i] = three(i);
 }
@@ -33,7 +33,7 @@ static __device__ __forceinline__ int two(int x) {
     return one(x) + 1;
 }
 
-extern "C" __global__ void __launch_bounds__(8) second(int* __restrict__ out) {
+extern "C" __global__ void __launch_bounds__(8) second(int* out) {
     const int i = blockIdx.x * 8 + threadIdx.x;
     out[i] = two(i);
 }

@@ -25,7 +25,7 @@ static __device__ __forceinline__ int block_total(int x, unsigned char* smem) {
     return sums[0] + sums[1];
 }
 
-extern "C" __global__ void __launch_bounds__(64) totals(int* __restrict__ out) {
+extern "C" __global__ void __launch_bounds__(64) totals(int* out) {
     __shared__ __align__(16) unsigned char smem[8];
     const int i = blockIdx.x * 64 + threadIdx.x;
     const int t = threadIdx.x;

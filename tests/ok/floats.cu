@@ -8,10 +8,10 @@
 
 extern "C" __global__ void __launch_bounds__(64) rounded(
         const float* __restrict__ x,
-        __half* __restrict__ half_1,
-        float* __restrict__ brain,
-        double* __restrict__ double_1,
-        int* __restrict__ whole) {
+        __half* half_1,
+        float* brain,
+        double* double_1,
+        int* whole) {
     const int t = blockIdx.x * 64 + threadIdx.x;
     const float v = x[t];
     half_1[t] = __float2half(v) * __float2half(3.0f) + __float2half(0.5f);

@@ -19,7 +19,7 @@ static __device__ __forceinline__ int power_1(int x) {
     return r;
 }
 
-extern "C" __global__ void __launch_bounds__(32) powers(int* __restrict__ square, int* __restrict__ cube) {
+extern "C" __global__ void __launch_bounds__(32) powers(int* square, int* cube) {
     const int i = blockIdx.x * 32 + threadIdx.x;
     square[i] = power(i);
     cube[i] = power_1(i);

@@ -63,9 +63,9 @@ static __device__ __forceinline__ int lookback(unsigned long long* status, int t
 
 extern "C" __global__ void __launch_bounds__(128) scan(
         const int* __restrict__ x,
-        int* __restrict__ out,
-        unsigned long long* __restrict__ status,
-        int* __restrict__ ticket,
+        int* out,
+        unsigned long long* status,
+        int* ticket,
         int n) {
     __shared__ __align__(16) unsigned char smem[2096];
     int* const slot = reinterpret_cast<int*>(smem);

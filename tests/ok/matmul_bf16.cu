@@ -60,7 +60,7 @@ static __device__ __forceinline__ void load_tile_1(const float* src, __nv_bfloat
 extern "C" __global__ void __launch_bounds__(128) matmul(
         const float* __restrict__ a,
         const float* __restrict__ b,
-        float* __restrict__ c,
+        float* c,
         int M,
         int N,
         int K) {

@@ -13,7 +13,7 @@ static __device__ __forceinline__ void copy_reversed_1(const int* src, int* dst,
     dst[32 * g + l] = src[w * 32 + (at + 31 - l)];
 }
 
-extern "C" __global__ void __launch_bounds__(64) twice(const int* __restrict__ x, int* __restrict__ out) {
+extern "C" __global__ void __launch_bounds__(64) twice(const int* __restrict__ x, int* out) {
     __shared__ __align__(16) unsigned char smem[256];
     const int g = (blockIdx.x * 64 + threadIdx.x) / 32;
     int* const s = reinterpret_cast<int*>(smem);

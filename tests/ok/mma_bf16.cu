@@ -41,7 +41,7 @@ static __device__ __forceinline__ void snap_mma_m16n8k16_bf16(float& d0, float& 
                    "r"(snap_pack_bf16(b0, b1)), "r"(snap_pack_bf16(b2, b3)), "f"(c0), "f"(c1), "f"(c2), "f"(c3));
 }
 
-extern "C" __global__ void __launch_bounds__(32) product(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c) {
+extern "C" __global__ void __launch_bounds__(32) product(const float* __restrict__ a, const float* __restrict__ b, float* c) {
     __shared__ __align__(16) unsigned char smem[768];
     const int l = blockIdx.x * 32 + threadIdx.x;
     __nv_bfloat16* const sa = reinterpret_cast<__nv_bfloat16*>(smem);

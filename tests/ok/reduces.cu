@@ -23,7 +23,7 @@ static __device__ __forceinline__ int snap_broadcast_i32(int value, int source) 
     return value;
 }
 
-extern "C" __global__ void __launch_bounds__(64) reduce(const int* __restrict__ x, int* __restrict__ out, float* __restrict__ real) {
+extern "C" __global__ void __launch_bounds__(64) reduce(const int* __restrict__ x, int* out, float* real) {
     const int i = blockIdx.x * 64 + threadIdx.x;
     const int v = x[i];
     {

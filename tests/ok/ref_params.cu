@@ -23,7 +23,7 @@ static __device__ __forceinline__ int total(const int (&a_given)[4]) {
     return a[0];
 }
 
-extern "C" __global__ void __launch_bounds__(32) use(int* __restrict__ out) {
+extern "C" __global__ void __launch_bounds__(32) use(int* out) {
     const int t = blockIdx.x * 32 + threadIdx.x;
     int a[4] = {};
     fill(a, 10 * t);

@@ -22,7 +22,7 @@ static __device__ __forceinline__ int first_divisor(int n) {
     return n;
 }
 
-extern "C" __global__ void __launch_bounds__(32) classify(const int* __restrict__ x, int* __restrict__ out, int n) {
+extern "C" __global__ void __launch_bounds__(32) classify(const int* __restrict__ x, int* out, int n) {
     if (n == 0) {
         return;
     }

@@ -20,7 +20,7 @@ static __device__ __forceinline__ void snap_copy_commit() {
 extern "C" __global__ void __launch_bounds__(64) three_stages(
         const float* __restrict__ A,
         const float* __restrict__ B,
-        float* __restrict__ C,
+        float* C,
         int M,
         int N,
         int K) {
@@ -96,7 +96,7 @@ static __device__ __forceinline__ void snap_copy_commit() {
 extern "C" __global__ void __launch_bounds__(64) two_stages(
         const float* __restrict__ A,
         const float* __restrict__ B,
-        float* __restrict__ C,
+        float* C,
         int M,
         int N,
         int K) {

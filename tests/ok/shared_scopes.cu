@@ -12,7 +12,7 @@ static __device__ __forceinline__ int reversed_in_block(int v, unsigned char* sm
     return s[63 - t];
 }
 
-extern "C" __global__ void __launch_bounds__(64) reuse(int* __restrict__ out) {
+extern "C" __global__ void __launch_bounds__(64) reuse(int* out) {
     __shared__ __align__(16) unsigned char smem[512];
     const int i = blockIdx.x * 64 + threadIdx.x;
     const int t = threadIdx.x;

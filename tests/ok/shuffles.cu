@@ -5,7 +5,7 @@
 
 #include <cuda_fp16.h>
 
-extern "C" __global__ void __launch_bounds__(32) shuffle(int* __restrict__ out, double* __restrict__ wide, __half* __restrict__ narrow) {
+extern "C" __global__ void __launch_bounds__(32) shuffle(int* out, double* wide, __half* narrow) {
     const int i = blockIdx.x * 32 + threadIdx.x;
     const int v = 100 + i;
     out[i] = __shfl_sync(0xffffffffu, v, i * 7 % 32);

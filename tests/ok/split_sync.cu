@@ -11,7 +11,7 @@ static __device__ __forceinline__ void snap_named_sync(int barrier, int threads)
     asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(96) exchange(const int* __restrict__ x, int* __restrict__ out, int rounds) {
+extern "C" __global__ void __launch_bounds__(96) exchange(const int* __restrict__ x, int* out, int rounds) {
     __shared__ __align__(16) unsigned char smem[384];
     const int i = blockIdx.x * 96 + threadIdx.x;
     const int b = blockIdx.x;

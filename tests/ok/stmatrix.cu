@@ -29,7 +29,7 @@ static __device__ __forceinline__ void snap_stmatrix_x2_trans_f16(void* row, __h
                  :: "r"((unsigned int)__cvta_generic_to_shared(row)), "r"(snap_pack_f16(e0, e1)), "r"(snap_pack_f16(e2, e3)) : "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(32) move(const __half* __restrict__ x, __half* __restrict__ y, __half* __restrict__ z) {
+extern "C" __global__ void __launch_bounds__(32) move(const __half* __restrict__ x, __half* y, __half* z) {
     __shared__ __align__(16) unsigned char smem[512];
     const int l = blockIdx.x * 32 + threadIdx.x;
     __half* const s = reinterpret_cast<__half*>(smem);

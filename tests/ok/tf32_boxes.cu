@@ -39,7 +39,7 @@ static __device__ __forceinline__ void snap_barriers_ready() {
 
 extern "C" __global__ void __launch_bounds__(128) differences(
         const float* __restrict__ x,
-        float* __restrict__ y,
+        float* y,
         int M,
         const __grid_constant__ snap_tensor_map x_map,
         const __grid_constant__ snap_tensor_map x_map_1) {
@@ -124,7 +124,7 @@ static __device__ __forceinline__ void snap_barriers_ready() {
 
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128) everywhere(
         const float* __restrict__ x,
-        float* __restrict__ y,
+        float* y,
         int M,
         int N,
         const __grid_constant__ snap_tensor_map x_map) {

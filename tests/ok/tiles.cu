@@ -8,7 +8,7 @@ static __device__ __forceinline__ int total(const int* t, int w, int thread) {
     return __reduce_add_sync(0xffffffffu, t[(4 + l / 8) * 16 + (8 * w + l % 8)]);
 }
 
-extern "C" __global__ void __launch_bounds__(64) sums(const int* __restrict__ a, int* __restrict__ out) {
+extern "C" __global__ void __launch_bounds__(64) sums(const int* __restrict__ a, int* out) {
     __shared__ __align__(16) unsigned char smem[512];
     int* const s = reinterpret_cast<int*>(smem);
     const int t = threadIdx.x;

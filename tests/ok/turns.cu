@@ -148,7 +148,7 @@ static __device__ __forceinline__ void snap_barriers_ready() {
 extern "C" __global__ void __launch_bounds__(256) powers(
         const __nv_bfloat16* __restrict__ x,
         const __nv_bfloat16* __restrict__ y,
-        float* __restrict__ out,
+        float* out,
         int n,
         const __grid_constant__ snap_tensor_map y_map,
         const __grid_constant__ snap_tensor_map x_map,
@@ -277,7 +277,7 @@ static __device__ __forceinline__ void snap_barriers_ready() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(128) queue(int* __restrict__ order, int n) {
+extern "C" __global__ void __launch_bounds__(128) queue(int* order, int n) {
     __shared__ __align__(16) unsigned char smem[40];
     unsigned long long* const turn = reinterpret_cast<unsigned long long*>(smem + 8);
     if (threadIdx.x == 0) {

@@ -5,10 +5,7 @@
 
 #include <cuda_fp16.h>
 
-extern "C" __global__ void __launch_bounds__(32) outer_products(
-        const int* __restrict__ x,
-        int* __restrict__ out,
-        float* __restrict__ half_1) {
+extern "C" __global__ void __launch_bounds__(32) outer_products(const int* __restrict__ x, int* out, float* half_1) {
     const int t = blockIdx.x * 32 + threadIdx.x;
     int v[4] = {};
     int m[4][4] = {};

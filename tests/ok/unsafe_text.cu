@@ -11,7 +11,7 @@ static __device__ __forceinline__ int average(int a, int b) {
     return __hadd((a), (b));
 }
 
-extern "C" __global__ void __launch_bounds__(32) use(const unsigned int* __restrict__ x, int* __restrict__ out) {
+extern "C" __global__ void __launch_bounds__(32) use(const unsigned int* __restrict__ x, int* out) {
     const int i = blockIdx.x * 32 + threadIdx.x;
     out[i] = ones(x[i]);
     out[32 + i] = average(i, 2147483647);

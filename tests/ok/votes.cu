@@ -8,7 +8,7 @@ static __device__ __forceinline__ unsigned int snap_match_all_i32(int value) {
     return __match_all_sync(0xffffffffu, value, &agree);
 }
 
-extern "C" __global__ void __launch_bounds__(64) vote(const int* __restrict__ x, int* __restrict__ out) {
+extern "C" __global__ void __launch_bounds__(64) vote(const int* __restrict__ x, int* out) {
     const int i = blockIdx.x * 64 + threadIdx.x;
     const int v = x[i];
     {

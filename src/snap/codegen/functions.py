@@ -172,8 +172,7 @@ class Lowering:
         match param:
             case ir.MemParam(handle):
                 obj = handle.obj
-                pointer = f"{'const ' if obj.const else ''}{type_name(self.module, obj.elem)}*{' __restrict__' if kernel else ''}"
-                return tree.Param(pointer, state.objects[obj.uid])
+                return tree.Param(self._pointer(obj, kernel), state.objects[obj.uid])
             case ir.RefParam(var):
                 return tree.Param(type_name(self.module, var.type.elem), state.variables[var.uid], var.type.shape)
             case ir.ValueParam(var) if isinstance(var.type, Array):
@@ -187,6 +186,15 @@ class Lowering:
                 return tree.Param(type_name(self.module, var.type), state.variables[var.uid])
             case _:
                 raise TypeError(type(param).__name__)
+
+    def _pointer(self, obj: ir.MemObject, kernel: bool) -> str:
+        """A pointer's type.  `__restrict__` says that what is read through it is written by nobody, other threads included: only const arrays of
+        a kernel keep that, since a launch refuses arrays that overlap.  On an array that is written the compiler would take it to mean that
+        memory cannot change at a barrier, and use a register that was loaded before it."""
+        elem = type_name(self.module, obj.elem)
+        if not obj.const:
+            return f"{elem}*"
+        return f"const {elem}*{' __restrict__' if kernel else ''}"
 
 
 # ---- arrays passed by value --------------------------------------------------------------------------------------------------------------

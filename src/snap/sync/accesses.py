@@ -28,6 +28,7 @@ from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Name, ObjectKey, Pla
 from snap.sync.values import Frame, Position, Values, facts, form
 from snap.sync.weave import Woven
 
+OWN_RANK = linear.unknown(("block",))  # of this thread's block in its cluster
 DEEPEST = 5  # loops around an access beyond which its index is not followed: every loop doubles the walk
 
 
@@ -90,6 +91,7 @@ class Accesses:
         self.remote: dict[ObjectKey, set[int]] = {}  # accesses to other blocks' parts
         self.reached = reached(function.body) if clustered and function.place.held(Level.BLOCK).count != 1 else set()
         self.depths: dict[ObjectKey, int] = {}
+        self.shared: dict[ObjectKey, ir.DeclareShared] = {}
         self.written = {((), uid): span for uid, span in _written(every).items()}
         self.object_names: dict[ObjectKey, str] = {}
         self.assigned_privileges: dict[tuple[Frame, int], Privilege] = {}
@@ -218,10 +220,49 @@ class Accesses:
     def _product(self, s: ir.Wgmma, state: State) -> None:
         for t in (s.a, s.b):
             if isinstance(t, ir.Tile):
+                self._all_came(t, state)
                 self._access("S", t.access, s, state, box=t.shape, engine="wgmma")
             else:
                 self._register("S", t.var, s, state)
         self._register("C", s.acc.var, s, state)
+
+    # A slot that the same threads load and use is loaded again by one of them.  If that one did not wait for the others, it could be two phases ahead
+    # of a thread that has not looked at the slot's mbarrier yet, and that thread would take one phase for the other.  So to have waited for a load is
+    # a use of what was loaded, whatever comes of it.
+    def _arrived(self, obj: ObjectKey, s: ir.BarrierWait, state: State) -> None:
+        if self.again and not state.tokens.get(obj):
+            return
+        declared = self.shared[obj].obj
+        values = self._values(state)
+        slot = [form(s.slot, values, self.frame, self.at)] if declared.depth else []
+        inside = [self.values.unknown(("any", (self.frame, id(s), "box", k)), THREAD1) for k in range(len(declared.shape) - len(slot))]
+        shape = tuple(form(n, values, self.frame, self.at) for n in declared.shape)
+        footprint = self.memo.footprint(declared.elem, shape, (*slot, *inside), tuple(self.facts))
+        chain = self._chain(self.shared[obj].handle)
+        token = Token(
+            (self.frame, id(s), "wait"),
+            "R",
+            tuple(n.key for n in chain),
+            footprint,
+            (),
+            None,
+            role=self.role,
+            name=declared.name,
+            span=s.span,
+            crossed=0,
+            since=state.crossed,
+            settled="wait",
+            born=tuple(self.values.loops),
+            aging=0 if declared.uid in self.counted else declared.depth,
+        )
+        if self.plan is None:
+            self._happened(token, obj, state)
+
+    def _all_came(self, tile: ir.Tile, state: State) -> None:
+        """The warps of a warpgroup multiply together: whoever knows that a product has ended knows that all of them have come to it."""
+        obj = self.objects[(self.frame, tile.access.view.obj.uid)]
+        if (self.overlap.threads if self.role is None else self.role[1]) == WARPGROUP1.n:
+            state.drop(obj, [key for key, t in state.tokens.get(obj, {}).items() if t.site[2] == "wait" and t.role == self.role])
 
     def _register(self, kind: str, var: ir.Var, s: ir.Stmt, state: State) -> None:
         """Registers that products in flight use: C, those they accumulate in, S, those they read.  Products follow each other in order."""
@@ -289,7 +330,7 @@ class Accesses:
             index, inside = self._inside_fragment(index, box, a) if fragment else self._inside_box(index, box, a)
             known = (*known, *inside)
         if a.view.obj.spread == "across":
-            rank = self.at.index[Level.BLOCK] if a.block is None else form(a.block, values, self.frame, self.at)
+            rank = OWN_RANK if a.block is None else form(a.block, values, self.frame, self.at)  # in a group of one block, too, where its index is 0
             shape = None if shape is None else (linear.number(self.function.place.held(Level.BLOCK).count), *shape)
             index = None if index is None else (rank, *index)
             if a.block is not None:
@@ -398,8 +439,8 @@ class Accesses:
         privileges = {n.key: n.privilege for n in chain}
         ordered: list[tuple] = []
         for key, t in held.items():
-            if 0 < t.fills < self.depths.get(obj, 0):
-                continue  # another slot
+            if t.passed or 0 < t.fills < self.depths.get(obj, 0):
+                continue  # ordered by an mbarrier; another slot
             if t.engine == "load" and (b.engine != "load" or obj[1] in self.woven.numbered):
                 continue  # whoever uses what is loaded waits for it
             owner, again, need = self._needed(t, b, privileges)
@@ -436,11 +477,12 @@ class Accesses:
         need = None if together else self.overlap.group(t.footprint, b.footprint, privileges[owner if again is None else again], t.ages)
         if need is not None and t.issuer is not None and (t.issuer, t.role) == (b.issuer, b.role) and t.issuer.at_least(need):
             need = THREAD1  # one thread issues both
-        if need is not None and t.engine == "wgmma" and (WARPGROUP1.at_least(need) or need == BLOCK1 and self.overlap.threads == WARPGROUP1.n):
+        warpgroup = need is not None and (WARPGROUP1.at_least(need) or need == BLOCK1 and self.overlap.threads == WARPGROUP1.n)
+        if warpgroup and "wgmma" in (t.engine, t.settled):
             need = THREAD1  # a warpgroup multiplies as one: any of its threads that has waited knows that the tiles were read
         if need is None and t.kind in "CS" and self.overlap.own(t.footprint, b.footprint, t.ages):
             need = THREAD1  # even the thread that asked for a copy must wait for it
-        return owner, again, need
+        return owner, again, None if t.settled and need == THREAD1 else need  # it has waited already
 
     def _at_once(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey) -> None:
         """Units of a group, and cases of a split, run side by side, each its own way: no gap in there orders what belongs to more than one of
@@ -475,7 +517,7 @@ class Accesses:
     def _edge(self, t: Token, b: Token, need: Privilege, crossed: int, obj: ObjectKey) -> None:
         key = (t.site, t.footprint, t.ages, t.fills, b.site, need)
         if t.kind in "CS" and self.plan is not None:
-            self._wait_for(t, need, crossed)
+            self._wait_for(t, need, crossed, b.site[2] == "end")
         have = self.edges.get(key)
         if have is None:
             self.edges[key] = Edge(t, b, need, crossed, self.object_names[obj], self.last_gap, max(0, t.commits), crossed & ~t.early)
@@ -484,15 +526,15 @@ class Accesses:
             have.late &= crossed & ~t.early
             have.younger = min(have.younger, max(0, t.commits))
 
-    def _wait_for(self, t: Token, need: Privilege, crossed: int) -> None:
+    def _wait_for(self, t: Token, need: Privilege, crossed: int, ends: bool) -> None:
         """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most younger groups
-        waits for it."""
+        waits for it; where only the kernel's end asks for that, one that waits for such copies anyway."""
         alone = need == THREAD1 and t.engine in ("bulk", "wgmma")  # such waits have been placed for themselves
         serves = (lambda p: p == THREAD1) if alone else (lambda p: p.at_least(need))
         enough = [gap for gap in t.waited if crossed >> gap & 1 and any(serves(p) for p in self.plan.barriers[gap])]
         if enough:
-            gap = max(enough, key=lambda gap: (t.waited[gap], gap))
             engine = "bulk read" if t.engine == "bulk" and t.kind == "S" else t.engine
+            gap = max(enough, key=lambda gap: (t.waited[gap], ends and (gap, engine) in self.pending, gap))
             self.pending[gap, engine] = min(t.waited[gap], self.pending.get((gap, engine), t.waited[gap]))
 
     def _reused(self, obj: ObjectKey, s: ir.Stmt, state: State) -> None:

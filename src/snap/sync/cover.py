@@ -8,6 +8,7 @@ at.  Invariant: no mark can be left out. SNAP020 where an edge has no gap that i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from snap.diag.error import Diagnostic, Label, SnapError
@@ -60,12 +61,12 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
     for edge in edges:
         groups.setdefault((edge.participants, *_alone(edge)), []).append(edge)
     for p, engine, younger in sorted(groups, key=lambda g: (-g[0].level, -g[0].n, *g[1:])):
-        served = waits.get(engine, 0) if engine else sum(1 << gap.number for gap, q in chosen if q.at_least(p))
+        served = waits.get(engine, 0) if engine else mask_of(gap.number for gap, q in chosen if q.at_least(p))
         holding = {key: place for key, place in places.items() if place.privilege.at_least(p) and place.holds(p)}
         able = {key for key, place in holding.items() if primitive(p, place, function)[0] is not None}
         reached = {n: gap for n, gap in by_number.items() if id(gap.place) in holding}
         legal = {n: gap for n, gap in reached.items() if id(gap.place) in able}
-        mask = sum(1 << n for n in legal)
+        mask = mask_of(legal)
         open_edges = []
         for edge in groups[p, engine, younger]:
             if edge.candidates & served:
@@ -76,7 +77,7 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
         wanted = {id(edge): _in_time(edge, mask) if engine == PRODUCTS else edge.candidates & mask for edge in open_edges}
         found = _smallest(list(wanted.values()), legal, p, _earliness(open_edges, len(gaps)))
         ordered_by: dict[int, list[Edge]] = {gap.number: [] for gap in found}
-        taken = sum(1 << gap.number for gap in found)
+        taken = mask_of(gap.number for gap in found)
         if engine == PRODUCTS:
             waits[engine] = waits.get(engine, 0) | taken
         for edge in open_edges:
@@ -97,7 +98,7 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
 
 def reason(edges: list[Edge], before: str, after: str, function: ir.Function) -> tuple[Edge, str]:
     """Why these edges need a barrier: the first of them, and what it says; `before` and `after` name who makes the two uses."""
-    ordered = sorted(edges, key=lambda e: (e.first.span.line, e.second.span.line))
+    ordered = sorted(edges, key=lambda e: (e.first.site[2] == "wait", e.second.site[2] == "end", e.first.span.line, e.second.span.line))
     first = ordered[0]
     a, b = first.first, first.second
     maybe = "maybe " if a.names and undecided(a.footprint, b.footprint) else ""  # registers have no names, and are one's own
@@ -114,7 +115,7 @@ def reason(edges: list[Edge], before: str, after: str, function: ir.Function) ->
 
 
 def _word(t: Token) -> str:
-    return PRODUCT_WORDS[t.kind] if t.engine == "wgmma" else WORDS[t.kind]
+    return "waited for" if t.site[2] == "wait" else PRODUCT_WORDS[t.kind] if t.engine == "wgmma" else WORDS[t.kind]
 
 
 def _impossible(edge: Edge, reached: dict[int, Gap], function: ir.Function) -> SnapError:
@@ -206,7 +207,7 @@ def _least_inside(sets: list[int], numbers: dict[int, list[int]], legal: dict[in
         shallow = {s: [n for n in numbers[s] if legal[n].depth <= most] for s in sets if depth[s] == most and not s & taken}
         new = _fewest(list(shallow), shallow, [n for n in order if legal[n].depth <= most], rank) if shallow else []
         chosen += new
-        taken |= sum(1 << n for n in new)
+        taken |= mask_of(new)
     return chosen
 
 
@@ -217,7 +218,7 @@ def _fewest(sets: list[int], numbers: dict[int, list[int]], order: list[int], ra
         return _sweep([(found[0], found[-1]) for found in numbers.values()], order, where, rank)
     chosen: list[int] = []
     for part in _parts([numbers[s] for s in sets]):
-        chosen += _hitting([sum(1 << n for n in numbers[sets[i]]) for i in part], rank)
+        chosen += _hitting([mask_of(numbers[sets[i]]) for i in part], rank)
     return chosen
 
 
@@ -271,6 +272,14 @@ def _hitting(sets: list[int], rank) -> list[int]:
     gaps = {n: h for h, n in best.items()}
     found = _greedy(gaps, len(minimal), rank)
     return _search(gaps, len(minimal), found, rank) if len(minimal) <= EXACT else found
+
+
+def mask_of(numbers: Iterable[int]) -> int:
+    """The set of these numbers, each a bit.  One that comes twice (a gap can hold the barriers of several groups) is still one bit."""
+    found = 0
+    for n in numbers:
+        found |= 1 << n
+    return found
 
 
 def bits(s: int) -> list[int]:

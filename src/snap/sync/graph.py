@@ -13,7 +13,7 @@ from collections.abc import Callable
 from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
-from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Place, Privilege
+from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Kind, Level, Place, Privilege
 from snap.ir.walk import statements
 from snap.sync import linear
 from snap.sync.accesses import Accesses
@@ -21,7 +21,7 @@ from snap.sync.linear import Atom, Form
 from snap.sync.loops import assigned, copies_in_turn, few, growing, turns, writes
 from snap.sync.overlap import Footprint, before, older
 from snap.sync.tokens import Edge, Gap, Name, State, Token, altered
-from snap.sync.values import Frame, facts, form, is_integer
+from snap.sync.values import Frame, facts, form, is_integer, wrapped
 
 MOST_LOOPS = 10
 
@@ -39,8 +39,8 @@ class Graph(Accesses):
                     self.assigned_privileges[((), var.uid)] = var.privilege
                     known[((), var.uid)] = self.values.fresh((), var, "start")
         end = self._body(self.function.body, State({}, known))
-        if end is not None and self.function.kernel and self.function.body:
-            self._exit(end)
+        if end is not None and self.function.body:
+            self._exit(end, self.function.body[-1])
         self._widen()
         return list(self.edges.values())
 
@@ -54,14 +54,15 @@ class Graph(Accesses):
                 if not any(place.privilege.at_least(p) and place.holds(p) for place in here):
                     edge.participants = BLOCK1
 
-    def _exit(self, state: State) -> None:
-        """Shared memory goes with its block: what reads it from outside must have read it."""
-        last = self.function.body[-1]
+    def _exit(self, state: State, last: ir.Stmt) -> None:
+        """A kernel ends, here or at a `return` on the way.  Shared memory goes with its block: what reads it from outside must have read it."""
+        if not self.function.kernel:
+            return
         for obj, held in state.tokens.items():
             for t in held.values():
                 b = Token((self.frame, id(last), "end"), "W", (), t.footprint, (), None, name=t.name, span=last.span, crossed=0, since=0)
                 crossed = state.since(t)
-                if t.engine == "bulk" and t.kind == "S":
+                if t.engine == "bulk" and t.kind == "S" or t.engine == "wgmma" and t.kind == "C":
                     self._edge(t, b, THREAD1, crossed, obj)
                 elif obj in self.remote and t.site[1] in self.remote[obj]:
                     self._edge(t, b, self.function.place.grouped(CLUSTER1).privilege, crossed, obj)
@@ -115,7 +116,7 @@ class Graph(Accesses):
 
     def _statement(self, s: ir.Stmt, state: State) -> State | None:
         for uid in self.woven.passes.get(id(s), ()):
-            state.forget((self.frame, uid))
+            state.hand_on((self.frame, uid))
         for uid in self.woven.lands.get(id(s), ()):
             held = state.tokens.get((self.frame, uid), {})
             state.put((self.frame, uid), {key: t for key, t in held.items() if t.engine != "load"})
@@ -138,6 +139,8 @@ class Graph(Accesses):
                 left = self._leave(state, next((k for k, (f, _) in enumerate(self.scopes) if len(f) >= len(self.frame)), len(self.scopes)))
                 self._committed(left, next(k for k, (f, _) in enumerate(self.path) if len(f) >= len(self.frame)))
                 self.returns[-1].append(left)
+                if not self.frame:
+                    self._exit(left, s)
                 return None
             case ir.Elect():
                 return self._body(s.body, state)
@@ -165,7 +168,10 @@ class Graph(Accesses):
                 return inside
             case ir.DeclareShared():
                 self._declare(s.handle, (self.frame, s.obj.uid), None)
+                self.shared[(self.frame, s.obj.uid)] = s
                 self.depths[(self.frame, s.obj.uid)] = s.obj.depth
+                if s.obj.uid not in self.woven.counted_on:
+                    state.recount((self.frame, s.obj.uid), s.obj.depth)
                 low = self.frame_offset + s.obj.offset
                 self.ranges[(self.frame, s.obj.uid)] = (low, low + _bytes(s.obj))
                 self._reused((self.frame, s.obj.uid), s, state)
@@ -181,6 +187,10 @@ class Graph(Accesses):
             case ir.Sync(point):
                 for engine, younger in point.waits:
                     state.covered(engine, younger, self.role)
+                return state
+            case ir.BarrierWait(barrier):
+                for uid in self.woven.awaited.get(barrier.uid, ()):
+                    self._arrived((self.frame, uid), s, state)
                 return state
             case ir.Collective() if COLLECTIVES[s.op].barrier:
                 self._evaluate(s, state)
@@ -333,7 +343,8 @@ class Graph(Accesses):
         turn = self.values.turns(loop, self.at.place.privilege) if growing_here else linear.ZERO
         for uid, step in growing_here.items():
             if (self.frame, uid) in state.known:
-                known[self.frame, uid] = linear.add(state.known[self.frame, uid], turn, step)
+                grown = linear.add(state.known[self.frame, uid], turn, step)
+                known[self.frame, uid] = self._wrapping(grown, uid)
         if isinstance(s, ir.For):
             start, stop, step = bounds
             k = known[self.frame, s.var.uid] = self.values.loop_variable(self.frame, s.var, start, step)
@@ -388,7 +399,7 @@ class Graph(Accesses):
         for turn in range(len(values) + 1):
             self.values.loops.append(loop)
             current.learn({key: self._again(key, loop) for key in written})
-            current.learn({(frame, uid): linear.add(entry_known[frame, uid], linear.number(step * turn)) for frame, uid, step in grown_by})
+            current.learn({(f, uid): self._wrapping(linear.add(entry_known[f, uid], linear.number(step * turn)), uid) for f, uid, step in grown_by})
             if turn == len(values):
                 self.values.loops.pop()
                 break
@@ -410,6 +421,11 @@ class Graph(Accesses):
         self.depth -= 1
         self.turns = around
         return self._join([current, *breaks], loop)
+
+    def _wrapping(self, x: Form, uid: int) -> Form:
+        """What a variable is that has been counted up to x."""
+        type = self.values.types[self.frame, uid]
+        return wrapped(x, type, self.values) if type.kind is Kind.UINT else x
 
     def _again(self, key: tuple[Frame, int], loop: int) -> Form:
         """A variable that the loop assigns, at the top of an iteration."""
@@ -509,7 +525,7 @@ class Graph(Accesses):
         if not is_integer(var.type):
             return
         key = (self.frame, var.uid)
-        self.assigned_privileges[key] = var.privilege
+        self.assigned_privileges[key], self.values.types[key] = var.privilege, var.type
         if value is not None:
             new = form(value, self._values(state), self.frame, self.at)
             if var.privilege != THREAD1 and any(atom[0] == "any" for atom in linear.atoms([new])):
@@ -534,7 +550,7 @@ class Graph(Accesses):
                     key = (inner, callee.uid)
                     self.names[key] = (Name(key, callee.privilege), *chain)
         for key, var, _ in bindings:
-            self.assigned_privileges[key] = var.privilege
+            self.assigned_privileges[key], self.values.types[key] = var.privilege, var.type
         state.learn({key: value for key, _, value in bindings})
         top = s.function.place.top
         index = self.at.index[top] if top is not Level.GRID else linear.ZERO

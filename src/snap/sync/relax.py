@@ -20,11 +20,11 @@ from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, WARP1, Level, Privilege
 from snap.sync.barriers import WAITING, Barrier, settled
-from snap.sync.cover import Mark, bits, reason
+from snap.sync.cover import Mark, bits, mask_of, reason
 from snap.sync.groups import Duty
 from snap.sync.numbers import allocate
 from snap.sync.text import WARP, BodyKey, Here, Spot, Text
-from snap.sync.tokens import Edge, Gap, GapKey, Token
+from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Token
 
 
 def relax(
@@ -52,7 +52,7 @@ class _Relaxer:
         at: dict[int, list[Barrier]] = {}
         for b in barriers:
             at.setdefault(b.gap, []).append(b)
-        anywhere = sum(1 << gap for gap in at)
+        anywhere = mask_of(at)
         self.servers: dict[int, list[Barrier]] = {}  # by the identity of an edge, the barriers that order it
         self.served: dict[int, list[Edge]] = {}  # by the identity of a barrier, the edges it orders
         for e in edges:
@@ -66,7 +66,7 @@ class _Relaxer:
             return
         duties = [e for e in self.served.get(id(b), ()) if b.orders(e) and not any(o.orders(e) for o in self.servers[id(e)] if o is not b)]
         sides = [(a, b) for e in duties for a in self._standing(e.first) for b in self._standing(e.second)]
-        if not duties or any(e.first.kind not in "RWA" for e in duties):
+        if not duties or any(e.first.kind not in "RWA" or e.first.settled in BACKGROUND for e in duties):  # who waited for it did so later
             return
         firsts, seconds = ({here for first_or_second in pairs for here in self.text.around(first_or_second)} for pairs in zip(*sides))
         if b.mark.kind == "cluster":

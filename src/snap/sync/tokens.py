@@ -57,6 +57,8 @@ class Token:
     commits: int = -1  # groups committed since, its own not counted
     early: int = 0  # of products, bits: gaps crossed before the last of these
     waited: dict[int, int] = field(default_factory=dict)  # `commits` at each barrier's gap crossed since
+    settled: str = ""  # of boxes and products that were waited for, their engine: they are over, but only those who waited know
+    passed: bool = False  # an mbarrier has ordered it before every later use of the array, but not before what comes when the array is gone
 
     def awaited(self, engine: str) -> bool:
         """Whether a wait of that name is one for this: the end of boxes, or only that their memory has been read."""
@@ -65,13 +67,13 @@ class Token:
     @property
     def by_threads(self) -> bool:
         """Whether threads wrote, element by element: what the units that copy boxes and multiply tiles see only after a fence."""
-        return self.kind in "WA" or self.kind == "C" and self.engine == "copy"
+        return not self.settled and (self.kind in "WA" or self.kind == "C" and self.engine == "copy")
 
     def __post_init__(self) -> None:
         self.key = _KEY(self)  # what tells tokens of an object apart
 
 
-_KEYED = frozenset(("site", "kind", "names", "footprint", "ordered", "ages", "fills"))
+_KEYED = frozenset(("site", "kind", "names", "footprint", "ordered", "ages", "fills", "settled", "passed"))
 _KEY = attrgetter(*sorted(_KEYED))
 
 
@@ -158,9 +160,10 @@ class State:
         self.tokens[obj] = held
         self.own.add(obj)
 
-    def forget(self, obj: ObjectKey) -> None:
-        self.tokens.pop(obj, None)
-        self.own.discard(obj)
+    def hand_on(self, obj: ObjectKey) -> None:
+        """An mbarrier orders all that was done to the array before what will be."""
+        if self.tokens.get(obj):
+            self.regrouped(obj, lambda t: t if t.passed else altered(t, passed=True))
 
     def drop(self, obj: ObjectKey, keys: list[tuple]) -> None:
         if keys:
@@ -251,8 +254,21 @@ class State:
                 self.put(obj, {**held, **found})
 
     def covered(self, engine: str, younger: int, role: tuple[int, int] | None) -> None:
-        """A wait by a role, or by all: what has so many younger groups of its own, or more, has come to its end."""
-        self.only(lambda t: not t.awaited(engine) or t.commits < younger or role not in (None, t.role))
+        """A wait by a role, or by all: what has so many younger groups of its own, or more, has come to its end.  Those who waited know that; from
+        here on it is for others what an access of theirs would be.  (Registers are one's own.)"""
+        over = lambda t: t.kind in "CS" and t.awaited(engine) and t.commits >= younger and role in (None, t.role)  # noqa: E731
+
+        def ended(t: Token) -> Token:
+            if not over(t):
+                return t
+            kind = "W" if t.kind == "C" else "R"
+            return altered(t, kind=kind, engine="", settled="" if t.engine == "copy" else t.engine, crossed=0, since=self.crossed)
+
+        for obj, held in list(self.tokens.items()):
+            if obj[1] == "registers":
+                self.drop(obj, [key for key, t in held.items() if over(t)])
+            elif any(over(t) for t in held.values()):
+                self.regrouped(obj, ended)
 
     def without_role(self, role: tuple[int, int]) -> None:
         self.only(lambda t: t.role != role)
@@ -261,6 +277,11 @@ class State:
         """A stage of the pipeline is taken: what was done to it is one fill older."""
         if self.tokens.get(obj):
             self.regrouped(obj, lambda t: t if t.fills == depth else altered(t, fills=min(t.fills + 1, depth)))
+
+    def recount(self, obj: ObjectKey, depth: int) -> None:
+        """The pipeline is declared again, and its stages are counted from the first slot: any earlier fill may have been in the slot that comes."""
+        if self.tokens.get(obj):
+            self.regrouped(obj, lambda t: t if t.fills == depth else altered(t, fills=depth))
 
     def forget_ages(self, loop: int) -> None:
         """Outside of a loop it no longer counts how many of its iterations ago a copy was issued."""

@@ -21,8 +21,12 @@ from snap.sync.linear import Atom, Form
 
 Frame = tuple[int, ...]  # the calls we are in
 Fact = Form  # >= 0
-# How large an unknown may be where a multiple of it is not suspected to wrap.  Blocks are many, but what they index is memory.
-REACH = {"thread": 1024, "block": 1, "cluster": 1, "count": 1}
+Range = tuple[int, int]  # from .. to, both included
+MOST_THREADS = 1024  # of a block
+MOST_UNITS = (1 << 31) - 1  # blocks of a grid, and whatever is counted
+ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
+# How large an unknown may be where a multiple of it is not suspected to overflow its signed type.  Blocks are many, but what they index is memory.
+REACH = {"thread": MOST_THREADS, "block": 1, "cluster": 1, "count": 1}
 LIKELY = 4096
 
 
@@ -45,6 +49,7 @@ class Values:
     steps   loop variables that grow by so much each iteration of their loop (id, step), or by at least so much: `growing`
     starts  what they are in the first iteration
     counts  unknowns that are never negative
+    types   of variables, and of unknown values: they are what the type holds
     """
 
     known: dict[tuple[Frame, int], Form] = field(default_factory=dict)
@@ -54,18 +59,18 @@ class Values:
     starts: dict[Atom, Form] = field(default_factory=dict)
     growing: set[Atom] = field(default_factory=set)
     counts: set[Atom] = field(default_factory=set)
+    types: dict[tuple, Scalar] = field(default_factory=dict)
     loops: list[int] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     systems: linear.Systems = field(default_factory=linear.Systems)
 
     def fresh(self, frame: Frame, var: ir.Var, where: object) -> Form:
-        atom = ("var", frame, var.uid, where)
-        if var.type.kind is Kind.UINT:
-            self.counts.add(atom)
-        return self.unknown(atom, var.privilege)
+        self.types[frame, var.uid] = var.type
+        return self.unknown(("var", frame, var.uid, where), var.privilege)
 
     def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: Form) -> Form:
         atom = ("loop", frame, var.uid)
+        self.types[frame, var.uid] = var.type
         least = least_step(step)
         if least > 0:
             if self.not_negative(start):
@@ -86,7 +91,7 @@ class Values:
 
     def not_negative(self, x: Form) -> bool:
         """A sum of what counts from zero and of remainders, y - n * (y / n); or a consequence of what is known here."""
-        if x[0] >= 0 and all(k > 0 and self._counts(atom) for atom, k in x[1]):
+        if x[0] >= 0 and all(k > 0 and self._counts(atom) for atom, k in x[1]) or self._span(x)[0] >= 0:
             return True
         for atom, k in x[1]:
             if atom[0] == "div" and k < 0 and k % atom[2] == 0:
@@ -98,9 +103,49 @@ class Values:
     def _counts(self, atom: Atom) -> bool:
         if atom[0] == "mul":
             return self.not_negative(atom[1]) and self.not_negative(atom[2])
-        return atom[0] in ("thread", "block", "cluster", "count") or atom in self.counts or atom[0] == "div" and self.not_negative(atom[1])
+        return atom in self.counts or atom[0] == "div" and self.not_negative(atom[1]) or self._range(atom)[0] >= 0
 
-    def anything(self, where: object) -> Form:
+    def within(self, x: Form, low: int, high: int) -> bool:
+        """Whether x is certainly in that range: by the types of what it is made of, or by what is known here."""
+        if x[0] >= low and not x[1]:
+            return x[0] <= high
+        least, most = self._span(x)
+        if least < low and not self.not_negative(linear.subtract(x, linear.number(low))):
+            return False
+        return most <= high or self.not_negative(linear.subtract(linear.number(high), x))
+
+    def _span(self, x: Form) -> Range:
+        """What a sum can be at least and at most."""
+        low = high = x[0]
+        for atom, k in x[1]:
+            ends = [k * end for end in self._range(atom)]
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+    def _range(self, atom: Atom) -> Range:
+        """What an unknown can be at least and at most."""
+        match atom:
+            case ("thread",):
+                return 0, MOST_THREADS - 1
+            case ("block",) | ("cluster",) | ("count", *_):
+                return 0, MOST_UNITS
+            case ("div", x, n):
+                low, high = self._span(x)
+                return low // n, high // n
+            case ("mul", x, y):
+                ends = [a * b for a in self._span(x) for b in self._span(y)]
+                return min(ends), max(ends)
+            case ("old", _, inner):
+                return self._range(inner)
+            case ("any", _) if atom in self.types:
+                return held_by(self.types[atom])
+            case ("var", frame, uid, _) | ("loop", frame, uid) if (frame, uid) in self.types:
+                return held_by(self.types[frame, uid])
+            case _:
+                return ANY
+
+    def anything(self, where: object, type: Scalar) -> Form:
+        self.types["any", where] = type
         return self.unknown(("any", where), THREAD1)
 
     def unknown(self, atom: Atom, privilege: Privilege) -> Form:
@@ -132,38 +177,59 @@ def is_integer(type: object) -> bool:
     return isinstance(type, Scalar) and type.kind in (Kind.INT, Kind.UINT, Kind.BOOL)
 
 
+def held_by(type: Scalar) -> Range:
+    """The numbers that an integer type holds."""
+    if type.kind is Kind.BOOL:
+        return 0, 1
+    return (0, (1 << type.bits) - 1) if type.kind is Kind.UINT else (-(1 << type.bits - 1), (1 << type.bits - 1) - 1)
+
+
 def form(e: ir.Expr, values: Values, frame: Frame, at: Position) -> Form:
-    """The value of an integer expression.  That a sum of unknown values wraps is left aside: an index that does is out of bounds."""
+    """The value of an integer expression.  Sums and products of signed integers do not overflow, which would be undefined; those of unsigned ones
+    wrap, and so do shifts, and what is converted to a type that does not hold it."""
     match e:
         case ir.Const(value):
-            return linear.number(int(value)) if isinstance(value, (int, bool)) else values.anything(id(e))
+            return linear.number(int(value)) if isinstance(value, (int, bool)) else values.anything(id(e), e.type)
         case ir.Read(var):
             if not is_integer(var.type):
-                return values.anything((frame, id(e)))
+                return values.anything((frame, id(e)), e.type)
             found = values.known.get((frame, var.uid))
             return found if found is not None else values.fresh(frame, var, "start")
         case ir.UnitId(target, place):
             return unit_index(target, place, at)
         case ir.UnitCount(target):
             return linear.unknown(("count", str(target), str(e.place)))
-        case ir.Cast(value) if is_integer(value.type) and is_integer(e.type) and e.type.bits >= 32:
-            return _held(form(value, values, frame, at), e.type, values, (frame, id(e)))
-        case ir.Unary("-", value):
-            return _held(linear.times(form(value, values, frame, at), -1), e.type, values, (frame, id(e)))
-        case ir.Binary(op, left, right) if is_integer(e.type):
+        case ir.Cast(value) if is_integer(value.type) and e.type.kind in (Kind.INT, Kind.UINT):
+            return wrapped(form(value, values, frame, at), e.type, values)
+        case ir.Unary("-", value) if e.type.kind in (Kind.INT, Kind.UINT):
+            return _held(linear.times(form(value, values, frame, at), -1), e.type, values)
+        case ir.Binary(op, left, right) if e.type.kind in (Kind.INT, Kind.UINT):
             a, b = form(left, values, frame, at), form(right, values, frame, at)
-            return _held(_binary(op, a, b, values, (frame, id(e))), e.type, values, (frame, id(e)))
+            found = _binary(op, a, b, values, (frame, id(e)), e.type)
+            return wrapped(found, e.type, values) if op == "<<" else _held(found, e.type, values)
         case _:
-            return values.anything((frame, id(e)))
+            return values.anything((frame, id(e)), e.type)
 
 
-def _held(x: Form, type: Scalar, values: Values, where: object) -> Form:
-    """x where its type holds it, as far as indices go: what wraps is something else, and may be a good index again once it is shifted or cast."""
-    reach = abs(x[0]) + sum(abs(k) * REACH.get(atom[0], LIKELY) for atom, k in x[1])
-    return values.anything(where) if reach >> (type.bits - 1) or type.kind is Kind.UINT and not values.not_negative(x) else x
+def wrapped(x: Form, type: Scalar, values: Values) -> Form:
+    """The number of that type that is x up to a multiple of 2 ** bits: x itself where the type certainly holds it."""
+    low, high = held_by(type)
+    if values.within(x, low, high):
+        return x
+    return linear.add(linear.remainder(linear.subtract(x, linear.number(low)), 1 << type.bits), linear.number(low))
 
 
-def _binary(op: str, a: Form, b: Form, values: Values, where: object) -> Form:
+def _held(x: Form, type: Scalar, values: Values) -> Form:
+    """The result of arithmetic.  Where a signed one may be far too large it is followed as it wraps in practice, too: a guess, and one on the safe
+    side, since the program has no meaning where the two differ."""
+    if type.kind is Kind.INT:
+        reach = abs(x[0]) + sum(abs(k) * REACH.get(atom[0], LIKELY) for atom, k in x[1])
+        if not reach >> (type.bits - 1):
+            return x
+    return wrapped(x, type, values)
+
+
+def _binary(op: str, a: Form, b: Form, values: Values, where: object, type: Scalar) -> Form:
     match op:
         case "+":
             return linear.add(a, b)
@@ -190,7 +256,7 @@ def _binary(op: str, a: Form, b: Form, values: Values, where: object) -> Form:
                 return linear.quotient(a, n) if op in ("/", ">>") else linear.remainder(a, n)
         case "<<" if linear.is_number(b) and 0 <= b[0] < 31:
             return linear.times(a, 1 << b[0])
-    return values.anything(where)
+    return values.anything(where, type)
 
 
 def unit_index(target: Privilege, place: Place, at: Position) -> Form:

@@ -49,6 +49,8 @@ class Woven:
     lands: dict[int, set[int]] = field(default_factory=dict)
     lagging: list[Lagging] = field(default_factory=list)
     numbered: set[int] = field(default_factory=set)  # objects whose fills the program numbers
+    awaited: dict[int, set[int]] = field(default_factory=dict)  # by barrier: the objects whose loads are waited for by those who load them again
+    counted_on: set[int] = field(default_factory=set)  # objects whose fills are counted on where they are declared again
 
 
 def weave(function: ir.Function, channels: list[Channel]) -> Woven:
@@ -144,6 +146,7 @@ class _Weaver:
     # The barriers of a channel live as long as the kernel: where its memory is declared anew in each iteration of a loop, fills are still counted on.
     def _count_on(self, channel: Channel) -> None:
         objects = {o.uid for o in channel.objects}
+        self.woven.counted_on |= objects
         everything = list(statements(self.function.body))
         values = {s.var.uid: s.init for s in everything if isinstance(s, ir.Declare)}
         counters = set()
@@ -267,8 +270,11 @@ class _Weaver:
         made = self._for_roles(e.roles, begin, first)
         if made:
             self.before.setdefault(id(first.statement), []).extend(made)
+            objects = {o.uid for o in channel.objects}
             if ordered or not e.loads:
-                (self.woven.passes if ordered else self.woven.lands)[id(made[0])] = {o.uid for o in channel.objects}
+                (self.woven.passes if ordered else self.woven.lands)[id(made[0])] = objects
+            if not ordered and not e.loads:
+                self.woven.awaited.update((s.barrier.uid, objects) for s in begin if isinstance(s, ir.BarrierWait))
         self.after.setdefault(id(last.statement), [])[:0] = self._for_roles(e.roles, end, last)
 
     def _for_roles(self, roles: frozenset[Role], body: list[ir.Stmt], leaf: Leaf) -> list[ir.Stmt]:

@@ -17,7 +17,7 @@ from snap.codegen.module import Module
 from snap.ir import nodes as ir
 from snap.ir.record import record
 from snap.ir.types import Level, Scalar
-from snap.ir.walk import statements
+from snap.ir.walk import accesses, statements
 
 
 @record
@@ -82,7 +82,7 @@ def emit(function: ir.Function) -> CudaModule:
     held = function.place.held
     clustered = held(Level.CLUSTER) is not None
     module = Module(threads=held(Level.THREAD).count, cluster=held(Level.BLOCK).count if clustered else 0, min_arch=90 if clustered else 80)
-    module.loads_written = _loads_written(function)
+    module.global_fences = _global_fences(function)
     kernel, uses, grid_barrier = Lowering(module).kernel(function)
     smem = module.buffer + module.static_bytes
     helpers = tuple(helper.text for helper in module.helpers.values())
@@ -97,15 +97,32 @@ def emit(function: ir.Function) -> CudaModule:
                       module.min_arch, tensors, module.arch_specific)
 
 
-def _loads_written(function: ir.Function) -> bool:
-    """Whether boxes come from global memory that the kernel may write: then fences for them are about more than shared memory."""
+def _global_fences(function: ir.Function) -> bool:
+    """Whether boxes and threads may meet in global memory: then fences between the two are about more than shared memory."""
+    boxes, threads = _touched(function)
+    return bool(boxes & threads)
+
+
+def _touched(function: ir.Function) -> tuple[set[int], set[int]]:
+    """The objects that boxes are copied to, or from where the kernel may write, and those that threads touch element by element, calls entered."""
+    boxes: set[int] = set()
+    threads: set[int] = set()
     for s in statements(function.body):
+        threads |= {a.view.obj.uid for a in accesses(s)}
         match s:
-            case ir.BoxCopy("load", _, origin) if not origin.view.obj.const:
-                return True
-            case ir.Call(callee) if _loads_written(callee):
-                return True
-    return False
+            case ir.BoxCopy(op, _, origin):
+                boxes.add(origin.view.obj.uid)
+                if op == "load" and not origin.view.obj.const:
+                    threads.add(origin.view.obj.uid)
+            case ir.Unsafe(memory=memory):
+                threads |= {a.view.obj.uid for _, a in memory}
+            case ir.Call(callee, args):
+                inner = _touched(callee)
+                for p, a in zip(callee.params, args):
+                    if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam):
+                        for found, there in zip((boxes, threads), inner):
+                            found |= {a.obj.uid} if p.handle.obj.uid in there else set()
+    return boxes, threads
 
 
 def _param(param: ir.Param, made: tree.Param) -> KernelParam:

@@ -110,7 +110,7 @@ def expect(scope: Scope, s: ir.BarrierExpect) -> list[tree.Stmt]:
 
 
 def fence(scope: Scope, wanted: bool) -> list[tree.Stmt]:
-    return [_do(scope, FENCE if scope.module.loads_written else FENCE_SHARED)] if wanted else []
+    return [_do(scope, FENCE if scope.module.global_fences else FENCE_SHARED)] if wanted else []
 
 
 def arrive(scope: Scope, s: ir.BarrierArrive) -> list[tree.Stmt]:

@@ -31,7 +31,7 @@ class Module:
     barriers: the first number of the named barriers for groups of each size; rounds, round_count: the same for barriers made of shared memory.
     buffer: bytes of the block's one shared buffer, mbarriers included; dynamic: it is given at launch.
     fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between them.
-    loads_written: boxes are loaded from global memory that the kernel may also write.
+    global_fences: boxes and threads may meet in global memory.
     """
 
     threads: int
@@ -50,7 +50,7 @@ class Module:
     buffer: int = 0
     dynamic: bool = False
     fixed_registers: bool = False
-    loads_written: bool = False
+    global_fences: bool = False
 
     def helper(self, helper: Helper) -> str:
         """The helper's name; from now on it is part of the file."""

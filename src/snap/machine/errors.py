@@ -83,7 +83,7 @@ class Race:
 
 _NOTES = {
     "": "nothing orders these two accesses",
-    "proxy": "the thread that wrote made no `fence.proxy.async` between: units that copy boxes and multiply tiles may not see what it wrote",
+    "proxy": "the thread made no `fence.proxy.async` between: units that copy boxes and multiply tiles may not come after what it did",
     "registers": "the product is still in flight then: these threads have not waited for it",
     "fence": "no `wgmma.fence` stands between the two",
     "exit": "nothing keeps the block that holds this memory until then",

@@ -5,8 +5,8 @@ object.  Invariant: exact: a pair is reported iff two threads touch one element,
 orders them.  Elements are bytes that any view of the object tells apart, so shared memory that another object reuses counts.  A copy in the
 background stands in the log twice: where it is issued, and where its thread's wait covers it.  Each counts as an access by that thread there,
 and whatever comes between the two, by whichever thread, races with the copy.  A box or a product of tiles stands there once, with a token: it
-comes after what its issuer knew, and before whoever knows the token.  It also sees memory another way than threads do, so what a thread wrote must
-have been fenced by that thread before.  Non-goals: stopping a run at the race.
+comes after what its issuer knew, and before whoever knows the token.  It also sees memory another way than threads do, so what a thread wrote, or
+read where it will write, must have been fenced by that thread before.  Non-goals: stopping a run at the race.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class RaceLog:
                 if not _after(other, j, e, k):
                     self._report(other, j, e, k, address)
                     return
-                if e.token and not other.token and other.kind != READ and not visible(other.segment, j, e.segment, k):
+                if e.token and not other.token and not visible(other.segment, j, e.segment, k):
                     self._report(other, j, e, k, address, reason="proxy")
                     return
             if e.kind == WRITE:

@@ -24,6 +24,7 @@ from snap.ir.walk import bodies, children, own_expressions, statements
 from snap.sync import linear
 from snap.sync.linear import Atom, Form
 from snap.sync.overlap import OLDEST, Footprint, Memo, Overlap, reached
+from snap.sync.publish import Publishing, handed
 from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, Touched
 from snap.sync.values import Frame, Position, Values, facts, form
 from snap.sync.weave import Woven
@@ -32,7 +33,7 @@ OWN_RANK = linear.unknown(("block",))  # of this thread's block in its cluster
 DEEPEST = 5  # loops around an access beyond which its index is not followed: every loop doubles the walk
 
 
-class Accesses:
+class Accesses(Publishing):
     """`plan`, where barriers are already chosen: their gaps by number with their groups, and the statements after which copies are committed.
     The walk then counts the groups of copies between the issue of each and the barrier that waits for it, `pending`, by gap, and nothing but copies
     is remembered."""
@@ -93,6 +94,7 @@ class Accesses:
         self.depths: dict[ObjectKey, int] = {}
         self.shared: dict[ObjectKey, ir.DeclareShared] = {}
         self.written = {((), uid): span for uid, span in _written(every).items()}
+        self.handed = handed(function)
         self.object_names: dict[ObjectKey, str] = {}
         self.assigned_privileges: dict[tuple[Frame, int], Privilege] = {}
         # a kernel's const memory is written by nobody; a device function's const parameter only not by that function
@@ -138,6 +140,7 @@ class Accesses:
                     self._access("W" if op == "stmatrix" else "R", a, s, state, matrix=True)
             case ir.Atomic():
                 self._access("A", s.access, s, state)
+                self._published(s, state)
             case ir.AsyncCopy(target, source):
                 self._access("S", source, s, state, engine="copy")
                 self._access("C", target, s, state, engine="copy")
@@ -359,6 +362,7 @@ class Accesses:
             aging=0 if a.view.obj.uid in self.counted else a.view.obj.depth or (OLDEST if engine == "copy" else self._alternates(footprint)),
         )
         self._conflicts(token, chain, obj, state)
+        self._learned(token, obj, state)
         if self.plan is None and not self.again:
             self._at_once(token, chain, obj)
         if stays and (self.plan is None or kind in "CS"):
@@ -472,7 +476,8 @@ class Accesses:
             apart = t.atomic == b.atomic or not one_thread or not self.overlap.own(t.footprint, b.footprint, t.ages)
             return (None, None, None) if apart else (owner, again, THREAD1)
         together = owner == b.names[0] == t.names[0] and owner is not None and privileges[owner] == THREAD1
-        if owner is None or together and t.kind not in "CS" or t.fragment is not None and t.fragment == b.fragment:
+        fence = t.by_threads and b.engine in BACKGROUND
+        if owner is None or together and t.kind not in "CS" and not fence or t.fragment is not None and t.fragment == b.fragment:
             return None, None, None
         need = None if together else self.overlap.group(t.footprint, b.footprint, privileges[owner if again is None else again], t.ages)
         if need is not None and t.issuer is not None and (t.issuer, t.role) == (b.issuer, b.role) and t.issuer.at_least(need):
@@ -480,8 +485,8 @@ class Accesses:
         warpgroup = need is not None and (WARPGROUP1.at_least(need) or need == BLOCK1 and self.overlap.threads == WARPGROUP1.n)
         if warpgroup and "wgmma" in (t.engine, t.settled):
             need = THREAD1  # a warpgroup multiplies as one: any of its threads that has waited knows that the tiles were read
-        if need is None and t.kind in "CS" and self.overlap.own(t.footprint, b.footprint, t.ages):
-            need = THREAD1  # even the thread that asked for a copy must wait for it
+        if need is None and (t.kind in "CS" or fence) and self.overlap.own(t.footprint, b.footprint, t.ages):
+            need = THREAD1  # even the thread that asked for a copy must wait for it, and one that did something itself must fence it
         return owner, again, None if t.settled and need == THREAD1 else need  # it has waited already
 
     def _at_once(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey) -> None:

@@ -21,6 +21,7 @@ from snap.sync.tokens import Edge, Gap, GapKey, Token
 
 WORDS = {"R": "read", "W": "written", "A": "changed by atomics", "C": "copied to", "S": "copied from"}
 PRODUCT_WORDS = {"C": "multiplied into", "S": "multiplied"}
+SAID = {"wait": "waited for", "release": "published", "acquire": "acquired"}  # of what is no access
 PRODUCTS = "products"
 EXACT = 14  # up to so many different edges the smallest set is found by search, beyond by taking the best gap each time
 
@@ -101,7 +102,8 @@ def reason(edges: list[Edge], before: str, after: str, function: ir.Function) ->
     ordered = sorted(edges, key=lambda e: (e.first.site[2] == "wait", e.second.site[2] == "end", e.first.span.line, e.second.span.line))
     first = ordered[0]
     a, b = first.first, first.second
-    maybe = "maybe " if a.names and undecided(a.footprint, b.footprint) else ""  # registers have no names, and are one's own
+    certain = not a.names or a.site[2] in SAID or b.site[2] in SAID  # registers have no names, and are one's own
+    maybe = "maybe " if not certain and undecided(a.footprint, b.footprint) else ""
     here = function.span.filename
     text = f"{_word(a)} at {lines(here, a.span)}{before and ' by '}{before}, "
     if b.site[2] == "end":
@@ -115,7 +117,7 @@ def reason(edges: list[Edge], before: str, after: str, function: ir.Function) ->
 
 
 def _word(t: Token) -> str:
-    return "waited for" if t.site[2] == "wait" else PRODUCT_WORDS[t.kind] if t.engine == "wgmma" else WORDS[t.kind]
+    return SAID.get(t.site[2]) or (PRODUCT_WORDS[t.kind] if t.engine == "wgmma" else WORDS[t.kind])
 
 
 def _impossible(edge: Edge, reached: dict[int, Gap], function: ir.Function) -> SnapError:

@@ -20,6 +20,7 @@ from snap.sync.accesses import Accesses
 from snap.sync.linear import Atom, Form
 from snap.sync.loops import assigned, copies_in_turn, few, growing, turns, writes
 from snap.sync.overlap import Footprint, before, older
+from snap.sync.publish import ACQUIRED
 from snap.sync.tokens import Edge, Gap, Name, State, Token, altered
 from snap.sync.values import Frame, facts, form, is_integer, wrapped
 
@@ -499,6 +500,8 @@ class Graph(Accesses):
 
         if obj in state.tokens:
             state.regrouped(obj, outside)
+        if ACQUIRED in state.tokens:
+            state.regrouped(ACQUIRED, lambda t: altered(t, names=tuple(name for name in t.names if name != key)) if key in t.names else t)
 
     def _met(self, state: State, group: Privilege) -> None:
         """A barrier of the user's: tokens are ordered for that group."""

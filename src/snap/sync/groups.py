@@ -59,7 +59,7 @@ def plan_copies(
     return plan.commits, {key: Duty(tuple(sorted(waits.get(key, {}).items())), key in fences) for key in {*waits, *fences}}
 
 
-# What threads wrote is seen by units that copy boxes and multiply tiles only after a fence between the two, before the barrier.
+# What threads did comes before what units that copy boxes and multiply tiles do only behind a fence between the two, before the barrier.
 def _fences(edges: list[Edge], numbers: dict[int, GapKey], marks: dict[GapKey, list[Mark]]) -> set[GapKey]:
     found: set[GapKey] = set()
     for edge in edges:

@@ -13,7 +13,7 @@ from snap.sync.overlap import Ages, Footprint, before
 from snap.sync.values import Frame
 
 ObjectKey = tuple[Frame, int]
-BACKGROUND = ("bulk", "wgmma", "load")  # engines that see what threads wrote only after a fence
+BACKGROUND = ("bulk", "wgmma", "load")  # engines that come after what threads did only behind a fence
 GapKey = tuple[Frame, str, int]  # calls, 'before' | 'after' | 'condition', id of the statement
 
 
@@ -66,8 +66,9 @@ class Token:
 
     @property
     def by_threads(self) -> bool:
-        """Whether threads wrote, element by element: what the units that copy boxes and multiply tiles see only after a fence."""
-        return not self.settled and (self.kind in "WA" or self.kind == "C" and self.engine == "copy")
+        """Whether threads did it, element by element.  The units that copy boxes and multiply tiles reach memory by another way, where barriers have
+        no effect: they see what was written, and do not overwrite what is still being read, only after a fence."""
+        return not self.settled and (self.kind in "RWA" or self.engine == "copy")
 
     def __post_init__(self) -> None:
         self.key = _KEY(self)  # what tells tokens of an object apart

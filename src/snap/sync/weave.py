@@ -242,8 +242,10 @@ class _Weaver:
         outgoing = barriers[k]
         if outgoing is not None:
             then = fill.episodes[(k + 1) % len(fill.episodes)]
-            later = any(other.uses.background for other in fill.episodes if other is not e)  # maybe not the next one, but in the same memory
-            point = self._point(channel, e, then, bool(e.uses.writes) and later)
+            others = [other for other in fill.episodes if other is not e]  # maybe not the next one, but in the same memory
+            seen = e.uses.writes is not None and any(other.uses.background for other in others)
+            overwritten = e.uses.reads is not None and any(other.loads for other in others)
+            point = self._point(channel, e, then, seen or overwritten)
             if e.loads:
                 begin += self._load(channel, e, outgoing, slot, point, end)
             elif k == len(fill.episodes) - 1 and lagging is not None:

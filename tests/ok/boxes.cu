@@ -168,6 +168,7 @@ extern "C" __global__ void __launch_bounds__(128) column_sums(
                 }
             }
             // rows: read at line 47, copied to at line 43 by a thread of another warp
+            snap_fence_async_shared();
             __syncthreads();
         }
         total[t] = acc;
@@ -197,6 +198,10 @@ static __device__ __forceinline__ unsigned int snap_shared(const void* address) 
 static __device__ __forceinline__ void snap_barrier_wait(unsigned long long* barrier, int phase) {
     asm volatile("{.reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again;}"
                  :: "r"(snap_shared(barrier)), "r"(phase & 1) : "memory");
+}
+
+static __device__ __forceinline__ void snap_fence_async_shared() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* barrier) {
@@ -264,6 +269,7 @@ extern "C" __global__ void __launch_bounds__(160) scaled(
                 y[(long long)(r + (4 * k + i)) * 128 + t] = 2.0f * even[i * 128 + t];
             }
             // even: read at line 82, loaded at line 71 by threads 128 to 159; who arrives goes on at once
+            snap_fence_async_shared();
             __syncwarp();
             if (threadIdx.x % 32 == 0) {
                 snap_barrier_arrive(even_empty);
@@ -274,6 +280,7 @@ extern "C" __global__ void __launch_bounds__(160) scaled(
                 y[(long long)(r + (4 * k + 4 + i)) * 128 + t] = 3.0f * odd[i * 128 + t];
             }
             // odd: read at line 89, loaded at line 77 by threads 128 to 159; who arrives goes on at once
+            snap_fence_async_shared();
             __syncwarp();
             if (threadIdx.x % 32 == 0) {
                 snap_barrier_arrive(odd_empty);

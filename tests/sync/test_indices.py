@@ -176,3 +176,90 @@ def k(out: ptr(int) @ grid[1], y: ptr(const(int)) @ grid[1], n: int @ block[1]):
 {body}
                 mine[0] = v
 """
+
+
+# ---- what wraps --------------------------------------------------------------------------------------------------------------------------------
+
+WRAPPING = """from __future__ import annotations
+from snap import *
+@kernel
+@requires(grid[1], block[1], thread[64])
+def k(y: ptr(int) @ grid[1], p: {type} @ grid[1], q: {type} @ grid[1]):
+    with group(grid[1]):
+        g: int @ thread[1] = id()
+        with partition(y, p=thread[1], offset=g) as mine:
+            with group(block[1]):
+                s: shared(int[256])
+                t: int @ thread[1] = id()
+                {before}
+                with partition(s, p=thread[1], offset=t) as m:
+                    for k in range(4):
+                        m[64 * k] = 0
+                intrinsic.syncthreads()
+                if p < q:
+                    with partition(s, p=thread[1], f=lambda k: 64 * ({written}) + t + k) as m:
+                        m[0] = t + 1
+                    mine[0] = s[64 * ({read}) + 63 - t]
+"""
+
+
+@pytest.mark.parametrize("type, index, p, q", [
+    ("u32", "int(({} << 16) >> 16)", 1, 65537),
+    ("u32", "int(({} << 30) >> 30)", 1, 5),
+    ("u32", "int({} * u32(65536) / u32(65536))", 3, 65539),
+    ("u32", "int(({} + u32(4294967295)) & u32(3))", 1, 5),
+    ("u32", "int({} * u32(1073741824) >> 30)", 2, 6),
+    ("u32", "int({} + u32(2147483648)) + (1 << 30) + (1 << 30)", 1, 2),
+    ("u32", "int(u16({}))", 2, 65538),
+    ("u32", "int(u8({}))", 2, 258),
+    ("u32", "int(i8({}))", 3, 259),
+    ("i32", "({} << 16) >> 16", 1, 65537),
+    ("i32", "int(i16({}))", 1, 65537),
+    ("i32", "int(u32(0) - u32({})) + int({})", 0, 3),
+    ("i32", "int(u8({}))", -255, 1),
+    ("i64", "int({})", 1, 4294967297),
+    ("i64", "int(u32({}))", 3, 4294967299),
+    ("i64", "int({} * 4294967296 + 2)", 0, 1),
+    ("i64", "int(u32({}) + u32({}))", 1, 2147483649),
+    ("u64", "int({} << u64(62) >> u64(62))", 1, 5),
+    ("u64", "int({})", 2, 4294967298),
+])
+def test_two_that_differ_may_be_one_index(type, index, p, q):
+    text = WRAPPING.format(type=type, before="pass", written=index.replace("{}", "p"), read=index.replace("{}", "q"))
+    kernel = compiled(text)
+    dtype = {"u32": np.uint32, "i32": np.int32, "i64": np.int64, "u64": np.uint64}[type]
+    agree(kernel, lambda: [np.zeros(64, np.int32), dtype(p), dtype(q)], 1)
+    assert points(kernel) == [BLOCK]
+
+
+def test_a_counter_wraps():
+    """Stepping by 2 ** 15, it is where it was after 2 ** 17 steps."""
+    text = """
+o: shared(int[64])
+c: u32 = 0
+for r in range(n):
+    with partition(o, p=thread[1], offset=int(c % 64) + t - int(c % 64)) as m:
+        m[0] = r
+    c += 32768
+    v += o[(t + int((c - u32(n) * u32(32768)) / u32(65536))) % 64]
+"""
+    assert BLOCK in block(text, n=3)
+
+
+@pytest.mark.parametrize("written, read", [
+    ("int(u32(t) * u32(2))", "2 * t"),
+    ("int(u32(t) + u32(64))", "t + 64"),
+    ("int(u32(t) >> 5) * 32 + t % 32", "t"),
+    ("int(u32(t) / u32(8)) * 8 + int(u32(t) % u32(8))", "t"),
+    ("int((u32(t) << 2) >> 2)", "t"),
+    ("int(i64(t))", "t"),
+    ("int(u8(t))", "t"),
+    ("int(u16(t) + u16(3)) - 3", "t"),
+    ("int(u32(t) & u32(63))", "t"),
+    ("int(u64(t) * u64(2))", "2 * t"),
+    ("int(u32(63 - t))", "63 - t"),
+    ("int(u32(n) & u32(1)) + t", "int(u32(n) & u32(1)) + t"),
+    ("int(u32(n) << 31 >> 31) + t", "int(u32(n) << 31 >> 31) + t"),
+])
+def test_small_numbers_do_not_wrap(written, read):
+    assert block(OWN.format(declared="pass", written=written, read=read)) == []

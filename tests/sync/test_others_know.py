@@ -475,6 +475,38 @@ def test_a_thread_publishes_what_its_block_wrote(write, publish, read):
     assert all_missed(kernel, args, 2, 40)
 
 
+BOX_HANDED_OVER = HEAD + """
+@kernel
+@requires(grid[1], block[1], thread[64])
+def k(part: ptr(int, (8, 32)) @ grid[1], flag: ptr(u32) @ grid[1], out: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        b: int @ block[1] = id()
+        with partition(part, p=block[1], f=lambda i, j: (i, j)) as parts, partition(out, p=block[1]) as o:
+            with group(block[1]):
+                s: shared(int[2, 32])
+                done: shared(u32[1])
+                t: int @ thread[1] = id()
+                with partition(s, p=thread[1], f=lambda k: (t / 32, t % 32)) as m:
+                    m[0] = t + b
+                {store}
+                with claim(done, p=thread[1]) as cell:
+                    match split(thread):
+                        case 1:
+                            cell[0] = atomic.add(flag, 0, 1, order="acq_rel")
+                if done[0] == 1:
+                    with partition(o, p=thread[1], offset=t) as mine:
+                        mine[0] = parts[t / 32, t % 32] + parts[2 + t / 32, 31 - t % 32]
+"""
+
+
+@pytest.mark.parametrize("store", ["async_copy(parts, s, at=(2 * b, 0))", 'async_reduce(parts, s, at=(2 * b, 0), op="add")'])
+def test_a_thread_publishes_the_boxes_of_its_block(store):
+    kernel = compiled(BOX_HANDED_OVER.format(store=store))
+    args = [np.zeros((8, 32), np.int32), np.zeros(1, np.uint32), np.zeros(64, np.int32)]
+    agree(kernel, lambda: copies(args), 2)
+    assert any(("bulk", 0) in p.waits and "published" in p.reason for p in kernel.syncs())
+
+
 ACQUIRED = HEAD + """
 @kernel
 @requires(grid[1], block[1], thread[64], cooperative=True)

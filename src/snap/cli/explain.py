@@ -298,7 +298,7 @@ def wait_words(point: ir.SyncPoint) -> str:
     for engine, younger in point.waits:
         left = f"at most {younger} younger group{'s' * (younger > 1)} in flight" if younger else "none in flight"
         text += f"; waits for {_ENGINES[engine]}, {left}"
-    return text + ("; writes are made visible to units that copy boxes and multiply tiles" if point.fence else "")
+    return text + ("; a fence puts it before what units that copy boxes and multiply tiles do" if point.fence else "")
 
 
 def _last_line(body: ir.Body) -> int:

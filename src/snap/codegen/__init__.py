@@ -16,7 +16,7 @@ from snap.codegen.functions import Lowering
 from snap.codegen.module import Module
 from snap.ir import nodes as ir
 from snap.ir.record import record
-from snap.ir.types import Level, Scalar
+from snap.ir.types import Level, Scalar, Space
 from snap.ir.walk import accesses, statements
 
 
@@ -98,24 +98,25 @@ def emit(function: ir.Function) -> CudaModule:
 
 
 def _global_fences(function: ir.Function) -> bool:
-    """Whether boxes and threads may meet in global memory: then fences between the two are about more than shared memory."""
+    """Whether boxes and threads may meet in memory other than the threads' own block's: then fences between the two are about all of it."""
     boxes, threads = _touched(function)
     return bool(boxes & threads)
 
 
 def _touched(function: ir.Function) -> tuple[set[int], set[int]]:
-    """The objects that boxes are copied to, or from where the kernel may write, and those that threads touch element by element, calls entered."""
+    """The objects that boxes are copied to or from, and those of global memory, or of other blocks, that threads touch element by element, calls
+    entered.  Where boxes are loaded from memory that is not const, threads may write it."""
     boxes: set[int] = set()
     threads: set[int] = set()
     for s in statements(function.body):
-        threads |= {a.view.obj.uid for a in accesses(s)}
+        threads |= {a.view.obj.uid for a in accesses(s) if a.view.obj.space is not Space.SHARED or a.block is not None}
         match s:
-            case ir.BoxCopy(op, _, origin):
-                boxes.add(origin.view.obj.uid)
+            case ir.BoxCopy(op, tile, origin):
+                boxes |= {tile.access.view.obj.uid, origin.view.obj.uid}
                 if op == "load" and not origin.view.obj.const:
                     threads.add(origin.view.obj.uid)
             case ir.Unsafe(memory=memory):
-                threads |= {a.view.obj.uid for _, a in memory}
+                threads |= {a.view.obj.uid for _, a in memory if a.view.obj.space is not Space.SHARED}
             case ir.Call(callee, args):
                 inner = _touched(callee)
                 for p, a in zip(callee.params, args):

@@ -31,7 +31,7 @@ class Module:
     barriers: the first number of the named barriers for groups of each size; rounds, round_count: the same for barriers made of shared memory.
     buffer: bytes of the block's one shared buffer, mbarriers included; dynamic: it is given at launch.
     fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between them.
-    global_fences: boxes and threads may meet in global memory.
+    global_fences: boxes and threads may meet in global memory, or in that of another block.
     """
 
     threads: int

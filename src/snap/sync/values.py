@@ -245,7 +245,7 @@ def _binary(op: str, a: Form, b: Form, values: Values, where: object, type: Scal
         case "/" | ">>" | "%" | "&" if linear.is_number(b):
             n = (
                 1 << b[0]
-                if op == ">>" and 0 <= b[0] < 31
+                if op == ">>" and 0 <= b[0] < type.bits
                 else b[0] + 1
                 if op == "&" and b[0] >= 0 and (b[0] + 1) & b[0] == 0
                 else b[0]
@@ -254,7 +254,7 @@ def _binary(op: str, a: Form, b: Form, values: Values, where: object, type: Scal
             )
             if n >= 1 and (op in (">>", "&") or values.not_negative(a)):
                 return linear.quotient(a, n) if op in ("/", ">>") else linear.remainder(a, n)
-        case "<<" if linear.is_number(b) and 0 <= b[0] < 31:
+        case "<<" if linear.is_number(b) and 0 <= b[0] < type.bits:
             return linear.times(a, 1 << b[0])
     return values.anything(where, type)
 

@@ -411,7 +411,7 @@ class Accesses:
             if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need) and not fence:
                 continue
             self._edge(t, b, need, state.since(t), obj)
-            whole = need == privileges[owner] or privileges[owner] == BLOCK1 and need.n == self.overlap.threads  # a block of one warp
+            whole = need == privileges[owner] or privileges[owner] == BLOCK1 and need == self.overlap.small
             fenced = not t.by_threads or not self.background or obj not in self.ranges  # else a later access may need a fence, too
             if whole and again is None and owner == chain[-1].key and not self.splits and fenced:
                 ordered.append(key)  # whatever this access conflicts with later, it is ordered once it is ordered here
@@ -452,7 +452,7 @@ class Accesses:
             touched.setdefault(obj, Touched()).add(b, chain)
 
     def _beside(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey, place: Place, touched: Touched) -> None:
-        most = WARP1 if chain[-1].privilege == BLOCK1 and self.overlap.threads == 32 else chain[-1].privilege
+        most = self.overlap.small or chain[-1].privilege if chain[-1].privilege == BLOCK1 else chain[-1].privilege
         if place.privilege.at_least(most):
             return
         privileges = {n.key: n.privilege for n in chain}

@@ -59,7 +59,8 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
     groups: dict[tuple[Privilege, str, int], list[Edge]] = {}
     for edge in edges:
         groups.setdefault((edge.participants, *_alone(edge)), []).append(edge)
-    for p, engine, younger in sorted(groups, key=lambda g: (-g[0].level, -g[0].n, *g[1:])):
+    # Of one group's edges, those that wait for background work come first: their barriers serve the others, too.
+    for p, engine, younger in sorted(groups, key=lambda g: (-g[0].level, -g[0].n, not g[1], *g[1:])):
         served = waits.get(engine, 0) if engine else sum(1 << gap.number for gap, q in chosen if q.at_least(p))
         holding = {key: place for key, place in places.items() if place.privilege.at_least(p) and place.holds(p)}
         able = {key for key, place in holding.items() if primitive(p, place, function)[0] is not None}

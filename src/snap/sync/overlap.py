@@ -45,7 +45,7 @@ class Memo:
         self.loops: dict[tuple[tuple[int, ...], int], int] = {}  # by frame and loop: what unknowns and ages call it
         # Of the text, by id: what a statement reads, a loop assigns (see `Graph`), what constants a shape is, and which loops are only arithmetic.
         self.reading: dict[int, list] = {}
-        self.loop_texts: dict[int, tuple[set[int], dict[int, int], bool]] = {}
+        self.loop_texts: dict[int, tuple[set[int], dict[int, int], dict[int, ir.Body], bool]] = {}
         self.shapes: dict[int, Forms] = {}
         self.bare: dict[int, bool] = {}
 
@@ -133,6 +133,8 @@ class Overlap:
 
     def __init__(self, values: Values, threads: int | None, clusters: bool, sizes: tuple[int, ...] = (), memo: Memo | None = None):
         self.values, self.threads, self.sizes = values, threads, sizes
+        # A block of a warp or less waits as its threads do.
+        self.small = Privilege(Level.THREAD, threads) if threads is not None and threads <= WARP1.n else None
         self.ages: dict[int, int] = {}
         self.pair = tuple(linear.unknown(("side", side, ("thread",))) for side in (1, 2))  # the two threads
         self.last: tuple[tuple, tuple[list[Form], list[Form]]] | None = None
@@ -168,8 +170,8 @@ class Overlap:
             return None
         if owner.level is Level.THREAD and owner.n <= 32:
             return owner
-        if self.threads == 32 and owner == BLOCK1:
-            return WARP1  # the block is a warp
+        if owner == BLOCK1 and self.small is not None:
+            return self.small
         whole_warps = self.threads is not None and self.threads % 32 == 0 and (owner.level is Level.BLOCK or owner.n % 32 == 0)
         if whole_warps and not self._conflict(a, b, owner, across_blocks=False, unit=32):
             return WARP1

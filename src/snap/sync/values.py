@@ -65,8 +65,11 @@ class Values:
         return self.unknown(atom, var.privilege)
 
     def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: Form) -> Form:
+        """A step of more than one is counted: `start + step * turn`, so that loops over own elements, `range(t, n, 64)`, are seen to be just that."""
         atom = ("loop", frame, var.uid)
         least = least_step(step)
+        if linear.is_number(step) and step[0] not in (0, 1):
+            return linear.add(start, self._turn(atom, self.loops[-1], var.privilege), step[0])
         if least > 0:
             if self.not_negative(start):
                 self.counts.add(atom)
@@ -78,7 +81,9 @@ class Values:
 
     def turns(self, loop: int, privilege: Privilege) -> Form:
         """How many iterations of the loop came before this one."""
-        atom = ("loop", (), ("turns", loop))
+        return self._turn(("loop", (), ("turns", loop)), loop, privilege)
+
+    def _turn(self, atom: Atom, loop: int, privilege: Privilege) -> Form:
         self.steps[atom] = (loop, 1)
         self.starts[atom] = linear.ZERO
         self.counts.add(atom)

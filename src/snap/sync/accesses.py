@@ -53,7 +53,7 @@ class Accesses:
         every = list(statements(function.body))
         self.counted = {s.handle.obj.uid for s in every if isinstance(s, ir.Partition) and s.counted}
         threads = function.place.held(Level.THREAD)
-        self.values = Values()
+        self.values = Values(threads=None if threads is None else threads.count)
         sizes = _sizes(every)
         clustered = function.place.held(Level.CLUSTER) is not None
         self.overlap = Overlap(self.values, threads.count if threads is not None else None, clustered, sizes, memo)
@@ -376,7 +376,7 @@ class Accesses:
 
     def _same_for_a_warp(self, atom: Atom) -> bool:
         """What the lanes of a warp agree about, or know of each other."""
-        if atom[0] in ("thread", "block", "cluster", "count", "div"):
+        if atom[0] in ("thread", "block", "cluster", "count", *linear.COMPOUND):
             return True
         return atom[0] in ("var", "loop") and self.values.privileges.get(atom, THREAD1).at_least(WARP1)
 

@@ -24,6 +24,7 @@ Fact = Form  # >= 0
 # How large an unknown may be where a multiple of it is not suspected to wrap.  Blocks are many, but what they index is memory.
 REACH = {"thread": 1024, "block": 1, "cluster": 1, "count": 1}
 LIKELY = 4096
+MOST_BITS = 12  # of what is looked at bit by bit
 
 
 @dataclass(slots=True)
@@ -54,6 +55,7 @@ class Values:
     starts: dict[Atom, Form] = field(default_factory=dict)
     growing: set[Atom] = field(default_factory=set)
     counts: set[Atom] = field(default_factory=set)
+    threads: int | None = None  # of the block
     loops: list[int] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     systems: linear.Systems = field(default_factory=linear.Systems)
@@ -100,8 +102,19 @@ class Values:
                     return True
         return bool(self.facts) and not self.systems.feasible([], [*self.facts, linear.subtract(linear.number(-1), x)])
 
+    def bits(self, x: Form) -> int:
+        """How many bits it has, as far as that is known; -1 where it is not known to be a number from zero on that has few."""
+        if not self.not_negative(x):
+            return -1
+        threads = [] if self.threads is None else [linear.number(self.threads - 1)]
+        known = [*self.facts, *(linear.subtract(most, linear.unknown(("thread",))) for most in threads), linear.unknown(("thread",))]
+        for n in range(MOST_BITS + 1):
+            if not self.systems.feasible([], [*known, linear.subtract(x, linear.number(1 << n))]):
+                return n
+        return -1
+
     def _counts(self, atom: Atom) -> bool:
-        if atom[0] == "mul":
+        if atom[0] in ("mul", "xor"):
             return self.not_negative(atom[1]) and self.not_negative(atom[2])
         return atom[0] in ("thread", "block", "cluster", "count") or atom in self.counts or atom[0] == "div" and self.not_negative(atom[1])
 
@@ -117,7 +130,7 @@ class Values:
         """The renaming of unknowns when an iteration of `loop` ends: what it gave new values to is what it was in an earlier iteration."""
 
         def change(atom: Atom) -> Atom | None:
-            if atom[0] in ("div", "mul"):
+            if atom[0] in linear.COMPOUND:
                 return None
             plain = atom[2] if atom[0] == "old" else atom
             born = self.born.get(plain, ())
@@ -193,6 +206,8 @@ def _binary(op: str, a: Form, b: Form, values: Values, where: object) -> Form:
             )
             if n >= 1 and (op in (">>", "&") or values.not_negative(a)):
                 return linear.quotient(a, n) if op in ("/", ">>") else linear.remainder(a, n)
+        case "^":
+            return linear.exclusive(a, b, -1 if -1 in (bits := (values.bits(a), values.bits(b))) else max(bits))
         case "<<" if linear.is_number(b) and 0 <= b[0] < 31:
             return linear.times(a, 1 << b[0])
     return values.anything(where)

@@ -378,7 +378,7 @@ class Accesses:
         """What the lanes of a warp agree about, or know of each other."""
         if atom[0] in ("thread", "block", "cluster", "count", *linear.COMPOUND):
             return True
-        return atom[0] in ("var", "loop") and self.values.privileges.get(atom, THREAD1).at_least(WARP1)
+        return atom[0] in ("var", "loop", "turn") and self.values.privileges.get(atom, THREAD1).at_least(WARP1)
 
     def _inside_box(self, index: tuple[Form, ...], box: tuple[int, ...], a: ir.MemAccess) -> tuple[tuple[Form, ...], list[Form]]:
         """Any element of a box: in each dimension the first one's index and something below the extent."""

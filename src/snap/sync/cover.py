@@ -98,7 +98,8 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
 
 def reason(edges: list[Edge], before: str, after: str, function: ir.Function) -> tuple[Edge, str]:
     """Why these edges need a barrier: the first of them, and what it says; `before` and `after` name who makes the two uses."""
-    ordered = sorted(edges, key=lambda e: (e.first.span.line, e.second.span.line))
+    overwritten = lambda e: e.first.kind == e.second.kind == "C"  # noqa: E731 - the weaker reason
+    ordered = sorted(edges, key=lambda e: (overwritten(e), e.first.span.line, e.second.span.line))
     first = ordered[0]
     a, b = first.first, first.second
     maybe = "maybe " if a.names and undecided(a.footprint, b.footprint) else ""  # registers have no names, and are one's own
@@ -174,10 +175,11 @@ def _in_time(edge: Edge, legal: int) -> int:
 
 
 def _earliness(edges: list[Edge], gaps: int) -> dict[int, int]:
-    """How long before the second use each gap is passed at least, for uses of what is done in the background: late is better."""
+    """How long before the second use each gap is passed at least, for uses of what is done in the background: late is better.  An element's copy
+    over another is no use: what it overwrites was used, and waited for, before."""
     found: dict[int, int] = {}
     for e in edges:
-        if e.first.engine:
+        if e.first.engine and not e.first.engine == e.second.engine == "copy":
             for n in bits(e.candidates):
                 found[n] = max(found.get(n, 0), (e.last - n) % gaps)
     return found

@@ -351,9 +351,9 @@ class Graph(Accesses):
                 found[self.frame, uid] = linear.add(entry[self.frame, uid], turn, step)
         for uid, steps in cycling_here.items():
             start = entry.get((self.frame, uid))
-            around = cycle(steps, start[0]) if start is not None and linear.is_number(start) else None
-            if around is not None:
-                found[self.frame, uid] = linear.add(start, linear.remainder(turn, around[0]), around[1])
+            now = cycle(steps, start[0], turn) if start is not None and linear.is_number(start) else None
+            if now is not None:
+                found[self.frame, uid] = now
         return found
 
     def _text_of(self, s: ir.While | ir.For) -> tuple[set[int], dict[int, int], dict[int, ir.Body], bool]:

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.walk import bodies, statements, variables
+from snap.sync import linear
+from snap.sync.linear import Form
 from snap.sync.values import is_integer
 
 MOST_STEP = 1 << 16  # beyond, an index may wrap
@@ -100,8 +102,9 @@ def _computed(e: ir.Expr, now: int) -> int | None:
             return None
 
 
-def cycle(steps: ir.Body, start: int) -> tuple[int, int] | None:
-    """The values from `start` on, where they come around to it in few steps and lie a constant apart: how many there are, and how far."""
+def cycle(steps: ir.Body, start: int, turn: Form) -> Form | None:
+    """What a variable is after so many turns, where its values from `start` on come around to it in few steps, in one of two ways: a constant apart,
+    or counted modulo their number."""
     values, now = [], start
     while len(values) <= MOST_TURNS:
         values.append(now)
@@ -115,9 +118,15 @@ def cycle(steps: ir.Body, start: int) -> tuple[int, int] | None:
                 return None
         if now == start:
             break
-    apart = values[1] - values[0] if len(values) > 1 else 0
-    around = now == start and all(value == start + apart * k for k, value in enumerate(values))
-    return (len(values), apart) if around and apart else None
+    count = len(values)
+    if now != start or count == 1:
+        return None
+    apart = values[1] - start
+    if all(value == start + apart * k for k, value in enumerate(values)):
+        return linear.add(linear.number(start), linear.remainder(turn, count), apart)
+    if all(value == (start + apart * k) % count for k, value in enumerate(values)):
+        return linear.remainder(linear.add(linear.number(start), turn, apart % count), count)
+    return None
 
 
 # Buffers that are taken in turn are told apart by the first index.

@@ -67,25 +67,23 @@ class Values:
         return self.unknown(atom, var.privilege)
 
     def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: Form) -> Form:
-        """A step of more than one is counted: `start + step * turn`, so that loops over own elements, `range(t, n, 64)`, are seen to be just that."""
-        atom = ("loop", frame, var.uid)
-        least = least_step(step)
-        if linear.is_number(step) and step[0] not in (0, 1):
-            return linear.add(start, self._turn(atom, self.loops[-1], var.privilege), step[0])
+        """Where the step is a number it is counted, `start + step * turn`: so loops over own elements, `range(t, n, 64)`, are seen to be just that,
+        and what else follows from the number of iterations is seen to go with it."""
+        loop = self.loops[-1]
+        if linear.is_number(step) and step[0]:
+            return linear.add(start, self.turns(loop, var.privilege), step[0])
+        atom, least = ("loop", frame, var.uid), least_step(step)
         if least > 0:
             if self.not_negative(start):
                 self.counts.add(atom)
-            self.steps[atom] = (self.loops[-1], least)
+            self.steps[atom] = (loop, least)
             self.starts[atom] = start
-            if not linear.is_number(step):
-                self.growing.add(atom)
+            self.growing.add(atom)
         return self.unknown(atom, var.privilege)
 
     def turns(self, loop: int, privilege: Privilege) -> Form:
         """How many iterations of the loop came before this one."""
-        return self._turn(("loop", (), ("turns", loop)), loop, privilege)
-
-    def _turn(self, atom: Atom, loop: int, privilege: Privilege) -> Form:
+        atom = ("turn", loop)
         self.steps[atom] = (loop, 1)
         self.starts[atom] = linear.ZERO
         self.counts.add(atom)

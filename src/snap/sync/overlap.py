@@ -206,8 +206,8 @@ class Overlap:
         )
 
     def _possible(self, zero: list[Form], positive: list[Form]) -> bool:
-        """Whether the system has a solution, as far as can be told.  Swizzled elements, `s[row, column ^ row % 8]`: where two exclusive ors are equal,
-        and one operand of each is, so are the others."""
+        """Whether the system has a solution, as far as can be told.  Swizzled elements, `s[row, column ^ row % 8]`: where two exclusive ors are
+        equal, and one operand of each is, so are the others."""
         while self.memo.systems.feasible(zero, positive):
             follows = next(self._operands(zero, positive), None)
             if follows is None:

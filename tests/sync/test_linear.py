@@ -22,11 +22,24 @@ def forms(draw, quotients: bool = True):
         total = linear.add(total, linear.unknown(atom), draw(st.integers(-3, 3)))
     if quotients and draw(st.booleans()):
         total = linear.add(total, linear.quotient(draw(forms(quotients=False)), draw(st.integers(2, 5))), draw(st.integers(-2, 2)))
+    if quotients and draw(st.booleans()):
+        operands = draw(forms(quotients=False)), draw(st.one_of(forms(quotients=False), st.integers(0, 7).map(linear.number)))
+        total = linear.add(total, linear.exclusive(*operands, -1), draw(st.integers(-2, 2)))
     return total
 
 
 def value(form: linear.Form, given: dict) -> int:
-    return form[0] + sum(k * (value(atom[1], given) // atom[2] if atom[0] == "div" else given[atom]) for atom, k in form[1])
+    return form[0] + sum(k * _value(atom, given) for atom, k in form[1])
+
+
+def _value(atom: linear.Atom, given: dict) -> int:
+    match atom[0]:
+        case "div":
+            return value(atom[1], given) // atom[2]
+        case "xor":
+            return value(atom[1], given) ^ value(atom[2], given)
+        case _:
+            return given[atom]
 
 
 @settings(max_examples=150, deadline=None)

@@ -238,12 +238,12 @@ def test_bytes_that_another_array_held():
     text = """
 for r in range(3):
     if r + n == 2:
-        a: shared(int[64])
+        a: shared(int[256])
         with partition(a, p=thread[1], offset=t) as m:
             m[0] = v
         v += a[t]
     else:
-        b: shared(int[64])
+        b: shared(int[256])
         with partition(b, p=thread[1], f=lambda k: 63 - t + k) as m:
             m[0] = v + 1
         v += b[63 - t]

@@ -182,10 +182,12 @@ def device_call(c: State, definition: Definition, fixed: Mapping[str, object], e
     if function.cooperative and not c.cooperative:
         raise c.fail("SNAP020", f"`{name}` needs a cooperative launch", e.span, help="say so: `@requires(..., cooperative=True)`")
     align = instance.smem_align
-    offset = (c.smem_used + align - 1) // align * align if function.smem else c.smem_used
+    offset = c.room(function.smem, align) if function.smem else c.smem_used
     c.smem_align = max(c.smem_align, align)
     declared = definition.requires.smem
     c.account(offset + max(function.smem, declared or 0), e.span)
+    if function.smem:
+        c.smem_left = (offset, offset + function.smem)
     target = value = None
     if header.returns is not None:
         type, privilege = header.returns

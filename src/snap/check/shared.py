@@ -55,7 +55,7 @@ def declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | N
     if c.moves_boxes is None:
         c.moves_boxes = _moves_boxes(c.definition, set())
     align = SWIZZLE_ALIGN if spec.swizzle else BOX_ALIGN if c.moves_boxes else 16
-    offset = (c.smem_used + align - 1) // align * align
+    offset = c.room(spec.type.bytes, align)
     shape = scalar_shape(spec.type.shape, s.span)
     obj = ir.MemObject(
         c.program.uid(), s.name, spec.type.elem, shape, spec.const, Space.SHARED, owner, offset, spec.swizzle,

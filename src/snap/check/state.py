@@ -15,6 +15,8 @@ from snap.ir import nodes as ir
 from snap.ir.record import record
 from snap.ir.types import Element, Level, Place, Privilege, ValueType
 
+FREE_BYTES = 16  # of shared memory, a thread
+
 
 class Abort(Exception):
     """The statement being checked is wrong and has been reported; go on with the next."""
@@ -237,6 +239,7 @@ class State:
         self.out: list[ir.Stmt] = []
         self.returns: tuple[Element, Privilege] | None = None
         self.smem_used = 0
+        self.smem_left = (0, 0)  # what was held last and is given back: from .. to
         self.smem_peak = 0
         self.smem_peak_span: Span | None = None
         self.smem_align = 16
@@ -315,6 +318,8 @@ class State:
                 declared = getattr(binding, "var", None) or getattr(binding, "handle", None)
                 if declared is not None:
                     self.ended[name] = declared.span
+            if self.smem_used > used:
+                self.smem_left = (used, max(self.smem_used, self.smem_left[1] if self.smem_left[0] >= used else 0))
             self.smem_used = used
             self.out = outer
 
@@ -337,6 +342,23 @@ class State:
     @property
     def privilege(self) -> Privilege:
         return self.place.privilege
+
+    # Bytes that were given back a moment ago may still be read by other threads, and would cost a barrier before they are written again: two
+    # reductions in a row take turns between two places, where there is room.
+    def room(self, bytes: int, align: int) -> int:
+        """Where so many bytes of shared memory begin."""
+        after = lambda held: (held + align - 1) // align * align  # noqa: E731
+        first, (low, high) = after(self.smem_used), self.smem_left
+        beside = after(max(self.smem_used, high))
+        return beside if first < high and low < first + bytes and beside + bytes <= self._spare() else first
+
+    def _spare(self) -> int:
+        """Up to where more may be held than has to be: what the kernel declares, or 16 bytes a thread, which every GPU has for all the threads that
+        it runs at a time.  A device function holds as little as it can: how much there is, its callers say."""
+        if self.definition.kind != "global":
+            return 0
+        declared, threads = self.definition.requires.smem, self.frames[0].place.held(Level.THREAD)
+        return declared if declared is not None else FREE_BYTES * (threads.count or 0)
 
     def account(self, bytes: int, span: Span) -> None:
         """So many bytes of shared memory are held at this point."""

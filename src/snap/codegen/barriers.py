@@ -128,6 +128,8 @@ def _mask(scope: Scope, n: int) -> tuple[tree.Expr, ...]:
     if n >= WARP:
         return ()
     lanes = tree.Literal(f"0x{(1 << n) - 1:x}u")
+    if n == scope.module.threads:
+        return (lanes,)
     held = scope.place.held(Level.THREAD)
     if WARP % n == 0 and held.aligned_to(n):
         first: tree.Expr = tree.Binary("&", THREAD_INDEX, tree.Integer(WARP - n))

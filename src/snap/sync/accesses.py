@@ -55,7 +55,7 @@ class Accesses(Publishing):
         every = list(statements(function.body))
         self.counted = {s.handle.obj.uid for s in every if isinstance(s, ir.Partition) and s.counted}
         threads = function.place.held(Level.THREAD)
-        self.values = Values()
+        self.values = Values(threads=None if threads is None else threads.count)
         sizes = _sizes(every)
         clustered = function.place.held(Level.CLUSTER) is not None
         self.overlap = Overlap(self.values, threads.count if threads is not None else None, clustered, sizes, memo)
@@ -421,9 +421,9 @@ class Accesses(Publishing):
 
     def _same_for_a_warp(self, atom: Atom) -> bool:
         """What the lanes of a warp agree about, or know of each other."""
-        if atom[0] in ("thread", "block", "cluster", "count", "div"):
+        if atom[0] in ("thread", "block", "cluster", "count", *linear.COMPOUND):
             return True
-        return atom[0] in ("var", "loop") and self.values.privileges.get(atom, THREAD1).at_least(WARP1)
+        return atom[0] in ("var", "loop", "turn") and self.values.privileges.get(atom, THREAD1).at_least(WARP1)
 
     def _inside_box(self, index: tuple[Form, ...], box: tuple[int, ...], a: ir.MemAccess) -> tuple[tuple[Form, ...], list[Form]]:
         """Any element of a box: in each dimension the first one's index and something below the extent."""
@@ -456,7 +456,7 @@ class Accesses(Publishing):
             if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need) and not fence:
                 continue
             self._edge(t, b, need, state.since(t), obj)
-            whole = need == privileges[owner] or privileges[owner] == BLOCK1 and need.n == self.overlap.threads  # a block of one warp
+            whole = need == privileges[owner] or privileges[owner] == BLOCK1 and need == self.overlap.small
             fenced = not t.by_threads or not self.background or obj not in self.ranges  # else a later access may need a fence, too
             if whole and again is None and owner == chain[-1].key and not self.splits and fenced:
                 ordered.append(key)  # whatever this access conflicts with later, it is ordered once it is ordered here
@@ -499,7 +499,7 @@ class Accesses(Publishing):
             touched.setdefault(obj, Touched()).add(b, chain)
 
     def _beside(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey, place: Place, touched: Touched) -> None:
-        most = WARP1 if chain[-1].privilege == BLOCK1 and self.overlap.threads == 32 else chain[-1].privilege
+        most = self.overlap.small or chain[-1].privilege if chain[-1].privilege == BLOCK1 else chain[-1].privilege
         if place.privilege.at_least(most):
             return
         privileges = {n.key: n.privilege for n in chain}

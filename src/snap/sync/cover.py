@@ -61,7 +61,8 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
     groups: dict[tuple[Privilege, str, int], list[Edge]] = {}
     for edge in edges:
         groups.setdefault((edge.participants, *_alone(edge)), []).append(edge)
-    for p, engine, younger in sorted(groups, key=lambda g: (-g[0].level, -g[0].n, *g[1:])):
+    # Of one group's edges, those that wait for background work come first: their barriers serve the others, too.
+    for p, engine, younger in sorted(groups, key=lambda g: (-g[0].level, -g[0].n, not g[1], *g[1:])):
         served = waits.get(engine, 0) if engine else mask_of(gap.number for gap, q in chosen if q.at_least(p))
         holding = {key: place for key, place in places.items() if place.privilege.at_least(p) and place.holds(p)}
         able = {key for key, place in holding.items() if primitive(p, place, function)[0] is not None}
@@ -99,7 +100,9 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
 
 def reason(edges: list[Edge], before: str, after: str, function: ir.Function) -> tuple[Edge, str]:
     """Why these edges need a barrier: the first of them, and what it says; `before` and `after` name who makes the two uses."""
-    ordered = sorted(edges, key=lambda e: (e.first.site[2] == "wait", e.second.site[2] == "end", e.first.span.line, e.second.span.line))
+    overwritten = lambda e: e.first.kind == e.second.kind == "C"  # noqa: E731
+    weakness = lambda e: (e.first.site[2] == "wait", e.second.site[2] == "end", overwritten(e))  # noqa: E731
+    ordered = sorted(edges, key=lambda e: (*weakness(e), e.first.span.line, e.second.span.line))
     first = ordered[0]
     a, b = first.first, first.second
     certain = not a.names or a.site[2] in SAID or b.site[2] in SAID  # registers have no names, and are one's own
@@ -176,10 +179,11 @@ def _in_time(edge: Edge, legal: int) -> int:
 
 
 def _earliness(edges: list[Edge], gaps: int) -> dict[int, int]:
-    """How long before the second use each gap is passed at least, for uses of what is done in the background: late is better."""
+    """How long before the second use each gap is passed at least, for uses of what is done in the background: late is better.  An element's copy
+    over another is no use: what it overwrites was used, and waited for, before."""
     found: dict[int, int] = {}
     for e in edges:
-        if e.first.engine:
+        if e.first.engine and not e.first.engine == e.second.engine == "copy":
             for n in bits(e.candidates):
                 found[n] = max(found.get(n, 0), (e.last - n) % gaps)
     return found

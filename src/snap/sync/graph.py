@@ -18,7 +18,7 @@ from snap.ir.walk import statements
 from snap.sync import linear
 from snap.sync.accesses import Accesses
 from snap.sync.linear import Atom, Form
-from snap.sync.loops import assigned, copies_in_turn, few, growing, turns, writes
+from snap.sync.loops import assigned, copies_in_turn, cycle, cycling, few, growing, turns, writes
 from snap.sync.overlap import Footprint, before, older
 from snap.sync.publish import ACQUIRED
 from snap.sync.tokens import Edge, Gap, Name, State, Token, altered
@@ -254,7 +254,7 @@ class Graph(Accesses):
     def _loop(self, s: ir.While | ir.For, state: State, var: ir.Var | None) -> State | None:
         loop = self.numbers.setdefault((self.frame, id(s)), len(self.numbers))  # each call of a function counts anew
         entry_known = state.shared()
-        if self._text_of(s)[2]:
+        if self._text_of(s)[3]:
             if few(s) is not None:
                 return self._one_by_one(s, state, loop)
             self.turning.add(loop)
@@ -333,7 +333,7 @@ class Graph(Accesses):
         here = (self.frame, id(s)), self.turns
         if self.again:
             return self.known_at_top[here]
-        assigned_here, growing_here, _ = self._text_of(s)
+        assigned_here, growing_here, cycling_here, _ = self._text_of(s)
         known = dict(state.known)
         learned: list[Form] = []
         bounds = [form(e, self._values(state), self.frame, self.at) for e in (s.start, s.stop, s.step)] if isinstance(s, ir.For) else []
@@ -341,26 +341,38 @@ class Graph(Accesses):
         for key in ((self.frame, uid) for uid in assigned_here):
             if key in state.known:
                 known[key] = self._again(key, loop)
-        turn = self.values.turns(loop, self.at.place.privilege) if growing_here else linear.ZERO
-        for uid, step in growing_here.items():
-            if (self.frame, uid) in state.known:
-                grown = linear.add(state.known[self.frame, uid], turn, step)
-                known[self.frame, uid] = self._wrapping(grown, uid)
+        turn = self.values.turns(loop, self.at.place.privilege) if growing_here or cycling_here else linear.ZERO
+        known.update(self._counting(state.known, s, turn))
         if isinstance(s, ir.For):
             start, stop, step = bounds
             k = known[self.frame, s.var.uid] = self.values.loop_variable(self.frame, s.var, start, step)
-            if linear.is_number(step) and step[0] > 0:
-                learned = [linear.subtract(k, start), linear.subtract(linear.subtract(stop, k), linear.number(1))]
+            if linear.is_number(step) and step[0]:
+                up = 1 if step[0] > 0 else -1
+                learned = [linear.times(linear.subtract(k, start), up), linear.add(linear.number(-1), linear.subtract(stop, k), up)]
         self.values.loops.pop()
         self.known_at_top[here] = known, learned
         return known, learned
 
-    def _text_of(self, s: ir.While | ir.For) -> tuple[set[int], dict[int, int], bool]:
-        """What a loop assigns, what grows, and whether it copies to buffers in turn."""
+    def _counting(self, entry: dict[tuple[Frame, int], Form], s: ir.While | ir.For, turn: Form) -> dict[tuple[Frame, int], Form]:
+        """Variables that follow from how many iterations came before."""
+        _, grown, cycling_here, _ = self._text_of(s)
+        found: dict[tuple[Frame, int], Form] = {}
+        for uid, step in grown.items():
+            if (self.frame, uid) in entry:
+                found[self.frame, uid] = self._wrapping(linear.add(entry[self.frame, uid], turn, step), uid)
+        for uid, steps in cycling_here.items():
+            start = entry.get((self.frame, uid))
+            now = cycle(steps, start[0], turn) if start is not None and linear.is_number(start) else None
+            if now is not None:
+                found[self.frame, uid] = now
+        return found
+
+    def _text_of(self, s: ir.While | ir.For) -> tuple[set[int], dict[int, int], dict[int, ir.Body], bool]:
+        """What a loop assigns, what grows, what comes around, and whether it copies to buffers in turn."""
         found = self.memo.loop_texts.get(id(s))
         if found is None:
-            grown = growing(s)
-            found = self.memo.loop_texts[id(s)] = assigned(s), grown, self.copies and copies_in_turn(s, grown)
+            grown, around = growing(s), cycling(s)
+            found = self.memo.loop_texts[id(s)] = assigned(s), grown, around, self.copies and copies_in_turn(s, (*grown, *around))
         return found
 
     def _bare(self, s: ir.Stmt) -> bool:
@@ -390,9 +402,7 @@ class Graph(Accesses):
     # As if it were written out: so each fill is told from the others, and how many copies have been begun since each.
     def _one_by_one(self, s: ir.For, state: State, loop: int) -> State | None:
         values = few(s)
-        assigned_here, growing_here, _ = self._text_of(s)
-        written = [(self.frame, uid) for uid in assigned_here if (self.frame, uid) in state.known]
-        grown_by = [(self.frame, uid, step) for uid, step in growing_here.items() if (self.frame, uid) in state.known]
+        written = [(self.frame, uid) for uid in self._text_of(s)[0] if (self.frame, uid) in state.known]
         entry_known, crossed, around = state.shared(), state.crossed, self.turns
         breaks: list[State] = []
         current: State | None = state
@@ -400,7 +410,7 @@ class Graph(Accesses):
         for turn in range(len(values) + 1):
             self.values.loops.append(loop)
             current.learn({key: self._again(key, loop) for key in written})
-            current.learn({(f, uid): self._wrapping(linear.add(entry_known[f, uid], linear.number(step * turn)), uid) for f, uid, step in grown_by})
+            current.learn(self._counting(entry_known, s, linear.number(turn)))
             if turn == len(values):
                 self.values.loops.pop()
                 break

@@ -16,6 +16,7 @@ Form = tuple[int, tuple[tuple[Atom, int], ...]]
 Row = tuple[int, dict[int, int]]  # a form over numbered unknowns
 
 ZERO: Form = (0, ())
+COMPOUND = ("div", "mul", "xor")  # atoms made of forms
 MOST_STEPS = 60  # towards a solution
 MOST_CONSTRAINTS = 400
 
@@ -80,7 +81,7 @@ def remainder(x: Form, n: int) -> Form:
 
 
 def atoms(forms: Iterable[Form]) -> dict[Atom, None]:
-    """All atoms, those inside quotients included; in an order that is the same in every run."""
+    """All atoms, those inside of compound ones included; in an order that is the same in every run."""
     found: dict[Atom, None] = {}
     stack = [atom for form in forms for atom, _ in form[1]]
     while stack:
@@ -119,19 +120,42 @@ def rename(form: Form, change: Callable[[Atom], Atom | None]) -> Form:
 
 
 def replaced(form: Form, values: dict[Atom, Form]) -> Form:
-    """The form with other forms in the place of some atoms, inside quotients too."""
+    """The form with other forms in the place of some atoms, inside of compound ones too."""
     result = number(form[0])
     for atom, k in form[1]:
         value = values.get(atom)
         if value is None:
-            value = quotient(replaced(atom[1], values), atom[2]) if atom[0] == "div" else unknown(atom)
+            value = _rebuilt(atom, values) if atom[0] in COMPOUND else unknown(atom)
         result = add(result, value, k)
     return result
 
 
+def _rebuilt(atom: Atom, values: dict[Atom, Form]) -> Form:
+    if atom[0] == "div":
+        return quotient(replaced(atom[1], values), atom[2])
+    return unknown((atom[0], *(replaced(part, values) if _is_form(part) else part for part in atom[1:])))
+
+
+def exclusive(a: Form, b: Form, bits: int) -> Form:
+    """a ^ b.  `bits`: both are known to be numbers of so many bits; -1 where that is not known."""
+    if is_number(a) and is_number(b):
+        return number(a[0] ^ b[0])
+    if is_number(b) and bits >= 0 and b[0] == (1 << bits) - 1:
+        return subtract(b, a)
+    first, second = (b, a) if is_number(a) else (a, b) if is_number(b) else sorted((a, b), key=repr)
+    return unknown(("xor", first, second, bits))
+
+
 def derived(found: Iterable[Atom]) -> list[Form]:
-    """What holds of quotients: n q <= x <= n q + n - 1.  Each form is >= 0."""
-    return [fact for atom in found if atom[0] == "div" for fact in _between(atom)]
+    """What holds of compound atoms, each form >= 0.  Of quotients: n q <= x <= n q + n - 1.  Of `x ^ y`: it has no more bits than both, and x's
+    upper bits where y is a number that has none there."""
+    facts: list[Form] = []
+    for atom in found:
+        if atom[0] == "div":
+            facts += _between(atom)
+        elif atom[0] == "xor":
+            facts += _of_exclusive(atom)
+    return facts
 
 
 @lru_cache(maxsize=1 << 12)
@@ -141,13 +165,28 @@ def _between(atom: Atom) -> tuple[Form, Form]:
     return subtract(x, q), subtract(add(q, number(n - 1)), x)
 
 
+@lru_cache(maxsize=1 << 12)
+def _of_exclusive(atom: Atom) -> tuple[Form, ...]:
+    _, x, y, bits = atom
+    facts: list[Form] = []
+    if bits >= 0:
+        facts += [unknown(atom), subtract(number((1 << bits) - 1), unknown(atom))]
+    if is_number(y) and y[0] >= 0:
+        low = 1 << y[0].bit_length()
+        upper = quotient(x, low)
+        rest = subtract(unknown(atom), times(upper, low))
+        facts += [rest, subtract(number(low - 1), rest), *derived(atoms([upper]))]
+    return tuple(facts)
+
+
 def feasible(zero: Iterable[Form], positive: Iterable[Form]) -> bool:
     """Whether integers exist with every form of `zero` = 0 and every form of `positive` >= 0, as far as this can tell."""
     zero, positive = list(zero), list(positive)
     found = atoms([*zero, *positive])
-    number_of = {atom: n for n, atom in enumerate(found)}  # small numbers sort and hash faster than atoms
+    known = derived(found)
+    number_of = {atom: n for n, atom in enumerate(found | atoms(known))}  # small numbers sort and hash faster than atoms
     equalities = [(f[0], {number_of[a]: k for a, k in f[1]}) for f in zero]
-    rows = [(f[0], {number_of[a]: k for a, k in f[1]}) for f in [*positive, *derived(found)]]
+    rows = [(f[0], {number_of[a]: k for a, k in f[1]}) for f in [*positive, *known]]
     while equalities:
         constant, terms = equalities.pop()
         if not terms:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
+from collections.abc import Iterable
 
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.walk import bodies, statements, variables
+from snap.sync import linear
+from snap.sync.linear import Form
+from snap.sync.values import is_integer
 
 MOST_STEP = 1 << 16  # beyond, an index may wrap
 MOST_TURNS = 8  # of a loop whose iterations are looked at one by one
@@ -35,13 +40,102 @@ def growing(s: ir.While | ir.For) -> dict[int, int]:
     return found
 
 
+def cycling(s: ir.While | ir.For) -> dict[int, ir.Body]:
+    """Variables that every iteration sets once more from what they were and nothing else, `b = 1 - b`, `b ^= 1`, `b = (b + 1) % 3`, or `b += 1` and
+    `if b == 3: b = 0` after it: uid -> the statements that do it."""
+    every = list(statements(s.body))
+    if any(isinstance(inner, ir.Continue) for inner in every):
+        return {}
+    written = Counter(uid for inner in every for uid in targets(inner))
+    found: dict[int, list[ir.Stmt]] = {}
+    pending = list(reversed(s.body))
+    while pending:
+        inner = pending.pop()
+        match inner:
+            case ir.Group(body=body) | ir.Partition(body=body) | ir.Claim(body=body):
+                pending += reversed(body)
+            case ir.Assign(ir.VarTarget(var), value) if _only_from(var, value):
+                found.setdefault(var.uid, []).append(inner)
+            case ir.If(cond, (ir.Assign(ir.VarTarget(var), value),), ()) if _only_from(var, cond) and _only_from(var, value):
+                found.setdefault(var.uid, []).append(inner)
+    return {uid: tuple(steps) for uid, steps in found.items() if len(steps) == written[uid]}
+
+
+def _only_from(var: ir.Var, e: ir.Expr) -> bool:
+    """Whether the expression is of the operations that `_computed` knows, on constants and the variable itself."""
+    match e:
+        case ir.Const(value):
+            return isinstance(value, int)
+        case ir.Read(read):
+            return read == var and is_integer(var.type) and var.type.bits >= 32
+        case ir.Binary(op, left, right):
+            return op in _EXACT and _only_from(var, left) and _only_from(var, right)
+        case ir.Compare(_, left, right):
+            return _only_from(var, left) and _only_from(var, right)
+        case ir.Select(cond, then, other):
+            return _only_from(var, cond) and _only_from(var, then) and _only_from(var, other)
+        case _:
+            return False
+
+
+_EXACT = {"+": operator.add, "-": operator.sub, "^": operator.xor, "&": operator.and_, "%": lambda a, b: a % b}
+_COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne}
+
+
+def _computed(e: ir.Expr, now: int) -> int | None:
+    """The expression's value, the variable being `now`; None where it leaves the small numbers from zero on, in which all types compute alike."""
+    match e:
+        case ir.Const(value):
+            return value
+        case ir.Read():
+            return now
+        case ir.Select(cond, then, other):
+            truth = _computed(cond, now)
+            return None if truth is None else _computed(then if truth else other, now)
+        case ir.Binary(op, left, right) | ir.Compare(op, left, right):
+            a, b = _computed(left, now), _computed(right, now)
+            if a is None or b is None or op == "%" and b == 0:
+                return None
+            result = (_COMPARED if isinstance(e, ir.Compare) else _EXACT)[op](a, b)
+            return result if 0 <= result < MOST_STEP else None
+        case _:
+            return None
+
+
+def cycle(steps: ir.Body, start: int, turn: Form) -> Form | None:
+    """What a variable is after so many turns, where its values from `start` on come around to it in few steps, in one of two ways: a constant apart,
+    or counted modulo their number."""
+    values, now = [], start
+    while len(values) <= MOST_TURNS:
+        values.append(now)
+        for s in steps:
+            if isinstance(s, ir.Assign):
+                now = _computed(s.value, now)
+            else:
+                taken = _computed(s.cond, now)
+                now = None if taken is None else _computed(s.then[0].value, now) if taken else now
+            if now is None:
+                return None
+        if now == start:
+            break
+    count = len(values)
+    if now != start or count == 1:
+        return None
+    apart = values[1] - start
+    if all(value == start + apart * k for k, value in enumerate(values)):
+        return linear.add(linear.number(start), linear.remainder(turn, count), apart)
+    if all(value == (start + apart * k) % count for k, value in enumerate(values)):
+        return linear.remainder(linear.add(linear.number(start), turn, apart % count), count)
+    return None
+
+
 # Buffers that are taken in turn are told apart by the first index.
-def copies_in_turn(s: ir.While | ir.For, growing: dict[int, int]) -> bool:
-    """Whether iterations copy elements to a buffer that depends on which iteration it is."""
+def copies_in_turn(s: ir.While | ir.For, counting: Iterable[int]) -> bool:
+    """Whether iterations copy elements to a buffer that depends on which iteration it is; `counting` are the variables that tell."""
     inside = list(statements(s.body))
     if not any(isinstance(inner, ir.AsyncCopy) for inner in inside):
         return False
-    depends = {*growing, *([s.var.uid] if isinstance(s, ir.For) else ())}
+    depends = {*counting, *([s.var.uid] if isinstance(s, ir.For) else ())}
     for inner in inside:
         if isinstance(inner, ir.Declare) and inner.init is not None and _reads(inner.init, depends):
             depends.add(inner.var.uid)

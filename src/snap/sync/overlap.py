@@ -6,8 +6,9 @@ smallest group, of those a barrier exists for, that contains every conflicting p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Element, Level, Privilege
@@ -45,7 +46,7 @@ class Memo:
         self.loops: dict[tuple[tuple[int, ...], int], int] = {}  # by frame and loop: what unknowns and ages call it
         # Of the text, by id: what a statement reads, a loop assigns (see `Graph`), what constants a shape is, and which loops are only arithmetic.
         self.reading: dict[int, list] = {}
-        self.loop_texts: dict[int, tuple[set[int], dict[int, int], bool]] = {}
+        self.loop_texts: dict[int, tuple[set[int], dict[int, int], dict[int, ir.Body], bool]] = {}
         self.shapes: dict[int, Forms] = {}
         self.bare: dict[int, bool] = {}
 
@@ -94,7 +95,7 @@ def undecided(*footprints: Footprint) -> bool:
 def _opaque(atom: Atom) -> bool:
     plain = atom[2] if atom[0] == "old" else atom
     if plain[0] != "any":
-        return plain[0] == "mul"
+        return plain[0] == "mul" or plain[0] == "xor" and not linear.is_number(plain[2])
     return not (isinstance(plain[1], tuple) and len(plain[1]) == 4 and plain[1][2] in ("box", "fragment"))
 
 
@@ -133,6 +134,8 @@ class Overlap:
 
     def __init__(self, values: Values, threads: int | None, clusters: bool, sizes: tuple[int, ...] = (), memo: Memo | None = None):
         self.values, self.threads, self.sizes = values, threads, sizes
+        # A block of a warp or less waits as its threads do.
+        self.small = Privilege(Level.THREAD, threads) if threads is not None and threads <= WARP1.n else None
         self.ages: dict[int, int] = {}
         self.pair = tuple(linear.unknown(("side", side, ("thread",))) for side in (1, 2))  # the two threads
         self.last: tuple[tuple, tuple[list[Form], list[Form]]] | None = None
@@ -168,8 +171,8 @@ class Overlap:
             return None
         if owner.level is Level.THREAD and owner.n <= 32:
             return owner
-        if self.threads == 32 and owner == BLOCK1:
-            return WARP1  # the block is a warp
+        if owner == BLOCK1 and self.small is not None:
+            return self.small
         whole_warps = self.threads is not None and self.threads % 32 == 0 and (owner.level is Level.BLOCK or owner.n % 32 == 0)
         if whole_warps and not self._conflict(a, b, owner, across_blocks=False, unit=32):
             return WARP1
@@ -187,7 +190,7 @@ class Overlap:
         zero, positive = self._system(a, b, uniform, across_blocks)
         t1, t2 = self.pair
         if unit == 0:
-            return self.memo.systems.feasible([*zero, linear.subtract(t1, t2)], positive)
+            return self._possible([*zero, linear.subtract(t1, t2)], positive)
         if across_blocks:
             told = self.block[:1] if in_cluster else self.block
             apart = [tuple(linear.unknown(("side", side, atom)) for side in (1, 2)) for atom in told]
@@ -197,10 +200,36 @@ class Overlap:
                 zero = [*zero, linear.subtract(linear.quotient(t1, owner.n), linear.quotient(t2, owner.n))]
         one = linear.number(1)
         return any(
-            self.memo.systems.feasible(zero, [*positive, linear.subtract(linear.subtract(x, y), one)])
+            self._possible(zero, [*positive, linear.subtract(linear.subtract(x, y), one)])
             for u1, u2 in apart
             for x, y in ((u1, u2), (u2, u1))
         )
+
+    def _possible(self, zero: list[Form], positive: list[Form]) -> bool:
+        """Whether the system has a solution, as far as can be told.  Swizzled elements, `s[row, column ^ row % 8]`: where two exclusive ors are
+        equal, and one operand of each is, so are the others."""
+        while self.memo.systems.feasible(zero, positive):
+            follows = next(self._operands(zero, positive), None)
+            if follows is None:
+                return True
+            zero = [*zero, follows]
+        return False
+
+    def _operands(self, zero: list[Form], positive: list[Form]) -> Iterator[Form]:
+        for x, y in combinations([atom for atom in linear.atoms(zero) if atom[0] == "xor"], 2):
+            if not self._zero(linear.subtract(linear.unknown(x), linear.unknown(y)), zero, positive):
+                continue
+            for a, b, c, d in ((x[1], x[2], y[1], y[2]), (x[2], x[1], y[1], y[2]), (x[1], x[2], y[2], y[1]), (x[2], x[1], y[2], y[1])):
+                rest = linear.subtract(a, c)
+                if self._zero(linear.subtract(b, d), zero, positive) and not self._zero(rest, zero, positive):
+                    yield rest
+
+    def _zero(self, form: Form, zero: list[Form], positive: list[Form]) -> bool:
+        """Whether it follows that the form is zero."""
+        if linear.is_number(form):
+            return form[0] == 0
+        one = linear.number(1)
+        return not any(self.memo.systems.feasible(zero, [*positive, linear.subtract(side, one)]) for side in (form, linear.times(form, -1)))
 
     def _system(self, a: Footprint, b: Footprint, uniform: Privilege, across_blocks: bool) -> tuple[list[Form], list[Form]]:
         """What is known of two threads that touch one element: forms that are zero, and forms that are not negative.  The last answer is kept: units
@@ -230,7 +259,7 @@ class Overlap:
 
     def _side(self, atom: Atom, side: int, uniform: Privilege, across_blocks: bool) -> Atom | None:
         """One name for both threads where they agree about the value, else one each."""
-        if atom[0] in ("div", "mul"):
+        if atom[0] in linear.COMPOUND:
             return None
         plain = atom[2] if atom[0] == "old" else atom
         if plain[0] == "thread" or plain[0] == "any":

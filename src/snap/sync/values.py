@@ -28,6 +28,7 @@ ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
 # How large an unknown may be where a multiple of it is not suspected to overflow its signed type.  Blocks are many, but what they index is memory.
 REACH = {"thread": MOST_THREADS, "block": 1, "cluster": 1, "count": 1}
 LIKELY = 4096
+MOST_BITS = 12  # of what is looked at bit by bit
 
 
 @dataclass(slots=True)
@@ -60,6 +61,8 @@ class Values:
     growing: set[Atom] = field(default_factory=set)
     counts: set[Atom] = field(default_factory=set)
     types: dict[tuple, Scalar] = field(default_factory=dict)
+    spans: dict[Form, Range] = field(default_factory=dict)  # of loop variables, whose forms are sums
+    threads: int | None = None  # of the block
     loops: list[int] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     systems: linear.Systems = field(default_factory=linear.Systems)
@@ -69,21 +72,26 @@ class Values:
         return self.unknown(("var", frame, var.uid, where), var.privilege)
 
     def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: Form) -> Form:
-        atom = ("loop", frame, var.uid)
+        """Where the step is a number it is counted, `start + step * turn`: so loops over own elements, `range(t, n, 64)`, are seen to be just that,
+        and what else follows from the number of iterations is seen to go with it."""
+        loop = self.loops[-1]
+        if linear.is_number(step) and step[0]:
+            counted = linear.add(start, self.turns(loop, var.privilege), step[0])
+            self.spans[counted] = held_by(var.type)
+            return counted
+        atom, least = ("loop", frame, var.uid), least_step(step)
         self.types[frame, var.uid] = var.type
-        least = least_step(step)
         if least > 0:
             if self.not_negative(start):
                 self.counts.add(atom)
-            self.steps[atom] = (self.loops[-1], least)
+            self.steps[atom] = (loop, least)
             self.starts[atom] = start
-            if not linear.is_number(step):
-                self.growing.add(atom)
+            self.growing.add(atom)
         return self.unknown(atom, var.privilege)
 
     def turns(self, loop: int, privilege: Privilege) -> Form:
         """How many iterations of the loop came before this one."""
-        atom = ("loop", (), ("turns", loop))
+        atom = ("turn", loop)
         self.steps[atom] = (loop, 1)
         self.starts[atom] = linear.ZERO
         self.counts.add(atom)
@@ -100,8 +108,19 @@ class Values:
                     return True
         return bool(self.facts) and not self.systems.feasible([], [*self.facts, linear.subtract(linear.number(-1), x)])
 
+    def bits(self, x: Form) -> int:
+        """How many bits it has, as far as that is known; -1 where it is not known to be a number from zero on that has few."""
+        if not self.not_negative(x):
+            return -1
+        threads = [] if self.threads is None else [linear.number(self.threads - 1)]
+        known = [*self.facts, *(linear.subtract(most, linear.unknown(("thread",))) for most in threads), linear.unknown(("thread",))]
+        for n in range(MOST_BITS + 1):
+            if not self.systems.feasible([], [*known, linear.subtract(x, linear.number(1 << n))]):
+                return n
+        return -1
+
     def _counts(self, atom: Atom) -> bool:
-        if atom[0] == "mul":
+        if atom[0] in ("mul", "xor"):
             return self.not_negative(atom[1]) and self.not_negative(atom[2])
         return atom in self.counts or atom[0] == "div" and self.not_negative(atom[1]) or self._range(atom)[0] >= 0
 
@@ -120,7 +139,8 @@ class Values:
         for atom, k in x[1]:
             ends = [k * end for end in self._range(atom)]
             low, high = low + min(ends), high + max(ends)
-        return low, high
+        known = self.spans.get(x, ANY)
+        return max(low, known[0]), min(high, known[1])
 
     def _range(self, atom: Atom) -> Range:
         """What an unknown can be at least and at most."""
@@ -135,8 +155,14 @@ class Values:
             case ("mul", x, y):
                 ends = [a * b for a in self._span(x) for b in self._span(y)]
                 return min(ends), max(ends)
+            case ("xor", x, y, bits):
+                least, most = zip(self._span(x), self._span(y))
+                bits = bits if bits >= 0 else max(abs(end).bit_length() for end in (*least, *most))
+                return 0 if min(least) >= 0 else -(1 << bits), (1 << bits) - 1
             case ("old", _, inner):
                 return self._range(inner)
+            case ("turn", _):
+                return 0, ANY[1]
             case ("any", _) if atom in self.types:
                 return held_by(self.types[atom])
             case ("var", frame, uid, _) | ("loop", frame, uid) if (frame, uid) in self.types:
@@ -157,7 +183,7 @@ class Values:
         """The renaming of unknowns when an iteration of `loop` ends: what it gave new values to is what it was in an earlier iteration."""
 
         def change(atom: Atom) -> Atom | None:
-            if atom[0] in ("div", "mul"):
+            if atom[0] in linear.COMPOUND:
                 return None
             plain = atom[2] if atom[0] == "old" else atom
             born = self.born.get(plain, ())
@@ -254,6 +280,8 @@ def _binary(op: str, a: Form, b: Form, values: Values, where: object, type: Scal
             )
             if n >= 1 and (op in (">>", "&") or values.not_negative(a)):
                 return linear.quotient(a, n) if op in ("/", ">>") else linear.remainder(a, n)
+        case "^":
+            return linear.exclusive(a, b, -1 if -1 in (bits := (values.bits(a), values.bits(b))) else max(bits))
         case "<<" if linear.is_number(b) and 0 <= b[0] < type.bits:
             return linear.times(a, 1 << b[0])
     return values.anything(where, type)

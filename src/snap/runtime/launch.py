@@ -121,7 +121,7 @@ class Launcher:
         self._check_boxes(bound)
         args = cpu_args(bound)
         if seed is None:
-            machine.run_reference(self.compiled.typed, args, blocks)
+            machine.run_program(self.compiled.typed, lambda: self.compiled.synced, args, blocks)
         else:
             machine.run_adversarial(self.compiled.synced, args, blocks, int(seed))
 

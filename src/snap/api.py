@@ -121,10 +121,13 @@ class SnapFunction:
     # -- stages
 
     def syncs(self, **constexprs: object) -> list[ir.SyncPoint]:
-        """The synchronization points that were put in, in the order of the text; calls included."""
+        """The synchronization points of the generated code, in the order of the text, calls included: those that were inferred, those that
+        collectives bring along, and a kernel's first and last."""
         from snap.sync import points
 
-        return points(self._the_one(constexprs).synced)
+        compiled = self._the_one(constexprs)
+        found = points(compiled.synced, collectives=True)
+        return [*compiled.module.entry, *found, *compiled.module.exit] if self.is_kernel else found
 
     def cuda(self, **constexprs: object) -> str:
         self._kernel_only("have CUDA text of their own")

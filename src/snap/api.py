@@ -112,7 +112,7 @@ class SnapFunction:
         unknown = sorted(set(constexprs) - set(self.generic))
         if unknown:
             raise TypeError(f"`{self.definition.tree.name}` has no constexpr parameter `{unknown[0]}`")
-        return self._specialised({n: constexprs.get(n, defaults.get(n)) for n in self.generic})
+        return self._specialised({n: _number(n, constexprs.get(n, defaults.get(n))) for n in self.generic})
 
     def _kernel_only(self, what: str) -> None:
         if not self.is_kernel:
@@ -388,11 +388,11 @@ def check(function: object, *privileges: object, kind: str = "global") -> list[S
     return []
 
 
-def races(k: SnapFunction, *args: object, blocks: int, **options: object) -> list:
-    """Data races that runs of the synchronized kernel show, on copies of the arrays."""
+def races(k: SnapFunction, *args: object, blocks: int, seeds: object = 8, **keywords: object) -> list:
+    """Data races that runs of the synchronized kernel show, on copies of the arrays.  `seeds`: how many orders, or which."""
     from snap.runtime.launch import races as find
 
     if not isinstance(k, SnapFunction) or not k.is_kernel:
         raise TypeError("snap.races takes a kernel and its arguments")
-    compiled, rest = k.split_arguments(args, {})
-    return find(compiled, rest, blocks, **options)
+    compiled, rest = k.split_arguments(args, keywords)
+    return find(compiled, rest, blocks, seeds)

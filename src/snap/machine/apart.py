@@ -59,14 +59,14 @@ _OVER = object()
 def run_program(typed: ir.Function, synced: Callable[[], ir.Function], args: list, blocks: int) -> None:
     """What a kernel means: `typed`, all threads in lockstep; where its threads wait for each other and lockstep does not get on, `synced`, each
     thread on its own, and of blocks that need not be resident together one after the other."""
+    from snap import machine
     from snap.machine.adversarial import run_in_turns
     from snap.machine.program import program_for
-    from snap.machine.reference import run_reference
 
     waits = bool(program_for(typed, stepwise=False).waiting)
     before = Kept(typed, args, waits)
     try:
-        run_reference(typed, args, blocks)
+        machine.run_reference(typed, args, blocks)
     except MachineError as error:
         if not waits or error.kind != "no progress":
             raise

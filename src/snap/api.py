@@ -281,7 +281,17 @@ def define(python: object, kind: str, requires: Requires) -> Definition:
     tree = parse_function(python)
     if requires.span is not None:  # the decorator itself says more than the line that called it
         requires = replace(requires, span=decorator_spans(python).get("requires", requires.span))
+    tree = replace(tree, params=_with_defaults(tree.params, python.__defaults__ or ()))
     return Definition(tree, kind, requires, parse_definition_names(tree, python))
+
+
+def _with_defaults(params: tuple, values: tuple) -> tuple:
+    """Defaults are what Python found when the function was defined, whoever calls it later and whatever the names in them mean there."""
+    from snap.frontend.tree import Number
+
+    found = dict(enumerate(values, len(params) - len(values)))
+    numbers = {k: value for k, value in found.items() if type(value) in (bool, int, float)}
+    return tuple(replace(p, default=Number(numbers[k], span=p.default.span)) if k in numbers else p for k, p in enumerate(params))
 
 
 def _pending(function: object, span: Span, what: str) -> Pending:

@@ -71,6 +71,36 @@ def test_kernels_that_look_alike():
         assert found(alike[0][0], n) == [n + 1] * 4
 
 
+FIRST, SECOND = 20, -3
+
+
+@device
+@requires(thread[1])
+def raised(v: int, by: constexpr(int) = FIRST, minus: constexpr(int) = -1, twice: constexpr(int) = 2 * SECOND) -> int:
+    return v + by + 100 * minus + 1000 * twice
+
+
+def test_defaults_are_what_they_were_when_the_function_was_defined():
+    """Names in a default mean what they mean there, not where the function is called."""
+
+    def calling():
+        FIRST, SECOND = 0, 0
+
+        @kernel
+        @requires(grid[1], block[1], thread[32])
+        def filled(y: ptr(int), n: constexpr(int) = -SECOND - 5):
+            with group(grid[1]):
+                i: int @ thread[1] = id()
+                with partition(y, p=thread[1], offset=i) as mine:
+                    with group(thread[1]):
+                        mine[0] = raised(n + FIRST)
+
+        return filled
+
+    assert found(calling()) == [-5 + 20 - 100 - 6000] * 4
+    assert found(calling(), 1) == [1 + 20 - 100 - 6000] * 4
+
+
 @pytest.mark.parametrize("change", ["compiler", "options", "text", "architecture", "kind"])
 def test_compiled_code_is_of_one_compiler_and_its_options(change, monkeypatch):
     monkeypatch.setenv("SNAP_CACHE_DIR", "")

@@ -207,7 +207,8 @@ class Lowering:
 
 def _frame(function: ir.Function, kind: str, object: str, reason: str) -> ir.SyncPoint:
     """A barrier that the kernel needs whatever it computes."""
-    return ir.SyncPoint(0, kind, CLUSTER1 if kind == "cluster" else BLOCK1, object, reason, function.span, function.span, span=function.span)
+    group = CLUSTER1 if kind == "cluster" else BLOCK1
+    return ir.SyncPoint(0, kind, group, object, reason, function.span, function.span, arrivals=str(group), waiters=str(group), span=function.span)
 
 
 def _reaches_out_first(body: ir.Body) -> bool | None:

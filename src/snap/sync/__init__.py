@@ -95,7 +95,9 @@ def brought(s: ir.Collective) -> list[ir.SyncPoint]:
     kind = {Level.THREAD: "warp", Level.BLOCK: "block", Level.CLUSTER: "cluster", Level.GRID: "grid"}[s.requires.level]
     reasons = _BROUGHT.get(s.op, ("the program asks for it",))
     number = -(s.span.line << 16 | s.span.column << 1)  # which no inferred point has
-    return [ir.SyncPoint(number - k, kind, s.requires, s.op, reason, s.span, s.span, span=s.span) for k, reason in enumerate(reasons)]
+    who = str(s.requires)
+    return [ir.SyncPoint(number - k, kind, s.requires, s.op, reason, s.span, s.span, arrivals=who, waiters=who, span=s.span)
+            for k, reason in enumerate(reasons)]
 
 
 _BROUGHT = {

@@ -112,7 +112,7 @@ class SnapFunction:
         unknown = sorted(set(constexprs) - set(self.generic))
         if unknown:
             raise TypeError(f"`{self.definition.tree.name}` has no constexpr parameter `{unknown[0]}`")
-        return self._specialised({n: constexprs.get(n, defaults.get(n)) for n in self.generic})
+        return self._specialised({n: _number(n, constexprs.get(n, defaults.get(n))) for n in self.generic})
 
     def _kernel_only(self, what: str) -> None:
         if not self.is_kernel:
@@ -121,10 +121,13 @@ class SnapFunction:
     # -- stages
 
     def syncs(self, **constexprs: object) -> list[ir.SyncPoint]:
-        """The synchronization points that were put in, in the order of the text; calls included."""
+        """The synchronization points of the generated code, in the order of the text, calls included: those that were inferred, those that
+        collectives bring along, and a kernel's first and last."""
         from snap.sync import points
 
-        return points(self._the_one(constexprs).synced)
+        compiled = self._the_one(constexprs)
+        found = points(compiled.synced, collectives=True)
+        return [*compiled.module.entry, *found, *compiled.module.exit] if self.is_kernel else found
 
     def cuda(self, **constexprs: object) -> str:
         self._kernel_only("have CUDA text of their own")
@@ -278,7 +281,17 @@ def define(python: object, kind: str, requires: Requires) -> Definition:
     tree = parse_function(python)
     if requires.span is not None:  # the decorator itself says more than the line that called it
         requires = replace(requires, span=decorator_spans(python).get("requires", requires.span))
+    tree = replace(tree, params=_with_defaults(tree.params, python.__defaults__ or ()))
     return Definition(tree, kind, requires, parse_definition_names(tree, python))
+
+
+def _with_defaults(params: tuple, values: tuple) -> tuple:
+    """Defaults are what Python found when the function was defined, whoever calls it later and whatever the names in them mean there."""
+    from snap.frontend.tree import Number
+
+    found = dict(enumerate(values, len(params) - len(values)))
+    numbers = {k: value for k, value in found.items() if type(value) in (bool, int, float)}
+    return tuple(replace(p, default=Number(numbers[k], span=p.default.span)) if k in numbers else p for k, p in enumerate(params))
 
 
 def _pending(function: object, span: Span, what: str) -> Pending:
@@ -385,11 +398,11 @@ def check(function: object, *privileges: object, kind: str = "global") -> list[S
     return []
 
 
-def races(k: SnapFunction, *args: object, blocks: int, **options: object) -> list:
-    """Data races that runs of the synchronized kernel show, on copies of the arrays."""
+def races(k: SnapFunction, *args: object, blocks: int, seeds: object = 8, **keywords: object) -> list:
+    """Data races that runs of the synchronized kernel show, on copies of the arrays.  `seeds`: how many orders, or which."""
     from snap.runtime.launch import races as find
 
     if not isinstance(k, SnapFunction) or not k.is_kernel:
         raise TypeError("snap.races takes a kernel and its arguments")
-    compiled, rest = k.split_arguments(args, {})
-    return find(compiled, rest, blocks, **options)
+    compiled, rest = k.split_arguments(args, keywords)
+    return find(compiled, rest, blocks, seeds)

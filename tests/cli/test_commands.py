@@ -297,7 +297,7 @@ def test_explain_shows_roles_as_they_are_written(snap_command):
     code, out, _ = snap_command("explain", str(TESTS / "ok" / "hgemm.py"))
     rows = [line.split("|", 1) for line in out.splitlines() if "|" in line]
     shown = {int(left.split()[-1]): (left.split()[0], text) for left, text in rows if left.split()[-1].isdigit()}
-    assert code == 0 and "7 synchronization points" in out and sorted(shown) == list(range(min(shown), max(shown) + 1))
+    assert code == 0 and "8 synchronization points" in out and sorted(shown) == list(range(min(shown), max(shown) + 1))
     for privilege, text in shown.values():
         word = text.split("#")[0].strip()
         if word.startswith(("At:", "Ct:", "for t in", "for k in", "with stage(", "case 128:")):

@@ -11,6 +11,7 @@ import snap
 from snap.lib.gemm_tf32 import DEPTH, PARTS_OF_LINES, SIDES, gemm_tf32, planned, tf32_along
 from snap.lib.gemm_tf32_rows import STEP, tf32_rows
 from snap.runtime.errors import LaunchError
+from snap.sync import points
 
 LAYOUTS = {"along": (tf32_along, DEPTH), "rows": (tf32_rows, STEP)}
 
@@ -124,7 +125,7 @@ def test_no_schedule_gives_another_result(layout, team, how, options):
 @pytest.mark.parametrize("team", [1, 2])
 def test_synchronization(team, how):
     """Full and empty for the loaded tiles; a warp waits for its own before boxes leave; waits for products and boxes, and no barrier of the block."""
-    counts = Counter(point.kind for point in tf32_along(128, 256, team, how).syncs())
+    counts = Counter(point.kind for point in points(tf32_along(128, 256, team, how)._the_one({}).synced))
     assert counts["mbarrier"] == 2 and counts["warp"] == 2 and set(counts) == {"mbarrier", "warp", "thread"}
 
 
@@ -132,7 +133,7 @@ def test_synchronization(team, how):
 @pytest.mark.parametrize("team", [1, 2])
 def test_synchronization_in_rows(team, how):
     """The same for each of two stages, A's and B's apart; and two warps wait for each other before boxes leave."""
-    counts = Counter(point.kind for point in tf32_rows(256, 128, team, how).syncs())
+    counts = Counter(point.kind for point in points(tf32_rows(256, 128, team, how)._the_one({}).synced))
     assert counts["mbarrier"] == 8 and counts["named"] == 2 and set(counts) == {"mbarrier", "named", "thread"}
 
 

@@ -69,7 +69,7 @@ def ran(monkeypatch):
 
     calls = []
     stand_ins = {
-        "run_reference": lambda typed, args, blocks: calls.append((args, blocks)),
+        "run_program": lambda typed, synced, args, blocks: calls.append((args, blocks)),
         "run_adversarial": lambda synced, args, blocks, seed: calls.append((args, blocks, seed)),
     }
     for name, function in stand_ins.items():

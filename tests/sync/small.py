@@ -10,6 +10,7 @@ import pytest
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
 from snap.machine import run_adversarial, run_reference
+from snap.sync import points as inferred
 
 _numbers = itertools.count()
 KERNEL = """from __future__ import annotations
@@ -42,7 +43,8 @@ def compiled(text: str, name: str = "k"):
 
 
 def points(kernel) -> list[tuple[str, str]]:
-    return [(point.kind, str(point.participants)) for point in kernel.syncs()]
+    """Those that were inferred."""
+    return [(point.kind, str(point.participants)) for point in inferred(kernel._the_one({}).synced)]
 
 
 def agree(kernel, arguments, blocks: int = 2) -> None:

@@ -16,7 +16,7 @@ from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import Element, Place
 from snap.ir.walk import bodies, statements
-from snap.sync import original, points
+from snap.sync import brought, original, points
 
 PRIMITIVES = {"thread": "no barrier", "warp": "__syncwarp", "block": "__syncthreads", "named": "bar.sync", "cluster": "cluster barrier",
               "grid": "grid barrier", "mbarrier": "mbarrier"}
@@ -65,8 +65,10 @@ class _Page:
             self.note(named.span, f"{named.name}: {type} @ {named.privilege}")
 
 
-def explain(typed: ir.Function, synced: ir.Function) -> tuple[Listing, ...]:
-    """The function and, after it, each function it calls, in the order of their calls; instances of one function that read alike are shown once."""
+def explain(typed: ir.Function, synced: ir.Function, entry: tuple[ir.SyncPoint, ...] = (),
+            exit: tuple[ir.SyncPoint, ...] = ()) -> tuple[Listing, ...]:
+    """The function and, after it, each function it calls, in the order of their calls; instances of one function that read alike are shown once.
+    entry, exit: a kernel's own barriers before and behind what it says."""
     written = _functions(typed)
     listings: dict[Listing, None] = {}
     waiting, seen = [synced], set()
@@ -75,7 +77,8 @@ def explain(typed: ir.Function, synced: ir.Function) -> tuple[Listing, ...]:
         if id(current) in seen:
             continue
         seen.add(id(current))
-        listings[_listing(written[original(current)], current)] = None
+        frame = (entry, exit) if current is synced else ((), ())
+        listings[_listing(written[original(current)], current, *frame)] = None
         waiting.extend(s.function for s in statements(current.body) if isinstance(s, ir.Call))
     put_in_place = [f for f in written.values() if f.uid not in {original(f) for f in _functions(synced).values()}]
     return (*listings, *(_listing(f, f) for f in put_in_place))
@@ -92,14 +95,16 @@ def _functions(function: ir.Function) -> dict[int, ir.Function]:
     return found
 
 
-def _listing(typed: ir.Function, synced: ir.Function) -> Listing:
+def _listing(typed: ir.Function, synced: ir.Function, entry: tuple[ir.SyncPoint, ...] = (), exit: tuple[ir.SyncPoint, ...] = ()) -> Listing:
     page = _Page()
     first, last = typed.span.line, max(typed.span.end_line, _last_line(typed.body))
     page.paint(first, last, typed.place)
     for param in typed.params:
         _note_param(page, param)
     _walk(page, typed.body, typed.place, first)
+    page.waits[first] = [ir.Sync(point, typed.place, span=typed.span) for point in entry]
     _put_into(page, synced.body, first, typed.span.filename, range(first, last + 1))
+    page.waits.setdefault(last, []).extend(ir.Sync(point, typed.place, span=typed.span) for point in exit)
     rows = []
     for line in range(first, last + 1):
         text = source_line(typed.span.filename, line)
@@ -107,7 +112,7 @@ def _listing(typed: ir.Function, synced: ir.Function) -> Listing:
         for added in page.waits.get(line, ()):
             rows.append(_added_row(added, page.privileges[line], source_line(typed.span.filename, min(max(added.span.line, first), last))))
     shown = {added.point for found in page.waits.values() for added in found if isinstance(added, (ir.Sync, ir.BarrierWait))}
-    count, elsewhere = len(shown), len(set(points(synced)) - shown)
+    count, elsewhere = len(shown), len(set(points(synced, collectives=True)) - shown)
     found = "no synchronization" if not count else "1 synchronization point" if count == 1 else f"{count} synchronization points"
     if elsewhere:
         found += f", {'and ' if count else 'but '}{elsewhere} in the functions it calls"
@@ -161,6 +166,8 @@ def _put_into(page: _Page, body: ir.Body, header: int, filename: str, lines: ran
         if here(stmt):
             inside = (s.span.end_line for s in statements((stmt,)) if not isinstance(s, _ADDED) and here(s))
             before = max(before, stmt.span.end_line, *inside)
+        if isinstance(stmt, ir.Collective):
+            page.waits.setdefault(before, []).extend(ir.Sync(point, stmt.place, span=stmt.span) for point in brought(stmt))
 
 
 def _put_in(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
@@ -288,7 +295,7 @@ def _wait_primitive(point: ir.SyncPoint) -> str:
 
 def _does(who: str, verb: str) -> str:
     """`warp 0 waits`, `warps 1..3 wait`."""
-    one = who.startswith(("warp ", "each ", "one ", "block[", "thread[", "warpgroup ", "the thread ", "the next ", "the unit "))
+    one = who.startswith(("warp ", "each ", "one ", "grid[", "cluster[", "block[", "thread[", "warpgroup ", "the thread ", "the next ", "the unit "))
     return f"{who} {verb}{'s' * one}".strip()
 
 

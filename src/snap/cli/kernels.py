@@ -17,10 +17,10 @@ class Chosen:
     function: SnapFunction
     values: dict[str, object]
 
-    def stages(self) -> tuple[ir.Function, ir.Function]:
-        """The kernel typed, and synchronized."""
+    def stages(self) -> tuple[ir.Function, ir.Function, tuple[ir.SyncPoint, ...], tuple[ir.SyncPoint, ...]]:
+        """The kernel typed, and synchronized; its barriers before and behind what it says."""
         compiled = self.function._the_one(self.values)
-        return compiled.typed, compiled.synced
+        return compiled.typed, compiled.synced, compiled.module.entry, compiled.module.exit
 
     def text(self) -> str:
         return self.function.cuda(**self.values)

@@ -62,6 +62,7 @@ class CudaModule:
     grid_barrier  a trailing hidden parameter points to one zeroed 32-bit word in global memory
     min_arch      80 or 90
     arch_specific it uses instructions of exactly that architecture (wgmma, setmaxnreg): sm_90a, and no other
+    entry, exit   the kernel's barriers before and behind what the program says
     """
 
     text: str
@@ -76,6 +77,8 @@ class CudaModule:
     min_arch: int
     tensors: tuple[TensorMap, ...] = ()
     arch_specific: bool = False
+    entry: tuple[ir.SyncPoint, ...] = ()
+    exit: tuple[ir.SyncPoint, ...] = ()
 
 
 def emit(function: ir.Function) -> CudaModule:
@@ -94,7 +97,7 @@ def emit(function: ir.Function) -> CudaModule:
     tensors = tuple(TensorMap(arrays[use.array], use.elem, use.box, use.swizzle, use.tf32) for use in uses)
     cluster, dynamic = module.cluster if module.cluster > 1 else 0, module.buffer if module.dynamic else 0
     return CudaModule(printer.module(file), kernel.name, params, module.threads, cluster, smem, dynamic, function.cooperative, grid_barrier,
-                      module.min_arch, tensors, module.arch_specific)
+                      module.min_arch, tensors, module.arch_specific, tuple(module.entry), tuple(module.exit))
 
 
 def _global_fences(function: ir.Function) -> bool:

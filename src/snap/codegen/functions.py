@@ -21,7 +21,7 @@ from snap.codegen.spelling import type_name
 from snap.codegen.statements import body
 from snap.codegen.usage import TensorUse, Usage
 from snap.ir import nodes as ir
-from snap.ir.types import Array
+from snap.ir.types import BLOCK1, CLUSTER1, Array
 from snap.ir.walk import accesses, bodies, statements
 
 STATIC_LIMIT = 48 * 1024  # more shared memory than this is given at launch
@@ -78,6 +78,7 @@ class Lowering:
         clustered = module.cluster > 1 and (state.multicast or any(barrier.everywhere for barrier in function.barriers))
         if clustered:
             state.leave = mbarriers.finish(module)
+            module.exit.append(_frame(function, "cluster", "its memory", "other blocks of the cluster may still reach into this one"))
         params = self._params(state)
         copies = _copies(state, params)
         inner = self._body(state, positions)
@@ -89,6 +90,7 @@ class Lowering:
         head = [*self._memory(state, clustered), *copies]
         if module.cluster > 1 and _reaches_out_first(function.body) and not (clustered and function.barriers):
             head += mbarriers.begin(module)
+            module.entry.append(_frame(function, "cluster", "its memory", "only blocks that have begun can be reached into"))
         cluster = f"__cluster_dims__({module.cluster}, 1, 1) " if module.cluster > 1 else ""
         least = function.resident or (1 if module.fixed_registers else 0)
         bounds = f"{cluster}__launch_bounds__({module.threads}{f', {least}' if least else ''})"
@@ -112,6 +114,9 @@ class Lowering:
             head.append(tree.SharedBuffer(state.smem, None if module.dynamic else max(module.buffer, 1), align))
         if module.round_count:
             head += barriers.start_rounds(module.round_count, module.threads)
+            module.entry.append(_frame(function, "block", "barriers", "their words are cleared before anyone uses them"))
+        if function.barriers:
+            module.entry.append(_frame(function, "cluster" if clustered else "block", "mbarriers", "they are made before anyone uses them"))
         return [*head, *named, *made]
 
     def _begin(self, function: ir.Function) -> tuple[FunctionState, Positions, Position]:
@@ -198,6 +203,12 @@ class Lowering:
 
 
 # ---- arrays passed by value --------------------------------------------------------------------------------------------------------------
+
+
+def _frame(function: ir.Function, kind: str, object: str, reason: str) -> ir.SyncPoint:
+    """A barrier that the kernel needs whatever it computes."""
+    group = CLUSTER1 if kind == "cluster" else BLOCK1
+    return ir.SyncPoint(0, kind, group, object, reason, function.span, function.span, arrivals=str(group), waiters=str(group), span=function.span)
 
 
 def _reaches_out_first(body: ir.Body) -> bool | None:

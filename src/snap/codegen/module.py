@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from snap.codegen import tree
 from snap.codegen.names import Namer, at_file_scope
+from snap.ir import nodes as ir
 from snap.ir.record import record
 
 
@@ -32,6 +33,7 @@ class Module:
     buffer: bytes of the block's one shared buffer, mbarriers included; dynamic: it is given at launch.
     fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between them.
     global_fences: boxes and threads may meet in global memory, or in that of another block.
+    entry, exit: the kernel's barriers before and behind what the program says.
     """
 
     threads: int
@@ -51,6 +53,8 @@ class Module:
     dynamic: bool = False
     fixed_registers: bool = False
     global_fences: bool = False
+    entry: list[ir.SyncPoint] = field(default_factory=list)
+    exit: list[ir.SyncPoint] = field(default_factory=list)
 
     def helper(self, helper: Helper) -> str:
         """The helper's name; from now on it is part of the file."""

@@ -24,6 +24,8 @@ def register_source(filename: str, text: str) -> None:
 
     Unless there is such a file, it is put into `linecache` as well, so that Python's own tracebacks show its lines.
     """
+    if not isinstance(filename, str) or not isinstance(text, str):
+        raise TypeError("snap.register_source takes the file name that was given to `compile`, and the text, both as str")
     lines = split_lines(text)
     _registered[filename] = lines
     if not _is_file(filename):

@@ -13,7 +13,7 @@ import sys
 from snap.ir.record import record
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
 from snap.lib.operators import scalar
-from snap.runtime.arrays import MASKED, ArrayInfo, classify, is_masked
+from snap.runtime.arrays import MASKED, ArrayInfo, BadArray, classify, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.validate import fitting_scalar
 
@@ -97,6 +97,8 @@ def argument(function: str, name: str, value: object, types: tuple[Scalar, ...],
         info = classify(value)
     except (ToolchainError, GpuError) as missing:
         raise refuse(f"the array says that it is on a GPU, but {missing}") from missing
+    except BadArray as bad:
+        raise refuse(str(bad)) from bad
     if info is None:
         raise refuse(f"takes an array, got {value.__class__.__name__}")
     if is_masked(value):

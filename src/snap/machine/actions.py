@@ -32,7 +32,7 @@ class Actions(Expressions):
                 # What is left over behind the last full group skips the statement.
                 end = case.offset + (held.count - case.offset) // case.size * case.size
                 inside = f"({inside}) & ({at} < np.int32({end}))"
-            chosen = self.once(inside, ("case", s.level, self.relative[s.level], case.offset, case.size, case.rest), "k")
+            chosen = self.once(inside, "k")
             mask = self.bind(f"narrow({self.mask}, {chosen})", "m")
             self.relative = sharded(before, s.level, case)
             with self.indented(f"if {mask} is not False:"):

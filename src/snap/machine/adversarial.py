@@ -17,14 +17,15 @@ import numpy as np
 
 from snap.ir import nodes as ir
 from snap.machine import clocks
+from snap.machine.apart import Kept
 from snap.machine.clocks import Segment
 from snap.machine.copies import Copies, Flight
 from snap.machine.endings import ended_too_early
-from snap.machine.errors import MachineError
+from snap.machine.errors import MachineError, Race
 from snap.machine.flights import Air, Bulk, Products, RegisterFile, Registers, stretches
-from snap.machine.lanes import Lanes, Launch, Site
+from snap.machine.lanes import WAITING_HELP, Lanes, Launch, Site
 from snap.machine.mbarriers import Gate, Meeting, Slot, Turns
-from snap.machine.program import program_for
+from snap.machine.program import Program, program_for
 from snap.machine.races import KINDS, Entry, RaceLog
 from snap.machine.reference import argument, bound, indices
 from snap.machine.storage import View
@@ -35,16 +36,45 @@ _STEPS = 20_000_000  # turns of all warps together that are certainly too many
 
 def run_adversarial(function: ir.Function, args: list, blocks: int, seed: int, races: list | None = None) -> None:
     """Run a kernel in synchronized IR; races are appended to `races`, or the first one is raised where that is None."""
-    program = program_for(function, stepwise=True)
     if blocks <= 0:
         return
-    launch = Schedule(function, blocks, program.threads, program.blocks_per_cluster, random.Random(seed))
-    values = [argument(p, value) for p, value in zip(function.params, args)]
-    error, end = None, Site(function.span, "the end of the kernel")
+    program = program_for(function, stepwise=True)
+    before = Kept(function, args, bool(program.waiting))
+    error, found = _run(program, args, blocks, seed)
+    if program.waiting and error is not None and error.kind == "no progress":
+        before.restore()
+        error, found = _run(program_for(function, stepwise=True, apart=True), args, blocks, seed)
+    if races is not None:
+        races.extend(found)
+    if error is not None and (not found or error.kind in ("barrier mismatch", "no progress", "wrong phase")):
+        raise error
+    if races is None and found:
+        raise found[0].error()
+
+
+def run_in_turns(function: ir.Function, args: list, blocks: int) -> None:
+    """Run a kernel in synchronized IR, each thread on its own where it waits for others, in one order that is always the same; races are not looked
+    for.  Blocks that need not be resident together run one after the other (clusters, where there are some)."""
+    program = program_for(function, stepwise=True, apart=True)
+    launch = Schedule(function, blocks, program.threads, program.blocks_per_cluster, random.Random(0))
+    launch.log.add = lambda where, entry: None
+    launch.fuel_scale, launch.favours = 400, False
+    batch = blocks if function.cooperative else launch.blocks_per_cluster
     with np.errstate(all="ignore"):
-        for lanes in launch.all_lanes():
-            steps = program.run(lanes, None, *indices(lanes), 0, *bound(function, values, lanes, lanes.record))
-            launch.start(lanes, _ending_together(lanes, steps, end) if program.ends_together else steps)
+        for first in range(0, blocks, batch):
+            _start(launch, program, args, range(first, min(first + batch, blocks)))
+            launch.run()
+        launch.settle()
+    if launch.uninitialised is not None:
+        raise launch.uninitialised
+
+
+def _run(program: Program, args: list, blocks: int, seed: int) -> tuple[MachineError | None, list[Race]]:
+    """All blocks, in an order drawn from the seed: what went wrong, and the races."""
+    launch = Schedule(program.kernel, blocks, program.threads, program.blocks_per_cluster, random.Random(seed))
+    error = None
+    with np.errstate(all="ignore"):
+        _start(launch, program, args, range(blocks))
         try:
             launch.run()
             launch.settle()
@@ -53,14 +83,16 @@ def run_adversarial(function: ir.Function, args: list, blocks: int, seed: int, r
         if error is None:
             ended_too_early(launch)
         launch.log.look()
-    error = error or launch.uninitialised
-    found = list(launch.log.found.values())
-    if races is not None:
-        races.extend(found)
-    if error is not None and (not found or error.kind in ("barrier mismatch", "no progress", "wrong phase")):
-        raise error
-    if races is None and found:
-        raise found[0].error()
+    return error or launch.uninitialised, list(launch.log.found.values())
+
+
+def _start(launch: Schedule, program: Program, args: list, blocks: range) -> None:
+    function = program.kernel
+    values = [argument(p, value) for p, value in zip(function.params, args)]
+    end = Site(function.span, "the end of the kernel")
+    for lanes in launch.lanes_of(blocks):
+        steps = program.run(lanes, None, *indices(lanes), 0, *bound(function, values, lanes, lanes.record))
+        launch.start(lanes, _ending_together(lanes, steps, end) if program.ends_together else steps)
 
 
 def _ending_together(lanes: WarpLanes, steps: Generator, end: Site) -> Generator:
@@ -154,14 +186,14 @@ class Schedule(Launch):
             self.slots[key] = Slot(self, barrier, block, number)
         return self.slots[key]
 
-    def all_lanes(self) -> list[WarpLanes]:
-        return [WarpLanes(self, block, first) for block in range(self.blocks) for first in range(0, self.threads, 32)]
+    def lanes_of(self, blocks: range) -> list[WarpLanes]:
+        return [WarpLanes(self, block, first) for block in blocks for first in range(0, self.threads, 32)]
 
     def start(self, lanes: WarpLanes, steps: Generator) -> None:
         self.warps.append(Warp(lanes, steps))
 
     def run(self) -> None:
-        ready = list(self.warps)
+        ready = [w for w in self.warps if not w.done]
         self.rng.shuffle(ready)
         for _ in range(_STEPS):
             if not ready and not self._something_arrives(ready):
@@ -201,13 +233,17 @@ class Schedule(Launch):
         for products in self.products.values():
             products.execute(next((k for k, p in enumerate(products.all) if not p.ready), len(products.all)))
 
+    def fuel(self) -> int:
+        """How many statements somebody runs before another one's turn."""
+        return 1 + int(self.rng.expovariate(1 / self.fuel_scale))
+
     def turn(self, warp: Warp, ready: list[Warp]) -> list[Warp]:
         """Let a warp run on; returns those that are ready because of it."""
         if self.copying:
             self.rng.choice(self.copying).drift()
         if "air" in self.__dict__:
             self.air.drift()
-        warp.lanes.fuel = 1 + int(self.rng.expovariate(1 / self.fuel_scale))
+        warp.lanes.fuel = self.fuel()
         answer, warp.answer = warp.answer, None
         try:
             said = warp.steps.send(answer)
@@ -233,8 +269,17 @@ class Schedule(Launch):
         if warp.lanes.stuck_at == self.changes and all(w.lanes.stuck_at == self.changes for w in ready):
             if "air" in self.__dict__ and self.air.force():
                 return
-            raise MachineError("no progress", "this loop waits for something that no thread will do", warp.lanes.last_site.span,
-                               int(warp.lanes.block[0, 0]))
+            self._standstill(warp, ready)
+
+    def _standstill(self, warp: Warp, ready: list[Warp]) -> None:
+        """Whoever could run waits in vain: one loop, and where the others are."""
+        block = warp.lanes.number
+        loops = {site.span: "waits here, too" for w in (warp, *ready) for site in w.lanes.waiting_at}
+        blocked = {self.barriers[at].arrivals[0][1].site.span: "threads wait at this barrier" for w in self.warps for at in w.waits}
+        here = warp.lanes.last_site.span
+        others = sorted(((span, text) for span, text in (loops | blocked).items() if span != here), key=lambda pair: pair[0].line)
+        raise MachineError("no progress", "this loop waits for something that no thread will do", here, block, secondary=tuple(others[:4]),
+                           help=WAITING_HELP)
 
     def _oldest_phases(self) -> dict[int, int]:
         oldest: dict[int, int] = {}
@@ -380,8 +425,9 @@ class ArenaStorage:
 class WarpLanes(Lanes, RegisterFile):
     """One warp: (1, 32), or fewer in a block's last warp."""
 
-    patience = 16
+    patience = alertness = 16
     endurance = 400_000
+    rounds = 200_000
 
     def __init__(self, schedule: Schedule, block: int, first: int):
         threads = np.arange(first, min(first + 32, schedule.threads), dtype=np.int32)
@@ -394,6 +440,7 @@ class WarpLanes(Lanes, RegisterFile):
         self.segment = Segment.first(block, block // schedule.blocks_per_cluster, threads)
         self.stuck_at = -1
         self.last_site: Site | None = None
+        self.waiting_at: set[Site] = set()  # the loops in which threads of this warp go round
 
     def shared(self, uid: int, offset: int, size: int, name: str) -> ArenaStorage:
         return ArenaStorage(self, self.launch.arenas[self.segment.cluster], offset, size, name)
@@ -415,16 +462,17 @@ class WarpLanes(Lanes, RegisterFile):
         self.launch.copying.append(made)
         return made
 
-    def watch(self, count: int, site: Site, state: tuple, seen: tuple | None) -> tuple:
+    def watch(self, count: int, waits: bool, site: Site, state: tuple, seen: tuple | None) -> tuple:
         """Going round in circles is no fault of a warp's as long as another one may still change what it waits for."""
-        self.last_site = site
+        self.last_site, self.waiting_at = site, {site}
         self.stuck_at = -1
-        if self.unchanged(state, seen):
-            self.stuck_at = self.launch.changes
+        now = self.endure(count, waits, site, state, seen)
+        if waits and count > now[2]:
             self.fuel = 0  # somebody else's turn
-        elif count > self.endurance:
-            self.give_up(f"it has run {count} times", site)
-        return self.launch.changes, state
+        if self.unchanged(state, seen) or (waits and count - now[2] > self.hope):
+            self.stuck_at = self.launch.changes
+            self.fuel = 0
+        return now
 
     # ---- barriers ----
 

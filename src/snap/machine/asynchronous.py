@@ -24,8 +24,7 @@ class Asynchronous(Actions):
             at = self.position(level, self.relative[level])
             within = f" % np.int32({held.count})" if held.count is not None and not held.open else ""
             parts.append(f"({at}{within} == np.int32(0))")
-        chain = tuple(self.relative.items())
-        first = self.once(" & ".join(parts), ("issuer", place, every_block, chain), "k")
+        first = self.once(" & ".join(parts), "k")
         return self.bind(f"narrow({self.mask}, {first})", "m")
 
     def memory(self, a: ir.MemAccess) -> str:
@@ -170,7 +169,7 @@ class Asynchronous(Actions):
             self.mask = self.body(s.body)
             return
         parent = self.position(level, chain[:-1])
-        unit = self.once(f"{parent} // np.int32({n})", ("unit", level, chain), "r")
+        unit = self.once(f"{parent} // np.int32({n})", "r")
         held = s.outer.held(level)
         units = held.count // n if held is not None and held.count is not None and not held.open else None
         name, mask = self.fresh("n"), self.fresh("m")

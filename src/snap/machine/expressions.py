@@ -79,8 +79,12 @@ class Expressions:
     def type(self, t: Element | Array) -> str:
         return self.intern(t, ("type", t), "E")
 
-    def once(self, text: str, key: object, stem: str) -> str:
-        """A value computed at the function's start; a kernel keeps it for later launches of as many blocks."""
+    def once(self, text: str, stem: str) -> str:
+        """A value computed at the function's start; a kernel keeps it for later launches of as many blocks.
+
+        The text says all there is to know of it: it is made of constants, of where the function was entered, and of other such values.  So equal
+        texts have one name, and nothing else is compared: a description could forget an ingredient."""
+        key = ("once", text)
         if key not in self.interned:
             name = self.interned[key] = self.fresh(stem)
             if self.function.kernel:
@@ -106,13 +110,10 @@ class Expressions:
             return _ENTRY[level]
         parent = self.position(level, chain[:-1])
         op, n = chain[-1]
-        return self.once(f"{parent} {'%' if op == 'group' else '-'} np.int32({n})", ("at", level, chain), "r")
+        return self.once(f"{parent} {'%' if op == 'group' else '-'} np.int32({n})", "r")
 
     def unit_id(self, e: ir.UnitId) -> str:
         relative = self.facts.positions.of(e) or self.relative
-        key = ("id", e.target, e.place, tuple(relative.items()), e.type)
-        if key in self.interned:
-            return self.interned[key]
         text = None
         for level, _ in e.place.levels:
             if level < e.target.level:
@@ -125,11 +126,11 @@ class Expressions:
             text = "np.int32(0)"
         elif e.target.n > 1:
             text = f"({text} // np.int32({e.target.n}))"
-        return self.once(f"{text}.astype({self.dtype(e.type)})", key, "u")
+        return self.once(f"{text}.astype({self.dtype(e.type)})", "u")
 
     def unit_count(self, e: ir.UnitCount) -> str:
         factors = [str(self.held(e.place, level)) for level, _ in e.place.levels if level >= e.target.level and level is not Level.GRID]
-        return self.once(f"{self.dtype(e.type)}(({' * '.join(factors) or '1'}) // {e.target.n})", ("count", e.target, e.place, e.type), "u")
+        return self.once(f"{self.dtype(e.type)}(({' * '.join(factors) or '1'}) // {e.target.n})", "u")
 
     def dtype(self, t: Scalar) -> str:
         return "np." + numbers.REGISTER[t].__name__
@@ -156,7 +157,7 @@ class Expressions:
             with self.hoisting({id(child): self.fixed_value(child) for child in children(e)}):
                 text = self._expr(e)
             self.lines, self.depth = held
-            self.once(text, key, "w")
+            self.interned[key] = self.once(text, "w")
         return self.interned[key]
 
     @contextmanager

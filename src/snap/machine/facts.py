@@ -1,5 +1,4 @@
-"""What can be known about a function before it runs: which variables change where, what is the same for all lanes, what is never negative,
-what spins.
+"""What can be known about a function before it runs: which variables change where, what is the same for all lanes, what is never negative.
 
 Input: typed or synchronized IR.  Output: answers to questions.  Invariant: every answer is safe (a value said to be uniform is)..
 Non-goals: rewriting.
@@ -9,7 +8,7 @@ from __future__ import annotations
 
 from snap.ir import nodes as ir
 from snap.ir.types import Level, Privilege, Space
-from snap.ir.walk import bodies, children, own_expressions, statements, walk
+from snap.ir.walk import bodies, children, statements, walk
 from snap.machine.positions import Positions
 from snap.machine.walk import accesses, assigned
 
@@ -51,9 +50,6 @@ def continues(body: ir.Body) -> bool:
     return False
 
 
-# ---- spinning ------------------------------------------------------------------------------------------------------------------------------
-
-
 def callees(f: ir.Function) -> list[ir.Function]:
     """f and all it calls, each once."""
     found: dict[int, ir.Function] = {id(f): f}
@@ -64,40 +60,6 @@ def callees(f: ir.Function) -> list[ir.Function]:
                 found[id(s.function)] = s.function
                 todo.append(s.function)
     return list(found.values())
-
-
-def spins(kernel: ir.Function) -> bool:
-    """Whether some loop ends by what an atomic found: its thread may be waiting for another block's."""
-    functions = callees(kernel)
-    atomic = {id(f) for f in functions if any(isinstance(s, ir.Atomic) for g in callees(f) for s in statements(g.body))}
-    loops = (s for f in functions for s in statements(f.body) if isinstance(s, (ir.For, ir.While)))
-    return any(_waits(loop, atomic) for loop in loops)
-
-
-def _waits(loop: ir.For | ir.While, atomic: set[int]) -> bool:
-    inside = list(statements([loop]))
-    tainted: set[int] = set()
-    while True:
-        before = len(tainted)
-        for s in inside:
-            found = isinstance(s, ir.Atomic) or (isinstance(s, ir.Call) and id(s.function) in atomic)
-            if found or any(_reads(e, tainted) for e in own_expressions(s)):
-                tainted.update(v.uid for v in assigned(s))
-        if len(tainted) == before:
-            break
-    if isinstance(loop, ir.While) and _reads(loop.cond, tainted):
-        return True
-    return any(isinstance(s, ir.If) and _reads(s.cond, tainted) and (leaves(s.then) or leaves(s.other)) for s in inside)
-
-
-def _reads(e: ir.Expr, variables: set[int]) -> bool:
-    for part in walk(e):
-        match part:
-            case ir.Read(var) if var.uid in variables:
-                return True
-            case (ir.Elem(array) | ir.ArrayValue(array)) if array.var.uid in variables:
-                return True
-    return False
 
 
 # ---- variables of one function -------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from snap.ir.types import Level, Privilege
 from snap.machine.errors import MachineError
 from snap.machine.masks import narrow
 
+WAITING_HELP = "a thread can wait for threads of its block and of earlier blocks; for later blocks in a kernel with `cooperative=True`"
 _SCOPES = 16  # of disjoint partitions that are remembered
 
 
@@ -34,6 +35,7 @@ class Launch:
         """None: there are no clusters, which is not the same as clusters of one block."""
         self.blocks, self.threads, self.blocks_per_cluster = blocks, threads, blocks_per_cluster or 1
         self.clustered = blocks_per_cluster is not None
+        self.waited = 0  # iterations of loops that wait for others
         self.changes = 0  # grows with every change of memory by an atomic, and with every store
         self._owners: dict[tuple, np.ndarray] = {}
 
@@ -51,7 +53,10 @@ class Lanes:
     """`block` is (B, 1), `thread` is (1, T): absolute indices."""
 
     patience = 4096  # iterations of one `while` after which its progress is watched
+    alertness = 64  # the same of one that waits for others
     endurance = 4_000_000  # iterations of one `while` that are certainly too many
+    hope = 1000  # iterations of one that waits for others, and in which no memory changes, that are certainly too many
+    rounds = 400_000  # iterations of all that wait for others, together, that are certainly too many
 
     def __init__(self, launch: Launch, block: np.ndarray, thread: np.ndarray):
         self.launch = launch
@@ -103,17 +108,25 @@ class Lanes:
             _, block, thread = self.locate(bad)
             raise MachineError("uninitialised", f"`{site.name}` is read before it has a value", site.span, block, thread)
 
-    def watch(self, count: int, site: Site, state: tuple, seen: tuple | None) -> tuple:
-        """Called late in a long loop: if neither variables nor memory changed since `seen`, they never will."""
+    def watch(self, count: int, waits: bool, site: Site, state: tuple, seen: tuple | None) -> tuple:
+        """Called late in a long loop: if neither variables nor memory changed since `seen`, they never will.  Returns what to call it with next:
+        the changes of memory, the variables, and how often the loop had run when memory last changed."""
         if self.unchanged(state, seen):
             self.give_up("nothing it tests can change any more", site)
-        if count > self.endurance:
+        seen = self.endure(count, waits, site, state, seen)
+        if waits and count - seen[2] > self.hope:
+            self.give_up(f"it has run {self.hope} times, and no memory has changed meanwhile", site)
+        return seen
+
+    def endure(self, count: int, waits: bool, site: Site, state: tuple, seen: tuple | None) -> tuple:
+        self.launch.waited += waits
+        if count > self.endurance or self.launch.waited > self.rounds:
             self.give_up(f"it has run {count} times", site)
-        return self.launch.changes, state
+        return self.launch.changes, state, seen[2] if seen is not None and seen[0] == self.launch.changes else count
 
     def give_up(self, why: str, site: Site) -> None:
         raise MachineError("no progress", "this loop does not end", site.span, int(self.block[0, 0]), None, note=why,
-                           help="a thread that waits for another needs that one to be in an earlier block, or already past its part")
+                           help=WAITING_HELP)
 
     def unchanged(self, state: tuple, seen: tuple | None) -> bool:
         return seen is not None and seen[0] == self.launch.changes and _same(seen[1], state)

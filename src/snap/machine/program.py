@@ -20,34 +20,38 @@ from snap.ir.types import Array, Element, Level, Vector, scalar_of
 from snap.ir.walk import statements
 from snap.machine import boxes, flights, masks, matrix, mbarriers, numbers, tensor, warps
 from snap.machine import locals as local_arrays
+from snap.machine.apart import apart
 from snap.machine.atomics import atomic
 from snap.machine.errors import MachineError
-from snap.machine.facts import callees, spins
+from snap.machine.facts import callees
 from snap.machine.lanes import Lanes, Site
+from snap.machine.spinning import separable, waiting_loops
 from snap.machine.statements import Statements
 
 _KEPT = 64
-_programs: OrderedDict[tuple[int, bool], Program] = OrderedDict()
+_programs: OrderedDict[tuple[int, bool, bool], Program] = OrderedDict()
 
 
 class Program:
-    """`run(lanes, mask, cluster, block, thread, frame, *args)`; where `stepwise`, a generator."""
+    """`run(lanes, mask, cluster, block, thread, frame, *args)`; where `stepwise`, a generator; where `apart`, one in which threads that wait do
+    so each on its own."""
 
-    def __init__(self, kernel: ir.Function, stepwise: bool):
+    def __init__(self, kernel: ir.Function, stepwise: bool, apart: bool = False):
         self.kernel = kernel  # also keeps its identity from being reused
         namespace = dict(_NAMESPACE)
         functions = callees(kernel)
         names = {id(f): f"f{k}_{f.name}" if f.name.isascii() else f"f{k}" for k, f in enumerate(functions)}
+        self.waiting = waiting_loops(kernel)
+        own_way = separable(kernel, self.waiting) if apart else set()
         with _deep_recursion():
-            self.source = "\n\n".join(Statements(f, names, namespace, stepwise).text() for f in functions)
-        filename = f"<snap {kernel.name}{' stepwise' if stepwise else ''} {kernel.uid}>"
+            self.source = "\n\n".join(Statements(f, names, namespace, stepwise, self.waiting, own_way).text() for f in functions)
+        filename = f"<snap {kernel.name}{' stepwise' if stepwise else ''}{' apart' if apart else ''} {kernel.uid}>"
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
         exec(compile(self.source, filename, "exec"), namespace)
         self.run: Callable = namespace[names[id(kernel)]]
         self.threads = kernel.place.held(Level.THREAD).count or 1
         cluster = kernel.place.held(Level.CLUSTER)
         self.blocks_per_cluster = None if cluster is None else kernel.place.held(Level.BLOCK).count or 1
-        self.spins = spins(kernel)
         inside = [s for f in functions for s in statements(f.body)]
         self.ends_together = (self.blocks_per_cluster or 1) > 1 and (any(b.everywhere for b in kernel.barriers) or any(
             isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread == "copies" for s in inside))
@@ -66,11 +70,11 @@ def _deep_recursion():
         sys.setrecursionlimit(before)
 
 
-def program_for(kernel: ir.Function, stepwise: bool) -> Program:
-    key = (id(kernel), stepwise)
+def program_for(kernel: ir.Function, stepwise: bool, apart: bool = False) -> Program:
+    key = (id(kernel), stepwise, apart)
     found = _programs.get(key)
     if found is None:
-        found = _programs[key] = Program(kernel, stepwise)
+        found = _programs[key] = Program(kernel, stepwise, apart)
         while len(_programs) > _KEPT:
             _programs.popitem(last=False)
     else:
@@ -147,7 +151,7 @@ def _window(lanes: Lanes, view, index: tuple, dims, m, site: Site) -> np.ndarray
 
 
 _HELPERS = (
-    span, dimension, prepare, unsafe, atomic,
+    span, dimension, prepare, unsafe, atomic, apart,
     masks.branch, masks.narrow, masks.union, masks.minus, masks.overlap, masks.select, masks.select_vector, masks.merge, masks.loop,
     numbers.round_bf16, numbers.quotient, numbers.remainder, numbers.shift_left, numbers.shift_right, numbers.convert, numbers.bitcast,
     numbers.reinterpret,

@@ -39,7 +39,7 @@ def run_reference(function: ir.Function, args: list, blocks: int) -> None:
         return
     values = [argument(p, value) for p, value in zip(function.params, args)]
     launch = Launch(blocks, program.threads, program.blocks_per_cluster)
-    batch = blocks if function.cooperative else 1 if program.spins else _batch(program)
+    batch = blocks if function.cooperative else 1 if program.waiting else _batch(program)
     batch = -(-batch // launch.blocks_per_cluster) * launch.blocks_per_cluster
     with np.errstate(all="ignore"):
         for first in range(0, blocks, batch):

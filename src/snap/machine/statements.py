@@ -8,6 +8,7 @@ look at it.  Where `stepwise` the function is a generator that yields wherever a
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 
 from snap.ir import nodes as ir
@@ -19,12 +20,20 @@ from snap.machine.locals import zero
 from snap.machine.walk import assigned
 
 _MOST_NESTED = 5
+_NAMES = re.compile(r"\s*(?:for )?(\w+(?:, \w+)*) (?:=|\+=|in) ")
 _ELSEWHERE = "elsewhere"  # the mask of what was declared outside of the function
 
 
+def _bound(lines: list[str]) -> set[str]:
+    """The names that lines of generated code assign."""
+    return {name for line in lines if (found := _NAMES.match(line)) for name in found[1].split(", ")}
+
+
 class Statements(Asynchronous):
-    def __init__(self, f: ir.Function, functions: dict[int, str], namespace: dict[str, object], stepwise: bool):
+    def __init__(self, f: ir.Function, functions: dict[int, str], namespace: dict[str, object], stepwise: bool, waiting: set[int], own_way: set[int]):
+        """waiting: loops that end by what others do; own_way: statements that each thread runs on its own (spinning.py)."""
         super().__init__(f, functions, namespace, stepwise)
+        self.waiting, self.own_way = waiting, own_way
         self.declared: dict[int, str] = {}
         self.flow = 0  # the arm or loop body being emitted
         self.flows = 0
@@ -51,6 +60,7 @@ class Statements(Asynchronous):
                     self.declared[var.uid] = _ELSEWHERE
                 case _:
                     raise TypeError(f"unknown parameter {type(p).__name__}")
+        self.given = frozenset(params)
         last = bool(f.body) and isinstance(f.body[-1], ir.Return) and not returns(f.body[:-1])
         self.single_return = last
         if not last and returns(f.body):
@@ -108,6 +118,32 @@ class Statements(Asynchronous):
         return end
 
     def statement(self, s: ir.Stmt) -> None:
+        if id(s) in self.own_way:
+            self.separately(s)
+        else:
+            self.together(s)
+
+    def separately(self, s: ir.Stmt) -> None:
+        """The statement becomes a generator of its own, so that it can be at another place for each thread.  Variables from outside are shared
+        by all of them, each with its own lane; what is declared inside belongs to one."""
+        name, mask = self.fresh("apart"), self.fresh("m")
+        before = {*_bound(self.prologue), *_bound(self.lines)}
+        outside, self.lines = self.lines, []
+        depth, self.depth = self.depth, self.depth + 1
+        shown = self.mask
+        self.flows += 1
+        flow, self.flow, self.mask = self.flow, self.flows, mask
+        self.together(s)
+        self.flow, self.mask = flow, shown
+        inside, self.lines, self.depth = self.lines, outside, depth
+        params = {p for p in _bound(inside) if p in before or p in self.given}
+        with self.indented(f"def {name}({mask}):"):
+            if params:
+                self.emit(f"nonlocal {', '.join(sorted(params))}")
+            self.lines += inside
+        self.emit(f"yield from apart(C, {name}, {self.mask})")
+
+    def together(self, s: ir.Stmt) -> None:
         match s:
             case ir.Declare():
                 self.declare(s)
@@ -355,8 +391,9 @@ class Statements(Asynchronous):
                 with self.indented(f"if {running} is False:"):
                     self.emit("break")
             self.emit(f"{count} += 1")
-            with self.indented(f"if {count} > C.patience:"):
-                self.emit(f"{seen} = C.watch({count}, {self.site(s.span, '')}, ({', '.join((running, *state))},), {seen})")
+            with self.indented(f"if {count} > C.{'alertness' if id(s) in self.waiting else 'patience'}:"):
+                watched = f"{id(s) in self.waiting}, {self.site(s.span, '')}, ({', '.join((running, *state))},), {seen}"
+                self.emit(f"{seen} = C.watch({count}, {watched})")
             end = self.loop_body(s.body, running)
             if not uniform:
                 self.emit(f"{going} = {end}")

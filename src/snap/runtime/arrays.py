@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 import sys
 
 from snap.ir.record import record
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
+from snap.runtime.errors import GpuError, ToolchainError
 
 _BY_NAME = {
     "bool": BOOL, "int8": I8, "int16": I16, "int32": I32, "int64": I64, "uint8": U8, "uint16": U16, "uint32": U32, "uint64": U64,
@@ -54,8 +56,8 @@ class ArrayInfo:
         return self.size * self.dtype.bytes if self.dtype else 0
 
     def holds(self, elem: Scalar) -> bool:
-        """bf16 has no type of NumPy's own: 16-bit unsigned integers hold its bits."""
-        return self.dtype == elem or (elem == BF16 and self.dtype == U16 and self.family in ("numpy", "cupy", "cuda"))
+        """bf16 has no type of NumPy's own: 16-bit unsigned integers hold its bits, whoever made them."""
+        return self.dtype == elem or (elem == BF16 and self.dtype == U16)
 
 
 MASKED = "the array is masked, and its mask would be lost; pass `.filled(...)` of it, or `.compressed()` for what is not masked"
@@ -66,8 +68,40 @@ def is_masked(value: object) -> bool:
     return masks is not None and isinstance(value, masks.MaskedArray)
 
 
+class BadArray(Exception):
+    """An object says that it is an array, and then does not say what array: its protocol failed, or what it says cannot be."""
+
+
 def classify(value: object, stream: int = 0) -> ArrayInfo | None:
     """`stream` is where the array will be used: producers of DLPack capsules are told, so that they finish before."""
+    try:
+        found = _classified(value, stream)
+    except (ToolchainError, GpuError, BadArray):
+        raise
+    except Exception as error:  # whatever an array library, or a protocol, thinks of
+        raise BadArray(f"the array does not say where it lies: {type(error).__name__}: {error}") from error
+    if found is not None:
+        _check(found)
+    return found
+
+
+def _check(found: ArrayInfo) -> None:
+    if min(found.shape, default=0) < 0 or found.pointer < 0:
+        raise BadArray(f"the array says that it has shape {found.shape} at address {found.pointer}")
+    reachable = found.dtype is not None and (found.device == "cpu" or isinstance(found.device, int))
+    if reachable and found.size and not found.pointer:
+        raise BadArray(f"the array says that it has shape {found.shape} and no memory")
+
+
+def is_array(value: object) -> bool:
+    """Also one that cannot be used."""
+    try:
+        return classify(value) is not None
+    except (ToolchainError, GpuError, BadArray):
+        return True
+
+
+def _classified(value: object, stream: int) -> ArrayInfo | None:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return _torch(value)
@@ -133,12 +167,14 @@ def _cupy(array) -> ArrayInfo:
 
 def _cuda_array_interface(value: object) -> ArrayInfo:
     described = value.__cuda_array_interface__
+    if described.get("mask") is not None:
+        raise BadArray(MASKED)
     pointer, readonly = described["data"]
     typestr = described["typestr"]
     dtype = _BY_TYPESTR.get(typestr[1:]) if typestr[0] in "|=" + ("<" if sys.byteorder == "little" else ">") else None
-    shape = tuple(described["shape"])
+    shape = tuple(map(operator.index, described["shape"]))
     strides = described.get("strides")
-    contiguous = strides is None or dtype is None or _row_major(shape, tuple(stride // dtype.bytes for stride in strides))
+    contiguous = strides is None or dtype is None or _row_major(shape, tuple(strides), dtype.bytes)
     return ArrayInfo("cuda", pointer or 0, dtype, typestr, shape, contiguous, bool(readonly) or _immutable(value), _device_of(pointer), value)
 
 
@@ -173,11 +209,13 @@ def _immutable(value: object) -> bool:
     return type(value).__module__.partition(".")[0] in ("jax", "jaxlib")
 
 
-def _row_major(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """strides in elements; a dimension of size 1 may have any, and an empty array all."""
+def _row_major(shape: tuple[int, ...], strides: tuple[int, ...], unit: int = 1) -> bool:
+    """`unit`: the stride of neighbours; a dimension of size 1 may have any stride, and an empty array all."""
+    if len(shape) != len(strides):
+        raise BadArray(f"the array says that it has shape {shape} and strides {strides}")
     if 0 in shape:
         return True
-    expected = 1
+    expected = unit
     for size, stride in zip(reversed(shape), reversed(strides)):
         if size != 1 and stride != expected:
             return False

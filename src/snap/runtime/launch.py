@@ -8,7 +8,7 @@ Non-goals:  constexpr parameters (the kernel is specialised by the time it gets 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.follow import Need, needed
 from snap.runtime.signature import Signature
-from snap.runtime.validate import Bound, bind, check_alignment, check_blocks, ordered
+from snap.runtime.validate import Bound, bind, check_alignment, check_blocks, check_seed, check_seeds, ordered
 
 if TYPE_CHECKING:
     from snap.machine import Race
@@ -41,7 +41,7 @@ class Launcher:
         self._needed: dict[tuple[object, ...], dict[int, Need]] = {}
 
     def launch(self, args: tuple[object, ...], blocks: object, target: str = "auto", stream: object = None, seed: int | None = None) -> None:
-        if seed is None and type(blocks) is int and (stream is None or type(stream) is int):
+        if seed is None and type(blocks) is int and type(target) is str and (stream is None or type(stream) is int):
             ready = self._ready.get((blocks, target, stream))
             if ready is not None:
                 return ready[1](*args)
@@ -54,8 +54,8 @@ class Launcher:
             raise LaunchError(kernel, f"target= is one of {', '.join(map(repr, TARGETS))}, not {target!r}")
         if target == "ptx":
             raise LaunchError(kernel, "target=\"ptx\" asks for the PTX machine, which is not part of this version; use \"cpu\" for the CPU machine")
-        if seed is not None and (isinstance(seed, bool) or not hasattr(seed, "__index__")):
-            raise LaunchError(kernel, f"seed= is an integer, not {seed!r}")
+        if seed is not None:
+            seed = check_seed(self.signature, seed)
         number = check_blocks(self.signature, blocks)
         handle = self._stream(args, stream)
         bound = self.bound(args, number, handle)
@@ -121,9 +121,9 @@ class Launcher:
         self._check_boxes(bound)
         args = cpu_args(bound)
         if seed is None:
-            machine.run_reference(self.compiled.typed, args, blocks)
+            machine.run_program(self.compiled.typed, lambda: self.compiled.synced, args, blocks)
         else:
-            machine.run_adversarial(self.compiled.synced, args, blocks, int(seed))
+            machine.run_adversarial(self.compiled.synced, args, blocks, seed)
 
     def _check_boxes(self, bound: Bound) -> None:
         """Arrays that a GPU could not copy boxes of are refused here as there; only their address is this machine's own affair."""
@@ -209,7 +209,7 @@ def launch(compiled, args: Sequence[object], blocks: object, target: str = "auto
     launcher(compiled).launch(tuple(args), blocks, target, stream, seed)
 
 
-def races(compiled, args: Sequence[object], blocks: object, seeds: int | Iterable[int] = 8) -> list[Race]:
+def races(compiled, args: Sequence[object], blocks: object, seeds: object = 8) -> list[Race]:
     """The data races that adversarial runs show, one for each pair of places in the source; the arrays themselves are left alone.
 
     `seeds`: how many schedules to try, or which.
@@ -218,12 +218,12 @@ def races(compiled, args: Sequence[object], blocks: object, seeds: int | Iterabl
 
     calls = launcher(compiled)
     signature = calls.signature
-    number = check_blocks(signature, blocks)
+    number, chosen = check_blocks(signature, blocks), check_seeds(signature, seeds)
     bound = calls.bound(tuple(args), number)
     if isinstance(bound.device, int):
         raise LaunchError(signature.kernel, "races are looked for on the CPU machine; pass arrays in the CPU's memory")
     found: list[Race] = []
-    for seed in range(seeds) if isinstance(seeds, int) else seeds:
+    for seed in chosen:
         copies = tuple(arg.copy() if hasattr(arg, "copy") else arg for arg in cpu_args(bound))
         machine.run_adversarial(compiled.synced, copies, number, seed, found)
     distinct: dict[object, Race] = {}

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from snap.ir.record import record
 from snap.ir.types import BOOL, SCALARS, Array, Scalar, Vector
 from snap.runtime.alignment import elements_of
-from snap.runtime.arrays import MASKED, ArrayInfo, classify, is_masked
+from snap.runtime.arrays import MASKED, ArrayInfo, BadArray, classify, is_array, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.follow import Need
 from snap.runtime.signature import Pointer, Signature, Value, overflows, scalar_limits
@@ -39,7 +39,7 @@ def check_blocks(signature: Signature, blocks: object) -> int:
     kernel, multiple = signature.kernel, signature.multiple
     if isinstance(blocks, bool) or not hasattr(type(blocks), "__index__"):
         raise LaunchError(kernel, f"the number of blocks is an integer, not {_what(blocks)}")
-    number = operator.index(blocks)
+    number = _index(blocks, lambda problem: LaunchError(kernel, f"the number of blocks {problem}"))
     if number < 0:
         raise LaunchError(kernel, f"the number of blocks is {number}; it cannot be negative")
     if number > MAX_BLOCKS:
@@ -49,6 +49,24 @@ def check_blocks(signature: Signature, blocks: object) -> int:
         raise LaunchError(kernel, f"its @requires promises a multiple of {multiple} blocks{why}, but {number} were asked for; "
                           f"{_near(number, multiple)}")
     return number
+
+
+def check_seed(signature: Signature, seed: object) -> int:
+    if isinstance(seed, bool) or not hasattr(type(seed), "__index__"):
+        raise LaunchError(signature.kernel, f"a seed is an integer, not {_what(seed)}")
+    return _index(seed, lambda problem: LaunchError(signature.kernel, f"seed= {problem}"))
+
+
+def check_seeds(signature: Signature, seeds: object) -> list[int]:
+    """How many orders to try, or which."""
+    if hasattr(type(seeds), "__index__") and not isinstance(seeds, bool):
+        number = check_seed(signature, seeds)
+        if number < 1:
+            raise LaunchError(signature.kernel, f"seeds= is how many orders to try, at least 1, or a list of seeds; not {number}")
+        return list(range(number))
+    if isinstance(seeds, (str, bytes)) or not hasattr(type(seeds), "__iter__"):
+        raise LaunchError(signature.kernel, f"seeds= is how many orders to try, or a list of seeds; not {_what(seeds)}")
+    return [check_seed(signature, seed) for seed in seeds]
 
 
 def _near(number: int, multiple: int) -> str:
@@ -105,6 +123,8 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
         info = classify(arg, stream)
     except (ToolchainError, GpuError) as missing:
         raise refuse(f"the array says that it is on a GPU, but {missing}") from missing
+    except BadArray as bad:
+        raise refuse(f"{bad}; pass an array of NumPy, torch or CuPy") from bad
     if info is None:
         raise refuse(f"takes an array of {param.type_name}, got {_what(arg)}")
     if is_masked(arg):
@@ -231,7 +251,7 @@ def _value(signature: Signature, param: Value, arg: object) -> object:
         case Scalar() as scalar:
             return fitting_scalar(refuse, scalar, arg)
         case Vector() | Array():
-            if classify(arg) is not None and hasattr(arg, "tolist"):
+            if is_array(arg) and hasattr(arg, "tolist"):
                 arg = arg.tolist()
             items = tuple(_flattened(arg)) if isinstance(arg, (tuple, list)) else None
             if items is None or len(items) != param.count:
@@ -249,8 +269,8 @@ def _flattened(items: tuple | list):
 
 
 def fitting_scalar(refuse, scalar: Scalar, arg: object) -> int | float | bool:
-    if isinstance(arg, (str, bytes)) or classify(arg) is not None:
-        raise refuse(f"takes one {scalar}, got {_what(arg)}" + ("; pass `.item()`" if hasattr(arg, "item") else ""))
+    if isinstance(arg, (str, bytes)) or is_array(arg):
+        raise refuse(f"takes one {scalar}, got {_what(arg)}" + ("; pass `.item()`" if hasattr(type(arg), "item") else ""))
     if scalar == BOOL:
         if not isinstance(arg, bool) and type(arg).__name__ not in ("bool_", "bool"):
             raise refuse(f"takes True or False, got {_what(arg)}")
@@ -260,18 +280,27 @@ def fitting_scalar(refuse, scalar: Scalar, arg: object) -> int | float | bool:
             raise refuse(f"takes a number, got {_what(arg)}")
         try:
             number = float(arg)
-        except (OverflowError, TypeError, ValueError):
-            number = math.inf if isinstance(arg, int) else None
-        if number is None or overflows(scalar, number) or (math.isinf(number) and isinstance(arg, int)):
-            raise refuse(f"{arg!r} does not fit {scalar}")
+        except OverflowError:
+            number = math.inf
+        except Exception as error:  # whatever its `__float__` thinks of
+            raise refuse(f"takes a number, got {_what(arg)}, which is none: {type(error).__name__}: {error}") from error
+        if overflows(scalar, number) or (math.isinf(number) and isinstance(arg, int)):
+            raise refuse(f"{arg if isinstance(arg, int) else number!r} does not fit {scalar}")
         return number
     if not hasattr(type(arg), "__index__"):
         raise refuse(f"takes an integer ({scalar}), got {_what(arg)}")
-    number = operator.index(arg)
+    number = _index(arg, refuse)
     low, high = scalar_limits(scalar)
     if not low <= number <= high:
         raise refuse(f"{number} does not fit {scalar} ({low} .. {high})")
     return number
+
+
+def _index(value: object, refuse: Callable[[str], LaunchError]) -> int:
+    try:
+        return operator.index(value)
+    except Exception as error:  # whatever its `__index__` thinks of
+        raise refuse(f"takes an integer, got {_what(value)}, which is none: {type(error).__name__}: {error}") from error
 
 
 def _what(value: object) -> str:

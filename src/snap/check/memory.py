@@ -273,11 +273,17 @@ def load(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, spa
     if not handle.privilege.at_least(want.privilege):
         raise read_down(c, f"`{handle.name}`", handle.privilege, handle.span, want, span)
     made = access(c, memory, items, want, span)
-    if want.privilege != THREAD1 and not never_written(c, handle):
-        if not stable(handle):
-            raise unstable(c, handle, want, span)
-        c.stable_reads.append(StableRead(handle.obj, handle.name, span, want))
+    agreed(c, handle, want, span)
     return ir.Load(made, memory.elem, span=span)
+
+
+def agreed(c: State, handle: ir.Handle, want: Want, span: Span) -> None:
+    """All threads for whom this memory is read see one value."""
+    if want.privilege == THREAD1 or never_written(c, handle):
+        return
+    if not stable(handle):
+        raise unstable(c, handle, want, span)
+    c.stable_reads.append(StableRead(handle.obj, handle.name, span, want))
 
 
 def unstable(c: State, handle: ir.Handle, want: Want, span: Span) -> Abort:

@@ -15,8 +15,8 @@ from snap.check.annotations import Spec, annotation, constant_int, constant_valu
 from snap.check.calls import call
 from snap.check.explain import write_up
 from snap.check.expressions import COMPONENTS, arithmetic, array_index, condition, converted, deciding, expression
-from snap.check.known import divisor, leaves_early, note_value
-from snap.check.memory import LocalArray, access, storage, writable
+from snap.check.known import decided_below, divisor, leaves_early, note_value
+from snap.check.memory import LocalArray, access, agreed, storage, writable
 from snap.check.names import resolve
 from snap.check.shared import declare_shared
 from snap.check.state import Abort, Constant, IndexFunction, Memory, Poison, State, Variable, Want
@@ -25,6 +25,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.types import I32, I64, THREAD1, Array, Element, Privilege, Scalar, Vector
+from snap.ir.walk import walk
 from snap.surface import Marker
 
 LOCAL_LIMIT = 512 * 1024  # bytes of local memory a thread can have
@@ -509,4 +510,29 @@ def _return(c: State, s: tree.Return, tail: bool) -> None:
         if s.value is None:
             raise c.fail("SNAP018", f"`{c.definition.tree.name}` returns `{type} @ {p}`", s.span, "returns nothing here")
         value = _value(c, s.value, Want(p, f"the result is one value for `{p}`"), type, "the result")
+        _reached_alike(c, p, s.span)
     c.out.append(ir.Return(value, span=s.span))
+
+
+# Which `return` is reached is a part of the result: whatever lets a thread come to this one, or pass it by, is the same for all of p.
+def _reached_alike(c: State, p: Privilege, span: Span) -> None:
+    apart = decided_below(c, p, c.frames)
+    if apart is None:
+        for read in (e for frame in c.frames for decides in frame.decides for e in walk(decides) if isinstance(e, ir.Load)):
+            agreed(c, read.access.handle, Want(p, f"chooses a result that is one value for `{p}`"), read.span)
+        return
+    frame, what = apart
+    name = f"`{what.var.name}`" if isinstance(what, ir.Read) else "this"
+    raise c.fail(
+        "SNAP006",
+        f"threads of one `{p}` may come to different `return`s",
+        span,
+        f"the result is one value for `{p}`",
+        (Label(frame.span, "a `break` or `continue` in this loop may not be taken by all of them"),)
+        if what is None
+        else (Label(what.span, f"{name} may differ between them"),),
+        note="what chooses between two results chooses between two values, even where each of them is the same for all",
+        help=f"let the choice be made by values at `{p}` or above, or declare the result lower: `-> ... @ {c.privilege}`"
+        if p != c.privilege
+        else f"let the choice be made by values at `{p}` or above, or declare the result lower",
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import test_boxes
 import test_tensor
-from checking import errors, refused
+from checking import accepted, errors, refused
 
 from snap.lib import block, warp
 
@@ -96,6 +96,23 @@ def test_the_branch_of_a_claim():
     in_block(CLAIM.format("case 32", "0"), "SNAP014", "used in a split branch of 32 threads", "make the branch `case 64:`", "`p=thread[32]`")
     in_block(CLAIM.format("case _", "0"), "SNAP014", "whatever the other cases leave", "write the size: `case 64:`")
     in_block("with claim(s, p=thread[64]) as mine:\n    async_copy(mine, A, at=(0, 0))", "SNAP014", "use it in a `case 64:` of `match split(thread)`")
+
+
+IN_CLUSTER = "with group(cluster[1]):\n    parts: shared(float[8], across=block)\n    b: int @ block[1] = id()\n"
+CLAIMED = "with claim({}, p=thread[1]) as one:\n{}    match split(thread):\n{}        case 1:\n{}            one[0] = 1.0"
+
+
+def test_a_part_of_a_cluster_is_claimed_where_it_has_one_owner():
+    requires = "grid[1], cluster[1], block[2], thread[32]"
+    for rank in ("b", "1 - b"):
+        part = f"    with partition(parts, p=block[1], f=lambda k: ({rank}, k)) as own:\n        with group(block[1]):\n            "
+        accepted(IN_CLUSTER + part + CLAIMED.format("own", *[" " * 12] * 3), requires=requires)
+    of_all = "    with partition(parts, p=cluster[1], f=lambda k: (0, k)) as own:\n        " + CLAIMED.format("own", *[" " * 8] * 3)
+    refused(IN_CLUSTER + of_all, "SNAP018", "`with claim(parts, p=thread[1]) as mine:`, outside of the scope of `own`", requires=requires)
+    window = IN_CLUSTER + "    " + CLAIMED.format("tile(parts, (0, 4), (1, 4))", *[" " * 4] * 3)
+    refused(window, "SNAP018", "`with claim(parts, p=thread[1]) as mine:`, and take `tile(mine, ...)` of that", requires=requires)
+    advised = IN_CLUSTER + "    " + CLAIMED.format("parts", *[" " * 4] * 3).replace("one[0] = ", "tile(one, (4,), (4,))[0] = ")
+    accepted(advised, requires=requires)
 
 
 @pytest.mark.parametrize("code", ["with claim(q, p=thread[32]) as m:\n    pass", "async_copy(q, X, at=(0, 0))", "async_copy(tile(q, (0, 0), (8, 32)), X, at=(0, 0))", "z: float = q[0, 0]"])

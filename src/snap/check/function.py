@@ -338,7 +338,7 @@ def elaborate(program: Program, definition: Definition, constexprs: Mapping[str,
 
 def _keep_shapes(c: State, specs: tuple[ParamSpec, ...]) -> None:
     """A dimension stays what was passed: where the function assigns a parameter that a shape names, it assigns a copy."""
-    from snap.check.scopes import assigned_names
+    from snap.check.known import assigned_names
 
     assigned = set(assigned_names(c.definition.tree.body))
     for var in rewrite.variables(*(n for p in specs for n in p.spec.shape or ())):

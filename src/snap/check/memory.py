@@ -16,7 +16,8 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import I32, THREAD1, Array, Element, Privilege, Space
+from snap.ir.types import I32, THREAD1, Array, Element, Kind, Privilege, Scalar, Space
+from snap.ir.walk import walk
 from snap.surface import Marker
 
 
@@ -31,9 +32,9 @@ class LocalArray:
 Storage = Memory | LocalArray
 
 
-def storage(c: State, e: tree.Expr, target: Privilege | None = None) -> Storage | None:
+def storage(c: State, e: tree.Expr, target: Privilege | None = None, kept: bool = False) -> Storage | None:
     """What `e` denotes if it denotes storage: a name, `x.view(T)`, `tile(x, at, shape)`.  `target` is for whom it is used, where a tile's
-    position may vary as much."""
+    position may vary as much.  kept: it gets a name, or is handed on, so what is read to find its position is read now."""
     match e:
         case tree.Name():
             found = resolve(c, e)
@@ -44,7 +45,7 @@ def storage(c: State, e: tree.Expr, target: Privilege | None = None) -> Storage 
                 return LocalArray(found, ir.ArrayRef(found.var, found.var.type.elem, found.var.type.shape))
             return None
         case tree.Call(tree.Attribute(value, "view"), args, keywords) if not _is_namespace(c, value):
-            base = storage(c, value, target)
+            base = storage(c, value, target, kept)
             if base is None:
                 return None
             if len(args) != 1 or keywords:
@@ -56,7 +57,7 @@ def storage(c: State, e: tree.Expr, target: Privilege | None = None) -> Storage 
         case tree.Call(function, args, keywords):
             found = resolve(c, function)
             if isinstance(found, Marker) and found.word == "tile":
-                return _tile(c, args, keywords, e.span, target)
+                return _tile(c, args, keywords, e.span, target, kept)
             return None
         case _:
             return None
@@ -175,11 +176,20 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
     return Memory(base.handle, view, map, shape, base.lowered, base.claim)
 
 
+def _widens(narrow: Element, wide: Element) -> bool:
+    """Whether neighbours stay neighbours in the wider integer: unsigned ones that wrap would not."""
+    integers = isinstance(narrow, Scalar) and narrow.is_integer and isinstance(wide, Scalar) and wide.is_integer
+    return integers and (wide.bits == narrow.bits or wide.bits > narrow.bits and narrow.kind is Kind.INT)
+
+
 def unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
     """e without var, where e = that + var."""
     match e:
         case ir.Read(v) if v == var:
             return ir.Const(0, I32, span=e.span)
+        case ir.Cast(value) if _widens(value.type, e.type):
+            rest = unit_stride(value, var)  # an offset of 64 bits widens the index that is added to it
+            return None if rest is None else convert.cast(rest, e.type)
         case ir.Binary(op, left, right) if op in ("+", "-"):
             in_left, in_right = var in rewrite.variables(left), var in rewrite.variables(right)
             if in_left and not in_right:
@@ -191,24 +201,38 @@ def unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
     return None
 
 
-def _tile(c: State, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree.Expr], ...], span: Span, target: Privilege | None) -> Memory:
+def _tile(
+    c: State, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree.Expr], ...], span: Span, target: Privilege | None, kept: bool
+) -> Memory:
     from snap.check.annotations import size_of_dimension
 
     if len(args) != 3 or keywords:
         raise c.fail("SNAP018", "`tile` takes memory, a position and a shape", span, help="`tile(x, (i, j), (64, 64))`")
-    base = storage(c, args[0], target)
+    base = storage(c, args[0], target, kept)
     if not isinstance(base, Memory):
         no_pipeline(c, args[0], "`tile`")
         raise c.fail("SNAP018", "`tile` takes memory: a pointer, a shared array, or a part of one", args[0].span)
     items = [e.items if isinstance(e, tree.Sequence) else (e,) for e in args[1:]]
     if any(len(given) != base.rank for given in items):
         raise c.fail("SNAP018", f"`{base.handle.name}` has {base.rank} dimension(s): position and shape must have as many", span)
-    at = indices(c, items[0], Want(target or base.handle.privilege, "places a tile of memory that is one for its whole group", agree=True))
+    p = target or base.handle.privilege
+    at = indices(c, items[0], Want(p, "places a tile of memory that is one for its whole group", agree=True))
+    if kept:
+        at = tuple(_read_now(c, a, p) for a in at)
     sizes = tuple(size_of_dimension(c, e) for e in items[1])
     params = tuple(c.temp(f"k{i}", I32, THREAD1, span) for i in range(base.rank))
     moved = tuple(convert.binary("+", a, ir.Read(p, I32, span=span), span) for a, p in zip(at, params))
     map = IndexMap(params, mapped(base, moved), mapped_block(base, moved))
     return Memory(base.handle, base.view, map, tuple(ir.Const(n, I32, span=span) for n in sizes), base.lowered, base.claim)
+
+
+def _read_now(c: State, e: ir.Expr, p: Privilege) -> ir.Expr:
+    """A position that stays what it is: memory and arrays may hold something else when the window is used."""
+    if not any(isinstance(part, (ir.Load, ir.Elem)) for part in walk(e)):
+        return e
+    var = c.temp("at", e.type, p, e.span)
+    c.out.append(ir.Declare(var, e, span=e.span))
+    return ir.Read(var, e.type, span=e.span)
 
 
 # ---- accesses ----------------------------------------------------------------------------------------------------------------------------
@@ -363,7 +387,7 @@ def own_memory(c: State, made: ir.MemAccess, what: str) -> None:
 
 
 def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None = None) -> Memory:
-    found = storage(c, e, target)
+    found = storage(c, e, target, kept=True)
     if not isinstance(found, Memory):
         no_pipeline(c, e, what)
         extra = ""

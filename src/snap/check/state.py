@@ -263,7 +263,7 @@ class State:
     @cached_property
     def assigned(self) -> set[str]:
         """The names that the function may give another value than their first."""
-        from snap.check.scopes import assigned_names
+        from snap.check.known import assigned_names
 
         return set(assigned_names(self.definition.tree.body))
 

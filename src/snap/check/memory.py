@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from snap.check import convert, rewrite
 from snap.check.known import remainder
 from snap.check.names import as_type, describe_object, resolve
-from snap.check.state import Abort, ClaimUse, IndexMap, Memory, Pipeline, SplitBranch, StableRead, State, Variable, Want
+from snap.check.state import Abort, ClaimUse, Frame, IndexMap, Memory, Pipeline, SplitBranch, StableRead, State, Variable, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import I32, THREAD1, Array, Element, Kind, Privilege, Scalar, Space
+from snap.ir.types import I32, THREAD1, Array, Element, Kind, Level, Place, Privilege, Scalar, Space
 from snap.ir.walk import walk
 from snap.surface import Marker
 
@@ -83,16 +83,30 @@ def use(c: State, memory: Memory, span: Span) -> None:
             note="until the scope ends, its parts belong to the units it was handed to",
             help=f"use `{low.name}`, or move this out of the `{low.verb}` scope",
         )
+    if memory.claim is not None:
+        _owned(c, name, memory, span)
+
+
+# One owner means one: no group, split or `case _` between the claim and the use makes several of it, and every use has the same.
+def _owned(c: State, name: str, memory: Memory, span: Span) -> None:
     claim = memory.claim
-    if claim is None:
-        return
-    inside = [frame.branch for frame in c.frames[claim.depth :] if frame.branch is not None]
-    owner = next((b for b in inside if b.level == claim.privilege.level and b.size == claim.privilege.n and not b.rest), None)
-    if owner is None:
-        raise _not_its_branch(c, name, claim, inside, span)
-    if claim.branch is None:
-        claim.branch, claim.first_use = owner, span
-    elif (claim.branch.offset, claim.branch.size) != (owner.offset, owner.size):
+    p, offset = claim.privilege, 0
+    for outer, frame in zip(c.frames[claim.depth - 1 :], c.frames[claim.depth :]):
+        if frame.kind not in ("group", "split"):
+            continue
+        if _several(outer.place, frame, memory) and frame.place.holds(p):
+            raise _many_owners(c, name, memory, frame, span)
+        branch = frame.branch
+        if branch is None or branch.level != p.level:
+            continue
+        offset += branch.offset
+        if branch.size == p.n and not branch.rest:
+            break
+    else:
+        raise _not_its_branch(c, name, claim, [frame.branch for frame in c.frames[claim.depth :] if frame.branch is not None], span)
+    if claim.owner is None:
+        claim.owner, claim.first_use = offset, span
+    elif claim.owner != offset:
         raise c.fail(
             "SNAP014",
             f"`{name}` is claimed by one branch, and is used in two",
@@ -102,6 +116,38 @@ def use(c: State, memory: Memory, span: Span) -> None:
             note="the branches run in parallel, and nothing orders their uses",
             help="claim the memory anew for the other branch, after this scope",
         )
+
+
+def _several(outer: Place, frame: Frame, memory: Memory) -> bool:
+    """Whether a group or case opens more than one group of its kind for all that is around it.  Memory that is spread over a cluster is claimed by
+    each block's threads: there the blocks do not count."""
+    level, inside = frame.place.levels[0]
+    each_block = memory.handle.obj.spread and memory.claim.privilege.level is Level.THREAD
+    above = [at for at, held in outer.levels if at > level and (held.count != 1 or held.open)]
+    held = outer.held(level)
+    if frame.branch is None:
+        alone = held.count == inside.count and not held.open
+    else:
+        alone = not frame.branch.rest or held.count - frame.branch.offset == inside.count and not held.open
+    return any(at is not Level.BLOCK or not each_block for at in (*above, *(() if alone else (level,))))
+
+
+def _many_owners(c: State, name: str, memory: Memory, frame: Frame, span: Span) -> Abort:
+    claim, inside = memory.claim, frame.place.privilege
+    base = memory.handle.base
+    if frame.branch is None:
+        help = f"hand out parts, `with partition({base.name}, p={inside}, f=...) as part:`, and claim `part` in the group"
+    else:
+        help = f"name the group that gets it: `case {inside.n}:`"
+    return c.fail(
+        "SNAP014",
+        f"`{name}` is claimed for one {claim.privilege}, and is used in several",
+        span,
+        "used here",
+        (Label(claim.span, f"claimed for `{claim.privilege}` here"), Label(frame.span, f"makes several groups of `{inside}`, and each uses it")),
+        note="each of them would own all of it, and nothing orders their uses",
+        help=help,
+    )
 
 
 def _not_its_branch(c: State, name: str, claim: ClaimUse, inside: list[SplitBranch], span: Span) -> Abort:

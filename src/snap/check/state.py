@@ -124,12 +124,13 @@ class Lowering:
 
 @dataclass(slots=True, eq=False)
 class ClaimUse:
-    """Which split branch a claimed name is used in (the first use decides)."""
+    """Who a claimed name belongs to: the group of `privilege` whose first unit is `owner` units into what the claim was made by.  The first use
+    decides.  depth: how many constructs were open at the claim."""
 
     privilege: Privilege
     depth: int
     span: Span
-    branch: SplitBranch | None = None
+    owner: int | None = None
     first_use: Span | None = None
 
 

@@ -131,10 +131,15 @@ def test_memory_read_above_thread_1_is_stable():
     assert in_block("y: int @ thread[1] = x[0]", params=X) == []
     assert in_block("s: shared(int[4])\ny: int = s[0]") == []
     assert codes("with group(grid[1]):\n    with partition(x, p=block[1], offset=0, disjoint=True) as m:\n        y: int @ block[1] = m[0]", params=X) == []
-    assert codes("with group(grid[1]):\n    with partition(x, p=block[1], offset=0) as m:\n        y: int @ block[1] = m[0]", params=X) == [("SNAP006", 3)]
-    assert codes("with group(grid[1]):\n    with partition(x, p=block[1], offset=0, disjoint=False) as m:\n        y: int @ block[1] = m[0]", params=X) == [("SNAP006", 3)]
+    part = "with group(grid[1]):\n    with partition(x, p=block[1], {}) as m:\n        y: int @ block[1] = m[0]"
+    written = part + "\n        with partition(m, p=thread[1], offset=0) as one:\n            one[0] = 1"
+    assert codes(part.format("offset=0"), params=X) == []  # which nobody writes meanwhile
+    for promise in ("offset=0", "offset=0, disjoint=False"):
+        assert codes(written.format(promise), params=X) == [("SNAP006", 3)]
+    assert codes(written.format("offset=0, disjoint=True"), params=X) == []
     nested = "with group(grid[1]):\n    with partition(x, p=block[1], offset=0, disjoint=True) as m:\n        with partition(m, p=thread[32], offset=0) as n:\n            y: int @ thread[32] = n[0]"
     assert codes(nested, params=X) == []
+    assert codes(nested + "\n            with partition(n, p=thread[1], offset=0) as one:\n                one[0] = 1", params=X) == [("SNAP006", 4)]
 
 
 def test_what_atomics_touch_is_not_stable():
@@ -185,7 +190,8 @@ def test_a_read_in_a_callee_counts():
     assert in_block("s: shared(int[4])\ny: int = first(s)\nbump(s)", before=CALLEES) == [("SNAP006", 2)]
     assert in_block("y: int = first(c)", params=C, before=CALLEES) == []
     assert in_block("y: int = first(x)", params=X, before=CALLEES) == [("SNAP006", 1)]
-    text = "with group(grid[1]):\n    with partition(x, p=block[1], offset=0, disjoint={}) as m:\n        with group(block[1]):\n            y: int = first(m)"
+    text = "with group(grid[1]):\n    with partition(x, p=block[1], offset=0, disjoint={}) as m:\n        with group(block[1]):\n            y: int = first(m)" + \
+        "\n            with partition(m, p=thread[1], offset=0) as one:\n                one[0] = 1"
     assert codes(text.format(True), params=X, before=CALLEES) == []
     assert codes(text.format(False), params=X, before=CALLEES) == [("SNAP006", 4)]
 

@@ -412,5 +412,5 @@ def _inherit(c: State, instance, handles: list[ir.Handle | None], span: Span) ->
         if touch.obj.uid in bound:
             c.touches.append(Touch(bound[touch.obj.uid].obj, touch.what, span))
     for read in instance.stable_reads:
-        if read.obj.uid in bound:
-            agreed(c, bound[read.obj.uid], read.want, span)
+        if read.handle.obj.uid in bound:
+            agreed(c, bound[read.handle.obj.uid], read.access, read.want, span)

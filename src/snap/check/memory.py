@@ -343,28 +343,30 @@ def load(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, spa
     if not handle.privilege.at_least(want.privilege):
         raise read_down(c, f"`{handle.name}`", handle.privilege, handle.span, want, span)
     made = access(c, memory, items, want, span)
-    agreed(c, handle, want, span)
+    agreed(c, handle, made, want, span)
     return ir.Load(made, memory.elem, span=span)
 
 
-def agreed(c: State, handle: ir.Handle, want: Want, span: Span) -> None:
-    """All threads for whom this memory is read see one value."""
+def agreed(c: State, handle: ir.Handle, read: ir.MemAccess, want: Want, span: Span) -> None:
+    """All threads for whom this memory is read see one value.  What parts other units have, is looked at when the whole function is known."""
     if want.privilege == THREAD1 or never_written(c, handle):
         return
     if not stable(handle):
         raise unstable(c, handle, want, span)
-    c.stable_reads.append(StableRead(handle.obj, handle.name, span, want))
+    c.stable_reads.append(StableRead(handle, read, span, want))
 
 
 def unstable(c: State, handle: ir.Handle, want: Want, span: Span) -> Abort:
+    from snap.check.explain import read_by_one_help
+
     return c.fail(
         "SNAP006",
         f"`{handle.name}` may change while {want.privilege} reads it",
         span,
         want.why,
-        (Label(handle.span, "neither const, nor shared, nor a disjoint partition"),),
+        (Label(handle.span, "neither const, nor shared, nor a part"),),
         note="threads of one group could read different values and separate",
-        help="declare it `ptr(const(...))`, or agree on what one thread read: `intrinsic.broadcast(v)`",
+        help=f"declare it `ptr(const(...))`, or {read_by_one_help(want.privilege)}",
     )
 
 
@@ -374,12 +376,10 @@ def never_written(c: State, handle: ir.Handle) -> bool:
 
 
 def stable(handle: ir.Handle) -> bool:
-    """Whether nobody else can change it while a group reads it, as far as this name tells."""
-    disjoint = handle.disjoint
-    while handle.base is not None and not disjoint:
+    """Whether it belongs to someone who can keep others from changing it: const memory, shared memory, and parts."""
+    while handle.base is not None and handle.origin != "partition" and not handle.disjoint:
         handle = handle.base
-        disjoint = handle.disjoint
-    return handle.const or handle.obj.space is Space.SHARED or disjoint
+    return handle.const or handle.obj.space is Space.SHARED or handle.origin == "partition" or handle.disjoint
 
 
 # Write down: an element is written at exactly thread[1], and not through const.

@@ -182,10 +182,11 @@ class Want:
 
 @dataclass(slots=True, eq=False)
 class StableRead:
-    """A read for a target above thread[1]: wrong if the object is touched by atomics or unsafe anywhere in the kernel."""
+    """A read for a target above thread[1]: wrong if the object is touched by atomics or unsafe anywhere in the kernel, or if another unit may write
+    the element.  handle: the name here, through which it is read; access: the read itself, maybe in a function that is called."""
 
-    obj: ir.MemObject
-    name: str
+    handle: ir.Handle
+    access: ir.MemAccess
     span: Span
     want: Want
 

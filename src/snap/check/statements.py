@@ -519,7 +519,7 @@ def _reached_alike(c: State, p: Privilege, span: Span) -> None:
     apart = decided_below(c, p, c.frames)
     if apart is None:
         for read in (e for frame in c.frames for decides in frame.decides for e in walk(decides) if isinstance(e, ir.Load)):
-            agreed(c, read.access.handle, Want(p, f"chooses a result that is one value for `{p}`"), read.span)
+            agreed(c, read.access.handle, read.access, Want(p, f"chooses a result that is one value for `{p}`"), read.span)
         return
     frame, what = apart
     name = f"`{what.var.name}`" if isinstance(what, ir.Read) else "this"

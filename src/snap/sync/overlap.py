@@ -157,6 +157,14 @@ class Overlap:
             self.memo.answers[key] = not _plainly_apart(a, b) and self._conflict(a, b, THREAD1, across_blocks=False, unit=0)
         return self.memo.answers[key]
 
+    def meet(self, a: Footprint, b: Footprint, owner: Privilege, p: Privilege) -> bool:
+        """Whether two units of p that belong to one unit of `owner` can touch one element.  Blocks are told apart one by one."""
+        if owner.level > Level.BLOCK or owner.level is Level.BLOCK and owner.n > 1:
+            if self._conflict(a, b, owner, across_blocks=True, unit=1):
+                return True
+            owner = BLOCK1
+        return p.level is Level.THREAD and self._conflict(a, b, owner, across_blocks=False, unit=p.n)
+
     def _group(self, a: Footprint, b: Footprint, owner: Privilege) -> Privilege | None:
         if owner.level is Level.THREAD and owner.n == 1:
             return None

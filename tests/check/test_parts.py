@@ -4,10 +4,11 @@ group decides by what it read, and what it does together after that neither hang
 from __future__ import annotations
 
 import textwrap
+from random import Random
 
 import numpy as np
 import pytest
-from checking import errors, execute, kernel_text
+from checking import errors, execute, kernel_text, typed
 
 import snap
 
@@ -181,6 +182,38 @@ with claim(s, p=thread[64]) as part:
             mine[0] = part[63 - r] + u
 """,
     "in a loop": "for o in range(3):\n" + textwrap.indent(decide("offset=64 * q").strip("\n"), "    "),
+    "as long as": """
+with partition(s, p=thread[64], offset=64 * q) as part:
+    with group(thread[64]):
+        r: int @ thread[1] = id()
+        while part[0] < 3 + q:
+            with partition(part, p=thread[1], offset=r) as cell:
+                cell[0] += 1
+            mine[0] += part[63 - r]
+""",
+    "so often": """
+with partition(s, p=thread[64], offset=64 * q) as part:
+    with group(thread[64]):
+        r: int @ thread[1] = id()
+        for o in range(part[1] + 1):
+            with partition(part, p=thread[1], offset=r) as cell:
+                cell[0] = cell[0] + o
+            mine[0] += part[63 - r]
+""",
+    "warps of the half": """
+with partition(s, p=thread[64], offset=64 * q) as part:
+    with group(thread[64]):
+        r: int @ thread[1] = id()
+        for o in range(3):
+            with group(thread[32]):
+                if part[o] > 0:
+                    mine[0] += intrinsic.reduce_add(r)
+            with partition(part, p=thread[1], offset=r) as cell:
+                cell[0] = 1 - cell[0]
+""",
+    "promised, again and again": "for o in range(3):\n" + textwrap.indent(decide("offset=64 * q, disjoint=True").strip("\n"), "    "),
+    "what one returns for all": decide("offset=64 * q", "first(part) if n > 2 else through(part)"),
+    "a scope in a function": decide("offset=64 * q", "sum_of(part, 1) + sum_of(part, 2)", "pass"),
     "the block's own": """
 if s[0] == 0:
     with partition(s, p=thread[1], offset=t) as m:
@@ -291,3 +324,30 @@ def test_a_false_promise_about_shared_memory_is_found_on_the_cpu():
     k = execute(kernel_text(body(decide("offset=32 * q, disjoint=True")), REQUIRES, PARAMS, FUNCTION)[0])["k"]
     with pytest.raises(snap.MachineError, match="disjoint"):
         k[1](np.zeros(128, np.int32), np.zeros(256, np.int32), 1, np.zeros(256, np.int32))
+
+
+def drawn(random) -> tuple[str, str, str]:
+    """An index function of a part, the index that is read in it, and the one that thread r writes."""
+    a, b, c, d, m = random.choice([0, 1, 2, 16, 32, 63, 64, 65]), random.randrange(4), random.choice([1, 1, 1, 2]), random.randrange(3), random.choice([32, 64, 128])
+    part = random.choice([f"{a} * q + {b} + k", f"{a} * q + {c} * k", f"q + 2 * k + {b}", f"{a} * (1 - q) + k", f"({a} * q + k) % {m}", f"{a} * q + k % {m}",
+                          "k / 2 * 4 + q * 2 + k % 2", f"k / {m} * 64 + {a} * q", f"(q + {b}) % 2 * 64 + k"])
+    read = random.choice(["0", "1", "31", "63", "64", "q", "n"])
+    write = random.choice(["r", "r", f"r + {d}", f"{c} * r", f"r % {m}", "r / 2", f"(r + {d}) % 64", "63 - r"])
+    return part, read, write
+
+
+def meet(part: str, read: str, write: str, n: int) -> bool:
+    element, one, other = (eval(f"lambda q, k, r, n: {e}".replace("/", "//")) for e in (part, read, write))
+    return any(element(q, one(q, 0, 0, n), 0, n) == element(1 - q, other(1 - q, 0, r, n), 0, n) for q in (0, 1) for r in range(64))
+
+
+def test_no_drawn_part_that_meets_another_is_accepted():
+    random = Random(7)
+    seen = {True: 0, False: 0}
+    for _ in range(80):
+        part, read, write = drawn(random)
+        code = body(decide(f"f=lambda k: {part}", f"part[{read}]", CELL.format(f"offset={write}", 0)))
+        fits = not isinstance(typed(code, requires=REQUIRES, params=PARAMS), list)
+        seen[fits] += 1
+        assert not fits or not any(meet(part, read, write, n) for n in range(128)), (part, read, write)
+    assert min(seen.values()) > 15

@@ -402,9 +402,21 @@ def writable(c: State, memory: Memory, span: Span) -> None:
             "written here",
             (Label(handle.span, f"at privilege `{handle.privilege}` here"),),
             note="only a partition says which elements are whose",
-            help=f"hand it to the threads: `with partition({handle.name}, p=thread[1], offset=i) as mine:`, then `mine[0] = ...`, which is "
-            f"`{handle.name}[i]`",
+            help=_hand_out(c, memory),
         )
+
+
+def _hand_out(c: State, memory: Memory) -> str:
+    """How the threads get to write it: where its owner acts as one, with an index for each dimension."""
+    handle = memory.handle
+    where = "" if c.privilege.at_least(handle.privilege) else f", where `{handle.privilege}` acts as one"
+    if memory.rank == 1:
+        index, element = "offset=i", f"{handle.name}[i]"
+    else:
+        places = ", ".join("ijlmnopq"[: memory.rank])
+        index, element = f"f=lambda k: ({places} + k)", f"{handle.name}[{places}]"
+    scope = f"`with partition({handle.name}, p=thread[1], {index}) as mine:`"
+    return f"hand it to the threads{where}: {scope}, then `mine[0] = ...`, which is `{element}`"
 
 
 # Memory of which every block holds a copy stays one value: only what writes all copies alike writes it.

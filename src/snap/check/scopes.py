@@ -495,8 +495,5 @@ def _claim(c: State, s: tree.With, tail: bool) -> None:
 
 
 def _replicated(place: Place, level: Level) -> Level | None:
-    """A level above `level` of which this code holds more than one unit."""
-    for at, held in place.levels:
-        if at > level and (held.count != 1 or held.open):
-            return at
-    return None
+    """The lowest level above `level` of which this code holds more than one unit."""
+    return next((at for at, held in reversed(place.levels) if at > level and (held.count != 1 or held.open)), None)

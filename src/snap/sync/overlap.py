@@ -159,6 +159,8 @@ class Overlap:
 
     def meet(self, a: Footprint, b: Footprint, owner: Privilege, p: Privilege) -> bool:
         """Whether two units of p that belong to one unit of `owner` can touch one element.  Blocks are told apart one by one."""
+        if p == owner:
+            return False
         if owner.level > Level.BLOCK or owner.level is Level.BLOCK and owner.n > 1:
             if self._conflict(a, b, owner, across_blocks=True, unit=1):
                 return True

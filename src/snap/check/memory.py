@@ -6,6 +6,7 @@ the object.  Invariant: an access carries the handle, and so the privilege, it w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from snap.check import convert, rewrite
@@ -354,6 +355,13 @@ def agreed(c: State, handle: ir.Handle, read: ir.MemAccess, want: Want, span: Sp
     if not stable(handle):
         raise unstable(c, handle, want, span)
     c.stable_reads.append(StableRead(handle, read, span, want))
+
+
+def agreed_in(c: State, exprs: Iterable[ir.Expr], want: Want) -> None:
+    """The same for all memory that these expressions read, where they were evaluated for less than what they decide."""
+    for part in (part for e in exprs for part in walk(e)):
+        if isinstance(part, ir.Load):
+            agreed(c, part.access.handle, part.access, want, part.span)
 
 
 def unstable(c: State, handle: ir.Handle, want: Want, span: Span) -> Abort:

@@ -16,7 +16,7 @@ from snap.check.calls import call
 from snap.check.explain import write_up
 from snap.check.expressions import COMPONENTS, arithmetic, array_index, condition, converted, deciding, expression
 from snap.check.known import decided_below, divisor, leaves_early, note_value
-from snap.check.memory import LocalArray, access, agreed, storage, writable
+from snap.check.memory import LocalArray, access, agreed_in, storage, writable
 from snap.check.names import resolve
 from snap.check.shared import declare_shared
 from snap.check.state import Abort, Constant, IndexFunction, Memory, Poison, State, Variable, Want
@@ -25,7 +25,6 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.types import I32, I64, THREAD1, Array, Element, Privilege, Scalar, Vector
-from snap.ir.walk import walk
 from snap.surface import Marker
 
 LOCAL_LIMIT = 512 * 1024  # bytes of local memory a thread can have
@@ -518,8 +517,7 @@ def _return(c: State, s: tree.Return, tail: bool) -> None:
 def _reached_alike(c: State, p: Privilege, span: Span) -> None:
     apart = decided_below(c, p, c.frames)
     if apart is None:
-        for read in (e for frame in c.frames for decides in frame.decides for e in walk(decides) if isinstance(e, ir.Load)):
-            agreed(c, read.access.handle, read.access, Want(p, f"chooses a result that is one value for `{p}`"), read.span)
+        agreed_in(c, (e for frame in c.frames for e in frame.decides), Want(p, f"chooses a result that is one value for `{p}`"))
         return
     frame, what = apart
     name = f"`{what.var.name}`" if isinstance(what, ir.Read) else "this"

@@ -13,13 +13,13 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from snap.analysis import linear
+from snap.analysis.linear import Atom, Form
+from snap.analysis.overlap import Overlap
+from snap.analysis.values import Frame, Position, Values, facts, form, is_integer
 from snap.ir import nodes as ir
 from snap.ir.types import Level, Place, Privilege
 from snap.ir.walk import bodies, children, own_expressions, variables
-from snap.sync import linear
-from snap.sync.linear import Atom, Form
-from snap.sync.overlap import Overlap
-from snap.sync.values import Frame, Position, Values, facts, form, is_integer
 
 Where = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]  # shape, index, and what is known there
 Owner = tuple[Frame, int]  # a handle, in a call

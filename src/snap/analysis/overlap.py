@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from snap.analysis import linear
+from snap.analysis.linear import Atom, Form
+from snap.analysis.values import Values
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Element, Level, Privilege
 from snap.ir.walk import own_accesses, statements
-from snap.sync import linear
-from snap.sync.linear import Atom, Form
-from snap.sync.values import Values
 
 Forms = tuple[Form, ...]
 

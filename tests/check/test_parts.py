@@ -214,6 +214,54 @@ with partition(s, p=thread[64], offset=64 * q) as part:
     "promised, again and again": "for o in range(3):\n" + textwrap.indent(decide("offset=64 * q, disjoint=True").strip("\n"), "    "),
     "what one returns for all": decide("offset=64 * q", "first(part) if n > 2 else through(part)"),
     "a scope in a function": decide("offset=64 * q", "sum_of(part, 1) + sum_of(part, 2)", "pass"),
+    "without a group": """
+with partition(s, p=thread[64], offset=64 * q) as part:
+    u: int @ thread[64] = part[0]
+    with partition(part, p=thread[1], offset=t % 64) as cell:
+        cell[0] = u + 1
+    mine[0] = part[63 - t % 64] + u
+""",
+    "a stage": """
+rows: pipeline(shared(int[128]), 2)
+for o in range(3):
+    with stage(rows) as row:
+        with partition(row, p=thread[1], offset=t) as m:
+            m[0] = t + o
+        with partition(row, p=thread[64], offset=64 * q) as part:
+            with group(thread[64]):
+                r: int @ thread[1] = id()
+                u: int = part[0]
+                with partition(part, p=thread[1], offset=r) as cell:
+                    cell[0] = u
+                mine[0] += part[63 - r]
+""",
+    "turns": """
+with partition(s, p=thread[64], offset=64 * q) as part:
+    with group(thread[64]):
+        r: int @ thread[1] = id()
+        with turn():
+            u: int = part[0]
+            with partition(part, p=thread[1], offset=r) as cell:
+                cell[0] = u + r
+            mine[0] = part[63 - r]
+""",
+    "what is left": """
+with partition(s, p=thread[32], offset=32 * w) as part:
+    match split(thread):
+        case 64:
+            pass
+        case _:
+            with group(thread[32]):
+                r: int @ thread[1] = id()
+                u: int = part[0]
+                with partition(part, p=thread[1], offset=r) as cell:
+                    cell[0] = u + r
+                mine[0] = part[31 - r]
+""",
+    "blocks of rows": decide("f=lambda a, b: (2 * q + a, b)", "part[0, 3]", "with partition(part, p=thread[1], f=lambda k: (k, r)) as cell:\n"
+                             "            cell[0] = 1\n            cell[1] = 2", "z"),
+    "a component of what is seen otherwise": decide("offset=64 * q", "part[0]", "with partition(part.view(int2), p=thread[1], offset=r % 32) as cell:\n"
+                                                    "            with group(thread[1]):\n                if r < 32:\n                    cell[0].x = 2"),
     "the block's own": """
 if s[0] == 0:
     with partition(s, p=thread[1], offset=t) as m:

@@ -168,6 +168,15 @@ def test_blocks_that_do_not_act_alike(code, fragments):
     wrong(copying(code), "SNAP006", *fragments)
 
 
+@pytest.mark.parametrize("decides, fits", [("y[0] > 0.0", False), ("M > 3", True), ("x[0, 0, 0] > 0.0", True), ("A[0, 0] > 0.0", True), ("M > 3 and y[0] > 0.0", False)])
+def test_what_one_thread_of_each_block_reads_may_have_changed_for_another(decides, fits):
+    code = f"with claim(c, p=thread[1]) as m:\n    match split(thread):\n        case 1:\n            if {decides}:\n                async_copy(m, A, at=(0, 0))"
+    if fits:
+        accepted(cluster(code), params=PARAMS, requires=REQUIRES)
+    else:
+        wrong(code, "SNAP006", "`y` may change while cluster[1] reads it")
+
+
 def test_some_blocks_only():
     wrong("with partition(c, p=block[1]) as m:\n    match split(block):\n        case 1:\n            async_copy(m, A, at=(0, 0))", "SNAP006", "only some of them come here")
 

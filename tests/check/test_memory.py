@@ -131,10 +131,15 @@ def test_memory_read_above_thread_1_is_stable():
     assert in_block("y: int @ thread[1] = x[0]", params=X) == []
     assert in_block("s: shared(int[4])\ny: int = s[0]") == []
     assert codes("with group(grid[1]):\n    with partition(x, p=block[1], offset=0, disjoint=True) as m:\n        y: int @ block[1] = m[0]", params=X) == []
-    assert codes("with group(grid[1]):\n    with partition(x, p=block[1], offset=0) as m:\n        y: int @ block[1] = m[0]", params=X) == [("SNAP006", 3)]
-    assert codes("with group(grid[1]):\n    with partition(x, p=block[1], offset=0, disjoint=False) as m:\n        y: int @ block[1] = m[0]", params=X) == [("SNAP006", 3)]
+    part = "with group(grid[1]):\n    with partition(x, p=block[1], {}) as m:\n        y: int @ block[1] = m[0]"
+    written = part + "\n        with partition(m, p=thread[1], offset=0) as one:\n            one[0] = 1"
+    assert codes(part.format("offset=0"), params=X) == []  # which nobody writes meanwhile
+    for promise in ("offset=0", "offset=0, disjoint=False"):
+        assert codes(written.format(promise), params=X) == [("SNAP006", 3)]
+    assert codes(written.format("offset=0, disjoint=True"), params=X) == []
     nested = "with group(grid[1]):\n    with partition(x, p=block[1], offset=0, disjoint=True) as m:\n        with partition(m, p=thread[32], offset=0) as n:\n            y: int @ thread[32] = n[0]"
     assert codes(nested, params=X) == []
+    assert codes(nested + "\n            with partition(n, p=thread[1], offset=0) as one:\n                one[0] = 1", params=X) == [("SNAP006", 4)]
 
 
 def test_what_atomics_touch_is_not_stable():
@@ -185,7 +190,8 @@ def test_a_read_in_a_callee_counts():
     assert in_block("s: shared(int[4])\ny: int = first(s)\nbump(s)", before=CALLEES) == [("SNAP006", 2)]
     assert in_block("y: int = first(c)", params=C, before=CALLEES) == []
     assert in_block("y: int = first(x)", params=X, before=CALLEES) == [("SNAP006", 1)]
-    text = "with group(grid[1]):\n    with partition(x, p=block[1], offset=0, disjoint={}) as m:\n        with group(block[1]):\n            y: int = first(m)"
+    text = "with group(grid[1]):\n    with partition(x, p=block[1], offset=0, disjoint={}) as m:\n        with group(block[1]):\n            y: int = first(m)" + \
+        "\n            with partition(m, p=thread[1], offset=0) as one:\n                one[0] = 1"
     assert codes(text.format(True), params=X, before=CALLEES) == []
     assert codes(text.format(False), params=X, before=CALLEES) == [("SNAP006", 4)]
 
@@ -573,3 +579,44 @@ def test_a_view_begins_at_a_whole_element():
     window = "with group(grid[1]):\n    i: int @ thread[1] = id()\n    with group(thread[1]):\n        z: float4 = tile(y, ({},), (8,)).view(float4)[0]"
     accepted(window.format("4"), params="y: ptr(const(float), (n,)) @ grid[1], n: int @ grid[1]")
     refused(window.format("2"), "SNAP018", "2 x `f32` behind", params="y: ptr(const(float), (n,)) @ grid[1], n: int @ grid[1]")
+
+
+@pytest.mark.parametrize("offset, fits", [
+    ("b * P", True), ("i64(b) * P", True), ("b * i64(P)", True), ("u32(b) * u32(P)", True), ("u64(b) * u64(4)", True), ("i64(8 * b)", True), ("i64(b) - 4", True),
+    ("i64(b) + 1 - 1", True), ("-(-i64(b))", True),
+])
+def test_parts_that_begin_at_an_offset_of_any_integer_are_consecutive(offset, fits):
+    code = f"""
+        with group(grid[1]):
+            b: int @ block[1] = id()
+            with partition(x, p=block[1], offset=4 * ({offset})) as row:
+                with group(block[1]):
+                    v: float4 @ thread[1] = row.view(float4)[0]
+    """
+    assert bool(codes(code, params="x: ptr(float) @ grid[1], P: int @ grid[1]")) != fits
+
+
+@pytest.mark.parametrize("function", ["lambda k: i64(u32(b) + u32(k))", "lambda k: i64(2 * k)", "lambda k: i64(b) - k", "lambda k: int(i16(b + k))"])
+def test_indices_that_may_jump_are_not_consecutive(function):
+    code = f"""
+        with group(grid[1]):
+            b: int @ block[1] = id()
+            with partition(x, p=block[1], f={function}) as row:
+                with group(block[1]):
+                    v: float4 @ thread[1] = row.view(float4)[0]
+    """
+    assert [code for code, _ in codes(code, params="x: ptr(float) @ grid[1]")] == ["SNAP018"]
+
+
+def test_a_view_of_a_part_with_a_wide_offset_reads_its_elements():
+    k = kernel("""
+        with group(grid[1]):
+            i: int @ thread[1] = id()
+            b: i64 @ block[1] = id()
+            with partition(out, p=thread[1], offset=i) as mine, partition(x, p=block[1], offset=b * P) as row:
+                with group(block[1]):
+                    t: int @ thread[1] = id()
+                    mine[0] = row.view(int2)[t].y
+    """, "grid[1], block[1], thread[8]", "out: ptr(int) @ grid[1], x: ptr(int) @ grid[1], P: int @ grid[1]")
+    k[2](out := np.zeros(16, np.int32), np.arange(64, dtype=np.int32), 32)
+    assert (out == np.concatenate([np.arange(1, 16, 2), np.arange(33, 48, 2)])).all()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 import test_boxes
 import test_tensor
-from checking import errors, refused
+from checking import accepted, errors, refused
 
 from snap.lib import block, warp
 
@@ -98,6 +100,23 @@ def test_the_branch_of_a_claim():
     in_block("with claim(s, p=thread[64]) as mine:\n    async_copy(mine, A, at=(0, 0))", "SNAP014", "use it in a `case 64:` of `match split(thread)`")
 
 
+IN_CLUSTER = "with group(cluster[1]):\n    parts: shared(float[8], across=block)\n    b: int @ block[1] = id()\n"
+CLAIMED = "with claim({}, p=thread[1]) as one:\n{}    match split(thread):\n{}        case 1:\n{}            one[0] = 1.0"
+
+
+def test_a_part_of_a_cluster_is_claimed_where_it_has_one_owner():
+    requires = "grid[1], cluster[1], block[2], thread[32]"
+    for rank in ("b", "1 - b"):
+        part = f"    with partition(parts, p=block[1], f=lambda k: ({rank}, k)) as own:\n        with group(block[1]):\n            "
+        accepted(IN_CLUSTER + part + CLAIMED.format("own", *[" " * 12] * 3), requires=requires)
+    of_all = "    with partition(parts, p=cluster[1], f=lambda k: (0, k)) as own:\n        " + CLAIMED.format("own", *[" " * 8] * 3)
+    refused(IN_CLUSTER + of_all, "SNAP018", "`with claim(parts, p=thread[1]) as mine:`, outside of the scope of `own`", requires=requires)
+    window = IN_CLUSTER + "    " + CLAIMED.format("tile(parts, (0, 4), (1, 4))", *[" " * 4] * 3)
+    refused(window, "SNAP018", "`with claim(parts, p=thread[1]) as mine:`, and take `tile(mine, ...)` of that", requires=requires)
+    advised = IN_CLUSTER + "    " + CLAIMED.format("parts", *[" " * 4] * 3).replace("one[0] = ", "tile(one, (4,), (4,))[0] = ")
+    accepted(advised, requires=requires)
+
+
 @pytest.mark.parametrize("code", ["with claim(q, p=thread[32]) as m:\n    pass", "async_copy(q, X, at=(0, 0))", "async_copy(tile(q, (0, 0), (8, 32)), X, at=(0, 0))", "z: float = q[0, 0]"])
 def test_a_pipeline_is_used_through_its_stages(code):
     in_block(code, "SNAP018", "`q` is a pipeline", "3 slots, declared here", "`with stage(q) as s:`")
@@ -107,6 +126,58 @@ def test_what_is_missing_around_a_turn():
     in_block("with turn():\n    pass", "SNAP020", "here the block acts as one", "open `with group(warp):`")
     refused("with group(grid[1]):\n    with turn():\n        pass", "SNAP020", "open `with group(block[1]):`, and in it `with group(warp):`")
     refused("with group(grid[1]):\n    with group(warp):\n        with turn():\n            pass", "SNAP020", "open `with group(block[1]):` around the group")
+
+
+# ---- advice that is taken ------------------------------------------------------------------------------------------------------------------------
+
+
+TO_THREADS = "s: shared(int[{}])\ni: int @ thread[1] = id()\nj: int @ thread[1] = id() % 8\n"
+# What is refused, with which code; the line of the help that is followed; and the program that follows it.
+TAKEN = [
+    ("SNAP009", TO_THREADS.format("256") + "s[i] = 1", "`with partition(s, p=thread[1], offset=i) as mine:`, then `mine[0] = ...`",
+     TO_THREADS.format("256") + "with partition(s, p=thread[1], offset=i) as mine:\n    mine[0] = 1"),
+    ("SNAP009", TO_THREADS.format("256, 8") + "s[i, j] = 1", "`with partition(s, p=thread[1], f=lambda k: (i, j + k)) as mine:`, then `mine[0] = ...`",
+     TO_THREADS.format("256, 8") + "with partition(s, p=thread[1], f=lambda k: (i, j + k)) as mine:\n    mine[0] = 1"),
+    ("SNAP009", TO_THREADS.format("256") + "with group(thread[1]):\n    s[i] = 1", "hand it to the threads, where `block[1]` acts as one: `with partition(s,",
+     TO_THREADS.format("256") + "with partition(s, p=thread[1], offset=i) as mine:\n    with group(thread[1]):\n        mine[0] = 1"),
+    ("SNAP014", TO_THREADS.format("256") + "with group(thread[64]):\n    with claim(s, p=thread[32]) as c:\n        pass",
+     "`with partition(s, p=thread[64], f=...) as part:`; then claim `part` here",
+     TO_THREADS.format("256") + "q: int @ thread[64] = id()\nwith partition(s, p=thread[64], f=lambda k: 64 * q + k) as part:\n    with group(thread[64]):\n"
+     "        with claim(part, p=thread[32]) as c:\n            match split(thread):\n                case 32:\n                    v: int = c[0]"),
+    ("SNAP014", TO_THREADS.format("256") + "q: int @ thread[64] = id()\nwith partition(s, p=thread[64], f=lambda k: 64 * q + k) as part:\n"
+     "    with claim(part, p=thread[32]) as c:\n        pass", "claim it in `with group(thread[64]):`",
+     TO_THREADS.format("256") + "q: int @ thread[64] = id()\nwith partition(s, p=thread[64], f=lambda k: 64 * q + k) as part:\n    with group(thread[64]):\n"
+     "        with claim(part, p=thread[32]) as c:\n            pass"),
+    ("SNAP014", TO_THREADS.format("256") + "with claim(s, p=thread[32]) as c:\n    with group(thread[64]):\n        match split(thread):\n            case 32:\n"
+     "                v: int = c[0]", "`with partition(s, p=thread[64], f=...) as part:`, and claim `part` in the group",
+     TO_THREADS.format("256") + "q: int @ thread[64] = id()\nwith partition(s, p=thread[64], f=lambda k: 64 * q + k) as part:\n    with group(thread[64]):\n"
+     "        with claim(part, p=thread[32]) as c:\n            match split(thread):\n                case 32:\n                    v: int = c[0]"),
+    ("SNAP014", TO_THREADS.format("256") + "with claim(s, p=thread[32]) as c:\n    match split(thread):\n        case 64:\n            pass\n        case _:\n"
+     "            match split(thread):\n                case 32:\n                    v: int = c[0]", "name the group that gets it: `case 64:`",
+     TO_THREADS.format("256") + "with claim(s, p=thread[32]) as c:\n    match split(thread):\n        case 64:\n            pass\n        case 64:\n"
+     "            match split(thread):\n                case 32:\n                    v: int = c[0]"),
+    ("SNAP006", TO_THREADS.format("256") + "q: int @ thread[32] = id()\nwith partition(s, p=thread[32], offset=i / 1000 + q) as part:\n    pass",
+     "or lower the memory to `thread[1]`", TO_THREADS.format("256") + "q: int @ thread[32] = id()\nwith partition(s, p=thread[1], offset=i / 1000 + q) as part:\n    pass"),
+    ("SNAP006", TO_THREADS.format("256") + "atomic.add(s, 0, 1)\nif s[0] > 3:\n    pass", "agree on what one thread read: `intrinsic.broadcast(v)`",
+     TO_THREADS.format("256") + "atomic.add(s, 0, 1)\nif intrinsic.broadcast(s[0]) > 3:\n    pass"),
+    ("SNAP006", TO_THREADS.format("256") + "atomic.add(s, 0, 1)\nwith group(warp):\n    if s[0] > 3:\n        pass", "agree on what one thread read: `intrinsic.shfl(v, 0)`",
+     TO_THREADS.format("256") + "atomic.add(s, 0, 1)\nwith group(warp):\n    if intrinsic.shfl(s[0], 0) > 3:\n        pass"),
+]
+
+
+@pytest.mark.parametrize("code, refusal, advice, mended", TAKEN, ids=range(len(TAKEN)))
+def test_who_takes_the_advice_is_accepted(code, refusal, advice, mended):
+    around = "with group(grid[1]):\n    with group(block[1]):\n"
+    refused(around + textwrap.indent(refusal, "        "), code, advice)
+    accepted(around + textwrap.indent(mended, "        "))
+
+
+def test_a_claim_at_grid_level_is_sent_to_the_blocks():
+    requires = "grid[1], cluster[1], block[2], thread[256]"
+    refused("with claim(x, p=thread[32]) as c:\n    pass", "SNAP014", "`with partition(x, p=block[1], f=...) as part:`, and claim `part` in `with group(block[1]):`",
+            requires=requires, params="x: ptr(int) @ grid[1]")
+    accepted("b: int @ block[1] = id()\nwith partition(x, p=block[1], f=lambda k: 32 * b + k) as part:\n    with group(block[1]):\n        with claim(part, p=thread[32]) as c:\n"
+             "            pass", requires=requires, params="x: ptr(int) @ grid[1]")
 
 
 # ---- the library's factories ---------------------------------------------------------------------------------------------------------------------

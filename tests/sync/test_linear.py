@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snap.sync import linear
+from snap.analysis import linear
 
 UNKNOWNS = [("x", n) for n in range(3)]
 BOX = 3

@@ -13,7 +13,7 @@ from snap.check import convert
 from snap.check.explain import read_down
 from snap.check.intrinsics import text_option
 from snap.check.known import decided_below, differs, divisor
-from snap.check.memory import foreign, indices, mapped, memory_argument, unit_stride
+from snap.check.memory import agreed_in, foreign, indices, mapped, memory_argument, unit_stride
 from snap.check.rewrite import variables
 from snap.check.shared import BOX_ALIGN
 from snap.check.state import Frame, Memory, State, Touch, Want
@@ -498,6 +498,8 @@ def _alike(c: State, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], 
             note="a block that has not sent its share leaves a hole in all the others' copies",
             help="decide it with values at `cluster[1]` or above" + ("; or declare the memory `across=block`" if apart is None else ""),
         )
+    decides = (*(e for frame in c.frames for e in frame.decides), *origin.index, *tile.access.index)
+    agreed_in(c, decides, Want(CLUSTER1, "decides about a copy that all blocks of the cluster issue alike"))
     blocks = start.held(Level.BLOCK).count
     rows = core(box)[0]
     share = math.prod(box) // rows * (rows // blocks) * tile.access.view.elem.bytes

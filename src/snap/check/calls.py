@@ -17,9 +17,9 @@ from snap.check.expressions import cast_call, converted, expression, math_call
 from snap.check.function import Header, Incoming, instantiate, read_header
 from snap.check.intrinsics import async_copy, atomic_call, intrinsic_call, unsafe_call
 from snap.check.known import note_value
-from snap.check.memory import LocalArray, foreign, memory_argument, never_written, stable, storage, unstable
+from snap.check.memory import LocalArray, agreed, foreign, memory_argument, storage
 from snap.check.names import as_definition, as_type, describe_object, math_name, resolve
-from snap.check.state import IndexFunction, IndexMap, Memory, StableRead, State, Touch, Variable, Want
+from snap.check.state import IndexFunction, IndexMap, Memory, State, Touch, Variable, Want
 from snap.check.tensor import store_acc, wgmma
 from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
@@ -414,9 +414,5 @@ def _inherit(c: State, instance, handles: list[ir.Handle | None], span: Span) ->
         if touch.obj.uid in bound:
             c.touches.append(Touch(bound[touch.obj.uid].obj, touch.what, span))
     for read in instance.stable_reads:
-        handle = bound.get(read.obj.uid)
-        if handle is None or never_written(c, handle):
-            continue
-        if not stable(handle):
-            raise unstable(c, handle, read.want, span)
-        c.stable_reads.append(StableRead(handle.obj, handle.name, span, read.want))
+        if read.handle.obj.uid in bound:
+            agreed(c, bound[read.handle.obj.uid], read.access, read.want, span)

@@ -54,6 +54,15 @@ def one_value_help(p: Privilege, name: str) -> str:
     return compute
 
 
+def read_by_one_help(p: Privilege) -> str:
+    """How a group p agrees on what memory holds that others may change; only a block and a warp have collectives that make one value."""
+    if p.level is Level.BLOCK and p.n == 1:
+        return "agree on what one thread read: `intrinsic.broadcast(v)`"
+    if p.level is Level.THREAD and p.n == 32:
+        return "agree on what one thread read: `intrinsic.shfl(v, 0)`"
+    return "read it for `thread[1]`, where each thread may find another value"
+
+
 # SNAP006: a leaf of the expression is not ⊒ the target.
 def read_down(c: State, name: str, have: Privilege, declared: Span | None, want: Want, span: Span, help: str = "") -> Abort:
     p = want.privilege

@@ -86,6 +86,12 @@ def deciding(c: State) -> Want:
     return Want(c.privilege, f"decides control flow for {group_words(c.privilege)}", control=True, implied=True)
 
 
+def choosing(c: State, want: Want) -> Want:
+    """What chooses between two values by control flow is evaluated for the code, and for whom the value is: that may be more than the code."""
+    p = c.privilege.joined(want.privilege)
+    return deciding(c) if p == c.privilege else Want(p, f"chooses a value that is one for `{want.privilege}`", want.head, want.code)
+
+
 def converted(c: State, value: ir.Expr, type: object, span: Span, what: str) -> ir.Expr:
     """`value` as `type`, where C would convert and nothing is lost in silence."""
     if not isinstance(type, Scalar) or not isinstance(value.type, Scalar):
@@ -282,7 +288,7 @@ def _logical(c: State, e: tree.Logical, want: Want) -> ir.Expr:
         if isinstance(left, ir.Const):
             return right if left.value == (e.op == "and") else left
         return ir.Logical(e.op, left, right, BOOL, span=e.span)
-    left = condition(c, e.left, deciding(c))
+    left = condition(c, e.left, choosing(c, want))
     result = c.temp("either" if e.op == "or" else "both", BOOL, want.privilege, e.span)
     c.out.append(ir.Declare(result, left, span=e.span))
     test: ir.Expr = ir.Read(result, BOOL, span=e.span)
@@ -301,7 +307,7 @@ def _conditional(c: State, e: tree.Conditional, want: Want) -> ir.Expr:
         if isinstance(cond, ir.Const):
             return then if cond.value else other
         return ir.Select(cond, then, other, then.type, span=e.span)
-    cond = condition(c, e.cond, deciding(c))
+    cond = condition(c, e.cond, choosing(c, want))
     branches = []
     for part in (e.then, e.other):
         with c.block() as body, _conditionally(c):

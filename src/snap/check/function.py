@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from snap.check import convert, rewrite
 from snap.check.annotations import Spec, annotation
+from snap.check.explain import read_by_one_help, units
+from snap.check.parts import overwritten, unshown
 from snap.check.state import Abort, Constant, IndexMap, Instance, Memory, Poison, Program, State, Variable
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
@@ -316,6 +318,7 @@ def elaborate(program: Program, definition: Definition, constexprs: Mapping[str,
         if c.returns is not None and not c.errors and not _always_returns(tuple(statements)):
             c.report("SNAP018", f"`{definition.tree.name}` may end without returning a value", definition.tree.head, help="end it with `return`")
     _stability(c)
+    _parts(c, [*params, *hidden], tuple(statements))
     _shared_limit(c)
     _residency(c, tuple(statements))
     raise_errors(c.errors)
@@ -338,7 +341,7 @@ def elaborate(program: Program, definition: Definition, constexprs: Mapping[str,
 
 def _keep_shapes(c: State, specs: tuple[ParamSpec, ...]) -> None:
     """A dimension stays what was passed: where the function assigns a parameter that a shape names, it assigns a copy."""
-    from snap.check.scopes import assigned_names
+    from snap.check.known import assigned_names
 
     assigned = set(assigned_names(c.definition.tree.body))
     for var in rewrite.variables(*(n for p in specs for n in p.spec.shape or ())):
@@ -411,17 +414,39 @@ def _breaks(body: ir.Body) -> bool:
 def _stability(c: State) -> None:
     for read in c.stable_reads:
         for touch in c.touches:
-            if touch.obj.uid == read.obj.uid:
+            if touch.obj.uid == read.handle.obj.uid:
                 c.report(
                     "SNAP006",
-                    f"`{read.name}` may change while {read.want.privilege} reads it",
+                    f"`{read.handle.name}` may change while {read.want.privilege} reads it",
                     read.span,
                     read.want.why,
                     (Label(touch.span, f"{touch.what} changes it without order"),),
                     note="threads of one group could read different values and separate",
-                    help="let one thread read it, then agree: `intrinsic.broadcast(v)`",
+                    help=read_by_one_help(read.want.privilege),
                 )
                 break
+
+
+# A part that a group reads as one value is written by no other group: its partition promises that, or the indices show it.
+def _parts(c: State, params: list[ir.Param], made: ir.Body) -> None:
+    reads = [read for read in c.stable_reads if any(unshown(read.handle))]
+    if not reads or c.errors:
+        return
+    for access, part, write in overwritten(c.place, params, made, (read.access for read in reads)):
+        read = next((read for read in reads if read.access is access and part in unshown(read.handle)), None)
+        if read is None:  # reported already, for another write
+            continue
+        reads.remove(read)
+        c.report(
+            "SNAP006",
+            f"`{read.handle.name}` may change while {read.want.privilege} reads it: {units(part.privilege)} may hold the same element",
+            read.span,
+            read.want.why,
+            (Label(part.span, "nothing shows that these parts are apart"), Label(write.span, "another one may write it here")),
+            note="threads of one group could read different values and separate",
+            help="if no two of the parts ever meet, say so: `partition(..., disjoint=True)`, and the CPU machine checks it; "
+            f"or {read_by_one_help(read.want.privilege)}",
+        )
 
 
 def _shared_limit(c: State) -> None:

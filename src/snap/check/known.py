@@ -7,6 +7,7 @@ the safe side: a divisor of 1, a part that might differ.  Non-goals: ranges of v
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from snap.check.state import Frame, State
 from snap.frontend import tree
@@ -113,3 +114,30 @@ def leaves_early(body: tree.Body) -> bool:
             case tree.With(body=inner) if leaves_early(inner):
                 return True
     return False
+
+
+def assigned_names(statements: tree.Body) -> Iterator[str]:
+    """The variables that these statements may give a value, or a part of one."""
+    for s in statements:
+        match s:
+            case tree.Assign(target) | tree.Augment(target):
+                yield from _root(target)
+            case tree.Evaluate(tree.Call(keywords=keywords)):  # `intrinsic.mma(..., out=[x, y])`
+                for _, value in keywords:
+                    for item in value.items if isinstance(value, tree.Sequence) else (value,):
+                        yield from _root(item)
+            case tree.If(_, then, other):
+                yield from assigned_names(then)
+                yield from assigned_names(other)
+            case tree.While(body=inner) | tree.For(body=inner) | tree.With(body=inner):
+                yield from assigned_names(inner)
+            case tree.Match(cases=cases):
+                for case in cases:
+                    yield from assigned_names(case.body)
+
+
+def _root(e: tree.Expr) -> Iterator[str]:
+    while isinstance(e, (tree.Attribute, tree.Subscript)):
+        e = e.value
+    if isinstance(e, tree.Name):
+        yield e.id

@@ -6,17 +6,19 @@ the object.  Invariant: an access carries the handle, and so the privilege, it w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from snap.check import convert, rewrite
 from snap.check.known import remainder
 from snap.check.names import as_type, describe_object, resolve
-from snap.check.state import Abort, ClaimUse, IndexMap, Memory, Pipeline, SplitBranch, StableRead, State, Variable, Want
+from snap.check.state import Abort, ClaimUse, Frame, IndexMap, Memory, Pipeline, SplitBranch, StableRead, State, Variable, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import I32, THREAD1, Array, Element, Privilege, Space
+from snap.ir.types import I32, THREAD1, Array, Element, Kind, Level, Place, Privilege, Scalar, Space
+from snap.ir.walk import walk
 from snap.surface import Marker
 
 
@@ -31,9 +33,9 @@ class LocalArray:
 Storage = Memory | LocalArray
 
 
-def storage(c: State, e: tree.Expr, target: Privilege | None = None) -> Storage | None:
+def storage(c: State, e: tree.Expr, target: Privilege | None = None, kept: bool = False) -> Storage | None:
     """What `e` denotes if it denotes storage: a name, `x.view(T)`, `tile(x, at, shape)`.  `target` is for whom it is used, where a tile's
-    position may vary as much."""
+    position may vary as much.  kept: it gets a name, or is handed on, so what is read to find its position is read now."""
     match e:
         case tree.Name():
             found = resolve(c, e)
@@ -44,7 +46,7 @@ def storage(c: State, e: tree.Expr, target: Privilege | None = None) -> Storage 
                 return LocalArray(found, ir.ArrayRef(found.var, found.var.type.elem, found.var.type.shape))
             return None
         case tree.Call(tree.Attribute(value, "view"), args, keywords) if not _is_namespace(c, value):
-            base = storage(c, value, target)
+            base = storage(c, value, target, kept)
             if base is None:
                 return None
             if len(args) != 1 or keywords:
@@ -56,7 +58,7 @@ def storage(c: State, e: tree.Expr, target: Privilege | None = None) -> Storage 
         case tree.Call(function, args, keywords):
             found = resolve(c, function)
             if isinstance(found, Marker) and found.word == "tile":
-                return _tile(c, args, keywords, e.span, target)
+                return _tile(c, args, keywords, e.span, target, kept)
             return None
         case _:
             return None
@@ -82,16 +84,30 @@ def use(c: State, memory: Memory, span: Span) -> None:
             note="until the scope ends, its parts belong to the units it was handed to",
             help=f"use `{low.name}`, or move this out of the `{low.verb}` scope",
         )
+    if memory.claim is not None:
+        _owned(c, name, memory, span)
+
+
+# One owner means one: no group, split or `case _` between the claim and the use makes several of it, and every use has the same.
+def _owned(c: State, name: str, memory: Memory, span: Span) -> None:
     claim = memory.claim
-    if claim is None:
-        return
-    inside = [frame.branch for frame in c.frames[claim.depth :] if frame.branch is not None]
-    owner = next((b for b in inside if b.level == claim.privilege.level and b.size == claim.privilege.n and not b.rest), None)
-    if owner is None:
-        raise _not_its_branch(c, name, claim, inside, span)
-    if claim.branch is None:
-        claim.branch, claim.first_use = owner, span
-    elif (claim.branch.offset, claim.branch.size) != (owner.offset, owner.size):
+    p, offset = claim.privilege, 0
+    for outer, frame in zip(c.frames[claim.depth - 1 :], c.frames[claim.depth :]):
+        if frame.kind not in ("group", "split"):
+            continue
+        if _several(outer.place, frame, memory) and frame.place.holds(p):
+            raise _many_owners(c, name, memory, frame, span)
+        branch = frame.branch
+        if branch is None or branch.level != p.level:
+            continue
+        offset += branch.offset
+        if branch.size == p.n and not branch.rest:
+            break
+    else:
+        raise _not_its_branch(c, name, claim, [frame.branch for frame in c.frames[claim.depth :] if frame.branch is not None], span)
+    if claim.owner is None:
+        claim.owner, claim.first_use = offset, span
+    elif claim.owner != offset:
         raise c.fail(
             "SNAP014",
             f"`{name}` is claimed by one branch, and is used in two",
@@ -101,6 +117,38 @@ def use(c: State, memory: Memory, span: Span) -> None:
             note="the branches run in parallel, and nothing orders their uses",
             help="claim the memory anew for the other branch, after this scope",
         )
+
+
+def _several(outer: Place, frame: Frame, memory: Memory) -> bool:
+    """Whether a group or case opens more than one group of its kind for all that is around it.  Memory that is spread over a cluster is claimed by
+    each block's threads: there the blocks do not count."""
+    level, inside = frame.place.levels[0]
+    each_block = memory.handle.obj.spread and memory.claim.privilege.level is Level.THREAD
+    above = [at for at, held in outer.levels if at > level and (held.count != 1 or held.open)]
+    held = outer.held(level)
+    if frame.branch is None:
+        alone = held.count == inside.count and not held.open
+    else:
+        alone = not frame.branch.rest or held.count - frame.branch.offset == inside.count and not held.open
+    return any(at is not Level.BLOCK or not each_block for at in (*above, *(() if alone else (level,))))
+
+
+def _many_owners(c: State, name: str, memory: Memory, frame: Frame, span: Span) -> Abort:
+    claim, inside = memory.claim, frame.place.privilege
+    base = memory.handle.base
+    if frame.branch is None:
+        help = f"hand out parts, `with partition({base.name}, p={inside}, f=...) as part:`, and claim `part` in the group"
+    else:
+        help = f"name the group that gets it: `case {inside.n}:`"
+    return c.fail(
+        "SNAP014",
+        f"`{name}` is claimed for one {claim.privilege}, and is used in several",
+        span,
+        "used here",
+        (Label(claim.span, f"claimed for `{claim.privilege}` here"), Label(frame.span, f"makes several groups of `{inside}`, and each uses it")),
+        note="each of them would own all of it, and nothing orders their uses",
+        help=help,
+    )
 
 
 def _not_its_branch(c: State, name: str, claim: ClaimUse, inside: list[SplitBranch], span: Span) -> Abort:
@@ -175,11 +223,20 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
     return Memory(base.handle, view, map, shape, base.lowered, base.claim)
 
 
+def _widens(narrow: Element, wide: Element) -> bool:
+    """Whether neighbours stay neighbours in the wider integer: unsigned ones that wrap would not."""
+    integers = isinstance(narrow, Scalar) and narrow.is_integer and isinstance(wide, Scalar) and wide.is_integer
+    return integers and (wide.bits == narrow.bits or wide.bits > narrow.bits and narrow.kind is Kind.INT)
+
+
 def unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
     """e without var, where e = that + var."""
     match e:
         case ir.Read(v) if v == var:
             return ir.Const(0, I32, span=e.span)
+        case ir.Cast(value) if _widens(value.type, e.type):
+            rest = unit_stride(value, var)  # an offset of 64 bits widens the index that is added to it
+            return None if rest is None else convert.cast(rest, e.type)
         case ir.Binary(op, left, right) if op in ("+", "-"):
             in_left, in_right = var in rewrite.variables(left), var in rewrite.variables(right)
             if in_left and not in_right:
@@ -191,24 +248,38 @@ def unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
     return None
 
 
-def _tile(c: State, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree.Expr], ...], span: Span, target: Privilege | None) -> Memory:
+def _tile(
+    c: State, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree.Expr], ...], span: Span, target: Privilege | None, kept: bool
+) -> Memory:
     from snap.check.annotations import size_of_dimension
 
     if len(args) != 3 or keywords:
         raise c.fail("SNAP018", "`tile` takes memory, a position and a shape", span, help="`tile(x, (i, j), (64, 64))`")
-    base = storage(c, args[0], target)
+    base = storage(c, args[0], target, kept)
     if not isinstance(base, Memory):
         no_pipeline(c, args[0], "`tile`")
         raise c.fail("SNAP018", "`tile` takes memory: a pointer, a shared array, or a part of one", args[0].span)
     items = [e.items if isinstance(e, tree.Sequence) else (e,) for e in args[1:]]
     if any(len(given) != base.rank for given in items):
         raise c.fail("SNAP018", f"`{base.handle.name}` has {base.rank} dimension(s): position and shape must have as many", span)
-    at = indices(c, items[0], Want(target or base.handle.privilege, "places a tile of memory that is one for its whole group", agree=True))
+    p = target or base.handle.privilege
+    at = indices(c, items[0], Want(p, "places a tile of memory that is one for its whole group", agree=True))
+    if kept:
+        at = tuple(_read_now(c, a, p) for a in at)
     sizes = tuple(size_of_dimension(c, e) for e in items[1])
     params = tuple(c.temp(f"k{i}", I32, THREAD1, span) for i in range(base.rank))
     moved = tuple(convert.binary("+", a, ir.Read(p, I32, span=span), span) for a, p in zip(at, params))
     map = IndexMap(params, mapped(base, moved), mapped_block(base, moved))
     return Memory(base.handle, base.view, map, tuple(ir.Const(n, I32, span=span) for n in sizes), base.lowered, base.claim)
+
+
+def _read_now(c: State, e: ir.Expr, p: Privilege) -> ir.Expr:
+    """A position that stays what it is: memory and arrays may hold something else when the window is used."""
+    if not any(isinstance(part, (ir.Load, ir.Elem)) for part in walk(e)):
+        return e
+    var = c.temp("at", e.type, p, e.span)
+    c.out.append(ir.Declare(var, e, span=e.span))
+    return ir.Read(var, e.type, span=e.span)
 
 
 # ---- accesses ----------------------------------------------------------------------------------------------------------------------------
@@ -273,22 +344,37 @@ def load(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, spa
     if not handle.privilege.at_least(want.privilege):
         raise read_down(c, f"`{handle.name}`", handle.privilege, handle.span, want, span)
     made = access(c, memory, items, want, span)
-    if want.privilege != THREAD1 and not never_written(c, handle):
-        if not stable(handle):
-            raise unstable(c, handle, want, span)
-        c.stable_reads.append(StableRead(handle.obj, handle.name, span, want))
+    agreed(c, handle, made, want, span)
     return ir.Load(made, memory.elem, span=span)
 
 
+def agreed(c: State, handle: ir.Handle, read: ir.MemAccess, want: Want, span: Span) -> None:
+    """All threads for whom this memory is read see one value.  What parts other units have, is looked at when the whole function is known."""
+    if want.privilege == THREAD1 or never_written(c, handle):
+        return
+    if not stable(handle):
+        raise unstable(c, handle, want, span)
+    c.stable_reads.append(StableRead(handle, read, span, want))
+
+
+def agreed_in(c: State, exprs: Iterable[ir.Expr], want: Want) -> None:
+    """The same for all memory that these expressions read, where they were evaluated for less than what they decide."""
+    for part in (part for e in exprs for part in walk(e)):
+        if isinstance(part, ir.Load):
+            agreed(c, part.access.handle, part.access, want, part.span)
+
+
 def unstable(c: State, handle: ir.Handle, want: Want, span: Span) -> Abort:
+    from snap.check.explain import read_by_one_help
+
     return c.fail(
         "SNAP006",
         f"`{handle.name}` may change while {want.privilege} reads it",
         span,
         want.why,
-        (Label(handle.span, "neither const, nor shared, nor a disjoint partition"),),
+        (Label(handle.span, "neither const, nor shared, nor a part"),),
         note="threads of one group could read different values and separate",
-        help="declare it `ptr(const(...))`, or agree on what one thread read: `intrinsic.broadcast(v)`",
+        help=f"declare it `ptr(const(...))`, or {read_by_one_help(want.privilege)}",
     )
 
 
@@ -298,12 +384,10 @@ def never_written(c: State, handle: ir.Handle) -> bool:
 
 
 def stable(handle: ir.Handle) -> bool:
-    """Whether nobody else can change it while a group reads it, as far as this name tells."""
-    disjoint = handle.disjoint
-    while handle.base is not None and not disjoint:
+    """Whether it belongs to someone who can keep others from changing it: const memory, shared memory, and parts."""
+    while handle.base is not None and handle.origin != "partition" and not handle.disjoint:
         handle = handle.base
-        disjoint = handle.disjoint
-    return handle.const or handle.obj.space is Space.SHARED or disjoint
+    return handle.const or handle.obj.space is Space.SHARED or handle.origin == "partition" or handle.disjoint
 
 
 # Write down: an element is written at exactly thread[1], and not through const.
@@ -326,9 +410,21 @@ def writable(c: State, memory: Memory, span: Span) -> None:
             "written here",
             (Label(handle.span, f"at privilege `{handle.privilege}` here"),),
             note="only a partition says which elements are whose",
-            help=f"hand it to the threads: `with partition({handle.name}, p=thread[1], offset=i) as mine:`, then `mine[0] = ...`, which is "
-            f"`{handle.name}[i]`",
+            help=_hand_out(c, memory),
         )
+
+
+def _hand_out(c: State, memory: Memory) -> str:
+    """How the threads get to write it: where its owner acts as one, with an index for each dimension."""
+    handle = memory.handle
+    where = "" if c.privilege.at_least(handle.privilege) else f", where `{handle.privilege}` acts as one"
+    if memory.rank == 1:
+        index, element = "offset=i", f"{handle.name}[i]"
+    else:
+        places = ", ".join("ijlmnopq"[: memory.rank])
+        index, element = f"f=lambda k: ({places} + k)", f"{handle.name}[{places}]"
+    scope = f"`with partition({handle.name}, p=thread[1], {index}) as mine:`"
+    return f"hand it to the threads{where}: {scope}, then `mine[0] = ...`, which is `{element}`"
 
 
 # Memory of which every block holds a copy stays one value: only what writes all copies alike writes it.
@@ -357,7 +453,7 @@ def own_memory(c: State, made: ir.MemAccess, what: str) -> None:
 
 
 def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None = None) -> Memory:
-    found = storage(c, e, target)
+    found = storage(c, e, target, kept=True)
     if not isinstance(found, Memory):
         no_pipeline(c, e, what)
         extra = ""

@@ -7,12 +7,13 @@ contract's section 2 says; a lowered base is out of reach until its scope ends.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from snap.check import convert, rewrite
 from snap.check.annotations import constant_int, constant_value, wanted_privilege
 from snap.check.explain import write_up
 from snap.check.expressions import scalar
+from snap.check.known import assigned_names
 from snap.check.memory import mapped, mapped_block, memory_argument
 from snap.check.names import captured_lambda, resolve
 from snap.check.shared import own_part
@@ -322,7 +323,7 @@ def _partition(c: State, s: tree.With, tail: bool) -> None:
     except Abort:
         raise NotOpened from None
     handle = ir.Handle(c.program.uid(), s.name, base.obj, p, base.const, "partition", base, disjoint, span=s.name_span or s.head)
-    lowered = Memory(handle, seen.view, outer_map, seen.shape if outer_map is seen.map else None)
+    lowered = Memory(handle, seen.view, outer_map, seen.shape if "f" not in given and "offset" not in given else None)
     place = c.place
     with _out_of_reach(owner, Lowering("partition", s.name, s.head)), c.block() as out, c.frame("memory", s.head, f"the partition of `{base.name}`"):
         c.bind(s.name, lowered)
@@ -389,7 +390,7 @@ def _index_function(c: State, given: dict[str, tree.Expr], seen: Memory, p: Priv
         finally:
             c.names, c.scopes = held
     else:
-        return seen.map
+        return _at_entry(c, seen.map, s)
     if len(results) != seen.rank:
         raise c.fail(
             "SNAP018",
@@ -397,8 +398,7 @@ def _index_function(c: State, given: dict[str, tree.Expr], seen: Memory, p: Priv
             s.head,
             help="return a tuple: `lambda i, j: (r + i, j)`" if seen.rank > 1 else "",
         )
-    results = _snapshot(c, results, params, s)
-    return IndexMap(params, mapped(seen, results), mapped_block(seen, results))
+    return _at_entry(c, IndexMap(params, mapped(seen, results), mapped_block(seen, results)), s)
 
 
 def _index_value(c: State, e: tree.Expr, p: Privilege) -> ir.Expr:
@@ -425,44 +425,24 @@ def _lambda(c: State, e: tree.Expr) -> tuple[tree.Lambda, dict[str, object], Seq
     raise c.fail("SNAP018", "`f=` is an index function", e.span, help="`f=lambda k: start + k`")
 
 
-# An index function means what its variables held when the scope was entered.
-def _snapshot(c: State, results: tuple[ir.Expr, ...], params: tuple[ir.Var, ...], s: tree.With) -> tuple[ir.Expr, ...]:
+# Index functions and windows mean what their variables held when the scope was entered.
+def _at_entry(c: State, map: IndexMap | None, s: tree.With) -> IndexMap | None:
+    """The map, with copies of the variables that the scope assigns."""
+    if map is None:
+        return None
     assigned = set(assigned_names(s.body))
+    parts = (*map.results, *(() if map.block is None else (map.block,)))
     frozen: dict[int, ir.Expr] = {}
-    for var in rewrite.variables(*results):
-        if var in params or var.name not in assigned:
+    for var in rewrite.variables(*parts):
+        if var in map.params or var.name not in assigned:
             continue
         copy = c.temp(f"{var.name}_at_entry", var.type, var.privilege, s.head)
         c.out.append(ir.Declare(copy, ir.Read(var, var.type, span=s.head), span=s.head))
         frozen[var.uid] = ir.Read(copy, var.type, span=s.head)
-    return tuple(rewrite.substitute(r, lambda v: frozen.get(v.uid)) for r in results)
-
-
-def assigned_names(statements: tree.Body) -> Iterator[str]:
-    """The variables that these statements may give a value, or a part of one."""
-    for s in statements:
-        match s:
-            case tree.Assign(target) | tree.Augment(target):
-                yield from _root(target)
-            case tree.Evaluate(tree.Call(keywords=keywords)):  # `intrinsic.mma(..., out=[x, y])`
-                for _, value in keywords:
-                    for item in value.items if isinstance(value, tree.Sequence) else (value,):
-                        yield from _root(item)
-            case tree.If(_, then, other):
-                yield from assigned_names(then)
-                yield from assigned_names(other)
-            case tree.While(body=inner) | tree.For(body=inner) | tree.With(body=inner):
-                yield from assigned_names(inner)
-            case tree.Match(cases=cases):
-                for case in cases:
-                    yield from assigned_names(case.body)
-
-
-def _root(e: tree.Expr) -> Iterator[str]:
-    while isinstance(e, (tree.Attribute, tree.Subscript)):
-        e = e.value
-    if isinstance(e, tree.Name):
-        yield e.id
+    if not frozen:
+        return map
+    kept = [rewrite.substitute(part, lambda v: frozen.get(v.uid)) for part in parts]
+    return IndexMap(map.params, tuple(kept[: len(map.results)]), None if map.block is None else kept[-1])
 
 
 # T-Claim, mended: code = base, nothing replicated between base and l; one branch of exactly that size uses the name.  Memory that is spread over
@@ -492,15 +472,21 @@ def _claim(c: State, s: tree.With, tail: bool) -> None:
         raise NotOpened
     handle = ir.Handle(c.program.uid(), s.name, base.obj, p, base.const, "claim", base, span=s.name_span or s.head)
     part = own_part(seen) if p.level is Level.THREAD else seen
-    if part is None:
+    if part is None and c.privilege == CLUSTER1:
+        whole = base
+        while whole.origin == "partition":
+            whole = whole.base
         c.report(
             "SNAP018",
             f"each block claims its own part of `{base.name}`, and this window names blocks",
             s.call.args[0].span,
-            help=f"claim the whole, `with claim({base.name}, p={p}) as part:`, and take `tile(part, ...)` of that",
+            help=f"claim the whole, `with claim({whole.name}, p={p}) as mine:`"
+            + (f", outside of the scope of `{base.name}`" if whole is not base else "")
+            + ", and take `tile(mine, ...)` of that",
         )
         raise NotOpened
-    claimed = Memory(handle, part.view, part.map, part.shape, claim=ClaimUse(p, len(c.frames), s.head))
+    part = part or seen  # the block's alone already, whichever part of the cluster's memory it is
+    claimed = Memory(handle, part.view, _at_entry(c, part.map, s), part.shape, claim=ClaimUse(p, len(c.frames), s.head))
     place = c.place
     with _out_of_reach(owner, Lowering("claim", s.name, s.head)), c.block() as out, c.frame("memory", s.head, f"the claim of `{base.name}`"):
         c.bind(s.name, claimed)
@@ -509,8 +495,5 @@ def _claim(c: State, s: tree.With, tail: bool) -> None:
 
 
 def _replicated(place: Place, level: Level) -> Level | None:
-    """A level above `level` of which this code holds more than one unit."""
-    for at, held in place.levels:
-        if at > level and (held.count != 1 or held.open):
-            return at
-    return None
+    """The lowest level above `level` of which this code holds more than one unit."""
+    return next((at for at, held in reversed(place.levels) if at > level and (held.count != 1 or held.open)), None)

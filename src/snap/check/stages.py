@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from snap.check import convert
 from snap.check.expressions import scalar
-from snap.check.known import decided_below
+from snap.check.known import assigned_names, decided_below
 from snap.check.names import resolve
 from snap.check.order import in_order, note_stage
 from snap.check.shared import across
@@ -48,7 +48,8 @@ def stage_statement(c: State, s: tree.With, tail: bool) -> None:
     except Abort:
         raise NotOpened from None
     use = note_stage(c, found, fill if len(args) == 2 else None, s.head)
-    if not isinstance(fill, (ir.Read, ir.Const)):
+    moves = isinstance(fill, ir.Read) and fill.var.name in set(assigned_names(s.body))
+    if moves or not isinstance(fill, (ir.Read, ir.Const)):
         number = c.temp(f"{s.name}_fill", fill.type, base.privilege, s.head)
         c.out.append(ir.Declare(number, fill, span=s.head))
         fill = ir.Read(number, fill.type, span=s.head)

@@ -126,12 +126,13 @@ class Lowering:
 
 @dataclass(slots=True, eq=False)
 class ClaimUse:
-    """Which split branch a claimed name is used in (the first use decides)."""
+    """Who a claimed name belongs to: the group of `privilege` whose first unit is `owner` units into what the claim was made by.  The first use
+    decides.  depth: how many constructs were open at the claim."""
 
     privilege: Privilege
     depth: int
     span: Span
-    branch: SplitBranch | None = None
+    owner: int | None = None
     first_use: Span | None = None
 
 
@@ -183,10 +184,11 @@ class Want:
 
 @dataclass(slots=True, eq=False)
 class StableRead:
-    """A read for a target above thread[1]: wrong if the object is touched by atomics or unsafe anywhere in the kernel."""
+    """A read for a target above thread[1]: wrong if the object is touched by atomics or unsafe anywhere in the kernel, or if another unit may write
+    the element.  handle: the name here, through which it is read; access: the read itself, maybe in a function that is called."""
 
-    obj: ir.MemObject
-    name: str
+    handle: ir.Handle
+    access: ir.MemAccess
     span: Span
     want: Want
 
@@ -266,7 +268,7 @@ class State:
     @cached_property
     def assigned(self) -> set[str]:
         """The names that the function may give another value than their first."""
-        from snap.check.scopes import assigned_names
+        from snap.check.known import assigned_names
 
         return set(assigned_names(self.definition.tree.body))
 

@@ -15,8 +15,8 @@ from snap.check.annotations import Spec, annotation, constant_int, constant_valu
 from snap.check.calls import call
 from snap.check.explain import write_up
 from snap.check.expressions import COMPONENTS, arithmetic, array_index, condition, converted, deciding, expression
-from snap.check.known import divisor, leaves_early, note_value
-from snap.check.memory import LocalArray, access, storage, writable
+from snap.check.known import decided_below, divisor, leaves_early, note_value
+from snap.check.memory import LocalArray, access, agreed_in, storage, writable
 from snap.check.names import resolve
 from snap.check.shared import declare_shared
 from snap.check.state import Abort, Constant, IndexFunction, Memory, Poison, State, Variable, Want
@@ -509,4 +509,28 @@ def _return(c: State, s: tree.Return, tail: bool) -> None:
         if s.value is None:
             raise c.fail("SNAP018", f"`{c.definition.tree.name}` returns `{type} @ {p}`", s.span, "returns nothing here")
         value = _value(c, s.value, Want(p, f"the result is one value for `{p}`"), type, "the result")
+        _reached_alike(c, p, s.span)
     c.out.append(ir.Return(value, span=s.span))
+
+
+# Which `return` is reached is a part of the result: whatever lets a thread come to this one, or pass it by, is the same for all of p.
+def _reached_alike(c: State, p: Privilege, span: Span) -> None:
+    apart = decided_below(c, p, c.frames)
+    if apart is None:
+        agreed_in(c, (e for frame in c.frames for e in frame.decides), Want(p, f"chooses a result that is one value for `{p}`"))
+        return
+    frame, what = apart
+    name = f"`{what.var.name}`" if isinstance(what, ir.Read) else "this"
+    raise c.fail(
+        "SNAP006",
+        f"threads of one `{p}` may come to different `return`s",
+        span,
+        f"the result is one value for `{p}`",
+        (Label(frame.span, "a `break` or `continue` in this loop may not be taken by all of them"),)
+        if what is None
+        else (Label(what.span, f"{name} may differ between them"),),
+        note="what chooses between two results chooses between two values, even where each of them is the same for all",
+        help=f"let the choice be made by values at `{p}` or above, or declare the result lower: `-> ... @ {c.privilege}`"
+        if p != c.privilege
+        else f"let the choice be made by values at `{p}` or above, or declare the result lower",
+    )

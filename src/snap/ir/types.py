@@ -34,6 +34,12 @@ class Privilege:
         """self ⊒ other: a higher level, or the same level and a multiple."""
         return self.level > other.level or (self.level == other.level and self.n % other.n == 0)
 
+    def joined(self, other: Privilege) -> Privilege:
+        """The least privilege that is at least both."""
+        if self.level == other.level:
+            return Privilege(self.level, math.lcm(self.n, other.n))
+        return max(self, other, key=lambda p: p.level)
+
     def __str__(self) -> str:
         return f"{self.level.word}[{self.n}]"
 

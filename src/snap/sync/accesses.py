@@ -4,7 +4,7 @@ Input: a statement at its place in the walk, with what has happened before (grap
 with one.
 
 When two accesses of an object conflict:
-- one of them writes (atomics do not conflict with atomics), two different threads can touch one element (sync/overlap.py), and they were not
+- one of them writes (atomics do not conflict with atomics), two different threads can touch one element (analysis/overlap.py), and they were not
   made in one lowering scope:
   inside a scope units do not interfere, and once it ended its accesses are the base's;
 - the group to wait is the smallest that contains all such pairs, within the unit of the lowest name both were made from.
@@ -16,17 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from snap.analysis import linear
+from snap.analysis.linear import Atom, Form
+from snap.analysis.overlap import OLDEST, Footprint, Memo, Overlap, reached
+from snap.analysis.values import Frame, Position, Values, facts, form
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, CLUSTER1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place, Privilege
 from snap.ir.walk import bodies, children, own_expressions, statements
-from snap.sync import linear
-from snap.sync.linear import Atom, Form
-from snap.sync.overlap import OLDEST, Footprint, Memo, Overlap, reached
 from snap.sync.publish import Publishing, handed
 from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, Touched
-from snap.sync.values import Frame, Position, Values, facts, form
 from snap.sync.weave import Woven
 
 OWN_RANK = linear.unknown(("block",))  # of this thread's block in its cluster

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from snap.analysis.overlap import undecided
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span, lines
 from snap.ir import nodes as ir
 from snap.ir.types import THREAD1, Level, Place, Privilege
-from snap.sync.overlap import undecided
 from snap.sync.primitive import participants_in_words, primitive
 from snap.sync.tokens import Edge, Gap, GapKey, Token
 

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from snap.analysis import linear
+from snap.analysis.linear import Atom, Form
+from snap.analysis.overlap import Footprint, before, older
+from snap.analysis.values import Frame, facts, form, is_integer, wrapped
 from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Kind, Level, Place, Privilege
 from snap.ir.walk import statements
-from snap.sync import linear
 from snap.sync.accesses import Accesses
-from snap.sync.linear import Atom, Form
 from snap.sync.loops import assigned, copies_in_turn, cycle, cycling, few, growing, turns, writes
-from snap.sync.overlap import Footprint, before, older
 from snap.sync.publish import ACQUIRED
 from snap.sync.tokens import Edge, Gap, Name, State, Token, altered
-from snap.sync.values import Frame, facts, form, is_integer, wrapped
 
 MOST_LOOPS = 10
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from snap.analysis.overlap import Memo
+from snap.analysis.values import Frame
 from snap.ir import nodes as ir
 from snap.ir.walk import bodies
 from snap.sync.cover import Mark
 from snap.sync.graph import Graph
 from snap.sync.loops import copies_in_turn, few
-from snap.sync.overlap import Memo
 from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Plan
-from snap.sync.values import Frame
 from snap.sync.weave import Woven
 
 

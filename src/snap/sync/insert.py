@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from snap.analysis.values import Frame
 from snap.ir import nodes as ir
 from snap.ir.types import Level
 from snap.sync.cover import Mark
 from snap.sync.groups import NONE, Duty
 from snap.sync.tokens import GapKey
-from snap.sync.values import Frame
 
 MOST_TWINS = 4096  # copies of one function
 

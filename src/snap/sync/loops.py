@@ -6,12 +6,12 @@ import operator
 from collections import Counter
 from collections.abc import Iterable
 
+from snap.analysis import linear
+from snap.analysis.linear import Form
+from snap.analysis.values import is_integer
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.walk import bodies, statements, variables
-from snap.sync import linear
-from snap.sync.linear import Form
-from snap.sync.values import is_integer
 
 MOST_STEP = 1 << 16  # beyond, an index may wrap
 MOST_TURNS = 8  # of a loop whose iterations are looked at one by one

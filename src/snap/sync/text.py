@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from snap.analysis.values import Frame
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level
 from snap.ir.walk import bodies, own_expressions, walk
 from snap.sync.tokens import GapKey
-from snap.sync.values import Frame
 
 Here = tuple[Frame, int]  # a statement, in one call of its function
 BodyKey = tuple[Here | None, int]  # which of the bodies of a statement; a kernel's own stands in none

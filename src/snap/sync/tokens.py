@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from snap.analysis.linear import Form
+from snap.analysis.overlap import Ages, Footprint, before
+from snap.analysis.values import Frame
 from snap.diag.span import Span
 from snap.ir.types import Place, Privilege
-from snap.sync.linear import Form
-from snap.sync.overlap import Ages, Footprint, before
-from snap.sync.values import Frame
 
 ObjectKey = tuple[Frame, int]
 BACKGROUND = ("bulk", "wgmma", "load")  # engines that come after what threads did only behind a fence

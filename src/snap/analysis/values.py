@@ -1,6 +1,6 @@
 """What integers are at run time, as linear forms over thread positions, parameters and loop variables.
 
-Input: integer expressions and conditions of the typed IR.  Output: forms (sync/linear.py), and facts `form >= 0`.  Invariant: a form equals the
+Input: integer expressions and conditions of the typed IR.  Output: forms (analysis/linear.py), and facts `form >= 0`.  Invariant: a form equals the
 expression for every thread; what cannot be said linearly is an unknown of its own.  An unknown is `(kind, ...)`:
 
   ("thread",) ("block",) ("cluster",)   the hardware's index of the thread in its block (for a device function on its own: in its group), of the
@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from snap.analysis import linear
+from snap.analysis.linear import Atom, Form
 from snap.ir import nodes as ir
 from snap.ir.types import THREAD1, Kind, Level, Place, Privilege, Scalar
-from snap.sync import linear
-from snap.sync.linear import Atom, Form
 
 Frame = tuple[int, ...]  # the calls we are in
 Fact = Form  # >= 0

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
+from snap.analysis import linear
+from snap.analysis.linear import Atom, Form
+from snap.analysis.values import Values
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Element, Level, Privilege
 from snap.ir.walk import own_accesses, statements
-from snap.sync import linear
-from snap.sync.linear import Atom, Form
-from snap.sync.values import Values
 
 Forms = tuple[Form, ...]
 
@@ -159,6 +159,16 @@ class Overlap:
             b = self._turned(b, ages)
             self.memo.answers[key] = not _plainly_apart(a, b) and self._conflict(a, b, THREAD1, across_blocks=False, unit=0)
         return self.memo.answers[key]
+
+    def meet(self, a: Footprint, b: Footprint, owner: Privilege, p: Privilege) -> bool:
+        """Whether two units of p that belong to one unit of `owner` can touch one element.  Blocks are told apart one by one."""
+        if p == owner:
+            return False
+        if owner.level > Level.BLOCK or owner.level is Level.BLOCK and owner.n > 1:
+            if self._conflict(a, b, owner, across_blocks=True, unit=1):
+                return True
+            owner = BLOCK1
+        return p.level is Level.THREAD and self._conflict(a, b, owner, across_blocks=False, unit=p.n)
 
     def _group(self, a: Footprint, b: Footprint, owner: Privilege) -> Privilege | None:
         if owner.level is Level.THREAD and owner.n == 1:

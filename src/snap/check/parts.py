@@ -1,0 +1,274 @@
+"""Parts that a group reads as one value: nobody else may write there meanwhile.
+
+Input: a checked function, and its reads for a target above thread[1] that go through partitions.  Output: the reads that another unit of such a
+partition might overwrite, with the write.  In one scope of a partition nothing orders its units, so an element that one unit reads for several
+threads must not be one that another unit writes, wherever in the scope.  That is shown with what the text tells of the indices; a partition that is
+declared `disjoint=True` needs no showing.  Invariant: undecided counts as overwritten.  Non-goals: what one unit does itself, and what was done in
+other scopes, is put in order by sync/.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from snap.analysis import linear
+from snap.analysis.linear import Atom, Form
+from snap.analysis.overlap import Overlap
+from snap.analysis.values import Frame, Position, Values, facts, form, is_integer
+from snap.ir import nodes as ir
+from snap.ir.types import Level, Place, Privilege
+from snap.ir.walk import bodies, children, own_expressions, variables
+
+Where = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]  # shape, index, and what is known there
+Owner = tuple[Frame, int]  # a handle, in a call
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """A partition whose units might meet.  shared: the unknowns that are settled when it is entered, and who agrees on each."""
+
+    handle: ir.Handle
+    shared: dict[Atom, Privilege]
+    reads: list[Where] = field(default_factory=list)
+    writes: list[Where] = field(default_factory=list)
+
+
+def unshown(handle: ir.Handle | None) -> Iterator[ir.Handle]:
+    """The partitions on the way to this name whose units might meet."""
+    while handle is not None:
+        if handle.origin == "partition" and not handle.disjoint:
+            yield handle
+        handle = handle.base
+
+
+def overwritten(
+    place: Place, params: Iterable[ir.Param], body: ir.Body, reads: Iterable[ir.MemAccess]
+) -> Iterator[tuple[ir.MemAccess, ir.Handle, ir.MemAccess]]:
+    """The reads that a unit of a partition may make while another one writes the element, each with that partition and a write."""
+    walk = _Walk(place, params, body, {id(access) for access in reads})
+    walk.body(body)
+    held = place.held(Level.THREAD)
+    for scope in walk.scopes:
+        overlap = Overlap(Values(privileges=scope.shared), None if held is None else held.count, place.held(Level.CLUSTER) is not None)
+        for read, write in itertools.product(scope.reads, scope.writes):
+            a, b = (overlap.memo.footprint(access.view.elem, shape, index, known) for access, shape, index, known in (read, write))
+            if overlap.meet(a, b, scope.handle.base.privilege, scope.handle.privilege):
+                yield read[0], scope.handle, write[0]
+
+
+class _Walk:
+    """Through the text once, calls entered: what is read and written in the scopes of partitions, with indices as linear forms.  A variable that is
+    assigned more than once may have any value; the others are what they were declared."""
+
+    def __init__(self, place: Place, params: Iterable[ir.Param], body: ir.Body, reads: set[int]):
+        self.reads, self.scopes, self.open = reads, [], []
+        self.values, self.frame = Values(), ()
+        self.facts = self.values.facts
+        self.at = Position({level: linear.unknown((level.word,)) for level in (Level.THREAD, Level.BLOCK, Level.CLUSTER)}, place)
+        self.changing = set(_changing(body))
+        self.bound: dict[Owner, tuple[Frame, ir.Handle]] = {}  # a callee's parameters
+        self.numbers = itertools.count()
+        blocks = place.held(Level.BLOCK)
+        if blocks is not None and blocks.count is not None and not blocks.open:
+            self.facts.append(linear.subtract(linear.number(blocks.count - 1), self.at.index[Level.BLOCK]))
+        for p in params:
+            if isinstance(p, ir.ValueParam) and is_integer(p.var.type):
+                self.values.known[(), p.var.uid] = self.values.fresh((), p.var, "start")
+
+    def body(self, body: ir.Body) -> None:
+        for s in body:
+            self._accesses(s)
+            self._statement(s)
+
+    def _statement(self, s: ir.Stmt) -> None:
+        match s:
+            case ir.Declare(var, init):
+                self._define(var, init)
+            case ir.If(cond, then, other):
+                for part, truth in ((then, True), (other, False)):
+                    self._inside(part, self._known(cond, truth))
+            case ir.For():
+                self._loop(s)
+            case ir.Group(privilege, outer):
+                index = self.at.index.get(privilege.level, linear.ZERO)
+                held = outer.held(privilege.level)
+                if held.open or held.count != privilege.n:
+                    index = linear.remainder(index, privilege.n)
+                self._entered(privilege.level, index, s.place, s.body, [])
+            case ir.Split(level):
+                for case in s.cases:
+                    index = linear.subtract(self.at.index[level], linear.number(case.offset))
+                    learned = [index] if case.rest else [index, linear.subtract(linear.number(case.size - 1), index)]
+                    self._entered(level, linear.remainder(index, case.size) if case.rest else index, case.place, case.body, learned)
+            case ir.Partition(handle=handle) if handle.origin == "partition" and not handle.disjoint and self.frame == ():
+                scope = Scope(handle, dict(self.values.privileges))
+                self.scopes.append(scope)
+                self.open.append(scope)
+                self.body(s.body)
+                self.open.pop()
+            case ir.Call():
+                self._call(s)
+            case _:
+                for inner in bodies(s):
+                    self.body(inner)
+
+    def _inside(self, body: ir.Body, learned: list[Form]) -> None:
+        mark = len(self.facts)
+        self.facts += learned
+        self.body(body)
+        del self.facts[mark:]
+
+    def _entered(self, level: Level, index: Form, place: Place, body: ir.Body, learned: list[Form]) -> None:
+        outer, self.at = self.at, self.at.entered(level, index, place)
+        self._inside(body, learned)
+        self.at = outer
+
+    def _loop(self, s: ir.For) -> None:
+        start, stop = self._form(s.start), self._form(s.stop)
+        at = self.values.known[self.frame, s.var.uid] = self.values.unknown(("loop", self.frame, s.var.uid), s.var.privilege)
+        last = linear.subtract(linear.subtract(stop, at), linear.number(1))
+        forward = isinstance(s.step, ir.Const) and s.step.value > 0
+        self._inside(s.body, [linear.subtract(at, start), last] if forward else [])
+
+    def _call(self, s: ir.Call) -> None:
+        outer, inner = (self.frame, self.at), (*self.frame, id(s))
+        for p, a, handle in zip(s.function.params, s.args, s.handles):
+            if isinstance(p, ir.MemParam):
+                self.bound[inner, p.handle.uid] = self.frame, handle
+            elif isinstance(p, ir.ValueParam) and is_integer(p.var.type):
+                self.values.known[inner, p.var.uid] = self._form(a)
+        top = s.function.place.top
+        index = self.at.index.get(top, linear.ZERO)
+        held, required = s.place.held(top), s.function.place.held(top)
+        if top is not Level.GRID and (held.open or held.count != required.count):
+            index = linear.remainder(index, required.count)
+        self.frame, self.at = inner, self.at.entered(top, index, s.function.place)
+        self.changing |= set(_changing(s.function.body))
+        self.body(s.function.body)
+        self.frame, self.at = outer
+
+    # ---- values ----------------------------------------------------------------------------------------------------------------------------
+
+    def _define(self, var: ir.Var, init: ir.Expr | None) -> None:
+        if not is_integer(var.type) or var.uid in self.changing:
+            return
+        value = None if init is None else self._form(init)
+        if value is None or any(atom[0] == "any" for atom in linear.atoms([value])):
+            value = self.values.fresh(self.frame, var, "start")  # what it is, we do not know; that all threads of its unit agree, we do
+        self.values.known[self.frame, var.uid] = value
+
+    def _form(self, e: ir.Expr) -> Form:
+        self._forget(e)
+        return form(e, self.values, self.frame, self.at)
+
+    def _known(self, cond: ir.Expr, truth: bool) -> list[Form]:
+        self._forget(cond)
+        return facts(cond, truth, self.values, self.frame, self.at)
+
+    def _forget(self, e: ir.Expr) -> None:
+        for var in variables(e):
+            if var.uid in self.changing:
+                self.values.known[self.frame, var.uid] = self.values.anything(next(self.numbers))
+
+    # ---- accesses --------------------------------------------------------------------------------------------------------------------------
+
+    def _accesses(self, s: ir.Stmt) -> None:
+        if not self.open:
+            return
+        for e in own_expressions(s):
+            self._reads(e)
+        for access, box in _writes(s):
+            self._note(access, box, lambda scope: scope.writes)
+
+    def _reads(self, e: ir.Expr) -> None:
+        match e:
+            case ir.Select(cond, then, other):
+                self._reads(cond)
+                self._reads_where(cond, True, then)
+                self._reads_where(cond, False, other)
+                return
+            case ir.Logical(op, left, right):
+                self._reads(left)
+                self._reads_where(left, op == "and", right)
+                return
+            case ir.Load(access) if id(access) in self.reads:
+                self._note(access, None, lambda scope: scope.reads)
+        for part in children(e):
+            self._reads(part)
+
+    def _reads_where(self, cond: ir.Expr, truth: bool, e: ir.Expr) -> None:
+        mark = len(self.facts)
+        self.facts += self._known(cond, truth)
+        self._reads(e)
+        del self.facts[mark:]
+
+    def _note(self, access: ir.MemAccess, box: tuple[int, ...] | None, kind) -> None:
+        through = set(self._chain(access.handle))
+        scopes = [scope for scope in self.open if ((), scope.handle.uid) in through]
+        if not scopes:
+            return
+        shape, index, known = self._where(access, box)
+        for scope in scopes:
+            kind(scope).append((access, shape, index, known))
+
+    def _chain(self, handle: ir.Handle) -> Iterator[Owner]:
+        frame = self.frame
+        while handle is not None:
+            yield frame, handle.uid
+            if handle.base is None and (frame, handle.uid) in self.bound:
+                frame, handle = self.bound[frame, handle.uid]
+            else:
+                handle = handle.base
+
+    def _where(self, access: ir.MemAccess, box: tuple[int, ...] | None) -> tuple[tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]:
+        view, inside = access.view, []
+        shape = None if view.shape is None else tuple(self._form(n) for n in view.shape)
+        if box == ():
+            return shape, None, tuple(self.facts)
+        index = [self._form(i) for i in access.index]
+        for k, extent in enumerate(box or ()):
+            more = self.values.anything(next(self.numbers))
+            inside += [more, linear.subtract(linear.number(extent - 1), more)]
+            index[k] = linear.add(index[k], more)
+        if view.obj.spread == "across":
+            rank = linear.unknown(("block",)) if access.block is None else self._form(access.block)
+            index, shape = [rank, *index], None if shape is None else (linear.ZERO, *shape)
+        return shape, tuple(index), (*self.facts, *inside)
+
+
+def _changing(body: ir.Body) -> Iterator[int]:
+    """The variables that may have more than one value while they live: all that are assigned, but for the results of statements for which they
+    were just declared."""
+    before: ir.Stmt | None = None
+    for s in body:
+        match s:
+            case ir.Assign(target) | ir.Atomic(target=target) | ir.Unsafe(target=target) | ir.Call(target=target):
+                targets = (target,)
+            case ir.Collective(targets=targets):
+                pass
+            case _:
+                targets = ()
+        for target in targets:
+            var = getattr(target.of if isinstance(target, ir.ComponentTarget) else target, "var", None)
+            if var is not None and not (isinstance(before, ir.Declare) and before.init is None and before.var == var):
+                yield var.uid
+        for inner in bodies(s):
+            yield from _changing(inner)
+        before = s
+
+
+def _writes(s: ir.Stmt) -> Iterator[tuple[ir.MemAccess, tuple[int, ...] | None]]:
+    """What a statement writes: an element, or a box of so many in each dimension; () where nobody knows which."""
+    match s:
+        case ir.Assign(ir.MemTarget(access)) | ir.Assign(ir.ComponentTarget(ir.MemTarget(access))):
+            yield access, None
+        case ir.AsyncCopy(target):
+            yield target, None
+        case ir.Collective("stmatrix", accesses=accesses):
+            yield from ((access, ()) for access in accesses)
+        case ir.BoxCopy("load", tile) | ir.StoreAcc(tile):
+            yield tile.access, tile.shape
+        case ir.BoxCopy(origin=origin, box=box):
+            yield origin, box

@@ -1,8 +1,8 @@
-"""The compiler's own time: check and code generation of figure 6 and of every other example, growth with the size of the source, and
-`import snap`.
+"""The compiler's own time: check and code generation of figure 6 and of every other example, growth with the size of the source and with the
+number of calls, and `import snap`.
 
-`python benchmarks/compile/bench.py`.  Targets: figure 6 under 50 ms, every example under 150 ms, linear growth, import under
-0.2 s.
+`python benchmarks/compile/bench.py`.  Targets: figure 6 under 50 ms, every example under 150 ms, linear growth, 256 nested calls under 2 s, import
+under 0.2 s.
 """
 
 from __future__ import annotations
@@ -32,6 +32,35 @@ STEP = """
             mine[0] = x[i + {i}] * {i}
         v += s{i}[255 - t]
 """
+# Functions that call functions: each writes what others read, so that every call is looked at.
+CALLED = """from __future__ import annotations
+from snap import *
+
+@device
+@requires(block[1], thread[64])
+def f0(x: ptr(int) @ block[1], v: int @ thread[1]) -> int @ thread[1]:
+    t: int @ thread[1] = id()
+    with partition(x, p=thread[1], offset=t) as m:
+        m[0] = v
+    return x[63 - t]
+"""
+CALLING = """
+@device
+@requires(block[1], thread[64])
+def {name}(x: ptr(int) @ block[1], v: int @ thread[1]) -> int @ thread[1]:
+    {body}
+"""
+CALLER = """
+@kernel
+@requires(grid[1], block[1], thread[64])
+def calls(out: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        g: int @ thread[1] = id()
+        with partition(out, p=thread[1], offset=g) as mine:
+            with group(block[1]):
+                s: shared(int[64])
+                mine[0] = {top}(s, g)
+"""
 
 
 def once(text: str, filename: str, constants: dict) -> float:
@@ -47,8 +76,8 @@ def once(text: str, filename: str, constants: dict) -> float:
     return time.perf_counter() - start
 
 
-def measure(text: str, name: str, constants: dict | None = None) -> dict:
-    times = [once(text, f"{name}.py", constants or {}) for _ in range(REPEATS + 1)]
+def measure(text: str, name: str, constants: dict | None = None, repeats: int = REPEATS) -> dict:
+    times = [once(text, f"{name}.py", constants or {}) for _ in range(repeats + 1)]
     return {"lines": text.count("\n"), "first_s": times[0], "median_s": statistics.median(times[1:])}
 
 
@@ -69,6 +98,32 @@ def chain(x: ptr(const(float)) @ grid[1]):
 {arrays}{body}'''
 
 
+def called(functions: list[tuple[str, str]]) -> str:
+    """A kernel that calls the last of these functions."""
+    return CALLED + "".join(CALLING.format(name=name, body=body) for name, body in functions) + CALLER.format(top=functions[-1][0])
+
+
+def tree(calls: int) -> str:
+    """Each function calls the one below twice, until there are so many calls of the lowest."""
+    return called([(f"f{i}", f"return f{i - 1}(x, v + {i}) + f{i - 1}(x, v)") for i in range(1, calls.bit_length())])
+
+
+def diamond(calls: int) -> str:
+    """The same, through two functions between each level and the next."""
+    functions: list[tuple[str, str]] = []
+    below = "f0"
+    for i in range(1, calls.bit_length()):
+        functions += [(f"l{i}", f"return {below}(x, v + {i})"), (f"r{i}", f"return {below}(x, v - {i})")]
+        functions.append((f"f{i}", f"return l{i}(x, v) + r{i}(x, v)"))
+        below = f"f{i}"
+    return called(functions)
+
+
+def in_a_row(calls: int) -> str:
+    """One function calls the lowest so often."""
+    return called([("f1", "\n    ".join([*(f"v = f0(x, v + {i})" for i in range(calls)), "return v"]))])
+
+
 def import_time() -> float:
     """Seconds of `import snap` in a fresh interpreter."""
     command = [sys.executable, "-c", "import time; t = time.perf_counter(); import snap; print(time.perf_counter() - t)"]
@@ -83,19 +138,28 @@ def main() -> None:
     slowest = max(figures, key=lambda name: figures[name]["median_s"])
     growth = {steps: measure(chain(steps), f"chain_{steps}") for steps in (25, 50, 100, 200)}
     per_step = {steps: figure["median_s"] / steps for steps, figure in growth.items()}
+    shapes = {"tree": tree, "diamond": diamond, "in a row": in_a_row}
+    calls = {what: {n: measure(make(n), f"{make.__name__}_{n}", repeats=5) for n in (32, 64, 128, 256)} for what, make in shapes.items()}
+    most = max(sizes[256]["median_s"] for sizes in calls.values())
+    per_call = max(sizes[256]["median_s"] / sizes[32]["median_s"] / 8 for sizes in calls.values())
     result = {
         **surroundings(), "benchmark": "compile", "examples": figures, "slowest": slowest,
         "growth": {str(steps): figure for steps, figure in growth.items()},
+        "calls": {what: {str(n): figure for n, figure in sizes.items()} for what, sizes in calls.items()},
         "import_s": import_time(),
     }
     result["targets"] = [
         {"figure6_s": figures["figure6"]["median_s"], "target": 0.05, "met": figures["figure6"]["median_s"] < 0.05},
         {"slowest_s": figures[slowest]["median_s"], "target": 0.15, "met": figures[slowest]["median_s"] < 0.15},
         {"time_per_step_200_over_25": per_step[200] / per_step[25], "target": 2.0, "met": per_step[200] < 2 * per_step[25]},
+        {"256_nested_calls_s": most, "target": 2.0, "met": most < 2},
+        {"time_per_call_256_over_32": per_call, "target": 2.0, "met": per_call < 2},
         {"import_s": result["import_s"], "target": 0.2, "met": result["import_s"] < 0.2},
     ]
-    for name, figure in {**figures, **{f"chain of {steps}": figure for steps, figure in growth.items()}}.items():
-        print(f"{name:16} {figure['lines']:5} lines {figure['median_s'] * 1e3:8.2f} ms")
+    chains = {f"chain of {steps}": figure for steps, figure in growth.items()}
+    called_so = {f"{n} calls, {what}": figure for what, sizes in calls.items() for n, figure in sizes.items()}
+    for name, figure in {**figures, **chains, **called_so}.items():
+        print(f"{name:20} {figure['lines']:5} lines {figure['median_s'] * 1e3:8.2f} ms")
     for line in result["targets"]:
         print(line)
     print(write("compile", result))

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from small import agree, compiled
 
 import snap
 from snap.diag.source import register_source
@@ -121,3 +122,80 @@ def test_a_barrier_of_the_block_keeps_the_loop_together():
     loops = [s for s in statements(kernel._the_one({}).synced.body) if isinstance(s, ir.For)]
     assert len(loops) == 1
     assert not snap.races(kernel, np.arange(160, dtype=np.int32), np.zeros(128, np.int32), 5, blocks=1, seeds=3)
+
+
+COUNTING = """from __future__ import annotations
+from snap import *
+
+@kernel
+@requires(grid[1], block[1], thread[64])
+def k(c: ptr(int) @ grid[1], x: ptr(const(int)) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        with group(block[1]):
+            t: int @ thread[1] = id()
+            v: int @ thread[1] = 0
+{body}
+            last: int @ thread[1] = atomic.add(c, 1, v)
+"""
+ROLES = """for i in range(n):
+    match split(thread):
+        case 32:
+            v = v + 1
+{first}
+        case 32:
+            v = v + 2
+{second}
+"""
+# What is given a value in a role, in the loop or behind it, and never read.
+UNREAD = {
+    "an atomic's old value": ("old: int @ thread[1] = atomic.add(c, 0, v)", "pass", ""),
+    "declared before": ("old = atomic.add(c, 0, v)", "pass", "old: int @ thread[1] = 5\n"),
+    "declared before, in both roles": ("old = atomic.add(c, 0, v)", "old = t", "old: int @ thread[1] = 5\n"),
+    "what a collective gives": ("w: int @ thread[1] = intrinsic.shfl_xor(v, 1)", "pass", ""),
+    "an element": ("a[i % 2] = atomic.max(c, 0, v)", "a[0] = 1", "a: int[2] @ thread[1]\n"),
+    "a component": ("w.x = v", "w.y = t", "w: int2 @ thread[1] = int2(1, 2)\n"),
+    "a component of an element": ("w[0].x = v", "w[1].y = t", "w: int2[2] @ thread[1]\n"),
+    "what a call gives": ("u: int @ thread[1] = counted(c, v)", "pass", ""),
+    "an array by reference": ("fills(a, v)", "pass", "a: int[2] @ thread[1]\n"),
+    "what is loaded": ("w: int @ thread[1] = x[t]", "pass", ""),
+}
+CALLED = """
+@device
+@requires(thread[1])
+def counted(c: ptr(int) @ grid[1], v: int @ thread[1]) -> int @ thread[1]:
+    return atomic.add(c, 2, v)
+
+@device
+@requires(thread[1])
+def fills(a: ref(int[2]) @ thread[1], v: int @ thread[1]):
+    a[1] = v
+
+@kernel"""
+
+
+def counting(first: str, second: str, before: str, behind: str = ""):
+    loop = ROLES.format(first=" " * 12 + first, second=" " * 12 + second)
+    body = "".join(" " * 12 + line for line in (before + loop + behind).splitlines(keepends=True))
+    return compiled(COUNTING.format(body=body).replace("\n@kernel", CALLED, 1))
+
+
+@pytest.mark.parametrize("behind", ["", "match split(thread):\n    case 32:\n        unread: int @ thread[1] = atomic.add(c, 3, v)\n"])
+@pytest.mark.parametrize("what", UNREAD)
+def test_what_nobody_reads_stays_declared(what, behind):
+    kernel = counting(*UNREAD[what], behind)
+    agree(kernel, lambda: [np.zeros(4, np.int32), np.arange(64, dtype=np.int32), 3])
+    assert "c" in kernel.cuda()
+
+
+def test_declared_among_roles_and_stored_behind_them():
+    behind = "late: int @ thread[1] = 0\n" + ROLES.format(first=" " * 12 + "pass", second=" " * 12 + "pass")
+    kernel = counting("pass", "pass", "", behind + "intrinsic.syncthreads()\nlate = atomic.add(c, 0, t)\n")
+    agree(kernel, lambda: [np.zeros(4, np.int32), np.arange(64, dtype=np.int32), 3])
+    assert "atomicAdd(c, t)" in kernel.cuda()
+
+
+def test_an_access_that_nobody_needs_is_made():
+    kernel = counting("w: int @ thread[1] = x[t + 1000]", "pass", "")
+    for seed in (None, 1):
+        with pytest.raises(snap.MachineError, match="x"):
+            kernel.launch(np.zeros(4, np.int32), np.arange(64, dtype=np.int32), 3, blocks=1, seed=seed)

@@ -18,7 +18,7 @@ from snap.analysis.linear import Atom, Form
 from snap.analysis.overlap import Overlap
 from snap.analysis.values import Frame, Position, Values, facts, form, is_integer
 from snap.ir import nodes as ir
-from snap.ir.types import Level, Place, Privilege
+from snap.ir.types import I32, Level, Place, Privilege
 from snap.ir.walk import bodies, children, own_expressions, variables
 
 Where = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]  # shape, index, and what is known there
@@ -64,7 +64,8 @@ class _Walk:
 
     def __init__(self, place: Place, params: Iterable[ir.Param], body: ir.Body, reads: set[int]):
         self.reads, self.scopes, self.open = reads, [], []
-        self.values, self.frame = Values(), ()
+        held = place.held(Level.THREAD)
+        self.values, self.frame = Values(threads=None if held is None else held.count), ()
         self.facts = self.values.facts
         self.at = Position({level: linear.unknown((level.word,)) for level in (Level.THREAD, Level.BLOCK, Level.CLUSTER)}, place)
         self.changing = set(_changing(body))
@@ -126,11 +127,12 @@ class _Walk:
         self.at = outer
 
     def _loop(self, s: ir.For) -> None:
-        start, stop = self._form(s.start), self._form(s.stop)
-        at = self.values.known[self.frame, s.var.uid] = self.values.unknown(("loop", self.frame, s.var.uid), s.var.privilege)
+        start, stop, step = (self._form(e) for e in (s.start, s.stop, s.step))
+        self.values.loops.append(next(self.numbers))
+        at = self.values.known[self.frame, s.var.uid] = self.values.loop_variable(self.frame, s.var, start, step)
         last = linear.subtract(linear.subtract(stop, at), linear.number(1))
-        forward = isinstance(s.step, ir.Const) and s.step.value > 0
-        self._inside(s.body, [linear.subtract(at, start), last] if forward else [])
+        self._inside(s.body, [linear.subtract(at, start), last] if linear.is_number(step) and step[0] > 0 else [])
+        self.values.loops.pop()
 
     def _call(self, s: ir.Call) -> None:
         outer, inner = (self.frame, self.at), (*self.frame, id(s))
@@ -170,7 +172,7 @@ class _Walk:
     def _forget(self, e: ir.Expr) -> None:
         for var in variables(e):
             if var.uid in self.changing:
-                self.values.known[self.frame, var.uid] = self.values.anything(next(self.numbers))
+                self.values.known[self.frame, var.uid] = self.values.anything(next(self.numbers), var.type)
 
     # ---- accesses --------------------------------------------------------------------------------------------------------------------------
 
@@ -229,7 +231,7 @@ class _Walk:
             return shape, None, tuple(self.facts)
         index = [self._form(i) for i in access.index]
         for k, extent in enumerate(box or ()):
-            more = self.values.anything(next(self.numbers))
+            more = self.values.anything(next(self.numbers), I32)
             inside += [more, linear.subtract(linear.number(extent - 1), more)]
             index[k] = linear.add(index[k], more)
         if view.obj.spread == "across":

@@ -156,6 +156,33 @@ def expressions(s: ir.Stmt) -> Iterator[ir.Expr]:
         yield from walk(e)
 
 
+def stored(s: ir.Stmt) -> list[int]:
+    """The variables and local arrays (their numbers) that a statement itself gives a value to, by reference, too."""
+    match s:
+        case ir.Declare(var):
+            return [var.uid]
+        case ir.Assign(target) | ir.Atomic(target=target) | ir.Unsafe(target=target):
+            return _stored(target)
+        case ir.Call(args=args, target=target):
+            return [*_stored(target), *(a.var.uid for a in args if isinstance(a, ir.ArrayRef))]
+        case ir.Collective(targets=targets):
+            return [uid for target in targets for uid in _stored(target)]
+        case ir.Wgmma(acc=acc):
+            return [acc.var.uid]
+        case _:
+            return []
+
+
+def _stored(target: ir.Target | None) -> list[int]:
+    match target:
+        case ir.VarTarget(var) | ir.ElemTarget(ir.ArrayRef(var)):
+            return [var.uid]
+        case ir.ComponentTarget(of):
+            return _stored(of)
+        case _:
+            return []
+
+
 # Tiles that are copied or multiplied as a whole are not among them.
 def own_accesses(s: ir.Stmt) -> Iterator[ir.MemAccess]:
     """The elements that a statement accesses itself; loads in its expressions are not among them."""

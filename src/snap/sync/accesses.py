@@ -26,7 +26,7 @@ from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, CLUSTER1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place, Privilege
 from snap.ir.walk import bodies, children, own_expressions, statements
 from snap.sync.publish import Publishing, handed
-from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, Touched
+from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, Touched, altered
 from snap.sync.weave import Woven
 
 OWN_RANK = linear.unknown(("block",))  # of this thread's block in its cluster
@@ -441,35 +441,47 @@ class Accesses(Publishing):
         if not held:
             return
         privileges = {n.key: n.privilege for n in chain}
-        ordered: list[tuple] = []
+        over: list[tuple] = []
+        ordered: list[Token] = []
         for key, t in held.items():
             if t.passed or 0 < t.fills < self.depths.get(obj, 0):
                 continue  # ordered by an mbarrier; another slot
             if t.engine == "load" and (b.engine != "load" or obj[1] in self.woven.numbered):
                 continue  # whoever uses what is loaded waits for it
-            owner, again, need = self._needed(t, b, privileges)
+            fence = t.by_threads and b.engine in BACKGROUND  # which only a barrier of ours has before it
+            owner, again, need = self._needed(t, b, privileges, None if fence else t.ordered)
             if t.engine == "load":
                 if need is not None and self.function.kernel:  # of a device function on its own, nobody knows who waits
                     raise _loaded_twice(t, b, self.object_names[obj])
                 continue
-            fence = t.by_threads and b.engine in BACKGROUND  # which only a barrier of ours has before it
             if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need) and not fence:
                 continue
             self._edge(t, b, need, state.since(t), obj)
             whole = need == privileges[owner] or privileges[owner] == BLOCK1 and need == self.overlap.small
             fenced = not t.by_threads or not self.background or obj not in self.ranges  # else a later access may need a fence, too
-            if whole and again is None and owner == chain[-1].key and not self.splits and fenced:
-                ordered.append(key)  # whatever this access conflicts with later, it is ordered once it is ordered here
-        state.drop(obj, ordered)
+            if whole and again is None and not self.splits and fenced:
+                # Whatever this access conflicts with later, its group has met here: all who may touch the object, or those who share the owner.
+                if privileges[owner] == chain[-1].privilege:
+                    over.append(key)
+                elif t.kind not in "CS" and (t.ordered is None or need.at_least(t.ordered)):
+                    over.append(key)
+                    ordered.append(altered(t, ordered=need))
+        state.drop(obj, over)
+        for t in ordered:
+            have = state.held(obj).get(t.key)
+            state.held(obj)[t.key] = t if have is None else state.both(t, have)
 
     def _needed(
-        self, t: Token, b: Token, privileges: dict[tuple[Frame, int], Privilege]
+        self, t: Token, b: Token, privileges: dict[tuple[Frame, int], Privilege], met: Privilege | None
     ) -> tuple[tuple[Frame, int] | None, tuple[Frame, int] | None, Privilege | None]:
-        """The lowest name both were made from, the disjoint scope entered again, and the group that must wait between the two."""
+        """The lowest name both were made from, the disjoint scope entered again, and the group that must wait between the two; none of a group that
+        has met between them."""
         if t.kind in "RS" and b.kind in "RS":
             return None, None, None
         owner = next((k for k in t.names if k in privileges), None)
         again = next((k for k in t.disjoint if k in privileges), None)
+        if met is not None and owner is not None and t.kind not in "CS" and met.at_least(privileges[owner if again is None else again]):
+            return None, None, None
         if (t.kind == "A" or t.atomic) and (b.kind == "A" or b.atomic):
             # Nobody orders the atomics of different threads; but the boxes that one thread combines are combined one after the other.
             one_thread = t.issuer is not None and (t.issuer, t.role) == (b.issuer, b.role)
@@ -492,11 +504,16 @@ class Accesses(Publishing):
     def _at_once(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey) -> None:
         """Units of a group, and cases of a split, run side by side, each its own way: no gap in there orders what belongs to more than one of
         them."""
-        for place, touched in [*self.regions, *self.siblings]:
+        for place, touched in [*(self.regions[k] for k in self._widest()), *self.siblings]:
             if obj in touched:
                 self._beside(b, chain, obj, place, touched[obj])
         for _, touched in self.regions:
             touched.setdefault(obj, Touched()).add(b, chain)
+
+    def _widest(self) -> list[int]:
+        """The regions we are in, of each privilege the outermost: what those inside of it would add, it has said."""
+        first = {place.privilege: k for k, (place, _) in reversed(list(enumerate(self.regions)))}
+        return sorted(first.values())
 
     def _beside(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey, place: Place, touched: Touched) -> None:
         most = self.overlap.small or chain[-1].privilege if chain[-1].privilege == BLOCK1 else chain[-1].privilege
@@ -504,7 +521,7 @@ class Accesses(Publishing):
             return
         privileges = {n.key: n.privilege for n in chain}
         for t, _ in touched.before(b):
-            need = self._needed(t, b, privileges)[2] if t.site[:2] != b.site[:2] else None
+            need = self._needed(t, b, privileges, place.privilege)[2] if t.site[:2] != b.site[:2] else None
             if need is not None and not place.privilege.at_least(need):
                 self._edge(t, b, need, 0, obj)
 
@@ -514,7 +531,8 @@ class Accesses(Publishing):
 
     def _at_once_around(self, before: list[dict[ObjectKey, int]]) -> None:
         """A loop ends: what one iteration does comes before all that the next one does."""
-        for (place, touched), begun in zip(self.regions, before):
+        for k in self._widest():
+            (place, touched), begun = self.regions[k], before[k]
             for obj, one in touched.items():
                 for b, chain in one.tokens[begun.get(obj, 0) :]:
                     self._beside(b, chain, obj, place, one)

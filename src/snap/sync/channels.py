@@ -150,8 +150,8 @@ def find(function: ir.Function) -> list[Channel]:
 class _Irregular(Exception):
     """No order of episodes: why, and where."""
 
-    def __init__(self, why: str, span: Span):
-        self.why, self.span = why, span
+    def __init__(self, why: str, span: Span, help: str = ""):
+        self.why, self.span, self.help = why, span, help
 
 
 class _Search:
@@ -197,7 +197,7 @@ class _Search:
                     "loaded here",
                     (Label(irregular.span, "this is in the way"),) if irregular.span != loads else (),
                     note="every fill is loaded once, then used, in the order of the text by all of its threads; else some would wait for ever",
-                    help="load it and use it in one `with stage(...)`, one after the other, and let nothing leave it in between",
+                    help=irregular.help or "load it and use it in one `with stage(...)`, one after the other, and let nothing leave it in between",
                 )
             ) from None
 
@@ -240,7 +240,7 @@ class _Search:
         try:
             numbered.check(body, loads, uses, channel.depth)
         except numbered.Unordered as unordered:
-            raise _Irregular(unordered.why, unordered.span) from None
+            raise _Irregular(unordered.why, unordered.span, unordered.help) from None
 
     # ---- structure ---------------------------------------------------------------------------------------------------------------------------
 

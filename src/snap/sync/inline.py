@@ -5,7 +5,6 @@ Output:     the same kernel, in which no call is left whose callee begins backgr
             these are synchronized over the whole kernel, so they must stand in it
 Invariant:  the meaning is the same; every statement of the result is an object of its own, and no variable, object or handle is declared twice.
             What nothing changed is returned as the same object
-Non-goals:  callees with a `return` that cannot be moved to the end (in a loop, in the middle of a group): such a call stays as it is
 
 The callee runs as if in a group of what it requires, so its body becomes a `Group`: this keeps positions, and ends the scope of what it declares.
 Arguments are evaluated before it, at the caller's position.
@@ -18,11 +17,12 @@ import itertools
 from dataclasses import fields, replace
 
 from snap.ir import nodes as ir
-from snap.ir.types import I32, Array, Level, Privilege
+from snap.ir.types import BOOL, I32, Array, Level, Privilege
 from snap.ir.walk import statements
 
 # Parts of the tree; what else a field holds (types, places, spans, texts) says the same in every copy.
 _NODES = frozenset(c for c in vars(ir).values() if isinstance(c, type) and c.__module__ in ("snap.ir.nodes", "snap.ir.expressions"))
+RETURNED = 0  # the number of the variable that notes a `return`; those of the checker begin at 1
 
 
 def inline(function: ir.Function, every: bool = False) -> ir.Function:
@@ -66,31 +66,52 @@ def _into_roles(s: ir.Split) -> bool:
 # ---- returns -----------------------------------------------------------------------------------------------------------------------------
 
 
-# A body in which every `return` is the last thing that happens on its path: what follows `if c: return x` becomes the other branch.
-def returning_last(body: ir.Body, result: Privilege | None) -> ir.Body | None:
-    """None where that takes more than moving what follows.  `result`: a `return` becomes an assignment at this privilege."""
-    for at, s in enumerate(body):
-        if not _returns(s):
-            continue
-        before, after = body[:at], body[at + 1:]
-        match s:
-            case ir.Return():
-                return body[:at + 1]
-            case ir.If(_, then, other):
-                if after and _always_returns(then) and _movable(other):
-                    other, after = other + after, ()
-                elif after and _always_returns(other) and _movable(then):
-                    then, after = then + after, ()
-                arms = () if after else (returning_last(then, result), returning_last(other, result))
-                return (*before, replace(s, then=arms[0], other=arms[1])) if arms and None not in arms else None
-            case ir.Group(place=place) if result is not None and not place.privilege.at_least(result):
-                return None
-            case (ir.Group() | ir.Partition() | ir.Claim()) if not after:
-                inner = returning_last(s.body, result)
-                return None if inner is None else (*before, replace(s, body=inner))
-            case _:
-                return None
-    return body
+# What follows `if c: return x` becomes the other branch.  Elsewhere a `return` notes that it was there: a loop is left by `break`, and what follows
+# asks.  Code that can return runs as one (else the checker refuses it), so one note for all of the function's threads will do.
+def returning_last(body: ir.Body, privilege: Privilege) -> ir.Body:
+    """A body in which nothing happens behind a `return` on its path, so that it need not leave anything.  `privilege`: that of the code."""
+    returns = [s for s in statements(body) if isinstance(s, ir.Return)]
+    if not returns:
+        return body
+    span = returns[0].span
+    note = ir.Var(RETURNED, "returned", BOOL, privilege, temp=True, span=span)
+    made = _ending(body, (), note)
+    if not any(isinstance(s, ir.Assign) and s.target == ir.VarTarget(note, span=span) for s in statements(made)):
+        return made
+    return ir.Declare(note, ir.Const(False, BOOL, span=span), span=span), *made
+
+
+def _ending(body: ir.Body, leave: ir.Body, note: ir.Var) -> ir.Body:
+    """`leave`: what a `return` does then: note that it was there, leave the loop, both, or neither."""
+    at = next((k for k, s in enumerate(body) if _returns(s)), None)
+    if at is None:
+        return body
+    before, s, after = body[:at], body[at], body[at + 1 :]
+    in_loop = any(isinstance(way_out, ir.Break) for way_out in leave)
+    noted = ir.Assign(ir.VarTarget(note, span=s.span), ir.Const(True, BOOL, span=s.span), span=s.span)
+    was_there = ir.Read(note, BOOL, span=s.span)
+    match s:
+        case ir.Return():
+            return *before, s, *leave
+        case ir.For() | ir.While():
+            leave_it = ir.Break(span=s.span)
+            s = replace(s, body=_ending(s.body, (noted, leave_it) if after or leave else (leave_it,), note))
+            if in_loop:
+                return *before, s, ir.If(was_there, (leave_it,), (), span=s.span), *_ending(after, leave, note)
+        case ir.If(_, then, other):
+            if after and not in_loop and _always_returns(then) and _movable(other):
+                other, after = other + after, ()
+            elif after and not in_loop and _always_returns(other) and _movable(then):
+                then, after = then + after, ()
+            then, other = (_ending(arm, (noted,) if after and not in_loop else leave, note) for arm in (then, other))
+            s = replace(s, then=then, other=other)
+            if in_loop:
+                return *before, s, *_ending(after, leave, note)
+        case _:
+            s = replace(s, body=_ending(s.body, leave, note))
+    if not after:
+        return *before, s
+    return *before, s, ir.If(ir.Unary("not", was_there, BOOL, span=s.span), _ending(after, leave, note), (), span=s.span)
 
 
 def _returns(s: ir.Stmt) -> bool:
@@ -209,9 +230,7 @@ class _Inliner:
         if not self._is_wanted(s.function):
             return [s]
         target = s.target.var if isinstance(s.target, ir.VarTarget) else None
-        body = returning_last(s.function.body, None if s.target is None else _result_privilege(s))
-        if body is None:
-            return [s]
+        body = returning_last(s.function.body, s.function.place.privilege)
         before: list[ir.Stmt] = []
         after: list[ir.Stmt] = []
         if s.target is not None and target is None:  # evaluated at the caller's position, so not where the callee returns
@@ -219,7 +238,7 @@ class _Inliner:
             before.append(ir.Declare(target, None, span=s.span))
             after.append(ir.Assign(s.target, ir.Read(target, target.type, span=s.span), span=s.span))
         names = _Names(s.smem_offset, target)
-        changed = _changed(s.function)
+        changed = _changed_arguments(s)
         for param, arg, handle in zip(s.function.params, s.args, s.handles, strict=True):
             before += self._bound(param, arg, handle, names, changed, s)
         level, held = s.function.place.levels[0]
@@ -283,6 +302,15 @@ def _result_privilege(s: ir.Call) -> Privilege:
 
 
 # ---- what a function holds ---------------------------------------------------------------------------------------------------------------
+
+
+# Given by value, an array is what it was when the function was called, also where the function changes it by another name: as a `ref` of its own.
+def _changed_arguments(s: ir.Call) -> set[int]:
+    """Parameters whose argument may not be what it was until the function has ended."""
+    changed = _changed(s.function)
+    given = list(zip(s.function.params, s.args, strict=True))
+    written = {arg.var.uid for param, arg in given if isinstance(param, ir.RefParam) and param.var.uid in changed}
+    return changed | {param.var.uid for param, arg in given if isinstance(arg, ir.ArrayValue) and arg.array.var.uid in written}
 
 
 def _changed(function: ir.Function) -> set[int]:

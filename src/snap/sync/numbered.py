@@ -12,15 +12,19 @@ from dataclasses import dataclass
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
-from snap.ir.walk import bodies, statements, variables
-from snap.sync.loops import targets
+from snap.ir.types import Element, Kind
+from snap.ir.walk import bodies, statements, stored, variables, walk
+from snap.sync.values import is_integer
 
 Sum = tuple[ir.Expr | None, int]  # something, and a number
 
 
+UNUSED = "load what is used and no more: where the loop may end sooner than the first fills, guard them with its limit, `if k < n:`"
+
+
 class Unordered(Exception):
-    def __init__(self, why: str, span: Span):
-        self.why, self.span = why, span
+    def __init__(self, why: str, span: Span, help: str = ""):
+        self.why, self.span, self.help = why, span, help
 
 
 @dataclass(slots=True)
@@ -34,34 +38,44 @@ class Numbered:
     high: list[Sum]
 
 
+Loads = list[tuple[Numbered, list[Sum]]]  # in the order of the text, each with what its numbers are below; the first says where its loop ends
+
+
 def check(body: ir.Body, loads: list[ir.Partition], uses: list[ir.Partition], depth: int) -> None:
     """`body`: the lifetime of the pipeline."""
     found = {id(s): _numbered(s, body) for s in (*loads, *uses)}
     around = {id(s): _deciding(s, found[id(s)].loop, body) for s in (*loads, *uses)}
     first = around[id(loads[0])]
     for s in (*loads, *uses):
-        if len(around[id(s)]) != len(first) or any(a is not b for a, b in zip(around[id(s)], first)):
+        if around[id(s)] != first:
             raise Unordered("what decides whether it is loaded does not decide whether it is used", s.span)
-    last, total = _in_order([found[id(s)] for s in loads])
+    filled = _in_order([found[id(s)] for s in loads])
     order = {id(s): k for k, s in enumerate(statements(body))}
     for s in uses:
-        _there(found[id(s)], last, total, depth, order)
-    if not any(_all_of_them(found[id(s)], last, total) for s in uses) and not _each_by_number([found[id(s)] for s in uses], total):
-        raise Unordered("not every fill that is loaded is certainly used: nobody waits for the others", loads[-1].span)
+        _there(found[id(s)], filled, depth, order)
+    left = [n.stage for n, limits in filled if not any(_all_of_them(found[id(s)], n, limits, filled[-1]) for s in uses)]
+    if left and not _each_by_number([found[id(s)] for s in uses], filled[-1][1]):
+        raise Unordered("not every fill that is loaded is certainly used: nobody waits for the others", left[0].span, UNUSED)
 
 
 # Every fill is used, so that its load has ended before the slot is filled again, and before the block is gone.
-def _all_of_them(use: Numbered, load: Numbered, total: list[Sum]) -> bool:
+def _all_of_them(use: Numbered, load: Numbered, limits: list[Sum], last: tuple[Numbered, list[Sum]]) -> bool:
+    """All that this load loads: it stops no later than the use does."""
     if use.loop is None or not all(base is None and n + use.more <= 0 for base, n in use.low):
         return False
-    if use.loop is not load.loop and not all(base is None for base, _ in total):
+    if use.loop is not last[0].loop and not all(base is None for base, _ in last[1]):
         return False
-    return all(any(base == b and n + use.more >= m for b, m in total) for base, n in use.high)
+    return all(_below(limits, _plus(h, use.more)) for h in use.high)
 
 
 def _each_by_number(uses: list[Numbered], total: list[Sum]) -> bool:
     numbers = {use.more for use in uses if use.loop is None}
     return any(base is None and set(range(n)) <= numbers for base, n in total)
+
+
+def _below(limits: list[Sum], most: Sum) -> bool:
+    """Whether what is below all of these limits is certainly below that one."""
+    return any(base == most[0] and n <= most[1] for base, n in limits)
 
 
 def _numbered(stage: ir.Partition, body: ir.Body) -> Numbered:
@@ -82,41 +96,46 @@ def _numbered(stage: ir.Partition, body: ir.Body) -> Numbered:
     if not isinstance(base, ir.Read) or base.var != loop.var:
         raise Unordered("its number is not the loop's variable, plus or minus a constant", stage.span)
     low, high = [_sum(loop.start)], [_sum(loop.stop)]
-    changed = {v for s in statements(loop.body) for v in ([s.var.uid] if isinstance(s, ir.Declare) else targets(s))}
+    inside = {s.var.uid for s in statements(loop.body) if isinstance(s, ir.Declare)}
+    if not _stays(loop.stop, body, set()):
+        raise Unordered("what its loop counts to is not one value as long as it lives", loop.span)
     for k, s in enumerate(path):
         if isinstance(s, ir.If) and any(x is loop for x in path[:k]):
-            inside = path[k + 1] if k + 1 < len(path) else stage
-            guard = _guard(s.cond, loop.var, any(x is inside for x in s.then))
-            if guard is None or guard[1][0] is not None and any(v.uid in changed for v in variables(guard[1][0])):
+            guard = _guard(s.cond, loop.var, _arm(s, [*path[k + 1 :], stage]) == 0)
+            if guard is None or guard[1][0] is not None and not _stays(guard[1][0], body, inside):
                 raise Unordered("what decides whether it is filled is not a limit of the loop's variable", s.span)
             (low if guard[0] == ">=" else high).append(guard[1])
     return Numbered(stage, loop, more, low, high)
 
 
-# The loads, one after the other, number 0, 1, 2, ...
-def _in_order(loads: list[Numbered]) -> tuple[Numbered, list[Sum]]:
-    """The last of them, and limits of how many there are."""
-    expected: Sum = (None, 0)
-    ends: list[Sum] = [expected]
-    for k, n in enumerate(loads):
+# The loads, one after the other, number 0, 1, 2, ...; where something stops one of them early, it stops those that follow, too.
+def _in_order(loads: list[Numbered]) -> Loads:
+    found: Loads = []
+    expected = 0
+    for n in loads:
         start = (None, n.more) if n.loop is None else _plus(n.low[0], n.more)
-        if len(n.low) > 1 or start != expected:
+        if len(n.low) > 1 or start != (None, expected):
             raise Unordered("its loads do not come in the order 0, 1, 2, ...", n.stage.span)
-        ends = [(None, n.more + 1)] if n.loop is None else [_plus(h, n.more) for h in n.high]
-        expected = ends[0]
-        if len(ends) > 1 and k < len(loads) - 1:
+        limits = [(None, n.more + 1)] if n.loop is None else [_plus(h, n.more) for h in n.high]
+        for before, stops in found:
+            if not all(_below(limits, limit) for limit in stops if limit[0] is not None):
+                raise Unordered("how many are loaded before is not known", before.stage.span, UNUSED)
+        found.append((n, limits))
+        numbers = [number for base, number in limits if base is None]
+        if not numbers and n is not loads[-1]:
             raise Unordered("how many are loaded before is not known", n.stage.span)
-    return loads[-1], ends
+        expected = max(expected, min(numbers, default=0))
+    return found
 
 
-def _there(use: Numbered, load: Numbered, total: list[Sum], depth: int, order: dict[int, int]) -> None:
+def _there(use: Numbered, filled: Loads, depth: int, order: dict[int, int]) -> None:
+    load, total = filled[-1]
     if use.loop is None:
         if not all(base is None and 0 <= use.more < n <= depth for base, n in total) or order[id(use.stage)] < order[id(load.stage)]:
             raise Unordered("what is used is not certainly loaded", use.stage.span)
         return
     if not any(base is None and n + use.more >= 0 for base, n in use.low):
         raise Unordered("a fill below 0 would be used", use.stage.span)
-    limits = [_plus(h, use.more) for h in use.high]
     if use.loop is load.loop:
         after = order[id(use.stage)] > order[id(load.stage)]
         ahead = load.more - use.more + after  # so many more have been loaded
@@ -124,14 +143,13 @@ def _there(use: Numbered, load: Numbered, total: list[Sum], depth: int, order: d
             raise Unordered("a fill is used before it is loaded", use.stage.span)
         if ahead > depth:
             raise Unordered(f"a fill is used when the next one in its slot has been loaded: there are {depth} slots", use.stage.span)
-        rest = total[1:]  # guards of the loads
+        rest = [*total[1:], *(limit for _, limits in filled[:-1] for limit in limits if limit[0] is not None)]  # guards of the loads
     else:
         if order[id(use.stage)] < order[id(load.stage)] or not all(base is None and n <= depth for base, n in total):
             raise Unordered("it is used in another loop than it is loaded in, and there are not slots for all", use.stage.span)
         rest = total
-    for base, n in rest:
-        if not any(b == base and m <= n for b, m in limits):
-            raise Unordered("more fills are used than are loaded, as far as one can see", use.stage.span)
+    if not all(_below([_plus(h, use.more) for h in use.high], limit) for limit in rest):
+        raise Unordered("more fills are used than are loaded, as far as one can see", use.stage.span)
 
 
 # ---- expressions -----------------------------------------------------------------------------------------------------------------------------------
@@ -145,14 +163,28 @@ def _sum(e: ir.Expr) -> Sum:
     match e:
         case ir.Const(value):
             return None, int(value)
-        case ir.Cast(value) if e.type.bits >= value.type.bits:
+        case ir.Cast(value) if _keeps(value.type, e.type):
             return _sum(value)
         case ir.Binary("+", left, ir.Const(n)) | ir.Binary("+", ir.Const(n), left):
             return _plus(_sum(left), int(n))
-        case ir.Binary("-", left, ir.Const(n)):
+        case ir.Binary("-", left, ir.Const(n)) if e.type.kind is Kind.INT:  # an unsigned difference may wrap
             return _plus(_sum(left), -int(n))
         case _:
             return e, 0
+
+
+def _keeps(given: Element, type: Element) -> bool:
+    """Whether a conversion keeps every number what it is."""
+    return given == type or is_integer(given) and is_integer(type) and type.bits > given.bits and (type.kind is Kind.INT or given.kind is type.kind)
+
+
+# Limits of two loops are compared, and so is what a loop began with and what its iterations ask: they must be the same numbers.
+def _stays(e: ir.Expr, body: ir.Body, inside: set[int]) -> bool:
+    """Whether the expression has one value as long as the pipeline lives.  `inside`: what is declared anew in each iteration."""
+    read = {v.uid for v in variables(e)}
+    if read & inside or any(isinstance(part, ir.Load) and not part.access.handle.obj.const for part in walk(e)):
+        return False
+    return not any(uid in read for s in statements(body) if not isinstance(s, ir.Declare) for uid in stored(s))
 
 
 def _guard(cond: ir.Expr, var: ir.Var, truth: bool) -> tuple[str, Sum] | None:
@@ -188,9 +220,15 @@ def _value(e: ir.Expr, body: ir.Body) -> ir.Expr:
     return e
 
 
-def _deciding(stage: ir.Partition, loop: ir.For | None, body: ir.Body) -> list[ir.Stmt]:
-    """The branches around a stage's loop, or around the stage."""
-    return [x for x in _path(stage, body) if isinstance(x, ir.If) and (loop is None or _holds(x, loop))]
+def _deciding(stage: ir.Partition, loop: ir.For | None, body: ir.Body) -> list[tuple[int, int]]:
+    """The branches around a stage's loop, or around the stage: which statement, and which of its arms."""
+    path = [*_path(stage, body), stage]
+    return [(id(x), _arm(x, path[k + 1 :])) for k, x in enumerate(path) if isinstance(x, ir.If) and (loop is None or _holds(x, loop))]
+
+
+def _arm(s: ir.If, inside: list[ir.Stmt]) -> int:
+    """Which arm what follows on the path stands in."""
+    return next(k for k, arm in enumerate((s.then, s.other)) if any(x is inside[0] for x in arm))
 
 
 def _holds(outer: ir.Stmt, inner: ir.Stmt) -> bool:

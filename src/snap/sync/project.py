@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from snap.ir import nodes as ir
 from snap.ir.types import GRID1, Level, Place
-from snap.ir.walk import bodies, expressions, statements, with_bodies
+from snap.ir.walk import bodies, expressions, statements, stored, with_bodies
 from snap.sync.channels import ways_out
 
 LOOPS = (ir.For, ir.While)
@@ -104,11 +104,13 @@ class _Projector:
 
     def _projected(self, run: ir.Body, roles: list[Range]) -> list[ir.Stmt]:
         within = {id(s) for s in statements(run)}
-        used_later = {v for s in statements(self.function.body) if id(s) not in within for v in _read_by(s)}
-        committed = {s.engine for s in statements(self.function.body) if id(s) not in within and isinstance(s, ir.AsyncCommit)}
+        elsewhere = [s for s in statements(self.function.body) if id(s) not in within]
+        used_later = {v for s in elsewhere for v in _read_by(s)}
+        named_later = used_later.union(*map(stored, elsewhere))
+        committed = {s.engine for s in elsewhere if isinstance(s, ir.AsyncCommit)}
         hoisted: list[ir.Stmt] = []
         run = self._positions_first(run, hoisted)
-        run = self._declared_first(run, used_later, hoisted)
+        run = self._declared_first(run, named_later, hoisted)
         outer = next(s.outer for s in statements(run) if isinstance(s, ir.Split) and s.outer.top > Level.THREAD)
         cases = []
         for role in sorted([*roles, *self._others(roles)]):
@@ -149,18 +151,18 @@ class _Projector:
 
         return tuple(uniform(s) for s in run)
 
-    def _declared_first(self, run: ir.Body, used_later: set[int], hoisted: list[ir.Stmt]) -> ir.Body:
-        """What is declared in the run and used behind it is declared before it."""
+    def _declared_first(self, run: ir.Body, named_later: set[int], hoisted: list[ir.Stmt]) -> ir.Body:
+        """What is declared in the run and used behind it, be it to store a result that nobody reads, is declared before it."""
         out: list[ir.Stmt] = []
         inside: set[int] = set()
         for s in run:
             leading = len(out) == len(inside)  # nothing but declarations so far
-            if isinstance(s, ir.Declare) and leading and s.var.uid in used_later and not _read_by(s) & inside:
+            if isinstance(s, ir.Declare) and leading and s.var.uid in named_later and not _read_by(s) & inside:
                 hoisted.append(s)
                 continue
             if isinstance(s, ir.Declare):
                 inside.add(s.var.uid)
-            if isinstance(s, ir.Declare) and s.var.uid in used_later:
+            if isinstance(s, ir.Declare) and s.var.uid in named_later:
                 hoisted.append(replace(s, init=None))
                 if s.init is not None:
                     out.append(ir.Assign(ir.VarTarget(s.var, span=s.span), s.init, span=s.span))
@@ -277,19 +279,20 @@ def _accesses(s: ir.Stmt) -> list[ir.MemAccess]:
 
 
 # Uniform code that a role does not need is left out: what gives values to variables that nothing in the role reads, and what is left empty by that.
+# What does more stays (atomics, unsafe text, whatever accesses memory), and with it the declaration of what it gives a value to.
 def _needed(body: ir.Body, used_later: set[int], committed: set[str]) -> ir.Body:
     read = set(used_later)
     engines = committed | {s.engine for s in statements(body) if isinstance(s, ir.AsyncCommit)}
     assigned: list[tuple[int, set[int]]] = []
     for s in statements(body):
-        match s:
-            case ir.Declare() | ir.Assign(ir.VarTarget() | ir.ElemTarget()):
-                assigned.append((_gives(s)[0], _read_by(s)))
-            case ir.If() | ir.For() | ir.While() | ir.Partition() if not _effects(s):  # needed where something inside is
-                reads = _read_by(s)
-                assigned += [(uid, reads) for inner in statements((s,)) for uid in _gives(inner)]
-            case _:
-                read |= _read_by(s)
+        if _only_gives(s):
+            assigned.append((stored(s)[0], _read_by(s)))
+        elif isinstance(s, _BRANCHES) and not _effects(s):  # needed where something inside is
+            reads = _read_by(s)
+            assigned += [(uid, reads) for inner in statements((s,)) for uid in stored(inner)]
+        else:
+            read |= _read_by(s)
+            read.update(stored(s))
     while True:
         more = set().union(*(reads for uid, reads in assigned if uid in read)) - read
         if not more:
@@ -297,29 +300,27 @@ def _needed(body: ir.Body, used_later: set[int], committed: set[str]) -> ir.Body
         read |= more
 
 
-def _gives(s: ir.Stmt) -> list[int]:
-    match s:
-        case ir.Declare(var) | ir.Assign(ir.VarTarget(var)) | ir.Assign(ir.ElemTarget(ir.ArrayRef(var))):
-            return [var.uid]
-        case _:
-            return []
+_BRANCHES = (ir.If, ir.For, ir.While, ir.Partition)
+
+
+def _only_gives(s: ir.Stmt) -> bool:
+    """Whether it does nothing but give a variable a value."""
+    return isinstance(s, (ir.Declare, ir.Assign)) and bool(stored(s)) and not _reads_memory(s)
 
 
 def _effects(s: ir.Stmt) -> bool:
     """Whether it does more than give values to variables; a loop that is left early must be run to know when."""
-    quiet = (ir.Declare, ir.If, ir.For, ir.Partition, ir.Claim, ir.Group, ir.Split)
-    values = (ir.VarTarget, ir.ElemTarget)
-    return any(not isinstance(x, quiet) and not (isinstance(x, ir.Assign) and isinstance(x.target, values)) for x in statements((s,)))
+    quiet = (ir.If, ir.For, ir.Partition, ir.Claim, ir.Group, ir.Split)
+    return any(not isinstance(x, quiet) and not _only_gives(x) for x in statements((s,)))
 
 
 def _without(body: ir.Body, read: set[int], engines: set[str]) -> ir.Body:
     out: list[ir.Stmt] = []
     for s in body:
-        match s:
-            case ir.Declare() | ir.Assign(ir.VarTarget() | ir.ElemTarget()) if _gives(s)[0] not in read:
-                continue
-            case ir.Sync(point) if point.kind == "thread" and not any(engine.split()[0] in engines for engine, _ in point.waits):
-                continue
+        if _only_gives(s) and stored(s)[0] not in read:
+            continue
+        if isinstance(s, ir.Sync) and s.point.kind == "thread" and not any(engine.split()[0] in engines for engine, _ in s.point.waits):
+            continue
         s = with_bodies(s, lambda b: _without(b, read, engines))
         if isinstance(s, (ir.If, ir.For, ir.Partition, ir.Claim, ir.Group)) and not any(bodies(s)):
             continue

@@ -52,7 +52,6 @@ class _Maker:
         self.functions: list[tuple[str, str]] = []  # name, result
         self.arrays = ["a", "r"]
         self.result = ""
-        self.background = [self.box, self.roles][number % 2]
 
     def name(self, start: str) -> str:
         self.names += 1
@@ -96,7 +95,7 @@ class _Maker:
     def statement(self, deep: int) -> list[str]:
         kinds = [self.assigned, self.stored, self.declared, self.shared, self.turn, self.called, self.called]
         if deep:
-            kinds += [self.branch, self.loop, self.background, self.background]
+            kinds += [self.branch, self.loop, self.box, self.roles, self.roles]
             if self.result:
                 kinds += [self.early, self.early]
         return self.random.choice(kinds)(deep)

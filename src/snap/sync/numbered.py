@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from snap.analysis.values import is_integer
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import Element, Kind
 from snap.ir.walk import bodies, statements, stored, variables, walk
-from snap.sync.values import is_integer
 
 Sum = tuple[ir.Expr | None, int]  # something, and a number
 

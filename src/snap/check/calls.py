@@ -149,7 +149,8 @@ def device_call(c: State, definition: Definition, fixed: Mapping[str, object], e
     name = definition.tree.name
     if definition.kind != "device":
         raise c.fail("SNAP018", f"`{name}` is a kernel: it is launched, not called", e.span, help="call functions decorated with @device")
-    if definition in c.program.active or name == c.definition.tree.name:
+    own = isinstance(e.function, tree.Name) and e.function.id == c.definition.tree.name  # Python would call this function, whatever the name was
+    if own or definition in c.program.active:
         raise c.fail("SNAP017", f"`{name}` calls itself: recursion is not Snap", e.span, help="write a loop")
     if c.no_calls:
         raise c.fail("SNAP018", f"{c.no_calls} cannot contain a call", e.span)

@@ -16,7 +16,7 @@ from snap.check.state import Abort, Constant, IndexMap, Instance, Memory, Poison
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree
-from snap.frontend.definition import Definition
+from snap.frontend.definition import Definition, identity
 from snap.ir import nodes as ir
 from snap.ir.record import record
 from snap.ir.types import I32, Array, Element, Held, Level, Place, Privilege, Scalar, Space
@@ -280,7 +280,7 @@ def instantiate(
     program: Program, definition: Definition, constexprs: Mapping[str, object], caller: Place, incoming: Mapping[str, Incoming]
 ) -> Instance:
     place = starting_place(definition, required(definition, constexprs), caller)
-    key = (definition, tuple(sorted(constexprs.items())), place, tuple(sorted(incoming.items(), key=lambda item: item[0])))
+    key = (definition, identity(constexprs), place, tuple(sorted(incoming.items(), key=lambda item: item[0])))
     if key not in program.instances:
         program.active.append(definition)
         try:

@@ -6,7 +6,7 @@ from dataclasses import field
 
 from snap.diag.span import Span
 from snap.ir.record import record as node
-from snap.ir.types import Array, Element, Place, Privilege, Scalar, Space, ValueType
+from snap.ir.types import Array, Element, Place, Privilege, Scalar, Space, ValueType, told_apart
 
 
 def _span() -> Span:
@@ -113,12 +113,21 @@ class ArrayRef:
 
 @node
 class Const:
-    """`weak` marks a literal that takes the type of what it meets; it means nothing after the checker."""
+    """`weak` marks a literal that takes the type of what it meets; it means nothing after the checker.
+
+    Constants are equal where a program cannot tell them apart: 0.0 and -0.0 are two, a NaN is itself.
+    """
 
     value: int | float | bool
     type: Scalar
     weak: bool = field(default=False, compare=False)
     span: Span = _span()
+
+    def __eq__(self, other: object) -> bool:
+        return self.type == other.type and told_apart(self.value) == told_apart(other.value) if type(other) is Const else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((told_apart(self.value), self.type))
 
 
 @node

@@ -16,7 +16,7 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import I32, THREAD1, Array, Element, Privilege, Space
+from snap.ir.types import I32, I64, THREAD1, Array, Element, Privilege, Space
 from snap.surface import Marker
 
 
@@ -125,7 +125,7 @@ def _not_its_branch(c: State, name: str, claim: ClaimUse, inside: list[SplitBran
 
 
 def scaled_shape(c: State, shape: tuple[ir.Expr, ...] | None, old: Element, new: Element, span: Span) -> tuple[ir.Expr, ...] | None:
-    """The shape after a view: the last dimension shrinks or grows by the ratio of the sizes."""
+    """The shape after a view: the last dimension shrinks or grows by the ratio of the sizes, in 64 bits where it grows to nobody knows what."""
     if shape is None:
         return None
     last = shape[-1]
@@ -134,7 +134,7 @@ def scaled_shape(c: State, shape: tuple[ir.Expr, ...] | None, old: Element, new:
     if new.bytes % old.bytes == 0:
         last = convert.binary("/", last, ir.Const(new.bytes // old.bytes, I32, span=span), span)
     else:
-        last = convert.binary("*", last, ir.Const(old.bytes // new.bytes, I32, span=span), span)
+        last = convert.binary("*", last, ir.Const(old.bytes // new.bytes, I32 if isinstance(last, ir.Const) else I64, span=span), span)
     return (*shape[:-1], last)
 
 

@@ -70,17 +70,30 @@ def address_of(place: tree.Expr) -> tree.Expr:
 
 
 def linear(scope: Scope, view: ir.MemView, index: tuple[ir.Expr, ...]) -> tree.Expr:
-    if view.shape is None or len(index) == 1:
-        return expressions.lower(scope, index[0])
+    """The offset of an element, row by row.  Where the array may have 2^31 elements or more, what an extent multiplies is 64 bits wide, and so is
+    the product: an offset above 2^31 comes about in no other way.  Only the sum of a leading zero and an index needs no width of its own."""
+    first, *rest = (expressions.lower(scope, i) for i in index)
+    if view.shape is None or not rest:
+        return first
     dims = [dim.value if isinstance(dim, ir.Const) else None for dim in view.shape]
     wide = view.obj.space is not Space.SHARED and (None in dims or math.prod(dims) >= 1 << 31)
-    total = expressions.lower(scope, index[0])
-    if wide and index[0].type.bits < 64:
-        total = tree.Integer(total.value, "ll") if isinstance(total, tree.Integer) else tree.Cast("long long", total)
-    for dim, i in zip(view.shape[1:], index[1:]):
-        type = I64 if wide else I32
-        total = fold.binary("+", fold.binary("*", total, expressions.lower(scope, dim), type), expressions.lower(scope, i), type)
+    type = I64 if wide else I32
+    total, narrow = first, wide and index[0].type.bits < 64
+    for dim, i, at in zip(view.shape[1:], index[1:], rest):
+        if isinstance(total, tree.Integer) and total.value == 0:
+            total, narrow = at, wide and i.type.bits < 64
+            continue
+        row = expressions.lower(scope, dim)
+        if narrow and total == tree.Integer(1):
+            total, row = row, total
+        total = fold.binary("+", fold.binary("*", _widened(total) if narrow else total, row, type), at, type)
+        narrow = False
     return total
+
+
+def _widened(value: tree.Expr) -> tree.Expr:
+    """A 32-bit integer as one of 64 bits."""
+    return tree.Integer(value.value, "ll") if isinstance(value, tree.Integer) else tree.Cast("long long", value)
 
 
 # ---- local arrays ------------------------------------------------------------------------------------------------------------------------

@@ -443,7 +443,7 @@ def k(out: ptr(int) @ grid[1], x: ptr(const(int), (2, N)) @ grid[1], N: int @ gr
     k = execute(text)["k"]
     k[1](out, x, 32)
     np.testing.assert_array_equal(out, x[1] + 300)
-    assert "x[N + i]" in k.cuda()
+    assert "x[(long long)N + i]" in k.cuda()
 
 
 # ---- claim ---------------------------------------------------------------------------------------------------------------------------------

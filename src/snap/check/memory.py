@@ -7,16 +7,19 @@ the object.  Invariant: an access carries the handle, and so the privilege, it w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from snap.check import convert, rewrite
 from snap.check.known import remainder
 from snap.check.names import as_type, describe_object, resolve
+from snap.check.operands import in_order, may_change
 from snap.check.state import Abort, ClaimUse, IndexMap, Memory, Pipeline, SplitBranch, StableRead, State, Variable, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.types import I32, I64, THREAD1, Array, Element, Privilege, Space
+from snap.ir.walk import statements, walk
 from snap.surface import Marker
 
 
@@ -217,13 +220,13 @@ def _tile(c: State, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree
 def indices(c: State, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Expr, ...]:
     from snap.check.expressions import scalar
 
-    result = []
-    for item in items:
+    def index(item: tree.Expr) -> ir.Expr:
         value = scalar(c, item, want)
         if not value.type.is_integer:
             raise c.fail("SNAP018", f"an index is an integer, not `{value.type}`", item.span, help="cast it: `int(...)`")
-        result.append(convert.cast(value, value.type) if convert.is_weak(value) else value)
-    return tuple(result)
+        return convert.cast(value, value.type) if convert.is_weak(value) else value
+
+    return tuple(in_order(c, want.privilege, *(partial(index, item) for item in items)))
 
 
 def mapped(memory: Memory, index: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
@@ -255,12 +258,26 @@ def access(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, s
             span,
             secondary=(Label(memory.handle.span, "declared here"),),
         )
+    mark = len(c.out)
     index = indices(c, items, want)
+    _placed_before(c, memory, c.out[mark:], span)
     if memory.shape is not None:
         for i, n, item in zip(index, memory.shape, items):
             if isinstance(i, ir.Const) and isinstance(n, ir.Const) and not 0 <= i.value < n.value:
                 raise c.fail("SNAP018", f"index {i.value} is outside of `{memory.handle.name}`, whose dimension here is {n.value}", item.span)
     return ir.MemAccess(memory.view, mapped(memory, index), memory.handle, foreign(c, mapped_block(memory, index)), span=span)
+
+
+def _placed_before(c: State, memory: Memory, effects: list[ir.Stmt], span: Span) -> None:
+    """Where a tile lies is evaluated before the indices into it, and a call in those must leave it there."""
+    parts = [part for r in (memory.map.results if memory.map is not None and effects else ()) for part in walk(r)]
+    if any(may_change(c, s, part) for s in statements(tuple(effects)) for part in parts):
+        raise c.fail(
+            "SNAP018",
+            f"a call in this index may change what says where the tile of `{memory.handle.name}` lies",
+            span,
+            help="read the tile's position, or call the function, into a variable first",
+        )
 
 
 # Read up: p's privilege ⊒ target; above thread[1] the memory must also be stable, so that all threads of the unit see one value.

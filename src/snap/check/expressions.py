@@ -431,7 +431,7 @@ def _math(c: State, name: str, args: list[ir.Expr], span: Span, fast: bool) -> i
         type = convert.promoted(type)
     args = [convert.cast(a, type) for a in args]
     if name in ("min", "max") and all(isinstance(a, ir.Const) for a in args):
-        return ir.Const((min if name == "min" else max)(a.value for a in args), type, span=span)
+        return ir.Const(convert.extreme(name, [a.value for a in args]), type, span=span)
     result = {"same": type, "bool": BOOL, "int": I32}[op.result]
     return ir.Math(name, tuple(args), result, fast, span=span)
 

@@ -135,7 +135,7 @@ def _wider(a: Scalar, b: Scalar) -> Scalar:
 
 
 def _meet_literal(number: ir.Const, other: Scalar) -> Scalar:
-    """The type of what it meets, if that holds it; else as in C, with the number in the narrowest of `int`, i64 and u64 that does: `u & -16` is u32."""
+    """The type of what it meets, if that holds it; else as in C, with the number in the narrowest of int, i64 and u64: `u & -16` is u32."""
     if other.is_float:
         return other
     if number.type.is_float:

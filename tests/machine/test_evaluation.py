@@ -11,6 +11,8 @@ import pytest
 sys.path.append(str(Path(__file__).resolve().parents[1] / "check"))
 from checking import execute  # noqa: E402
 
+from snap.machine.errors import MachineError  # noqa: E402
+
 DEVICE = """
 @device
 @requires(thread[1])
@@ -121,3 +123,42 @@ def test_what_python_does_not_have(line, expected):
 ])
 def test_only_what_may_change_is_kept(line, kept):
     assert execute(DEVICE.replace("LINE", line))["k"].cuda().count(" before = ") == kept
+
+
+PARTS = """
+@kernel
+@requires(grid[1], block[1], thread[8])
+def k(y: ptr(int) @ grid[1], a: ptr(int, (8, N)) @ grid[1], n: INDEX @ grid[1], o: int @ grid[1], N: int @ grid[1]):
+    with group(grid[1]):
+        g: int @ thread[1] = id()
+        with partition(y, p=thread[1], f=lambda k: g * n + o + k) as mine:
+            with group(thread[1]):
+                if g % 2 == 1:
+                    mine.view(VIEW)[0] = VIEW(1)
+        with partition(a, p=thread[1], f=lambda i, j: (g + i, o + j)) as row:
+            with group(thread[1]):
+                if g % 2 == 1:
+                    row.view(VIEW)[0, 1] = VIEW(1)
+"""
+
+
+@pytest.mark.parametrize("index", ["int", "i64"])
+@pytest.mark.parametrize("view, lanes", [("int2", 2), ("int4", 4)])
+@pytest.mark.parametrize("n, o", [(4, 0), (4, 4), (4, 1), (2, 0), (2, 2), (6, 2), (3, 1), (8, 4), (4, 2)])
+def test_a_view_begins_where_its_part_begins(index, view, lanes, n, o):
+    """Only threads that access it count; what they access is theirs, or it is a fault."""
+    k = execute(PARTS.replace("INDEX", index).replace("VIEW", view))["k"]
+    assert all(f"reinterpret_cast<{view}*>({name} + " in k.cuda() for name in "ya")  # the part's own address, not one rounded down
+    for seed in (None, 1):
+        y, a = np.zeros(80, np.int32), np.zeros((8, 16), np.int32)
+        starts = [g * n + o for g in range(1, 8, 2)]
+        if any(start % lanes for start in (*starts, o)):
+            with pytest.raises(MachineError):
+                k.launch(y, a, n, o, 16, blocks=1, seed=seed)
+            continue
+        k.launch(y, a, n, o, 16, blocks=1, seed=seed)
+        expected = np.zeros_like(y)
+        for start in starts:
+            expected[start:start + lanes] = 1
+        assert y.tolist() == expected.tolist()
+        assert np.flatnonzero(a[3]).tolist() == list(range(o + lanes, o + 2 * lanes)) and not a[2].any()

@@ -209,6 +209,13 @@ def binary(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
     return ir.Binary(op, left, right, type, span=span)
 
 
+def exactly(value: ir.Expr, by: int, span: Span) -> ir.Expr:
+    """An integer divided by what must divide it (see `ir.Binary`)."""
+    if isinstance(value, ir.Const) and value.value % by == 0:
+        return ir.Const(value.value // by, value.type, span=span)
+    return ir.Binary("/", value, ir.Const(by, value.type, span=span), value.type, exact=True, span=span)
+
+
 def compare(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
     if left.type == right.type == BOOL:
         type = BOOL

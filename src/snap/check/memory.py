@@ -172,7 +172,9 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
                 span,
                 help=f"begin at a multiple of {wide // narrow} elements",
             )
-        start = convert.binary(op, rest, ir.Const(wide // narrow, I32, span=span), span)
+        known = op == "*" or remainder(c, rest, wide // narrow) == 0
+        factor = ir.Const(wide // narrow, I32, span=span)
+        start = convert.binary(op, rest, factor, span) if known else convert.exactly(rest, wide // narrow, span)
         results = (*base.map.results[:-1], convert.binary("+", start, ir.Read(last, I32, span=span), span))
         map = IndexMap(base.map.params, results, base.map.block)
     return Memory(base.handle, view, map, shape, base.lowered, base.claim)
@@ -183,6 +185,9 @@ def unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
     match e:
         case ir.Read(v) if v == var:
             return ir.Const(0, I32, span=e.span)
+        case ir.Cast(value, type) if type == I64:
+            rest = unit_stride(value, var)
+            return None if rest is None else convert.cast(rest, type)
         case ir.Binary(op, left, right) if op in ("+", "-"):
             in_left, in_right = var in rewrite.variables(left), var in rewrite.variables(right)
             if in_left and not in_right:

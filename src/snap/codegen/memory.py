@@ -10,6 +10,7 @@ Non-goals:  bounds
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from snap.codegen import expressions, fold, swizzles, tree
 from snap.codegen.module import Helper
@@ -53,10 +54,33 @@ def tile_start(scope: Scope, tile: ir.Tile) -> tree.Expr:
 
 def lvalue(scope: Scope, access: ir.MemAccess) -> tree.Expr:
     view = access.view
+    start, last = _begins(access.index[-1])
+    if start is not None and access.block is None and not view.obj.swizzle:
+        return tree.Index(_from(scope, view, start), linear(scope, view, (*access.index[:-1], last)))
     index = linear(scope, view, access.index)
     if view.obj.swizzle and view.elem.bytes <= swizzles.CHUNK:
         index = swizzles.place(scope.module, view.obj.swizzle, view.elem.bytes, index)
     return tree.Index(base(scope, access), index)
+
+
+def _begins(e: ir.Expr) -> tuple[ir.Binary | None, ir.Expr]:
+    """The exact division in a sum, and what is left of the sum."""
+    match e:
+        case ir.Binary("/", exact=True):
+            return e, ir.Const(0, e.type, span=e.span)
+        case ir.Binary("+", left):
+            start, rest = _begins(left)
+            return (start, replace(e, left=rest)) if start is not None else (None, e)
+    return None, e
+
+
+def _from(scope: Scope, view: ir.MemView, start: ir.Binary) -> tree.Expr:
+    """The view counted from the part's own first element: where that is not aligned for the view's, the access faults instead of moving down."""
+    unit, const = view.elem.bytes // start.right.value, "const " if view.obj.const else ""
+    name, at = tree.Name(scope.state.objects[view.obj.uid]), expressions.lower(scope, start.left)
+    if unit != view.obj.elem.bytes:
+        name, at = tree.Reinterpret(f"{const}unsigned char*", name), fold.binary("*", _widened(at), tree.Integer(unit), I64)
+    return tree.Reinterpret(f"{const}{type_name(scope.module, view.elem)}*", tree.Binary("+", name, at))
 
 
 def address(scope: Scope, access: ir.MemAccess) -> tree.Expr:

@@ -194,12 +194,16 @@ class Unary:
 
 @node
 class Binary:
-    """op: + - * / % << >> & | ^ ; operands and result have `type` (a shift's right operand is any integer)."""
+    """op: + - * / % << >> & | ^ ; operands and result have `type` (a shift's right operand is any integer).
+
+    exact: of the division that says where a wide view of a part begins.  What is left over makes the access misaligned.
+    """
 
     op: str
     left: Expr
     right: Expr
     type: Scalar
+    exact: bool = False
     span: Span = _span()
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
-from snap.frontend.definition import Definition, Refused, Requires
+from snap.frontend.definition import Definition, Refused, Requires, identity
 from snap.ir import nodes as ir
 from snap.ir.types import Level, Privilege
 from snap.surface import caller_span
@@ -81,11 +81,7 @@ class SnapFunction:
 
     def _specialised(self, constexprs: dict[str, object]) -> Compiled:
         values = {**self.bound, **constexprs}
-        key = (
-            tuple(sorted((n, type(v), v) for n, v in values.items()))
-            if len(values) < 2
-            else tuple((n, type(values[n]), values[n]) for n in sorted(values))
-        )
+        key = identity(values)
         found = self.compiled.get(key)
         if found is None:
             found = self.compiled[key] = Compiled(self.definition, values).checked()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import numpy as np
 import pytest
 from checking import codes, execute, in_block, program
@@ -375,3 +377,62 @@ def k(out: ptr(int) @ grid[1]):
         execute(text.replace("CALL", "by_three(i, 7, N=4)"))
     with pytest.raises(SnapError, match="is missing `M`"):
         execute(text.replace("CALL", "by_three(i)"))
+
+
+def test_a_function_may_call_another_of_its_own_name():
+    """Imported under another name, or named through its module; its own name is itself."""
+    first = execute("@device\n@requires(thread[1])\ndef total(v: int @ thread[1]) -> int @ thread[1]:\n    return v + 1")["total"]
+    module = types.ModuleType("other")
+    module.total = first
+    text = """
+@device
+@requires(thread[1])
+def total(v: int @ thread[1]) -> int @ thread[1]:
+    return 10 * CALL(v)
+
+inner = total
+
+@kernel
+@requires(thread[32])
+def total(y: ptr(int) @ grid[1]):
+    i: int @ thread[1] = id()
+    with partition(y, p=thread[1], offset=i) as mine:
+        with group(thread[1]):
+            mine[0] = inner(i)
+"""
+    for call in ("other_total", "module.total"):
+        y = np.zeros(32, np.int32)
+        total = execute(text.replace("CALL", call), other_total=first, module=module)["total"]
+        total[1](y)
+        np.testing.assert_array_equal(y, 10 * (np.arange(32) + 1))
+        assert "__launch_bounds__(32) total(int* y)" in total.cuda() and " total_1(" in total.cuda() and " total_2(" in total.cuda()
+    assert program(text.replace("CALL", "total"), total=first)[0][0] == "SNAP017"
+
+
+SIGNS = """
+@device
+@requires(thread[1])
+def sign(Z: constexpr(float)) -> float @ thread[1]:
+    return copysign(1.0, Z)
+
+@kernel
+@requires(thread[1])
+def k(y: ptr(float) @ grid[1], Z: constexpr(float)):
+    i: int @ thread[1] = id()
+    with partition(y, p=thread[1], offset=i) as mine:
+        with group(thread[1]):
+            mine[0] = copysign(1.0, Z)
+            mine[1] = sign(Z=0.0) + 10.0 * sign(Z=-0.0) + 100.0 * sign(Z=Z)
+"""
+
+
+def test_values_that_python_takes_for_equal_are_told_apart():
+    k = execute(SIGNS)["k"]
+    for given, shown in ((0.0, 1), (-0.0, -1), (0, 1), (-1.0, -1), (False, 1)):
+        y = np.zeros(2, np.float32)
+        k[1](y, given)
+        assert y.tolist() == [shown, 1 - 10 + 100 * shown]
+    before = len(k.compiled)
+    for _ in range(3):
+        k[1](y, float("nan"))
+    assert len(k.compiled) == before + 1

@@ -449,7 +449,7 @@ def k(out: ptr(int) @ grid[1], x: ptr(const(int), (2, N)) @ grid[1], N: int @ gr
     k = execute(text)["k"]
     k[1](out, x, 32)
     np.testing.assert_array_equal(out, x[1] + 300)
-    assert "x[N + i]" in k.cuda()
+    assert "x[(long long)N + i]" in k.cuda()
 
 
 # ---- claim ---------------------------------------------------------------------------------------------------------------------------------
@@ -498,7 +498,7 @@ def test_the_base_of_a_claim_is_out_of_reach():
 # ---- how much shared memory ----------------------------------------------------------------------------------------------------------------
 
 
-def smem(body: str, requires: str = "grid[1], block[1], thread[256]", before: str = "") -> int:
+def held(body: str, requires: str = "grid[1], block[1], thread[256]", before: str = "") -> int:
     text = "with group(grid[1]):\n    with group(block[1]):\n" + "\n".join("        " + line for line in body.strip("\n").splitlines())
     return kernel(text, requires, before=before)._the_one({}).typed.smem
 
@@ -523,6 +523,8 @@ def declares_4096():
 
 
 def test_scopes_that_ended_give_theirs_back():
+    """One thread has 16 bytes to spare, which no second place fits into."""
+    smem = lambda body: held(body, "grid[1], block[1], thread[1]")  # noqa: E731
     assert smem("a: shared(int[256])") == 1024
     assert smem("a: shared(int[256])\nb: shared(int[256])") == 2048
     assert smem("n: int = 4\nif n > 3:\n    a: shared(int[256])\nelse:\n    b: shared(int[512])\nc: shared(int[16])") == 2048
@@ -532,16 +534,19 @@ def test_scopes_that_ended_give_theirs_back():
 
 
 def test_arrays_are_aligned():
-    assert smem("a: shared(i8[1])\nb: shared(int4[1])") == 32
-    assert smem("a: shared(i8[1])\nb: shared(bf16[64], swizzle=128)") == 1024 + 128
+    assert held("a: shared(i8[1])\nb: shared(int4[1])") == 32
+    assert held("a: shared(i8[1])\nb: shared(bf16[64], swizzle=128)") == 1024 + 128
 
 
 def test_calls_stack_on_what_is_held():
-    assert smem("holds_1024()", before=FRAMES) == 1024
-    assert smem("holds_2048()", before=FRAMES) == 2048
-    assert smem("holds_1024()\nholds_1024()", before=FRAMES) == 1024
-    assert smem("a: shared(int[256])\nholds_2048()\nb: shared(int[16])", before=FRAMES) == 3072
-    assert smem("if True:\n    a: shared(int[256])\nholds_2048()", before=FRAMES) == 2048
+    assert held("holds_1024()", before=FRAMES) == 1024
+    assert held("holds_2048()", before=FRAMES) == 2048
+    assert held("holds_1024()\nholds_1024()", before=FRAMES) == 2048  # in turn, since there is room: no barrier between the two
+    assert held("holds_1024()\nholds_1024()\nholds_1024()", before=FRAMES) == 2048
+    assert held("holds_2048()\nholds_2048()\nholds_2048()", before=FRAMES) == 4096
+    assert held("a: shared(int[16])\nholds_2048()\nholds_2048()", before=FRAMES) == 64 + 2048  # 256 threads have 4096 bytes to spare
+    assert held("a: shared(int[256])\nholds_2048()\nb: shared(int[16])", before=FRAMES) == 3072
+    assert held("if True:\n    a: shared(int[256])\nholds_2048()", before=FRAMES) == 3072
 
 
 def test_a_declared_limit_holds_for_all_that_is_called():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,8 +13,9 @@ from hypothesis import strategies as st
 
 from snap.codegen import fold, printer, spelling, tree
 from snap.codegen.module import Module
-from snap.codegen.names import Namer, identifier
+from snap.codegen.names import Namer, at_file_scope, identifier
 from snap.ir.types import BF16, F16, F32, F64, I8, I32, I64, U8, U32
+from snap.runtime.compile import include_dirs
 
 # ---- printer -------------------------------------------------------------------------------------------------------------------------------
 
@@ -209,3 +212,16 @@ def test_own_names_give_way_to_the_users():
     assert namer.user("i") == "i" and namer.user("lane") == "lane_2"
     namer.close()
     assert namer.user("i") == "i"
+
+
+def test_what_cudas_headers_declare_is_no_name_of_a_function():
+    """The headers of 16-bit floats declare types, functions and macros at file scope."""
+    folders = include_dirs()
+    if not folders:
+        pytest.skip("CUDA's headers are not installed")
+    for header in ("cuda_fp16.h", "cuda_bf16.h"):
+        text = re.sub(r"/\*.*?\*/|//[^\n]*|#\s*(el)?if[^\n]*", "", (Path(folders[0]) / header).read_text(errors="ignore"), flags=re.DOTALL)
+        declared = {*re.findall(r"(?:DECL__|__device__)[^;{=()]*?\b([A-Za-z]\w*)\s*\(", text), *re.findall(r"typedef[^;{]*\b([A-Za-z]\w*)\s*;", text),
+                    *re.findall(r"#\s*define\s+([A-Za-z]\w*)", text), *re.findall(r"\bstruct\s+([A-Za-z]\w*)", text)}
+        assert declared
+        assert sorted(name for name in declared if not at_file_scope(name)) == []

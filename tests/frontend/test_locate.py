@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 
 import snap
@@ -323,3 +324,32 @@ def test_spans_agree_with_ast(define):
             ast.parse(text, mode="eval")
             if isinstance(node, tree.Name):
                 assert text == node.id
+
+
+def test_names_that_python_normalises_are_one_name(tmp_path):
+    """Python reads a ligature, a wide, a bold or a composed letter as the plain one, in parameters, locals, keywords and lambdas."""
+    text = """
+        from __future__ import annotations
+        from snap import *
+
+        @device
+        @requires(thread[1])
+        def FIrst(FI: int @ thread[1], oFF: int @ thread[1]) -> int @ thread[1]:
+            return fi - 2 * off
+
+        @kernel
+        @requires(lambda WIDE: (grid[1], block[1], thread[WIDE]))
+        def k(y: ptr(int, (BOLD,)) @ grid[1], n: int @ grid[1], T: constexpr(int)):
+            with group(grid[1]):
+                RING: int @ thread[1] = id()
+                with partition(y, p=thread[1], f=lambda FI: PLAIN + fi) as mine:
+                    with group(thread[1]):
+                        mine[0] = first(oFF=n, fi=PLAIN)
+    """
+    forms = {"FI": "\ufb01", "FF": "\ufb00", "WIDE": "\uff34", "BOLD": "\U0001d427", "RING": "\u212b", "PLAIN": "A\u030a"}
+    for word, form in forms.items():
+        text = text.replace(word, form)
+    k = load(tmp_path / "forms.py", text).k.specialize(T=32)
+    y = np.zeros(32, np.int32)
+    k[1](y, 32)
+    assert y.tolist() == [i - 64 for i in range(32)]

@@ -55,7 +55,7 @@ def statements(define):
     ("-a", Unary("-", name("a"), span=ANY)),
     ("not a", Unary("not", name("a"), span=ANY)),
     ("a < b", Compare("<", name("a"), name("b"), span=ANY)),
-    ("a < b <= c", Logical("and", Compare("<", name("a"), name("b"), span=ANY), Compare("<=", name("b"), name("c"), span=ANY), span=ANY)),
+    ("a < b <= c", Chain(("<", "<="), (name("a"), name("b"), name("c")), span=ANY)),
     ("a and b and c", Logical("and", Logical("and", name("a"), name("b"), span=ANY), name("c"), span=ANY)),
     ("a or b", Logical("or", name("a"), name("b"), span=ANY)),
     ("a if c else b", Conditional(name("c"), name("a"), name("b"), span=ANY)),
@@ -81,7 +81,7 @@ def test_comparisons(expression, op):
 def test_spans_of_chains(expression):
     chain = expression("(a < b) and c < d < e")
     assert text_of(chain.right.span) == "c < d < e"
-    assert [text_of(link.span) for link in (chain.right.left, chain.right.right)] == ["c < d", "d < e"]
+    assert [text_of(part.span) for part in chain.right.operands] == ["c", "d", "e"]
 
 
 def test_simple_statements(statements):

@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(64) numbers(int* out, int T) {
     const int blocks = gridDim.x;
     const int warps = gridDim.x * 64 / 32;
     out[i] = i;
-    out[T + i] = b;
+    out[(long long)T + i] = b;
     out[2ll * T + i] = w;
     out[3ll * T + i] = 1000 * blocks + warps;
     const int of_block = threadIdx.x / 32;

@@ -19,6 +19,7 @@ from snap.check.intrinsics import async_copy, atomic_call, intrinsic_call, unsaf
 from snap.check.known import note_value
 from snap.check.memory import LocalArray, agreed, foreign, memory_argument, storage
 from snap.check.names import as_definition, as_type, describe_object, math_name, resolve
+from snap.check.operands import kept
 from snap.check.state import IndexFunction, IndexMap, Memory, State, Touch, Variable, Want
 from snap.check.tensor import store_acc, wgmma
 from snap.diag.error import Label, SnapError
@@ -149,7 +150,8 @@ def device_call(c: State, definition: Definition, fixed: Mapping[str, object], e
     name = definition.tree.name
     if definition.kind != "device":
         raise c.fail("SNAP018", f"`{name}` is a kernel: it is launched, not called", e.span, help="call functions decorated with @device")
-    if definition in c.program.active or name == c.definition.tree.name:
+    own = isinstance(e.function, tree.Name) and e.function.id == c.definition.tree.name  # Python would call this function, whatever the name was
+    if own or definition in c.program.active:
         raise c.fail("SNAP017", f"`{name}` calls itself: recursion is not Snap", e.span, help="write a loop")
     if c.no_calls:
         raise c.fail("SNAP018", f"{c.no_calls} cannot contain a call", e.span)
@@ -272,50 +274,56 @@ def satisfied(c: State, header: Header, span: Span, name: str) -> None:
 
 
 def _arguments(c: State, header: Header, given: dict[str, tree.Expr], e: tree.Call):
+    """Evaluated in the order in which they are written, handed over in the parameters' order."""
     name = header.definition.tree.name
-    args: list[object] = []
-    handles: list[ir.Handle | None] = []
+    params = {p.name: p for p in header.params if p.spec.kind != "constexpr"}
+    values: dict[str, object] = {}
+    handles: dict[str, ir.Handle] = {}
     incoming: dict[str, Incoming] = {}
-    captured: list[ir.Var] = []
+    captured: dict[str, list[ir.Var]] = {}
     used: dict[int, tuple[Span, bool]] = {}
-    for p in header.params:
-        if p.spec.kind == "constexpr":
-            continue
-        item = given[p.name]
+    for p in (params[key] for key in given if key in params):
+        item, mark = given[p.name], len(c.out)
         if p.spec.kind == "pointer":
             memory = memory_argument(c, item, f"`{p.name}` of `{name}`", p.privilege if p.spec.const else None)
             _fits_pointer(c, p, memory, item.span, name)
             _once(c, used, memory.handle.obj.uid, not p.spec.const, item.span, memory.handle.name)
-            inc, new = _incoming(c, memory, p.spec, item.span)
-            incoming[p.name] = inc
-            captured.extend(new)
-            args.append(ir.MemView(memory.view.obj, memory.view.elem, inc.shape_here))
-            handles.append(memory.handle)
-            continue
-        handles.append(None)
-        found = storage(c, item)
-        if p.spec.kind == "ref":
-            if not isinstance(found, LocalArray) or found.ref.var.type != p.spec.type or found.ref.elem != p.spec.type.elem:
-                raise c.fail("SNAP018", f"`{p.name}` of `{name}` takes a local array `{p.spec.type}` by reference", item.span)
-            if found.ref.var.privilege != p.privilege or found.variable.read_only:
-                raise c.fail(
-                    "SNAP015",
-                    f"`{p.name}` of `{name}` takes an array at exactly `{p.privilege}`, and `{found.ref.var.name}` is at `{found.ref.var.privilege}`",
-                    item.span,
-                    secondary=(Label(found.ref.var.span, "declared here"), Label(p.span, "the parameter")),
-                )
-            _once(c, used, found.ref.var.uid, True, item.span, found.ref.var.name)
-            args.append(found.ref)
-        elif isinstance(p.spec.type, Array):
-            if not isinstance(found, LocalArray) or found.ref.elem != p.spec.type.elem or found.ref.shape != p.spec.type.shape:
-                raise c.fail("SNAP018", f"`{p.name}` of `{name}` is `{p.spec.type}`", item.span)
-            if not found.ref.var.privilege.at_least(p.privilege):
-                raise read_down(c, f"`{found.ref.var.name}`", found.ref.var.privilege, found.ref.var.span, _parameter(p, name), item.span)
-            args.append(ir.ArrayValue(found.ref, p.spec.type, span=item.span))
+            incoming[p.name], captured[p.name] = _incoming(c, memory, p.spec, item.span)
+            handles[p.name] = memory.handle
+            value: object = ir.MemView(memory.view.obj, memory.view.elem, incoming[p.name].shape_here)
+        elif p.spec.kind == "ref":
+            value = _by_reference(c, p, item, name)
+            _once(c, used, value.var.uid, True, item.span, value.var.name)
         else:
-            value = expression(c, item, _parameter(p, name))
-            args.append(converted(c, value, p.spec.type, item.span, f"`{p.name}` of `{name}`"))
-    return args, handles, incoming, captured
+            value = _by_value(c, p, item, name)
+        values = dict(zip(values, kept(c, mark, *((v, params[key].privilege) for key, v in values.items()))))
+        values[p.name] = value
+    return [values[n] for n in params], [handles.get(n) for n in params], incoming, [var for n in params for var in captured.get(n, ())]
+
+
+def _by_reference(c: State, p, item: tree.Expr, name: str) -> ir.ArrayRef:
+    found = storage(c, item)
+    if not isinstance(found, LocalArray) or found.ref.var.type != p.spec.type or found.ref.elem != p.spec.type.elem:
+        raise c.fail("SNAP018", f"`{p.name}` of `{name}` takes a local array `{p.spec.type}` by reference", item.span)
+    if found.ref.var.privilege != p.privilege or found.variable.read_only:
+        raise c.fail(
+            "SNAP015",
+            f"`{p.name}` of `{name}` takes an array at exactly `{p.privilege}`, and `{found.ref.var.name}` is at `{found.ref.var.privilege}`",
+            item.span,
+            secondary=(Label(found.ref.var.span, "declared here"), Label(p.span, "the parameter")),
+        )
+    return found.ref
+
+
+def _by_value(c: State, p, item: tree.Expr, name: str) -> ir.Expr:
+    if not isinstance(p.spec.type, Array):
+        return converted(c, expression(c, item, _parameter(p, name)), p.spec.type, item.span, f"`{p.name}` of `{name}`")
+    found = storage(c, item)
+    if not isinstance(found, LocalArray) or found.ref.elem != p.spec.type.elem or found.ref.shape != p.spec.type.shape:
+        raise c.fail("SNAP018", f"`{p.name}` of `{name}` is `{p.spec.type}`", item.span)
+    if not found.ref.var.privilege.at_least(p.privilege):
+        raise read_down(c, f"`{found.ref.var.name}`", found.ref.var.privilege, found.ref.var.span, _parameter(p, name), item.span)
+    return ir.ArrayValue(found.ref, p.spec.type, span=item.span)
 
 
 def _parameter(p, name: str) -> Want:

@@ -7,11 +7,12 @@ range, f32 and narrower already rounded).  Non-goals: privileges.
 from __future__ import annotations
 
 import math
-import struct
+import sys
+from fractions import Fraction
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
-from snap.ir.types import BF16, BOOL, F32, I32, I64, U64, Kind, Scalar
+from snap.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, U64, Kind, Scalar
 
 COMPARISONS = {
     "<": lambda a, b: a < b,
@@ -46,34 +47,51 @@ def wrap(value: int, type: Scalar) -> int:
     return value - (1 << type.bits) if type.kind is Kind.INT and value >> (type.bits - 1) else value
 
 
-def round_float(value: float, type: Scalar) -> float:
-    """Round to nearest even in `type`."""
-    if type.bits == 64 or math.isnan(value) or math.isinf(value):
-        return value
-    try:
-        if type == BF16:
-            bits = struct.unpack("<I", struct.pack("<f", value))[0]
-            bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-            return struct.unpack("<f", struct.pack("<I", bits))[0]
-        code = "<f" if type.bits == 32 else "<e"
-        return struct.unpack(code, struct.pack(code, value))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
+PRECISION = {F64: (53, -1074), F32: (24, -149), F16: (11, -24), BF16: (8, -133)}  # bits that count, exponent of the smallest number above zero
+LARGEST = {F64: sys.float_info.max, F32: 3.4028234663852886e38, F16: 65504.0, BF16: 3.3895313892515355e38}
 
 
-def constant(value: int | float | bool, type: Scalar, span: Span, weak: bool = False) -> ir.Const:
-    """`value` converted to `type` as CUDA converts it."""
+def round_float(value: int | float, type: Scalar) -> float:
+    """Round to nearest even in `type`, once, whatever it comes from."""
+    if value == 0 or isinstance(value, float) and not math.isfinite(value):
+        return float(value)
+    bits, least = PRECISION[type]
+    exact = Fraction(value)
+    size = abs(exact.numerator).bit_length() - exact.denominator.bit_length()  # 2^size-1 < |value| < 2^size+1
+    size += abs(exact) >= Fraction(2) ** size
+    step = Fraction(2) ** max(size - bits, least)
+    rounded = abs(round(exact / step) * step)
+    return math.copysign(float(rounded) if rounded <= LARGEST[type] else math.inf, value)
+
+
+def constant(value: int | float | bool, type: Scalar, span: Span, weak: bool = False, source: Scalar = F32) -> ir.Const:
+    """`value`, of type `source` if it is a float, converted to `type` as CUDA converts it."""
     if type.kind is Kind.BOOL:
         return ir.Const(bool(value), type, weak, span=span)
     if type.is_float:
-        try:
-            return ir.Const(float(value) if weak else round_float(float(value), type), type, weak, span=span)
-        except OverflowError:
-            return ir.Const(math.inf if value > 0 else -math.inf, type, weak, span=span)
+        if weak and isinstance(value, float):
+            return ir.Const(value, type, weak, span=span)
+        return ir.Const(round_float(value, F64 if weak else type), type, weak, span=span)
     if isinstance(value, float):
-        low, high = (-(1 << (type.bits - 1)), (1 << (type.bits - 1)) - 1) if type.kind is Kind.INT else (0, (1 << type.bits) - 1)
-        value = 0 if math.isnan(value) else low if value <= low else high if value >= high else int(value)
+        value = _saturated(value, source, type)
     return ir.Const(wrap(int(value), type), type, weak, span=span)
+
+
+def _saturated(value: float, source: Scalar, type: Scalar) -> int:
+    """Toward zero, and to the nearest end of the range.  A NaN is 0; where 64 bits are involved it is the top bit alone, clamped to fewer bits."""
+    low, high = (-(1 << (type.bits - 1)), (1 << (type.bits - 1)) - 1) if type.kind is Kind.INT else (0, (1 << type.bits) - 1)
+    if math.isnan(value):
+        top = low if type.kind is Kind.INT else 1 << (type.bits - 1) if type.bits >= 32 else high
+        return top if 64 in (source.bits, type.bits) else 0
+    return low if value <= low else high if value >= high else int(value)
+
+
+def extreme(name: str, values: list[int | float]) -> int | float:
+    """`min` or `max` of constants: a NaN gives way to a number, and -0.0 is below 0.0."""
+    numbers = [v for v in values if v == v]
+    if not numbers:
+        return values[0]
+    return (min if name == "min" else max)(numbers, key=lambda v: (v, math.copysign(1, v)))
 
 
 def cast(value: ir.Expr, type: Scalar, span: Span | None = None) -> ir.Expr:
@@ -81,7 +99,7 @@ def cast(value: ir.Expr, type: Scalar, span: Span | None = None) -> ir.Expr:
         return value
     span = span or value.span
     if isinstance(value, ir.Const):
-        return constant(value.value, type, span)
+        return constant(value.value, type, span, source=value.type)
     return ir.Cast(value, type, span=span)
 
 
@@ -105,20 +123,26 @@ def common_type(left: ir.Expr, right: ir.Expr) -> Scalar | None:
         if a.is_float and b.is_float and a != b and a.bits == b.bits:
             return None
         return max((t for t in (a, b) if t.is_float), key=lambda t: t.bits)
-    a, b = promoted(a), promoted(b)
+    return _wider(promoted(a), promoted(b))
+
+
+def _wider(a: Scalar, b: Scalar) -> Scalar:
+    """C's choice between two integers of at least 32 bits."""
     if a.kind == b.kind:
         return a if a.bits >= b.bits else b
     signed, unsigned = (a, b) if a.kind is Kind.INT else (b, a)
     return unsigned if unsigned.bits >= signed.bits else signed
 
 
-def _meet_literal(literal: ir.Const, other: Scalar) -> Scalar:
+def _meet_literal(number: ir.Const, other: Scalar) -> Scalar:
+    """The type of what it meets, if that holds it; else as in C, with the number in the narrowest of int, i64 and u64: `u & -16` is u32."""
     if other.is_float:
         return other
-    if literal.type.is_float:
+    if number.type.is_float:
         return F32
     other = promoted(other)
-    return other if literal.type.bits <= other.bits else literal.type
+    value = int(number.value)
+    return other if fits(value, other) else _wider(other, literal(value, number.span).type)
 
 
 def implicit(value: ir.Expr, type: Scalar) -> bool:
@@ -183,6 +207,13 @@ def binary(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
         if folded is not None:
             return folded
     return ir.Binary(op, left, right, type, span=span)
+
+
+def exactly(value: ir.Expr, by: int, span: Span) -> ir.Expr:
+    """An integer divided by what must divide it (see `ir.Binary`)."""
+    if isinstance(value, ir.Const) and value.value % by == 0:
+        return ir.Const(value.value // by, value.type, span=span)
+    return ir.Binary("/", value, ir.Const(by, value.type, span=span), value.type, exact=True, span=span)
 
 
 def compare(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:

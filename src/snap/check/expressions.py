@@ -6,10 +6,13 @@ Input: a tree expression and a `Want`.  Output: a typed, pure expression; calls,
 
 from __future__ import annotations
 
+from functools import partial
+
 from snap.check import convert
 from snap.check.explain import group_words, read_down
 from snap.check.memory import LocalArray, indices, load, no_pipeline, storage
 from snap.check.names import as_definition, as_type, constant_of, describe_object, resolve
+from snap.check.operands import in_order, kept
 from snap.check.state import Constant, IndexFunction, Memory, Pipeline, State, Variable, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -42,10 +45,9 @@ def expression(c: State, e: tree.Expr, want: Want) -> ir.Expr:
         case tree.Binary(op, left, right):
             return _binary(c, op, left, right, e.span, want)
         case tree.Compare(op, left, right):
-            a, b = scalar(c, left, want), scalar(c, right, want)
-            if convert.common_type(a, b) is None:
-                raise _no_common_type(c, a, b, e.span)
-            return convert.compare(op, a, b, e.span)
+            return _compared(c, op, *scalars(c, want, left, right), e.span)
+        case tree.Chain():
+            return _chain(c, scalar(c, e.operands[0], _linked(c, e, 0, want)), e, 0, want)
         case tree.Logical():
             return _logical(c, e, want)
         case tree.Conditional():
@@ -75,6 +77,11 @@ def scalar(c: State, e: tree.Expr, want: Want) -> ir.Expr:
             help="vectors have no arithmetic: take their components, `.x`" if isinstance(value.type, Vector) else "",
         )
     return value
+
+
+def scalars(c: State, want: Want, *items: tree.Expr) -> list[ir.Expr]:
+    """Scalars that are evaluated from left to right."""
+    return in_order(c, want.privilege, *(partial(scalar, c, item, want) for item in items))
 
 
 def condition(c: State, e: tree.Expr, want: Want) -> ir.Expr:
@@ -222,7 +229,7 @@ def _unary(c: State, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -> 
 
 
 def _binary(c: State, op: str, left: tree.Expr, right: tree.Expr, span: Span, want: Want) -> ir.Expr:
-    return arithmetic(c, op, scalar(c, left, want), scalar(c, right, want), span)
+    return arithmetic(c, op, *scalars(c, want, left, right), span)
 
 
 def arithmetic(c: State, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
@@ -268,6 +275,8 @@ def has_effect(c: State, e: object) -> bool:
             return has_effect(c, value)
         case tree.Binary(_, left, right) | tree.Compare(_, left, right) | tree.Logical(_, left, right):
             return has_effect(c, left) or has_effect(c, right)
+        case tree.Chain(_, operands):
+            return any(has_effect(c, part) for part in operands)
         case tree.Conditional(cond, then, other):
             return any(has_effect(c, part) for part in (cond, then, other))
         case tree.Subscript(value, index):
@@ -279,6 +288,41 @@ def has_effect(c: State, e: object) -> bool:
 def is_pure_intrinsic(word: str) -> bool:
     name = word.partition(".")[2]
     return word.startswith("intrinsic.") and (name in MATH or name == "bitcast")
+
+
+def _compared(c: State, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
+    if convert.common_type(a, b) is None:
+        raise _no_common_type(c, a, b, span)
+    return convert.compare(op, a, b, span)
+
+
+def _linked(c: State, e: tree.Chain, at: int, want: Want) -> Want:
+    """For whom an operand of a chain is evaluated: it decides control flow where a call comes two operands on, or later."""
+    return deciding(c) if any(has_effect(c, part) for part in e.operands[at + 2 :]) else want
+
+
+# `a < b < c` is `a < b and b < c`, with b evaluated once, and c only where a < b.
+def _chain(c: State, left: ir.Expr, e: tree.Chain, at: int, want: Want) -> ir.Expr:
+    """The comparisons from operand number `at` on, whose value is `left`."""
+    mark = len(c.out)
+    right = scalar(c, e.operands[at + 1], _linked(c, e, at + 1, want) if at + 2 < len(e.operands) else want)
+    (left,) = kept(c, mark, (left, _linked(c, e, at, want).privilege))
+    span = e.operands[at].span.to(e.operands[at + 1].span)
+    test = _compared(c, e.ops[at], left, right, span)
+    if at + 2 == len(e.operands):
+        return test
+    if not any(has_effect(c, part) for part in e.operands[at + 2 :]):
+        rest = _chain(c, right, e, at + 1, want)
+        if isinstance(test, ir.Const):
+            return rest if test.value else test
+        return ir.Logical("and", test, rest, BOOL, span=e.span)
+    result = c.temp("both", BOOL, want.privilege, e.span)
+    c.out.append(ir.Declare(result, test, span=e.span))
+    with c.block() as body, _conditionally(c):
+        rest = _chain(c, right, e, at + 1, want)
+        body.append(ir.Assign(ir.VarTarget(result, span=e.span), rest, span=e.span))
+    c.out.append(ir.If(ir.Read(result, BOOL, span=e.span), tuple(body), (), span=e.span))
+    return ir.Read(result, BOOL, span=e.span)
 
 
 # `and`, `or` and `if-else` are C's: where the operand that may be skipped contains a call, the choice is control flow.
@@ -356,7 +400,7 @@ def cast_call(c: State, type: object, e: tree.Call, want: Want) -> ir.Expr:
     if isinstance(type, Vector):
         if len(e.args) not in (1, type.lanes):
             raise c.fail("SNAP018", f"`{type}` takes {type.lanes} components, or one for all", e.span)
-        items = [converted(c, scalar(c, a, want), type.elem, a.span, "a component") for a in e.args]
+        items = [converted(c, value, type.elem, a.span, "a component") for value, a in zip(scalars(c, want, *e.args), e.args)]
         return ir.MakeVector(tuple(items * type.lanes if len(items) == 1 else items), type, span=e.span)
     if len(e.args) != 1:
         raise c.fail("SNAP018", f"the cast `{type}(...)` takes one value", e.span)
@@ -370,7 +414,7 @@ def math_call(c: State, name: str, e: tree.Call, want: Want, fast: bool = False)
     variadic = name in ("min", "max")
     if e.keywords or (len(e.args) != op.arity if not variadic else len(e.args) < 2):
         raise c.fail("SNAP018", f"`{name}` takes {op.arity} argument{'s' if op.arity > 1 else ''}{' or more' if variadic else ''}", e.span)
-    args = [scalar(c, a, want) for a in e.args]
+    args = scalars(c, want, *e.args)
     if op.domain == "int" and any(not a.type.is_integer for a in args):
         raise c.fail("SNAP018", f"`{name}` takes integers", e.span)
     while len(args) > 2 and variadic:
@@ -393,7 +437,7 @@ def _math(c: State, name: str, args: list[ir.Expr], span: Span, fast: bool) -> i
         type = convert.promoted(type)
     args = [convert.cast(a, type) for a in args]
     if name in ("min", "max") and all(isinstance(a, ir.Const) for a in args):
-        return ir.Const((min if name == "min" else max)(a.value for a in args), type, span=span)
+        return ir.Const(convert.extreme(name, [a.value for a in args]), type, span=span)
     result = {"same": type, "bool": BOOL, "int": I32}[op.result]
     return ir.Math(name, tuple(args), result, fast, span=span)
 

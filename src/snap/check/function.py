@@ -7,6 +7,7 @@ be shared or global; an instance, made for a call, differs only in what the call
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,10 +19,10 @@ from snap.check.state import Abort, Constant, IndexMap, Instance, Memory, Poison
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree
-from snap.frontend.definition import Definition
+from snap.frontend.definition import Definition, identity
 from snap.ir import nodes as ir
 from snap.ir.record import record
-from snap.ir.types import I32, Array, Element, Held, Level, Place, Privilege, Scalar, Space
+from snap.ir.types import I32, I64, Array, Element, Held, Level, Place, Privilege, Scalar, Space
 from snap.ir.walk import bodies
 from snap.ir.walk import statements as all_statements
 
@@ -282,7 +283,7 @@ def instantiate(
     program: Program, definition: Definition, constexprs: Mapping[str, object], caller: Place, incoming: Mapping[str, Incoming]
 ) -> Instance:
     place = starting_place(definition, required(definition, constexprs), caller)
-    key = (definition, tuple(sorted(constexprs.items())), place, tuple(sorted(incoming.items(), key=lambda item: item[0])))
+    key = (definition, identity(constexprs), place, tuple(sorted(incoming.items(), key=lambda item: item[0])))
     if key not in program.instances:
         program.active.append(definition)
         try:
@@ -380,13 +381,15 @@ def _pointer(c: State, p: ParamSpec, given: Incoming | None, hidden: list[ir.Par
 
 
 def _reshaped(c: State, memory: Memory, p: ParamSpec) -> Memory:
-    """One dimension seen as the parameter's several, row by row."""
+    """One dimension seen as the parameter's several, row by row.  What an extent multiplies is 64 bits wide, as wherever an array is large."""
     from snap.check.memory import mapped
 
     params = tuple(c.temp(f"k{i}", I32, p.privilege, p.span) for i in range(len(p.spec.shape)))
-    linear: ir.Expr = ir.Read(params[0], I32, span=p.span)
+    extents = [n.value if isinstance(n, ir.Const) else math.inf for n in p.spec.shape]
+    small = memory.handle.obj.space is Space.SHARED or math.prod(extents) < 1 << 31
+    linear: ir.Expr = convert.cast(ir.Read(params[0], I32, span=p.span), I32 if small else I64)
     for k, n in zip(params[1:], p.spec.shape[1:]):
-        linear = convert.binary("+", convert.binary("*", linear, n, p.span), ir.Read(k, I32, span=p.span), p.span)
+        linear = convert.binary("+", convert.binary("*", linear, n, p.span), ir.Read(k, I32, span=p.span), p.span)  # as wide as its left side
     return Memory(memory.handle, memory.view, IndexMap(params, mapped(memory, (linear,))), p.spec.shape)
 
 

@@ -8,6 +8,7 @@ signature gives.
 from __future__ import annotations
 
 import string
+from functools import partial
 
 from snap.check import convert
 from snap.check.annotations import constant_int, constant_value
@@ -15,6 +16,7 @@ from snap.check.explain import read_down
 from snap.check.expressions import bitcast_call, converted, expression, math_call, scalar
 from snap.check.memory import LocalArray, access, element_argument, memory_argument, one_value, own_memory, storage, writable
 from snap.check.names import as_type, resolve
+from snap.check.operands import in_order, kept
 from snap.check.state import Memory, State, Touch, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -112,14 +114,14 @@ def _plain(c: State, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | No
         raise c.fail("SNAP018", f"`{op.name}` takes {len(op.args)} argument(s)" + (f" and no `{next(iter(options))}`" if options else ""), e.span)
     args, returns = [], op.returns
     for i, (argument, privilege) in enumerate(zip(e.args, op.args)):
-        value = None
+        value, mark = None, len(c.out)
         if op.name == "shfl" and i == 1 and not attrs:
             with c.trial() as uniform:
                 value = scalar(c, argument, Want(WARP1, ""))
             returns = WARP1 if uniform else THREAD1
         if value is None:
             value = scalar(c, argument, PER_THREAD if privilege == THREAD1 else Want(privilege, f"must be the same for {op.requires}", agree=True))
-        args.append(_typed_argument(c, op, i, value, argument.span))
+        args = [*kept(c, mark, *zip(args, op.args)), _typed_argument(c, op, i, value, argument.span)]
     target: tuple[ir.Target, ...] = ()
     value = None
     if op.result is not None:
@@ -173,7 +175,9 @@ def _operands(c: State, items: tuple[tree.Expr, ...]) -> list[ir.Expr]:
         elif isinstance(found, Memory):
             raise c.fail("SNAP018", "tensor-core operands lie in registers", item.span, help="load them into local arrays first")
         else:
-            flat.append(scalar(c, item, PER_THREAD))
+            mark = len(c.out)
+            value = scalar(c, item, PER_THREAD)
+            flat = [*kept(c, mark, *((v, THREAD1) for v in flat)), value]
     return flat
 
 
@@ -330,8 +334,9 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
         )
     if name != "load":
         one_value(c, memory.handle, e.args[0].span)
-    made = access(c, memory, items, PER_THREAD, e.span)
-    args = tuple(converted(c, scalar(c, a, PER_THREAD), elem, a.span, "the element") for a in rest)
+    evaluations = [partial(access, c, memory, items, PER_THREAD, e.span), *(partial(scalar, c, a, PER_THREAD) for a in rest)]
+    made, *values = in_order(c, THREAD1, *evaluations)
+    args = tuple(converted(c, value, elem, a.span, "the element") for value, a in zip(values, rest))
     if not memory.handle.const:
         c.touches.append(Touch(memory.handle.obj, f"`atomic.{word}`", e.span))
     target = value = None
@@ -373,7 +378,9 @@ def async_copy(c: State, e: tree.Call) -> None:
         )
     to, target = element_argument(c, e.args[0], PER_THREAD, "`async_copy`")
     writable(c, to, e.args[0].span)
+    mark = len(c.out)
     source_memory, source = element_argument(c, e.args[1], PER_THREAD, "`async_copy`")
+    (target,) = kept(c, mark, (target, THREAD1))
     if to.handle.obj.space is Space.GLOBAL or source_memory.handle.obj.space is Space.SHARED:
         raise c.fail("SNAP018", "`async_copy` of an element goes from global to shared memory", e.span)
     if to.elem != source_memory.elem or to.elem.bytes not in (4, 8, 16):
@@ -439,7 +446,10 @@ def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
         elif isinstance(found, LocalArray):
             raise c.fail("SNAP018", "`unsafe` takes scalars, vectors and memory", item.span, help="name the elements: `x0=x[0], x1=x[1]`")
         else:
+            mark = len(c.out)
             value = expression(c, item, PER_THREAD)
+            values = list(zip((n for n, _ in values), kept(c, mark, *((v, THREAD1) for _, v in values))))
+            memory = list(zip((n for n, _ in memory), kept(c, mark, *((a, THREAD1) for _, a in memory))))
             values.append((name, convert.cast(value, value.type) if isinstance(value.type, Scalar) else value))
     _holes(c, text, {name for name, _ in values} | {name for name, _ in memory}, e.args[0].span)
     target = result = None

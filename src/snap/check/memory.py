@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from snap.check import convert, rewrite
 from snap.check.known import remainder
 from snap.check.names import as_type, describe_object, resolve
+from snap.check.operands import in_order, may_change
 from snap.check.state import Abort, ClaimUse, Frame, IndexMap, Memory, Pipeline, SplitBranch, StableRead, State, Variable, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import I32, THREAD1, Array, Element, Kind, Level, Place, Privilege, Scalar, Space
-from snap.ir.walk import walk
+from snap.ir.types import I32, I64, THREAD1, Array, Element, Kind, Level, Place, Privilege, Scalar, Space
+from snap.ir.walk import statements, walk
 from snap.surface import Marker
 
 
@@ -173,7 +175,7 @@ def _not_its_branch(c: State, name: str, claim: ClaimUse, inside: list[SplitBran
 
 
 def scaled_shape(c: State, shape: tuple[ir.Expr, ...] | None, old: Element, new: Element, span: Span) -> tuple[ir.Expr, ...] | None:
-    """The shape after a view: the last dimension shrinks or grows by the ratio of the sizes."""
+    """The shape after a view: the last dimension shrinks or grows by the ratio of the sizes, in 64 bits where it grows to nobody knows what."""
     if shape is None:
         return None
     last = shape[-1]
@@ -182,7 +184,7 @@ def scaled_shape(c: State, shape: tuple[ir.Expr, ...] | None, old: Element, new:
     if new.bytes % old.bytes == 0:
         last = convert.binary("/", last, ir.Const(new.bytes // old.bytes, I32, span=span), span)
     else:
-        last = convert.binary("*", last, ir.Const(old.bytes // new.bytes, I32, span=span), span)
+        last = convert.binary("*", last, ir.Const(old.bytes // new.bytes, I32 if isinstance(last, ir.Const) else I64, span=span), span)
     return (*shape[:-1], last)
 
 
@@ -217,7 +219,9 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
                 span,
                 help=f"begin at a multiple of {wide // narrow} elements",
             )
-        start = convert.binary(op, rest, ir.Const(wide // narrow, I32, span=span), span)
+        known = op == "*" or remainder(c, rest, wide // narrow) == 0
+        factor = ir.Const(wide // narrow, I32, span=span)
+        start = convert.binary(op, rest, factor, span) if known else convert.exactly(rest, wide // narrow, span)
         results = (*base.map.results[:-1], convert.binary("+", start, ir.Read(last, I32, span=span), span))
         map = IndexMap(base.map.params, results, base.map.block)
     return Memory(base.handle, view, map, shape, base.lowered, base.claim)
@@ -288,13 +292,13 @@ def _read_now(c: State, e: ir.Expr, p: Privilege) -> ir.Expr:
 def indices(c: State, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Expr, ...]:
     from snap.check.expressions import scalar
 
-    result = []
-    for item in items:
+    def index(item: tree.Expr) -> ir.Expr:
         value = scalar(c, item, want)
         if not value.type.is_integer:
             raise c.fail("SNAP018", f"an index is an integer, not `{value.type}`", item.span, help="cast it: `int(...)`")
-        result.append(convert.cast(value, value.type) if convert.is_weak(value) else value)
-    return tuple(result)
+        return convert.cast(value, value.type) if convert.is_weak(value) else value
+
+    return tuple(in_order(c, want.privilege, *(partial(index, item) for item in items)))
 
 
 def mapped(memory: Memory, index: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
@@ -326,12 +330,26 @@ def access(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, s
             span,
             secondary=(Label(memory.handle.span, "declared here"),),
         )
+    mark = len(c.out)
     index = indices(c, items, want)
+    _placed_before(c, memory, c.out[mark:], span)
     if memory.shape is not None:
         for i, n, item in zip(index, memory.shape, items):
             if isinstance(i, ir.Const) and isinstance(n, ir.Const) and not 0 <= i.value < n.value:
                 raise c.fail("SNAP018", f"index {i.value} is outside of `{memory.handle.name}`, whose dimension here is {n.value}", item.span)
     return ir.MemAccess(memory.view, mapped(memory, index), memory.handle, foreign(c, mapped_block(memory, index)), span=span)
+
+
+def _placed_before(c: State, memory: Memory, effects: list[ir.Stmt], span: Span) -> None:
+    """Where a tile lies is evaluated before the indices into it, and a call in those must leave it there."""
+    parts = [part for r in (memory.map.results if memory.map is not None and effects else ()) for part in walk(r)]
+    if any(may_change(c, s, part) for s in statements(tuple(effects)) for part in parts):
+        raise c.fail(
+            "SNAP018",
+            f"a call in this index may change what says where the tile of `{memory.handle.name}` lies",
+            span,
+            help="read the tile's position, or call the function, into a variable first",
+        )
 
 
 # Read up: p's privilege ⊒ target; above thread[1] the memory must also be stable, so that all threads of the unit see one value.

@@ -24,6 +24,8 @@ def substitute(e: ir.Expr, replace: Callable[[ir.Var], ir.Expr | None]) -> ir.Ex
             left, right = again(e.left), again(e.right)
             if left is e.left and right is e.right:
                 return e
+            if e.exact:
+                return convert.exactly(left, right.value, e.span)
             return convert.binary(e.op, left, right, e.span)  # types anew: a 64-bit index widens what it enters
         case ir.Unary():
             value = again(e.value)

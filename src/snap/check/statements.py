@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 from snap.check import convert
 from snap.check.annotations import Spec, annotation, constant_int, constant_value
@@ -18,6 +19,7 @@ from snap.check.expressions import COMPONENTS, arithmetic, array_index, conditio
 from snap.check.known import decided_below, divisor, leaves_early, note_value
 from snap.check.memory import LocalArray, access, agreed_in, storage, writable
 from snap.check.names import resolve
+from snap.check.operands import across, in_order, kept
 from snap.check.shared import declare_shared
 from snap.check.state import Abort, Constant, IndexFunction, Memory, Poison, State, Variable, Want
 from snap.diag.error import Label
@@ -197,9 +199,15 @@ def _assign(c: State, s: tree.Assign) -> None:
     if isinstance(s.target, tree.Name) and (c.lookup(s.target.id) is None or isinstance(c.scopes[-1].get(s.target.id), IndexFunction)):
         _first_assignment(c, s)
         return
+    mark = len(c.out)
     target, type, p = _target(c, s.target)
+    placing = c.out[mark:]  # calls in the target's subscripts come after the value, as in Python
+    del c.out[mark:]
     name = _spelled(s.target)
     value = _value(c, s.value, Want(p, f"{name} is one value for `{p}`" if p != THREAD1 else f"is written to {name}", s.target.span), type, name)
+    if placing:
+        value = across(c, value, p, placing)
+        c.out.extend(placing)
     if c.errors and c.errors[-1].span == s.target.span:
         return
     if isinstance(target, ir.VarTarget) and _delivered(c, value, target.var.type):
@@ -234,9 +242,12 @@ def _first_assignment(c: State, s: tree.Assign) -> None:
 def _augment(c: State, s: tree.Augment) -> None:
     target, type, p = _target(c, s.target)
     name = _spelled(s.target)
-    current = _current(c, target, type, s.target, p)
     want = Want(p, f"{name} is one value for `{p}`" if p != THREAD1 else f"is written to {name}", s.target.span)
+    mark = len(c.out)
     value = expression(c, s.value, want)
+    end = len(c.out)
+    (target,) = kept(c, mark, (target, p))  # the place, then what it holds, then the value
+    (current,) = kept(c, mark + len(c.out) - end, (_current(c, target, type, s.target, p), p))
     if not isinstance(type, Scalar) or not isinstance(value.type, Scalar):
         raise c.fail("SNAP018", f"`{s.op}=` works on scalars, and {name} is `{type}`", s.span)
     result = arithmetic(c, s.op, current, value, s.span)
@@ -421,12 +432,13 @@ def _range(c: State, e: tree.Expr) -> tuple[list[ir.Expr], int]:
         word = found.word if isinstance(found, Marker) else "range" if found is range else None
     if word != "range" or not 1 <= len(e.args) <= 3 or e.keywords:
         raise c.fail("SNAP017", "a `for` loop runs over `range(...)`", e.span, help="`for i in range(n):`, or `unroll(range(n), factor)`")
-    bounds = []
-    for a in e.args:
+    def bound(a: tree.Expr) -> ir.Expr:
         value = expression(c, a, deciding(c))
         if not isinstance(value.type, Scalar):
             raise c.fail("SNAP018", "the bounds of `range` are integers", a.span)
-        bounds.append(value)
+        return value
+
+    bounds = in_order(c, c.privilege, *(partial(bound, a) for a in e.args))
     one, zero = ir.Const(1, I32, span=e.span), ir.Const(0, I32, span=e.span)
     match bounds:
         case [stop]:

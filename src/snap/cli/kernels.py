@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import unicodedata
 from dataclasses import dataclass
 
 from snap.api import SnapFunction
@@ -72,7 +73,7 @@ def parse_values(values: list[str]) -> dict[str, object]:
         if not equals or not name.isidentifier():
             raise UsageError(f"--set takes NAME=VALUE, not {text!r}")
         try:
-            parsed[name] = ast.literal_eval(value)
+            parsed[unicodedata.normalize("NFKC", name)] = ast.literal_eval(value)  # as Python reads names
         except (ValueError, SyntaxError):
             raise UsageError(f"--set {text}: {value!r} is no number") from None
     return parsed

@@ -13,6 +13,7 @@ import os
 import sys
 import traceback
 import types
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ def parse_target(text: str) -> Target:
         path, _, kernel = text.rpartition(":")
         if not kernel.isidentifier():
             raise UsageError(f"{text}: what follows the colon is the name of a kernel, and {kernel!r} is none")
-    return Target(check_path(path), kernel)
+    return Target(check_path(path), kernel and unicodedata.normalize("NFKC", kernel))  # as Python reads names
 
 
 def check_path(text: str) -> Path:

@@ -74,6 +74,7 @@ class Lowering:
     def kernel(self, function: ir.Function) -> tuple[tree.Function, tuple[TensorUse, ...], bool]:
         """The kernel, the tensor maps it takes, and whether the grid's barrier is its last parameter."""
         module = self.module
+        name = module.names.user(function.name)  # before any function that it calls takes it
         state, positions, _ = self._begin(function)
         clustered = module.cluster > 1 and (state.multicast or any(barrier.everywhere for barrier in function.barriers))
         if clustered:
@@ -94,7 +95,6 @@ class Lowering:
         cluster = f"__cluster_dims__({module.cluster}, 1, 1) " if module.cluster > 1 else ""
         least = function.resident or (1 if module.fixed_registers else 0)
         bounds = f"{cluster}__launch_bounds__({module.threads}{f', {least}' if least else ''})"
-        name = module.names.user(function.name)
         made = tree.Function('extern "C" __global__', "void", bounds, name, tuple(params), (*head, *inner))
         return made, tuple(state.tensors), state.uses_grid_barrier
 

@@ -10,6 +10,7 @@ Non-goals:  bounds
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from snap.codegen import expressions, fold, swizzles, tree
 from snap.codegen.module import Helper
@@ -53,10 +54,33 @@ def tile_start(scope: Scope, tile: ir.Tile) -> tree.Expr:
 
 def lvalue(scope: Scope, access: ir.MemAccess) -> tree.Expr:
     view = access.view
+    start, last = _begins(access.index[-1])
+    if start is not None and access.block is None and not view.obj.swizzle:
+        return tree.Index(_from(scope, view, start), linear(scope, view, (*access.index[:-1], last)))
     index = linear(scope, view, access.index)
     if view.obj.swizzle and view.elem.bytes <= swizzles.CHUNK:
         index = swizzles.place(scope.module, view.obj.swizzle, view.elem.bytes, index)
     return tree.Index(base(scope, access), index)
+
+
+def _begins(e: ir.Expr) -> tuple[ir.Binary | None, ir.Expr]:
+    """The exact division in a sum, and what is left of the sum."""
+    match e:
+        case ir.Binary("/", exact=True):
+            return e, ir.Const(0, e.type, span=e.span)
+        case ir.Binary("+", left):
+            start, rest = _begins(left)
+            return (start, replace(e, left=rest)) if start is not None else (None, e)
+    return None, e
+
+
+def _from(scope: Scope, view: ir.MemView, start: ir.Binary) -> tree.Expr:
+    """The view counted from the part's own first element: where that is not aligned for the view's, the access faults instead of moving down."""
+    unit, const = view.elem.bytes // start.right.value, "const " if view.obj.const else ""
+    name, at = tree.Name(scope.state.objects[view.obj.uid]), expressions.lower(scope, start.left)
+    if unit != view.obj.elem.bytes:
+        name, at = tree.Reinterpret(f"{const}unsigned char*", name), fold.binary("*", _widened(at), tree.Integer(unit), I64)
+    return tree.Reinterpret(f"{const}{type_name(scope.module, view.elem)}*", tree.Binary("+", name, at))
 
 
 def address(scope: Scope, access: ir.MemAccess) -> tree.Expr:
@@ -70,17 +94,30 @@ def address_of(place: tree.Expr) -> tree.Expr:
 
 
 def linear(scope: Scope, view: ir.MemView, index: tuple[ir.Expr, ...]) -> tree.Expr:
-    if view.shape is None or len(index) == 1:
-        return expressions.lower(scope, index[0])
+    """The offset of an element, row by row.  Where the array may have 2^31 elements or more, what an extent multiplies is 64 bits wide, and so is
+    the product: an offset above 2^31 comes about in no other way.  Only the sum of a leading zero and an index needs no width of its own."""
+    first, *rest = (expressions.lower(scope, i) for i in index)
+    if view.shape is None or not rest:
+        return first
     dims = [dim.value if isinstance(dim, ir.Const) else None for dim in view.shape]
     wide = view.obj.space is not Space.SHARED and (None in dims or math.prod(dims) >= 1 << 31)
-    total = expressions.lower(scope, index[0])
-    if wide and index[0].type.bits < 64:
-        total = tree.Integer(total.value, "ll") if isinstance(total, tree.Integer) else tree.Cast("long long", total)
-    for dim, i in zip(view.shape[1:], index[1:]):
-        type = I64 if wide else I32
-        total = fold.binary("+", fold.binary("*", total, expressions.lower(scope, dim), type), expressions.lower(scope, i), type)
+    type = I64 if wide else I32
+    total, narrow = first, wide and index[0].type.bits < 64
+    for dim, i, at in zip(view.shape[1:], index[1:], rest):
+        if isinstance(total, tree.Integer) and total.value == 0:
+            total, narrow = at, wide and i.type.bits < 64
+            continue
+        row = expressions.lower(scope, dim)
+        if narrow and total == tree.Integer(1):
+            total, row = row, total
+        total = fold.binary("+", fold.binary("*", _widened(total) if narrow else total, row, type), at, type)
+        narrow = False
     return total
+
+
+def _widened(value: tree.Expr) -> tree.Expr:
+    """A 32-bit integer as one of 64 bits."""
+    return tree.Integer(value.value, "ll") if isinstance(value, tree.Integer) else tree.Cast("long long", value)
 
 
 # ---- local arrays ------------------------------------------------------------------------------------------------------------------------

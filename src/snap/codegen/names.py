@@ -52,7 +52,7 @@ ctermid ctime cuserid daylight difftime dim3 div dprintf drand48 dysize ecvt era
 fflush ffs ffsl ffsll fgetc fgetpos fgets fileno flockfile fmemopen fopen fopencookie fprintf fputc fputs fread free freopen fscanf fseek fseeko
 fsetpos ftell ftello ftrylockfile funlockfile fwrite gcvt getc getchar getdate getdelim getenv getline getloadavg getpt getsubopt getw gmtime
 grantpt index initstate jrand48 l64a labs lcong48 ldiv lldiv llmax llmin localtime lrand48 malloc mblen mbstowcs mbtowc mkdtemp mkostemp mkostemps
-mkstemp mkstemps mktemp mktime mrand48 nanosleep nrand48 nullptr_t nv_bfloat16 obstack_printf obstack_vprintf on_exit open_memstream pclose perror
+mkstemp mkstemps mktemp mktime mrand48 nanosleep nrand48 nullptr_t obstack_printf obstack_vprintf on_exit open_memstream pclose perror
 popen posix_memalign posix_openpt printf pselect ptsname putc putchar putenv puts putw qecvt qfcvt qgcvt qsort quick_exit rand rand_r random realloc
 reallocarray realpath remove rename renameat renameat2 rewind rindex rpmatch scanf secure_getenv seed48 select setbuf setbuffer setenv setlinebuf
 setstate setvbuf signgam snprintf sprintf srand srand48 srandom sscanf stpcpy stpncpy swab system tempnam time timegm timelocal timezone tmpfile
@@ -64,6 +64,7 @@ pause fork dup dup2 nice sync brk sbrk
 FILE_FORMS = re.compile(
     r"cuda[A-Z]\w*|CU[a-z]\w*|str(case|cat|chr|cmp|coll|cpy|cspn|dup|err|from|fry|ftime|len|ncase|ncat|ncmp|ncpy|ndup|nlen|pbrk|ptime|sep|signal|spn|str|to|verscmp|xfrm)\w*"
     r"|mem(ccpy|chr|cmp|cpy|frob|mem|move|pcpy|rchr|set)|is(alnum|alpha|ascii|blank|cntrl|ctype|digit|graph|lower|print|punct|space|upper|xdigit)|sig\w+_np"
+    r"|(make_)?(half|bfloat16)2|nv_(half|bfloat16)2?|h2?(ceil|cos|exp|exp10|exp2|floor|log|log10|log2|rcp|rint|rsqrt|sin|sqrt|tanh|tanh_approx|trunc)"
     r"|(timer|clock|timespec|pthread)_\w+|\w+_t|\w+_unlocked|f(32|64)x?(add|div|fma|mul|sqrt|sub|xadd|xdiv|xfma|xmul|xsqrt|xsub)\w+|fm(ax|in)(imum)?_?(mag|num)\w*")
 SUFFIX = re.compile(r"((f|l|f32|f32x|f64|f64x)(_r)?|64|_r|_l)$")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from snap.diag.span import Span
 from snap.frontend.tree import Function
 from snap.ir.record import record
-from snap.ir.types import Privilege
+from snap.ir.types import Privilege, told_apart
 
 
 @record
@@ -37,6 +37,11 @@ class Definition:
     kind: str
     requires: Requires
     names: Mapping[str, object]
+
+
+def identity(constexprs: Mapping[str, object]) -> tuple[object, ...]:
+    """What tells one choice of constexpr values from another: 1, 1.0 and True are three, and so are 0.0, -0.0 and a NaN."""
+    return tuple((name, type(constexprs[name]), told_apart(constexprs[name])) for name in sorted(constexprs))
 
 
 class Refused:

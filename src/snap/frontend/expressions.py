@@ -126,18 +126,16 @@ class ExpressionParser:
         return tree.Call(function, args, tuple(keywords), span=span)
 
     def _compare(self, node: ast.Compare) -> tree.Expr:
-        """`a < b < c` is `a < b and b < c`; expressions are pure, so that reading b twice does not show."""
         self.enter(node, len(node.ops) - 1)
         operands = [self.expression(operand) for operand in (node.left, *node.comparators)]
         self.depth -= len(node.ops) - 1
-        links: list[tree.Expr] = []
         for op, left, right in zip(node.ops, operands, operands[1:]):
-            symbol = _COMPARE.get(type(op))
-            if symbol is None:
+            if type(op) not in _COMPARE:
                 self.refuse(refuse.refusal_of(type(op).__name__), left.span.to(right.span))
-            else:
-                links.append(tree.Compare(symbol, left, right, span=left.span.to(right.span) if len(node.ops) > 1 else self.spans(node)))
-        return self._joined("and", links) if links else operands[0]
+        ops = tuple(_COMPARE.get(type(op), "==") for op in node.ops)
+        if len(ops) == 1:
+            return tree.Compare(ops[0], *operands, span=self.spans(node))
+        return tree.Chain(ops, tuple(operands), span=operands[0].span.to(operands[-1].span))
 
     def _joined(self, op: str, operands: list[tree.Expr]) -> tree.Expr:
         joined, *rest = operands

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from types import CodeType, FunctionType
@@ -210,6 +211,7 @@ def _belongs(node: Node, code: CodeType, locator: Locator) -> bool:
     if len(written) != len(compiled) or any(own != theirs for own, theirs in zip(written, compiled) if not own.startswith("__")):
         return False
     span = locator.span(node)
-    words = set(re.findall(r"\w+", "\n".join(locator.lines[span.line - 1:span.end_line])))
-    # Names that tools or the compiler put in, mangle or normalise tell nothing.
+    text = "\n".join(locator.lines[span.line - 1:span.end_line])
+    words = set(re.findall(r"\w+", text if text.isascii() else unicodedata.normalize("NFKC", text)))  # which Python does to all names it reads
+    # Names that tools or the compiler put in, or mangle, tell nothing.
     return all(name in words for name in code.co_varnames if name[0].isalpha() and name.isascii() and name.isidentifier())

@@ -13,6 +13,7 @@ import linecache
 import os
 import sys
 import time
+import unicodedata
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,7 +80,8 @@ def _interactive(pyfunc: FunctionType) -> Iterator[Text]:
         return
     last = readline.get_current_history_length()
     recent = [readline.get_history_item(number) or "" for number in range(max(last - 500, 1), last + 1)]
-    heads = [number for number, line in enumerate(recent) if f"def {pyfunc.__code__.co_name}" in line or "lambda" in line]
+    read = [unicodedata.normalize("NFKC", line) for line in recent]  # as Python reads names
+    heads = [number for number, line in enumerate(read) if f"def {pyfunc.__code__.co_name}" in line or "lambda" in line]
     for start in range(heads[-1], max(heads[-1] - 200, -1), -1) if heads else ():
         yield Text(tuple(recent[start:]), trusted=False)
 

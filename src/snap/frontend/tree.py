@@ -83,11 +83,18 @@ class Binary:
 
 @node
 class Compare:
-    """One comparison; Python's chains arrive as `and`s of them."""
-
     op: str
     left: Expr
     right: Expr
+    span: Span = _span()
+
+
+@node
+class Chain:
+    """`a < b <= c`: one operator less than there are operands; each operand is evaluated once."""
+
+    ops: tuple[str, ...]
+    operands: tuple[Expr, ...]
     span: Span = _span()
 
 
@@ -124,7 +131,7 @@ class Sequence:
     span: Span = _span()
 
 
-Expr = Number | Text | Name | Attribute | Subscript | Call | Unary | Binary | Compare | Logical | Conditional | Lambda | Sequence
+Expr = Number | Text | Name | Attribute | Subscript | Call | Unary | Binary | Compare | Chain | Logical | Conditional | Lambda | Sequence
 
 
 # ---- statements --------------------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from dataclasses import field
 
 from snap.diag.span import Span
 from snap.ir.record import record as node
-from snap.ir.types import Array, Element, Place, Privilege, Scalar, Space, ValueType
+from snap.ir.types import Array, Element, Place, Privilege, Scalar, Space, ValueType, told_apart
 
 
 def _span() -> Span:
@@ -113,12 +113,21 @@ class ArrayRef:
 
 @node
 class Const:
-    """`weak` marks a literal that takes the type of what it meets; it means nothing after the checker."""
+    """`weak` marks a literal that takes the type of what it meets; it means nothing after the checker.
+
+    Constants are equal where a program cannot tell them apart: 0.0 and -0.0 are two, a NaN is itself.
+    """
 
     value: int | float | bool
     type: Scalar
     weak: bool = field(default=False, compare=False)
     span: Span = _span()
+
+    def __eq__(self, other: object) -> bool:
+        return self.type == other.type and told_apart(self.value) == told_apart(other.value) if type(other) is Const else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((told_apart(self.value), self.type))
 
 
 @node
@@ -185,12 +194,16 @@ class Unary:
 
 @node
 class Binary:
-    """op: + - * / % << >> & | ^ ; operands and result have `type` (a shift's right operand is any integer)."""
+    """op: + - * / % << >> & | ^ ; operands and result have `type` (a shift's right operand is any integer).
+
+    exact: of the division that says where a wide view of a part begins.  What is left over makes the access misaligned.
+    """
 
     op: str
     left: Expr
     right: Expr
     type: Scalar
+    exact: bool = False
     span: Span = _span()
 
 

@@ -7,6 +7,7 @@ runs: how many units of each level it holds, from its highest level down to thre
 from __future__ import annotations
 
 import math
+import struct
 from enum import Enum, IntEnum
 
 from snap.ir.record import record
@@ -222,3 +223,8 @@ def scalar_of(t: ValueType) -> Scalar:
     while not isinstance(t, Scalar):
         t = t.elem
     return t
+
+
+def told_apart(value: object) -> object:
+    """What tells values apart that Python may take for equal: a float counts by its bits."""
+    return struct.pack("<d", value) if isinstance(value, float) else value

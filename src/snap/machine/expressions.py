@@ -246,6 +246,9 @@ class Expressions:
 
     def binary(self, e: ir.Binary) -> str:
         left, right = self.expr(e.left), self.expr(e.right)
+        if e.exact:
+            left = self.bind(left)
+            self.emit(f"C.check_whole({left}, {e.right.value}, {self.mask}, {self.site(e.span, 'view')})")
         if e.op in ("<<", ">>"):
             return self.shift(e, left, right)
         if e.op in "/%" and e.type.is_integer:

@@ -139,7 +139,7 @@ class Facts:
                 return self.positions.of(e) is not None
             case ir.Read(var):
                 return var.uid not in self.loop_vars and var.uid in self.inits and self.fixed(self.inits[var.uid][0])
-            case ir.Binary() | ir.Unary() | ir.Compare() | ir.Cast() | ir.Math():
+            case ir.Binary() | ir.Unary() | ir.Compare() | ir.Cast() | ir.Math() if not getattr(e, "exact", False):
                 return all(map(self.fixed, children(e)))
             case _:
                 return False
@@ -175,7 +175,7 @@ class Facts:
         """Whether evaluating it where or when it was not asked for might fault, or mean something else."""
         for part in walk(e):
             match part:
-                case ir.Load() | ir.ArrayValue():
+                case ir.Load() | ir.ArrayValue() | ir.Binary(exact=True):
                     return True
                 case ir.UnitId():
                     if self.positions.of(part) is None:

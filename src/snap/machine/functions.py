@@ -22,12 +22,21 @@ def _round_away(x):
     return np.where(np.abs(x - whole) >= x.dtype.type(0.5), whole + np.copysign(x.dtype.type(1), x), np.copysign(whole, x))[()]
 
 
+def _least(a, b):
+    """A NaN gives way to a number; -0.0 is below 0.0, as PTX has it."""
+    return np.where(a == b, np.where(np.signbit(a), a, b), np.fmin(a, b))[()]
+
+
+def _greatest(a, b):
+    return np.where(a == b, np.where(np.signbit(a), b, a), np.fmax(a, b))[()]
+
+
 _FLOAT: dict[str, Callable] = {
     "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "log10": np.log10, "sin": np.sin, "cos": np.cos, "tan": np.tan,
     "tanh": np.tanh, "sinh": np.sinh, "cosh": np.cosh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "cbrt": np.cbrt, "expm1": np.expm1, "log1p": np.log1p, "floor": np.floor, "ceil": np.ceil,
     "rint": np.rint, "trunc": np.trunc, "round": _round_away, "atan2": np.arctan2, "fmod": np.fmod, "copysign": np.copysign, "hypot": np.hypot,
-    "pow": np.power, "div": np.divide, "abs": np.abs, "min": np.fmin, "max": np.fmax,
+    "pow": np.power, "div": np.divide, "abs": np.abs, "min": _least, "max": _greatest,
     "rcp": lambda x: x.dtype.type(1) / x,
     "rsqrt": lambda x: x.dtype.type(1) / np.sqrt(x),
     "exp10": lambda x: np.power(x.dtype.type(10), x),

@@ -108,6 +108,14 @@ class Lanes:
             _, block, thread = self.locate(bad)
             raise MachineError("uninitialised", f"`{site.name}` is read before it has a value", site.span, block, thread)
 
+    def check_whole(self, start, by: int, m, site: Site) -> None:
+        """A part is viewed as elements `by` times as wide: it begins at a multiple of them."""
+        bad = self.active(m) & (self.full(start) % by != 0)
+        if bad.any():
+            _, block, thread = self.locate(bad)
+            text = f"the part begins at element {int(self.full(start)[bad].flat[0])}, and is accessed {by} elements at a time"
+            raise MachineError("misaligned", text, site.span, block, thread, help=f"let such parts begin at a multiple of {by} elements")
+
     def watch(self, count: int, waits: bool, site: Site, state: tuple, seen: tuple | None) -> tuple:
         """Called late in a long loop: if neither variables nor memory changed since `seen`, they never will.  Returns what to call it with next:
         the changes of memory, the variables, and how often the loop had run when memory last changed."""

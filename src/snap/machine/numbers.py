@@ -232,6 +232,15 @@ def saturate(x, type: Scalar):
     return np.where(above, dtype(range_.max), np.where(t < float(range_.min), dtype(range_.min), out))[()]
 
 
+def _short(x, source: Scalar):
+    """A 64-bit integer with at most 53 bits, odd where some were lost, so that rounding once more to fewer bits is as good as rounding once."""
+    if source not in (I64, U64):
+        return x
+    kind, lost = x.dtype.type, x & x.dtype.type(0x7FF)
+    odd = (x - lost) | np.where(lost != 0, kind(0x800), kind(0))
+    return np.where((x >> kind(53) == 0) | (x >> kind(53) == kind(0) - kind(source == I64)), x, odd)[()]
+
+
 def convert(x, source: Scalar, to: Scalar):
     """The value as another type, by C's rules."""
     if source == to:
@@ -239,7 +248,7 @@ def convert(x, source: Scalar, to: Scalar):
     if to.kind is Kind.BOOL:
         return x != source_zero(source)
     if to == BF16:
-        return round_bf16(x.astype(np.float32) if source in (F16, F32) else x.astype(np.float64))
+        return round_bf16(x.astype(np.float32) if source in (F16, F32) else _short(x, source).astype(np.float64))
     if source.is_float and to.is_integer:
         return saturate(x, to)
     return x.astype(REGISTER[to])

@@ -1,0 +1,116 @@
+"""Operands, each with the value of its turn.
+
+Expressions are pure: a call, an atomic or a collective inside one has become a statement before it.  So an operand that was written before a call
+would be read after it.  Where the call may change what the operand reads, the operand is kept in a temporary above the call; elsewhere the text stays
+as it was written.
+
+Input: what evaluates each operand, in the order in which Python does.  Output: typed, pure expressions.  Non-goals: which operands are evaluated at
+all (`and`, `or`, `if-else`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from snap.check.state import State
+from snap.ir import nodes as ir
+from snap.ir.types import I32, Array, Privilege
+from snap.ir.walk import statements, walk
+
+Operand = ir.Expr | ir.MemAccess | ir.Target | ir.ArrayRef | ir.MemView
+
+
+def in_order(c: State, privilege: Privilege, *evaluations: Callable[[], Operand]) -> list[Operand]:
+    """The operands of one operation, evaluated for a privilege."""
+    values: list[Operand] = []
+    for evaluate in evaluations:
+        mark = len(c.out)
+        value = evaluate()
+        values = [*kept(c, mark, *((v, privilege) for v in values)), value]
+    return values
+
+
+def kept(c: State, mark: int, *operands: tuple[Operand, Privilege]) -> list[Operand]:
+    """Operands that were evaluated when `c.out` ended at `mark`, each with the privilege that it is evaluated for."""
+    effects = c.out[mark:]
+    if not effects:
+        return [value for value, _ in operands]
+    made: list[ir.Stmt] = []
+    values = [_kept(c, value, privilege, effects, made) for value, privilege in operands]
+    c.out[mark:mark] = made
+    return values
+
+
+def across(c: State, value: Operand, privilege: Privilege, effects: list[ir.Stmt]) -> Operand:
+    """An operand that was evaluated just now, with the value it has before these statements, which are about to follow."""
+    made: list[ir.Stmt] = []
+    value = _kept(c, value, privilege, effects, made)
+    c.out.extend(made)
+    return value
+
+
+def _kept(c: State, value: Operand, p: Privilege, effects: list[ir.Stmt], made: list[ir.Stmt]) -> Operand:
+    again = lambda part: _kept(c, part, p, effects, made)  # noqa: E731
+    match value:
+        case ir.ArrayRef() | ir.MemView() | ir.VarTarget():  # names for places; what lies there is another matter
+            return value
+        case ir.MemAccess(_, index, _, block):
+            return replace(value, index=tuple(map(again, index)), block=None if block is None else again(block))
+        case ir.MemTarget(access):
+            return replace(value, access=again(access))
+        case ir.ElemTarget(_, index):
+            return replace(value, index=tuple(map(again, index)))
+        case ir.ComponentTarget(of):
+            return replace(value, of=again(of))
+    if not any(may_change(c, s, part) for s in statements(tuple(effects)) for part in walk(value)):
+        return value
+    if isinstance(value, ir.ArrayValue):
+        return _copied(c, value, p, made)
+    var = c.temp("before", value.type, p, value.span)
+    made.append(ir.Declare(var, value, span=value.span))
+    return ir.Read(var, value.type, span=value.span)
+
+
+def _copied(c: State, value: ir.ArrayValue, p: Privilege, made: list[ir.Stmt]) -> ir.ArrayValue:
+    """A local array, element by element."""
+    span, type = value.span, value.type
+    var, each = c.temp("before", type, p, span), c.temp("each", I32, p, span)
+    flat = lambda of: ir.ArrayRef(of, type.elem, (type.size,))  # noqa: E731
+    at = (ir.Read(each, I32, span=span),)
+    move = ir.Assign(ir.ElemTarget(flat(var), at, span=span), ir.Elem(flat(value.array.var), at, type.elem, span=span), span=span)
+    zero, size, one = (ir.Const(n, I32, span=span) for n in (0, type.size, 1))
+    made += [ir.Declare(var, None, zero=True, span=span), ir.For(each, zero, size, one, (move,), -1, span=span)]
+    return ir.ArrayValue(ir.ArrayRef(var, type.elem, type.shape), Array(type.elem, type.shape), span=span)
+
+
+# A call changes what it is given to write.  What hands memory to other threads, ordered atomics and unsafe text, lets them change all but const.
+def may_change(c: State, s: ir.Stmt, part: ir.Expr) -> bool:
+    """Whether a statement may change what this part of an expression reads; scalars and vectors are changed by nobody but assignments."""
+    match part:
+        case ir.Elem(array) | ir.ArrayValue(array):
+            return isinstance(s, ir.Call) and any(isinstance(arg, ir.ArrayRef) and arg.var == array.var for arg in s.args)
+        case ir.Load(access):
+            from snap.check.memory import never_written
+
+            return not never_written(c, access.handle) and (_written(s, access.view.obj) or _publishes(s))
+    return False
+
+
+def _written(s: ir.Stmt, obj: ir.MemObject) -> bool:
+    match s:
+        case ir.Call():
+            given = (arg for p, arg in zip(s.function.params, s.args) if isinstance(p, ir.MemParam) and not p.handle.const)
+            return any(view.obj.uid == obj.uid for view in given)
+        case ir.Atomic(op, access):
+            return op != "load" and access.view.obj.uid == obj.uid
+    return False
+
+
+def _publishes(s: ir.Stmt) -> bool:
+    match s:
+        case ir.Call(function):
+            return function.uses_unsafe or any(map(_publishes, statements(function.body)))
+        case ir.Atomic():
+            return s.order != "relaxed"
+    return isinstance(s, ir.Unsafe)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from fuzz import slow_values as sv
@@ -22,7 +22,23 @@ from fuzz.slow_expressions import E, Expressions, Fixed, Named, Scope, Stages, V
 from fuzz.slow_memory import Array, Own, Part, Pipeline
 from fuzz.slow_operations import OPERATIONS, THREAD
 from fuzz.slow_tasks import Group, Lane, Tasks
-from fuzz.slow_text import ORDER, Constexpr, Function, Lambda, Module, Pointer, Privilege, Reference, Registers, Shared, Slots, annotation, decorator, name_of
+from fuzz.slow_text import (
+    ORDER,
+    Constexpr,
+    Function,
+    Lambda,
+    Module,
+    Pointer,
+    Privilege,
+    Reference,
+    Registers,
+    Shared,
+    Slots,
+    annotation,
+    decorator,
+    defaults_of,
+    name_of,
+)
 from fuzz.slow_values import Memory, Trap, Unsupported
 
 __all__ = ["Trap", "Unsupported", "run"]
@@ -33,9 +49,11 @@ BREAK, CONTINUE, RETURN = "break", "continue", "return"
 def run(source: str, kernel_name: str, blocks: int, arguments: list, *, captured: dict | None = None, resolve: Callable = lambda name: None) -> None:
     """Launch a kernel of the text.  captured: values of names that the text does not give (of functions around, of constexpr parameters that are not among the
     arguments); resolve: the text of a module that it imports from."""
-    module = Module(source, resolve)
-    module.captured = dict(captured or {})
-    Program().launch(module.find(kernel_name), blocks, arguments)
+    launch(replace(Module(source, resolve).find(kernel_name), captured=dict(captured or {})), blocks, arguments)
+
+
+def launch(function: Function, blocks: int, arguments: list) -> None:
+    Program().launch(function, blocks, arguments)
 
 
 @dataclass(frozen=True)
@@ -73,7 +91,7 @@ class Program:
         return Signature(tuple(found))
 
     def compiled(self, function: Function) -> Compiled:
-        key = (id(function.node), repr(sorted(function.constants)))
+        key = (id(function.node), repr(sorted(function.constants)), id(function.captured))
         if key not in self._compiled:
             self._compiled[key] = Compiled(self, function)
         return self._compiled[key]
@@ -81,13 +99,13 @@ class Program:
     def launch(self, function: Function, blocks: int, arguments: list) -> None:
         names = [a.arg for a in function.node.args.args]
         constexprs = self.signature(function).constexprs
-        captured = function.module.captured
+        known = defaults_of(function.node) | (function.captured or {}) | dict(function.constants)
         if len(arguments) < len(names):
-            names = [name for name in names if name not in constexprs]
+            names = [name for name in names if name not in constexprs or name not in known]
         given = dict(zip(names, arguments))
-        constants = {name: given[name] if name in given else captured[name] for name in constexprs}
+        constants = {name: given[name] if name in given else known[name] for name in constexprs}
         constants = {name: v.item() if isinstance(v, np.generic) else v for name, v in constants.items()}
-        compiled = self.compiled(Function(function.module, function.node, tuple(constants.items())))
+        compiled = self.compiled(replace(function, constants=tuple(constants.items())))
         threads, per_cluster, promised = compiled.shape_of_launch()
         variables = {}
         for p in compiled.parameters:
@@ -122,7 +140,7 @@ class Compiled(Expressions):
     """A Snap function, for one choice of its constants."""
 
     def __init__(self, program: Program, function: Function):
-        super().__init__(program, function.module.names_at(function.node))
+        super().__init__(program, function.names())
         self.function, self.node = function, function.node
         for name, v in function.constants:
             self.scope.names[name] = Fixed(v, None)
@@ -158,6 +176,8 @@ class Compiled(Expressions):
         self._body = None
 
     def _required(self) -> list[Privilege]:
+        if self.function.required:
+            return sorted(self.function.required, key=lambda p: ORDER.index(p.level), reverse=True)
         for d in self.node.decorator_list:
             name, call = decorator(d)
             if name == "requires":
@@ -266,6 +286,8 @@ class Compiled(Expressions):
 
     def _AnnAssign(self, node):
         name = node.target.id
+        if isinstance(node.value, ast.Lambda):
+            return self._name_function(node.target, node.value)
         kind, privilege = annotation(node.annotation)
         p = self.privilege(privilege) if privilege is not None else None
         t = self.type(kind)
@@ -351,14 +373,16 @@ class Compiled(Expressions):
             raise Unsupported("several targets")
         target = node.targets[0]
         if isinstance(node.value, ast.Lambda):
-            self.scope.names[target.id] = Lambda(node.value, self.scope)
-            return None
+            return self._name_function(target, node.value)
         if isinstance(target, ast.Name) and not isinstance(self.scope.find(target.id), Value):
             e = settled(self.expression(node.value))
             slot = self.new_slot()
             self.scope.names[target.id] = Value(slot, e.type, None)
             return self._setting(slot, e)
         return self._store(target, lambda old: self.expression(node.value), reads=False)
+
+    def _name_function(self, target: ast.Name, node: ast.Lambda) -> None:
+        self.scope.names[target.id] = Lambda(node, self.scope)
 
     def _AugAssign(self, node):
         op = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b"))).split()[1]
@@ -462,7 +486,7 @@ class Compiled(Expressions):
         inside = Scope(self.scope)
         inside.names[node.target.id] = Value(slot, t, None)
         body = self.block(node.body, inside)
-        pause = self.program.tasks.pause
+        pause, may_wait = self.program.tasks.pause, waits(self, [node])
 
         def execute(G):
             values = [G.agreed(one(G, G.lanes), "the bounds of a loop") for one in bounds]
@@ -474,7 +498,8 @@ class Compiled(Expressions):
                     break
                 if signal == RETURN:
                     return signal
-                pause()
+                if may_wait:
+                    pause()
             return None
         return execute
 
@@ -671,7 +696,7 @@ class Outside:
     """A function as far as its calls go."""
 
     def __init__(self, program, function: Function):
-        self.program, self.outside = program, function.module.names_at(function.node)
+        self.program, self.outside = program, function.names()
 
 
 def _called(c, node: ast.Call) -> Function | None:

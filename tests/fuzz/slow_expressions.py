@@ -26,6 +26,7 @@ from fuzz.slow_text import (
     Type,
     Unknown,
     constant_type,
+    defaults_of,
     name_of,
     spelled,
     symbol,
@@ -463,7 +464,7 @@ class Expressions:
         signature = self.program.signature(function)
         for name in signature.constexprs:
             if name not in constants:
-                constants[name] = self.number(given[name])
+                constants[name] = self.number(given[name]) if name in given else defaults_of(function.node)[name]
         compiled = self.program.compiled(replace(function, constants=tuple(constants.items())))
         arguments = []
         by_name = {p.name: p for p in compiled.parameters}

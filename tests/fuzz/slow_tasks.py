@@ -12,9 +12,9 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 
-from fuzz.slow_values import Trap
+from fuzz.slow_values import Memory, Trap
 
-PAUSES = 3_000_000  # after so many it hangs
+PAUSES = 50_000  # after so many iterations in which nobody stores anything, all wait for one another
 
 
 class Lane:
@@ -138,7 +138,7 @@ class Tasks:
         self.ready: deque[_Task] = deque()
         self.current: _Task = _Task(None)
         self.error: BaseException | None = None
-        self.active = self.pauses = 0
+        self.active = self.pauses = self.stores = 0
 
     def all(self, work: list) -> None:
         """Run these functions, in turn."""
@@ -176,6 +176,8 @@ class Tasks:
 
     def pause(self) -> None:
         """Let the others run."""
+        if Memory.stores != self.stores:
+            self.stores, self.pauses = Memory.stores, 0
         self.pauses += 1
         if self.pauses > PAUSES:
             raise Trap("it hangs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fuzz.slow_values import LITERALS, TYPES, Unsupported, folded
 
@@ -42,11 +42,16 @@ class Lambda:
 
 @dataclass(frozen=True)
 class Function:
-    """A Snap function of some module; constants: of its constexpr parameters, where it was specialized."""
+    """A Snap function of some module.  constants: of its constexpr parameters, where it was specialized; captured: what the text does not say of names around it."""
 
     module: Module = field(repr=False)
     node: ast.FunctionDef = field(repr=False)
     constants: tuple = ()
+    captured: dict | None = field(default=None, repr=False, compare=False)
+    required: tuple = ()  # privileges, where the text does not say them
+
+    def names(self) -> dict:
+        return self.module.names_at(self.node) | (self.captured or {})
 
 
 class Unknown:
@@ -86,13 +91,25 @@ def is_snap(node: ast.FunctionDef) -> bool:
     return any(decorator(d)[0] in ("kernel", "device", "ccuda") for d in node.decorator_list)
 
 
-class Module:
-    """The text of a file.  resolve: the text of a module that is imported from, or None."""
+def defaults_of(node: ast.FunctionDef) -> dict:
+    """The values of parameters that may be left out."""
+    names = [a.arg for a in node.args.args]
+    return {name: ast.literal_eval(d) for name, d in zip(names[len(names) - len(node.args.defaults):], node.args.defaults)}
 
-    def __init__(self, text: str, resolve: Callable[[str], str | None] = lambda name: None):
+
+class Module:
+    """The text of a file.  resolve: the text of a module that is imported from, or None; others: the modules read so far."""
+
+    def __init__(self, text: str, resolve: Callable[[str], str | None] = lambda name: None, others: dict | None = None):
         self.tree, self.resolve = ast.parse(text), resolve
-        self.captured: dict = {}
+        self.others = {} if others is None else others
         self._after: dict | None = None
+
+    def other(self, name: str) -> Module | None:
+        if name not in self.others:
+            text = self.resolve(name)
+            self.others[name] = None if text is None else Module(text, self.resolve, self.others)
+        return self.others[name]
 
     def find(self, name: str) -> Function:
         """The last Snap function of that name, wherever it stands."""
@@ -117,7 +134,7 @@ class Module:
                     break
                 self._bind(statement, names)
             body = inside
-        return names | self.captured
+        return names
 
     def final(self) -> dict:
         if self._after is None:
@@ -144,14 +161,14 @@ class Module:
     def _import(self, module: str, aliases: list[ast.alias], names: dict) -> None:
         if module in ("snap", "__future__"):
             return
-        text = self.resolve(module)
-        theirs = {} if text is None else Module(text, self.resolve).final()
+        other = self.other(module)
+        theirs = {} if other is None else other.final()
         for alias in aliases:
             if alias.name == "*":
                 names |= theirs
             else:
-                inner = self.resolve(f"{module}.{alias.name}") if alias.name not in theirs else None
-                names[alias.asname or alias.name] = theirs.get(alias.name, Unknown() if inner is None else Module(inner, self.resolve))
+                inner = self.other(f"{module}.{alias.name}") if alias.name not in theirs else None
+                names[alias.asname or alias.name] = theirs.get(alias.name, inner or Unknown())
 
     def _assign(self, target: ast.AST, value, names: dict) -> None:
         if isinstance(target, ast.Name):
@@ -212,7 +229,7 @@ def evaluate(node: ast.expr, lookup: Callable[[str], object]):
                 return _PYTHON[node.func.id](*(go(a) for a in node.args))
             case ast.Call(func=ast.Attribute(attr="specialize")):
                 function = go(node.func.value)
-                return Function(function.module, function.node, function.constants + tuple((k.arg, go(k.value)) for k in node.keywords))
+                return replace(function, constants=function.constants + tuple((k.arg, go(k.value)) for k in node.keywords))
             case _:
                 raise Unsupported(ast.unparse(node))
     return go(node)
@@ -294,6 +311,8 @@ def _made(node: ast.Call, lookup, constant):
                 return Pointer(inner, None)
             shape = node.args[1]
             return Pointer(inner, tuple(shape.elts) if isinstance(shape, ast.Tuple) else (shape,))
+        case "shared" if not isinstance(inner, Registers):  # where a parameter points
+            return inner
         case "shared":
             words = {k.arg for k in node.keywords}
             return Shared(inner.element, inner.shape, "across" in words, "copies" in words)

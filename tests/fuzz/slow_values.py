@@ -208,8 +208,11 @@ def operation(op: str, t: str):
         return lambda a, b: _remainder(a, b, t)
     if op in ("<<", ">>"):
         return lambda a, b: shifted(op, a, b, t)
-    f = _WHOLE[op]
-    return lambda a, b: wrap(f(a, b), t)
+    f, n = _WHOLE[op], WIDTH[t]
+    mask, sign = (1 << n) - 1, 1 << n - 1
+    if t[0] == "u":
+        return lambda a, b: f(a, b) & mask
+    return lambda a, b: (f(a, b) + sign & mask) - sign
 
 
 def folded(op: str, a, b):
@@ -241,7 +244,9 @@ def from_bits(bits: int) -> float:
 
 
 class Memory:
-    """Bytes that are seen as elements of any type.  space: global, shared or local."""
+    """Bytes that are seen as elements of any type.  space: global, shared or local; stores counts all that is written, to tell waiting from a hang."""
+
+    stores = 0
 
     def __init__(self, data: np.ndarray, space: str):
         self.data, self.space, self._seen = data, space, {}
@@ -290,6 +295,7 @@ class Memory:
             raise Trap("a misaligned access")
         if not 0 <= place < array.size:
             raise Trap("out of bounds")
+        Memory.stores += 1
         array[place] = to_bits(v) if t == "bf16" else v
 
 

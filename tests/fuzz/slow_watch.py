@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
+import ast
 import inspect
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 from fuzz import slow
+from fuzz.slow_expressions import Fixed, Scope
+from fuzz.slow_text import BUILTIN, Function, Lambda, Module, Unknown, constant_type, evaluate, is_snap
 
 from snap.api import SnapFunction
 
@@ -26,21 +29,60 @@ class Seen:
     differ: list[tuple[str, str]] = field(default_factory=list)
 
 
-def text_of(name: str, beside: Path | None = None) -> str | None:
-    """The text of a module that a program imports from: a file beside it, or one of Snap's own library, which is written in Snap."""
-    if beside is not None and (beside / f"{name}.py").exists():
-        return (beside / f"{name}.py").read_text(encoding="utf-8")
-    if name.startswith("snap.lib"):
-        found = importlib.util.find_spec(name)
-        return Path(found.origin).read_text(encoding="utf-8") if found is not None and found.origin else None
-    return None
+class Reader:
+    """Snap functions as the slow interpreter takes them: their files read once, and what they captured from Python functions around them."""
+
+    def __init__(self, text: str | None):
+        self.text, self.modules, self.functions = text, {}, {}
+
+    def module(self, python) -> Module:
+        path = Path(python.__code__.co_filename)
+        if path not in self.modules:
+            self.modules[path] = Module(path.read_text(encoding="utf-8") if path.exists() else self.text)
+        return self.modules[path]
+
+    def function(self, snap_function: SnapFunction) -> Function:
+        python = snap_function.__wrapped__
+        if id(snap_function) not in self.functions:
+            module = self.module(python)
+            lines = inspect.unwrap(python).__code__.co_firstlineno
+            nodes = [n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef) and n.name == python.__name__ and is_snap(n)]
+            node = min(nodes, key=lambda n: abs(n.lineno - lines))
+            captured = self.around(snap_function, {} if "<locals>" in python.__qualname__ else module.names_at(node))
+            required = snap_function.definition.requires.privileges
+            required = () if callable(required) else tuple(self.value(p) for p in required)
+            self.functions[id(snap_function)] = Function(module, node, tuple(snap_function.bound.items()), captured, required)
+        return self.functions[id(snap_function)]
+
+    def around(self, snap_function: SnapFunction, told: dict) -> dict:
+        """Names whose values the text alone does not tell: what was imported, and what Python functions made."""
+        names = snap_function.definition.names
+        found = {name: self.value(v) for name, v in names.items() if isinstance(told.get(name, Unknown()), Unknown)}
+        return {name: value for name, value in found.items() if not isinstance(value, Unknown)}
+
+    def closure(self, python) -> dict:
+        return {name: self.value(cell.cell_contents) for name, cell in zip(python.__code__.co_freevars, python.__closure__ or ())}
+
+    def value(self, v):
+        if isinstance(v, NUMBERS):
+            return v
+        if isinstance(v, SnapFunction):
+            return self.function(v)
+        if v in (int, float, bool):
+            return BUILTIN[v.__name__]
+        if inspect.isfunction(v) and v.__name__ == "<lambda>":
+            nodes = [n for n in ast.walk(self.module(v).tree) if isinstance(n, ast.Lambda) and n.lineno == v.__code__.co_firstlineno]
+            return Lambda(nodes[0], scope_of(self.closure(v))) if len(nodes) == 1 else Unknown()
+        try:
+            return evaluate(ast.parse(repr(v), mode="eval").body, lambda name: BUILTIN.get(name, Unknown()))
+        except (SyntaxError, slow.Unsupported):
+            return Unknown()
 
 
-def closure_of(kernel: SnapFunction) -> dict:
-    """The numbers that a kernel took from the functions around it."""
-    python = kernel.__wrapped__
-    cells = zip(python.__code__.co_freevars, python.__closure__ or ())
-    return {name: cell.cell_contents for name, cell in cells if isinstance(cell.cell_contents, NUMBERS)}
+def scope_of(names: dict) -> Scope:
+    scope = Scope(None)
+    scope.names = {name: Fixed(v, constant_type(v)) for name, v in names.items() if isinstance(v, (bool, int, float))}
+    return scope
 
 
 def copied(arguments: list) -> list:
@@ -60,18 +102,25 @@ def difference(ours: list, theirs: list, rtol: float = 0.0) -> str:
 
 
 @contextmanager
-def watched(text: str | None = None, beside: Path | None = None, rtol: float = 0.0) -> Iterator[Seen]:
-    """While this lasts, launches on NumPy arrays are made by the slow interpreter too.  text: of the program; None: of the file in which the kernel stands."""
-    seen, launch, item = Seen(), SnapFunction.launch, SnapFunction.__getitem__
+def watched(text: str | None = None, rtol: float = 0.0, alone: bool = False, most: int | None = None) -> Iterator[Seen]:
+    """While this lasts, launches on NumPy arrays are made by the slow interpreter too.
+
+    text: of a program that does not stand in a file; alone: by it and not by the CPU machine; most: so many launches of each kernel only."""
+    seen, reader, launch, item = Seen(), Reader(text), SnapFunction.launch, SnapFunction.__getitem__
+    made: Counter = Counter()
 
     def both(kernel: SnapFunction, *arguments, blocks, **keywords):
         if not all(isinstance(a, (np.ndarray, *NUMBERS)) for a in arguments):
             return launch(kernel, *arguments, blocks=blocks, **keywords)
-        name, ours = kernel.__wrapped__.__name__, copied(arguments)
-        launch(kernel, *arguments, blocks=blocks, **keywords)
-        source = text if text is not None else Path(inspect.getsourcefile(kernel.__wrapped__)).read_text(encoding="utf-8")
+        name = kernel.__wrapped__.__name__
+        ours = list(arguments) if alone else copied(arguments)
+        if not alone:
+            launch(kernel, *arguments, blocks=blocks, **keywords)
+        made[name] += 1
+        if most is not None and made[name] > most:
+            return None
         try:
-            slow.run(source, name, blocks, ours, captured={**closure_of(kernel), **kernel.bound}, resolve=lambda module: text_of(module, beside))
+            slow.launch(reader.function(kernel), blocks, ours)
         except slow.Unsupported as reason:
             seen.unsupported.append((name, str(reason)))
             return None

@@ -102,6 +102,11 @@ def converted(e: E, t) -> E:
     return E(t, lambda G, L: [sv.convert(v, source, t) for v in run(G, L)])
 
 
+def met(a: E, b: E):
+    """The type at which two operands are computed."""
+    return sv.common(a.type, b.type, a.const if a.type == INT else b.const if b.type == INT else 0)
+
+
 def settled(e: E) -> E:
     return converted(e, sv.settled(e.type, e.const)) if e.type in LITERALS else e
 
@@ -260,7 +265,7 @@ class Expressions:
             t = sv.promoted(a.type)
             a = converted(a, t)
         else:
-            t = sv.common(a.type, b.type)
+            t = met(a, b)
             a, b = converted(a, t), converted(b, t)
         f = sv.operation(op, t)
         if a.const is not None and b.const is not None:
@@ -280,7 +285,7 @@ class Expressions:
         operands = [self.expression(n) for n in (node.left, *node.comparators)]
         tests = []
         for op, a, b in zip(node.ops, operands, operands[1:]):
-            t = sv.common(a.type, b.type)
+            t = met(a, b)
             t = t if t not in LITERALS else "f64" if t == FLOAT else None
             tests.append((sv.COMPARE[symbol(op)], self._into(a, t), self._into(b, t)))
         if all(e.const is not None for e in operands):
@@ -339,18 +344,15 @@ class Expressions:
 
     def _IfExp(self, node) -> E:
         test = self.expression(node.test)
-        if test.const is not None:
-            return self.expression(node.body if test.const else node.orelse)
         a, b = self.expression(node.body), self.expression(node.orelse)
         if a.type in LITERALS and b.type in LITERALS:
             t = sv.settled(sv.common(a.type, b.type))
-        elif a.type == b.type:
-            t = a.type
-        elif a.type in LITERALS or b.type in LITERALS:
-            number, other = (a, b) if a.type in LITERALS else (b, a)
-            t = other.type if number.type == INT and other.type != "bool" else sv.common(a.type, b.type)
+            if t == "i32" and (sv.settled(INT, a.const), sv.settled(INT, b.const)) != ("i32", "i32"):
+                t = "i64"
         else:
-            t = sv.common(a.type, b.type)
+            t = a.type if a.type == b.type else met(a, b)
+        if test.const is not None:
+            return converted(a if test.const else b, t)
         decide, yes, no = self.condition(test), converted(a, t).run, converted(b, t).run
         return E(t, lambda G, L: selected(G, L, decide(G, L), yes, no))
 
@@ -432,17 +434,19 @@ class Expressions:
 
     def _math(self, name: str, node) -> E:
         operands = [self.expression(n) for n in node.args]
-        t = operands[0].type if operands else None
-        for e in operands[1:]:
-            t = sv.common(t, e.type)
+        if not operands:
+            raise Unsupported(f"`{name}(...)`")
+        t = operands[0].type
+        for e, before in zip(operands[1:], operands):
+            t = met(before, e) if len(operands) == 2 else sv.common(t, e.type)
         if name in sv.NUMBERS:
             arity, f = sv.NUMBERS[name]
             if all(e.type in LITERALS for e in operands):
                 return constant(f("f64" if t == FLOAT else "i64", *(float(e.const) if t == FLOAT else e.const for e in operands)))
-            t = sv.promoted(t) if arity == 2 or t == "bool" else t
+            t = sv.promoted(t)
         elif name in sv.WHOLES:
             arity, f = sv.WHOLES[name]
-            t = sv.settled(t)
+            t = sv.promoted(sv.settled(t, operands[0].const))
         elif name in sv.REALS or name in sv.QUESTIONS:
             arity, f = sv.REALS.get(name) or (1, lambda t, a: sv.QUESTIONS[name](a))
             t = t if sv.is_float(t) else "f32"

@@ -150,7 +150,11 @@ class Tasks:
             threading.Thread(target=self._run, args=(task, one), daemon=True).start()
             self.ready.append(task)
         self._next()
-        parent.go.acquire()
+        try:
+            parent.go.acquire()
+        except BaseException as error:  # somebody stops the launch from outside
+            self.error = error
+            raise
         self.current = parent
         self.active -= 1
         if self.error is not None:

@@ -109,9 +109,9 @@ def convert(v, source, target):
             return rounded(float(v), target) if abs(v) < 1 << 53 else exactly_rounded(Fraction(v), target)
         return rounded(v, target)
     if isinstance(v, float):
-        if math.isnan(v):
-            return 0
         n = WIDTH[target]
+        if math.isnan(v):  # as PTX has it
+            return 0 if source != "f64" and n < 64 else wrap(1 << n - 1, target)
         low, high = (-(1 << n - 1), (1 << n - 1) - 1) if target[0] == "i" else (0, (1 << n) - 1)
         return max(low, min(high, int(v))) if not math.isinf(v) else (high if v > 0 else low)
     return wrap(int(v), target)
@@ -131,14 +131,22 @@ def promoted(t):
     return "i32" if t == "bool" or is_int(t) and WIDTH[t] < 32 else t
 
 
-def common(a, b):
-    """The type at which operands of types a and b are computed: numbers take the type of what they meet, then as in C."""
+def _meeting(t, v: int):
+    """The type at which a whole number of the source and a value of type t meet: t, or a wider one where the number does not fit."""
+    t = promoted(t)
+    if is_float(t) or WIDTH[t] == 64 or -(1 << 31) <= v < 1 << 31 or t == "u32" and 0 <= v < 1 << 32:
+        return t
+    return settled(INT, v)
+
+
+def common(a, b, number: int = 0):
+    """The type at which operands of types a and b are computed: numbers take the type of what they meet, then as in C.  number: the one whose type is INT."""
     if a in LITERALS and b in LITERALS:
         return FLOAT if FLOAT in (a, b) else INT
     if a in LITERALS:
         a, b = b, a
     if b == INT:
-        return promoted(a)
+        return _meeting(a, number)
     if b == FLOAT:
         return a if is_float(a) else "f32"
     if is_float(a) or is_float(b):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from fuzz import slow
@@ -36,10 +36,10 @@ class Reader:
         self.text, self.modules, self.functions = text, {}, {}
 
     def module(self, python) -> Module:
-        path = Path(python.__code__.co_filename)
-        if path not in self.modules:
-            self.modules[path] = Module(path.read_text(encoding="utf-8") if path.exists() else self.text)
-        return self.modules[path]
+        name = python.__code__.co_filename
+        if name not in self.modules:
+            self.modules[name] = Module("".join(linecache.getlines(name)) if self.text is None else self.text)
+        return self.modules[name]
 
     def function(self, snap_function: SnapFunction) -> Function:
         python = snap_function.__wrapped__
@@ -105,7 +105,7 @@ def difference(ours: list, theirs: list, rtol: float = 0.0) -> str:
 def watched(text: str | None = None, rtol: float = 0.0, alone: bool = False, most: int | None = None) -> Iterator[Seen]:
     """While this lasts, launches on NumPy arrays are made by the slow interpreter too.
 
-    text: of a program that does not stand in a file; alone: by it and not by the CPU machine; most: so many launches of each kernel only."""
+    text: of the program, where Python does not know it; alone: by it and not by the CPU machine; most: so many launches of each kernel only."""
     seen, reader, launch, item = Seen(), Reader(text), SnapFunction.launch, SnapFunction.__getitem__
     made: Counter = Counter()
 

@@ -140,10 +140,7 @@ class Compiled(Statements):
             self.parameters.append(Parameter(a.arg, t, self.privilege(privilege) if privilege is not None else None, slot))
             if isinstance(t, Pointer):
                 self.scope.names[a.arg] = Named(slot, t.element)
-                if t.shape is not None:
-                    shapes.append((slot, t.shape))
-                else:
-                    shapes.append((slot, None))
+                shapes.append((slot, t.shape))
             elif isinstance(t, Registers):
                 self.scope.names[a.arg] = Named(slot, t.element)
             elif isinstance(t, Reference):

@@ -214,11 +214,11 @@ class Statements(Expressions):
                 return self._store_element(target, value, reads)
         raise Unsupported(f"an assignment to `{ast.unparse(target)}`")
 
-    def _store_element(self, target, value, reads):
+    def _store_element(self, target: ast.expr, value: Callable, reads: bool) -> Callable:
+        """The value first, then the element's place; of `x[i] += e` the place and what is there first, as in Python."""
         subscript, k = (target, None) if isinstance(target, ast.Subscript) else (target.value, "xyzw".index(target.attr))
         with self.aimed(self._privilege_of(subscript)):
             t, place = self.element(subscript)
-            whole = t
             t = t if k is None else t[1]
             shift = 0 if k is None else k * sv.size_of(t)
             held: list = []
@@ -233,8 +233,6 @@ class Statements(Expressions):
             places = held.pop() if reads else place(G, L)
             for (h, i), v in zip(places, values):
                 h.memory.store(h.at(i) + shift, t, v)
-        if whole is None:
-            raise Unsupported("an element without a type")
         return execute
 
     def _privilege_of(self, subscript: ast.Subscript) -> Privilege | None:

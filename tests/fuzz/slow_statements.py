@@ -221,16 +221,16 @@ class Statements(Expressions):
             t, place = self.element(subscript)
             t = t if k is None else t[1]
             shift = 0 if k is None else k * sv.size_of(t)
-            held: list = []
-            old = E(t, lambda G, L: [h.memory.load(h.at(i) + shift, t) for h, i in held[-1]])
+            held: dict = {}  # by group: several may be in the midst of this statement
+            old = E(t, lambda G, L: [h.memory.load(h.at(i) + shift, t) for h, i in held[id(G)]])
             e = converted(value(old), t)
 
         def execute(G):
             L = G.lanes
             if reads:
-                held.append(place(G, L))
+                held[id(G)] = place(G, L)
             values = e.run(G, L)
-            places = held.pop() if reads else place(G, L)
+            places = held.pop(id(G)) if reads else place(G, L)
             for (h, i), v in zip(places, values):
                 h.memory.store(h.at(i) + shift, t, v)
         return execute

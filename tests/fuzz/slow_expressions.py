@@ -1,0 +1,515 @@
+"""Expressions of the slow interpreter: each becomes a function of a group and some of its lanes that gives one value a lane.
+
+Operands are evaluated from left to right, each for all lanes before the next; `and`, `or`, `if-else` and chains of comparisons evaluate an operand for the
+lanes that need it only.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from fuzz import slow_values as sv
+from fuzz.slow_memory import Handle, Own, Reshaped, View, Window
+from fuzz.slow_text import (
+    BUILTIN,
+    Constexpr,
+    Function,
+    Lambda,
+    Level,
+    Pointer,
+    Privilege,
+    Reference,
+    Registers,
+    Type,
+    Unknown,
+    constant_type,
+    defaults_of,
+    name_of,
+    spelled,
+    symbol,
+)
+from fuzz.slow_values import FLOAT, INT, LITERALS, Trap, Unsupported
+
+COMPONENTS = "xyzw"
+
+
+@dataclass(frozen=True)
+class E:
+    """A typed expression; const: its value, where that is known in the text."""
+
+    type: object
+    run: Callable
+    const: object = None
+
+
+@dataclass(frozen=True)
+class M:
+    """A name for memory: one handle a lane.  across: its first index is a block's rank."""
+
+    element: object
+    run: Callable
+    across: bool = False
+
+
+@dataclass(frozen=True)
+class Value:
+    slot: int
+    type: object
+    privilege: Privilege | None
+    unset: bool = False
+
+
+@dataclass(frozen=True)
+class Named:
+    """Memory, or a local array."""
+
+    slot: int
+    element: object
+    across: bool = False
+    privilege: Privilege | None = None
+
+
+@dataclass(frozen=True)
+class Stages:
+    slot: int
+    element: object
+    across: bool
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A constant; of a type, or a number that takes its type from what it meets."""
+
+    value: object
+    type: object
+
+
+def constant(v, t=None) -> E:
+    return E(constant_type(v) if t is None else t, lambda G, L: [v] * len(L), v)
+
+
+def converted(e: E, t) -> E:
+    if e.type == t:
+        return e
+    if isinstance(e.type, tuple) or isinstance(t, tuple):
+        raise Unsupported(f"{e.type} as {t}")
+    if e.const is not None:
+        return constant(sv.convert(e.const, e.type, t), t)
+    source, run = e.type, e.run
+    return E(t, lambda G, L: [sv.convert(v, source, t) for v in run(G, L)])
+
+
+def met(a: E, b: E):
+    """The type at which two operands are computed."""
+    return sv.common(a.type, b.type, a.const if a.type == INT else b.const if b.type == INT else 0)
+
+
+def settled(e: E) -> E:
+    return converted(e, sv.settled(e.type, e.const)) if e.type in LITERALS else e
+
+
+def selected(G, L, chosen: list, yes: Callable, no: Callable) -> list:
+    """yes for the lanes that are chosen, no for the others; neither for none."""
+    ours = [lane for lane, c in zip(L, chosen) if c]
+    others = [lane for lane, c in zip(L, chosen) if not c]
+    a, b = iter(yes(G, ours) if ours else ()), iter(no(G, others) if others else ())
+    return [next(a) if c else next(b) for c in chosen]
+
+
+class Scope:
+    def __init__(self, parent: Scope | None):
+        self.parent, self.names = parent, {}
+
+    def find(self, name: str):
+        scope = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return None
+
+
+class Expressions:
+    """Compiles expressions in a scope.  target: the privilege that an expression is evaluated for, None for the code's own."""
+
+    def __init__(self, program, outside: dict):
+        self.program, self.outside = program, outside
+        self.scope, self.target, self.slots = Scope(None), None, 0
+
+    # ---- names
+
+    def new_slot(self) -> int:
+        self.slots += 1
+        return self.slots
+
+    def lookup(self, name: str):
+        found = self.scope.find(name)
+        if found is None:
+            found = self.outside.get(name, BUILTIN.get(name))
+        if isinstance(found, Unknown):
+            raise Unsupported(f"the value of `{name}`")
+        return found
+
+    def static(self, name: str):
+        """A name in a type or privilege."""
+        if "." in name:
+            first, rest = name.split(".", 1)
+            inside = self.lookup(first)
+            return inside.final().get(rest) if hasattr(inside, "final") else None
+        found = self.lookup(name)
+        return found.value if isinstance(found, Fixed) else found
+
+    @contextmanager
+    def aimed(self, target: Privilege | None):
+        before, self.target = self.target, target
+        yield
+        self.target = before
+
+    def number(self, node: ast.expr) -> int:
+        e = self.expression(node)
+        if e.const is None:
+            raise Unsupported(f"`{ast.unparse(node)}` as a constant")
+        return e.const
+
+    def type(self, node: ast.expr):
+        return spelled(node, self.static, self.number)
+
+    def privilege(self, node: ast.expr) -> Privilege:
+        if isinstance(node, ast.Subscript):
+            level = self.static(name_of(node.value))
+            if isinstance(level, Level):
+                return level[self.number(node.slice)]
+        found = self.static(name_of(node))
+        if isinstance(found, Level):
+            return found[1]
+        if isinstance(found, Privilege):
+            return found
+        raise Unsupported(f"the privilege `{ast.unparse(node)}`")
+
+    # ---- values
+
+    def expression(self, node: ast.expr) -> E:
+        method = getattr(self, f"_{type(node).__name__}", None)
+        if method is None:
+            raise Unsupported(type(node).__name__)
+        return method(node)
+
+    def _Constant(self, node) -> E:
+        if not isinstance(node.value, (bool, int, float)):
+            raise Unsupported(f"the constant {node.value!r}")
+        return constant(node.value)
+
+    def _Name(self, node) -> E:
+        found = self.lookup(node.id)
+        match found:
+            case Value():
+                slot = found.slot
+                if found.unset:
+                    return E(found.type, lambda G, L: [self._set(lane.v[slot], node.id) for lane in L])
+                return E(found.type, lambda G, L: [lane.v[slot] for lane in L])
+            case Fixed():
+                return constant(found.value, found.type)
+            case bool() | int() | float():
+                return constant(found)
+        raise Unsupported(f"`{node.id}` as a value")
+
+    @staticmethod
+    def _set(v, name):
+        if v is None:
+            raise Trap(f"`{name}` is read before it was assigned")
+        return v
+
+    def _Attribute(self, node) -> E:
+        if node.attr in COMPONENTS:
+            e = self.expression(node.value)
+            if not isinstance(e.type, tuple):
+                raise Unsupported(f".{node.attr}")
+            k, run = COMPONENTS.index(node.attr), e.run
+            return E(e.type[1], lambda G, L: [v[k] for v in run(G, L)])
+        found = self.static(name_of(node))
+        if isinstance(found, (bool, int, float)):
+            return constant(found)
+        raise Unsupported(f"`{ast.unparse(node)}`")
+
+    def _UnaryOp(self, node) -> E:
+        e = self.expression(node.operand)
+        if isinstance(node.op, ast.Not):
+            run = self.condition(e)
+            if e.const is not None:
+                return constant(not e.const)
+            return E("bool", lambda G, L: [not v for v in run(G, L)])
+        if isinstance(node.op, ast.UAdd):
+            return e
+        function = (lambda v: ~int(v)) if isinstance(node.op, ast.Invert) else (lambda v: -v)
+        if e.type in LITERALS:
+            return constant(function(e.const), e.type)
+        t = sv.promoted(e.type)
+        e = converted(e, t)
+        whole = sv.is_int(t)
+        if e.const is not None:
+            return constant(sv.wrap(function(e.const), t) if whole else function(e.const), t)
+        run = e.run
+        return E(t, lambda G, L: [sv.wrap(function(v), t) if whole else function(v) for v in run(G, L)])
+
+    def _BinOp(self, node) -> E:
+        return self.binary(symbol(node.op), self.expression(node.left), self.expression(node.right))
+
+    def binary(self, op: str, a: E, b: E) -> E:
+        if a.type in LITERALS and b.type in LITERALS:
+            return constant(sv.folded(op, a.const, b.const))
+        if op in ("<<", ">>"):
+            a, b = settled(a), settled(b)
+            t = sv.promoted(a.type)
+            a = converted(a, t)
+        else:
+            t = met(a, b)
+            a, b = converted(a, t), converted(b, t)
+        f = sv.operation(op, t)
+        if a.const is not None and b.const is not None:
+            return constant(f(a.const, b.const), t)
+        left, right = a.run, b.run
+
+        def run(G, L):
+            x = left(G, L)
+            return [f(p, q) for p, q in zip(x, right(G, L))]
+        return E(t, run)
+
+    def condition(self, e: E) -> Callable:
+        run = e.run
+        return run if e.type == "bool" else lambda G, L: [v != 0 for v in run(G, L)]
+
+    def _Compare(self, node) -> E:
+        operands = [self.expression(n) for n in (node.left, *node.comparators)]
+        tests = []
+        for op, a, b in zip(node.ops, operands, operands[1:]):
+            t = met(a, b)
+            t = t if t not in LITERALS else "f64" if t == FLOAT else None
+            tests.append((sv.COMPARE[symbol(op)], self._into(a, t), self._into(b, t)))
+        if all(e.const is not None for e in operands):
+            pairs = zip(tests, operands, operands[1:])
+            return constant(all(test(into_a(a.const), into_b(b.const)) for (test, into_a, into_b), a, b in pairs))
+
+        def run(G, L):
+            result, active, before = {lane: True for lane in L}, L, operands[0].run(G, L)
+            for (test, into_a, into_b), e in zip(tests, operands[1:]):
+                after = e.run(G, active)
+                keep = []
+                for lane, x, y in zip(active, before, after):
+                    if test(into_a(x), into_b(y)):
+                        keep.append((lane, y))
+                    else:
+                        result[lane] = False
+                active, before = [lane for lane, _ in keep], [y for _, y in keep]
+                if not active:
+                    break
+            return [result[lane] for lane in L]
+        return E("bool", run)
+
+    @staticmethod
+    def _into(e: E, t) -> Callable:
+        return (lambda v: v) if t is None or e.type == t else (lambda v, source=e.type: sv.convert(v, source, t))
+
+    def _BoolOp(self, node) -> E:
+        stop = isinstance(node.op, ast.Or)
+        operands: list[E] = []
+        for n in node.values:  # what constants decide is not there
+            e = self.expression(n)
+            if e.const is not None:
+                if bool(e.const) == stop:
+                    operands.append(constant(stop))
+                    break
+                continue
+            operands.append(e)
+        if not operands:
+            return constant(not stop)
+        if operands[0].const is not None:
+            return constant(stop)
+        runs = [self.condition(e) for e in operands]
+
+        def run(G, L):
+            result, active = {lane: not stop for lane in L}, L
+            for one in runs:
+                found = one(G, active)
+                for lane, v in zip(active, found):
+                    if v == stop:
+                        result[lane] = stop
+                active = [lane for lane, v in zip(active, found) if v != stop]
+                if not active:
+                    break
+            return [result[lane] for lane in L]
+        return E("bool", run)
+
+    def _IfExp(self, node) -> E:
+        test = self.expression(node.test)
+        a, b = self.expression(node.body), self.expression(node.orelse)
+        if a.type in LITERALS and b.type in LITERALS:
+            t = sv.settled(sv.common(a.type, b.type))
+            if t == "i32" and (sv.settled(INT, a.const), sv.settled(INT, b.const)) != ("i32", "i32"):
+                t = "i64"
+        else:
+            t = a.type if a.type == b.type else met(a, b)
+        if test.const is not None:
+            return converted(a if test.const else b, t)
+        decide, yes, no = self.condition(test), converted(a, t).run, converted(b, t).run
+        return E(t, lambda G, L: selected(G, L, decide(G, L), yes, no))
+
+    def _Subscript(self, node) -> E:
+        element, place = self.element(node)
+        return E(element, lambda G, L: [h.load(i) for h, i in place(G, L)])
+
+    # ---- memory
+
+    def indices(self, node: ast.expr) -> Callable:
+        """The index that a subscript names, a tuple a lane."""
+        runs = [converted(e, sv.settled(e.type, e.const)).run for e in map(self.expression, node.elts if isinstance(node, ast.Tuple) else [node])]
+        return lambda G, L: list(zip(*(run(G, L) for run in runs)))
+
+    def element(self, node: ast.Subscript) -> tuple:
+        """The type of an element, and its handle and index for each lane."""
+        memory, index = self.memory(node.value), self.indices(node.slice)
+
+        def place(G, L):
+            handles = memory.run(G, L)
+            return list(zip(handles, index(G, L)))
+        return memory.element, place
+
+    def memory(self, node: ast.expr) -> M:
+        match node:
+            case ast.Name():
+                found = self.lookup(node.id)
+                if isinstance(found, Named):
+                    slot = found.slot
+                    return M(found.element, lambda G, L: [lane.v[slot] for lane in L], found.across)
+            case ast.Call(func=ast.Attribute(attr="view"), args=[of]):
+                inner, t = self.memory(node.func.value), self.type(of)
+                return M(t, lambda G, L: [View(h, t) for h in inner.run(G, L)], inner.across)
+            case ast.Call(func=ast.Name(id="tile"), args=[of, corner, extents]):
+                inner, at = self.memory(of), self.indices(corner)
+                shape = tuple(self.number(n) for n in (extents.elts if isinstance(extents, ast.Tuple) else [extents]))
+                return M(inner.element, lambda G, L: [Window(h, c, shape) for h, c in zip(inner.run(G, L), at(G, L))])
+        raise Unsupported(f"`{ast.unparse(node)}` as memory")
+
+    # ---- calls
+
+    def _Call(self, node) -> E:
+        name = name_of(node.func)
+        space, _, word = name.rpartition(".")
+        if space in ("intrinsic", "atomic", "fast", "unsafe"):
+            if space == "fast":
+                return self._math(word, node)
+            if space == "unsafe":
+                raise Unsupported("unsafe")
+            return self.program.operations[space](self, word, node)
+        found = self.static(name) if name else None
+        if isinstance(found, Function):
+            return self.call(found, node)
+        if isinstance(found, Type):
+            return self._cast(found.t, node)
+        if name == "id":
+            return self._id()
+        if name == "count":
+            p = self.privilege(node.args[0])
+            return E("i32", lambda G, L: [G.count(p.level, p.n)] * len(L))
+        if name in self.program.operations["words"]:
+            return self.program.operations["words"][name](self, node)
+        return self._math(name, node)
+
+    def _id(self) -> E:
+        p = self.target
+        if p is None:
+            return E("i32", lambda G, L: [0] * len(L))
+        return E("i32", lambda G, L: [G.unit(lane, p.level, p.n) for lane in L])
+
+    def _cast(self, t, node) -> E:
+        parts = [self.expression(n) for n in node.args]
+        if not isinstance(t, tuple):
+            return converted(parts[0], t)
+        if len(parts) != t[2]:
+            raise Unsupported(f"a vector of {len(parts)} parts")
+        runs = [converted(e, t[1]).run for e in parts]
+        return E(t, lambda G, L: list(zip(*(run(G, L) for run in runs))))
+
+    def _math(self, name: str, node) -> E:
+        operands = [self.expression(n) for n in node.args]
+        if not operands:
+            raise Unsupported(f"`{name}(...)`")
+        t = operands[0].type
+        for e, before in zip(operands[1:], operands):
+            t = met(before, e) if len(operands) == 2 else sv.common(t, e.type)
+        if name in sv.NUMBERS:
+            arity, f = sv.NUMBERS[name]
+            if all(e.type in LITERALS for e in operands):
+                return constant(f("f64" if t == FLOAT else "i64", *(float(e.const) if t == FLOAT else e.const for e in operands)))
+            t = sv.promoted(t)
+        elif name in sv.WHOLES:
+            arity, f = sv.WHOLES[name]
+            t = sv.promoted(sv.settled(t, operands[0].const))
+        elif name in sv.REALS or name in sv.QUESTIONS:
+            arity, f = sv.REALS.get(name) or (1, lambda t, a: sv.QUESTIONS[name](a))
+            t = t if sv.is_float(t) else "f32"
+        else:
+            raise Unsupported(f"`{name}(...)`")
+        if len(operands) != arity or node.keywords:
+            raise Unsupported(f"`{ast.unparse(node)}`")
+        runs = [converted(e, t).run for e in operands]
+        result = "i32" if name in ("clz", "popc", "ffs") else "bool" if name in sv.QUESTIONS else t
+        return E(result, lambda G, L: [f(t, *values) for values in zip(*[run(G, L) for run in runs])])
+
+    def call(self, function: Function, node: ast.Call) -> E:
+        """Arguments are evaluated from left to right; then the function runs, once for each group that it requires."""
+        given = {a.arg: n for a, n in zip(function.node.args.args, node.args)} | {k.arg: k.value for k in node.keywords}
+        constants = dict(function.constants)
+        rest = [a.arg for a in function.node.args.args if a.arg not in constants]
+        if constants:
+            given = dict(zip(rest, node.args)) | {k.arg: k.value for k in node.keywords}
+        signature = self.program.signature(function)
+        for name in signature.constexprs:
+            if name not in constants:
+                constants[name] = self.number(given[name]) if name in given else defaults_of(function.node)[name]
+        compiled = self.program.compiled(replace(function, constants=tuple(constants.items())))
+        arguments = []
+        by_name = {p.name: p for p in compiled.parameters}
+        for name, argument in given.items():  # in the order of the text
+            if name in by_name:
+                with self.aimed(by_name[name].privilege):
+                    arguments.append((by_name[name].slot, self._argument(by_name[name].type, argument)))
+
+        def run(G, L):
+            values = [(slot, evaluate(G, L)) for slot, evaluate in arguments]
+            callees = [lane.with_variables({slot: column[n] for slot, column in values}) for n, lane in enumerate(L)]
+            compiled.execute(G, callees)
+            return [lane.result for lane in callees]
+        return E(compiled.result, run)
+
+    def _argument(self, t, node: ast.expr) -> Callable:
+        match t:
+            case Pointer():
+                memory = self.memory(node)
+                run = memory.run
+                if memory.across:
+                    return lambda G, L: [Own(h, lane.rank) for h, lane in zip(run(G, L), L)]
+                return run
+            case Reference():
+                return self.memory(node).run
+            case Registers():
+                run = self.memory(node).run
+                return lambda G, L: [replace(h, memory=h.memory.copy()) for h in run(G, L)]
+            case Constexpr():
+                raise Unsupported("a constexpr argument")
+        return converted(self.expression(node), t).run
+
+
+def fitted(h: Handle, extents: tuple | None) -> Handle:
+    """An argument as a pointer parameter of that shape sees it."""
+    ndim = 1 if extents is None else len(extents)
+    if h.ndim == ndim:
+        return h
+    if ndim == 1 or h.ndim == 1:
+        return Reshaped(h, extents)
+    raise Unsupported(f"an array of {h.ndim} dimensions for a pointer of {ndim}")
+
+
+__all__ = ["E", "M", "Expressions", "Fixed", "Lambda", "Named", "Scope", "Stages", "Value", "constant", "converted", "fitted", "settled"]

@@ -1,0 +1,473 @@
+"""Statements of the slow interpreter: each becomes a function of a group, which its lanes execute as one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+import numpy as np
+from fuzz import slow_values as sv
+from fuzz.slow_expressions import E, Expressions, Fixed, Named, Scope, Stages, Value, converted, settled
+from fuzz.slow_memory import Array, Own, Part, Pipeline
+from fuzz.slow_operations import THREAD
+from fuzz.slow_text import Constexpr, Lambda, Privilege, Registers, Shared, Slots, annotation, name_of
+from fuzz.slow_values import Memory, Trap, Unsupported
+from fuzz.slow_waits import waits
+
+BREAK, CONTINUE, RETURN = "break", "continue", "return"
+
+
+class Statements(Expressions):
+    result: object = None  # type and privilege of what the function returns
+    result_privilege: Privilege | None = None
+
+    # ---- statements: functions of a group that give BREAK, CONTINUE, RETURN or nothing
+
+    def block(self, statements: list[ast.stmt], scope: Scope | None = None) -> Callable:
+        before, self.scope = self.scope, Scope(self.scope) if scope is None else scope
+        steps = []
+        for statement in statements:
+            step = self.statement(statement)
+            if step is not None:
+                steps.append(step)
+        self.scope = before
+
+        def execute(G):
+            for step in steps:
+                signal = step(G)
+                if signal is not None:
+                    return signal
+            return None
+        return execute
+
+    def statement(self, node: ast.stmt) -> Callable | None:
+        method = getattr(self, f"_{type(node).__name__}", None)
+        if method is None or not isinstance(node, ast.stmt):
+            raise Unsupported(type(node).__name__)
+        return method(node)
+
+    def _Pass(self, node):
+        return None
+
+    def _Break(self, node):
+        return lambda G: BREAK
+
+    def _Continue(self, node):
+        return lambda G: CONTINUE
+
+    def _Return(self, node):
+        if node.value is None:
+            return lambda G: RETURN
+        with self.aimed(self.result_privilege):
+            e = converted(self.expression(node.value), self.result)
+
+        def execute(G):
+            for lane, v in zip(G.lanes, e.run(G, G.lanes)):
+                lane.result = v
+            return RETURN
+        return execute
+
+    def _Expr(self, node):
+        if isinstance(node.value, ast.Constant):
+            return None
+        e = self.expression(node.value)
+
+        def execute(G):
+            e.run(G, G.lanes)
+        return execute
+
+    def _Assert(self, node):
+        decide = self.condition(self.expression(node.test))
+        text = node.msg.value if isinstance(node.msg, ast.Constant) else ""
+
+        def execute(G):
+            if not all(decide(G, G.lanes)):
+                raise Trap(f"an assertion failed: {text}")
+        return execute
+
+    # ---- declarations and assignments
+
+    def _AnnAssign(self, node):
+        name = node.target.id
+        if isinstance(node.value, ast.Lambda):
+            return self._name_function(node.target, node.value)
+        kind, privilege = annotation(node.annotation)
+        p = self.privilege(privilege) if privilege is not None else None
+        t = self.type(kind)
+        match t:
+            case Shared():
+                return self._declare_shared(name, t)
+            case Slots():
+                return self._declare_pipeline(name, t)
+            case Constexpr():
+                self.scope.names[name] = Fixed(sv.convert(self.number(node.value), None, t.t), t.t)
+                return None
+            case Registers():
+                slot = self.new_slot()
+                self.scope.names[name] = Named(slot, t.element, privilege=p)
+                size = int(np.prod(t.shape)) * sv.size_of(t.element)
+                if node.value is not None:
+                    raise Unsupported("a local array with a value")
+
+                def execute(G):
+                    for lane in G.lanes:
+                        lane.v[slot] = Array(Memory.of(size, "local"), t.element, t.shape)
+                return execute
+        if node.value is None:
+            slot = self.new_slot()
+            above = p is not None and p != THREAD
+            start = (0.0 if sv.is_float(t) else 0) if above and not isinstance(t, tuple) else (0,) * t[2] if above else None
+            self.scope.names[name] = Value(slot, t, p, unset=not above)
+
+            def declare(G):
+                for lane in G.lanes:
+                    lane.v[slot] = start
+            return declare
+        with self.aimed(p):
+            e = converted(self.expression(node.value), t)
+        slot = self.new_slot()
+        self.scope.names[name] = Value(slot, t, p)
+        return self._setting(slot, e)
+
+    @staticmethod
+    def _setting(slot: int, e: E) -> Callable:
+        def execute(G):
+            L = G.lanes
+            for lane, v in zip(L, e.run(G, L)):
+                lane.v[slot] = v
+        return execute
+
+    def _memory_of(self, G, t: Shared, make: Callable) -> list:
+        """One object for each block, or for each cluster where its blocks share a name, given to the lanes."""
+        of_cluster = t.across or t.copies
+        made: dict = {}
+        for lane in G.lanes:
+            key = lane.cluster if of_cluster else lane.block
+            if key not in made:
+                made[key] = make()
+        return [made[lane.cluster if of_cluster else lane.block] for lane in G.lanes]
+
+    @staticmethod
+    def _shared_array(t: Shared, G) -> Array:
+        shape = (G.launch.cluster, *t.shape) if t.across else t.shape
+        return Array(Memory.of(int(np.prod(shape)) * sv.size_of(t.element), "shared"), t.element, shape)
+
+    def _declare_shared(self, name: str, t: Shared) -> Callable:
+        slot = self.new_slot()
+        self.scope.names[name] = Named(slot, t.element, t.across)
+
+        def execute(G):
+            for lane, h in zip(G.lanes, self._memory_of(G, t, lambda: self._shared_array(t, G))):
+                lane.v[slot] = h
+        return execute
+
+    def _declare_pipeline(self, name: str, t: Slots) -> Callable:
+        slot = self.new_slot()
+        self.scope.names[name] = Stages(slot, t.shared.element, t.shared.across)
+
+        def execute(G):
+            make = lambda: Pipeline([self._shared_array(t.shared, G) for _ in range(t.n)])
+            for lane, pipeline in zip(G.lanes, self._memory_of(G, t.shared, make)):
+                lane.v[slot] = pipeline
+        return execute
+
+    def _Assign(self, node):
+        if len(node.targets) != 1:
+            raise Unsupported("several targets")
+        target = node.targets[0]
+        if isinstance(node.value, ast.Lambda):
+            return self._name_function(target, node.value)
+        if isinstance(target, ast.Name) and not isinstance(self.scope.find(target.id), Value):
+            e = settled(self.expression(node.value))
+            slot = self.new_slot()
+            self.scope.names[target.id] = Value(slot, e.type, None)
+            return self._setting(slot, e)
+        return self._store(target, lambda old: self.expression(node.value), reads=False)
+
+    def _name_function(self, target: ast.Name, node: ast.Lambda) -> None:
+        self.scope.names[target.id] = Lambda(node, self.scope)
+
+    def _AugAssign(self, node):
+        op = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b"))).split()[1]
+        return self._store(node.target, lambda old: self.binary(op, old, self.expression(node.value)), reads=True)
+
+    def _store(self, target: ast.expr, value: Callable, reads: bool) -> Callable:
+        """Assign to a variable, an element or a component; all lanes have computed their values before the first is stored."""
+        match target:
+            case ast.Name():
+                found = self.scope.find(target.id)
+                with self.aimed(found.privilege):
+                    e = converted(value(self.expression(target)), found.type)
+                return self._setting(found.slot, e)
+            case ast.Attribute(value=ast.Name()):
+                found = self.scope.find(target.value.id)
+                with self.aimed(found.privilege):
+                    e = converted(value(self.expression(target)), found.type[1])
+                k, slot = "xyzw".index(target.attr), found.slot
+
+                def component(G):
+                    for lane, v in zip(G.lanes, e.run(G, G.lanes)):
+                        old = lane.v[slot]
+                        lane.v[slot] = (*old[:k], v, *old[k + 1:])
+                return component
+            case ast.Subscript() | ast.Attribute(value=ast.Subscript()):
+                return self._store_element(target, value, reads)
+        raise Unsupported(f"an assignment to `{ast.unparse(target)}`")
+
+    def _store_element(self, target: ast.expr, value: Callable, reads: bool) -> Callable:
+        """The value first, then the element's place; of `x[i] += e` the place and what is there first, as in Python."""
+        subscript, k = (target, None) if isinstance(target, ast.Subscript) else (target.value, "xyzw".index(target.attr))
+        with self.aimed(self._privilege_of(subscript)):
+            t, place = self.element(subscript)
+            t = t if k is None else t[1]
+            shift = 0 if k is None else k * sv.size_of(t)
+            held: dict = {}  # by group: several may be in the midst of this statement
+            old = E(t, lambda G, L: [h.memory.load(h.at(i) + shift, t) for h, i in held[id(G)]])
+            e = converted(value(old), t)
+
+        def execute(G):
+            L = G.lanes
+            if reads:
+                held[id(G)] = place(G, L)
+            values = e.run(G, L)
+            places = held.pop(id(G)) if reads else place(G, L)
+            for (h, i), v in zip(places, values):
+                h.memory.store(h.at(i) + shift, t, v)
+        return execute
+
+    def _privilege_of(self, subscript: ast.Subscript) -> Privilege | None:
+        """An element of memory is written at thread[1]; one of a local array at the array's."""
+        found = self.scope.find(subscript.value.id) if isinstance(subscript.value, ast.Name) else None
+        if isinstance(found, Named) and found.privilege is not None:
+            return found.privilege
+        return THREAD
+
+    # ---- control flow
+
+    def _If(self, node):
+        test = self.expression(node.test)
+        if test.const is not None:
+            return self.block(node.body if test.const else node.orelse)
+        decide, yes, no = self.condition(test), self.block(node.body), self.block(node.orelse)
+
+        def execute(G):
+            return yes(G) if G.agreed(decide(G, G.lanes), "an `if`") else no(G)
+        return execute
+
+    def _While(self, node):
+        decide, body = self.condition(self.expression(node.test)), self.block(node.body)
+        pause = self.program.tasks.pause
+        if node.orelse:
+            raise Unsupported("else of a loop")
+
+        def execute(G):
+            while G.agreed(decide(G, G.lanes), "a `while`"):
+                signal = body(G)
+                if signal == BREAK:
+                    break
+                if signal == RETURN:
+                    return signal
+                pause()
+            return None
+        return execute
+
+    def _For(self, node):
+        call = node.iter
+        if name_of(call.func) == "unroll":
+            call = call.args[0]
+        if name_of(call.func) != "range" or node.orelse:
+            raise Unsupported("a `for` without range")
+        bounds = [self.expression(n) for n in call.args]
+        t = bounds[0].type
+        for e in bounds[1:]:
+            t = sv.common(t, e.type)
+        t = sv.settled(sv.promoted(t))
+        bounds = [converted(e, t).run for e in bounds]
+        slot = self.new_slot()
+        inside = Scope(self.scope)
+        inside.names[node.target.id] = Value(slot, t, None)
+        body = self.block(node.body, inside)
+        pause, may_wait = self.program.tasks.pause, waits(self, [node])
+
+        def execute(G):
+            values = [G.agreed(one(G, G.lanes), "the bounds of a loop") for one in bounds]
+            for i in range(*values):
+                for lane in G.lanes:
+                    lane.v[slot] = i
+                signal = body(G)
+                if signal == BREAK:
+                    break
+                if signal == RETURN:
+                    return signal
+                if may_wait:
+                    pause()
+            return None
+        return execute
+
+    def _Match(self, node):
+        subject = node.subject
+        if not isinstance(subject, ast.Call) or name_of(subject.func) != "split":
+            raise Unsupported("match")
+        level = self.static(name_of(subject.args[0])).name
+        listed = [self.number(n) for n in subject.args[1:]]
+        sizes, bodies = [], []
+        for case in node.cases:
+            pattern = case.pattern
+            rest = isinstance(pattern, ast.MatchAs)
+            number = None if rest else self.number(pattern.value)
+            bodies.append(self.block(case.body))
+            sizes.append(None if rest else number if not listed else listed[number])
+        if listed:  # the cases count: each takes its own, whatever stands before it
+            order = [None if isinstance(c.pattern, ast.MatchAs) else self.number(c.pattern.value) for c in node.cases]
+            all_sizes = listed + ([None] if None in order else [])
+        may_wait = waits(self, [node])
+
+        def execute(G):
+            if listed:
+                dealt = G.dealt(level, all_sizes)
+                cases = [dealt[-1] if n is None else dealt[n] for n in order]
+            else:
+                cases = G.dealt(level, sizes)
+            work = [(group, body) for groups, body in zip(cases, bodies) for group in groups]
+            bodies_of = {id(group): body for group, body in work}
+            self.program.together([group for group, _ in work], lambda group: bodies_of[id(group)](group), may_wait)
+        return execute
+
+    # ---- scopes of memory and groups
+
+    def _With(self, node):
+        return self._items(node.items, node.body)
+
+    def _items(self, items: list[ast.withitem], body: list[ast.stmt]) -> Callable:
+        if not items:
+            return self.block(body)
+        call, name = items[0].context_expr, items[0].optional_vars
+        word = name_of(call.func)
+        kind = {"group": self._group, "partition": self._partition, "claim": self._claim, "stage": self._stage, "turn": self._turn}.get(word)
+        if kind is None:
+            raise Unsupported(f"with {word}")
+        before, self.scope = self.scope, Scope(self.scope)
+        execute = kind(call, name.id if name is not None else None, items[1:], body)
+        self.scope = before
+        return execute
+
+    def _group(self, call, name, items, body):
+        p = self.privilege(call.args[0])
+        inside = self._items(items, body)
+        may_wait = waits(self, body)
+
+        def execute(G):
+            groups = G.divided(p.level, p.n)
+            if len(groups) == 1 and groups[0] is G:
+                return inside(G)
+            signals = []
+            self.program.together(groups, lambda group: signals.append(inside(group)), may_wait)
+            if any(signal is not None for signal in signals):
+                raise Trap("a jump out of a group")
+            return None
+        return execute
+
+    def _turn(self, call, name, items, body):
+        inside, place = self._items(items, body), object()
+
+        def execute(G):
+            turns = G.turns
+            if turns is None:
+                raise Unsupported("a turn outside of a group")
+            while turns.taken.get(place, 0) % turns.groups != G.place:
+                self.program.tasks.pause()
+            signal = inside(G)
+            turns.taken[place] = turns.taken.get(place, 0) + 1
+            return signal
+        return execute
+
+    def _stage(self, call, name, items, body):
+        stages = self.lookup(call.args[0].id)
+        if not isinstance(stages, Stages):
+            raise Unsupported("a stage of something else")
+        number = converted(self.expression(call.args[1]), "i64").run if len(call.args) > 1 else None
+        slot = self.new_slot()
+        self.scope.names[name] = Named(slot, stages.element, stages.across)
+        inside = self._items(items, body)
+
+        def execute(G):
+            pipelines = [lane.v[stages.slot] for lane in G.lanes]
+            if number is None:
+                fills = {}
+                for pipeline in pipelines:
+                    if id(pipeline) not in fills:
+                        fills[id(pipeline)] = pipeline.entered
+                        pipeline.entered += 1
+                numbers = [fills[id(pipeline)] for pipeline in pipelines]
+            else:
+                numbers = number(G, G.lanes)
+            for lane, pipeline, k in zip(G.lanes, pipelines, numbers):
+                lane.v[slot] = pipeline.stage(k)
+            return inside(G)
+        return execute
+
+    def _claim(self, call, name, items, body):
+        words = {k.arg: k.value for k in call.keywords}
+        p = self.privilege(words["p"])
+        with self.aimed(p):
+            base = self.memory(call.args[0])
+        own = base.across and p.level == "thread"
+        slot = self.new_slot()
+        self.scope.names[name] = Named(slot, base.element, base.across and not own)
+        inside = self._items(items, body)
+
+        def execute(G):
+            for lane, h in zip(G.lanes, base.run(G, G.lanes)):
+                lane.v[slot] = Own(h, lane.rank) if own else h
+            return inside(G)
+        return execute
+
+    def _partition(self, call, name, items, body):
+        words = {k.arg: k.value for k in call.keywords}
+        p = self.privilege(words["p"])
+        with self.aimed(p):
+            base = self.memory(call.args[0])
+            function = self._index_function(words)
+        slot = self.new_slot()
+        self.scope.names[name] = Named(slot, base.element, function is None and base.across)
+        inside = self._items(items, body)
+
+        def execute(G):
+            for lane, h in zip(G.lanes, base.run(G, G.lanes)):
+                lane.v[slot] = h if function is None else function(G, lane, h)
+            return inside(G)
+        return execute
+
+    def _index_function(self, words: dict) -> Callable | None:
+        """What makes a lane's part: the values of variables are taken on entry, so each part has a copy of them."""
+        scope = self.scope
+        if "offset" in words:
+            node = ast.Lambda(ast.arguments([], [ast.arg("$k")], None, [], [], None, []), ast.BinOp(words["offset"], ast.Add(), ast.Name("$k", ast.Load())))
+        elif "f" in words:
+            node = words["f"]
+            if not isinstance(node, ast.Lambda):
+                found = self.static(name_of(node))
+                if not isinstance(found, Lambda):
+                    raise Unsupported(f"the index function `{ast.unparse(node)}`")
+                node, scope = found.node, found.scope or Scope(None)
+        else:
+            return None
+        before, self.scope = self.scope, Scope(scope)
+        slots = []
+        for a in node.args.args:
+            slots.append(self.new_slot())
+            self.scope.names[a.arg] = Value(slots[-1], "i32", None)
+        body = node.body
+        runs = [settled(self.expression(n)).run for n in (body.elts if isinstance(body, ast.Tuple) else [body])]
+        self.scope = before
+
+        def part(G, lane, h):
+            kept = lane.with_variables(dict(lane.v))
+
+            def moved(index):
+                if len(index) != len(slots):
+                    raise Trap(f"{len(index)} indices of a part with {len(slots)}")
+                kept.v.update(zip(slots, index))
+                return tuple(one(G, [kept])[0] for one in runs)
+            return Part(h, len(slots), moved)
+        return part

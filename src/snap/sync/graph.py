@@ -117,7 +117,7 @@ class Graph(Accesses):
 
     def _statement(self, s: ir.Stmt, state: State) -> State | None:
         for uid in self.woven.passes.get(id(s), ()):
-            state.hand_on((self.frame, uid))
+            state.hand_on((self.frame, uid), uid in self.woven.coming_back)
         for uid in self.woven.lands.get(id(s), ()):
             held = state.tokens.get((self.frame, uid), {})
             state.put((self.frame, uid), {key: t for key, t in held.items() if t.engine != "load"})

@@ -161,8 +161,12 @@ class State:
         self.tokens[obj] = held
         self.own.add(obj)
 
-    def hand_on(self, obj: ObjectKey) -> None:
-        """An mbarrier orders all that was done to the array before what will be."""
+    def hand_on(self, obj: ObjectKey, comes_back: bool) -> None:
+        """An mbarrier orders all that was done to the array before what will be.  Products end in the order they were begun, and slots that come back
+        do so behind a wait for theirs: who waits for the last ones, which are to come, need not wait for these."""
+        held = self.tokens.get(obj, {})
+        if comes_back:
+            self.drop(obj, [key for key, t in held.items() if t.engine == "wgmma"])
         if self.tokens.get(obj):
             self.regrouped(obj, lambda t: t if t.passed else altered(t, passed=True))
 

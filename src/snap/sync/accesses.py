@@ -93,6 +93,7 @@ class Accesses(Publishing):
         self.reached = reached(function.body) if clustered and function.place.held(Level.BLOCK).count != 1 else set()
         self.depths: dict[ObjectKey, int] = {}
         self.shared: dict[ObjectKey, ir.DeclareShared] = {}
+        self.reused = _reused(every)
         self.written = {((), uid): span for uid, span in _written(every).items()}
         self.handed = handed(function)
         self.object_names: dict[ObjectKey, str] = {}
@@ -617,6 +618,21 @@ def _loaded_twice(t: Token, b: Token, name: str) -> SnapError:
             help="use it between the two, or load into parts that the compiler can tell apart",
         )
     )
+
+
+def _reused(every: list[ir.Stmt]) -> set[int]:
+    """Shared arrays of which other arrays take bytes; where functions that are called may, all."""
+    arrays = [(s.obj.uid, s.obj.offset, s.obj.offset + bytes_of(s.obj)) for s in every if isinstance(s, ir.DeclareShared)]
+    if any(isinstance(s, ir.Call) and s.function.smem for s in every):
+        return {uid for uid, *_ in arrays}
+    return {uid for uid, low, high in arrays for other, first, end in arrays if other != uid and first < high and low < end}
+
+
+def bytes_of(obj: ir.MemObject) -> int:
+    size = obj.elem.bytes
+    for n in obj.shape:
+        size *= n.value
+    return size
 
 
 def _sizes(every: list[ir.Stmt]) -> tuple[int, ...]:

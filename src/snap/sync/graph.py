@@ -19,7 +19,7 @@ from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Kind, Level, Place, Privilege
 from snap.ir.walk import statements
-from snap.sync.accesses import Accesses
+from snap.sync.accesses import Accesses, bytes_of
 from snap.sync.loops import assigned, copies_in_turn, cycle, cycling, few, growing, turns, writes
 from snap.sync.publish import ACQUIRED
 from snap.sync.tokens import Edge, Gap, Name, State, Token, altered
@@ -117,7 +117,7 @@ class Graph(Accesses):
 
     def _statement(self, s: ir.Stmt, state: State) -> State | None:
         for uid in self.woven.passes.get(id(s), ()):
-            state.hand_on((self.frame, uid))
+            state.hand_on((self.frame, uid), uid in self.woven.coming_back, uid in self.reused)
         for uid in self.woven.lands.get(id(s), ()):
             held = state.tokens.get((self.frame, uid), {})
             state.put((self.frame, uid), {key: t for key, t in held.items() if t.engine != "load"})
@@ -174,7 +174,7 @@ class Graph(Accesses):
                 if s.obj.uid not in self.woven.counted_on:
                     state.recount((self.frame, s.obj.uid), s.obj.depth)
                 low = self.frame_offset + s.obj.offset
-                self.ranges[(self.frame, s.obj.uid)] = (low, low + _bytes(s.obj))
+                self.ranges[(self.frame, s.obj.uid)] = (low, low + bytes_of(s.obj))
                 self._reused((self.frame, s.obj.uid), s, state)
                 return state
             case ir.Call():
@@ -582,10 +582,3 @@ class Graph(Accesses):
         if result is not None and isinstance(s.target, ir.VarTarget):
             self._store(s.target.var, None, s, result, False)
         return result
-
-
-def _bytes(obj: ir.MemObject) -> int:
-    size = obj.elem.bytes
-    for n in obj.shape:
-        size *= n.value
-    return size

@@ -161,8 +161,12 @@ class State:
         self.tokens[obj] = held
         self.own.add(obj)
 
-    def hand_on(self, obj: ObjectKey) -> None:
-        """An mbarrier orders all that was done to the array before what will be."""
+    def hand_on(self, obj: ObjectKey, comes_back: bool, reused: bool) -> None:
+        """An mbarrier orders all that was done to the array before what will be.  Products end in the order they were begun, and slots that come back
+        do so behind a wait for theirs: who waits for the last ones, which are to come, need not wait for these.  reused: whether other arrays take
+        the same bytes; else only what is still in flight matters when the array is gone."""
+        over = lambda t: comes_back if t.engine == "wgmma" else not reused and t.engine != "bulk"  # noqa: E731
+        self.drop(obj, [key for key, t in self.tokens.get(obj, {}).items() if over(t)])
         if self.tokens.get(obj):
             self.regrouped(obj, lambda t: t if t.passed else altered(t, passed=True))
 

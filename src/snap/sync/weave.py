@@ -50,6 +50,7 @@ class Woven:
     lagging: list[Lagging] = field(default_factory=list)
     numbered: set[int] = field(default_factory=set)  # objects whose fills the program numbers
     awaited: dict[int, set[int]] = field(default_factory=dict)  # by barrier: the objects whose loads are waited for by those who load them again
+    coming_back: set[int] = field(default_factory=set)  # objects whose slots are given back by arrivals
     counted_on: set[int] = field(default_factory=set)  # objects whose fills are counted on where they are declared again
 
 
@@ -273,6 +274,7 @@ class _Weaver:
         if made:
             self.before.setdefault(id(first.statement), []).extend(made)
             objects = {o.uid for o in channel.objects}
+            self.woven.coming_back |= objects if channel.handed_back else set()
             if ordered or not e.loads:
                 (self.woven.passes if ordered else self.woven.lands)[id(made[0])] = objects
             if not ordered and not e.loads:

@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
         campaign.write_json(o.out, tally, **more)
     for outcome in tally.failures[: o.most]:
         smaller = None
-        if not o.no_shrink and not outcome.kind.startswith("gpu"):
+        if not o.no_shrink and not outcome.kind.startswith(("gpu", "the process", "no end")):  # a GPU's part in it is not repeated here
             from fuzz.shrink import shrunk
 
             smaller = shrunk(outcome)

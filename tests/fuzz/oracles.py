@@ -35,6 +35,8 @@ class Outcome:
     detail: str = ""
     seconds: float = 0.0
     coverage: Counter = field(default_factory=Counter)
+    kernel: object = None
+    want: list | None = None  # the arguments after the reference's run
 
 
 class TooLong(BaseException):
@@ -95,6 +97,7 @@ def _judge(case: Case, outcome: Outcome, seeds: range, slow: bool) -> None:
     want = made(case)
     with _stage("reference"):
         kernel[case.blocks](*want)
+    outcome.kernel, outcome.want = kernel, want
     if "folded" in case.tags and (want[0][::2] != want[0][1::2]).any():
         k = int(np.flatnonzero(want[0][::2] != want[0][1::2])[0])
         raise Failed("folding", f"expression {k}: folded {want[0][2 * k]:#x}, at run time {want[0][2 * k + 1]:#x}")

@@ -19,6 +19,13 @@ class Lost:
     why: str
 
 
+@dataclass(frozen=True)
+class Last:
+    """A result after which the process that gave it is of no more use."""
+
+    result: object
+
+
 class _Worker:
     def __init__(self, start: Callable[[], Callable], context):
         self.pipe, theirs = context.Pipe()
@@ -96,7 +103,7 @@ def _answer(w: _Worker, workers: list[_Worker]) -> object:
         workers.remove(w)
         return Lost(w.item, f"the process ended with {w.process.exitcode}")
     w.item, w.served = None, w.served + 1
-    if w.served >= RENEWED:
+    if w.served >= RENEWED or isinstance(result, Last):
         w.end()
         workers.remove(w)
-    return result
+    return result.result if isinstance(result, Last) else result

@@ -223,6 +223,14 @@ def make(rng: random.Random):
         w.say(f"v = v * 31 + {w.loaded(m, f't % {m.size}')}")
     w.say("mine[0] = v")
     promise = ", disjoint=True" if w.chance(2) else ""
+    if rng.random() < 0.15:  # a way out, after which there is something else
+        w.tags.add("return")
+        w.lines += ["    if n > 2:", "        return", "    assert n >= 0"]
+        return _whole(w, threads, blocks, promise, grouped=False, rng=rng)
+    return _whole(w, threads, blocks, promise, grouped=True, rng=rng)
+
+
+def _whole(w: BoxWriter, threads: int, blocks: int, promise: str, grouped: bool, rng: random.Random):
     head = f"""@kernel
 @requires(grid[1], block[1], thread[{threads}])
 def k(out: ptr(u32) @ grid[1], y: ptr(u32, (B, {COLS})) @ grid[1], x: ptr(const(u32), ({ROWS}, {COLS})) @ grid[1], src: ptr(const(u32)) @ grid[1], n: int @ grid[1], m: int @ grid[1],
@@ -232,6 +240,10 @@ def k(out: ptr(u32) @ grid[1], y: ptr(u32, (B, {COLS})) @ grid[1], x: ptr(const(
         b: int @ block[1] = id()
         with partition(out, p=thread[1], offset=i) as mine, partition(y, p=block[1], f=lambda i, j: ({ROWS} * b + i, j){promise}) as yb:
             with group(block[1]):"""
+    if not grouped:
+        head = head.replace("    with group(grid[1]):\n", "").replace("\n        ", "\n    ")
+        head = head.replace("\n    B: int", "\n      B: int")
+        w.lines = [line[4:] if line.startswith("                ") else line for line in w.lines]
     source = "\n\n\n".join([HEADER, *w.functions, "\n".join([head, *w.lines])]) + "\n"
     arguments = (f"np.zeros({threads * blocks}, np.uint32)", f"np.arange({ROWS * COLS * blocks}, dtype=np.uint32).reshape({ROWS * blocks}, {COLS})",
                  f"(np.arange({ROWS * COLS}, dtype=np.uint32) ** 2 % 1013).astype(np.uint32).reshape({ROWS}, {COLS})", SOURCE_ARRAY, str(rng.choice([3, 4, 2, 1, 6])), "2", str(ROWS * blocks))

@@ -24,7 +24,7 @@ class Function:
 
 
 class CallWriter(MemoryWriter):
-    weights = dict(write=6, read=5, uniform_read=2, register=2, alone=1, lower=1, collective=1, view_read=1, call=14, again=8, helper=6,
+    weights = dict(write=6, read=5, uniform_read=2, register=2, alone=1, lower=1, collective=1, view_read=1, call=14, again=8, helper=6, turning=2, branching=2, spelled=2, zeros=1,
                    loop_=4, branch_=3, narrow_=4, claim_=2, scratch_=2, carry_=1, roles_=2, toggle_=1)
 
     def __init__(self, rng: random.Random, threads: int, indent: int = 4):
@@ -97,6 +97,67 @@ class CallWriter(MemoryWriter):
             case 2:
                 lines += ["    if x > 100:", "        return x - 100", "    else:", "        x = x + 1"]
         return "\n".join([*lines, "    return x"])
+
+    def turning(self, here: Here) -> None:
+        """A function whose warps take turns, with an array by value and by reference: it is put in place of its call."""
+        if here.unit.word != "block[1]" or here.called or self.threads % 32 or self.threads == 32:
+            return self.helper(here)
+        f, order = self.fresh("f"), self.pick([("r[0] = 5 + r[1]", "x = x + w[0]"), ("w[1] = x", "r[1] = r[1] + w[1] + w[0]"), ("r[2] = w[0]", "w[0] = r[0] + 1")])
+        self.tags.add("turn")
+        self.needs_array()
+        self.functions.append(f"""@device
+@requires(block[1], thread[{self.threads}])
+def {f}(w: u32[4] @ thread[1], r: ref(u32[4]) @ thread[1], x: u32 @ thread[1]) -> u32 @ thread[1]:
+    with group(thread[32]):
+        with turn():
+            {order[0]}
+            {order[1]}
+            x = x * 3 + w[0] + r[0]
+    return x""")
+        self.say(self.pick([f"v = {f}(a, a, v)", f"v = v + {f}(a, a, v) * 2", f"v = a[0] + {f}(a, a, v)"]))
+
+    def branching(self, here: Here) -> None:
+        """What a function returns follows from where it returns: a result above the group that chooses is refused."""
+        if not (here.unit.word == "block[1]" and here.unit.size % 64 == 0) or here.called:
+            return self.helper(here)
+        f, x, w = self.fresh("f"), self.fresh("x"), self.fresh("w")
+        result = self.pick(["thread[32]", "thread[64]", "thread[32]", "thread[64]", "block[1]"])
+        chooses, group = self.pick([("thread[32]", "thread[32]"), ("thread[32]", "thread[64]"), ("thread[64]", "thread[64]")])
+        how = self.pick([["    if w % 2 == 0:", "        return 1", "    return 2"], ["    for q in range(3):", "        if q == w % 3:", "            return q", "    return 7"],
+                         ["    if w == 1:", "        return 5", "    else:", "        return 6"]])
+        self.functions.append("\n".join([f"@device\n@requires({chooses})\ndef {f}(w: int @ {chooses}) -> int @ {result}:", *how]))
+        self.say(f"{w}: int @ {chooses} = id()")
+        with self.block(f"with group({group}):"):
+            self.say(f"{x}: int @ {self.pick([result, chooses])} = {f}({w})")
+            with self.block(f"if {x} == {self.pick([1, 2, 5])}:"):
+                self.say("v = v + 17")
+
+    def spelled(self, here: Here) -> None:
+        """CUDA text, with a Python function that stands for it."""
+        if here.called:
+            return self.helper(here)
+        f = self.fresh("f")
+        self.tags.add("unsafe")
+        self.functions.append(f"""def {f}_cpu(x):
+    return x * 3 + 1
+
+
+@device
+@requires(thread[1])
+def {f}(x: u32 @ thread[1]) -> u32 @ thread[1]:
+    return unsafe.cuda("{{x}} * 3u + 1u", x=x, type=u32, cpu={f}_cpu)""")
+        self.say(f"v = v + {f}(v)")
+
+    def zeros(self, here: Here) -> None:
+        """Constants that are equal and not the same."""
+        if here.called:
+            return self.helper(here)
+        f = self.fresh("f")
+        self.functions.append(f"""@device
+@requires(thread[1])
+def {f}(x: u32 @ thread[1], Z: constexpr(float)) -> u32 @ thread[1]:
+    return x + intrinsic.bitcast(copysign(1.0, Z), u32) / {1 + self.below(9)}""")
+        self.say(f"v = {f}({f}(v, {self.pick(['0.0', '-0.0', '1.0'])}), {self.pick(['-0.0', '0.0'])})")
 
     # ---- functions of the unit on its memory
 

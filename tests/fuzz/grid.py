@@ -89,14 +89,13 @@ def handed_on(rng: random.Random):
                         w.say("atomic.store(data, 1, atomic.load(data, 0) + 7)")
         w.say("v = v + s[1]")
     else:  # the group's writes, published by one of its threads
-        with w.block(f"with partition(part, p=block[1], f=lambda k: {t} * b + k) as own:"):
-            with w.block("with partition(own, p=thread[1], offset=t) as m:"):
-                w.say("m[0] = v + 5")
-            with w.block("with claim(s, p=thread[1]) as c:"):
-                with w.block("match split(thread):"):
-                    with w.block("case 1:"):
-                        w.say(f"c[0] = atomic.add(flag, 0, 1, order=\"acq_rel\"{scope})")
-            w.say("v = v + own[0]")
+        with w.block("with partition(own, p=thread[1], offset=t) as m:"):
+            w.say("m[0] = v + 5")
+        with w.block("with claim(s, p=thread[1]) as c:"):
+            with w.block("match split(thread):"):
+                with w.block("case 1:"):
+                    w.say(f"c[0] = c[0] + (atomic.add(flag, 0, 1, order=\"acq_rel\"{scope}) & 0)")
+        w.say("v = v + own[0] + s[0]")
     w.say("mine[0] = v")
     head = f"""@kernel
 @requires(grid[1], block[1], thread[{t}])
@@ -104,7 +103,7 @@ def k(out: ptr(u32) @ grid[1], part: ptr(u32) @ grid[1], data: ptr(u32) @ grid[1
     with group(grid[1]):
         i: int @ thread[1] = id()
         b: int @ block[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
+        with partition(out, p=thread[1], offset=i) as mine, partition(part, p=block[1], f=lambda k: {t} * b + k) as own:
             with group(block[1]):"""
     arguments = (f"np.zeros({t * blocks}, np.uint32)", f"np.zeros({t * blocks}, np.uint32)", "np.zeros(8, np.uint32)", "np.zeros(8, np.uint32)")
     return HEADER + "\n\n" + "\n".join([head, *w.lines]) + "\n", arguments, blocks, {"release", kind}
@@ -156,7 +155,7 @@ def atomics(rng: random.Random):
 
     def extras(shared: bool) -> str:
         order = w.pick(["", *(f', order="{o}"' for o in ("relaxed", "acquire", "release", "acq_rel", "seq_cst"))])
-        return order + w.pick(["", ', scope="gpu"', ', scope="system"', *([', scope="block"'] if shared else [])])
+        return order + w.pick(["", ', scope="gpu"', ', scope="system"', *([', scope="block"', ', scope="cluster"'] if shared else [])])
 
     def plain(op: str, extra: str) -> str:
         """What an order of loads, or of stores, may be."""
@@ -194,5 +193,26 @@ def k(out: ptr(u32) @ grid[1], cells: ptr({word}) @ grid[1], space: ptr({word}) 
     return HEADER + "\n\n" + "\n".join([head, *w.lines]) + "\n", arguments, blocks, {"atomics"}
 
 
+def locked(rng: random.Random):
+    """One thread of each warp takes a lock, and adds to what it guards."""
+    t, blocks = rng.choice([32, 64, 64]), rng.choice([1, 2, 3])
+    source = f"""{HEADER}
+
+@kernel
+@requires(grid[1], block[1], thread[{t}])
+def k(l: ptr(u32) @ grid[1], a: ptr(u32) @ grid[1]):
+    with group(grid[1]):
+        t: int @ thread[1] = id()
+        with partition(a, p=thread[1]) as m:
+            with group(thread[1]):
+                if t % 32 == {rng.choice([0, 5])}:
+                    while atomic.cas(l, 0, 0, 1, order="acquire") != 0:
+                        pass
+                    m[0] = m[0] + {rng.randrange(1, 9)}
+                    atomic.store(l, 0, 0, order="release")
+"""
+    return source, ("np.zeros(1, np.uint32)", "np.zeros(1, np.uint32)"), blocks, {"lock"}
+
+
 def make(rng: random.Random):
-    return rng.choices([exchange, handed_on, published, atomics], [6, 2, 1, 3])[0](rng)
+    return rng.choices([exchange, handed_on, published, atomics, locked], [12, 4, 2, 6, 1])[0](rng)

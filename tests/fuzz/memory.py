@@ -12,7 +12,7 @@ SOURCE_ARRAY = f"(np.arange({SOURCE}, dtype=np.uint32) ** 2 % 1013).astype(np.ui
 
 
 class MemoryWriter(Writer):
-    weights = dict(write=8, read=6, uniform_read=3, atomic=2, register=3, alone=3, lower=3, view_read=3, view_write=3, window=2, hole_claim=1, hole_overlap=1, collective=2,
+    weights = dict(write=8, read=6, uniform_read=3, atomic=2, register=3, alone=3, lower=3, view_read=3, view_write=3, window=3, wrapped=2, hole_claim=3, hole_overlap=2, collective=3, rest=3,
                    loop_=6, branch_=4, narrow_=6, claim_=4, scratch_=4, tree_=2, carry_=3, toggle_=4, roles_=4, turns_=1)
 
     # ---- one scope
@@ -141,13 +141,13 @@ class MemoryWriter(Writer):
 
     def collective(self, here: Here) -> None:
         """What a warp, or the block, does together."""
-        c, lane = self.below(31), self.pick([f"{self.below(32)}", "int(v & 31)", f"{here.unit.rank} ^ 1"])
+        c, lane = self.below(31), self.pick([f"{self.below(32)}", "int(v & 31)", f"({here.unit.rank} ^ 1) & 31"])
         if here.unit.word == "block[1]" and self.chance(2):
             return self.say(self.pick([f"v = v + u32(intrinsic.syncthreads_count(v % 3 == {c % 3}))", f"v = v + u32(intrinsic.syncthreads_or(v % 64 == {c}))",
                                        f"v = v ^ u32(intrinsic.syncthreads_and(v % 64 != {c}))"]))
         if here.unit.size % 32 or not here.unit.word.startswith(("thread", "block")):
             return self.register(here)
-        options = [f"v = intrinsic.shfl(v, {lane})" if "rank" not in lane else "v = v", f"v = v + intrinsic.shfl_up(v, {c})", f"v = v ^ intrinsic.shfl_down(v, {c})",
+        options = [f"v = intrinsic.shfl(v, {lane})", "v = v + intrinsic.reduce_add(u32(intrinsic.elect()))", f"v = v + intrinsic.shfl_up(v, {c})", f"v = v ^ intrinsic.shfl_down(v, {c})",
                    f"v = v * 3 + intrinsic.shfl_xor(v, {c})", f"v = v + intrinsic.shfl_xor(v, {c % 4}, width=4)", f"v = v + u32(intrinsic.any(v % 7 == {c % 7}))",
                    f"v = v + u32(intrinsic.all(v % 7 != {c % 7}))", f"v = v ^ intrinsic.ballot(v % 2 == {c % 2})", "v = v + intrinsic.match_any(v & 3)",
                    "v = v + intrinsic.match_all(v & 1)", *(f"v = v + intrinsic.reduce_{op}(v)" for op in ("add", "min", "max", "and", "or", "xor"))]
@@ -209,11 +209,44 @@ class MemoryWriter(Writer):
                 self.say(f"{w} = {w} + 1")
             self.say(f"v = v * 3 + {self.as_u32(m.elem, f'{part}[0]')}")
 
+    def wrapped(self, here: Here) -> None:
+        """Two uniform numbers that differ, and whose low halves do not: both name the same stretch of memory."""
+        flat = [m for m in here.memory if not m.cols and m.size >= 2 * here.unit.size]
+        if not flat or here.called:
+            return self.read(here)
+        m, part, size, p, q = self.pick(flat), self.fresh("m"), here.unit.size, self.fresh("p"), self.fresh("q")
+        c, wide = self.below(2), self.chance(3)
+        low = "int({})" if wide else self.pick(["int(({} << 16) >> 16)", "int({} & 65535)", "int({} * 65536 / 65536)"])
+        for name, by in ((p, "n"), (q, "m")):
+            self.say(f"{name}: i64 = i64({by}) * 4294967296 + {c}" if wide else f"{name}: u32 = u32({by}) * 65536 + {c}")
+        with self.block(f"if {p} != {q}:"):
+            with self.block(f"with partition({m.name}, p=thread[1], f=lambda k: {size} * {low.format(p)} + {here.unit.rank} + k) as {part}:"):
+                self.say(f"{part}[0] = {self.stored(m.elem, self.value(here))}")
+            self.say(f"v = v * 3 + {self.loaded(m, f'{size} * {low.format(q)} + {size - 1} - {here.unit.rank}')}")
+
+    def rest(self, here: Here) -> None:
+        """A split whose last case takes what is left: groups that read, and meet in warps."""
+        if here.unit.word != "block[1]" or here.unit.size < 32:
+            return self.read(here)
+        sizes = [n for n in (16, 32, 64, 128) if n < here.unit.size]
+        if not sizes:
+            return self.read(here)
+        n, r = self.pick(sizes), self.fresh("r")
+        m = self.pick(here.memory)
+        self.tags.add("case _")
+        with self.block("match split(thread):"):
+            for k in range(1 + self.below(min(3, here.unit.size // n - 1 or 1))):
+                with self.block(f"case {n}:"):
+                    self.say(self.pick([f"v = v * 3 + {k}", f"v = v + {self.loaded(m, self.anywhere(here, m.size))}"]))
+            with self.block("case _:"):
+                self.say(f"{r}: int @ thread[1] = id()")
+                self.say(f"v = v * 5 + u32({r}) + {self.loaded(m, f'({r} + {self.below(m.size)}) % {m.size}')}")
+
     # ---- programs that must be refused, or right
 
     def hole_claim(self, here: Here) -> None:
         """A claim behind groups and splits of all kinds: it has one owner, or is refused."""
-        if here.unit.word != "block[1]" or not self.chance(3) or here.unit.size < 64:
+        if here.unit.word != "block[1]" or not self.chance(2) or here.unit.size < 64:
             return self.write(here)
         self.tags.add("claim behind groups")
         m, n, c, r = self.pick(here.memory), self.pick([32, 32, 16, 64]), self.fresh("c"), self.fresh("r")
@@ -255,7 +288,7 @@ class MemoryWriter(Writer):
     def hole_overlap(self, here: Here) -> None:
         """Parts that overlap, and what a group takes from its part for one value: refused, or right."""
         sizes = [n for n in (32, 64) if n < here.unit.size and here.unit.size % n == 0]
-        if not self.chance(4) or not sizes or len(here.memory) < 2 or any(m.size < here.unit.size or m.cols for m in here.memory[:2]) or not here.memory[0].shared:
+        if not self.chance(2) or not sizes or len(here.memory) < 2 or any(m.size < here.unit.size or m.cols for m in here.memory[:2]) or not here.memory[0].shared:
             return self.read(here)
         self.tags.add("overlapping parts")
         n, a, b, r, g, x = self.pick(sizes), *(self.fresh(s) for s in "pqrgx")

@@ -12,6 +12,7 @@ TYPES = {  # element: (its word, k of one tile, what an array of small whole num
     "bf16": ("bf16", 16, lambda *shape: bf16_bits(-2, 2, *shape)),
     "f16": ("f16", 16, lambda *shape: f"np.random.default_rng(1).integers(-2, 3, {shape}).astype(np.float16)"),
     "f32": ("float", 8, lambda *shape: f"np.random.default_rng(2).integers(-2, 3, {shape}).astype(np.float32)"),
+    "e5m2": ("u8", 32, lambda *shape: f"np.random.default_rng(4).choice(np.array([0, 0x3C, 0x40, 0xBC], np.uint8), {shape})"),
     "u8": ("u8", 32, lambda *shape: f"np.random.default_rng(3).choice(np.array([0, 0x38, 0x40, 0xB8], np.uint8), {shape})"),
 }
 
@@ -20,7 +21,7 @@ class ProductWriter(Writer):
     def __init__(self, rng: random.Random):
         self.groups = rng.choice([1, 1, 1, 2])
         super().__init__(rng, 128 * self.groups)
-        self.kind = rng.choice(["bf16"] * 5 + ["f16", "f32", "u8"])
+        self.kind = rng.choice(["bf16"] * 5 + ["f16", "f32", "u8", "e5m2"])
         self.n = rng.choice([8, 8, 8, 16])
         self.word, self.k, self.array = TYPES[self.kind]
         self.loops: list[str] = []
@@ -29,7 +30,7 @@ class ProductWriter(Writer):
 
     def multiply(self, a: str, b: str) -> None:
         """Products and what touches their registers, in a warpgroup."""
-        extra = ', type="e4m3"' if self.kind == "u8" else ""
+        extra = {"u8": ', type="e4m3"', "e5m2": ', type="e5m2"'}.get(self.kind, "")
         for turn in range(1 + self.below(3)):
             acc, what = self.pick(self.accs), self.below(11)
             if turn == 0 and what in (5, 6, 8, 9):
@@ -118,6 +119,11 @@ class ProductWriter(Writer):
         self.say(f"A: pipeline(shared({self.word}[{rows}, {self.k}], swizzle={swizzle}), {slots}{lag})")
         self.say(f"B: pipeline(shared({self.word}[{self.n}, {self.k}], swizzle={swizzle}), {slots}{lag})")
         self.say(f"S: shared(float[{'2, ' if self.groups == 2 else ''}64, 8], swizzle=32)")
+        if self.groups == 2 and self.chance(3):
+            with self.block("match split(thread):"):
+                for registers in (240, 24):
+                    with self.block("case 128:"):
+                        self.say(f"intrinsic.setmaxnreg({registers})")
         self.stage()
         for _ in range(1 + self.below(2)):
             self.pick([self.stage, self.stored, self.stored, self.touched])()

@@ -55,6 +55,8 @@ class RoleWriter(Writer):
                 self.uniform()
             elif what == 6 and self.chance(2):
                 self.counted_alone()
+            elif what == 7 and self.stores:
+                self.own_store()
             else:
                 self.loop(deep)
 
@@ -100,6 +102,25 @@ class RoleWriter(Writer):
                 with self.block(f"case {r}:"):
                     self.say(self.pick([f"v = v + {r + 1}", f"{self.fresh('old')}: u32 @ thread[1] = atomic.add(c, {r}, v & 7)", "pass", f"atomic.max(c, {r + 4}, v)"]))
 
+    def own_store(self) -> None:
+        """The role that has the matrix writes a box of its own, and stores it."""
+        s, n = self.fresh("o"), self.roles[self.storer]
+        self.say(f"{s}: shared(u32[2, {COLS}])")
+        loop = self.chance(2)
+        if loop:
+            k = self.fresh("k")
+            self.say(f"for {k} in range(3):")
+            self.indent += 1
+            self.loops.append(k)
+        self.episode(s, self.storer, lambda h: self.load(h, f"({self.pick(['3', *self.loops])} + {self.below(5)}) % 60", False, self.storer))
+        at = f"({self.pick([*(f'{k} * 2' for k in self.loops), str(self.below(60))])}, 0)"
+        self.episode(s, self.storer, lambda h: self.say(self.pick([f"async_copy(yc, {h}, at={at})", f"async_reduce(yc, {h}, at={at}, op=\"add\")"])))
+        if self.chance(2):
+            self.fill(self.pick(list(self.slots)))
+        if loop:
+            self.loops.pop()
+            self.indent -= 1
+
     def fill(self, name: str) -> None:
         """One fill: written by one role, then used by others."""
         piped, numbered, box, producer, user, third = self.slots[name]
@@ -139,6 +160,20 @@ class RoleWriter(Writer):
     def load(self, h: str, row: str, box: bool, role: int) -> None:
         if box:
             self.tags.add("box load")
+            if self.chance(4):
+                for half in range(2):
+                    if half and self.loops and self.chance(3):
+                        self.say(f"if {self.loops[-1]} % 2 == 0:")
+                        self.indent += 1
+                        self.say(f"async_copy(tile({h}, ({half}, 0), (1, {COLS})), x, at=({row}, 0))")
+                        self.indent -= 1
+                        self.say("else:")
+                        self.indent += 1
+                        self.say(f"async_copy(tile({h}, ({half}, 0), (1, {COLS})), x, at=(1, 0))")
+                        self.indent -= 1
+                    else:
+                        self.say(f"async_copy(tile({h}, ({half}, 0), (1, {COLS})), x, at=({row}, 0))")
+                return None
             return self.say(f"async_copy({h}, x, at=({row}, 0))")
         l, c, n = self.fresh("l"), self.fresh("c"), self.roles[role]
         self.say(f"{l}: int @ thread[1] = id()")

@@ -5,6 +5,7 @@ No expression overflows a signed integer, divides an integer by zero, shifts too
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 
@@ -14,6 +15,15 @@ BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32,
 FLOATS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 NUMPY = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "f32": "float32", "f64": "float64"}
 PARAMETERS = ("i8", "i16", "i32", "i32", "i64", "u8", "u16", "u32", "u32", "u64", "f32", "f32", "f64")
+
+
+SIGN = """
+
+@device
+@requires(thread[1])
+def sign(Z: constexpr(float)) -> float @ thread[1]:
+    return copysign(1.0, Z)
+"""
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,8 @@ class Expressions:
 
     def number(self, type: str) -> str:
         if type in FLOATS:
+            if self.rng.random() < 0.1:
+                return self.pick(["NAN", "INF"])
             return self.pick(["1.5", "-0.25", "0.1", "3.0", "-7.75", "100.125", "0.0", "-0.0", "1e-3", "12345.678", "2.5", "-0.5", "1.0039062500000002"])
         bits = BITS[type]
         if type.startswith("u"):
@@ -57,7 +69,7 @@ class Expressions:
         choices = [k for k, (t, _) in enumerate(self.leaves) if t == type or (type is None)]
         k = self.pick(choices)
         t, text = self.leaves[k]
-        bound = abs(float(text)) if t in FLOATS else abs(int(text))
+        bound = math.inf if text in ("NAN", "INF") else abs(float(text)) if t in FLOATS else abs(int(text))
         return Term(f"{t}({text})", f"p{k}", t, bound)
 
     # ---- integers
@@ -109,7 +121,10 @@ class Expressions:
             type = self.promoted(a.type, b.type)
             return both(f"{self.pick(['min', 'max'])}({{}}, {{}})", type, max(a.bound, b.bound) if not type.startswith("u") else (1 << BITS[type]) - 1, a, b)
         if how == 10:
-            op = self.pick(["popc", "clz", "ffs", "brev"])
+            op = self.pick(["popc", "clz", "ffs", "brev", "mulhi"])
+            if op == "mulhi":
+                b = both("u32({})", "u32", 1 << 32, self.whole(depth - 1))
+                return both("mulhi({}, {})", "u32", 1 << 32, both("u32({})", "u32", 1 << 32, a), b)
             b = a if BITS[a.type] >= 32 else both("u32({})", "u32", 1 << 32, a)
             if op == "brev":
                 b = both("u32({})", "u32", 1 << 32, a)
@@ -131,6 +146,18 @@ class Expressions:
     def tamed(self, a: Term) -> Term:
         """Small, and of a type that is not surprised by others."""
         return both("int({} % 1000)", "i32", 1000, a) if not a.type.startswith("u") or BITS[a.type] < 32 else both("int({} % 1000)", "i32", 1000, a)
+
+    def literal(self, depth: int) -> Term:
+        """A number takes the type of what it meets: bare, and with its type; or given as a constexpr."""
+        if self.rng.random() < 0.2:
+            z = self.pick(["0.0", "-0.0"])
+            return Term(f"copysign(1.0, {z})", f"sign({z})", "f32", 1)
+        a = self.leaf(self.pick(["u32", "u32", "u64", "i64"]))
+        n = self.pick([3, 100, 2**31 - 1, 2**31, 2654435761, 2**32 - 1]) if a.type[0] == "u" else self.pick([3, 2**31, 2**40])
+        op, shift = self.pick("+-*^&|" if a.type[0] == "u" else "^&|"), self.rng.randrange(20)
+        order = "({1} {op} {0})" if self.rng.random() < 0.3 else "({0} {op} {1})"
+        bare, typed = (order.format(a.live, text, op=op) for text in (str(n), f"{a.type}({n})"))
+        return Term(f"({bare} >> {shift})", f"({typed} >> {shift})", a.type, 1 << 64)
 
     # ---- truth
 
@@ -182,6 +209,10 @@ class Expressions:
             b = self.whole(depth - 1)
             t = self.pick(["f32", "f64"])
             return both(f"{t}({{}})", t, b.bound * 1.01, b)
+        if how == 8 and self.rng.random() < 0.2:
+            op = self.pick(["div", "fmod", "rcp"])
+            b = both(f"{a.type}({{}})", a.type, 0, self.leaf("f32"))
+            return both("rcp({})", a.type, math.inf, a) if op == "rcp" else both(f"{op}({{}}, {{}})", a.type, math.inf, a, b)
         if how == 8:
             t = self.pick(list(FLOATS))
             if t == "f16" and a.bound > 60000:
@@ -220,7 +251,7 @@ def make(rng: random.Random):
     lines, tags = [], {"folded"}
     count = 6
     for k in range(count):
-        make_one = e.pick([e.whole, e.whole, e.real, e.truth])
+        make_one = e.pick([e.whole, e.whole, e.real, e.truth, e.literal])
         x = make_one(3)
         while len(x.live) > 400:
             x = make_one(2)
@@ -241,5 +272,5 @@ def k(out: ptr(u64) @ grid[1], {params}):
             with group(thread[1]):
 """
     body = "\n".join("                " + line for line in lines)
-    arguments = (f"np.zeros({2 * count}, np.uint64)", *(f"np.{NUMPY[t]}({text})" for t, text in e.leaves))
-    return HEADER + "\n\n" + head + body + "\n", arguments, 1, tags
+    arguments = (f"np.zeros({2 * count}, np.uint64)", *(f"np.{NUMPY[t]}({text.replace('NAN', 'np.nan').replace('INF', 'np.inf')})" for t, text in e.leaves))
+    return HEADER + 'NAN = float("nan")\nINF = float("inf")\n' + SIGN + "\n\n" + head + body + "\n", arguments, 1, tags

@@ -1,28 +1,49 @@
-"""Some thousands of generated programs with fixed seeds, what they reach, and the tools that run and shrink them.  Fresh ones: `make fuzz`."""
+"""Two thousand generated programs with fixed seeds, and what they reach.  Fresh ones: `make fuzz`."""
 
 from __future__ import annotations
+
+import functools
 
 import pytest
 
 from fuzz.campaign import Tally
 from fuzz.case import FAMILIES, generate
+from fuzz.coverage import kinds
 from fuzz.oracles import judge
+from snap.ir.operations import MATH
 
-COUNT = {"memory": 60, "loops": 60, "calls": 60, "pipelines": 60, "boxes": 60, "products": 60, "roles": 60, "clusters": 60, "grid": 60, "scalars": 60}
-tally = Tally()
+COUNT = 200  # of each family
+SLOW = 4  # every so many programs the slow interpreter, too, where it is there
+EXACT = "abs brev ceil clz copysign div ffs floor fma fmod isfinite isinf isnan max min mulhi popc rcp rint round sqrt trunc".split()
+# What no program of the sample has, and why.
+UNREACHED = {f"math {name}": "its last bits differ from one machine to the next: programs have one right answer" for name in MATH if name not in EXACT}
+
+
+@functools.cache
+def ran(family: str) -> Tally:
+    tally = Tally()
+    for seed in range(COUNT):
+        tally.add(judge(generate(family, seed), seeds=1, slow=seed % SLOW == 0))
+    return tally
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_refused_or_right(family):
-    wrong = []
-    for seed in range(COUNT[family]):
-        outcome = judge(generate(family, seed), seeds=2)
-        tally.add(outcome)
-        if outcome.status == "failed":
-            wrong.append(f"{outcome.case.name}: {outcome.kind}\n{outcome.detail}")
-    assert not wrong, f"{len(wrong)} of {COUNT[family]}\n" + "\n".join(wrong[:5])
-    counts = tally.status[family]
-    assert counts["accepted"] > 0.6 * COUNT[family], f"{counts}"
+    tally = ran(family)
+    assert not tally.failures, f"{len(tally.failures)} of {COUNT}\n" + "\n".join(f"{o.case.name}: {o.kind}\n{o.detail}" for o in tally.failures[:5])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_most_are_accepted(family):
+    tally = ran(family)
+    assert tally.of("refused") < 0.4 * COUNT, tally.report()
+
+
+def test_every_kind_is_reached():
+    seen = {kind for family in FAMILIES for kind, n in ran(family).seen.items() if n}
+    missing = [kind for kind in kinds() if kind not in seen and kind not in UNREACHED]
+    assert not missing, f"no program has {', '.join(missing)}: widen a generator, or say why in UNREACHED"
+    assert not [kind for kind in UNREACHED if kind in seen]
 
 
 def test_the_same_seed_is_the_same_program():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -31,10 +32,20 @@ class Case:
         return f"{self.family}:{self.seed}"
 
 
+# Names that mean something in C++, in CUDA, in its headers, or in the code that is generated.
+NAMES = ("asm", "register", "template", "typename", "NULL", "INT_MAX", "threadIdx", "blockDim", "warpSize", "nv_half", "nv_half2", "nv_bfloat162", "half_t", "snap_barrier_wait",
+         "thread_index", "block_index", "uint", "size_t", "main", "__syncwarp", "float_", "s_fill", "s_slot", "k_", "restrict", "assert_", "erff", "__half2", "cooperative_groups")
+
+
 def generate(family: str, seed: int) -> Case:
     """The program of this family and number, always the same."""
     make: Callable[[random.Random], tuple[str, tuple[str, ...], int, set[str]]] = import_module(f"fuzz.{family}").make
-    source, arguments, blocks, tags = make(random.Random(f"{family}:{seed}"))
+    rng = random.Random(f"{family}:{seed}")
+    source, arguments, blocks, tags = make(rng)
+    if rng.random() < 0.05:
+        tags = {*tags, "hostile names"}
+        for name, new in zip(("v", "t", "mine", "s1", "b"), rng.sample(NAMES, 5)):
+            source = re.sub(rf"\b{name}\b", new, source)
     return Case(seed, family, source, arguments, blocks, frozenset(tags))
 
 

@@ -176,6 +176,7 @@ def campaign(o, first: int) -> tuple[campaigns.Tally, dict[str, object]]:
     """The whole sitting: the sample under the sanitizer after the programs, since it is slow."""
     fake = o.fake_gpu
     if not fake:
+        os.environ["SNAP_CACHE_DIR"] = ""  # each program is compiled once: nothing is kept on disk
         import torch  # noqa: F401  (once, before the processes are made: they share it)
     tally = campaigns.run(o.families, first, o.count, o.seconds, o.jobs, start=comparing(faked if fake else on_gpu, 1 if fake else RUNS, compiles=not fake), limit=LIMIT)
     more: dict[str, object] = {"gpu": "the CPU machine" if fake else device_name(), "runs of each program": 1 if fake else RUNS}

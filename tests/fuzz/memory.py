@@ -226,9 +226,9 @@ class MemoryWriter(Writer):
 
     def rest(self, here: Here) -> None:
         """A split whose last case takes what is left: groups that read, and meet in warps."""
-        if here.unit.word != "block[1]" or here.unit.size < 32:
+        if here.unit.word == "grid[1]" or here.unit.size < 32:
             return self.read(here)
-        sizes = [n for n in (16, 32, 64, 128) if n < here.unit.size]
+        sizes = [n for n in (16, 32, 32, 64, 128) if n < here.unit.size]
         if not sizes:
             return self.read(here)
         n, r = self.pick(sizes), self.fresh("r")
@@ -345,8 +345,9 @@ class MemoryWriter(Writer):
         heads, parts = [], []
         for m in flat[: 1 + self.below(max(1, len(flat)))]:
             part, size = self.fresh("p"), m.size // units
-            promise = ", disjoint=True" if self.chance(5) else ""
-            heads.append(f"partition({m.name}, p={word}, f=lambda k: ({self.permutation(here, number, units)}) * {size} + k{promise}) as {part}")
+            promised = self.chance(5)  # then, however often the scope is entered, to each the same part
+            order = self.pick([number, f"{units - 1} - {number}"]) if promised else self.permutation(here, number, units)
+            heads.append(f"partition({m.name}, p={word}, f=lambda k: ({order}) * {size} + k{', disjoint=True' if promised else ''}) as {part}")
             parts.append(replace(m, name=part, size=size, stable=m.stable))
         return number, heads, parts
 

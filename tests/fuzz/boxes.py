@@ -117,7 +117,7 @@ class BoxWriter(MemoryWriter):
         m = self.box(here)
         if m is None or here.called or here.unit.word != "block[1]":
             return self.read(here)
-        f, rows, t = self.fresh("f"), m.size // COLS, self.threads
+        f, rows, t = self.fresh("fn"), m.size // COLS, self.threads
         self.tags.add("box in a call")
         loads, returns = self.chance(3), self.chance(3)
         lines = [f"@device\n@requires(block[1], thread[{t}])\ndef {f}(p: ptr(shared(u32), ({rows}, {COLS})) @ block[1], x: ptr(const(u32), ({ROWS}, {COLS})) @ grid[1], v: u32 @ thread[1], q: int @ block[1])"

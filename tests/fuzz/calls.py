@@ -102,7 +102,7 @@ class CallWriter(MemoryWriter):
         """A function whose warps take turns, with an array by value and by reference: it is put in place of its call."""
         if here.unit.word != "block[1]" or here.called or self.threads % 32 or self.threads == 32:
             return self.helper(here)
-        f, order = self.fresh("f"), self.pick([("r[0] = 5 + r[1]", "x = x + w[0]"), ("w[1] = x", "r[1] = r[1] + w[1] + w[0]"), ("r[2] = w[0]", "w[0] = r[0] + 1")])
+        f, order = self.fresh("fn"), self.pick([("r[0] = 5 + r[1]", "x = x + w[0]"), ("w[1] = x", "r[1] = r[1] + w[1] + w[0]"), ("r[2] = w[0]", "w[0] = r[0] + 1")])
         self.tags.add("turn")
         self.needs_array()
         self.functions.append(f"""@device
@@ -120,7 +120,7 @@ def {f}(w: u32[4] @ thread[1], r: ref(u32[4]) @ thread[1], x: u32 @ thread[1]) -
         """What a function returns follows from where it returns: a result above the group that chooses is refused."""
         if not (here.unit.word == "block[1]" and here.unit.size % 64 == 0) or here.called:
             return self.helper(here)
-        f, x, w = self.fresh("f"), self.fresh("x"), self.fresh("w")
+        f, x, w = self.fresh("fn"), self.fresh("x"), self.fresh("w")
         result = self.pick(["thread[32]", "thread[64]", "thread[32]", "thread[64]", "block[1]"])
         chooses, group = self.pick([("thread[32]", "thread[32]"), ("thread[32]", "thread[64]"), ("thread[64]", "thread[64]")])
         how = self.pick([["    if w % 2 == 0:", "        return 1", "    return 2"], ["    for q in range(3):", "        if q == w % 3:", "            return q", "    return 7"],
@@ -136,7 +136,7 @@ def {f}(w: u32[4] @ thread[1], r: ref(u32[4]) @ thread[1], x: u32 @ thread[1]) -
         """CUDA text, with a Python function that stands for it."""
         if here.called:
             return self.helper(here)
-        f = self.fresh("f")
+        f = self.fresh("fn")
         self.tags.add("unsafe")
         self.functions.append(f"""def {f}_cpu(x):
     return x * 3 + 1
@@ -152,7 +152,7 @@ def {f}(x: u32 @ thread[1]) -> u32 @ thread[1]:
         """Constants that are equal and not the same."""
         if here.called:
             return self.helper(here)
-        f = self.fresh("f")
+        f = self.fresh("fn")
         self.functions.append(f"""@device
 @requires(thread[1])
 def {f}(x: u32 @ thread[1], Z: constexpr(float)) -> u32 @ thread[1]:
@@ -172,7 +172,7 @@ def {f}(x: u32 @ thread[1], Z: constexpr(float)) -> u32 @ thread[1]:
         result = self.pick(["thread[1]", "thread[1]", here.unit.word])
         if not (const or shared) or m.elem != "u32" or "atomic" in self.tags:
             result = "thread[1]"
-        f = Function(self.fresh("f"), here.unit, m, const, ref, value, generic, result)
+        f = Function(self.fresh("fn"), here.unit, m, const, ref, value, generic, result)
         self.define(f, shared, here)
         self.known.append(f)
         self.use(f, m, here)

@@ -17,23 +17,26 @@ from fuzz.oracles import Outcome, judge
 SECONDS = 60.0
 
 
-def shrunk(outcome: Outcome, seconds: float = SECONDS, seeds: int = 6, test=None) -> Case:
+def shrunk(outcome: Outcome, seconds: float = SECONDS, seeds: int = 3, test=None) -> Case:
     """The smallest program that was found in that time.  test: says whether a program fails likewise."""
     fails = test or _alike(outcome.kind, seeds)
     case, until, tried = outcome.case, time.monotonic() + seconds, set()
-    progress = True
-    while progress and time.monotonic() < until:
-        progress = False
-        for candidate in candidates(case):
-            if time.monotonic() > until:
-                break
+    start = 0  # what came before did not help the last time
+    while time.monotonic() < until:
+        for number, candidate in enumerate(candidates(case)):
             key = candidate.source, candidate.arguments, candidate.blocks
-            if key in tried:
+            if number < start or key in tried:
                 continue
             tried.add(key)
             if fails(candidate):
-                case, progress = candidate, True
+                case, start = candidate, number
                 break
+            if time.monotonic() > until:
+                return case
+        else:
+            if start == 0:
+                return case
+            start = 0
     return case
 
 

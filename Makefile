@@ -6,7 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test fuzz lint bench clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -14,6 +14,11 @@ demo: $(READY)
 
 test: $(READY)
 	$(PY) -m pytest
+
+# Programs drawn anew, until COUNT of them have been run; `python -m fuzz --help` in tests/ has more.  make fuzz COUNT=20000 OPTIONS="--families boxes --jobs 4"
+COUNT ?= 2000
+fuzz: $(READY)
+	cd tests && ../$(PY) -m fuzz --count $(COUNT) $(OPTIONS)
 
 lint: $(READY)
 	$(PY) -m ruff check src tests examples benchmarks

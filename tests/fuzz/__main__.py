@@ -1,0 +1,94 @@
+"""Generates programs and puts them to the test: `python -m fuzz` in tests/, or `make fuzz`.
+
+    --count 20000          how many programs (2,000 unless --seconds says how long)
+    --seconds 600          how long
+    --seed 7               where to begin; it is drawn, and printed, where none is given
+    --families boxes,grid  which
+    --only boxes:123       one program: its text, and what becomes of it
+    --jobs 16              processes
+    --gpu                  runs each program on this machine's GPU as well, and compares; a sample under compute-sanitizer
+    --fake-gpu             the same, with the CPU machine in the GPU's place
+    --out results.json     what was found, as JSON
+
+Failing programs are made smaller and written to build/fuzz/.  The exit status is 1 where there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+from pathlib import Path
+
+from fuzz import campaign
+from fuzz.case import FAMILIES, generate
+from fuzz.oracles import LIMIT, SEEDS, judge
+
+
+def options(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="schedules for each program")
+    parser.add_argument("--families", default=",".join(FAMILIES))
+    parser.add_argument("--only")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--fake-gpu", action="store_true")
+    parser.add_argument("--sanitize", type=int, default=200, help="how many programs compute-sanitizer sees, where there is a GPU")
+    parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--most", type=int, default=20, help="how many failing programs are made smaller")
+    parser.add_argument("--out", type=Path)
+    found = parser.parse_args(arguments)
+    found.families = tuple(found.families.split(","))
+    unknown = set(found.families) - set(FAMILIES)
+    if unknown:
+        parser.error(f"no family {', '.join(sorted(unknown))}; there are {', '.join(FAMILIES)}")
+    if found.count is None and found.seconds is None:
+        found.count = 2000
+    if found.seed is None:
+        found.seed = random.SystemRandom().randrange(1, 1_000_000)
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    o = options(arguments)
+    if o.only:
+        return one(o.only, o.seeds)
+    first = o.seed * 1_000_000
+    print(f"seed {o.seed}: {', '.join(o.families)} from {first} on, {o.jobs} processes", flush=True)
+    more: dict[str, object] = {"seed": o.seed}
+    if o.gpu or o.fake_gpu:
+        from fuzz import gpu
+
+        tally, found = gpu.campaign(o, first)
+        more.update(found)
+    else:
+        tally = campaign.run(o.families, first, o.count, o.seconds, o.jobs, o.seeds)
+    print(tally.report(), flush=True)
+    if o.out:
+        campaign.write_json(o.out, tally, **more)
+    for outcome in tally.failures[: o.most]:
+        smaller = None
+        if not o.no_shrink and not outcome.kind.startswith(("gpu", "the process", "no end")):  # a GPU's part in it is not repeated here
+            from fuzz.shrink import shrunk
+
+            smaller = shrunk(outcome)
+        print(f"{outcome.case.name}: {outcome.kind}: {campaign.save(outcome, smaller)}", flush=True)
+    print(f"again: python -m fuzz --seed {o.seed}; one of them: python -m fuzz --only FAMILY:SEED")
+    return 1 if tally.failures else 0
+
+
+def one(name: str, seeds: int) -> int:
+    family, seed = name.split(":")
+    case = generate(family, int(seed))
+    print(case.source)
+    outcome = judge(case, seeds=max(seeds, 8), limit=10 * LIMIT)
+    print(f"arguments: {', '.join(case.arguments)}; blocks: {case.blocks}\n{outcome.status}: {outcome.kind}\n{outcome.detail}")
+    return 1 if outcome.status == "failed" else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""Many programs: which, what became of them, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fuzz import coverage
+from fuzz.case import Case, generate
+from fuzz.oracles import LIMIT, SEEDS, Outcome, judge
+from fuzz.workers import Lost, worked
+
+ROOT = Path(__file__).resolve().parents[2]
+FOUND = ROOT / "build" / "fuzz"
+
+
+@dataclass
+class Tally:
+    """Counts of all that has been run."""
+
+    status: dict[str, Counter] = field(default_factory=lambda: defaultdict(Counter))  # family -> status
+    refused: Counter = field(default_factory=Counter)
+    failures: list[Outcome] = field(default_factory=list)
+    seen: Counter = field(default_factory=Counter)
+    begun: float = field(default_factory=time.time)
+
+    def add(self, outcome: Outcome) -> None:
+        self.status[outcome.case.family][outcome.status] += 1
+        self.seen.update(outcome.coverage)
+        if outcome.status == "refused":
+            self.refused[outcome.kind] += 1
+        if outcome.status == "failed":
+            self.failures.append(outcome)
+
+    @property
+    def done(self) -> int:
+        return sum(sum(c.values()) for c in self.status.values())
+
+    def of(self, status: str) -> int:
+        return sum(c[status] for c in self.status.values())
+
+    def line(self) -> str:
+        seconds = max(time.time() - self.begun, 1e-3)
+        return (f"{self.done} programs, {self.of('accepted')} accepted, {self.of('refused')} refused, {self.of('failed')} failed, "
+                f"{seconds:.0f} s, {self.done / seconds:.1f} a second")
+
+    def report(self) -> str:
+        lines = [self.line(), ""]
+        for family, counts in self.status.items():
+            whole = sum(counts.values())
+            lines.append(f"  {family:10} {whole:7} programs, {counts['accepted'] + counts['failed']:7} accepted ({(counts['accepted'] + counts['failed']) / whole:.0%}), {counts['failed']:5} failed")
+        lines += ["", "  refused: " + ", ".join(f"{code} {n}" for code, n in sorted(self.refused.items())) if self.refused else "  nothing refused"]
+        missing = [kind for kind in coverage.kinds() if not self.seen[kind]]
+        lines += [f"  reached: {len(coverage.kinds()) - len(missing)} of {len(coverage.kinds())} kinds" + (f"; not: {', '.join(missing)}" if missing else "")]
+        sync = {kind: n for kind, n in self.seen.items() if kind.startswith(("sync ", "wait ", "proxy", "part ", "some only"))}
+        lines += ["  synchronization: " + ", ".join(f"{kind} {n}" for kind, n in sorted(sync.items()))]
+        for kind, n in Counter(f"{o.case.family}: {o.kind}" for o in self.failures).most_common():
+            lines.append(f"  failed: {kind}: {n}")
+        return "\n".join(lines)
+
+    def as_json(self, **more: object) -> dict:
+        return {"date": time.strftime("%Y-%m-%d %H:%M"), "commit": commit(), "machine": platform.processor() or platform.machine(), "python": sys.version.split()[0], **more,
+                "seconds": round(time.time() - self.begun, 1), "programs": self.done, "accepted": self.of("accepted"), "refused": dict(self.refused), "failed": self.of("failed"),
+                "families": {family: dict(counts) for family, counts in self.status.items()}, "coverage": dict(sorted(self.seen.items())),
+                "failures": [{"program": o.case.name, "kind": o.kind, "detail": o.detail[:2000]} for o in self.failures]}
+
+
+def commit() -> str:
+    try:
+        return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def drawn(families: tuple[str, ...], first: int, count: int | None, seconds: float | None) -> Iterator[tuple[str, int]]:
+    """Families in turn, seeds one after the other."""
+    begun, number = time.time(), 0
+    while (count is None or number < count) and (seconds is None or time.time() - begun < seconds):
+        yield families[number % len(families)], first + number // len(families)
+        number += 1
+
+
+def judging(seeds: int = SEEDS):
+    """For `worked`: judges one (family, seed)."""
+
+    def start():
+        def work(item: tuple[str, int]) -> Outcome:
+            return light(judge(generate(*item), seeds=seeds))
+
+        return work
+
+    return start
+
+
+def light(outcome: Outcome) -> Outcome:
+    """Without what need not travel: the text, which the seed gives back, where nothing is wrong with it."""
+    outcome.kernel = outcome.want = None
+    if outcome.status != "failed":
+        outcome.case = Case(outcome.case.seed, outcome.case.family, "", (), 0)
+    return outcome
+
+
+def as_outcome(result: object) -> Outcome:
+    if isinstance(result, Lost):
+        return Outcome(generate(*result.item), "failed", result.why)
+    return result
+
+
+def run(families: tuple[str, ...], first: int, count: int | None, seconds: float | None, jobs: int, seeds: int = SEEDS, start=None, limit: float = 2 * LIMIT, every: float = 10.0) -> Tally:
+    """A campaign, with a line of progress now and then."""
+    tally, said = Tally(), time.time()
+    for result in worked(drawn(families, first, count, seconds), start or judging(seeds), jobs, limit):
+        outcome = as_outcome(result)
+        tally.add(outcome)
+        if outcome.status == "failed":
+            print(f"  {outcome.case.name}: {outcome.kind}", flush=True)
+        if time.time() - said > every:
+            said = time.time()
+            print(tally.line(), flush=True)
+    return tally
+
+
+def save(outcome: Outcome, smaller: Case | None = None, folder: Path = FOUND) -> Path:
+    """A file that runs alone, and says what is expected and what happens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{outcome.case.family}-{outcome.case.seed}.py"
+    path.write_text(alone(smaller or outcome.case, outcome))
+    return path
+
+
+def alone(case: Case, outcome: Outcome) -> str:
+    """The program as a file of its own."""
+    head, *rest = case.source.split("\n", 1)
+    return f'''"""Generated, {case.name}: {outcome.kind}"""
+{head}
+import numpy as np
+import snap
+{rest[0].rstrip()}
+
+
+if __name__ == "__main__":
+    blocks, made = {case.blocks}, lambda: [{", ".join(case.arguments)}]
+    k[blocks](*(want := made()))
+    print("expected: every schedule gives what the reference gives, and nothing races; found: {outcome.kind}")
+    for seed in range(8):
+        try:
+            k.launch(*(got := made()), blocks=blocks, seed=seed)
+            print("seed", seed, [int((a != b).sum()) for a, b in zip(got, want) if isinstance(a, np.ndarray)], "elements differ")
+        except snap.MachineError as error:
+            print("seed", seed, error)
+    print(k.cuda())
+'''
+
+
+def write_json(path: Path, tally: Tally, **more: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(tally.as_json(**more), indent=1) + "\n")

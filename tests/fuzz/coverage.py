@@ -1,0 +1,103 @@
+"""What has been generated: kinds of IR nodes, operations, types, and kinds of synchronization that the compiler put in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import get_args
+
+from snap.ir import nodes as ir
+from snap.ir.operations import ATOMICS, COLLECTIVES, MATH, ORDERS, SCOPES
+from snap.ir.walk import expressions, statements
+from snap.sync import points
+
+SYNC_KINDS = ("thread", "warp", "block", "named", "cluster", "grid", "mbarrier")
+ENGINES = ("copy", "bulk", "bulk read", "wgmma")
+
+
+def cover(compiled, seen: Counter) -> None:
+    """Count what one kernel holds."""
+    for function in functions(compiled.typed):
+        _body(function.body, seen)
+        seen["function" if not function.kernel else "kernel"] += 1
+        for param in function.params:
+            seen[type(param).__name__] += 1
+    for function in functions(compiled.synced):
+        for s in statements(function.body):
+            match s:
+                case ir.Sync(point, part=part):
+                    seen[f"part {part}"] += 1
+                case ir.BarrierWait() | ir.BarrierArrive() | ir.BarrierExpect() | ir.Elect():
+                    seen[type(s).__name__] += 1
+                case ir.AsyncCommit(engine):
+                    seen[f"commit {engine}"] += 1
+        for barrier in function.barriers:
+            seen["barrier everywhere" if barrier.everywhere else "barrier"] += 1
+    for point in points(compiled.synced):
+        seen[f"sync {point.kind}"] += 1
+        for engine, younger in point.waits:
+            seen[f"wait {engine}{'' if younger == 0 else ', some stay in flight'}"] += 1
+        if point.fence:
+            seen["proxy fence"] += 1
+        if point.threads:
+            seen["some only arrive"] += 1
+
+
+def functions(top: ir.Function) -> list[ir.Function]:
+    """A kernel, and all it calls."""
+    found, rest = {top.uid: top}, [top]
+    while rest:
+        for s in statements(rest.pop().body):
+            if isinstance(s, ir.Call) and s.function.uid not in found:
+                found[s.function.uid] = s.function
+                rest.append(s.function)
+    return list(found.values())
+
+
+def _body(body: ir.Body, seen: Counter) -> None:
+    for s in statements(body):
+        seen[type(s).__name__] += 1
+        match s:
+            case ir.Collective():
+                seen[f"collective {s.op}"] += 1
+            case ir.Atomic():
+                seen[f"atomic {s.op}"] += 1
+                seen[f"order {s.order}"] += 1
+                seen[f"scope {s.scope}"] += 1
+            case ir.BoxCopy():
+                seen[f"box {s.op}"] += 1
+            case ir.Wgmma():
+                seen[f"wgmma {s.type}"] += 1
+            case ir.Assign(target):
+                seen[type(target).__name__] += 1
+                if isinstance(target, ir.ComponentTarget):
+                    seen[f"ComponentTarget of {type(target.of).__name__}"] += 1
+            case ir.For(unroll=unroll) if unroll:
+                seen["unrolled"] += 1
+            case ir.Case(rest=True):
+                seen["case _"] += 1
+            case ir.DeclareShared(obj):
+                for what in ("spread", "swizzle", "depth", "lag"):
+                    if getattr(obj, what):
+                        seen[f"memory: {what}"] += 1
+        for e in expressions(s):
+            seen[type(e).__name__] += 1
+            match e:
+                case ir.Binary(op) | ir.Unary(op) | ir.Compare(op) | ir.Logical(op):
+                    seen[f"{type(e).__name__} {op}"] += 1
+                case ir.Math(op):
+                    seen[f"math {op}"] += 1
+                case ir.Cast(type=type_):
+                    seen[f"to {type_}"] += 1
+
+
+def kinds() -> list[str]:
+    """All there is to reach: every node of the typed IR and of the synchronized one, every operation, every kind of point."""
+    typed = [c.__name__ for c in get_args(ir.Stmt) if c not in (ir.Sync, ir.AsyncCommit)]
+    return [*typed, *(c.__name__ for c in (*get_args(ir.Expr), *get_args(ir.Target), *get_args(ir.Param))), "function", "kernel", "unrolled",
+            *(f"collective {name}" for name in COLLECTIVES), *(f"atomic {name}" for name in ATOMICS), *(f"order {o}" for o in ORDERS), *(f"scope {s}" for s in SCOPES),
+            *(f"math {name}" for name in MATH), *(f"Binary {op}" for op in "+ - * / % << >> & | ^".split()), *(f"Compare {op}" for op in "< <= > >= == !=".split()),
+            *(f"Unary {op}" for op in ("-", "~", "not")), "Logical and", "Logical or", *(f"box {op}" for op in "load store add min max and or xor".split()),
+            *(f"wgmma {t}" for t in "bf16 f16 tf32 e4m3 e5m2".split()), *(f"sync {kind}" for kind in SYNC_KINDS),
+            *(f"wait {engine}{some}" for engine in ENGINES for some in ("", ", some stay in flight")), *(f"commit {engine}" for engine in ("copy", "bulk", "wgmma")),
+            "part both", "part arrive", "part wait", "barrier", "barrier everywhere", "proxy fence", "some only arrive",
+            "memory: spread", "memory: swizzle", "memory: depth", "memory: lag"]

@@ -1,0 +1,205 @@
+"""The same programs on a GPU: each is compiled, run there some times, and compared with the CPU machine bit for bit; a sample runs under compute-sanitizer.
+
+Every process generates, checks, compiles and runs its programs alone, one after the other, so that a kernel that stops the GPU, or does not end, costs its own process and
+nothing else: the program that a process was at when it was lost is known.  With `--fake-gpu` the CPU machine stands for the GPU; FUZZ_FAKE="boxes:7=dies,boxes:8=hangs" then
+makes programs go wrong, for the tests of all this.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from fuzz import campaign as campaigns
+from fuzz.case import Case, generate, load, made
+from fuzz.oracles import Outcome, difference, judge
+from fuzz.workers import Last
+
+RUNS = 3  # of each program: what depends on timing may show in one of them
+LIMIT = 60.0  # seconds for one program, the compiler included
+TOOLS = ("memcheck", "racecheck", "synccheck")
+BATCH = 20  # programs in one process under compute-sanitizer
+BATCH_LIMIT = 240.0
+REPORTED = 86  # its exit status where it found something
+ARCH = "sm_90a"
+
+
+# ---- one program ---------------------------------------------------------------------------------------------------------------------------
+
+
+class OnDevice:
+    """A copy of an array on the GPU, in the form that every kernel takes whatever the type."""
+
+    def __init__(self, array: np.ndarray):
+        import torch
+
+        self.array = array
+        self.bytes = torch.from_numpy(array.reshape(-1).view(np.uint8).copy()).cuda()
+        self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "data": (self.bytes.data_ptr(), False), "strides": None, "version": 3}
+
+    def back(self) -> np.ndarray:
+        return self.bytes.cpu().numpy().view(self.array.dtype).reshape(self.array.shape)
+
+
+def on_gpu(kernel, case: Case) -> list:
+    """The arguments after one run on the GPU."""
+    import torch
+
+    args = [OnDevice(a) if isinstance(a, np.ndarray) else a for a in made(case)]
+    kernel.launch(*args, blocks=case.blocks, target="gpu")
+    torch.cuda.synchronize()
+    return [a.back() if isinstance(a, OnDevice) else a for a in args]
+
+
+def faked(kernel, case: Case) -> list:
+    match dict(entry.split("=") for entry in os.environ.get("FUZZ_FAKE", "").split(",") if entry).get(case.name):
+        case "dies":
+            os._exit(7)
+        case "hangs":
+            time.sleep(3600)
+        case "fails":
+            raise RuntimeError("the GPU has stopped")
+        case "differs":
+            args = made(case)
+            args[0].reshape(-1).view(np.uint8)[0] ^= 1
+            return args
+    kernel[case.blocks](*(args := made(case)))
+    return args
+
+
+def comparing(run: Callable, runs: int = RUNS, compiles: bool = True):
+    """For `worked`: one (family, seed), on the CPU machine and by `run`."""
+
+    def start():
+        def work(item: tuple[str, int]) -> Outcome | Last:
+            outcome = judge(generate(*item), seeds=0, slow=False)
+            if outcome.status != "accepted":
+                return campaigns.light(outcome)
+            lost = _compared(outcome, run, runs, compiles)
+            return Last(campaigns.light(outcome)) if lost else campaigns.light(outcome)
+
+        return work
+
+    return start
+
+
+def _compared(outcome: Outcome, run: Callable, runs: int, compiles: bool) -> bool:
+    """Whether the process can do no more on its GPU."""
+    kernel, want = outcome.kernel, outcome.want
+    try:
+        if compiles:
+            kernel.cubin(ARCH)
+    except Exception as error:
+        outcome.status, outcome.kind, outcome.detail = "failed", f"gpu: does not compile: {type(error).__name__}", str(error)
+        return False
+    try:
+        for number in range(runs):
+            found = difference(run(kernel, outcome.case), want)
+            if found:
+                outcome.status, outcome.kind, outcome.detail = "failed", "gpu difference", f"run {number}: {found}"
+                return False
+    except Exception as error:
+        outcome.status, outcome.kind, outcome.detail = "failed", f"gpu: {type(error).__name__}", str(error)
+        return True
+    return False
+
+
+# ---- compute-sanitizer ---------------------------------------------------------------------------------------------------------------------
+
+
+def sanitizer_command(tool: str, names: list[str]) -> list[str] | None:
+    found = shutil.which("compute-sanitizer") or next((p for p in ("/usr/local/cuda/bin/compute-sanitizer",) if Path(p).exists()), None)
+    return None if found is None else [found, "--tool", tool, "--error-exitcode", str(REPORTED), sys.executable, "-m", "fuzz.gpu", *names]
+
+
+def sanitized(names: list[str], command: Callable[[list[str]], list[str]], limit: float = BATCH_LIMIT) -> list[tuple[str, str]]:
+    """Which of the programs the tool has something to say about, and what; a batch that fails is halved until the program is found."""
+    if not names:
+        return []
+    try:
+        found = subprocess.run(command(names), capture_output=True, text=True, timeout=limit, cwd=Path(__file__).resolve().parents[1])
+        if found.returncode == 0:
+            return []
+        said = "\n".join(line for line in (found.stdout + found.stderr).splitlines() if line.startswith("=========") or "Error" in line)[-2000:]
+        why = f"exit status {found.returncode}: {said}"
+    except subprocess.TimeoutExpired:
+        why = f"no end after {limit:.0f} s"
+    if len(names) == 1:
+        return [(names[0], why)]
+    half = len(names) // 2
+    return sanitized(names[:half], command, limit) + sanitized(names[half:], command, limit)
+
+
+def racecheck_understands(outcome: Outcome) -> bool:
+    """Not so where some only arrive, or one lane arrives for its warp: it reports hazards there that are none (docs/sanitizers.md)."""
+    return not outcome.coverage["some only arrive"] and not outcome.coverage["BarrierArrive"]
+
+
+def sample(families: tuple[str, ...], first: int, count: int) -> list[Outcome]:
+    """Accepted programs, of all families alike."""
+    found: list[Outcome] = []
+    for item in campaigns.drawn(families, first, 3 * count, None):
+        if len(found) == count:
+            break
+        outcome = judge(generate(*item), seeds=0, slow=False)
+        if outcome.status == "accepted":
+            found.append(outcome)
+    return found
+
+
+def sanitize(families: tuple[str, ...], first: int, count: int, jobs: int) -> dict[str, object]:
+    """How many programs each tool saw, and what it reported."""
+    if sanitizer_command("memcheck", []) is None:
+        return {"sanitizer": "not found"}
+    programs = sample(families, first, count)
+    work = []
+    for tool in TOOLS:
+        names = [o.case.name for o in programs if tool != "racecheck" or racecheck_understands(o)]
+        work += [(tool, names[k:k + BATCH]) for k in range(0, len(names), BATCH)]
+    with ThreadPoolExecutor(max(1, jobs // 2)) as pool:
+        results = list(pool.map(lambda w: (w[0], len(w[1]), sanitized(w[1], lambda names: sanitizer_command(w[0], names))), work))
+    return {"sanitizer": {tool: {"programs": sum(n for t, n, _ in results if t == tool), "reports": [r for t, _, found in results if t == tool for r in found]} for tool in TOOLS}}
+
+
+# ---- all of it ---------------------------------------------------------------------------------------------------------------------------
+
+
+def campaign(o, first: int) -> tuple[campaigns.Tally, dict[str, object]]:
+    """The whole sitting: the sample under the sanitizer after the programs, since it is slow."""
+    fake = o.fake_gpu
+    if not fake:
+        os.environ["SNAP_CACHE_DIR"] = ""  # each program is compiled once: nothing is kept on disk
+        import torch  # noqa: F401  (once, before the processes are made: they share it)
+    tally = campaigns.run(o.families, first, o.count, o.seconds, o.jobs, start=comparing(faked if fake else on_gpu, 1 if fake else RUNS, compiles=not fake), limit=LIMIT)
+    more: dict[str, object] = {"gpu": "the CPU machine" if fake else device_name(), "runs of each program": 1 if fake else RUNS}
+    if not fake and o.sanitize:
+        more.update(sanitize(o.families, first, o.sanitize, o.jobs))
+        print(f"compute-sanitizer: {more['sanitizer']}", flush=True)
+    return tally, more
+
+
+def device_name() -> str:
+    """Asked of a process of its own: this one forks, and must not hold a GPU."""
+    asked = "import torch; print(torch.cuda.get_device_name(), torch.version.cuda, torch.__version__)"
+    return subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True).stdout.strip() or "unknown"
+
+
+def main(names: list[str]) -> None:
+    """Runs the programs named, once each: what compute-sanitizer watches."""
+    for name in names:
+        family, seed = name.split(":")
+        case = generate(family, int(seed))
+        print(f"program {name}", flush=True)
+        on_gpu(load(case), case)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,178 @@
+"""What must agree about a program: the reference, schedules drawn from seeds, the absence of races, folding, and, where they are there, further interpreters.
+
+A program may be refused, with a SnapError.  All else is a failure: an exception of another kind, an error or a race on the machine, a difference, no end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import signal
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fuzz.case import Case, load, made
+from fuzz.coverage import cover
+from snap import SnapError
+from snap.machine import MachineError, run_adversarial
+
+SEEDS = 3
+LIMIT = 30.0  # seconds for one program
+
+
+@dataclass
+class Outcome:
+    """status: 'accepted', 'refused' or 'failed'.  kind: the error code, or which failure; two failures of one kind are taken for the same when a program is made smaller."""
+
+    case: Case
+    status: str
+    kind: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+    coverage: Counter = field(default_factory=Counter)
+    kernel: object = None
+    want: list | None = None  # the arguments after the reference's run
+
+
+class TooLong(BaseException):
+    """Not an Exception: nothing that is tested may take it for its own."""
+
+
+@contextlib.contextmanager
+def limited(seconds: float):
+    """Stops what takes longer, in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(*_) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def available(name: str):
+    """The oracle of that module, where it exists."""
+    return importlib.import_module(f"fuzz.{name}") if importlib.util.find_spec(f"fuzz.{name}") else None
+
+
+class Failed(Exception):
+    def __init__(self, kind: str, detail: str = ""):
+        self.kind, self.detail = kind, detail
+
+
+def judge(case: Case, seeds: int = SEEDS, limit: float = LIMIT, slow: bool = True, first: int = 0) -> Outcome:
+    """Run a program in every way there is on this machine; seeds from `first` on."""
+    begun, outcome = time.perf_counter(), Outcome(case, "accepted")
+    try:
+        with limited(limit):
+            _judge(case, outcome, range(first, first + seeds), slow)
+    except TooLong:
+        outcome.status, outcome.kind = "failed", "takes too long"
+    except Failed as failed:
+        outcome.status, outcome.kind, outcome.detail = "failed", failed.kind, failed.detail
+    outcome.seconds = time.perf_counter() - begun
+    return outcome
+
+
+def _judge(case: Case, outcome: Outcome, seeds: range, slow: bool) -> None:
+    kernel = _checked(case, outcome)
+    if kernel is None:
+        return
+    compiled = kernel._the_one({})
+    cover(compiled, outcome.coverage)
+    with _stage("the CUDA text"):
+        kernel.cuda()
+    want = made(case)
+    with _stage("reference"):
+        kernel[case.blocks](*want)
+    outcome.kernel, outcome.want = kernel, want
+    if "folded" in case.tags and (want[0][::2] != want[0][1::2]).any():
+        k = int(np.flatnonzero(want[0][::2] != want[0][1::2])[0])
+        raise Failed("folding", f"expression {k}: folded {want[0][2 * k]:#x}, at run time {want[0][2 * k + 1]:#x}")
+    for seed in seeds:
+        got, races = made(case), []
+        with _stage("seeded"):
+            run_adversarial(compiled.synced, got, case.blocks, seed, races)
+        if races:
+            raise Failed(_race_kind(races), str(races[0]))
+        _same(got, want, f"seed {seed}", "difference")
+    interpreter = available("slow") if slow else None
+    if interpreter is not None:
+        _slowly(interpreter, case, outcome)
+
+
+def _slowly(interpreter, case: Case, outcome: Outcome) -> None:
+    """What another interpreter makes of the text; where it does not know a word, it says so, and that is counted."""
+    got = made(case)
+    with _stage("slow"):
+        try:
+            interpreter.run(case.source, "k", case.blocks, got)
+        except Exception as error:
+            if type(error).__name__ != "Unsupported":
+                raise
+            outcome.coverage["not known to the slow interpreter"] += 1
+            return
+    outcome.coverage["agreed with the slow interpreter"] += 1
+    _same(got, outcome.want, "the slow interpreter", "slow difference")
+
+
+def _race_kind(races: list) -> str:
+    """Two threads that write one element in one statement are a matter of their own: a program that was made smaller may have lost what told them apart."""
+    if any(race.first.span == race.second.span and race.first.kind == race.second.kind == "write" for race in races):
+        return "race of a statement with itself"
+    return f"race {races[0].reason}".strip()
+
+
+def _checked(case: Case, outcome: Outcome):
+    try:
+        with _stage("checking", SnapError):
+            return load(case)
+    except SnapError as refused:
+        outcome.status, outcome.kind, outcome.detail = "refused", refused.code, refused.message
+        outcome.coverage[f"error {refused.code}"] += 1
+        return None
+
+
+@contextlib.contextmanager
+def _stage(name: str, *expected: type):
+    try:
+        yield
+    except expected:
+        raise
+    except MachineError as error:
+        raise Failed(f"{name}: {error.kind}", str(error)) from error
+    except Exception as error:
+        import traceback
+
+        raise Failed(f"{name}: {type(error).__name__}", "".join(traceback.format_exception(error)[-4:])) from error
+
+
+def _same(got: list, want: list, who: str, kind: str) -> None:
+    found = difference(got, want)
+    if found:
+        raise Failed(kind, f"{who} against the reference: {found}")
+
+
+def difference(got: list, want: list) -> str:
+    """Which elements differ, bit for bit; '' where none does."""
+    for number, (a, b) in enumerate(zip(got, want)):
+        if isinstance(b, np.ndarray):
+            a, b = np.ascontiguousarray(a).reshape(-1).view(np.uint8), np.ascontiguousarray(b).reshape(-1).view(np.uint8)
+            if not np.array_equal(a, b):
+                size = want[number].dtype.itemsize
+                at = int(np.flatnonzero(a != b)[0]) // size
+                return (f"argument {number}, {len(np.unique(np.flatnonzero(a != b) // size))} elements, the first at {at}: "
+                        f"{got[number].reshape(-1)[at]!r} in place of {want[number].reshape(-1)[at]!r}")
+    return ""

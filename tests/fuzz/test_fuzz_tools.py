@@ -1,0 +1,163 @@
+"""What runs, compares and shrinks generated programs: planted faults are found, named and made small, and nothing that dies or hangs takes others with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from fuzz import gpu
+from fuzz.__main__ import main, options
+from fuzz.campaign import alone, as_outcome, run
+from fuzz.case import HEADER, Case, generate, load, made
+from fuzz.oracles import Outcome, difference, judge
+from fuzz.shrink import shrunk
+from fuzz.workers import Last, Lost, worked
+
+
+def case(body: str, arguments: tuple[str, ...] = ("np.zeros(64, np.uint32)",), threads: int = 64, tags: frozenset = frozenset()) -> Case:
+    """A kernel of one block whose threads have `mine` and `t`."""
+    lines = "\n".join("                " + line for line in body.splitlines())
+    source = f"""{HEADER}
+@kernel
+@requires(grid[1], block[1], thread[{threads}])
+def k(out: ptr(u32) @ grid[1]):
+    with group(grid[1]):
+        t: int @ thread[1] = id()
+        with partition(out, p=thread[1], offset=t) as mine:
+            with group(block[1]):
+{lines}
+"""
+    return Case(0, "memory", source, arguments, 1, tags)
+
+
+RIGHT = """s: shared(u32[64])
+with partition(s, p=thread[1], offset=t) as m:
+    m[0] = u32(t)
+mine[0] = s[63 - t]"""
+
+
+def test_right_refused_and_wrong():
+    assert judge(case(RIGHT)).status == "accepted"
+    refused = judge(case("mine[0] = s[0]"))
+    assert (refused.status, refused.kind) == ("refused", "SNAP019")
+    assert judge(case("mine[64] = 1")).kind == "reference: out of bounds"
+    both = RIGHT.replace("offset=t", "f=lambda k: t / 2").replace("63 - t", "t / 2")
+    assert judge(case(both)).kind == "race of a statement with itself"
+
+
+def test_what_does_not_end_is_stopped():
+    endless = judge(case("u: int = 0\nwhile u == 0:\n    u = 0\nmine[0] = 1"), limit=1.0)
+    assert endless.kind in ("takes too long", "reference: no progress")
+
+
+def test_folding_is_compared():
+    wrong = case("mine[0] = u32(t % 2)", tags=frozenset({"folded"}))
+    assert judge(wrong).kind == "folding"
+
+
+def test_differences_are_found_by_their_bits():
+    a, b = np.zeros(3, np.float32), np.array([0, -0.0, 0], np.float32)
+    assert "the first at 1" in difference([a, 3], [b, 3]) and not difference([a], [a.copy()])
+
+
+def test_a_program_is_made_smaller():
+    body = "u: u32 @ thread[1] = u32(t)\nfor i in range(3):\n    u = u + 1\n    if i > 1:\n        u = u * 3\n" + RIGHT.replace("mine[0] =", "mine[0] = u +") + "\nmine[70] = u"
+    outcome = judge(case(body))
+    assert outcome.kind == "reference: out of bounds"
+    smaller = shrunk(outcome, seconds=60, seeds=1)
+    assert smaller.source.count("\n") < 12 and "for" not in smaller.source and "shared" not in smaller.source
+    assert judge(smaller).kind == outcome.kind
+
+
+def test_a_saved_program_runs_alone(tmp_path):
+    program = generate("memory", 1)
+    path = tmp_path / "alone.py"
+    path.write_text(alone(program, Outcome(program, "failed", "a difference")))
+    namespace = {"__name__": "__main__"}
+    exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), namespace)
+    assert namespace["want"][0].any()
+
+
+def test_arguments_are_fresh():
+    program = generate("products", 3)
+    first, second = made(program), made(program)
+    first[0][:] = 7
+    assert not (second[0] == 7).all() and load(program).is_kernel
+
+
+# ---- processes
+
+
+def start():
+    def work(item):
+        match item:
+            case "dies":
+                os._exit(3)
+            case "hangs":
+                time.sleep(600)
+            case "last":
+                return Last((item, os.getpid()))
+        return item, os.getpid()
+
+    return work
+
+
+def test_processes_that_die_or_hang_cost_one_item():
+    results = list(worked(["a", "dies", "b", "hangs", "last", "c", "d"], start, 2, limit=2.0))
+    lost = {result.item: result.why for result in results if isinstance(result, Lost)}
+    assert lost == {"dies": "the process ended with 3", "hangs": "no end after 2 s"}
+    assert sorted(result[0] for result in results if not isinstance(result, Lost)) == ["a", "b", "c", "d", "last"]
+
+
+def test_a_lost_program_is_a_failure():
+    outcome = as_outcome(Lost(("grid", 5), "no end after 60 s"))
+    assert (outcome.status, outcome.kind, outcome.case.name) == ("failed", "no end after 60 s", "grid:5")
+
+
+# ---- the GPU's part, with the CPU machine in its place
+
+
+def test_a_sitting(monkeypatch):
+    monkeypatch.setenv("FUZZ_FAKE", "scalars:1=dies,scalars:2=differs,scalars:3=fails,scalars:4=hangs")
+    tally = run(("scalars",), 0, 8, None, 2, start=gpu.comparing(gpu.faked, 1, compiles=False), limit=5.0)
+    kinds = {o.case.seed: o.kind for o in tally.failures}
+    assert kinds == {1: "the process ended with 7", 2: "gpu difference", 3: "gpu: RuntimeError", 4: "no end after 5 s"}
+    assert tally.of("accepted") == 4
+
+
+def test_the_sanitizer_s_reports_are_traced_to_their_program():
+    def command(names: list[str]) -> list[str]:
+        return [sys.executable, "-c", f"import sys, time; names = {names!r}; 'slow' in names and time.sleep(60); sys.exit(86 if 'bad' in names else 0)"]
+
+    names = [f"n{k}" for k in range(5)] + ["bad"] + [f"m{k}" for k in range(4)]
+    assert [name for name, _ in gpu.sanitized(names, command)] == ["bad"]
+    assert gpu.sanitized(["slow"], command, limit=1.0) == [("slow", "no end after 1 s")]
+
+
+def test_racecheck_is_not_asked_where_it_errs():
+    quiet, roles = judge(case(RIGHT)), judge(generate("roles", 0), seeds=0)
+    assert gpu.racecheck_understands(quiet)
+    roles.coverage["BarrierArrive"] += 1
+    assert not gpu.racecheck_understands(roles)
+
+
+# ---- the command
+
+
+def test_the_command(tmp_path, capsys):
+    out = tmp_path / "results.json"
+    assert main(["--count", "4", "--families", "scalars", "--seed", "4", "--jobs", "1", "--fake-gpu", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "seed 4" in printed and "4 programs" in printed
+    assert json.loads(out.read_text())["programs"] == 4
+
+
+def test_the_command_refuses_unknown_families(capsys):
+    with pytest.raises(SystemExit):
+        options(["--families", "nonsense"])
+    assert "there are memory" in capsys.readouterr().err

@@ -16,7 +16,8 @@ from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Kind, Level, Place, Privilege
 from snap.ir.walk import statements
 from snap.sync import linear
-from snap.sync.accesses import Accesses, bytes_of
+from snap.sync.accesses import Accesses
+from snap.sync.arrays import bytes_of
 from snap.sync.linear import Atom, Form
 from snap.sync.loops import assigned, copies_in_turn, few, growing, turns, writes
 from snap.sync.overlap import Footprint, before, older

@@ -21,10 +21,10 @@ from snap.analysis.linear import Atom, Form
 from snap.analysis.overlap import OLDEST, Footprint, Memo, Overlap, reached
 from snap.analysis.values import Frame, Position, Values, facts, form
 from snap.diag.error import Diagnostic, Label, SnapError
-from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, CLUSTER1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place, Privilege
-from snap.ir.walk import bodies, children, own_expressions, statements
+from snap.ir.walk import children, own_expressions, statements
+from snap.sync.arrays import nested_stages, reused, sizes, written
 from snap.sync.publish import Publishing, handed
 from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, Touched, altered
 from snap.sync.weave import Woven
@@ -51,14 +51,13 @@ class Accesses(Publishing):
         self.known_at_top: dict[tuple, tuple[dict[tuple[Frame, int], Form], list[Form]]] = {}  # the same by loop, and what is known of its variable
         self.last_gap = 0
         self.role: tuple[int, int] | None = None
-        self.nested_stages = _nested_stages(function.body)
+        self.nested_stages = nested_stages(function.body)
         every = list(statements(function.body))
         self.counted = {s.handle.obj.uid for s in every if isinstance(s, ir.Partition) and s.counted}
         threads = function.place.held(Level.THREAD)
         self.values = Values(threads=None if threads is None else threads.count)
-        sizes = _sizes(every)
         clustered = function.place.held(Level.CLUSTER) is not None
-        self.overlap = Overlap(self.values, threads.count if threads is not None else None, clustered, sizes, memo)
+        self.overlap = Overlap(self.values, threads.count if threads is not None else None, clustered, sizes(every), memo)
         self.memo = self.overlap.memo
         self.values.systems = self.memo.systems
         self.gaps: dict[GapKey, Gap] = {} if plan is None else plan.gaps
@@ -93,8 +92,8 @@ class Accesses(Publishing):
         self.reached = reached(function.body) if clustered and function.place.held(Level.BLOCK).count != 1 else set()
         self.depths: dict[ObjectKey, int] = {}
         self.shared: dict[ObjectKey, ir.DeclareShared] = {}
-        self.reused = _reused(every)
-        self.written = {((), uid): span for uid, span in _written(every).items()}
+        self.reused = reused(every)
+        self.written = {((), uid): span for uid, span in written(every).items()}
         self.handed = handed(function)
         self.object_names: dict[ObjectKey, str] = {}
         self.assigned_privileges: dict[tuple[Frame, int], Privilege] = {}
@@ -618,64 +617,3 @@ def _loaded_twice(t: Token, b: Token, name: str) -> SnapError:
             help="use it between the two, or load into parts that the compiler can tell apart",
         )
     )
-
-
-def _reused(every: list[ir.Stmt]) -> set[int]:
-    """Shared arrays of which other arrays take bytes; where functions that are called may, all."""
-    arrays = [(s.obj.uid, s.obj.offset, s.obj.offset + bytes_of(s.obj)) for s in every if isinstance(s, ir.DeclareShared)]
-    if any(isinstance(s, ir.Call) and s.function.smem for s in every):
-        return {uid for uid, *_ in arrays}
-    return {uid for uid, low, high in arrays for other, first, end in arrays if other != uid and first < high and low < end}
-
-
-def bytes_of(obj: ir.MemObject) -> int:
-    size = obj.elem.bytes
-    for n in obj.shape:
-        size *= n.value
-    return size
-
-
-def _sizes(every: list[ir.Stmt]) -> tuple[int, ...]:
-    """Of groups larger than a warp, and of cases of splits, that the program tells apart."""
-    found: set[int] = set()
-    for s in every:
-        match s:
-            case ir.Group(privilege) if privilege.level is Level.THREAD:
-                found.add(privilege.n)
-            case ir.Split(Level.THREAD, cases=cases):
-                found |= {case.size for case in cases}
-    return tuple(sorted(n for n in found if n > 32))
-
-
-def _nested_stages(body: ir.Body, inside: frozenset[int] = frozenset()) -> set[int]:
-    """Pipelines of which one stage is taken inside of another: how old a use is does not follow from the text then."""
-    found: set[int] = set()
-    for s in body:
-        around = inside
-        if isinstance(s, ir.Partition) and s.handle.origin == "stage":
-            if s.handle.obj.uid in inside:
-                found.add(s.handle.obj.uid)
-            around = inside | {s.handle.obj.uid}
-        for inner in bodies(s):
-            found |= _nested_stages(inner, around)
-    return found
-
-
-def _written(every: list[ir.Stmt]) -> dict[int, Span]:
-    """A kernel's arrays that it writes, and where."""
-    found: dict[int, Span] = {}
-    for s in every:
-        match s:
-            case ir.Assign(ir.MemTarget(a) | ir.ComponentTarget(ir.MemTarget(a))) | ir.Atomic(access=a) | ir.AsyncCopy(a):
-                found.setdefault(a.view.obj.uid, a.span)
-            case ir.BoxCopy(op, _, a) if op != "load":
-                found.setdefault(a.view.obj.uid, a.span)
-            case ir.Call(function, args):
-                for p, a in zip(function.params, args):
-                    if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam) and not p.handle.const:
-                        found.setdefault(a.obj.uid, s.span)
-            case ir.Unsafe(memory=memory):
-                for _, a in memory:
-                    if not a.handle.const:
-                        found.setdefault(a.view.obj.uid, a.span)
-    return found

@@ -19,7 +19,8 @@ from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Kind, Level, Place, Privilege
 from snap.ir.walk import statements
-from snap.sync.accesses import Accesses, bytes_of
+from snap.sync.accesses import Accesses
+from snap.sync.arrays import bytes_of
 from snap.sync.loops import assigned, copies_in_turn, cycle, cycling, few, growing, turns, writes
 from snap.sync.publish import ACQUIRED
 from snap.sync.tokens import Edge, Gap, Name, State, Token, altered

@@ -1,0 +1,69 @@
+"""What the text of a function says about its arrays: their bytes, their groups, and where they are written."""
+
+from __future__ import annotations
+
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.types import Level
+from snap.ir.walk import bodies
+
+
+def reused(every: list[ir.Stmt]) -> set[int]:
+    """Shared arrays of which other arrays take bytes; where functions that are called may, all."""
+    arrays = [(s.obj.uid, s.obj.offset, s.obj.offset + bytes_of(s.obj)) for s in every if isinstance(s, ir.DeclareShared)]
+    if any(isinstance(s, ir.Call) and s.function.smem for s in every):
+        return {uid for uid, *_ in arrays}
+    return {uid for uid, low, high in arrays for other, first, end in arrays if other != uid and first < high and low < end}
+
+
+def bytes_of(obj: ir.MemObject) -> int:
+    size = obj.elem.bytes
+    for n in obj.shape:
+        size *= n.value
+    return size
+
+
+def sizes(every: list[ir.Stmt]) -> tuple[int, ...]:
+    """Of groups larger than a warp, and of cases of splits, that the program tells apart."""
+    found: set[int] = set()
+    for s in every:
+        match s:
+            case ir.Group(privilege) if privilege.level is Level.THREAD:
+                found.add(privilege.n)
+            case ir.Split(Level.THREAD, cases=cases):
+                found |= {case.size for case in cases}
+    return tuple(sorted(n for n in found if n > 32))
+
+
+def nested_stages(body: ir.Body, inside: frozenset[int] = frozenset()) -> set[int]:
+    """Pipelines of which one stage is taken inside of another: how old a use is does not follow from the text then."""
+    found: set[int] = set()
+    for s in body:
+        around = inside
+        if isinstance(s, ir.Partition) and s.handle.origin == "stage":
+            if s.handle.obj.uid in inside:
+                found.add(s.handle.obj.uid)
+            around = inside | {s.handle.obj.uid}
+        for inner in bodies(s):
+            found |= nested_stages(inner, around)
+    return found
+
+
+def written(every: list[ir.Stmt]) -> dict[int, Span]:
+    """A kernel's arrays that it writes, and where."""
+    found: dict[int, Span] = {}
+    for s in every:
+        match s:
+            case ir.Assign(ir.MemTarget(a) | ir.ComponentTarget(ir.MemTarget(a))) | ir.Atomic(access=a) | ir.AsyncCopy(a):
+                found.setdefault(a.view.obj.uid, a.span)
+            case ir.BoxCopy(op, _, a) if op != "load":
+                found.setdefault(a.view.obj.uid, a.span)
+            case ir.Call(function, args):
+                for p, a in zip(function.params, args):
+                    if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam) and not p.handle.const:
+                        found.setdefault(a.obj.uid, s.span)
+            case ir.Unsafe(memory=memory):
+                for _, a in memory:
+                    if not a.handle.const:
+                        found.setdefault(a.view.obj.uid, a.span)
+    return found

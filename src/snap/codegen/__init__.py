@@ -9,6 +9,7 @@ Non-goals:  compiling it (`snap.runtime`)
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from snap.codegen import printer, tree
 from snap.codegen.barriers import rounds_declaration
@@ -82,7 +83,8 @@ def emit(function: ir.Function) -> CudaModule:
     held = function.place.held
     clustered = held(Level.CLUSTER) is not None
     module = Module(threads=held(Level.THREAD).count, cluster=held(Level.BLOCK).count if clustered else 0, min_arch=90 if clustered else 80)
-    module.loads_written = _loads_written(function)
+    module.loads_written = any(isinstance(s, ir.BoxCopy) and s.op == "load" and not s.origin.view.obj.const for _, s in _everywhere(function, set()))
+    module.accumulators = _accumulators(function)
     kernel, uses, grid_barrier = Lowering(module).kernel(function)
     smem = module.buffer + module.static_bytes
     helpers = tuple(helper.text for helper in module.helpers.values())
@@ -97,15 +99,33 @@ def emit(function: ir.Function) -> CudaModule:
                       module.min_arch, tensors, module.arch_specific)
 
 
-def _loads_written(function: ir.Function) -> bool:
-    """Whether boxes come from global memory that the kernel may write: then fences for them are about more than shared memory."""
+def _everywhere(function: ir.Function, seen: set[int]) -> Iterator[tuple[ir.Function, ir.Stmt]]:
+    """The statements of the kernel and of the functions that it calls, each function once."""
+    if id(function) in seen:
+        return
+    seen.add(id(function))
     for s in statements(function.body):
+        yield function, s
+        if isinstance(s, ir.Call):
+            yield from _everywhere(s.function, seen)
+
+
+def _accumulators(kernel: ir.Function) -> set[tuple[int, int]]:
+    """The arrays that products may go into, each as (function, variable): also what a function takes by reference and only assigns to."""
+    found: set[tuple[int, int]] = set()
+    same: list[tuple[tuple[int, int], tuple[int, int]]] = []  # an argument and the parameter that it is
+    for function, s in _everywhere(kernel, set()):
         match s:
-            case ir.BoxCopy("load", _, origin) if not origin.view.obj.const:
-                return True
-            case ir.Call(callee) if _loads_written(callee):
-                return True
-    return False
+            case ir.Wgmma(acc=acc):
+                found.add((id(function), acc.var.uid))
+            case ir.Call(callee, args):
+                same += [((id(function), arg.var.uid), (id(callee), param.var.uid)) for arg, param in zip(args, callee.params)
+                         if isinstance(param, ir.RefParam)]
+    count = -1
+    while found and count != len(found):
+        count = len(found)
+        found.update(one for pair in same if not found.isdisjoint(pair) for one in pair)
+    return found
 
 
 def _param(param: ir.Param, made: tree.Param) -> KernelParam:

@@ -31,7 +31,8 @@ class Module:
     barriers: the first number of the named barriers for groups of each size; rounds, round_count: the same for barriers made of shared memory.
     buffer: bytes of the block's one shared buffer, mbarriers included; dynamic: it is given at launch.
     fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between them.
-    loads_written: boxes are loaded from global memory that the kernel may also write.
+    loads_written: boxes are loaded from global memory that the kernel may also write, so that fences for them are about more than shared memory.
+    accumulators: local arrays that products go into somewhere, each as (id of the function, uid).
     """
 
     threads: int
@@ -51,6 +52,7 @@ class Module:
     dynamic: bool = False
     fixed_registers: bool = False
     loads_written: bool = False
+    accumulators: set[tuple[int, int]] = field(default_factory=set)
 
     def helper(self, helper: Helper) -> str:
         """The helper's name; from now on it is part of the file."""

@@ -6,7 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test fuzz lint bench clean
+.PHONY: demo test fuzz lint bench compilers clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -22,6 +22,10 @@ fuzz: $(READY)
 
 lint: $(READY)
 	$(PY) -m ruff check src tests examples benchmarks
+
+# Every kernel with every NVRTC that is supported (docs/system.md); each is installed into a temporary folder.  VERSIONS="13.0 13.4" tries those alone.
+compilers: $(READY)
+	$(PY) tests/codegen/versions.py $(VERSIONS)
 
 # On a machine with a GPU.  A Python that has torch already is used as it is; else one is set up.  OPS="softmax scan" measures those alone.
 bench:

@@ -173,7 +173,7 @@ def test_accumulators_that_start_as_constants_do_not_serialise_products(compiles
     COUNT = k.var("count", I32)
     where, inside = in_block(body)
     module = compiles(k.kernel([COUNT], inside, where, smem=8192))
-    assert "acc[31] = snap_opaque(0.0f);" in module.text
+    assert "snap_overwrite(acc[31], 0.0f);" in module.text
     assert "C75" not in ptxas(module)
 
 

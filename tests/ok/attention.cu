@@ -86,6 +86,8 @@ static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* b
 }
 
 static __device__ __forceinline__ void snap_wgmma_m64n128k16_f32_bf16_registers_b_transposed(float (&d)[64], const unsigned int* a, unsigned long long b, bool keep) {
+    unsigned int a0 = a[0], a1 = a[1], a2 = a[2], a3 = a[3];
+    asm("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3));
     asm volatile("{.reg .pred keep; setp.ne.b32 keep, %69, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
                  "%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, "
@@ -99,7 +101,7 @@ static __device__ __forceinline__ void snap_wgmma_m64n128k16_f32_bf16_registers_
                    "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
                    "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
                    "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)keep));
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"((int)keep));
 }
 
 template <int chunk>  // elements in 16 bytes

@@ -75,6 +75,8 @@ static __device__ __forceinline__ void snap_wgmma_wait(Accumulators&... accumula
 }
 
 static __device__ __forceinline__ void snap_wgmma_m64n64k16_f32_bf16_registers(float (&d)[32], const unsigned int* a, unsigned long long b, bool keep) {
+    unsigned int a0 = a[0], a1 = a[1], a2 = a[2], a3 = a[3];
+    asm("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3));
     asm volatile("{.reg .pred keep; setp.ne.b32 keep, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
                  "%23, %24, %25, %26, %27, %28, %29, %30, %31}, "
@@ -83,7 +85,7 @@ static __device__ __forceinline__ void snap_wgmma_m64n64k16_f32_bf16_registers(f
                    "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
                    "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
                    "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)keep));
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"((int)keep));
 }
 
 static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* barrier) {

@@ -9,6 +9,7 @@ Non-goals:  compiling it (`snap.runtime`)
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from snap.codegen import printer, tree
 from snap.codegen.barriers import rounds_declaration
@@ -86,6 +87,7 @@ def emit(function: ir.Function) -> CudaModule:
     clustered = held(Level.CLUSTER) is not None
     module = Module(threads=held(Level.THREAD).count, cluster=held(Level.BLOCK).count if clustered else 0, min_arch=90 if clustered else 80)
     module.global_fences = _global_fences(function)
+    module.accumulators = _accumulators(function)
     kernel, uses, grid_barrier = Lowering(module).kernel(function)
     smem = module.buffer + module.static_bytes
     helpers = tuple(helper.text for helper in module.helpers.values())
@@ -102,15 +104,16 @@ def emit(function: ir.Function) -> CudaModule:
 
 def _global_fences(function: ir.Function) -> bool:
     """Whether boxes and threads may meet in memory other than the threads' own block's: then fences between the two are about all of it."""
-    boxes, threads = _touched(function)
+    boxes, threads = _touched(function, {})
     return bool(boxes & threads)
 
 
-def _touched(function: ir.Function) -> tuple[set[int], set[int]]:
+def _touched(function: ir.Function, known: dict[int, tuple[set[int], set[int]]]) -> tuple[set[int], set[int]]:
     """The objects that boxes are copied to or from, and those of global memory, or of other blocks, that threads touch element by element, calls
     entered.  Where boxes are loaded from memory that is not const, threads may write it."""
-    boxes: set[int] = set()
-    threads: set[int] = set()
+    if id(function) in known:
+        return known[id(function)]
+    boxes, threads = known[id(function)] = set(), set()
     for s in statements(function.body):
         threads |= {a.view.obj.uid for a in accesses(s) if a.view.obj.space is not Space.SHARED or a.block is not None}
         match s:
@@ -121,12 +124,41 @@ def _touched(function: ir.Function) -> tuple[set[int], set[int]]:
             case ir.Unsafe(memory=memory):
                 threads |= {a.view.obj.uid for _, a in memory if a.view.obj.space is not Space.SHARED}
             case ir.Call(callee, args):
-                inner = _touched(callee)
+                inner = _touched(callee, known)
                 for p, a in zip(callee.params, args):
                     if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam):
                         for found, there in zip((boxes, threads), inner):
                             found |= {a.obj.uid} if p.handle.obj.uid in there else set()
     return boxes, threads
+
+
+def _everywhere(function: ir.Function, seen: set[int]) -> Iterator[tuple[ir.Function, ir.Stmt]]:
+    """The statements of the kernel and of the functions that it calls, each function once."""
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    for s in statements(function.body):
+        yield function, s
+        if isinstance(s, ir.Call):
+            yield from _everywhere(s.function, seen)
+
+
+def _accumulators(kernel: ir.Function) -> set[tuple[int, int]]:
+    """The arrays that products may go into, each as (function, variable): also what a function takes by reference and only assigns to."""
+    found: set[tuple[int, int]] = set()
+    same: list[tuple[tuple[int, int], tuple[int, int]]] = []  # an argument and the parameter that it is
+    for function, s in _everywhere(kernel, set()):
+        match s:
+            case ir.Wgmma(acc=acc):
+                found.add((id(function), acc.var.uid))
+            case ir.Call(callee, args):
+                same += [((id(function), arg.var.uid), (id(callee), param.var.uid)) for arg, param in zip(args, callee.params)
+                         if isinstance(param, ir.RefParam)]
+    count = -1
+    while found and count != len(found):
+        count = len(found)
+        found.update(one for pair in same if not found.isdisjoint(pair) for one in pair)
+    return found
 
 
 def _param(param: ir.Param, made: tree.Param) -> KernelParam:

@@ -34,6 +34,7 @@ class Module:
     fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between them.
     global_fences: boxes and threads may meet in global memory, or in that of another block.
     entry, exit: the kernel's barriers before and behind what the program says.
+    accumulators: local arrays that products go into somewhere, each as (id of the function, uid).
     """
 
     threads: int
@@ -55,6 +56,7 @@ class Module:
     global_fences: bool = False
     entry: list[ir.SyncPoint] = field(default_factory=list)
     exit: list[ir.SyncPoint] = field(default_factory=list)
+    accumulators: set[tuple[int, int]] = field(default_factory=set)
 
     def helper(self, helper: Helper) -> str:
         """The helper's name; from now on it is part of the file."""

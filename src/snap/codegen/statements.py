@@ -151,7 +151,7 @@ def _assign(scope: Scope, target: ir.Target, value: ir.Expr) -> tree.Stmt:
     type = target_type(target)
     if isinstance(value, ir.Binary) and value.op in AUGMENTED and reads_target(target, value.left) and not (value.op == "%" and value.type.is_float):
         return tree.Assign(place, f"{value.op}=", lower(scope, value.right))
-    return tree.Assign(place, "=", tensor.assigned(scope, target, store(scope, lower(scope, value), type)))
+    return tensor.assign(scope, target, store(scope, lower(scope, value), type))
 
 
 def _sync(scope: Scope, s: ir.Sync) -> list[tree.Stmt]:
@@ -189,7 +189,7 @@ def _effect(scope: Scope, s: ir.Collective | ir.Atomic | ir.Call | ir.Unsafe) ->
         expression, target = result(scope, s), s.target
     if scope.state.usage.ignored(target):
         return [tree.Evaluate(expression)]
-    return [tree.Assign(target_lvalue(scope, target), "=", store(scope, expression, target_type(target)))]
+    return [tensor.assign(scope, target, store(scope, expression, target_type(target)))]
 
 
 # ---- control flow ------------------------------------------------------------------------------------------------------------------------

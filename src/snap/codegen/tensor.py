@@ -14,6 +14,7 @@ along m or n ('transposed') steps down its rows, and its panels are the further 
 from __future__ import annotations
 
 import math
+from dataclasses import fields, is_dataclass
 
 from snap.codegen import fold, issue, memory, swizzles, tree
 from snap.codegen.arithmetic import convert
@@ -23,6 +24,7 @@ from snap.codegen.module import Helper, Module
 from snap.codegen.printer import expression
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import type_name
+from snap.codegen.targets import target_lvalue
 from snap.ir import nodes as ir
 from snap.ir.types import BF16, F16, F32, I32, U32, Array, Scalar
 
@@ -74,10 +76,12 @@ static __device__ __forceinline__ void snap_wgmma_wait(Accumulators&... accumula
     (snap_settled(accumulators), ...);
 }""", needs=(SETTLED,), min_arch=90, arch_specific=True)
 
-OPAQUE = Helper("snap_opaque", """\
-static __device__ __forceinline__ float snap_opaque(float value) {
-    asm volatile("" : "+f"(value));
-    return value;
+# The condition always holds, but the assembler does not know it, so that what is there before counts as read.  A plain move it would take for a
+# second name of the value: it knows that a product writes its accumulators, and yet goes on to read one of them for the value (a constant that is
+# used later, up to 13.0), or leaves the next such move out (up to 13.4, also for variables).
+OVERWRITE = Helper("snap_overwrite", """\
+static __device__ __forceinline__ void snap_overwrite(float& accumulator, float value) {
+    asm volatile("{.reg .pred always; setp.ne.u32 always, %2, 0; @always mov.b32 %0, %1;}" : "+f"(accumulator) : "f"(value), "r"(gridDim.x));
 }""")
 
 
@@ -101,12 +105,20 @@ def declared(scope: Scope, var: ir.Var) -> list[tree.Stmt]:
     return [_do(scope.module, SETTLED, registers(scope, var))]
 
 
-def assigned(scope: Scope, target: ir.Target, value: tree.Expr) -> tree.Expr:
-    """The same for constants that are assigned to an accumulator."""
-    known = isinstance(value, (tree.Literal, tree.Integer))
-    if known and isinstance(target, ir.ElemTarget) and target.array.var.uid in scope.state.usage.accumulators and target.array.elem == F32:
-        return tree.Call(scope.module.helper(OPAQUE), (value,))
-    return value
+def assign(scope: Scope, target: ir.Target, value: tree.Expr) -> tree.Stmt:
+    """An assignment.  An accumulator's element is overwritten by an instruction of its own, unless the new value is computed from the old one."""
+    place = target_lvalue(scope, target)
+    accumulator = isinstance(target, ir.ElemTarget) and (id(scope.state.function), target.array.var.uid) in scope.module.accumulators
+    if accumulator and target.array.elem == F32 and not _reads(value, place):
+        return _do(scope.module, OVERWRITE, place, value)
+    return tree.Assign(place, "=", value)
+
+
+def _reads(e: object, place: tree.Expr) -> bool:
+    """Whether the place's value is among what e is computed from."""
+    if isinstance(e, tuple):
+        return any(_reads(part, place) for part in e)
+    return e == place or (is_dataclass(e) and any(_reads(getattr(e, field.name), place) for field in fields(e)))
 
 
 def commit(scope: Scope) -> list[tree.Stmt]:
@@ -143,7 +155,8 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
     if steps > 1:
         more = tree.Binary("<", step, tree.Integer(steps))
         product = tree.For("int", step.text, tree.Integer(0), more, tree.Assign(step, "+=", tree.Integer(1)), (product,), unroll=0)
-    return [*([_do(module, FENCE)] if s.first else []), tree.Block((*tiles, product))]
+    fenced = s.first or s.zero is not None  # two that start from zero the assembler would merge, up to 13.1 with a wrong result
+    return [*([_do(module, FENCE)] if fenced else []), tree.Block((*tiles, product))]
 
 
 def _kept(scope: Scope, zero: ir.Expr | None) -> tree.Expr:
@@ -203,15 +216,25 @@ def _product(s: ir.Wgmma, from_registers: bool, wide: bool) -> Helper:
         majors = f", {int(s.b_transposed)}" if from_registers else f", {int(s.a_transposed)}, {int(s.b_transposed)}"
     element, letter = ("float", "f") if wide else ("unsigned int", "r")
     given = "const unsigned int* a" if from_registers else "unsigned long long a"
-    operands = ", ".join(f'"r"(a[{i}])' for i in range(A_REGISTERS)) if from_registers else '"l"(a)'
+    operands = ", ".join(f'"r"(a{i})' for i in range(A_REGISTERS)) if from_registers else '"l"(a)'
     return Helper(name, f"""\
 static __device__ __forceinline__ void {name}({element} (&d)[{count}], {given}, unsigned long long b, bool keep) {{
+{_registers_of_their_own() if from_registers else ''}\
     asm volatile("{{.reg .pred keep; setp.ne.b32 keep, {keep}, 0; wgmma.mma_async.sync.aligned.{shape}.{result}.{s.type}.{s.type} "
 {_wrapped('{' + ', '.join(listed[:count]) + '}, ')}
                  "{a}, {b}, keep, 1, 1{majors};}}"
 {_wrapped_operands(f'"+{letter}"(d[{{}}])', count)}
                  : {operands}, "l"(b), "r"((int)keep));
 }}""", min_arch=90, arch_specific=True)
+
+
+def _registers_of_their_own() -> str:
+    """A's registers, told apart also where their values are equal: given one register four times, ptxas 13.3 and 13.4 write the first of four."""
+    taken = ", ".join(f"a{i} = a[{i}]" for i in range(A_REGISTERS))
+    return f"""\
+    unsigned int {taken};
+    asm("" : {", ".join(f'"+r"(a{i})' for i in range(A_REGISTERS))});
+"""
 
 
 def _wrapped(text: str, width: int = 110) -> str:

@@ -1,0 +1,112 @@
+"""What the compiler below us made of our kernels: PTX by the age of what is read, SASS by the flow of registers.
+
+`texts` are the kernels of the corpus, the examples and the library, and some drawn ones that torment accumulators; `findings` is what is wrong with
+one of them, compiled by one NVRTC.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import product_kernels
+import ptx_scan
+import sass_flow
+from corpus import OK, ROOT, Program, kernels_of
+from toolchains import disassembler
+
+from snap.api import SnapFunction
+from snap.codegen import CudaModule, emit
+from snap.ir.types import BF16, F32, F64, I32, U8
+
+ARCH = "sm_90a"
+DRAWN = 12
+
+
+@dataclass(frozen=True)
+class Text:
+    """A kernel's module, and the same with its reads of memory marked."""
+
+    name: str
+    module: CudaModule
+    marked: str
+    places: dict[int, str]
+
+
+def text(name: str, kernel: SnapFunction) -> Text:
+    synced = kernel._the_one({}).synced
+    places: dict[int, str] = {}
+    with ptx_scan.marked(places):
+        marked = emit(synced).text
+    return Text(name, emit(synced), marked, places)
+
+
+def findings(one: Text, nvrtc, sass: bool = True) -> list[str]:
+    """`sass`: its registers too, where there is a disassembler."""
+    found = [] if not one.places else ptx_scan.stale(nvrtc.compile(one.marked, ARCH.replace("sm_", "compute_"))[0], one.places)
+    sass = sass and disassembler() is not None
+    ptx, cubin = nvrtc.compile(one.module.text, ARCH if sass else ARCH.replace("sm_", "compute_"))
+    return [*ptx_scan.cached(one.module, ptx), *found, *(sass_flow.check(ptx, cubin) if sass else [])]
+
+
+# ---- which kernels -----------------------------------------------------------------------------------------------------------------------
+
+
+def texts() -> Iterator[Text]:
+    for where, kernels in (("tests/ok", corpus()), ("examples", examples()), ("lib", library()), ("drawn", drawn())):
+        for name, kernel in kernels:
+            yield text(f"{where}: {name}", kernel)
+
+
+def corpus() -> Iterator[tuple[str, SnapFunction]]:
+    for program in OK:
+        for name, kernel in kernels_of(program.execute()).items():
+            yield f"{program.path.stem}.{name}", kernel
+
+
+def examples() -> Iterator[tuple[str, SnapFunction]]:
+    constants = {"TILE": 16, "ROWS": 8}
+    sys.path.insert(0, str(ROOT / "examples"))
+    for path in sorted((ROOT / "examples").glob("[!_]*.py")):
+        with contextlib.redirect_stdout(io.StringIO()):
+            namespace = Program(path).execute()
+        for name, kernel in list(namespace.items()):
+            if isinstance(kernel, SnapFunction) and kernel.is_kernel:
+                yield f"{path.stem}.{name}", kernel.specialize(**{n: constants[n] for n in kernel.generic}) if kernel.generic else kernel
+
+
+def library() -> Iterator[tuple[str, SnapFunction]]:
+    from snap.lib import gemm_kernels, gemm_slices, gemm_thin, histograms, matvec, reduction, scanning, softmax_rows, transposition
+    from snap.lib.gemm_tf32 import tf32_along
+    from snap.lib.gemm_tf32_rows import tf32_rows
+
+    sgemm = sys.modules["snap.lib.sgemm"]  # `snap.lib.sgemm` itself is the function
+    yield "reduction", reduction.reduction(F32, F32, F32, 4, "add", 0.0)
+    yield "reduction by a cluster", reduction.reduction(F64, F64, F64, 2, "add", 0.0, 8, True)
+    yield "scan", scanning.scan_kernel(F32, F32, 4, "add", False, 0.0)
+    yield "scan by a cluster", scanning.scan_by_team(I32, I32, 4, "add", True, 0, 4, 8)
+    yield "transpose", transposition.transpose_kernel(F32, 4, 64)
+    yield "ragged transpose", transposition.ragged_transpose_kernel(U8, 16, 128)
+    yield "histogram", histograms.histogram_kernel(16)
+    yield "softmax by warps", softmax_rows.softmax_by_warps(F32, F32, 4, 4)
+    yield "softmax by blocks", softmax_rows.softmax_by_blocks(F32, F32, 4, 4, 256)
+    yield "softmax by clusters", softmax_rows.softmax_by_blocks(F32, F32, 4, 8, 512, True, 8)
+    yield "softmax of long rows", softmax_rows.softmax_of_long_rows(F32, F32, 4)
+    yield "gemv by warps", matvec.gemv_by_warps(F32, F32, 4)
+    yield "gemv by clusters", matvec.gemv_by_blocks(F32, F32, 4, 8, 8)
+    yield "sgemm", sgemm.warp_tiled(*sgemm.LARGE, sgemm.STAGES, WIDTH=4)
+    yield "gemm", gemm_kernels.gemm_kernel(BF16, BF16, True, True, bias_type=F32, activation="gelu", DIVIDED=True)
+    yield "gemm by clusters", gemm_kernels.gemm_kernel(BF16, BF16, False, True, 64, 128, bias_type=F32, activation="gelu", TEAM=2)
+    yield "gemm in slices", gemm_slices.slices_kernel(BF16, BF16, False, False)
+    yield "gemm of few rows", gemm_thin.thin_kernel(BF16, BF16, True)
+    yield "tf32 along", tf32_along(128, 128)
+    yield "tf32 rows, divided", tf32_rows(256, 128, 2, "divided")
+    yield "tf32 rows, slices", tf32_rows(256, 128, 1, "added")
+
+
+def drawn() -> Iterator[tuple[str, SnapFunction]]:
+    for seed in range(DRAWN):
+        yield f"products {seed}", product_kernels.drawn(seed)

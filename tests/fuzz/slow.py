@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+
 from fuzz import slow_values as sv
 from fuzz.slow_expressions import Fixed, Named, Value, fitted
 from fuzz.slow_memory import Array

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+
 from fuzz.slow_values import Memory, Trap, Unsupported, scalar_of, size_of
 
 

@@ -6,6 +6,7 @@ import ast
 import itertools
 
 import numpy as np
+
 from fuzz import slow_values as sv
 from fuzz.slow_expressions import E, Expressions, constant, converted, settled
 from fuzz.slow_memory import Handle

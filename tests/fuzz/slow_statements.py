@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 
 import numpy as np
+
 from fuzz import slow_values as sv
 from fuzz.slow_expressions import E, Expressions, Fixed, Named, Scope, Stages, Value, converted, settled
 from fuzz.slow_memory import Array, Own, Part, Pipeline

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from fuzz import slow
 from fuzz.slow_expressions import Fixed, Scope
 from fuzz.slow_text import BUILTIN, Function, Lambda, Module, Unknown, constant_type, evaluate, is_snap
-
 from snap.api import SnapFunction
 
 NUMBERS = (bool, int, float, np.generic)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from corpus import OK, Program
-from fuzz import slow
-from fuzz.slow_watch import difference, watched
 from programs import BLOCKS, SOURCE, grid_program, program
 
 import snap
+from fuzz import slow
+from fuzz.slow_watch import difference, watched
 from snap import SnapError, register_source
 from snap.api import SnapFunction
 

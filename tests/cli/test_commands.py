@@ -240,7 +240,7 @@ from snap.lib import block as of_block
 total = of_block.reduce(float, 64)
 
 @kernel
-@requires(grid[1], block[1], thread[64])
+@requires(grid[1], block[1], thread[64], smem=16)
 def twice(x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()

@@ -143,12 +143,14 @@ def test_no_races():
         assert snap.races(on_items(int, 32, 3, f), x, np.zeros_like(x), blocks=2, seeds=3) == []
 
 
-def test_barriers_between_two_calls_are_inferred():
-    """The second call takes the bytes that the first still reads: CUB asks its users for a __syncthreads there."""
+@pytest.mark.parametrize("smem, barriers", [(None, 1), (32, 1), (16, 2)])
+def test_barriers_between_two_calls_are_inferred(smem, barriers):
+    """Where the second call takes the bytes that the first still reads, CUB asks its users for a __syncthreads.  Where there is room for both it
+    takes others."""
     f = of_block.reduce(int, 64)
 
     @kernel
-    @requires(grid[1], block[1], thread[64])
+    @requires(grid[1], block[1], thread[64], smem=smem)
     def twice(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1]):
         with group(grid[1]):
             i: int @ thread[1] = id()
@@ -163,7 +165,7 @@ def test_barriers_between_two_calls_are_inferred():
     twice[1](x, out)
     assert set(out) == {x.sum() ** 2}
     assert snap.races(twice, x, out, blocks=1, seeds=4) == []
-    assert twice.cuda().count("__syncthreads()") == 2  # one in the function, one between its calls
+    assert twice.cuda().count("__syncthreads()") == barriers  # one in the function, one between its calls
 
 
 @pytest.mark.parametrize("threads", (0, 48, 2048, True, "many"))

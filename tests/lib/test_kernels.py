@@ -17,6 +17,7 @@ from snap.lib.reduction import reduction
 from snap.lib.scanning import scan_by_team, scan_kernel
 from snap.lib.softmax_rows import softmax_by_blocks, softmax_by_warps, softmax_of_long_rows
 from snap.lib.transposition import ragged_transpose_kernel, transpose_kernel
+from snap.sync import points
 
 RNG = np.random.default_rng(7)
 TAILS = [*range(1, 258, 7), 127, 128, 129, 255, 256, 257, 12_287, 12_288, 12_289, 30_001]
@@ -424,7 +425,7 @@ def test_kernels_compile_without_spills():
 
 def test_synchronization_points():
     """No more than a hand-written kernel has."""
-    kinds = lambda k: [point.kind for point in k.syncs()]
+    kinds = lambda k: [point.kind for point in points(k._the_one({}).synced)]
     assert kinds(scan_kernel(I32, I32, 4, "add", False, 0)) == ["thread", "block", "block"]  # the copies, the warps' sums, what comes before
     assert kinds(transpose_kernel(F32, 4, 64)) == ["block"]
     assert kinds(histogram_kernel(16)) == ["block", "block"]

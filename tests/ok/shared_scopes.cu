@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(64) reuse(int* out) {
             const int reversed_in_block_result = reversed_in_block(v, smem + 256);
             v = b[(t + 1) % 64] + reversed_in_block_result;
         }
-        // s: read at line 17, written at line 16 by a thread of another warp; also for a (lines 17, 31), b (lines 35, 37)
+        // s: read at line 17, written at line 16 by a thread of another warp; also for a (lines 17, 33), b (lines 35, 39)
         __syncthreads();
     }
     out[i] = v;

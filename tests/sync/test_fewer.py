@@ -220,3 +220,15 @@ def test_only_where_there_is_room():
     assert points(totals(2, size=64)) == [BLOCK]
     assert points(totals(2, smem=", smem=16")) == [BLOCK, BLOCK]
     assert points(totals(2, smem=", smem=64")) == [BLOCK]
+
+
+def test_the_reason_names_where_the_bytes_are_used_again():
+    kernel = totals(2, size=256)
+    again = next(point for point in kernel.syncs() if "p[0] + p[1]" not in line(kernel, point.second.line))
+    assert "one[0] = sum" in line(kernel, again.second.line)
+
+
+def line(kernel, number: int) -> str:
+    from snap.diag.source import source_line
+
+    return source_line(kernel.syncs()[0].span.filename, number)

@@ -213,3 +213,38 @@ def _written(target: ir.Target | None) -> Iterator[ir.MemAccess]:
     match target:
         case ir.MemTarget(access) | ir.ComponentTarget(ir.MemTarget(access)):
             yield access
+
+
+def touched(s: ir.Stmt) -> Iterator[tuple[ir.MemAccess, bool]]:
+    """All the memory that a statement touches itself, whoever does it for it (threads, copies, boxes, products), with whether it is written."""
+    for part in expressions(s):
+        if isinstance(part, ir.Load):
+            yield part.access, False
+    match s:
+        case ir.Assign() | ir.Collective() | ir.Atomic() | ir.Unsafe() | ir.Call():
+            for t in s.targets if isinstance(s, ir.Collective) else (s.target,):
+                while isinstance(t, ir.ComponentTarget):
+                    t = t.of
+                if isinstance(t, ir.MemTarget):
+                    yield t.access, True
+    match s:
+        case ir.Atomic():
+            yield s.access, True
+        case ir.AsyncCopy(target, source):
+            yield target, True
+            yield source, False
+        case ir.Collective():
+            for a in s.accesses:
+                yield a, s.op == "stmatrix"
+        case ir.BoxCopy(op, tile, origin):
+            yield tile.access, op == "load"
+            yield origin, op != "load"
+        case ir.Wgmma():
+            for t in (s.a, s.b):
+                if isinstance(t, ir.Tile):
+                    yield t.access, False
+        case ir.StoreAcc(tile):
+            yield tile.access, True
+        case ir.Unsafe():
+            for _, a in s.memory:
+                yield a, not a.handle.const

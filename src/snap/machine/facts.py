@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from snap.ir import nodes as ir
 from snap.ir.types import Level, Privilege, Space
-from snap.ir.walk import bodies, children, statements, walk
+from snap.ir.walk import bodies, children, statements, touched, walk
 from snap.machine.positions import Positions
-from snap.machine.walk import accesses, assigned
+from snap.machine.walk import assigned
 
 GRID, BLOCK, THREAD = 0, 1, 2  # how finely a value may vary
 
@@ -92,7 +92,7 @@ class Facts:
                     self.multiplied.update(x.var.uid for x in (s.acc, s.a) if isinstance(x, ir.ArrayRef))
                 case ir.Call():
                     self.multiplied.update(x.var.uid for x in s.args if isinstance(x, ir.ArrayRef))
-            for a, _ in accesses(s):
+            for a, _ in touched(s):
                 self.elems.setdefault(a.view.obj.uid, {})[a.view.elem] = None
         for uid, count in times.items():
             if count > 1 or uid in self.params:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snap.ir import nodes as ir
-from snap.ir.walk import bodies, own_expressions, statements, walk
+from snap.ir.walk import bodies, own_expressions, statements, touched, walk
 from snap.machine.facts import callees, leaves
-from snap.machine.walk import accesses, assigned
+from snap.machine.walk import assigned
 
 _TOGETHER = (ir.Collective, ir.Sync, ir.AsyncCommit, ir.BoxCopy, ir.Wgmma, ir.StoreAcc, ir.Turn, ir.BarrierWait, ir.BarrierArrive, ir.BarrierExpect,
              ir.Elect, ir.Unsafe)
@@ -45,7 +45,7 @@ def _waits(loop: ir.For | ir.While, atomic: set[int]) -> bool:
 
 def _written(s: ir.Stmt) -> set[int]:
     """The variables and the memory that a statement itself gives values."""
-    memory = () if isinstance(s, ir.Atomic) and s.target is None else (a.view.obj.uid for a, writes in accesses(s) if writes)
+    memory = () if isinstance(s, ir.Atomic) and s.target is None else (a.view.obj.uid for a, writes in touched(s) if writes)
     return {*(v.uid for v in assigned(s)), *memory}
 
 

@@ -15,16 +15,18 @@ statements happen.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 from snap.analysis import linear
 from snap.analysis.linear import Atom, Form
 from snap.analysis.overlap import OLDEST, Footprint, Memo, Overlap, reached
 from snap.analysis.values import Frame, Position, Values, facts, form
 from snap.diag.error import Diagnostic, Label, SnapError
+from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, CLUSTER1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place, Privilege
 from snap.ir.walk import children, own_expressions, statements
-from snap.sync.arrays import nested_stages, reused, sizes, written
+from snap.sync.arrays import first_uses, nested_stages, reused, sizes, written
 from snap.sync.publish import Publishing, handed
 from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Name, ObjectKey, Plan, State, Token, Touched, altered
 from snap.sync.weave import Woven
@@ -102,6 +104,10 @@ class Accesses(Publishing):
         self.values.facts = self.facts
         start = {Level.THREAD: ("thread",), Level.BLOCK: ("block",), Level.CLUSTER: ("cluster",)}
         self.at = Position({level: linear.unknown(atom) for level, atom in start.items()}, function.place)
+
+    @cached_property
+    def first_uses(self) -> dict[int, Span]:
+        return first_uses(self.function)
 
     # ---- names -----------------------------------------------------------------------------------------------------------------------------
 
@@ -582,7 +588,7 @@ class Accesses(Publishing):
                         None,
                         engine=engine,
                         name=s.obj.name,
-                        span=s.span,
+                        span=self.first_uses.get(s.obj.uid, s.span),
                         crossed=0,
                         since=state.crossed,
                     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import Level
-from snap.ir.walk import bodies
+from snap.ir.walk import bodies, statements, touched
 
 
 def reused(every: list[ir.Stmt]) -> set[int]:
@@ -53,17 +55,37 @@ def written(every: list[ir.Stmt]) -> dict[int, Span]:
     """A kernel's arrays that it writes, and where."""
     found: dict[int, Span] = {}
     for s in every:
-        match s:
-            case ir.Assign(ir.MemTarget(a) | ir.ComponentTarget(ir.MemTarget(a))) | ir.Atomic(access=a) | ir.AsyncCopy(a):
-                found.setdefault(a.view.obj.uid, a.span)
-            case ir.BoxCopy(op, _, a) if op != "load":
-                found.setdefault(a.view.obj.uid, a.span)
-            case ir.Call(function, args):
-                for p, a in zip(function.params, args):
-                    if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam) and not p.handle.const:
-                        found.setdefault(a.obj.uid, s.span)
-            case ir.Unsafe(memory=memory):
-                for _, a in memory:
-                    if not a.handle.const:
-                        found.setdefault(a.view.obj.uid, a.span)
+        for access, writes in touched(s):
+            if writes:
+                found.setdefault(access.view.obj.uid, access.span)
+        for p, a in passed(s):
+            if not p.handle.const:
+                found.setdefault(a.obj.uid, s.span)
     return found
+
+
+def first_uses(function: ir.Function) -> dict[int, Span]:
+    """Where each array is touched first, in the order of the text, calls entered."""
+    found: dict[int, Span] = {}
+    entered: set[int] = set()
+
+    def enter(function: ir.Function) -> None:
+        entered.add(id(function))
+        for s in statements(function.body):
+            for access, _ in touched(s):
+                found.setdefault(access.view.obj.uid, access.span)
+            for _, a in passed(s):
+                found.setdefault(a.obj.uid, s.span)
+            if isinstance(s, ir.Call) and s.function.smem and id(s.function) not in entered:
+                enter(s.function)
+
+    enter(function)
+    return found
+
+
+def passed(s: ir.Stmt) -> Iterator[tuple[ir.MemParam, ir.MemView]]:
+    """The arrays that a call passes, with the parameters they become."""
+    if isinstance(s, ir.Call):
+        for p, a in zip(s.function.params, s.args):
+            if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam):
+                yield p, a

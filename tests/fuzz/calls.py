@@ -24,7 +24,7 @@ class Function:
 
 
 class CallWriter(MemoryWriter):
-    weights = dict(write=6, read=5, uniform_read=2, register=2, alone=1, lower=1, collective=1, view_read=1, call=14, again=8, helper=6, turning=2, branching=4, spelled=2, zeros=1,
+    weights = dict(write=6, read=5, uniform_read=2, register=2, alone=1, lower=1, collective=3, view_read=1, call=14, again=8, helper=6, turning=2, branching=4, spelled=2, zeros=1,
                    loop_=4, branch_=3, narrow_=4, claim_=2, scratch_=2, carry_=1, roles_=2, toggle_=1)
 
     def __init__(self, rng: random.Random, threads: int, indent: int = 4):

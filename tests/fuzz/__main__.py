@@ -6,6 +6,7 @@
     --families boxes,grid  which
     --only boxes:123       one program: its text, and what becomes of it
     --jobs 16              processes
+    --host                 compiles the CUDA text for this machine as well, and runs that
     --gpu                  runs each program on this machine's GPU as well, and compares; a sample under compute-sanitizer
     --fake-gpu             the same, with the CPU machine in the GPU's place
     --out results.json     what was found, as JSON
@@ -35,6 +36,7 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--families", default=",".join(FAMILIES))
     parser.add_argument("--only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--host", action="store_true")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--fake-gpu", action="store_true")
     parser.add_argument("--sanitize", type=int, default=200, help="how many programs compute-sanitizer sees, where there is a GPU")
@@ -66,13 +68,13 @@ def main(arguments: list[str] | None = None) -> int:
         tally, found = gpu.campaign(o, first)
         more.update(found)
     else:
-        tally = campaign.run(o.families, first, o.count, o.seconds, o.jobs, o.seeds)
+        tally = campaign.run(o.families, first, o.count, o.seconds, o.jobs, o.seeds, host=o.host)
     print(tally.report(), flush=True)
     if o.out:
         campaign.write_json(o.out, tally, **more)
     for outcome in tally.failures[: o.most]:
         smaller = None
-        if not o.no_shrink and not outcome.kind.startswith(("gpu", "the process", "no end")):  # a GPU's part in it is not repeated here
+        if not o.no_shrink and not outcome.kind.startswith(("gpu", "host", "the process", "no end")):  # shrinking does not repeat these
             from fuzz.shrink import shrunk
 
             smaller = shrunk(outcome)

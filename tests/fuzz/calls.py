@@ -24,7 +24,7 @@ class Function:
 
 
 class CallWriter(MemoryWriter):
-    weights = dict(write=6, read=5, uniform_read=2, register=2, alone=1, lower=1, collective=1, view_read=1, call=14, again=8, helper=6, turning=2, branching=2, spelled=2, zeros=1,
+    weights = dict(write=6, read=5, uniform_read=2, register=2, alone=1, lower=1, collective=3, view_read=1, call=14, again=8, helper=6, turning=2, branching=4, spelled=2, zeros=1,
                    loop_=4, branch_=3, narrow_=4, claim_=2, scratch_=2, carry_=1, roles_=2, toggle_=1)
 
     def __init__(self, rng: random.Random, threads: int, indent: int = 4):
@@ -121,16 +121,29 @@ def {f}(w: u32[4] @ thread[1], r: ref(u32[4]) @ thread[1], x: u32 @ thread[1]) -
         if not (here.unit.word == "block[1]" and here.unit.size % 64 == 0) or here.called:
             return self.helper(here)
         f, x, w = self.fresh("fn"), self.fresh("x"), self.fresh("w")
-        result = self.pick(["thread[32]", "thread[64]", "thread[32]", "thread[64]", "block[1]"])
-        chooses, group = self.pick([("thread[32]", "thread[32]"), ("thread[32]", "thread[64]"), ("thread[64]", "thread[64]")])
+        result = self.pick(["thread[32]", "thread[64]", "thread[64]", "thread[64]", "block[1]"])
+        chooses, group = self.pick([("thread[32]", "thread[32]"), ("thread[32]", "thread[64]"), ("thread[32]", "thread[64]"), ("thread[64]", "thread[64]")])
         how = self.pick([["    if w % 2 == 0:", "        return 1", "    return 2"], ["    for q in range(3):", "        if q == w % 3:", "            return q", "    return 7"],
                          ["    if w == 1:", "        return 5", "    else:", "        return 6"]])
         self.functions.append("\n".join([f"@device\n@requires({chooses})\ndef {f}(w: int @ {chooses}) -> int @ {result}:", *how]))
         self.say(f"{w}: int @ {chooses} = id()")
-        with self.block(f"with group({group}):"):
-            self.say(f"{x}: int @ {self.pick([result, chooses])} = {f}({w})")
-            with self.block(f"if {x} == {self.pick([1, 2, 5])}:"):
-                self.say("v = v + 17")
+        whole = [m for m in here.memory if m.elem == "u32" and not m.cols and m.size == here.unit.size and m.shared]
+        if group == "thread[32]" or not whole:
+            with self.block(f"with group({group}):"):
+                self.say(f"{x}: int @ {self.pick([result, chooses])} = {f}({w})")
+                with self.block(f"if {x} == {self.pick([1, 2, 5])}:"):
+                    self.say("v = v + 17")
+            return
+        g, part, r, cell = (self.fresh(stem) for stem in "gprc")
+        self.say(f"{g}: int @ {group} = id()")
+        with self.block(f"with partition({self.pick(whole).name}, p={group}, offset=64 * {g}, disjoint=True) as {part}:"):
+            with self.block(f"with group({group}):"):
+                self.say(f"{r}: int @ thread[1] = id()")
+                self.say(f"{x}: int @ {group} = {f}({w})")
+                with self.block(f"if {x} == {self.pick([1, 2])}:"):
+                    with self.block(f"with partition({part}, p=thread[1], offset={r}) as {cell}:"):
+                        self.say(f"{cell}[0] = v")
+                    self.say(f"v = v + {part}[63 - {r}]")
 
     def spelled(self, here: Here) -> None:
         """CUDA text, with a Python function that stands for it."""

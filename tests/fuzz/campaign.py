@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import platform
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from fuzz import coverage
 from fuzz.case import Case, generate
-from fuzz.oracles import LIMIT, SEEDS, Outcome, judge
+from fuzz.oracles import LIMIT, SEEDS, Outcome, hosted, judge
 from fuzz.workers import Lost, worked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,6 +100,28 @@ def judging(seeds: int = SEEDS):
     return start
 
 
+CHUNK = 25  # programs that the host's compiler gets at a time
+
+
+def chunks(items: Iterator[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
+    while found := list(itertools.islice(items, CHUNK)):
+        yield found
+
+
+def hosting(seeds: int = SEEDS):
+    """For `worked`: judges some (family, seed), the CUDA text on the host included."""
+
+    def start():
+        def work(items: list[tuple[str, int]]) -> list[Outcome]:
+            outcomes = [judge(generate(*item), seeds=seeds) for item in items]
+            hosted(outcomes)
+            return [light(o) for o in outcomes]
+
+        return work
+
+    return start
+
+
 def light(outcome: Outcome) -> Outcome:
     """Without what need not travel: the text, which the seed gives back, where nothing is wrong with it."""
     outcome.kernel = outcome.want = None
@@ -107,17 +130,20 @@ def light(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def as_outcome(result: object) -> Outcome:
+def as_outcomes(result: object) -> list[Outcome]:
+    """Of a chunk that was lost, its first program stands for all: which of them it was is found by running them alone."""
     if isinstance(result, Lost):
-        return Outcome(generate(*result.item), "failed", result.why)
-    return result
+        first = result.item[0] if isinstance(result.item, list) else result.item
+        return [Outcome(generate(*first), "failed", result.why, f"of {result.item}")]
+    return result if isinstance(result, list) else [result]
 
 
-def run(families: tuple[str, ...], first: int, count: int | None, seconds: float | None, jobs: int, seeds: int = SEEDS, start=None, limit: float = 2 * LIMIT, every: float = 10.0) -> Tally:
+def run(families: tuple[str, ...], first: int, count: int | None, seconds: float | None, jobs: int, seeds: int = SEEDS, start=None, limit: float = 2 * LIMIT, every: float = 10.0,
+        host: bool = False) -> Tally:
     """A campaign, with a line of progress now and then."""
-    tally, said = Tally(), time.time()
-    for result in worked(drawn(families, first, count, seconds), start or judging(seeds), jobs, limit):
-        outcome = as_outcome(result)
+    tally, said, items = Tally(), time.time(), drawn(families, first, count, seconds)
+    results = worked(chunks(items), hosting(seeds), jobs, CHUNK * limit) if host else worked(items, start or judging(seeds), jobs, limit)
+    for outcome in itertools.chain.from_iterable(map(as_outcomes, results)):
         tally.add(outcome)
         if outcome.status == "failed":
             print(f"  {outcome.case.name}: {outcome.kind}", flush=True)

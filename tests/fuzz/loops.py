@@ -11,7 +11,7 @@ from fuzz.writer import Here, Memory, Unit
 
 
 class LoopWriter(MemoryWriter):
-    weights = dict(write=8, read=6, uniform_read=3, register=3, alone=2, lower=2, view_read=1, collective=1, strided=4, own_loop=5,
+    weights = dict(write=8, read=6, uniform_read=3, register=3, alone=2, lower=2, view_read=1, collective=4, strided=4, own_loop=5,
                    loop_=12, branch_=5, narrow_=3, claim_=1, scratch_=3, tree_=2, carry_=3, toggle_=3, roles_=2)
 
     def own_loop(self, here: Here) -> None:

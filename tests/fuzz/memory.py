@@ -8,6 +8,7 @@ from dataclasses import replace
 from fuzz.case import HEADER
 from fuzz.writer import BYTES, SOURCE, VECTORS, Here, Memory, Unit, Writer
 
+WRAPPED = ", P: u32 @ grid[1], Q: u32 @ grid[1], R: i64 @ grid[1]"  # three numbers whose low halves are 1
 SOURCE_ARRAY = f"(np.arange({SOURCE}, dtype=np.uint32) ** 2 % 1013).astype(np.uint32)"
 
 
@@ -212,14 +213,11 @@ class MemoryWriter(Writer):
     def wrapped(self, here: Here) -> None:
         """Two uniform numbers that differ, and whose low halves do not: both name the same stretch of memory."""
         flat = [m for m in here.memory if not m.cols and m.size >= 2 * here.unit.size]
-        if not flat or here.called:
+        if not flat or here.called or type(self) is not MemoryWriter:
             return self.read(here)
-        m, part, size, p, q = self.pick(flat), self.fresh("m"), here.unit.size, self.fresh("p"), self.fresh("q")
-        c, wide = self.below(2), self.chance(3)
-        low = "int({})" if wide else self.pick(["int(({} << 16) >> 16)", "int({} & 65535)", "int({} * 65536 / 65536)"])
-        for name, by in ((p, "n"), (q, "m")):
-            self.say(f"{name}: i64 = i64({by}) * 4294967296 + {c}" if wide else f"{name}: u32 = u32({by}) * 65536 + {c}")
-        with self.block(f"if {p} != {q}:"):
+        m, part, size = self.pick(flat), self.fresh("m"), here.unit.size
+        p, q, low = self.pick([("P", "Q", "int(({} << 16) >> 16)"), ("P", "Q", "int({} & 65535)"), ("P", "Q", "int(u16({}))"), ("i64(P)", "R", "int({})")])
+        with self.block(f"if {self.pick([f'{p} < {q}', f'{p} != {q}'])}:"):
             with self.block(f"with partition({m.name}, p=thread[1], f=lambda k: {size} * {low.format(p)} + {here.unit.rank} + k) as {part}:"):
                 self.say(f"{part}[0] = {self.stored(m.elem, self.value(here))}")
             self.say(f"v = v * 3 + {self.loaded(m, f'{size} * {low.format(q)} + {size - 1} - {here.unit.rank}')}")
@@ -543,11 +541,11 @@ def block_program(w: MemoryWriter, threads: int, depth: int, most: int = 3) -> s
     for m in memory:
         w.say(f"v = v * 31 + {w.loaded(m, f'{m.size - 1} - t')}")
     w.say("mine[0] = v")
-    return shell(w, w.lines, threads, disjoint)
+    return shell(w, w.lines, threads, disjoint, WRAPPED if type(w) is MemoryWriter else "")
 
 
 def make(rng: random.Random):
     threads = rng.choice([64, 64, 64, 64, 96, 128, 32, 32, 48, 16, 256])
     blocks = rng.choice([1, 1, 2])
     w = MemoryWriter(rng, threads)
-    return block_program(w, threads, 2), arguments(threads, blocks, rng.choice([3, 3, 0, 1, 4]), rng.choice([1, 2])), blocks, w.tags
+    return block_program(w, threads, 2), (*arguments(threads, blocks, rng.choice([3, 3, 0, 1, 4]), rng.choice([1, 2])), "1", "65537", "4294967297"), blocks, w.tags

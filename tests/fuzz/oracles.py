@@ -128,6 +128,26 @@ def _slowly(interpreter, case: Case, outcome: Outcome) -> None:
     _same(got, outcome.want, "the slow interpreter", "slow difference")
 
 
+def hosted(outcomes: list[Outcome]) -> None:
+    """The generated CUDA text of accepted programs, compiled for the host and run there, in one compilation; what differs or fails is entered in the outcomes."""
+    host = available("host")
+    accepted = [o for o in outcomes if o.status == "accepted"]
+    if host is None or host.available() or not accepted:
+        return
+    arguments = [made(o.case) for o in accepted]
+    errors = host.run_many([(o.kernel, o.case.blocks, given) for o, given in zip(accepted, arguments)])
+    for o, got, error in zip(accepted, arguments, errors):
+        if error is None:
+            found = difference(got, o.want)
+            o.coverage["agreed on the host"] += not found
+            if found:
+                o.status, o.kind, o.detail = "failed", "host difference", f"the CUDA text on the host against the reference: {found}"
+        elif isinstance(error, host.Unsupported):
+            o.coverage["not emulated on the host"] += 1
+        else:
+            o.status, o.kind, o.detail = "failed", f"host: {getattr(error, 'kind', type(error).__name__)}", str(error)
+
+
 def _race_kind(races: list) -> str:
     """Two threads that write one element in one statement are a matter of their own: a program that was made smaller may have lost what told them apart."""
     if any(race.first.span == race.second.span and race.first.kind == race.second.kind == "write" for race in races):

@@ -324,15 +324,20 @@ def _fused(t, a, b, c):
     return exactly_rounded(exact, t) if exact else rounded(a * b + c, t)
 
 
+def _signed(v):
+    """PTX puts -0.0 below 0.0."""
+    return v, math.copysign(1.0, v)
+
+
 def _least(t, a, b):
     if is_float(t):
-        return b if math.isnan(a) else a if math.isnan(b) else min(a, b)
+        return b if math.isnan(a) else a if math.isnan(b) else min(a, b, key=_signed)
     return min(a, b)
 
 
 def _largest(t, a, b):
     if is_float(t):
-        return b if math.isnan(a) else a if math.isnan(b) else max(a, b)
+        return b if math.isnan(a) else a if math.isnan(b) else max(a, b, key=_signed)
     return max(a, b)
 
 

@@ -1,4 +1,4 @@
-"""Two thousand generated programs with fixed seeds, and what they reach.  Fresh ones: `make fuzz`."""
+"""Some 1,800 generated programs with fixed seeds, and what they reach.  Fresh ones: `make fuzz`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fuzz.coverage import kinds
 from fuzz.oracles import judge
 from snap.ir.operations import MATH
 
-COUNT = 200  # of each family
+COUNT = dict.fromkeys(FAMILIES, 150) | {"roles": 200, "clusters": 200, "grid": 200, "scalars": 300}
 SLOW = 4  # every so many programs the slow interpreter, too, where it is there
 EXACT = "abs brev ceil clz copysign div ffs floor fma fmod isfinite isinf isnan max min mulhi popc rcp rint round sqrt trunc".split()
 # What no program of the sample has, and why.
@@ -22,7 +22,7 @@ UNREACHED = {f"math {name}": "its last bits differ from one machine to the next:
 @functools.cache
 def ran(family: str) -> Tally:
     tally = Tally()
-    for seed in range(COUNT):
+    for seed in range(COUNT[family]):
         tally.add(judge(generate(family, seed), seeds=1, slow=seed % SLOW == 0))
     return tally
 
@@ -30,13 +30,13 @@ def ran(family: str) -> Tally:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_refused_or_right(family):
     tally = ran(family)
-    assert not tally.failures, f"{len(tally.failures)} of {COUNT}\n" + "\n".join(f"{o.case.name}: {o.kind}\n{o.detail}" for o in tally.failures[:5])
+    assert not tally.failures, f"{len(tally.failures)} of {COUNT[family]}\n" + "\n".join(f"{o.case.name}: {o.kind}\n{o.detail}" for o in tally.failures[:5])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_most_are_accepted(family):
     tally = ran(family)
-    assert tally.of("refused") < 0.4 * COUNT, tally.report()
+    assert tally.of("refused") < 0.4 * COUNT[family], tally.report()
 
 
 def test_every_kind_is_reached():

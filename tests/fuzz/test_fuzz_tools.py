@@ -12,9 +12,9 @@ import pytest
 
 from fuzz import gpu
 from fuzz.__main__ import main, options
-from fuzz.campaign import alone, as_outcome, run
+from fuzz.campaign import alone, as_outcomes, run
 from fuzz.case import HEADER, Case, generate, load, made
-from fuzz.oracles import Outcome, difference, judge
+from fuzz.oracles import Outcome, difference, hosted, judge
 from fuzz.shrink import shrunk
 from fuzz.workers import Last, Lost, worked
 
@@ -115,8 +115,43 @@ def test_processes_that_die_or_hang_cost_one_item():
 
 
 def test_a_lost_program_is_a_failure():
-    outcome = as_outcome(Lost(("grid", 5), "no end after 60 s"))
+    (outcome,) = as_outcomes(Lost(("grid", 5), "no end after 60 s"))
     assert (outcome.status, outcome.kind, outcome.case.name) == ("failed", "no end after 60 s", "grid:5")
+
+
+# ---- the CUDA text on the host
+
+
+class Host:
+    """Stands for the host's emulation: what it says of a program is given by the program's seed."""
+
+    class Unsupported(Exception):
+        pass
+
+    @staticmethod
+    def available() -> str:
+        return ""
+
+    @classmethod
+    def run_many(cls, cases):
+        for kernel, blocks, arguments in cases:
+            kernel[blocks](*arguments)
+        cases[1][2][0].reshape(-1).view(np.uint8)[0] ^= 1
+        return [None, None, cls.Unsupported("a word"), RuntimeError("deadlock")]
+
+
+def test_the_host_s_answers_are_entered(monkeypatch):
+    monkeypatch.setattr("fuzz.oracles.available", lambda name: Host if name == "host" else None)
+    outcomes = [judge(generate("scalars", seed), seeds=0) for seed in range(4)]
+    hosted(outcomes)
+    assert [o.kind for o in outcomes] == ["", "host difference", "", "host: RuntimeError"]
+    assert [o.coverage["agreed on the host"] for o in outcomes] == [1, 0, 0, 0]
+
+
+def test_chunks_are_worked_on_together(monkeypatch):
+    monkeypatch.setattr("fuzz.oracles.available", lambda name: None)
+    tally = run(("scalars",), 0, 30, None, 2, host=True)
+    assert tally.done == 30 and not tally.failures
 
 
 # ---- the GPU's part, with the CPU machine in its place

@@ -123,6 +123,7 @@ def test_bf16_literals_are_rounded_once(value):
     got = struct.unpack("<f", struct.pack("<f", float(text)))[0]
     scale = math.ldexp(1.0, max(math.frexp(value)[1], -125) - 8)
     assert got / scale == round(value / scale)
+    assert math.copysign(1.0, got) == math.copysign(1.0, value)
 
 
 @pytest.mark.parametrize(

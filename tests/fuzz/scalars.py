@@ -1,6 +1,7 @@
 """Expressions of all types, each computed twice: folded by the compiler, from numbers, and at run time, from parameters.  Both must give the same bits.
 
-No expression overflows a signed integer, divides an integer by zero, shifts too far, or adds to a product of floats, which a GPU may fuse.
+No expression overflows a signed integer, divides an integer by zero, shifts too far, or adds to a product of floats, which a GPU may fuse.  Two forms
+are left out that NVIDIA's assembler gets wrong (docs/system.md, "The compiler below").
 """
 
 from __future__ import annotations
@@ -119,12 +120,13 @@ class Expressions:
         if how == 9:
             b = self.whole(depth - 1)
             type = self.promoted(a.type, b.type)
+            a, b = (both("~{}", self.promoted(t.type, "i32"), t.bound + 1, t) if t.live.startswith("(-") else t for t in (a, b))  # the assembler may lose the sign
             return both(f"{self.pick(['min', 'max'])}({{}}, {{}})", type, max(a.bound, b.bound) if not type.startswith("u") else (1 << BITS[type]) - 1, a, b)
         if how == 10:
             op = self.pick(["popc", "clz", "ffs", "brev", "mulhi"])
             if op == "mulhi":
                 b = both("u32({})", "u32", 1 << 32, self.whole(depth - 1))
-                return both("mulhi({}, {})", "u32", 1 << 32, both("u32({})", "u32", 1 << 32, a), b)
+                return both("(mulhi({}, {}) >> 1)", "u32", 1 << 31, both("u32({})", "u32", 1 << 32, a), b)  # the assembler may lose a carry
             b = a if BITS[a.type] >= 32 else both("u32({})", "u32", 1 << 32, a)
             if op == "brev":
                 b = both("u32({})", "u32", 1 << 32, a)
@@ -202,7 +204,9 @@ class Expressions:
             return both(f"{self.pick(['floor', 'ceil', 'trunc', 'rint', 'round', 'abs'])}({{}})", a.type, a.bound + 1, a, product=False)
         if how == 5:
             b = both(f"{a.type}({{}})", a.type, 0, self.real(0))
-            return both(f"{self.pick(['min', 'max', 'copysign'])}({{}}, {{}})", a.type, max(a.bound, 13000), a, b)
+            op = self.pick(["min", "max", "copysign"])
+            text = f"{op}({{}}, {{}})" if op == "copysign" else f"({op}({{}}, {{}}) + 0.0)"  # of two zeros, min and max may give either
+            return both(text, a.type, max(a.bound, 13000), a, b)
         if how == 6:
             return both("sqrt(abs({}))", a.type, a.bound + 1, a) if a.type in ("f32", "f64") else a
         if how == 7:

@@ -121,6 +121,6 @@ def _rounded(value: float, t: Scalar) -> float:
             return struct.unpack("<e", struct.pack("<e", value))[0]
         except OverflowError:
             return math.copysign(math.inf, value)
-    mantissa, exponent = math.frexp(value)
+    _, exponent = math.frexp(value)
     step = max(exponent, -125) - 8  # bf16 has 8 significant bits, and f32's exponents
-    return math.ldexp(round(math.ldexp(value, -step)), step)
+    return math.copysign(math.ldexp(round(math.ldexp(value, -step)), step), value)  # what is rounded to zero keeps its sign

@@ -222,18 +222,18 @@ class MemoryWriter(Writer):
                 self.say(f"{part}[0] = {self.stored(m.elem, self.value(here))}")
             self.say(f"v = v * 3 + {self.loaded(m, f'{size} * {low.format(q)} + {size - 1} - {here.unit.rank}')}")
 
-    def rest(self, here: Here) -> None:
-        """A split whose last case takes what is left: groups that read, and meet in warps."""
+    def rest(self, here: Here, alike: bool = False) -> None:
+        """A split whose last case takes what is left, as groups that read.  alike: one warp, and the rest."""
         if here.unit.word == "grid[1]" or here.unit.size < 32:
             return self.read(here)
         sizes = [n for n in (16, 32, 32, 64, 128) if n < here.unit.size]
         if not sizes:
             return self.read(here)
-        n, r = self.pick(sizes), self.fresh("r")
+        n, r = 32 if alike and here.unit.size > 32 else self.pick(sizes), self.fresh("r")
         m = self.pick(here.memory)
         self.tags.add("case _")
         with self.block("match split(thread):"):
-            for k in range(1 + self.below(min(3, here.unit.size // n - 1 or 1))):
+            for k in range(1 if alike else 1 + self.below(min(3, here.unit.size // n - 1 or 1))):
                 with self.block(f"case {n}:"):
                     self.say(self.pick([f"v = v * 3 + {k}", f"v = v + {self.loaded(m, self.anywhere(here, m.size))}"]))
             with self.block("case _:"):
@@ -394,7 +394,7 @@ class MemoryWriter(Writer):
             return self.write(here)
         m, n = self.pick(here.memory), self.pick(sizes)
         most = min(4, here.unit.size // n)
-        mine, cases, rest = self.below(most), most, self.chance(3)
+        mine, cases, rest, twice = self.below(most), most, self.chance(3), self.chance(3)
         c, role = self.fresh("c"), Unit(f"thread[{n}]", n, self.fresh("r"), self.fresh("same"))
         self.tags.add("claim")
         with self.block(f"with claim({m.name}, p=thread[{n}]) as {c}:"):
@@ -405,10 +405,15 @@ class MemoryWriter(Writer):
                             self.say(f"v = v + {k}")
                             continue
                         self.prologue(role, "3")
-                        self.statements(here.deeper(unit=role, memory=(replace(m, name=c),), breakable=False, carried=()), 2)
+                        inner = here.deeper(unit=role, memory=(replace(m, name=c),), breakable=False, carried=())
+                        if n >= 64 and twice:
+                            self.rest(inner, alike=True)
+                        self.statements(inner, 2)
                 if rest and (mine + 2) * n < here.unit.size:
                     with self.block("case _:"):
                         self.say("v = v ^ 5")
+        if twice:
+            self.rest(here, alike=True)
 
     def scratch_(self, here: Here) -> None:
         """Memory that lives in a scope of its own, and whose bytes the next one takes."""

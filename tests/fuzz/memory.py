@@ -153,7 +153,8 @@ class MemoryWriter(Writer):
                    f"v = v + u32(intrinsic.all(v % 7 != {c % 7}))", f"v = v ^ intrinsic.ballot(v % 2 == {c % 2})", "v = v + intrinsic.match_any(v & 3)",
                    "v = v + intrinsic.match_all(v & 1)", *(f"v = v + intrinsic.reduce_{op}(v)" for op in ("add", "min", "max", "and", "or", "xor"))]
         with self.block("with group(thread[32]):"):
-            self.say(self.pick(options))
+            for line in self.rng.sample(options, 1 + self.below(3)):
+                self.say(line)
 
     # ---- views and windows
 

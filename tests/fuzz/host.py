@@ -112,41 +112,55 @@ def _namespace(number: int, text: str, kernel: str) -> str:
     return f'namespace k{number} {{\n{text}\n}}\nextern "C" void entry_{number}(void** arguments) {{ snap_host::call(&k{number}::{kernel}, arguments); }}\n'
 
 
+_built: dict[str, Entry | Exception] = {}
+
+
 def build(modules: Sequence) -> list[Entry | Exception]:
-    """Entries for `CudaModule`s, or why there is none."""
-    out: list[Entry | Exception] = []
-    texts: list[tuple[int, str, int]] = []
-    for number, module in enumerate(modules):
-        try:
-            text, bytes = translated(module.text)
-            texts.append((number, _namespace(number % TOGETHER, text, module.kernel), bytes))
-            out.append(Unsupported("not compiled"))
-        except Unsupported as reason:
-            out.append(reason)
-    for start in range(0, len(texts), TOGETHER):
-        _build(modules, texts[start:start + TOGETHER], out)
-    return out
+    """Entries for `CudaModule`s, or why there is none.  A text is compiled once."""
+    todo = list({module.text: module for module in modules if module.text not in _built}.values())
+    for start in range(0, len(todo), TOGETHER):
+        made = []
+        for number, module in enumerate(todo[start:start + TOGETHER]):
+            try:
+                text, bytes = translated(module.text)
+                made.append(Translated(module, number, _namespace(number, text, module.kernel), bytes))
+            except Unsupported as reason:
+                _built[module.text] = reason
+        if made:
+            _build(made)
+    return [_built[module.text] for module in modules]
 
 
-def _build(modules: Sequence, texts: list[tuple[int, str, int]], out: list[Entry | Exception]) -> None:
+@dataclass
+class Translated:
+    """A module in C++, as one of those that are compiled together; `bytes` of shared memory that it declares."""
+
+    module: object
+    number: int
+    text: str
+    bytes: int
+
+
+def _build(made: list[Translated]) -> None:
     """Where one of them does not compile, the halves are tried."""
     _runtime()
     try:
-        library = ctypes.CDLL(str(_compiled('#include "host_cuda.h"\n' + "".join(text for _, text, _ in texts), "-O1")))
+        library = ctypes.CDLL(str(_compiled('#include "host_cuda.h"\n' + "".join(each.text for each in made), "-O1")))
     except Failed as reason:
-        if len(texts) == 1:
-            out[texts[0][0]] = reason
+        if len(made) == 1:
+            _built[made[0].module.text] = reason
             return
-        _build(modules, texts[:len(texts) // 2], out)
-        _build(modules, texts[len(texts) // 2:], out)
+        _build(made[:len(made) // 2])
+        _build(made[len(made) // 2:])
         return
-    for number, _, bytes in texts:
-        module = modules[number]
+    for each in made:
+        module, bytes = each.module, each.bytes
         if bytes + module.dynamic_smem > module.smem:
-            out[number] = Failed("shared memory", f"the text declares {bytes} bytes, with {module.dynamic_smem} given at launch, and the module says {module.smem}")
+            told = f"the text declares {bytes} bytes, with {module.dynamic_smem} given at launch, and the module says {module.smem}"
+            _built[module.text] = Failed("shared memory", told)
             continue
-        address = ctypes.cast(getattr(library, f"entry_{number % TOGETHER}"), ctypes.c_void_p).value
-        out[number] = Entry(module, address, bytes + module.dynamic_smem, library)
+        address = ctypes.cast(getattr(library, f"entry_{each.number}"), ctypes.c_void_p).value
+        _built[module.text] = Entry(module, address, bytes + module.dynamic_smem, library)
 
 
 # ---- launching ---------------------------------------------------------------------------------------------------------------------------

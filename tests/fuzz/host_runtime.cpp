@@ -97,6 +97,7 @@ struct Barrier { int arrived, expected, ones; };
 struct Block {
     Group* group;
     int index, rank, running;
+    bool begun;
     unsigned char* memory;
     std::vector<Fiber> fibers;
     std::vector<Warp> warps;
@@ -121,6 +122,7 @@ struct Machine {
     Fiber* now;
     void* scheduler;
     int next, spins;
+    unsigned long long turns;
     char message[4096], kind[32];
     sigjmp_buf out;
     pthread_t thread;
@@ -171,9 +173,22 @@ void become_ready(Fiber& f) {
     m.ready.push_back(&f);
 }
 
+// A number of this fiber's warp, the same for some hundreds of turns: some warps run far ahead of others.
+unsigned long long eagerness(const Fiber& f) {
+    unsigned long long x = m.launch.seed + 1000003ull * (f.block->index * 64 + f.thread / 32) + 7919ull * (m.turns >> 9);
+    x = (x ^ x >> 31) * 0x9e3779b97f4a7c15ull;
+    return x ^ x >> 29;
+}
+
 Fiber* taken() {
+    ++m.turns;
     if (m.launch.seed) {
-        std::swap(m.ready.front(), m.ready[m.random() % m.ready.size()]);
+        size_t best = m.random() % m.ready.size();
+        for (int i = 0; m.launch.seed / 2 % 2 && m.spins < 64 && i < 16; ++i) {
+            const size_t other = m.random() % m.ready.size();
+            best = eagerness(*m.ready[other]) > eagerness(*m.ready[best]) ? other : best;
+        }
+        std::swap(m.ready.front(), m.ready[best]);
     }
     Fiber* f = m.ready.front();
     m.ready.pop_front();
@@ -207,6 +222,7 @@ void wake(Block& block, const char* what, long long which, int result = 0) {
 bool chance(int one_in) { return m.launch.seed && m.random() % one_in == 0; }
 
 void finish_background(Fiber& f);
+void end_memory(Block& block);
 
 void body() {
     m.launch.entry(m.launch.arguments);
@@ -214,7 +230,10 @@ void body() {
     finish_background(f);
     f.state = DONE;
     m.spins = 0;
-    --f.block->running, --f.block->group->running;
+    --f.block->group->running;
+    if (--f.block->running == 0) {
+        end_memory(*f.block);
+    }
     to_scheduler();
 }
 
@@ -238,9 +257,6 @@ void begin_group() {
         Block& block = g->blocks[rank];
         block.group = g.get(), block.index = m.next++, block.rank = rank, block.running = l.threads;
         block.memory = g->memory + rank * WINDOW;
-        for (size_t i = 0; i < l.smem + GUARD; ++i) {
-            block.memory[i] = filler(i);
-        }
         block.fibers.resize(l.threads);
         block.warps.resize((l.threads + 31) / 32);
         block.warpgroups.resize((l.threads + 127) / 128);
@@ -266,14 +282,27 @@ void begin_group() {
     m.groups.push_back(std::move(g));
 }
 
+// Before its first thread runs a block has no memory that others could write, and none that they could read when its last one has ended.
+void begin_memory(Block& block) {
+    block.begun = true;
+    for (size_t i = 0; i < m.launch.smem + GUARD; ++i) {
+        block.memory[i] = filler(i);
+    }
+}
+
+void end_memory(Block& block) {
+    for (size_t i = m.launch.smem; i < m.launch.smem + GUARD; ++i) {
+        if (block.memory[i] != filler(i)) {
+            fail("shared memory", "something wrote %d bytes behind the block's shared memory", (int)(i - m.launch.smem));
+        }
+    }
+    for (size_t i = 0; m.launch.cluster > 1 && i < m.launch.smem; ++i) {
+        block.memory[i] = filler(i);
+    }
+}
+
 void end_group(Group& g) {
     for (Block& block : g.blocks) {
-        for (size_t i = m.launch.smem; i < m.launch.smem + GUARD; ++i) {
-            if (block.memory[i] != filler(i)) {
-                m.now = &block.fibers[0];
-                fail("shared memory", "something wrote %d bytes behind the block's shared memory", (int)(i - m.launch.smem));
-            }
-        }
         for (Fiber& f : block.fibers) {
             m.stacks.push_back(f.stack);
         }
@@ -438,11 +467,18 @@ void finish_background(Fiber& f) {
         return;
     }
     box_commit(), copy_commit();
+    for (const auto& group : f.background->boxes.closed) {
+        for (const BoxStore& store : group) {
+            if (!store.was_read) {
+                fail("box", "the thread ends while a box is still read from shared memory");
+            }
+        }
+    }
     box_wait(0, false), copy_wait(0);
 }
 
 void schedule() {
-    m.next = 0, m.spins = 0;
+    m.next = 0, m.spins = 0, m.turns = 0;
     while (true) {
         while (!m.groups.empty() && m.groups.front()->running == 0 && m.loads.empty()) {
             end_group(*m.groups.front());
@@ -470,6 +506,9 @@ void schedule() {
         }
         Fiber* f = taken();
         m.now = f;
+        if (!f->block->begun) {
+            begin_memory(*f->block);
+        }
         threadIdx = {(unsigned int)f->thread, 0, 0};
         blockIdx = {(unsigned int)f->block->index, 0, 0};
         snap_host_switch(&m.scheduler, f->stack_pointer);

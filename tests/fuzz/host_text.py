@@ -71,26 +71,28 @@ _STATIC = re.compile(r"(static\s+)?__shared__\s+(?:__align__\((\d+)\)\s+)?([\w ]
 _DYNAMIC = re.compile(r"extern\s+__shared__\s+__align__\((\d+)\)\s+unsigned char (\w+)\[\];")
 
 
+_SIZES = {"unsigned char": 1, "unsigned int": 4, "unsigned long long": 8}
+
+
 def _with_memory(text: str) -> tuple[str, int]:
-    used = 0
+    """Memory that is declared lies by falling alignment, as ptxas lays it; what is given at launch lies behind."""
+    offsets, used = {}, 0
+    found = [(int(m.group(2) or _SIZES[m.group(3)]), m) for m in _STATIC.finditer(text)]
+    for align, m in sorted(found, key=lambda each: -each[0]):
+        offsets[m.start()] = used = -(-used // align) * align
+        used += _SIZES[m.group(3)] * int(m.group(5))
     at_file_scope: dict[str, str] = {}
 
     def place(m: re.Match) -> str:
-        nonlocal used
-        static, align, type, name, count = m.groups()
-        size = {"unsigned char": 1, "unsigned int": 4, "unsigned long long": 8}[type]
-        align = int(align or size)
-        offset = -(-used // align) * align
-        used = offset + size * int(count)
-        start = f"reinterpret_cast<{type}*>({HOST}shared({offset}))"
-        if static and text[:m.start()].count("{") == text[:m.start()].count("}"):
+        type, name = m.group(3), m.group(4)
+        start = f"reinterpret_cast<{type}*>({HOST}shared({offsets[m.start()]}))"
+        if m.group(1):
             at_file_scope[name] = start
             return ""
         return f"{type}* const {name} = {start};"
 
     def last(m: re.Match) -> str:
-        offset = -(-used // int(m.group(1))) * int(m.group(1))
-        return f"unsigned char* const {m.group(2)} = {HOST}shared({offset});"
+        return f"unsigned char* const {m.group(2)} = {HOST}shared({-(-used // int(m.group(1))) * int(m.group(1))});"
 
     made = _DYNAMIC.sub(last, _STATIC.sub(place, text))
     if "__shared__" in made:
@@ -176,6 +178,8 @@ def _instruction(line: str, values: list[str]) -> str:
         return f"{m.group(1)}: {_instruction(m.group(2), values)}"
     if m := re.match(r"@(!?)(\w+)\s+bra\s+(\w+)$", line):
         return f"if ({m.group(1)}ptx_{m.group(2)}) goto {m.group(3)};"
+    if m := re.match(r"@(!?)(\w+)\s+(.*)", line, re.S):
+        return f"if ({m.group(1)}ptx_{m.group(2)}) {{ {_instruction(m.group(3), values)} }}"
     if m := re.match(r"\.reg\s+\.(\w+)\s+(\w+)$", line):
         return f"{'bool' if m.group(1) == 'pred' else UNSIGNED[int(m.group(1)[1:])]} ptx_{m.group(2)};"
     opcode, _, rest = line.partition(" ")
@@ -322,7 +326,8 @@ PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
     (r"wgmma\.commit_group\.sync\.aligned", _simple("wgmma_commit")),
     (r"wgmma\.wait_group\.sync\.aligned", _simple("wgmma_wait")),
     (r"cvt\.rna\.tf32\.f32", _assigned("tf32")),
-    (r"setp\.ne\.b32", lambda m, o: f"{o[0]} = {o[1]} != {o[2]};"),
+    (r"mov\.b32", lambda m, o: f"const auto moved_ = {o[1]}; __builtin_memcpy(&{o[0]}, &moved_, 4);"),
+    (r"setp\.ne\.[bu]32", lambda m, o: f"{o[0]} = {o[1]} != {o[2]};"),
     (r"(ex2|sqrt|rcp|tanh)\.approx(?:\.ftz)?\.f32", lambda m, o: f"{o[0]} = {_APPROXIMATE[m.group(1)].format(o[1])};"),
 )
 _APPROXIMATE = {"ex2": "exp2f({})", "sqrt": "sqrtf({})", "rcp": "1.0f / {}", "tanh": "tanhf({})"}

@@ -20,10 +20,7 @@ class Made:
     blocks: int
     before: list
     after: list
-
-    @property
-    def name(self) -> str:
-        return self.kernel.__wrapped__.__name__
+    name: str
 
 
 @dataclass
@@ -47,12 +44,33 @@ def watched(most: int = 3) -> Iterator[Seen]:
         launch(kernel, *arguments, blocks=blocks, **keywords)
         counts[id(kernel)] = counts.get(id(kernel), 0) + 1
         if own and counts[id(kernel)] <= most and isinstance(blocks, int):
-            seen.launches.append(Made(kernel, blocks, before, copied(arguments)))
+            seen.launches.append(Made(kernel, blocks, before, copied(arguments), kernel.__wrapped__.__name__))
 
     SnapFunction.launch = kept
     SnapFunction.__getitem__ = lambda kernel, blocks: lambda *arguments, **keywords: kept(kernel, *arguments, blocks=blocks, **keywords)
     try:
         yield seen
+    finally:
+        SnapFunction.launch, SnapFunction.__getitem__ = launch, item
+
+
+@contextmanager
+def on_host(seed: int = 0) -> Iterator[list[str]]:
+    """While this lasts, launches on NumPy arrays are made by their CUDA text, and not by the CPU machine; the names of what was launched."""
+    launch, item, names = SnapFunction.launch, SnapFunction.__getitem__, []
+
+    def made(kernel: SnapFunction, *arguments, blocks, **keywords):
+        compiled, rest = kernel.split_arguments(arguments, keywords)
+        (entry,) = host.build([compiled.module])
+        if isinstance(entry, Exception):
+            raise entry
+        host.launch(entry, compiled, blocks, rest, seed)
+        names.append(kernel.__wrapped__.__name__)
+
+    SnapFunction.launch = made
+    SnapFunction.__getitem__ = lambda kernel, blocks: lambda *arguments, **keywords: made(kernel, *arguments, blocks=blocks, **keywords)
+    try:
+        yield names
     finally:
         SnapFunction.launch, SnapFunction.__getitem__ = launch, item
 

@@ -16,7 +16,7 @@ OPS = ("add", "min", "max", "and", "or", "xor")
 class BoxWriter(MemoryWriter):
     """`yb` is the block's part of a matrix, `x` a const one."""
 
-    weights = dict(write=3, read=4, register=1, uniform_read=1, load=8, store=8, read_back=6, reduce=4, lower=1, function=3, whole_write=4,
+    weights = dict(write=3, read=4, register=1, uniform_read=1, load=8, store=8, read_back=6, reduce=4, lower=1, function=3, whole_write=4, reused=4,
                    stage_=10, numbered_=4, loop_=7, branch_=3, fresh_=4, scratch_=1)
 
     def box(self, here: Here) -> Memory | None:
@@ -55,6 +55,23 @@ class BoxWriter(MemoryWriter):
         if m is None:
             return self.read(here)
         self.fill(here, m)
+
+    def reused(self, here: Here) -> None:
+        """A box is written, read across threads, stored, and written again: by rows, of which each warp has one."""
+        m = self.box(here)
+        if m is None or here.unit.word != "block[1]" or here.unit.size != m.size:
+            return self.whole_write(here)
+        t, part = here.unit.rank, self.fresh("m")
+        rows = f"with partition({m.name}, p=thread[1], f=lambda k: ({t} / {COLS}, {t} % {COLS})) as {part}:"
+        with self.block(rows):
+            self.say(f"{part}[0] = {self.value(here)}")
+        if not self.chance(4):
+            self.say(f"v = v * 3 + {m.name}[{self.below(m.size // COLS)}, ({t} + {self.below(COLS)}) % {COLS}]")
+        self.store(replace(here, memory=(m,)))
+        if not self.chance(4):
+            with self.block(rows):
+                self.say(f"{part}[0] {self.pick(['=', '+='])} v")
+        self.say(f"v = v * 5 + {m.name}[{t} / {COLS}, ({t} + {1 + self.below(9)}) % {COLS}]")
 
     def corner(self, here: Here, rows: int) -> str:
         row = self.pick([str(self.below(ROWS)), *(f"{i} * {rows}" for i in here.loops), *(f"{i}" for i in here.loops), f"{here.unit.same}", "-1"])

@@ -153,7 +153,8 @@ class MemoryWriter(Writer):
                    f"v = v + u32(intrinsic.all(v % 7 != {c % 7}))", f"v = v ^ intrinsic.ballot(v % 2 == {c % 2})", "v = v + intrinsic.match_any(v & 3)",
                    "v = v + intrinsic.match_all(v & 1)", *(f"v = v + intrinsic.reduce_{op}(v)" for op in ("add", "min", "max", "and", "or", "xor"))]
         with self.block("with group(thread[32]):"):
-            self.say(self.pick(options))
+            for line in self.rng.sample(options, 1 + self.below(3)):
+                self.say(line)
 
     # ---- views and windows
 
@@ -222,18 +223,18 @@ class MemoryWriter(Writer):
                 self.say(f"{part}[0] = {self.stored(m.elem, self.value(here))}")
             self.say(f"v = v * 3 + {self.loaded(m, f'{size} * {low.format(q)} + {size - 1} - {here.unit.rank}')}")
 
-    def rest(self, here: Here) -> None:
-        """A split whose last case takes what is left: groups that read, and meet in warps."""
+    def rest(self, here: Here, alike: bool = False) -> None:
+        """A split whose last case takes what is left, as groups that read.  alike: one warp, and the rest."""
         if here.unit.word == "grid[1]" or here.unit.size < 32:
             return self.read(here)
         sizes = [n for n in (16, 32, 32, 64, 128) if n < here.unit.size]
         if not sizes:
             return self.read(here)
-        n, r = self.pick(sizes), self.fresh("r")
+        n, r = 32 if alike and here.unit.size > 32 else self.pick(sizes), self.fresh("r")
         m = self.pick(here.memory)
         self.tags.add("case _")
         with self.block("match split(thread):"):
-            for k in range(1 + self.below(min(3, here.unit.size // n - 1 or 1))):
+            for k in range(1 if alike else 1 + self.below(min(3, here.unit.size // n - 1 or 1))):
                 with self.block(f"case {n}:"):
                     self.say(self.pick([f"v = v * 3 + {k}", f"v = v + {self.loaded(m, self.anywhere(here, m.size))}"]))
             with self.block("case _:"):
@@ -394,7 +395,7 @@ class MemoryWriter(Writer):
             return self.write(here)
         m, n = self.pick(here.memory), self.pick(sizes)
         most = min(4, here.unit.size // n)
-        mine, cases, rest = self.below(most), most, self.chance(3)
+        mine, cases, rest, twice = self.below(most), most, self.chance(3), self.chance(3)
         c, role = self.fresh("c"), Unit(f"thread[{n}]", n, self.fresh("r"), self.fresh("same"))
         self.tags.add("claim")
         with self.block(f"with claim({m.name}, p=thread[{n}]) as {c}:"):
@@ -405,10 +406,15 @@ class MemoryWriter(Writer):
                             self.say(f"v = v + {k}")
                             continue
                         self.prologue(role, "3")
-                        self.statements(here.deeper(unit=role, memory=(replace(m, name=c),), breakable=False, carried=()), 2)
+                        inner = here.deeper(unit=role, memory=(replace(m, name=c),), breakable=False, carried=())
+                        if n >= 64 and twice:
+                            self.rest(inner, alike=True)
+                        self.statements(inner, 2)
                 if rest and (mine + 2) * n < here.unit.size:
                     with self.block("case _:"):
                         self.say("v = v ^ 5")
+        if twice:
+            self.rest(here, alike=True)
 
     def scratch_(self, here: Here) -> None:
         """Memory that lives in a scope of its own, and whose bytes the next one takes."""

@@ -142,6 +142,12 @@ def test_floats_round_once(type, data):
                 assert g == nearest(want, type), (name, want, g)
 
 
+def test_fma_keeps_the_sign_of_zero():
+    operands = [np.array(column) for column in ([-0.0, 0.0, -0.0, 1.0], [3.0, 3.0, 3.0, 1.0], [-0.0, -0.0, 0.0, -1.0])]
+    got = run(lambda p, q, r: ir.Math("fma", (p, q, r), F64, span=b.SPAN), operands, [F64] * 3, F64)
+    np.testing.assert_array_equal(np.signbit(got[:4]), [True, False, False, False])
+
+
 def test_fma_is_rounded_once_where_two_roundings_differ():
     x = np.float32(1 + 2**-12)
     operands = [np.full(32, x), np.full(32, x), np.full(32, np.float32(-1))]

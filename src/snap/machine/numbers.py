@@ -76,7 +76,7 @@ def narrow_odd(x):
 
 
 def fma(a, b, c, type: Scalar):
-    """a * b + c, rounded once (f64: nearly always)."""
+    """a * b + c, rounded once (f64: where neither the product's error nor its splitting leaves the range)."""
     if type == F64:
         return _fma64(a, b, c)
     product = a.astype(np.float64) * b.astype(np.float64)  # exact for every narrower type
@@ -86,9 +86,7 @@ def fma(a, b, c, type: Scalar):
 
 def _sum_odd(a, b):
     """a + b rounded to odd in f64."""
-    s = a + b
-    t = s - a
-    error = (a - (s - t)) + (b - t)
+    s, error = _two_sum(a, b)
     bits = s.view(np.int64)
     adjust = (error != 0) & ((bits & np.int64(1)) == 0) & np.isfinite(s)
     step = np.where((error > 0) == (s > 0), np.int64(1), np.int64(-1))
@@ -96,6 +94,7 @@ def _sum_odd(a, b):
 
 
 def _fma64(a, b, c):
+    """The product as a sum of two numbers, and c added with all that was left out rounded to odd.  Where the product is exact, one sum is enough."""
     split = np.float64(134217729.0)
     ah = a * split
     ah = ah - (ah - a)
@@ -104,11 +103,17 @@ def _fma64(a, b, c):
     al, bl = a - ah, b - bh
     p = a * b
     e = ((ah * bh - p) + ah * bl + al * bh) + al * bl
-    s = p + c
-    t = s - p
-    error = (p - (s - t)) + (c - t)
-    exact = s + (error + e)
-    return np.where(np.isfinite(exact), exact, s)[()]
+    low, lost = _two_sum(c, e)
+    high, rest = _two_sum(p, low)
+    exact = high + _sum_odd(lost, rest)
+    return np.where((e != 0) & np.isfinite(exact), exact, p + c)[()]
+
+
+def _two_sum(a, b):
+    """a + b, and what rounding left out of it."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
 
 
 # ---- integers ------------------------------------------------------------------------------------------------------------------------------

@@ -55,16 +55,16 @@ def watched(most: int = 3) -> Iterator[Seen]:
 
 
 @contextmanager
-def on_host(seed: int = 0) -> Iterator[list[str]]:
+def on_host(with_seed: int = 0) -> Iterator[list[str]]:
     """While this lasts, launches on NumPy arrays are made by their CUDA text, and not by the CPU machine; the names of what was launched."""
     launch, item, names = SnapFunction.launch, SnapFunction.__getitem__, []
 
-    def made(kernel: SnapFunction, *arguments, blocks, **keywords):
+    def made(kernel: SnapFunction, *arguments, blocks, target="auto", stream=None, seed=None, **keywords):
         compiled, rest = kernel.split_arguments(arguments, keywords)
         (entry,) = host.build([compiled.module])
         if isinstance(entry, Exception):
             raise entry
-        host.launch(entry, compiled, blocks, rest, seed)
+        host.launch(entry, compiled, blocks, rest, with_seed if seed is None else seed)
         names.append(kernel.__wrapped__.__name__)
 
     SnapFunction.launch = made

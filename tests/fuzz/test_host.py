@@ -41,7 +41,7 @@ def test_programs(path: Program, monkeypatch):
     monkeypatch.chdir(ROOT)
     name, namespace = path.path.stem, path.execute()
     if name not in EXPECTS_ERRORS:
-        with on_host(seed=3) as launched:
+        with on_host(3) as launched:
             namespace["check"]()
         assert launched
     if name not in SEVERAL_ANSWERS | INEXACT:
@@ -54,7 +54,7 @@ def test_programs(path: Program, monkeypatch):
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("[a-z]*.py")), ids=lambda p: p.stem)
 def test_examples(path: Path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(path.parent))
-    with on_host(seed=1) as launched:
+    with on_host(1) as launched:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True), {"__name__": "__main__", "__file__": str(path)})
     assert launched
 

@@ -35,6 +35,7 @@ COMPILER = shutil.which("g++")
 FLAGS = ("-std=c++17", "-w", "-fPIC", "-shared", "-U_FORTIFY_SOURCE", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-exceptions")
 LIMIT = 20.0  # seconds of a launch
 TOGETHER = 50  # kernels in one compilation
+MOST_KEPT = 400  # compiled files
 GUARD = 256  # bytes around each array, which nothing may touch
 FILLER = 0x5A
 
@@ -65,7 +66,7 @@ def folder() -> Path:
 
 @functools.cache
 def _sources() -> str:
-    return "".join((HERE / name).read_text() for name in ("host_cuda.h", "host_runtime.cpp"))
+    return "".join(path.read_text() for path in sorted((*HERE.glob("host_*.h"), *HERE.glob("host_*.cpp"))))
 
 
 def _compiled(text: str, *flags: str) -> Path:
@@ -80,7 +81,15 @@ def _compiled(text: str, *flags: str) -> Path:
             if result.returncode:
                 raise Failed("compilation", result.stderr.replace(str(source), "text.cpp")[:4000])
             os.replace(out, made)
+        _forget_oldest()
     return made
+
+
+def _forget_oldest() -> None:
+    """Half of what is kept, where it has become much; what is loaded stays loaded."""
+    kept = sorted(folder().glob("*.so"), key=lambda path: path.stat().st_mtime)
+    for path in kept[:len(kept) // 2] if len(kept) > MOST_KEPT else ():
+        path.unlink(missing_ok=True)
 
 
 class _Launch(ctypes.Structure):

@@ -133,7 +133,9 @@ class Host:
         return ""
 
     @classmethod
-    def run_many(cls, cases):
+    def run_many(cls, cases, seed):
+        if seed:
+            return [cls.Unsupported("an order")] * len(cases)
         for kernel, blocks, arguments in cases:
             kernel[blocks](*arguments)
         cases[1][2][0].reshape(-1).view(np.uint8)[0] ^= 1

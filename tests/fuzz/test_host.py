@@ -59,6 +59,20 @@ def test_examples(path: Path, monkeypatch, capsys):
     assert launched
 
 
+def test_the_library():
+    x = (np.arange(5000) * 7919 % 101).astype(np.float32) - 50
+    a, b = x[:64 * 40].reshape(64, 40), x[:40 * 48].reshape(40, 48)
+    with on_host(1) as launched:
+        assert snap.lib.reduce(x) == x.sum()
+        np.testing.assert_array_equal(snap.lib.scan(x), np.cumsum(x))
+        np.testing.assert_array_equal(snap.lib.transpose(a), a.T)
+        np.testing.assert_array_equal(snap.lib.gemv(a, x[:40]), a @ x[:40])
+        np.testing.assert_array_equal(snap.lib.sgemm(a, b), a @ b)
+        np.testing.assert_array_equal(snap.lib.gemm_tf32(a, b), a @ b)
+        np.testing.assert_allclose(snap.lib.softmax(a).sum(axis=1), 1, rtol=1e-5)
+    assert len(launched) >= 7
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_generated(family: str):
     launches = []

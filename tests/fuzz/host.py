@@ -73,7 +73,9 @@ def _compiled(text: str, *flags: str) -> Path:
     """The shared object of this text; made once."""
     key = hashlib.sha256("\0".join((_sources(), *FLAGS, *flags, text)).encode()).hexdigest()[:24]
     made = folder() / f"{key}.so"
-    if not made.exists():
+    if made.exists():
+        os.utime(made)  # others who forget the oldest leave it alone
+    else:
         with tempfile.TemporaryDirectory(dir=folder()) as place:
             source, out = Path(place) / "text.cpp", Path(place) / "text.so"
             source.write_text(text)
@@ -87,7 +89,7 @@ def _compiled(text: str, *flags: str) -> Path:
 
 def _forget_oldest() -> None:
     """Half of what is kept, where it has become much; what is loaded stays loaded."""
-    kept = sorted(folder().glob("*.so"), key=lambda path: path.stat().st_mtime)
+    kept = sorted(folder().glob("*.so"), key=lambda path: path.stat().st_mtime if path.exists() else 0.0)
     for path in kept[:len(kept) // 2] if len(kept) > MOST_KEPT else ():
         path.unlink(missing_ok=True)
 

@@ -13,7 +13,7 @@ demo: $(READY)
 	$(PY) examples/demo.py
 
 test: $(READY)
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto --dist worksteal
 
 # Programs drawn anew, until COUNT of them have been run; `python -m fuzz --help` in tests/ has more.  make fuzz COUNT=20000 OPTIONS="--families boxes --jobs 4"
 COUNT ?= 2000

@@ -158,7 +158,7 @@ def _from_zero(code: list[Instruction]) -> None:
 
 
 def pointed(code: list[Instruction]) -> dict[str, set[str]]:
-    """Which parameters an address may come from, for each register; loads from memory are the end of it."""
+    """Which parameters, or tables of the module, an address may come from, for each register; loads from memory are the end of it."""
     found: dict[str, set[str]] = {}
     changed = True
     while changed:
@@ -168,6 +168,8 @@ def pointed(code: list[Instruction]) -> dict[str, set[str]]:
                 made = set(re.findall(r"\[(\w+)", one.operands[1]))
             elif one.op.startswith("ld"):
                 continue
+            elif one.op.startswith("mov") and re.fullmatch(r"[A-Za-z_]\w*", one.operands[1]):
+                made = {one.operands[1]}
             else:
                 made = set().union(*(found.get(use, ()) for use in one.uses))
             for register in one.defs:

@@ -68,8 +68,14 @@ def check(ptx: str, cubin: bytes) -> list[str]:
     return [*unwritten(code), *products(ptx_scan.parse(ptx_scan.entry(ptx)[1]), code)]
 
 
+# One half of a register, or some bits of it, may be set before the others are: what reads the register and writes it is no use of it yet.
+_MERGES = ("PRMT", "LOP3")
+
+
 def unwritten(code: list[Instruction]) -> list[str]:
-    return [f"nothing wrote {register}, which is read by {code[at].text}" for at, register in flow.unwritten(code)]
+    found = ((code[at], register) for at, register in flow.unwritten(code))
+    return [f"nothing wrote {register}, which is read by {one.text}" for one, register in found
+            if not (one.op.startswith(_MERGES) and register in one.defs)]
 
 
 def _products(code: list[Instruction]) -> list[int]:

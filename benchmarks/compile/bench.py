@@ -119,6 +119,11 @@ def diamond(calls: int) -> str:
     return called(functions)
 
 
+def deep(calls: int) -> str:
+    """Each function calls the one below once."""
+    return called([(f"f{i}", f"return f{i - 1}(x, v + {i})") for i in range(1, calls + 1)])
+
+
 def in_a_row(calls: int) -> str:
     """One function calls the lowest so often."""
     return called([("f1", "\n    ".join([*(f"v = f0(x, v + {i})" for i in range(calls)), "return v"]))])
@@ -138,7 +143,7 @@ def main() -> None:
     slowest = max(figures, key=lambda name: figures[name]["median_s"])
     growth = {steps: measure(chain(steps), f"chain_{steps}") for steps in (25, 50, 100, 200)}
     per_step = {steps: figure["median_s"] / steps for steps, figure in growth.items()}
-    shapes = {"tree": tree, "diamond": diamond, "in a row": in_a_row}
+    shapes = {"chain": deep, "tree": tree, "diamond": diamond, "in a row": in_a_row}
     calls = {what: {n: measure(make(n), f"{make.__name__}_{n}", repeats=5) for n in (32, 64, 128, 256)} for what, make in shapes.items()}
     most = max(sizes[256]["median_s"] for sizes in calls.values())
     per_call = max(sizes[256]["median_s"] / sizes[32]["median_s"] / 8 for sizes in calls.values())

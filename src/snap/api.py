@@ -44,7 +44,12 @@ class Compiled:
 
     def checked(self) -> Compiled:
         """All that can refuse a program has looked at it."""
-        _ = self.synced
+        if self.definition.kind == "device":
+            from snap.sync import probe
+
+            probe(self.typed)
+        else:
+            _ = self.synced
         return self
 
     @functools.cached_property

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+import weakref
+
 import numpy as np
 import pytest
 from small import agree, compiled
 
+from snap.diag.error import SnapError
 from snap.sync.graph import Graph
 
 LEVEL = """
@@ -52,3 +57,70 @@ def test_twice_the_calls_twice_the_pairs(of):
 @pytest.mark.parametrize("of", OF)
 def test_all_of_them_are_ordered(of):
     agree(tree(3, of), lambda: [np.zeros(128, np.int32)])
+
+
+# ---- deep chains -------------------------------------------------------------------------------------------------------------------------
+
+THROUGH = "return f{below}(x, v + {i})"
+AND_WRITES = "t: int @ thread[1] = id()\n    with partition(x, p=thread[1], offset=t) as m:\n        m[0] = v\n    return x[{last} - t] + f{below}(x, v + {i})"
+
+
+def chain(length: int, of: str = "block", body: str = THROUGH, top: int | None = None) -> str:
+    """Each function calls the one below once."""
+    words, last, call = OF[of]
+    text = "from __future__ import annotations\nfrom snap import *\n" + LEVEL.format(i=0, body=LEAF.format(last=last), **words)
+    for i in range(1, length + 1):
+        text += LEVEL.format(i=i, body=body.format(below=i - 1, i=i, last=last), **words)
+    return text + KERNEL.format(call=call.format(top=length if top is None else top))
+
+
+@pytest.mark.parametrize("of", OF)
+def test_a_chain_is_checked_function_by_function(of, monkeypatch):
+    """Each definition on its own, once for those that call it, and once for the kernel, whose memory is known to be shared."""
+    from snap.check import function
+
+    made = []
+    elaborate = function.elaborate
+    monkeypatch.setattr(function, "elaborate", lambda *args: made.append(args[1].tree.name) or elaborate(*args))
+    compiled(chain(40, of))
+    assert max(map(made.count, made)) <= 3
+
+
+def test_256_calls_deep():
+    before = sys.getrecursionlimit()
+    kernel = compiled(chain(256))
+    assert kernel.cuda().count("__device__") == 257
+    assert sys.getrecursionlimit() == before
+    agree(compiled(chain(60)), lambda: [np.zeros(128, np.int32)])
+
+
+@pytest.mark.parametrize("of", OF)
+def test_what_a_chain_writes_is_ordered(of):
+    kernel = compiled(chain(12, of, AND_WRITES))
+    agree(kernel, lambda: [np.zeros(128, np.int32)])
+    assert sum(point.kind == of for point in kernel.syncs()) >= 2
+
+
+def test_one_function_is_wrong_and_says_so():
+    text = chain(6).replace("def f3(x: ptr(int) @ block[1], v: int @ thread[1]) -> int @ thread[1]:\n    return f2(x, v + 3)",
+                            "def f3(x: ptr(int) @ block[1], v: int @ thread[1]) -> int @ thread[1]:\n    return f2(x, w + 3)")
+    with pytest.raises(SnapError) as caught:
+        compiled(text)
+    assert [error.code for error in caught.value.all] == ["SNAP019"] and "w + 3" in caught.value.text
+
+
+def test_what_was_made_for_callers_lives_as_long_as_the_function():
+    kernel = compiled(chain(5))
+    function = weakref.ref(kernel.definition.names["f5"].definition.names["f4"])
+    assert function() is not None
+    del kernel
+    gc.collect()
+    assert function() is None
+
+
+def test_the_text_is_the_same_whatever_was_defined_before():
+    first = compiled(chain(5, body=AND_WRITES)).cuda()
+    compiled(chain(7))
+    again = compiled(chain(5, body=AND_WRITES)).cuda()
+    lines = lambda text: text.split("\n", 2)[2]  # noqa: E731  the first names the file
+    assert lines(first) == lines(again)

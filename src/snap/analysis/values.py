@@ -20,6 +20,7 @@ from snap.ir import nodes as ir
 from snap.ir.types import THREAD1, Kind, Level, Place, Privilege, Scalar
 
 Frame = tuple[int, ...]  # the calls we are in
+
 Fact = Form  # >= 0
 Range = tuple[int, int]  # from .. to, both included
 MOST_THREADS = 1024  # of a block
@@ -28,6 +29,23 @@ ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
 # How large an unknown may be where a multiple of it is not suspected to overflow its signed type.  Blocks are many, but what they index is memory.
 REACH = {"thread": MOST_THREADS, "block": 1, "cluster": 1, "count": 1}
 LIKELY = 4096
+
+
+def called(frame: Frame, call: int) -> Frame:
+    """The frame of a call that is made in this one."""
+    inner = (*frame, call)
+    return inner if len(inner) < 8 else _Deep(inner)
+
+
+class _Deep(tuple):
+    """Many calls deep: all that is known is known by frame, so its hash is computed once."""
+
+    def __hash__(self) -> int:
+        try:
+            return self.hash
+        except AttributeError:
+            self.hash = tuple.__hash__(self)
+            return self.hash
 MOST_BITS = 12  # of what is looked at bit by bit
 
 

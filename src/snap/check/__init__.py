@@ -15,6 +15,7 @@ from snap.check.state import Program
 from snap.diag.error import Diagnostic, SnapError
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
+from snap.ir.depth import OF_A_FUNCTION, deep
 
 __all__ = ["check", "constexpr_names"]
 
@@ -26,7 +27,8 @@ def check(definition: Definition, constexprs: Mapping[str, object] | None = None
         place = starting_place(definition, required(definition, constexprs), None)
         program = Program()
         program.active.append(definition)
-        return elaborate(program, definition, constexprs, place, {}).function
+        with deep(OF_A_FUNCTION):
+            return elaborate(program, definition, constexprs, place, {}).function
     except RecursionError:
         raise SnapError(
             Diagnostic("SNAP017", f"`{definition.tree.name}` is nested too deeply", definition.tree.head, help="split the expression or the function")

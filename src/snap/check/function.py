@@ -21,6 +21,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition, identity
 from snap.ir import nodes as ir
+from snap.ir.depth import OF_A_FUNCTION, deep
 from snap.ir.record import record
 from snap.ir.types import I32, I64, Array, Element, Held, Level, Place, Privilege, Scalar, Space
 from snap.ir.walk import bodies
@@ -264,6 +265,14 @@ def raise_errors(errors: list[Diagnostic]) -> None:
 
 
 def read_header(definition: Definition, constexprs: Mapping[str, object]) -> Header:
+    key = ("header", identity(constexprs))
+    header = definition.made.get(key)
+    if header is None:
+        header = definition.made[key] = _read_header(definition, constexprs)
+    return header
+
+
+def _read_header(definition: Definition, constexprs: Mapping[str, object]) -> Header:
     requires = required(definition, constexprs)
     place = starting_place(definition, requires, None)
     c = State(definition, Program(), place)
@@ -282,15 +291,18 @@ def read_header(definition: Definition, constexprs: Mapping[str, object]) -> Hea
 def instantiate(
     program: Program, definition: Definition, constexprs: Mapping[str, object], caller: Place, incoming: Mapping[str, Incoming]
 ) -> Instance:
+    """The function as this call has it.  Calls that have it alike, in whatever program, share one."""
     place = starting_place(definition, required(definition, constexprs), caller)
-    key = (definition, identity(constexprs), place, tuple(sorted(incoming.items(), key=lambda item: item[0])))
-    if key not in program.instances:
+    key = (identity(constexprs), place, tuple(sorted(incoming.items(), key=lambda item: item[0])))
+    made = definition.made.get(key)
+    if made is None:
         program.active.append(definition)
         try:
-            program.instances[key] = elaborate(program, definition, constexprs, place, incoming)
+            with deep(OF_A_FUNCTION):
+                made = definition.made[key] = elaborate(program, definition, constexprs, place, incoming)
         finally:
             program.active.pop()
-    return program.instances[key]
+    return made
 
 
 def elaborate(program: Program, definition: Definition, constexprs: Mapping[str, object], place: Place, incoming: Mapping[str, Incoming]) -> Instance:
@@ -365,15 +377,15 @@ def _pointer(c: State, p: ParamSpec, given: Incoming | None, hidden: list[ir.Par
     fresh = {v.uid: c.var(v.name, v.type, v.privilege, p.span) for v in given.captured}
     hidden.extend(ir.ValueParam(v) for v in fresh.values())
     rename = lambda v: ir.Read(n, n.type, span=p.span) if (n := fresh.get(v.uid)) is not None else None  # noqa: E731
-    shape = None if given.shape is None else tuple(rewrite.substitute(d, rename) for d in given.shape)
-    map = None
-    if given.map is not None:
-        map = IndexMap(given.map.params, tuple(rewrite.substitute(r, rename) for r in given.map.results))
+    own = lambda e: rewrite.placed(rewrite.substitute(e, rename), p.span)  # noqa: E731  other callers that address it so share this function
+    shape = None if given.shape is None else tuple(map(own, given.shape))
+    index = None if given.map is None else IndexMap(given.map.params, tuple(map(own, given.map.results)))
     obj = ir.MemObject(
         c.program.uid(), p.name, given.elem, shape, p.spec.const, given.space, p.privilege, swizzle=given.swizzle, spread=given.spread, span=p.span
     )
     handle = ir.Handle(c.program.uid(), p.name, obj, p.privilege, p.spec.const, "param", disjoint=given.disjoint, span=p.span)
-    memory = Memory(handle, ir.MemView(obj, obj.elem, shape), map, p.spec.shape if p.spec.shape is not None else (shape if map is None else None))
+    extents = p.spec.shape if p.spec.shape is not None else (shape if index is None else None)
+    memory = Memory(handle, ir.MemView(obj, obj.elem, shape), index, extents)
     if given.flat:
         memory = _reshaped(c, memory, p)
     c.bind(p.name, memory)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from snap.check import convert
+from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.walk import variables
 
@@ -68,4 +69,16 @@ def substitute(e: ir.Expr, replace: Callable[[ir.Var], ir.Expr | None]) -> ir.Ex
             raise TypeError(type(e).__name__)
 
 
-__all__ = ["substitute", "variables"]
+def placed(e: ir.Expr, span: Span) -> ir.Expr:
+    """The same expression as if it stood there."""
+    parts = {name: getattr(e, name) for name in e.__dataclass_fields__}
+    return type(e)(**{name: _placed(part, span) for name, part in parts.items()} | {"span": span})
+
+
+def _placed(part: object, span: Span) -> object:
+    if isinstance(part, tuple):
+        return tuple(_placed(item, span) for item in part)
+    return placed(part, span) if isinstance(part, ir.Expr) else part
+
+
+__all__ = ["placed", "substitute", "variables"]

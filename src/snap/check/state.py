@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -212,17 +213,19 @@ class Instance:
     smem_align: int = 16
 
 
+_numbers = itertools.count(1)  # programs share the functions they call, so what is numbered has a number of its own in all of them
+
+
 class Program:
-    """Shared by a function and all it calls: instances made so far, and the stack of calls being elaborated."""
+    """Shared by a function and all it calls: the stack of calls being elaborated, and the last number that was given."""
 
     def __init__(self) -> None:
-        self.instances: dict[object, Instance] = {}
         self.active: list[Definition] = []
-        self.next_uid = 0
+        self.last_uid = 0
 
     def uid(self) -> int:
-        self.next_uid += 1
-        return self.next_uid
+        self.last_uid = next(_numbers)
+        return self.last_uid
 
 
 class State:
@@ -327,7 +330,7 @@ class State:
 
     @contextmanager
     def frame(self, kind: str, span: Span, text: str, branch: SplitBranch | None = None, **known: object) -> Iterator[Frame]:
-        self.frames.append(Frame(kind, span, text, branch, self.place, first_uid=self.program.next_uid, **known))
+        self.frames.append(Frame(kind, span, text, branch, self.place, first_uid=self.program.last_uid, **known))
         try:
             yield self.frames[-1]
         finally:

@@ -16,6 +16,7 @@ from snap.codegen.barriers import rounds_declaration
 from snap.codegen.functions import Lowering
 from snap.codegen.module import Module
 from snap.ir import nodes as ir
+from snap.ir.depth import deep
 from snap.ir.record import record
 from snap.ir.types import Level, Scalar, Space
 from snap.ir.walk import accesses, statements
@@ -83,6 +84,11 @@ class CudaModule:
 
 
 def emit(function: ir.Function) -> CudaModule:
+    with deep():
+        return _emit(function)
+
+
+def _emit(function: ir.Function) -> CudaModule:
     held = function.place.held
     clustered = held(Level.CLUSTER) is not None
     module = Module(threads=held(Level.THREAD).count, cluster=held(Level.BLOCK).count if clustered else 0, min_arch=90 if clustered else 80)

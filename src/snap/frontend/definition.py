@@ -31,12 +31,14 @@ class Definition:
 
     kind    'global' or 'device'
     names   what the function's free names were bound to when it was defined (closure first, then globals; builtins not included)
+    made    what the checker has made of it, for all that call it alike: it lives as long as the function
     """
 
     tree: Function
     kind: str
     requires: Requires
     names: Mapping[str, object]
+    made: dict[object, object] = field(default_factory=dict)
 
 
 def identity(constexprs: Mapping[str, object]) -> tuple[object, ...]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import inspect
 import linecache
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import numpy as np
 
 from snap.ir import nodes as ir
+from snap.ir.depth import deep
 from snap.ir.types import Array, Element, Level, Vector, scalar_of
 from snap.ir.walk import statements
 from snap.machine import boxes, flights, masks, matrix, mbarriers, numbers, tensor, warps
@@ -43,7 +42,7 @@ class Program:
         names = {id(f): f"f{k}_{f.name}" if f.name.isascii() else f"f{k}" for k, f in enumerate(functions)}
         self.waiting = waiting_loops(kernel)
         own_way = separable(kernel, self.waiting) if apart else set()
-        with _deep_recursion():
+        with deep():
             self.source = "\n\n".join(Statements(f, names, namespace, stepwise, self.waiting, own_way).text() for f in functions)
         filename = f"<snap {kernel.name}{' stepwise' if stepwise else ''}{' apart' if apart else ''} {kernel.uid}>"
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
@@ -57,17 +56,6 @@ class Program:
             isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread == "copies" for s in inside))
         arrays = (s.var for s in inside if isinstance(s, ir.Declare) and isinstance(s.var.type, Array))
         self.local_bytes = sum(var.type.size * np.dtype(numbers.REGISTER[scalar_of(var.type)]).itemsize for var in arrays)
-
-
-@contextmanager
-def _deep_recursion():
-    """Emission visits an expression in several steps a level; what the checker could visit must not be too deep for it."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, 5000))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
 
 
 def program_for(kernel: ir.Function, stepwise: bool, apart: bool = False) -> Program:

@@ -12,30 +12,56 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from snap.ir import nodes as ir
+from snap.ir.depth import deep
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level
-from snap.ir.walk import statements
+from snap.ir.walk import statements, with_bodies
 from snap.sync.channels import find
 from snap.sync.cover import cover
 from snap.sync.flight import without_idle_waits
 from snap.sync.graph import Graph
 from snap.sync.groups import plan_copies
-from snap.sync.inline import inline
+from snap.sync.inline import inline, must_be_inlined
 from snap.sync.insert import insert, original
 from snap.sync.project import project
 from snap.sync.relax import relax
 from snap.sync.slots import give_back
 from snap.sync.weave import weave
 
-__all__ = ["brought", "original", "points", "synchronize"]
+__all__ = ["brought", "original", "points", "probe", "synchronize"]
 
 
 def synchronize(function: ir.Function) -> ir.Function:
     """Raises SnapError SNAP020 where what is asked cannot be synchronized."""
-    with _uncollected():
+    with _uncollected(), deep():
         return _synchronize(function)
+
+
+def probe(function: ir.Function) -> None:
+    """Raises what `synchronize` would for a device function on its own.
+
+    What it calls was looked at when that was defined; where a barrier beside the call orders all the two have in common, the calls are not entered
+    again, so that functions that call functions take as long as their own texts.  The kernel is synchronized as a whole in any case."""
+    synchronize(_without_callees(function) if _meets_beside_calls(function) else function)
+
+
+def _without_callees(function: ir.Function) -> ir.Function:
+    hollow = lambda s: replace(s, function=replace(s.function, body=())) if isinstance(s, ir.Call) else with_bodies(s, body)  # noqa: E731
+    body = lambda statements: tuple(map(hollow, statements))  # noqa: E731
+    return replace(function, body=body(function.body))
+
+
+def _meets_beside_calls(function: ir.Function) -> bool:
+    """All of the block, or of a part of a warp, calls, and the memory is its own: it can meet before any call and behind it.  Work in the background
+    and roles are synchronized over the whole program instead."""
+    place, privilege = function.place, function.place.privilege
+    met = privilege.n == 1 if privilege.level is Level.BLOCK else privilege.level is Level.THREAD and privilege.n in (1, 2, 4, 8, 16, 32)
+    own = all(p.handle.const or p.handle.privilege == privilege for p in function.params if isinstance(p, ir.MemParam))
+    calls = [s for s in statements(function.body) if isinstance(s, ir.Call)]
+    return met and own and bool(calls) and all(s.place == s.function.place == place for s in calls) and not must_be_inlined(function)
 
 
 @contextmanager

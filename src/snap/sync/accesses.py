@@ -15,6 +15,7 @@ statements happen.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 
 from snap.analysis import linear
@@ -515,6 +516,16 @@ class Accesses(Publishing):
                 self._beside(b, chain, obj, place, touched[obj])
         for _, touched in self.regions:
             touched.setdefault(obj, Touched()).add(b, chain)
+
+    @contextmanager
+    def _region(self, place: Place) -> Iterator[None]:
+        """A group or a call.  One in another of the same privilege would add nothing, and many calls are in calls."""
+        new = all(outer.privilege != place.privilege for outer, _ in self.regions)
+        if new:
+            self.regions.append((place, {}))
+        yield
+        if new:
+            self.regions.pop()
 
     def _widest(self) -> list[int]:
         """The regions we are in, of each privilege the outermost: what those inside of it would add, it has said."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from snap.analysis import linear
 from snap.analysis.linear import Atom, Form
 from snap.analysis.overlap import Footprint, before, older
-from snap.analysis.values import Frame, facts, form, is_integer, wrapped
+from snap.analysis.values import Frame, called, facts, form, is_integer, wrapped
 from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
@@ -151,10 +151,8 @@ class Graph(Accesses):
                 held = s.outer.held(s.privilege.level)
                 if held.open or held.count != s.privilege.n:
                     index = linear.remainder(index, s.privilege.n)
-                self.regions.append((s.place, {}))
-                inside = self._inside(s.privilege.level, index, s.place, s.body, state, [])
-                self.regions.pop()
-                return inside
+                with self._region(s.place):
+                    return self._inside(s.privilege.level, index, s.place, s.body, state, [])
             case ir.Split():
                 return self._split(s, state)
             case ir.Partition() | ir.Claim():
@@ -551,7 +549,7 @@ class Graph(Accesses):
     def _call(self, s: ir.Call, state: State) -> State | None:
         self._evaluate(s, state)
         outer = self.frame, self.at, self.frame_offset
-        inner = (*self.frame, id(s))
+        inner = called(self.frame, id(s))
         values = self._values(state)
         bindings = []
         for p, a, handle in zip(s.function.params, s.args, s.handles):
@@ -574,9 +572,8 @@ class Graph(Accesses):
         self.frame, self.frame_offset = inner, self.frame_offset + s.smem_offset
         self.at = self.at.entered(top, index, s.function.place)
         self.returns.append([])
-        self.regions.append((s.function.place, {}))
-        end = self._body(s.function.body, state)
-        self.regions.pop()
+        with self._region(s.function.place):
+            end = self._body(s.function.body, state)
         returned = self.returns.pop()
         self.frame, self.at, self.frame_offset = outer
         result = self._join([end, *returned], id(s)) if returned else end

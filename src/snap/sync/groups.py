@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snap.analysis.overlap import Memo
-from snap.analysis.values import Frame
+from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
 from snap.ir.walk import bodies
 from snap.sync.cover import Mark
@@ -93,7 +93,7 @@ class _Parents:
             for k, inner in enumerate(bodies(s)):
                 self._enter(frame, inner, (here, k))
             if isinstance(s, ir.Call):
-                self._enter((*frame, id(s)), s.function.body, (here, 0))
+                self._enter(called(frame, id(s)), s.function.body, (here, 0))
 
     def _path(self, here: tuple[Frame, int]) -> list[tuple[tuple[Frame, int], tuple | None]]:
         """The statement and those around it, each with the body it stands in."""

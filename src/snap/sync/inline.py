@@ -43,7 +43,15 @@ def _is_wanted(function: ir.Function, every: bool) -> bool:
 
 def must_be_inlined(function: ir.Function) -> bool:
     """Whether the function, or one that it calls, holds what is synchronized over the whole kernel."""
-    return any(_needs_the_kernel(s) or isinstance(s, ir.Call) and must_be_inlined(s.function) for s in statements(function.body))
+    seen, todo = {id(function)}, [function]
+    while todo:
+        for s in statements(todo.pop().body):
+            if _needs_the_kernel(s):
+                return True
+            if isinstance(s, ir.Call) and id(s.function) not in seen:
+                seen.add(id(s.function))
+                todo.append(s.function)
+    return False
 
 
 def _needs_the_kernel(s: ir.Stmt) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snap.analysis.values import Frame
+from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
 from snap.ir.types import Level
 from snap.sync.cover import Mark
@@ -113,7 +113,7 @@ class _Inserter:
                 cases = tuple(_changed(case, body=self.body(case.body)) for case in s.cases)
                 return s if all(a is b for a, b in zip(cases, s.cases)) else replace(s, cases=cases)
             case ir.Call():
-                return _changed(s, function=self.function(s.function, (*self.frame, id(s))))
+                return _changed(s, function=self.function(s.function, called(self.frame, id(s))))
             case _:
                 return s
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from snap.analysis.values import Frame
+from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level
@@ -58,7 +58,7 @@ class Text:
             if isinstance(s, ir.Call):
                 required = s.function.place
                 inside = (*runners, _whole(required.privilege.n)) if required.top is Level.THREAD else runners
-                self._enter((*frame, id(s)), s.function.body, (here, 0), inside)
+                self._enter(called(frame, id(s)), s.function.body, (here, 0), inside)
 
     # ---- places ----------------------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,32 @@
+"""How deep the compiler may recurse: its passes enter expressions, statements and calls, and a program may be many calls deep.
+
+Python stops at about 1000 frames.  One function of a program needs fewer, or is refused (SNAP017); functions that call functions need more, and get
+it while a pass runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+OF_A_FUNCTION = 900  # frames for what is nested in one function
+MOST = 8_000  # frames in all, which the stack of a thread has room for
+
+
+@contextmanager
+def deep(frames: int = MOST) -> Iterator[None]:
+    """Inside, there is room for so many frames below the current one, and for `MOST` in all at most."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, MOST if frames >= MOST else min(_depth() + frames, MOST)))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _depth() -> int:
+    frame, depth = sys._getframe(), 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth

@@ -305,6 +305,68 @@ def test_literals_take_the_type_of_what_they_meet():
     assert value_of("x + 4000000000", "u32", "x: u32 @ grid[1]", (1,)) == 4000000001
 
 
+CHOICES = [
+    ("d * (0.1 if c else 0.2)", "f64", 0.1), ("d * (0.1 if not c else 0.2)", "f64", 0.2), ("d * max(0.1, 0.2)", "f64", 0.2), ("min(min(0.1, 0.2), 0.3) + d * 0", "f64", 0.1),
+    ("d * -(0.1 if c else 0.2)", "f64", -0.1), ("d * +(0.1 if c else 0.2)", "f64", 0.1), ("d * -max(0.1, 0.2)", "f64", -0.2), ("d * (0.1 if c else 1)", "f64", 0.1),
+    ("d * max(0.1, 0.3 if c else 0.2)", "f64", 0.3), ("d * -min(0.1, 0.3 if c else 0.2)", "f64", -0.1), ("d * ((0.1 if c else 0.2) if c else 0.3)", "f64", 0.1),
+    ("0.1 if c else 0.2", "f64", 0.1), ("max(0.1, 0.2 if c else 0.3)", "f64", 0.2), ("d * (0.1 if True else 1)", "f64", 0.1),
+    ("u * (3000000000 if c else 1)", "u32", 3000000000), ("u + max(4000000000, 5 if c else 6)", "u32", 4000000001), ("u + -(1 if c else 2)", "u32", 0), ("u & ~(1 if not c else 2)", "u32", 1),
+    ("i + (3000000000 if c else 1)", "i64", 3000000001), ("i + (1 if c else -2147483648)", "i64", 2), ("2147483648 if c else 1", "i64", 1 << 31), ("-(2147483648 if c else 1)", "i64", -(1 << 31)),
+    ("u8(max(260, 5 if c else 6))", "u8", 4), ("int(0.9 if c else 1.9)", "i32", 0), ("int(max(0.9, 1.9 if c else 2.9))", "i32", 1), ("(1 if c else 0) << 3", "i32", 8), ("1 << (3 if c else 0)", "i32", 8),
+    ("h * (0.1 if c else 0.2)", "f16", float(np.float16(0.1))), ("(0.1 if c else 0.2) + (1 if c else 2)", "f32", float(np.float32(0.1) + np.float32(1))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression, type, expected", CHOICES)
+def test_a_choice_between_literals_is_as_free_as_they_are(expression, type, expected):
+    params, args = "c: bool @ grid[1], d: f64 @ grid[1], u: u32 @ grid[1], i: int @ grid[1], h: f16 @ grid[1]", (True, 1.0, 1, 1, np.float16(1))
+    assert value_of(expression, type, params, args) == expected
+
+
+@pytest.mark.parametrize("expression, type, expected", CHOICES)
+def test_the_second_interpreter_agrees_about_choices(expression, type, expected):
+    from fuzz import slow
+
+    text = f"""
+@kernel
+@requires(grid[1], block[1], thread[1])
+def k(out: ptr({type}) @ grid[1], c: bool @ grid[1], d: f64 @ grid[1], u: u32 @ grid[1], i: int @ grid[1], h: f16 @ grid[1]):
+    with group(grid[1]):
+        with partition(out, p=thread[1], offset=0) as mine:
+            mine[0] = {expression}
+"""
+    out = np.zeros(1, {**INTEGERS, **FLOATS}[type])
+    slow.run("from __future__ import annotations\nfrom snap import *\n" + text, "k", 1, [out, True, 1.0, 1, 1, np.float16(1)])
+    assert out[0] == expected
+
+
+def test_what_chooses_between_literals_is_read_in_its_turn():
+    text = """
+@device
+@requires(thread[1])
+def f(x: ptr(int) @ thread[1]) -> f64 @ thread[1]:
+    x[0] = 1
+    return 1.0
+
+@kernel
+@requires(grid[1], block[1], thread[1])
+def k(out: ptr(f64) @ grid[1], x: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        with partition(out, p=thread[1], offset=0) as mine, partition(x, p=thread[1], offset=0) as own:
+            mine[0] = (0.1 if own[0] == 0 else 0.2) * f(own)
+            mine[1] = max(0.1, 0.3 if own[0] == 0 else 0.2) * f(own)
+"""
+    out = np.zeros(2)
+    execute(text)["k"][1](out, np.zeros(1, np.int32))
+    assert list(out) == [0.1, 0.2]
+
+
+def test_a_choice_that_does_not_fit_is_refused():
+    text = "c: bool = True\nx: u8 = {} if c else 1"
+    assert codes(text.format("256"), "thread[1]") == [("SNAP018", 2)] and codes(text.format("255"), "thread[1]") == []
+    assert codes("c: bool = True\nx: int = 0.5 if c else 1", "thread[1]") == [("SNAP018", 2)]
+
+
 def test_constexprs_have_their_type():
     text = "K: constexpr({}) = {}\nx: {} = K * 3"
     run = lambda type, value, result: codes(text.format(type, value, result), "grid[1], block[1], thread[1]")

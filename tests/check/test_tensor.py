@@ -161,3 +161,27 @@ def test_in_a_function():
     [call] = [s for s in statements(found.body) if isinstance(s, ir.Call)]
     [made] = [s for s in statements(call.function.body) if isinstance(s, ir.Wgmma)]
     assert made.a.access.view.obj.swizzle == 128 and made.n == 256
+
+
+BUMP = """
+@device
+@requires(thread[128])
+def bump(p: ref(int[1]) @ thread[128]) -> int @ thread[128]:
+    p[0] = p[0] + 1
+    return p[0]
+"""
+
+
+def test_operands_are_evaluated_from_left_to_right():
+    """a, b, then `zero`: each call stands where it is written, and what is read between two calls is read there."""
+    code = """
+    q: int[1] @ warpgroup
+    wgmma(acc, tile(a, (64 * bump(q), 0), (64, 64)), tile(b, (8 * q[0], 0), (256, 64)), zero=(bump(q) == 2))
+    store_acc(tile(mine, (q[0], 0), (64, 64)), acc, first=8 * bump(q))
+    """
+    inside = "with partition(out, p=warpgroup, f=lambda i, j: (w, i, j)) as mine:\n    with group(warpgroup):\n"
+    made = accepted(block(inside + textwrap.indent(textwrap.dedent(code), "        ")), params=PARAMS, requires=REQUIRES, before=BUMP)
+    kinds = (ir.Call, ir.Wgmma, ir.StoreAcc)
+    order = [type(s).__name__ if isinstance(s, kinds) else "read" for s in statements(made.body)
+             if isinstance(s, kinds) or isinstance(s, ir.Declare) and s.var.name == "at"]
+    assert order == ["Call", "read", "Call", "Wgmma", "read", "Call", "StoreAcc"]

@@ -7,6 +7,8 @@ lanes that need it only.
 from __future__ import annotations
 
 import ast
+import functools
+import itertools
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -38,11 +40,16 @@ COMPONENTS = "xyzw"
 
 @dataclass(frozen=True)
 class E:
-    """A typed expression; const: its value, where that is known in the text."""
+    """A typed expression; const: its value, where that is known in the text; numbers: of a choice between numbers of the source, all of them."""
 
     type: object
     run: Callable
     const: object = None
+    numbers: tuple = ()
+
+    @property
+    def all_numbers(self) -> tuple:
+        return self.numbers or (self.const,)
 
 
 @dataclass(frozen=True)
@@ -104,11 +111,18 @@ def converted(e: E, t) -> E:
 
 def met(a: E, b: E):
     """The type at which two operands are computed."""
-    return sv.common(a.type, b.type, a.const if a.type == INT else b.const if b.type == INT else 0)
+    if a.type in LITERALS and b.type not in LITERALS:
+        a, b = b, a
+    if b.type != INT or a.type in LITERALS:
+        return sv.common(a.type, b.type)
+    types = [sv.common(a.type, INT, n) for n in b.all_numbers]
+    return functools.reduce(sv.common, types)
 
 
 def settled(e: E) -> E:
-    return converted(e, sv.settled(e.type, e.const)) if e.type in LITERALS else e
+    if e.type not in LITERALS:
+        return e
+    return converted(e, "f32" if e.type == FLOAT else functools.reduce(sv.common, (sv.settled(INT, n) for n in e.all_numbers)))
 
 
 def selected(G, L, chosen: list, yes: Callable, no: Callable) -> list:
@@ -245,7 +259,7 @@ class Expressions:
             return e
         function = (lambda v: ~int(v)) if isinstance(node.op, ast.Invert) else (lambda v: -v)
         if e.type in LITERALS:
-            return constant(function(e.const), e.type)
+            return self._of_numbers(function, e) if e.const is None else constant(function(e.const), e.type)
         t = sv.promoted(e.type)
         e = converted(e, t)
         whole = sv.is_int(t)
@@ -259,7 +273,9 @@ class Expressions:
 
     def binary(self, op: str, a: E, b: E) -> E:
         if a.type in LITERALS and b.type in LITERALS:
-            return constant(sv.folded(op, a.const, b.const))
+            if a.const is not None and b.const is not None:
+                return constant(sv.folded(op, a.const, b.const))
+            a, b = settled(a), settled(b)
         if op in ("<<", ">>"):
             a, b = settled(a), settled(b)
             t = sv.promoted(a.type)
@@ -286,7 +302,7 @@ class Expressions:
         tests = []
         for op, a, b in zip(node.ops, operands, operands[1:]):
             t = met(a, b)
-            t = t if t not in LITERALS else "f64" if t == FLOAT else None
+            t = t if t not in LITERALS else "f32" if t == FLOAT else None
             tests.append((sv.COMPARE[symbol(op)], self._into(a, t), self._into(b, t)))
         if all(e.const is not None for e in operands):
             pairs = zip(tests, operands, operands[1:])
@@ -346,15 +362,25 @@ class Expressions:
         test = self.expression(node.test)
         a, b = self.expression(node.body), self.expression(node.orelse)
         if a.type in LITERALS and b.type in LITERALS:
-            t = sv.settled(sv.common(a.type, b.type))
-            if t == "i32" and (sv.settled(INT, a.const), sv.settled(INT, b.const)) != ("i32", "i32"):
-                t = "i64"
+            t = sv.common(a.type, b.type)
+            a, b = (self._of_numbers(float, e) if t == FLOAT else e for e in (a, b))
         else:
             t = a.type if a.type == b.type else met(a, b)
+            a, b = converted(a, t), converted(b, t)
         if test.const is not None:
-            return converted(a if test.const else b, t)
-        decide, yes, no = self.condition(test), converted(a, t).run, converted(b, t).run
-        return E(t, lambda G, L: selected(G, L, decide(G, L), yes, no))
+            return a if test.const else b
+        decide, yes, no = self.condition(test), a.run, b.run
+        return E(t, lambda G, L: selected(G, L, decide(G, L), yes, no), None, a.all_numbers + b.all_numbers if t in LITERALS else ())
+
+    @staticmethod
+    def _of_numbers(function: Callable, *operands: E) -> E:
+        """A function of numbers of the source, and of choices between them."""
+        t = FLOAT if function is float or any(e.type == FLOAT for e in operands) else INT
+        if all(e.const is not None for e in operands):
+            return constant(function(*(e.const for e in operands)), t)
+        found = tuple(function(*numbers) for numbers in itertools.product(*(e.all_numbers for e in operands)))
+        runs = [e.run for e in operands]
+        return E(t, lambda G, L: [function(*values) for values in zip(*(run(G, L) for run in runs))], None, found)
 
     def _Subscript(self, node) -> E:
         element, place = self.element(node)
@@ -364,7 +390,7 @@ class Expressions:
 
     def indices(self, node: ast.expr) -> Callable:
         """The index that a subscript names, a tuple a lane."""
-        runs = [converted(e, sv.settled(e.type, e.const)).run for e in map(self.expression, node.elts if isinstance(node, ast.Tuple) else [node])]
+        runs = [settled(e).run for e in map(self.expression, node.elts if isinstance(node, ast.Tuple) else [node])]
         return lambda G, L: list(zip(*(run(G, L) for run in runs)))
 
     def element(self, node: ast.Subscript) -> tuple:
@@ -442,11 +468,13 @@ class Expressions:
         if name in sv.NUMBERS:
             arity, f = sv.NUMBERS[name]
             if all(e.type in LITERALS for e in operands):
-                return constant(f("f64" if t == FLOAT else "i64", *(float(e.const) if t == FLOAT else e.const for e in operands)))
+                if name in ("min", "max") and len(operands) == arity:
+                    return self._of_numbers(lambda *numbers: f("f64" if t == FLOAT else "i64", *(float(n) if t == FLOAT else n for n in numbers)), *operands)
+                t = settled(operands[0]).type
             t = sv.promoted(t)
         elif name in sv.WHOLES:
             arity, f = sv.WHOLES[name]
-            t = sv.promoted(sv.settled(t, operands[0].const))
+            t = sv.promoted(settled(operands[0]).type if t in LITERALS else t)
         elif name in sv.REALS or name in sv.QUESTIONS:
             arity, f = sv.REALS.get(name) or (1, lambda t, a: sv.QUESTIONS[name](a))
             t = t if sv.is_float(t) else "f32"

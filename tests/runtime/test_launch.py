@@ -290,7 +290,7 @@ def test_torch_tensors_refused(make, ran):
     refused(ran, kernel, (torch.zeros(4, dtype=torch.float64),), 1, "x", "takes f32, the array holds float64")
     refused(ran, kernel, (torch.zeros(4, 4).T,), 1, "x", "contiguous")
     refused(ran, kernel, (torch.zeros(4, device="meta"),), 1, "x", "the array is on `meta`")
-    refused(ran, kernel, (torch.zeros(4).to_sparse(),), 1, "x", "contiguous|sparse")
+    refused(ran, kernel, (torch.zeros(4).to_sparse(),), 1, "x", "contiguous|sparse|no memory")
     refused(ran, make.kernel(make.value("n", I32)), (torch.tensor(3),), 1, "n", "item")
     t = torch.zeros(4)
     refused(ran, make.kernel(make.pointer("x", F32), make.pointer("y", F32)), (t, t.numpy()), 1, "y", "shares memory with `x`")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 from snap.diag.span import Span
@@ -95,7 +96,9 @@ def extreme(name: str, values: list[int | float]) -> int | float:
 
 
 def cast(value: ir.Expr, type: Scalar, span: Span | None = None) -> ir.Expr:
-    if value.type == type and not (isinstance(value, ir.Const) and value.weak):
+    if is_weak(value) and not isinstance(value, ir.Const):
+        return _taking(value, type)
+    if value.type == type and not is_weak(value):
         return value
     span = span or value.span
     if isinstance(value, ir.Const):
@@ -103,8 +106,63 @@ def cast(value: ir.Expr, type: Scalar, span: Span | None = None) -> ir.Expr:
     return ir.Cast(value, type, span=span)
 
 
+# ---- literals: a number takes the type of what it meets, and so does a choice between numbers
+
+
 def is_weak(value: ir.Expr) -> bool:
-    return isinstance(value, ir.Const) and value.weak
+    """A literal; or one of several that `if-else`, `min` and `max` choose from, whichever it is."""
+    match value:
+        case ir.Const():
+            return value.weak
+        case ir.Select(_, then, other):
+            return is_weak(then) and is_weak(other)
+        case ir.Math("min" | "max", args):
+            return all(map(is_weak, args))
+    return False
+
+
+def numbers(value: ir.Expr) -> list[ir.Const]:
+    """The literals that a weak value is one of."""
+    match value:
+        case ir.Select(_, then, other):
+            return [*numbers(then), *numbers(other)]
+        case ir.Math(args=args):
+            return [number for arg in args for number in numbers(arg)]
+    return [value]
+
+
+def _taking(value: ir.Select | ir.Math, type: Scalar) -> ir.Expr:
+    """A choice between literals with the type that it meets."""
+    if isinstance(value, ir.Select):
+        return replace(value, then=cast(value.then, type), other=cast(value.other, type), type=type)
+    if type.is_float or type.is_integer and all(number.type.is_integer and fits(int(number.value), type) for number in numbers(value)):
+        return replace(value, args=tuple(cast(arg, type) for arg in value.args), type=type)
+    return ir.Cast(_taking(value, value.type), type, span=value.span)  # which is the least changes where numbers wrap
+
+
+def weakly(value: ir.Expr, type: Scalar) -> ir.Expr:
+    """A weak value seen as one of `type`, and weak still."""
+    again = lambda part: weakly(part, type)  # noqa: E731
+    match value:
+        case ir.Select(_, then, other):
+            return replace(value, then=again(then), other=again(other), type=type)
+        case ir.Math(args=args):
+            return replace(value, args=tuple(map(again, args)), type=type)
+    return constant(value.value, type, value.span, True)
+
+
+def _negated(op: str, value: ir.Select | ir.Math, span: Span) -> ir.Expr:
+    """`-` and `~` of a choice between literals: the choice between theirs."""
+    if isinstance(value, ir.Select):
+        then, other = unary(op, value.then, span), unary(op, value.other, span)
+        type = common_type(then, other)
+        return ir.Select(value.cond, weakly(then, type), weakly(other, type), type, span=span)
+    args = [unary(op, arg, span) for arg in value.args]
+    type = common_type(*args)
+    return ir.Math({"min": "max", "max": "min"}[value.op], tuple(weakly(arg, type) for arg in args), type, value.fast, span=span)
+
+
+# ---- C's conversions
 
 
 def promoted(type: Scalar) -> Scalar:
@@ -134,15 +192,16 @@ def _wider(a: Scalar, b: Scalar) -> Scalar:
     return unsigned if unsigned.bits >= signed.bits else signed
 
 
-def _meet_literal(number: ir.Const, other: Scalar) -> Scalar:
+def _meet_literal(value: ir.Expr, other: Scalar) -> Scalar:
     """The type of what it meets, if that holds it; else as in C, with the number in the narrowest of int, i64 and u64: `u & -16` is u32."""
     if other.is_float:
         return other
-    if number.type.is_float:
+    if value.type.is_float:
         return F32
-    other = promoted(other)
-    value = int(number.value)
-    return other if fits(value, other) else _wider(other, literal(value, number.span).type)
+    type = other = promoted(other)
+    for number in (int(number.value) for number in numbers(value)):
+        type = type if fits(number, other) else _wider(type, literal(number, value.span).type)
+    return type
 
 
 def implicit(value: ir.Expr, type: Scalar) -> bool:
@@ -190,19 +249,20 @@ def fold_binary(op: str, left: ir.Const, right: ir.Const, type: Scalar, span: Sp
 
 def binary(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
     """Arithmetic on operands whose types the caller has accepted."""
+    constants = isinstance(left, ir.Const) and isinstance(right, ir.Const)
     if op in ("<<", ">>"):
-        weak = is_weak(left) and is_weak(right)
+        weak = constants and is_weak(left) and is_weak(right)
         type = left.type if weak else promoted(left.type)
         left = left if weak else cast(left, type)
         right = right if weak else cast(right, promoted(right.type))
     else:
         type = common_type(left, right)
-        weak = is_weak(left) and is_weak(right)
+        weak = constants and is_weak(left) and is_weak(right)
         if weak:
             left, right = constant(left.value, type, left.span, True), constant(right.value, type, right.span, True)
         else:
             left, right = cast(left, type), cast(right, type)
-    if isinstance(left, ir.Const) and isinstance(right, ir.Const):
+    if constants:
         folded = fold_binary(op, left, right, type, span)
         if folded is not None:
             return folded
@@ -240,5 +300,7 @@ def unary(op: str, value: ir.Expr, span: Span) -> ir.Expr:
             return literal(int(result), span) or ir.Const(wrap(int(result), type), type, True, span=span)
         shrunk = literal(int(result), span) if value.weak else None  # -2147483648 is an i32 although 2147483648 is not
         return shrunk or ir.Const(wrap(int(result), type), type, value.weak, span=span)
+    if is_weak(value):
+        return _negated(op, value, span)
     type = promoted(value.type)
     return ir.Unary(op, cast(value, type), type, span=span)

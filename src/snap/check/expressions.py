@@ -113,12 +113,13 @@ def converted(c: State, value: ir.Expr, type: object, span: Span, what: str) -> 
             "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
             help=f"say so with a cast: `{_cast_word(type)}(...)`",
         )
-    if convert.is_weak(value) and type.is_integer and not convert.fits(int(value.value), type):
+    numbers = convert.numbers(value) if convert.is_weak(value) and type.is_integer else []
+    for number in (number.value for number in numbers if not convert.fits(int(number.value), type)):
         raise c.fail(
             "SNAP018",
-            f"{what} is `{type}`, which does not hold {value.value}",
+            f"{what} is `{type}`, which does not hold {number}",
             span,
-            help=f"to wrap it on purpose, cast it: `{_cast_word(type)}({value.value})`",
+            help=f"to wrap it on purpose, cast it: `{_cast_word(type)}({number})`",
         )
     return convert.cast(value, type)
 
@@ -357,7 +358,7 @@ def _conditional(c: State, e: tree.Conditional, want: Want) -> ir.Expr:
         with c.block() as body, _conditionally(c):
             branches.append((body, expression(c, part, want)))
     (then_body, then), (other_body, other) = branches
-    then, other = _unify(c, then, other, e.span)
+    then, other = (convert.cast(v, v.type) if convert.is_weak(v) else v for v in _unify(c, then, other, e.span))
     result = c.temp("chosen", then.type, want.privilege, e.span)
     c.out.append(ir.Declare(result, None, span=e.span))
     for body, value in ((then_body, then), (other_body, other)):
@@ -385,7 +386,8 @@ def _unify(c: State, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Ex
             return a, b
         type = convert.common_type(a, b)
         if type is not None:
-            return convert.cast(a, type), convert.cast(b, type)
+            free = convert.is_weak(a) and convert.is_weak(b)
+            return tuple((convert.weakly if free else convert.cast)(v, type) for v in (a, b))
     elif a.type == b.type:
         return a, b
     raise c.fail("SNAP018", f"the two sides of `if-else` are `{a.type}` and `{b.type}`", span)
@@ -435,9 +437,10 @@ def _math(c: State, name: str, args: list[ir.Expr], span: Span, fast: bool) -> i
         type = F32
     if op.domain == "number" or op.domain == "int":
         type = convert.promoted(type)
-    args = [convert.cast(a, type) for a in args]
+    free = name in ("min", "max") and convert.is_weak(meet)
+    args = [(convert.weakly if free else convert.cast)(a, type) for a in args]
     if name in ("min", "max") and all(isinstance(a, ir.Const) for a in args):
-        return ir.Const(convert.extreme(name, [a.value for a in args]), type, span=span)
+        return ir.Const(convert.extreme(name, [a.value for a in args]), type, free, span=span)
     result = {"same": type, "bool": BOOL, "int": I32}[op.result]
     return ir.Math(name, tuple(args), result, fast, span=span)
 

@@ -6,12 +6,13 @@ the object.  Invariant: an access carries the handle, and so the privilege, it w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
 from snap.check import convert, rewrite
-from snap.check.known import remainder
+from snap.check.known import note_value, remainder
 from snap.check.names import as_type, describe_object, resolve
 from snap.check.operands import in_order, may_change
 from snap.check.state import Abort, ClaimUse, Frame, IndexMap, Memory, Pipeline, SplitBranch, StableRead, State, Variable, Want
@@ -220,11 +221,19 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
                 help=f"begin at a multiple of {wide // narrow} elements",
             )
         known = op == "*" or remainder(c, rest, wide // narrow) == 0
-        factor = ir.Const(wide // narrow, I32, span=span)
+        factor = ir.Const(wide // narrow, _multiplier(base, rest, op, wide // narrow), span=span)
         start = convert.binary(op, rest, factor, span) if known else convert.exactly(rest, wide // narrow, span)
         results = (*base.map.results[:-1], convert.binary("+", start, ir.Read(last, I32, span=span), span))
         map = IndexMap(base.map.params, results, base.map.block)
     return Memory(base.handle, view, map, shape, base.lowered, base.claim)
+
+
+def _multiplier(base: Memory, rest: ir.Expr, op: str, factor: int) -> Scalar:
+    """The type of what an index is multiplied or divided by: of many elements in global memory there are more narrow ones than 32 bits count."""
+    if op == "/" or base.handle.obj.space is Space.SHARED or isinstance(rest, ir.Const) and convert.fits(rest.value * factor, I32):
+        return I32
+    extents = [n.value if isinstance(n, ir.Const) else math.inf for n in base.view.shape or (math.inf,)]
+    return I32 if math.prod(extents) * factor < 1 << 31 else I64
 
 
 def _widens(narrow: Element, wide: Element) -> bool:
@@ -282,6 +291,7 @@ def _read_now(c: State, e: ir.Expr, p: Privilege) -> ir.Expr:
     if not any(isinstance(part, (ir.Load, ir.Elem)) for part in walk(e)):
         return e
     var = c.temp("at", e.type, p, e.span)
+    note_value(c, var, e)
     c.out.append(ir.Declare(var, e, span=e.span))
     return ir.Read(var, e.type, span=e.span)
 

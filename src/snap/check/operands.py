@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from snap.check import convert
 from snap.check.state import State
 from snap.ir import nodes as ir
 from snap.ir.types import I32, Array, Privilege
@@ -63,6 +64,9 @@ def _kept(c: State, value: Operand, p: Privilege, effects: list[ir.Stmt], made: 
             return replace(value, index=tuple(map(again, index)))
         case ir.ComponentTarget(of):
             return replace(value, of=again(of))
+    if convert.is_weak(value) and not isinstance(value, ir.Const):  # of numbers that have no type yet, what chooses is kept
+        parts = {name: getattr(value, name) for name in ("cond", "then", "other", "args") if hasattr(value, name)}
+        return replace(value, **{name: tuple(map(again, part)) if isinstance(part, tuple) else again(part) for name, part in parts.items()})
     if not any(may_change(c, s, part) for s in statements(tuple(effects)) for part in walk(value)):
         return value
     if isinstance(value, ir.ArrayValue):

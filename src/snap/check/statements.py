@@ -231,7 +231,7 @@ def _first_assignment(c: State, s: tree.Assign) -> None:
             help=f"memory gets a new name in a scope, `with partition(..., p=thread[1]) as {name}:`, or use it directly",
         )
     value = expression(c, s.value, Want(c.privilege, f"`{name}` is declared here, at the code's `{c.privilege}`", s.target.span, implied=True))
-    if isinstance(value, ir.Const) and value.weak:
+    if convert.is_weak(value):
         value = convert.cast(value, value.type)
     var = c.var(name, value.type, c.privilege, s.target.span)
     c.bind(name, Variable(var))

@@ -40,6 +40,8 @@ def wgmma(c: State, e: tree.Call) -> None:
     kind = text_option(c, options, "type", names, "") if "type" in options else ""
     if len(e.args) != 3 or options:
         raise c.fail("SNAP018", "`wgmma` takes an accumulator, a and b, and `zero=`, `type=`", e.span, help=FORM)
+    a_transposed = _is_transposed(e.args[1])
+    left = storage(c, e.args[1].value if a_transposed else e.args[1], WARPGROUP1, kept=True)
     b, n, k, b_transposed = _operand(c, e.args[2], "b")
     if n % 8 or not 8 <= n <= 256:
         raise c.fail(
@@ -53,11 +55,10 @@ def wgmma(c: State, e: tree.Call) -> None:
     for argument in e.args[1:]:
         if _is_transposed(argument) and STEP[kind] != 16:
             raise c.fail("SNAP018", f"only 16-bit elements can lie transposed, and these are {kind}", argument.span, help="store it as [n, k]")
-    registers = storage(c, e.args[1], WARPGROUP1)
-    if isinstance(registers, LocalArray):
-        a, a_transposed = _registers(c, registers, b.access.view.elem, k, e.args[1].span), False
+    if isinstance(left, LocalArray) and not a_transposed:
+        a = _registers(c, left, b.access.view.elem, k, e.args[1].span)
     else:
-        a, m, a_k, a_transposed = _operand(c, e.args[1], "a", registers)
+        a, m, a_k, _ = _operand(c, e.args[1], "a", left if isinstance(left, Memory) else None)
         if a.access.view.elem != b.access.view.elem:
             raise c.fail("SNAP018", f"a holds `{a.access.view.elem}`, and b `{b.access.view.elem}`: they must be the same", e.span)
         if m != 64 or a_k != k:

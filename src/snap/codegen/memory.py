@@ -41,7 +41,11 @@ static __device__ __forceinline__ Element* snap_at_block(Element* here, int bloc
 
 def base(scope: Scope, access: ir.MemAccess) -> tree.Expr:
     """The start of the object, or of its part in another block."""
-    start = pointer(scope, access.view)
+    return _in_block(scope, access, pointer(scope, access.view))
+
+
+def _in_block(scope: Scope, access: ir.MemAccess, start: tree.Expr) -> tree.Expr:
+    """A place in the block's own part, or the same one in another block's."""
     if access.block is None:
         return start
     return tree.Call(scope.module.helper(AT_BLOCK), (start, expressions.lower(scope, access.block)))
@@ -55,12 +59,16 @@ def tile_start(scope: Scope, tile: ir.Tile) -> tree.Expr:
 def lvalue(scope: Scope, access: ir.MemAccess) -> tree.Expr:
     view = access.view
     start, last = _begins(access.index[-1])
-    if start is not None and access.block is None and not view.obj.swizzle:
-        return tree.Index(_from(scope, view, start), linear(scope, view, (*access.index[:-1], last)))
+    if start is not None and not view.obj.swizzle:
+        return tree.Index(_in_block(scope, access, _from(scope, view, start)), linear(scope, view, (*access.index[:-1], last)))
     index = linear(scope, view, access.index)
     if view.obj.swizzle and view.elem.bytes <= swizzles.CHUNK:
         index = swizzles.place(scope.module, view.obj.swizzle, view.elem.bytes, index)
-    return tree.Index(base(scope, access), index)
+    if start is None:
+        return tree.Index(base(scope, access), index)
+    # Swizzling moves whole elements of the view; what the part begins behind one stays.
+    left_over = replace(start, left=ir.Binary("%", start.left, start.right, start.type, span=start.span))
+    return tree.Index(_in_block(scope, access, _from(scope, view, left_over)), index)
 
 
 def _begins(e: ir.Expr) -> tuple[ir.Binary | None, ir.Expr]:

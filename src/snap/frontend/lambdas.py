@@ -50,7 +50,7 @@ def _returned(parser: ExpressionParser, located: Located) -> tree.Lambda:
 
 def _only(pyfunc: FunctionType, candidates: list[Located]) -> Located:
     code = pyfunc.__code__
-    for keep in (_has_names, _has_position):
+    for keep in (_has_names, _has_position, _has_constant):
         if len(candidates) > 1:
             candidates = [candidate for candidate in candidates if keep(candidate, code)] or candidates
     if len({ast.dump(candidate.node) for candidate in candidates}) == 1:
@@ -78,3 +78,9 @@ def _has_position(candidate: Located, code: CodeType) -> bool:
         return True
     body, offset = candidate.node.body, candidate.locator.line_offset
     return (body.lineno + offset, body.end_lineno + offset, body.col_offset, body.end_col_offset) in set(code.co_positions())
+
+
+def _has_constant(candidate: Located, code: CodeType) -> bool:
+    """Code that only returns a constant does not know the constant's columns in Python 3.12, but it holds the constant."""
+    body = candidate.node.body
+    return not isinstance(body, ast.Constant) or any(type(const) is type(body.value) and const == body.value for const in code.co_consts)

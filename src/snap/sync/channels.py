@@ -308,7 +308,7 @@ class _Search:
         return episodes
 
     def _no_way_out(self, body: ir.Body, leaves: set[int]) -> None:
-        """Nothing leaves the fill between its first episode and its last."""
+        """Nothing leaves the fill once it has begun: at its end, every role counts it and gives its slot back."""
         begun = False
         for s in body:
             inside = {id(x) for x in statements((s,))} & leaves

@@ -71,7 +71,8 @@ MATH_HEAD = """
 ## Math
 
 Bare names, on values of any privilege. *float*: f16, bf16, f32, f64; integers are converted to f32. *number*: floats
-and integers. *int*: integers. Where *fast* says so, `fast.name(...)` is the approximate form.
+and integers. *int*: integers. Integers of fewer than 32 bits become `int` first, as in arithmetic: `brev(x)` of a `u8`
+reverses 32 bits, and `clz(x)` counts from bit 31. Where *fast* says so, `fast.name(...)` is the approximate form.
 
 | name | arguments | of | result | fast |
 |---|---|---|---|---|

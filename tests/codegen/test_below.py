@@ -183,7 +183,8 @@ def test_fragments_have_registers_of_their_own():
     assert not check(text)
     assert 'asm("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3));' in text
     if nvrtc_version() >= (13, 3):
-        assert any("nothing wrote" in one for one in check(text.replace('asm("" : "+r"(a0)', 'if (0) asm("" : "+r"(a0)')))
+        without = re.sub(r"\n *snap_settled\(reinterpret_cast<unsigned int .*", "", text).replace('asm("" : "+r"(a0)', 'if (0) asm("" : "+r"(a0)')
+        assert any("nothing wrote" in one for one in check(without))
 
 
 def nvrtc_version() -> tuple[int, int]:

@@ -111,7 +111,9 @@ def convert(v, source, target):
     if isinstance(v, float):
         n = WIDTH[target]
         if math.isnan(v):  # as PTX has it
-            return 0 if source != "f64" and n < 64 else wrap(1 << n - 1, target)
+            if source != "f64" and n < 64:
+                return 0
+            return (1 << n) - 1 if target[0] == "u" and n < 32 else wrap(1 << n - 1, target)
         low, high = (-(1 << n - 1), (1 << n - 1) - 1) if target[0] == "i" else (0, (1 << n) - 1)
         return max(low, min(high, int(v))) if not math.isinf(v) else (high if v > 0 else low)
     return wrap(int(v), target)

@@ -338,6 +338,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 const int v_slot = v_fill % 2;
                 // Vs: loaded at line 109, multiplied at line 114 by threads 0 to 255; only an mbarrier counts a load's bytes
                 snap_barrier_wait(&Vs_full[v_fill % 2], v_fill / 2);
+                snap_settled(reinterpret_cast<unsigned int (&)[32]>(p));
                 snap_wgmma_fence();
                 {
                     const unsigned long long b_tile = snap_matrix<128, 16384, 1024>(Vs + v_slot * 2 * 128 * 64);
@@ -378,6 +379,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             const int v_slot = v_fill % 2;
             // Vs: loaded at line 129, multiplied at line 134 by threads 0 to 255; only an mbarrier counts a load's bytes
             snap_barrier_wait(&Vs_full[v_fill % 2], v_fill / 2);
+            snap_settled(reinterpret_cast<unsigned int (&)[32]>(p));
             snap_wgmma_fence();
             {
                 const unsigned long long b_tile = snap_matrix<128, 16384, 1024>(Vs + v_slot * 2 * 128 * 64);

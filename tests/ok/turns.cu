@@ -212,6 +212,7 @@ extern "C" __global__ void __launch_bounds__(256) powers(
             }
             // turn: units of thread[128] take turns, line 31
             snap_barrier_wait(&turn[unit], turns - (int)(unit == 0));
+            snap_settled(reinterpret_cast<unsigned int (&)[16]>(a));
             snap_wgmma_fence();
             {
                 const unsigned long long b_tile = snap_matrix<128, 0, 1024>(ys);

@@ -6,7 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test fuzz lint bench compilers clean
+.PHONY: demo test fuzz mutants lint bench compilers clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -19,6 +19,10 @@ test: $(READY)
 COUNT ?= 2000
 fuzz: $(READY)
 	cd tests && ../$(PY) -m fuzz --count $(COUNT) $(OPTIONS)
+
+# Every rule of the compiler weakened in turn; some test must fail each time.  make mutants OPTIONS="--only check/claims --jobs 4"
+mutants: $(READY)
+	cd tests && ../$(PY) -m mutants $(OPTIONS)
 
 lint: $(READY)
 	$(PY) -m ruff check src tests examples benchmarks

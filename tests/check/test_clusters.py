@@ -212,3 +212,12 @@ def test_a_function_takes_the_part_of_one_block():
     assert call.handles[0].obj.spread == "across"
     refused(cluster(code.format("1 - b")), "SNAP018", "a function takes the part of one block", params=PARAMS, requires=REQUIRES, before=TOTAL)
     refused("pass", "SNAP018", "a pointer does not say `across=`", params="p: ptr(shared(float, across=block)) @ grid[1]")
+
+
+@pytest.mark.parametrize("declared, size, call", [
+    ("h: shared(f16[32, 32], copies=block)\nmine: f16[8] @ thread[1]", 32, "intrinsic.stmatrix(m[0, 0], mine)"),
+    ("h: shared(float[64, 32], copies=block)\nmine: float[16] @ thread[1]", 128, "store_acc(m, mine)"),
+])
+def test_fragments_are_not_stored_to_one_blocks_copy(declared: str, size: int, call: str):
+    claimed = f"with claim(h, p=thread[{size}]) as m:\n    match split(thread):\n        case {size}:\n            {call}"
+    wrong(f"{declared}\n{claimed}", "SNAP009", "every block of the cluster holds a copy of `h`")

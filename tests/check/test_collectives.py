@@ -121,6 +121,12 @@ def test_mma():
     assert matrix("intrinsic.mma(a, b, c, out=u)")[0] == "SNAP005"
 
 
+def test_fragments_are_each_threads_own():
+    assert matrix("v: float[4]\n    intrinsic.mma(a, b, c, out=v)") == ["SNAP005"]
+    assert matrix("v: float[4]\n    intrinsic.mma(a, b, c, out=[v[0], c[1], c[2], c[3]])") == ["SNAP005"]
+    assert matrix("v: f16[8]\n    intrinsic.ldmatrix(v, tile_[0, 8])") == ["SNAP005"]
+
+
 def test_ldmatrix_and_stmatrix():
     assert matrix("intrinsic.ldmatrix(h, tile_[0, 8])") == [] and matrix("intrinsic.ldmatrix(g, tile_[0, 8], trans=True)") == []
     for wrong in ("ldmatrix(h)", "ldmatrix(h, tile_)", "ldmatrix(h, floats[0, 0])", "ldmatrix(a, tile_[0, 0])", "ldmatrix(h, x[0, 0])", "ldmatrix(h, tile_[0])", "ldmatrix(h, tile_[0, 0], huh=1)", "stmatrix(h, tile_[0, 0])"):

@@ -185,3 +185,15 @@ def test_operands_are_evaluated_from_left_to_right():
     order = [type(s).__name__ if isinstance(s, kinds) else "read" for s in statements(made.body)
              if isinstance(s, kinds) or isinstance(s, ir.Declare) and s.var.name == "at"]
     assert order == ["Call", "read", "Call", "Wgmma", "read", "Call", "StoreAcc"]
+
+
+@pytest.mark.parametrize("declared, call, fragment", [
+    ("z: shared(bf16[264, 64], swizzle=128)\nx: float[132] @ thread[1]", f"wgmma(x, {A}, z)", "has 8, 16, ... 256 columns, and this b has 264"),
+    ("r: bf16[4] @ thread[1]", "wgmma(acc, r, tile(bt, (0, 0, 0), (4, 8, 64)).T)", "for bf16, k is a multiple of 16, and here it is 8"),
+    ("pass", f"wgmma(acc, {A}, tile(b, (0, 0), (16, 64)))", "64 x 16 products are 8 floats a thread, and `acc` has 128"),
+    ("x: float[8] @ warpgroup", f"wgmma(x, {A}, tile(b, (0, 0), (16, 64)))", "and `x` is at `thread[128]`"),
+    ("x: float[32] @ warpgroup", "store_acc(tile(out, (w, 0, 0), (1, 64, 64)), x)", "at `block[1]`"),
+])
+def test_sizes_that_only_look_right(declared: str, call: str, fragment: str):
+    code = "SNAP009" if "store_acc" in call else "SNAP018"
+    refused(block(f"{declared}\nwith group(warpgroup):\n    {call}"), code, fragment, params=PARAMS, requires=REQUIRES)

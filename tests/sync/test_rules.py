@@ -55,6 +55,25 @@ def test_conditions_are_understood():
     assert block("with group(thread[1]):\n    if t < 32:\n        v = s[31 - t]") == [WARP]
 
 
+@pytest.mark.parametrize("text", [
+    "if t >= 63:\n    v = 1\nelse:\n    v = s[t + 1]",
+    "if not t < 63:\n    v = 1\nelse:\n    v = s[t + 1]",
+    "if t == 0 or t == 5:\n    v = s[t + 1]",
+    "if 63 <= t:\n    v = s[0]",
+    "if t >= 63:\n    v = s[0]",
+    "v = s[t + 1] if t < 63 else 0",
+    "v = 0 if t >= 63 else s[t + 1]",
+    "v = 1 if t >= 63 or s[t + 1] > 5 else 0",
+    "v = 1 if t < 63 and s[t + 1] > 5 else 0",
+])
+def test_conditions_say_what_they_say_and_no_more(text):
+    assert block("with group(thread[1]):\n" + "\n".join("    " + line for line in text.splitlines())) in ([WARP], [BLOCK])
+
+
+def test_an_index_in_a_group_is_another_in_the_block():
+    assert block("with group(thread[32]):\n    r: int @ thread[1] = id()\n    v = s[r]") == [BLOCK]
+
+
 def test_indices_that_wrap_are_not_taken_for_what_they_look_like():
     hashed = "with partition(s, p=thread[1], f=lambda k: int((u32(t) * u32(335544320)) >> 26) + k) as m:\n    m[0] = v\nv = s[1]"  # (5 * t) % 64
     assert block(hashed) == [BLOCK, BLOCK] or BLOCK in block(hashed)
@@ -72,6 +91,22 @@ def test_variables_are_what_they_were():
     assert block("with partition(s, p=thread[1], f=lambda k: t + n - 1 + k) as m:\n    m[0] = 7\nif n == 7:\n    v = 1\nelse:\n    n = n + 1\nwith group(thread[1]):\n    if t + n < 65:\n        v = s[t + n - 1]") != []
     assert block("x: int @ thread[1] = t\nfor r in range(3):\n    with partition(s, p=thread[1], offset=x) as m:\n        m[0] += r\n    x = (x + 1) % 64\nv = s[x]") != []
     assert block("x: int @ thread[1] = t\nfor r in range(3):\n    with partition(s, p=thread[1], offset=x) as m:\n        m[0] += r\nv = s[x]") == []
+
+
+def test_a_threads_own_variable_is_another_in_the_next_thread():
+    turned = "x: int @ thread[1] = t\nif n == 1:\n    x = 63 - t\nwith partition(s, p=thread[1], offset=x) as m:\n    m[0] = v + 1\nv = s[63 - x]"
+    assert block(turned) == [BLOCK, BLOCK]
+
+
+def test_elements_of_two_sizes_overlap_in_any_byte():
+    first = "o: shared(int[128])\nwith partition(o, p=thread[1], f=lambda k: 2 * t + k) as m:\n    m[0] = t\nintrinsic.syncthreads()\n"
+    second = "with partition(o, p=thread[1], f=lambda k: 2 * t + 1 + k) as m:\n    m[0] = t\nv = o.view(int2)[(t + 1) % 64].y"
+    assert block(first + second) == [BLOCK]
+
+
+def test_only_what_is_a_remainder_is_taken_for_one():
+    assert block("with group(thread[1]):\n    if t < 62:\n        v = s[t & 62]") != []
+    assert block("v = s[int(u8(t * 8)) / 8]") == [BLOCK]
 
 
 # ---- loops -----------------------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,25 @@
+"""Rules of the compiler, each weakened once: a *mutant*.  Every one is caught by some test.
+
+Input: the sources below src/snap.  Output: `MUTANTS`.  A mutant is one exchange of text in one file; `caught_by` names tests that fail with it, the
+fast ones first.  They are in order of the folders: of_check.py, of_sync.py, of_analysis.py, of_lowering.py (codegen/ and machine/).  Run them with
+`make mutants`; who changes a rule changes its mutants with it.
+"""
+
+from __future__ import annotations
+
+from mutants import of_analysis, of_check, of_lowering, of_sync
+from mutants.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (*of_check.MUTANTS, *of_sync.MUTANTS, *of_analysis.MUTANTS, *of_lowering.MUTANTS)
+
+# A few, of every folder, that the suite runs itself.
+SAMPLE: tuple[str, ...] = (
+    "memory is written at thread[1]",
+    "a claimed name is used in one branch",
+    "groups divide the units that are there",
+    "what was written is not read before",
+    "the grid waits only in a cooperative launch",
+    "a remainder is less than the divisor",
+    "an array that is written is not restrict",
+    "blocks race with each other",
+)

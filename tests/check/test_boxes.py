@@ -139,9 +139,16 @@ def test_where_is_one_for_the_group():
     ("async_reduce(f, X, at=(0, 0))", "from shared to global"),
     ('async_reduce(X, f, at=(0, 0), op="max")', "cannot `max` elements of `f32`"),
     ('async_reduce(X, f, at=(0, 0), op="mul")', "`op` is one of add, min, max, and, or, xor"),
+    ("h: shared(f16[64, 64], swizzle=128)\nasync_copy(h, A, at=(0, 0))", "a box is copied as it is: `h` holds `f16`, and `A` `bf16`"),
+    ("async_copy(f, X, at=(0, 3))", "a multiple of 16 bytes in its row, and this one of `X` at 3 x 4"),
 ])
 def test_boxes_the_hardware_does_not_have(code, fragment):
     wrong(code, "SNAP018", fragment)
+
+
+def test_what_is_stored_begins_inside_of_its_array():
+    part = "with partition(X, p=block[1], f=lambda i, j: (32 * r + i, j)) as x:\n    with group(block[1]):\n        f: shared(float[32, 32])\n        async_copy(x, f, at=(0, -32))"
+    refused("with group(grid[1]):\n    r: int @ block[1] = id()\n" + textwrap.indent(part, "    "), "SNAP018", "begins inside of its array", params=PARAMS)
 
 
 def test_positions_are_followed_through_names():
@@ -189,3 +196,8 @@ def test_arrays_begin_where_boxes_may():
     assert offsets("pass") == [0, 16]
     assert offsets("async_copy(b, X, at=(0, 0))") == [0, 128]
     assert offsets("c: shared(bf16[8, 64], swizzle=128)") == [0, 16, 5120]
+
+
+@pytest.mark.parametrize("position", ["8 * r + 4", "8 * r - 4", "4 * r", "8 if M > 3 else 4", "4 if M > 3 else 8", "i", "8 * i + 4"])
+def test_positions_that_are_not_always_multiples(position):
+    wrong(f"for i in range(4, 60, 8):\n    async_copy(tile(s, ({position}, 0), (8, 64)), A, at=(0, 0))", "SNAP018", "must be a multiple of 8")

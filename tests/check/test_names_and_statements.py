@@ -276,3 +276,17 @@ def test_snap_check_lists_errors_and_takes_plain_functions():
 def test_undecorated_functions_may_use_any_usual_group():
     namespace = execute("def f():\n    with group(block[1]):\n        with group(thread[96]):\n            pass\n        with group(warpgroup):\n            pass")
     assert snap.check(namespace["f"]) == []
+
+
+def test_a_function_that_may_end_without_its_value():
+    head = "@device\n@requires(thread[1])\ndef f(a: int @ thread[1]) -> int @ thread[1]:\n"
+    for body in ("if a > 0:\n        return 1", "while a > 0:\n        return 1", "while True:\n        if a > 0:\n            break\n        return 1"):
+        assert [code for code, _ in program(head + "    " + body + "\n")] == ["SNAP018"]
+    for body in ("if a > 0:\n        return 1\n    else:\n        return 2", "while True:\n        if a > 0:\n            return 1"):
+        assert program(head + "    " + body + "\n") == []
+
+
+@pytest.mark.parametrize("index", ["4", "-1"])
+def test_a_constant_index_is_inside_of_its_array(index):
+    assert in_block(f"x: float[4] @ thread[1]\nx[{index}] = 1.0") == [("SNAP018", 2)]
+    assert in_block(f"x: float[4] @ thread[1]\ny: float @ thread[1] = x[{index}]") == [("SNAP018", 2)]

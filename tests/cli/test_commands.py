@@ -144,6 +144,24 @@ def test_usage_errors(snap_command, args):
     assert code == 2 and err and not out
 
 
+def test_check_says_which_generic_kernels_it_did_not_check(snap_command):
+    write("both.py", GOOD + GENERIC.removeprefix("from snap import *\n"))
+    note = "`fill` is generic and was not checked: give --set T=..."
+    assert snap_command("check", "both.py") == (0, "", f"both.py:13: {note}\n1 file: no errors\n")
+    [entry] = json.loads(snap_command("check", "both.py", "--json")[1])
+    assert (entry["severity"], entry["message"], entry["range"]["start"]["line"]) == ("information", note, 13)
+    assert snap_command("check", "both.py", "--set", "T=64") == (0, "", "1 file: no errors\n")
+
+
+def test_check_of_a_generic_kernel_is_for_the_values_given(snap_command):
+    text = GENERIC.replace("                i: int", "                with group(thread[5]):\n                    pass\n                i: int")
+    assert snap_command("check", write("fives.py", text), "--set", "T=40")[0] == 0
+    code, out, err = snap_command("check", "fives.py", "--set", "T=64")
+    assert code == 1 and "error[SNAP002]" in out and err == "1 file: 1 error\n"
+    code, _, err = snap_command("check", "fives.py", "--set", "U=64")
+    assert code == 2 and "no kernel here has a constexpr parameter `U`" in err
+
+
 # ---- cuda and explain --------------------------------------------------------------------------------------------------------------------
 
 
@@ -175,7 +193,7 @@ def test_generic_kernels_want_values(snap_command):
     assert code == 2 and "give --set T=..." in err
     code, out, _ = snap_command("cuda", "generic.py:fill", "--set", "T=64")
     assert code == 0 and "64" in out
-    for wrong, expected in (("T", "takes NAME=VALUE"), ("T=many", "is no number"), ("U=3", "no kernel here has a constexpr parameter `U`")):
+    for wrong, expected in (("T", "takes NAME=VALUE"), ("T=many", "is no number"), ("T=(1, 2)", "is no number"), ("U=3", "no kernel here has a constexpr parameter `U`")):
         code, _, err = snap_command("cuda", "generic.py", "--set", wrong)
         assert code == 2 and expected in err
 

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn, TextIO
 
 import typer
 
-from snap.cli.kernels import Chosen, choose
+from snap.cli.kernels import Chosen, check_generic, choose
 from snap.cli.load import Checked, Failure, UsageError, check_file, check_path, parse_target, run_file
 from snap.diag.error import SnapError
 from snap.diag.render import to_json, wants_color
@@ -23,15 +23,19 @@ OneTarget = Annotated[str, typer.Argument(metavar="FILE[:KERNEL]", help="A file,
 @app.command()
 def check(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Python files with Snap functions.")],
+    values: Values = [],  # noqa: B006 - typer reads the default, nobody changes it
     as_json: Annotated[bool, typer.Option("--json", help="For editors: a list of diagnostics on standard output.")] = False,
 ) -> None:
-    """Check every Snap function of the files and report all errors."""
+    """Check every Snap function of the files and report all errors; generic kernels for the values that --set gives."""
     paths = [_usage(check_path, file) for file in files]
-    checked = [check_file(path) for path in paths]
+    checked = _usage(check_generic, [check_file(path) for path in paths], values)
     if as_json:
         print(json.dumps([entry for one in checked for entry in _json_entries(one)], indent=2))
     else:
         _print_errors(checked, sys.stdout)
+        for one in checked:
+            for unchecked in one.unchecked:
+                print(f"{one.path}:{unchecked.line}: {unchecked.note}", file=sys.stderr)
         errors = sum(len(one.errors) + (one.failure is not None) for one in checked)
         where = f"{len(checked)} file{'s' if len(checked) > 1 else ''}"
         print(f"{where}: {'no errors' if not errors else '1 error' if errors == 1 else f'{errors} errors'}", file=sys.stderr)
@@ -40,7 +44,7 @@ def check(
 
 
 @app.command()
-def cuda(target: OneTarget, values: Values = []) -> None:  # noqa: B006 - typer reads the default, nobody changes it
+def cuda(target: OneTarget, values: Values = []) -> None:  # noqa: B006
     """Print the CUDA C++ of a kernel, or of every kernel of a file."""
     for chosen in _kernels(target, values):
         _show_code(chosen.text())
@@ -121,10 +125,15 @@ def _print_snap_errors(errors: Iterable[SnapError], stream: TextIO) -> None:
 def _json_entries(checked: Checked) -> list[dict]:
     entries = [to_json(error.diagnostic) for error in checked.errors]
     if checked.failure:
-        place = {"line": checked.failure.line, "column": 1}
-        entries.append({"file": str(checked.path), "range": {"start": place, "end": place}, "code": None, "severity": "error",
-                        "message": str(checked.failure), "label": "", "related": [], "note": "", "help": ""})
-    return entries
+        entries.append(_json_entry(checked, checked.failure.line, "error", str(checked.failure)))
+    return entries + [_json_entry(checked, unchecked.line, "information", unchecked.note) for unchecked in checked.unchecked]
+
+
+def _json_entry(checked: Checked, line: int, severity: str, message: str) -> dict:
+    """What has no code of an error."""
+    place = {"line": line, "column": 1}
+    return {"file": str(checked.path), "range": {"start": place, "end": place}, "code": None, "severity": severity,
+            "message": message, "label": "", "related": [], "note": "", "help": ""}
 
 
 def _show_code(text: str) -> None:

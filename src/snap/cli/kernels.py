@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from snap.api import SnapFunction
-from snap.cli.load import Checked, UsageError
+from snap.cli.load import Checked, Unchecked, UsageError, in_order
+from snap.diag.error import SnapError
 from snap.ir import nodes as ir
 
 
@@ -38,23 +39,59 @@ def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[
             raise UsageError(f"`{name}` is a device function: it has code only as part of a kernel that calls it")
         kernels = [found[name]]
     else:
-        here = str(checked.path)
-        kernels = [value for value in dict.fromkeys(found.values()) if value.is_kernel and value.definition.tree.span.filename == here]
+        kernels = _kernels_of(checked)
         if not kernels:
             raise UsageError(f"{checked.path} defines no kernel")
-    unknown = set(given) - {param for kernel in kernels for param in kernel.generic}
-    if unknown:
-        raise UsageError(f"no kernel here has a constexpr parameter `{min(unknown)}`")
+    _all_known(given, kernels)
     chosen, notes = [], []
     for kernel in kernels:
         missing = _missing(kernel, given)
         if missing:
             notes.append(f"`{kernel.definition.tree.name}` is generic: give {_options(missing)}")
         else:
-            chosen.append(Chosen(kernel, {param: given[param] for param in kernel.generic if param in given}))
+            chosen.append(_chosen(kernel, given))
     if not chosen:
         raise UsageError("; ".join(notes))
     return chosen, notes
+
+
+# A generic kernel is checked for values, not as such: where nobody gives any, nothing is known of it, and the command says so.
+def check_generic(files: list[Checked], values: list[str]) -> list[Checked]:
+    """The same files, with the errors of their generic kernels for these values, and with those that lack some."""
+    given = parse_values(values)
+    if not any(one.errors or one.failure for one in files):  # else the kernel that has the parameter may be the one that was refused
+        _all_known(given, [kernel for one in files for kernel in _kernels_of(one)])
+    return [_with_generic(one, given) for one in files]
+
+
+def _with_generic(checked: Checked, given: dict[str, object]) -> Checked:
+    errors, unchecked = list(checked.errors), []
+    for kernel in _kernels_of(checked):
+        tree, missing = kernel.definition.tree, _missing(kernel, given)
+        if missing:
+            unchecked.append(Unchecked(tree.span.line, f"`{tree.name}` is generic and was not checked: give {_options(missing)}"))
+            continue
+        try:
+            _chosen(kernel, given).stages()
+        except SnapError as error:
+            errors.append(error)
+    return replace(checked, errors=in_order(errors), unchecked=tuple(unchecked))
+
+
+def _kernels_of(checked: Checked) -> list[SnapFunction]:
+    """Those that the file itself defines."""
+    found = dict.fromkeys(value for value in checked.names.values() if isinstance(value, SnapFunction))
+    return [kernel for kernel in found if kernel.is_kernel and kernel.definition.tree.span.filename == str(checked.path)]
+
+
+def _chosen(kernel: SnapFunction, given: dict[str, object]) -> Chosen:
+    return Chosen(kernel, {param: given[param] for param in kernel.generic if param in given})
+
+
+def _all_known(given: dict[str, object], kernels: list[SnapFunction]) -> None:
+    unknown = set(given) - {param for kernel in kernels for param in kernel.generic}
+    if unknown:
+        raise UsageError(f"no kernel here has a constexpr parameter `{min(unknown)}`")
 
 
 def _missing(kernel: SnapFunction, given: dict[str, object]) -> list[str]:
@@ -73,7 +110,10 @@ def parse_values(values: list[str]) -> dict[str, object]:
         if not equals or not name.isidentifier():
             raise UsageError(f"--set takes NAME=VALUE, not {text!r}")
         try:
-            parsed[unicodedata.normalize("NFKC", name)] = ast.literal_eval(value)  # as Python reads names
+            number = ast.literal_eval(value)
         except (ValueError, SyntaxError):
-            raise UsageError(f"--set {text}: {value!r} is no number") from None
+            number = None
+        if not isinstance(number, (bool, int, float)):
+            raise UsageError(f"--set {text}: {value!r} is no number")
+        parsed[unicodedata.normalize("NFKC", name)] = number  # as Python reads names
     return parsed

@@ -14,7 +14,7 @@ import sys
 import traceback
 import types
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,6 +136,14 @@ def _line_in(error: BaseException, filename: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Unchecked:
+    """A generic kernel that was not checked, for want of values: where it stands, and how to check it."""
+
+    line: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """`failure`: the file itself could not be run to its end (functions before that point are checked all the same)."""
 
@@ -143,6 +151,7 @@ class Checked:
     names: dict[str, object]
     errors: tuple[SnapError, ...]
     failure: Failure | None
+    unchecked: tuple[Unchecked, ...] = ()
 
 
 def check_file(path: Path) -> Checked:
@@ -165,6 +174,10 @@ def check_file(path: Path) -> Checked:
                 failure = Failure(f"{path}: stopped by `sys.exit({stop.code!r})` at its top level")
         except Failure as stopped:
             failure = stopped
-    distinct = {(error.diagnostic.code, error.diagnostic.span, error.message): error for first in (*collected, *raised) for error in first.all}
-    ordered = sorted(distinct.values(), key=lambda error: (error.diagnostic.span.line, error.diagnostic.span.column))
-    return Checked(path, names, tuple(ordered), failure)
+    return Checked(path, names, in_order((*collected, *raised)), failure)
+
+
+def in_order(errors: Iterable[SnapError]) -> tuple[SnapError, ...]:
+    """All of them, each once, as the text has them."""
+    distinct = {(error.diagnostic.code, error.diagnostic.span, error.message): error for first in errors for error in first.all}
+    return tuple(sorted(distinct.values(), key=lambda error: (error.diagnostic.span.line, error.diagnostic.span.column)))

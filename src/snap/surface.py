@@ -6,6 +6,7 @@ inert enough for that.  Used as statements outside a Snap function they say so.
 
 from __future__ import annotations
 
+import math
 import sys
 
 from snap.diag.error import Diagnostic, SnapError
@@ -21,6 +22,13 @@ def caller_span(depth: int = 2) -> Span:
     return Span(frame.f_code.co_filename, line, 0, line, 0)
 
 
+def one_dimension(word: str, counts: tuple[object, ...]) -> str:
+    """What to write instead of `word[8, 8]`."""
+    numbers = all(type(n) is int and n > 0 for n in counts)
+    total, inner = (math.prod(counts), counts[-1]) if numbers and len(counts) > 1 else ("m * n", "n")
+    return f"grids and blocks have one dimension: `{word}[{total}]`, and `id() / {inner}` and `id() % {inner}` are a unit's row and column"
+
+
 class LevelName:
     """`grid`, `cluster`, `block`, `thread`, and the groupings `warp` and `warpgroup`; `[n]` makes a privilege."""
 
@@ -29,12 +37,13 @@ class LevelName:
 
     def __getitem__(self, n: int) -> Privilege:
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            shown = ", ".join(map(str, n)) if isinstance(n, tuple) else repr(n)
             raise SnapError(
                 Diagnostic(
                     "SNAP018",
-                    f"`{self.word}[{n!r}]` is no privilege: the count must be a positive integer",
+                    f"`{self.word}[{shown}]` is no privilege: the count must be a positive integer",
                     caller_span(),
-                    help=f"write `{self.word}[1]`, or another positive constant",
+                    help=one_dimension(self.word, n) if isinstance(n, tuple) else f"write `{self.word}[1]`, or another positive constant",
                 )
             )
         return Privilege(self.level, n * self.units)

@@ -14,7 +14,7 @@ from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.record import record
 from snap.ir.types import THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
-from snap.surface import LevelName, Marker
+from snap.surface import LevelName, Marker, one_dimension
 
 
 @record
@@ -48,7 +48,10 @@ def privilege_of(c: State, e: tree.Expr) -> Privilege | None:
             found = resolve(c, value)
             if not isinstance(found, LevelName):
                 return None
-            n = constant_int(c, index[0], f"the count of `{found}[...]`") if len(index) == 1 else 0
+            if len(index) > 1:
+                counts = tuple(n.value if isinstance(n, tree.Number) else None for n in index)
+                raise c.fail("SNAP018", "the count of a privilege is one positive constant", e.span, help=one_dimension(found.word, counts))
+            n = constant_int(c, index[0], f"the count of `{found}[...]`")
             if n < 1:
                 raise c.fail("SNAP018", "the count of a privilege is one positive constant", e.span)
             return Privilege(found.level, n * found.units)

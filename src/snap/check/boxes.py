@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from snap.check import convert
-from snap.check.explain import read_down
+from snap.check.explain import const_label, read_down
 from snap.check.intrinsics import text_option
 from snap.check.known import decided_below, differs, divisor
 from snap.check.memory import agreed_in, foreign, indices, mapped, memory_argument, unit_stride
@@ -130,7 +130,7 @@ def _readable(c: State, memory: Memory, span: Span) -> None:
 def _not_const(c: State, memory: Memory, span: Span) -> None:
     handle = memory.handle
     if handle.const:
-        raise c.fail("SNAP009", f"`{handle.name}` is const and cannot be written", span, secondary=(Label(handle.span, "declared const here"),))
+        raise c.fail("SNAP009", f"`{handle.name}` is const and cannot be written", span, secondary=(const_label(handle),))
 
 
 # A collective that writes memory needs the memory's privilege to equal the code's.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from snap.check.state import Abort, State, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
+from snap.ir import nodes as ir
 from snap.ir.types import THREAD1, Level, Privilege
 
 
@@ -36,6 +37,22 @@ def agree_help(p: Privilege, have: Privilege, name: str) -> str:
     if p.level is Level.THREAD:
         return alone
     return f"{alone}, or compute it from values that are the same for the whole group"
+
+
+def atomic_help(want: Want) -> str:
+    """How a group comes to one result of an atomic: each thread would do it, so one does.  To agree on the results of all threads is no way out:
+    where they wait for what one of them holds, that one would wait for the others."""
+    p = want.privilege
+    alone = "let each thread do it for itself, in `with group(thread[1]):`" if want.control else "declare the destination at `thread[1]`"
+    told = {(Level.BLOCK, 1): "intrinsic.broadcast(v)", (Level.THREAD, 32): "intrinsic.shfl(v, 0)"}.get((p.level, p.n))
+    return f"{alone}, or let one thread do it, `match split(thread): case 1:`, and then tell all, `{told}`" if told else alone
+
+
+def const_label(handle: ir.Handle) -> Label:
+    """Where memory that is const was declared so: a part is const because what it is a part of is."""
+    while handle.base is not None:
+        handle = handle.base
+    return Label(handle.span, f"`{handle.name}` is declared const here")
 
 
 def one_value_help(p: Privilege, name: str) -> str:

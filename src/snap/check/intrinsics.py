@@ -12,7 +12,7 @@ from functools import partial
 
 from snap.check import convert
 from snap.check.annotations import constant_int, constant_value
-from snap.check.explain import read_down
+from snap.check.explain import atomic_help, const_label, read_down
 from snap.check.expressions import bitcast_call, converted, expression, math_call, scalar
 from snap.check.memory import LocalArray, access, element_argument, memory_argument, one_value, own_memory, storage, writable
 from snap.check.names import as_type, resolve
@@ -89,9 +89,9 @@ def allowed(c: State, op: CollectiveOp, span: Span) -> None:
         raise c.fail("SNAP020", "a barrier of the whole grid needs a cooperative launch", span, help="say so: `@requires(..., cooperative=True)`")
 
 
-def _result(c: State, op_name: str, shown: str, type, privilege: Privilege, want: Want, span: Span) -> ir.Var:
+def _result(c: State, op_name: str, shown: str, type, privilege: Privilege, want: Want, span: Span, help: str = "") -> ir.Var:
     if not privilege.at_least(want.privilege):
-        raise read_down(c, f"the result of `{shown}`", privilege, None, want, span)
+        raise read_down(c, f"the result of `{shown}`", privilege, None, want, span, help)
     var = c.temp(op_name, type, privilege, span)
     c.out.append(ir.Declare(var, None, span=span))
     return var
@@ -311,7 +311,7 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
         raise c.fail("SNAP018", f"`atomic.{word}` has no option `{next(iter(options))}`", e.span, help="options: order=, scope=")
     if name == "load" and order in ("release", "acq_rel") or name == "store" and order in ("acquire", "acq_rel"):
         raise c.fail("SNAP018", f"an atomic {name} cannot be `{order}`", e.span)
-    form = f"`atomic.{word}(memory, index{', value' * ATOMICS[name]})`"
+    form = f"`atomic.{word}(memory, index{('', ', value', ', expected, new')[ATOMICS[name]]})`"
     if not e.args:
         raise c.fail("SNAP018", f"`atomic.{word}` takes memory", e.span, help=form)
     memory = memory_argument(c, e.args[0], f"`atomic.{word}`")
@@ -330,7 +330,7 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
             "SNAP009",
             f"`{memory.handle.name}` is const and cannot be written",
             e.args[0].span,
-            secondary=(Label(memory.handle.span, "declared const here"),),
+            secondary=(const_label(memory.handle),),
         )
     if name != "load":
         one_value(c, memory.handle, e.args[0].span)
@@ -344,7 +344,7 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
         if used:
             raise c.fail("SNAP018", "`atomic.store` returns nothing", e.span, help="`atomic.exch` returns the old value")
     elif used:
-        var = _result(c, "loaded" if name == "load" else "old", f"atomic.{word}", elem, THREAD1, want, e.span)
+        var = _result(c, "loaded" if name == "load" else "old", f"atomic.{word}", elem, THREAD1, want, e.span, atomic_help(want))
         target, value = ir.VarTarget(var, span=e.span), ir.Read(var, elem, span=e.span)
     c.out.append(ir.Atomic(name, made, args, target, order, scope, span=e.span))
     return value

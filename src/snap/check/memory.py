@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from snap.check import convert, rewrite
+from snap.check.explain import const_label, read_by_one_help, read_down
 from snap.check.known import note_value, remainder
 from snap.check.names import as_type, describe_object, resolve
 from snap.check.operands import in_order, may_change
@@ -364,8 +365,6 @@ def _placed_before(c: State, memory: Memory, effects: list[ir.Stmt], span: Span)
 
 # Read up: p's privilege ⊒ target; above thread[1] the memory must also be stable, so that all threads of the unit see one value.
 def load(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.Load:
-    from snap.check.explain import read_down
-
     handle = memory.handle
     if c.no_calls:
         raise c.fail("SNAP018", f"{c.no_calls} cannot read memory", span, help="read it into a variable first")
@@ -393,8 +392,6 @@ def agreed_in(c: State, exprs: Iterable[ir.Expr], want: Want) -> None:
 
 
 def unstable(c: State, handle: ir.Handle, want: Want, span: Span) -> Abort:
-    from snap.check.explain import read_by_one_help
-
     return c.fail(
         "SNAP006",
         f"`{handle.name}` may change while {want.privilege} reads it",
@@ -426,7 +423,7 @@ def writable(c: State, memory: Memory, span: Span) -> None:
             "SNAP009",
             f"`{handle.name}` is const and cannot be written",
             span,
-            secondary=(Label(handle.span, "declared const here"),),
+            secondary=(const_label(handle),),
             help="declare it without `const`",
         )
     one_value(c, handle, span)

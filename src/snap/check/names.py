@@ -58,8 +58,10 @@ def resolve_name(c: State, name: str, span: Span) -> object:
     if name in FOREIGN_TYPES:
         raise c.fail("SNAP019", f"unknown name `{name}`", span, "Snap's types have other names", help=f"write {FOREIGN_TYPES[name]}")
     collective = name.removeprefix("__").removesuffix("_sync") if name.startswith("__") else name
-    if collective in COLLECTIVES:
+    if collective in COLLECTIVES or collective == "bitcast":
         raise c.fail("SNAP019", f"unknown name `{name}`", span, help=f"write `intrinsic.{collective}(...)`")
+    if name == "math":
+        raise c.fail("SNAP019", "unknown name `math`", span, help="import it, `import math`, or write its functions as they are: `exp(x)`, `sqrt(x)`")
     if name in c.ended:
         raise c.fail(
             "SNAP019",

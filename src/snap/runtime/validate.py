@@ -37,6 +37,8 @@ class Bound:
 
 def check_blocks(signature: Signature, blocks: object) -> int:
     kernel, multiple = signature.kernel, signature.multiple
+    if isinstance(blocks, tuple):
+        raise LaunchError(kernel, f"`{kernel}[blocks]` takes one number: grids have one dimension, and @requires states the threads of a block")
     if isinstance(blocks, bool) or not hasattr(type(blocks), "__index__"):
         raise LaunchError(kernel, f"the number of blocks is an integer, not {_what(blocks)}")
     number = _index(blocks, lambda problem: LaunchError(kernel, f"the number of blocks {problem}"))

@@ -135,7 +135,7 @@ def _impossible(edge: Edge, reached: dict[int, Gap], function: ir.Function) -> S
             f"{WORDS[b.kind]} here",
             (Label(a.span, f"{WORDS[a.kind]} here"),) if a.span != b.span else (),
             note=why,
-            help=_way_out(edge.participants),
+            help=_way_out(edge, function),
         )
     )
 
@@ -151,15 +151,17 @@ def _others(p: Privilege) -> str:
     )
 
 
-def _way_out(need: Privilege) -> str:
+def _way_out(edge: Edge, function: ir.Function) -> str:
+    need, kinds = edge.participants, {edge.first.kind, edge.second.kind}
+    atomic = next((f"{does} it with `atomic.{name}(...)`, too: atomics do not conflict with atomics; or "
+                   for kind, does, name in (("R", "read", "load"), ("W", "write", "store")) if kinds == {"A", kind}), "")
     if need.level is Level.GRID:
-        return (
-            "launch cooperatively (`@requires(..., cooperative=True)`), use two kernels, or make all uses through one partition, "
-            "if no thread needs what another wrote"
-        )
+        meet = f"bring the uses apart, so that `{need}` meets between them" if function.cooperative \
+            else "launch cooperatively (`@requires(..., cooperative=True)`)"
+        return f"{atomic}{meet}, use two kernels, or make all uses through one partition, if no thread needs what another wrote"
     if need.level is Level.BLOCK:
-        return "require a cluster of these blocks, or use two kernels"
-    return f"bring the uses apart, so that `{need}` meets between them"
+        return f"{atomic}require a cluster of these blocks, or use two kernels"
+    return f"{atomic}bring the uses apart, so that `{need}` meets between them"
 
 
 # Boxes and products are waited for where that is best: at a barrier that is there anyway a thread might wait for more, or more often.

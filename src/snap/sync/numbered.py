@@ -142,7 +142,8 @@ def _there(use: Numbered, filled: Loads, depth: int, order: dict[int, int]) -> N
         if ahead < 1:
             raise Unordered("a fill is used before it is loaded", use.stage.span)
         if ahead > depth:
-            raise Unordered(f"a fill is used when the next one in its slot has been loaded: there are {depth} slots", use.stage.span)
+            raise Unordered(f"a fill is used when the next one in its slot has been loaded: there are {depth} slots", use.stage.span,
+                            f"give the pipeline {ahead} slots, or use the old fill before the new one is loaded")
         rest = [*total[1:], *(limit for _, limits in filled[:-1] for limit in limits if limit[0] is not None)]  # guards of the loads
     else:
         if order[id(use.stage)] < order[id(load.stage)] or not all(base is None and n <= depth for base, n in total):

@@ -346,6 +346,40 @@ def test_explain_counts_the_points_of_callees_and_names_their_files(snap_command
     lines = out.splitlines()
     assert code == 0 and lines[1].endswith("no synchronization, but 1 in the functions it calls")
     assert any("== __syncthreads" in line and "of block.py" in line for line in lines)
+    titles = [line for line in lines if line.startswith(("kernel", "device function"))]
+    assert titles[0] == "kernel sums" and titles[1].startswith("device function block_reduce, ") and titles[1].endswith("block.py")
+
+
+PASSES = """\
+from snap import *
+
+@kernel
+@requires(grid[1], block[1], thread[64])
+def nothing(x: ptr(int) @ grid[1]):
+    with group(block[1]):
+        match split(thread):
+            case 32:
+                pass
+            case 32:
+                v: int = 1
+                # still these threads
+                pass
+        with group(thread[1]):
+
+            pass
+    with group(
+        thread[1]
+    ):
+        pass
+"""
+
+
+def test_explain_says_who_passes(snap_command):
+    code, out, _ = snap_command("explain", write("passes.py", PASSES))
+    shown = {line.split("|")[1].strip(): line.split("|")[0].split()[0] for line in out.splitlines() if "still" in line}
+    passes = [line.split("|")[0].split()[0] for line in out.splitlines() if line.endswith("pass")]
+    assert code == 0 and passes == ["thread[32]", "thread[32]", "thread[1]", "thread[1]"] and list(shown.values()) == ["thread[32]"]
+    assert all(line.split()[0] == "grid[1]" for line in out.splitlines() if line.endswith(("group(", "  thread[1]", "  ):")))
 
 
 # ---- run ---------------------------------------------------------------------------------------------------------------------------------

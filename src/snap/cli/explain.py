@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from snap.diag.source import source_line
+from snap.diag.source import source_line, source_lines
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import Element, Place
@@ -78,10 +78,10 @@ def explain(typed: ir.Function, synced: ir.Function, entry: tuple[ir.SyncPoint, 
             continue
         seen.add(id(current))
         frame = (entry, exit) if current is synced else ((), ())
-        listings[_listing(written[original(current)], current, *frame)] = None
+        listings[_listing(written[original(current)], current, typed.span.filename, *frame)] = None
         waiting.extend(s.function for s in statements(current.body) if isinstance(s, ir.Call))
     put_in_place = [f for f in written.values() if f.uid not in {original(f) for f in _functions(synced).values()}]
-    return (*listings, *(_listing(f, f) for f in put_in_place))
+    return (*listings, *(_listing(f, f, typed.span.filename) for f in put_in_place))
 
 
 def _functions(function: ir.Function) -> dict[int, ir.Function]:
@@ -95,9 +95,11 @@ def _functions(function: ir.Function) -> dict[int, ir.Function]:
     return found
 
 
-def _listing(typed: ir.Function, synced: ir.Function, entry: tuple[ir.SyncPoint, ...] = (), exit: tuple[ir.SyncPoint, ...] = ()) -> Listing:
+def _listing(typed: ir.Function, synced: ir.Function, home: str, entry: tuple[ir.SyncPoint, ...] = (),
+             exit: tuple[ir.SyncPoint, ...] = ()) -> Listing:
+    """home: the file of the kernel; that of a function from elsewhere is named."""
     page = _Page()
-    first, last = typed.span.line, max(typed.span.end_line, _last_line(typed.body))
+    first, last = typed.span.line, _end(typed.span, typed.body)
     page.paint(first, last, typed.place)
     for param in typed.params:
         _note_param(page, param)
@@ -119,7 +121,8 @@ def _listing(typed: ir.Function, synced: ir.Function, entry: tuple[ir.SyncPoint,
     kind = "kernel" if typed.kernel else "device function"
     facts = [str(typed.place), f"{synced.smem} bytes of shared memory", found]
     facts += ["cooperative"] * typed.cooperative + ([f"resident: {typed.resident} blocks a multiprocessor"] if typed.resident else [])
-    return Listing(f"{kind} {typed.name}", "; ".join(facts), tuple(dict.fromkeys(rows)))
+    where = f", {typed.span.filename}" if typed.span.filename != home else ""
+    return Listing(f"{kind} {typed.name}{where}", "; ".join(facts), tuple(dict.fromkeys(rows)))
 
 
 def _note_param(page: _Page, param: ir.Param) -> None:
@@ -195,10 +198,12 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
             page.note_privilege(var, var.type)
             _walk(page, inner, place, start)
         case ir.Group(place=inside, body=inner):
-            _walk(page, inner, inside, start)
+            page.paint(stmt.span.end_line + 1, _end(stmt.span, inner), inside)
+            _walk(page, inner, inside, stmt.span.end_line)
         case ir.Split(cases=cases):
             for case in cases:
                 page.note(case.span, _case_words(case))
+                page.paint(case.span.line + 1, _end(case.span, case.body), case.place)
                 _walk(page, case.body, case.place, case.span.line)
         case ir.Partition(base=base, handle=ir.Handle(origin="stage") as handle, body=inner):
             page.note(stmt.span, f"{handle.name}: a stage of `{base.name}`")
@@ -226,7 +231,8 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
             page.note(stmt.span, "store_acc: the warpgroup acts together")
         case ir.Turn(place=inside, body=inner):
             page.note(stmt.span, f"{inside.privilege} one at a time")
-            _walk(page, inner, inside, start)
+            page.paint(stmt.span.end_line + 1, _end(stmt.span, inner), inside)
+            _walk(page, inner, inside, stmt.span.end_line)
         case ir.Unsafe():
             page.note(stmt.span, "unsafe: the compiler takes the programmer's word")
         case ir.Call(function=function):
@@ -306,6 +312,24 @@ def wait_words(point: ir.SyncPoint) -> str:
         left = f"at most {younger} younger group{'s' * (younger > 1)} in flight" if younger else "none in flight"
         text += f"; waits for {_ENGINES[engine]}, {left}"
     return text + ("; a fence puts it before what units that copy boxes and multiply tiles do" if point.fence else "")
+
+
+# A `pass` is no statement of the IR, nor is a branch that constants leave out; but they are lines of the text, which says where a body ends.
+def _end(head: Span, body: ir.Body) -> int:
+    """The last line of the body that `head` opens: what follows it is indented no deeper."""
+    text = source_lines(head.filename)
+    depth = _indent(source_line(head.filename, head.line))
+    last = max(head.end_line, _last_line(body))
+    for number, line in enumerate(text[last:], last + 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            if _indent(line) <= depth:
+                break
+            last = number
+    return last
+
+
+def _indent(line: str) -> int:
+    return len(line.expandtabs()) - len(line.expandtabs().lstrip())
 
 
 def _last_line(body: ir.Body) -> int:

@@ -401,6 +401,28 @@ def test_run_shows_the_users_frames_only(snap_command):
     assert code == 1 and 'File "fails.py", line 11' in err and "parameter `x` of `double`" in err and "src/snap" not in err.replace(os.sep, "/")
 
 
+STUCK = """
+import numpy as np
+
+@kernel
+@requires(grid[1], block[1], thread[32])
+def wait(x: ptr(int) @ grid[1]):
+    with group(thread[1]):
+        while atomic.load(x, 0) == 0:
+            pass
+
+"""
+
+
+@pytest.mark.parametrize("launch, told", [
+    ("wait[1](np.zeros(1, np.int32))", "error[no progress]"), ("wait.launch(np.zeros(1, np.int32), blocks=1, seed=3)", "error[no progress]"),
+    ("double[1](np.zeros(2, np.int32))", "error[out of bounds]"),
+])
+def test_run_shows_what_the_cpu_machine_found_and_nothing_of_its_own(snap_command, launch, told):
+    code, _, err = snap_command("run", write("stuck.py", GOOD + STUCK + launch + "\n"))
+    assert code == 1 and told in err and err.count("Traceback") == 1 and err.count("  File ") == 1 and "<snap" not in err
+
+
 def test_python_dash_m(tmp_path):
     file = tmp_path / "good.py"
     file.write_text(GOOD)

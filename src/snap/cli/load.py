@@ -120,7 +120,7 @@ def _strip(described: traceback.TracebackException, seen: set[int]) -> None:
     if id(described) in seen:
         return
     seen.add(id(described))
-    kept = [frame for frame in described.stack if not frame.filename.startswith((PACKAGE, "<frozen importlib", "<launch of"))]
+    kept = [frame for frame in described.stack if not frame.filename.startswith((PACKAGE, "<frozen importlib", "<launch of", "<snap "))]
     described.stack = traceback.StackSummary.from_list(kept)
     for chained in (described.__cause__, described.__context__):
         if chained is not None:

@@ -398,6 +398,10 @@ class SyncPoint:
     waiters: str = ""
     span: Span = _span()
 
+    def __repr__(self) -> str:
+        """A line for people: `k.syncs()` is looked at more often than it is computed with."""
+        return f"<{self.kind} at line {self.span.line}, {self.participants}, for `{self.object}`: {self.reason}>"
+
     def younger(self, engine: str) -> int | None:
         """How many groups of the engine this point leaves in flight; None where it does not wait for it."""
         return dict(self.waits).get(engine)

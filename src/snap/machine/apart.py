@@ -66,9 +66,9 @@ def run_program(typed: ir.Function, synced: Callable[[], ir.Function], args: lis
     waits = bool(program_for(typed, stepwise=False).waiting)
     before = Kept(typed, args, waits)
     try:
-        machine.run_reference(typed, args, blocks)
+        return machine.run_reference(typed, args, blocks)
     except MachineError as error:
         if not waits or error.kind != "no progress":
             raise
-        before.restore()
-        run_in_turns(synced(), args, blocks)
+    before.restore()
+    run_in_turns(synced(), args, blocks)

@@ -7,7 +7,7 @@
     --only boxes:123       one program: its text, and what becomes of it
     --jobs 16              processes
     --host                 compiles the CUDA text for this machine as well, and runs that
-    --gpu                  runs each program on this machine's GPU as well, and compares; a sample under compute-sanitizer
+    --gpu                  runs each program on this machine's GPU as well, and compares; a sample under compute-sanitizer; needs torch
     --fake-gpu             the same, with the CPU machine in the GPU's place
     --out results.json     what was found, as JSON
 
@@ -17,6 +17,7 @@ Failing programs are made smaller and written to build/fuzz/.  The exit status i
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import random
 import sys
@@ -48,11 +49,21 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     unknown = set(found.families) - set(FAMILIES)
     if unknown:
         parser.error(f"no family {', '.join(sorted(unknown))}; there are {', '.join(FAMILIES)}")
+    if found.only and not is_name(found.only):
+        parser.error(f"--only {found.only}: a program is FAMILY:SEED, such as boxes:123; families are {', '.join(FAMILIES)}")
+    if found.gpu and importlib.util.find_spec("torch") is None:
+        parser.error("--gpu needs torch, which copies arrays to the GPU and back: pip install torch")
     if found.count is None and found.seconds is None:
         found.count = 2000
     if found.seed is None:
         found.seed = random.SystemRandom().randrange(1, 1_000_000)
     return found
+
+
+def is_name(text: str) -> bool:
+    """FAMILY:SEED."""
+    family, _, seed = text.partition(":")
+    return family in FAMILIES and seed.isascii() and seed.isdigit()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -79,7 +90,10 @@ def main(arguments: list[str] | None = None) -> int:
 
             smaller = shrunk(outcome)
         print(f"{outcome.case.name}: {outcome.kind}: {campaign.save(outcome, smaller)}", flush=True)
-    print(f"again: python -m fuzz --seed {o.seed}; one of them: python -m fuzz --only FAMILY:SEED")
+    limit = f"--count {o.count}" if o.count is not None else f"--seconds {o.seconds:g}"
+    print(f"again, in tests/: python -m fuzz --seed {o.seed} {limit} --families {','.join(o.families)}; one of them: python -m fuzz --only FAMILY:SEED")
+    failed, kept = len(tally.failures), min(len(tally.failures), o.most)
+    print(f"{tally.done} programs: " + (f"{failed} failed, {kept} of them are in {campaign.FOUND}" if failed else "none failed"))
     return 1 if tally.failures else 0
 
 

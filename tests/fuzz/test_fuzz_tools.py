@@ -190,7 +190,7 @@ def test_the_command(tmp_path, capsys):
     out = tmp_path / "results.json"
     assert main(["--count", "4", "--families", "scalars", "--seed", "4", "--jobs", "1", "--fake-gpu", "--out", str(out)]) == 0
     printed = capsys.readouterr().out
-    assert "seed 4" in printed and "4 programs" in printed
+    assert "seed 4" in printed and "--seed 4 --count 4 --families scalars" in printed and printed.endswith("4 programs: none failed\n")
     assert json.loads(out.read_text())["programs"] == 4
 
 
@@ -198,3 +198,17 @@ def test_the_command_refuses_unknown_families(capsys):
     with pytest.raises(SystemExit):
         options(["--families", "nonsense"])
     assert "there are memory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["grid", "grid:", "grid:x", "nonsense:1", ":1"])
+def test_the_command_refuses_what_names_no_program(name, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        options(["--only", name])
+    assert stopped.value.code == 2 and "a program is FAMILY:SEED" in capsys.readouterr().err
+
+
+def test_the_command_wants_torch_for_the_gpu(capsys, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as stopped:
+        options(["--gpu"])
+    assert stopped.value.code == 2 and "--gpu needs torch" in capsys.readouterr().err

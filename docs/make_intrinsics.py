@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from snap.ir.operations import ATOMICS, COLLECTIVES, MATH, ORDERS, SCOPES, CollectiveOp, MathOp
+from snap.ir.operations import ATOMICS, BITWISE, COLLECTIVES, MATH, ORDERS, SCOPES, CollectiveOp, MathOp
 from snap.ir.types import Scalar
 
 PAGE = Path(__file__).with_name("intrinsics.md")
@@ -39,7 +39,7 @@ Operands that the table does not show:
 - `stmatrix(s[row, col], frag, trans=False)`: the reverse.
 - `setmaxnreg(n)`: n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few registers gives its own to
   those that need many.
-- `bitcast(x, type)`: the same bits as another type of the same size. Not a collective; any code may use it.
+- `intrinsic.bitcast(x, type)`: the same bits as another type of the same size. Not a collective; any code may use it.
 
 ## Boxes and products of tiles
 
@@ -61,10 +61,11 @@ multiple of 16, 16, 8 and 32; n of 8, up to 256.
 ## Atomics
 
 `atomic.name(p, index..., value..., order="relaxed", scope="gpu")` on any pointer privilege; several indices stand one
-after another, or as a tuple. Once per thread; the result is the old value, at `thread[1]`.
+after another, or as a tuple. Once per thread; the result is the old value, at `thread[1]`. *number*: integers and floats of
+all sizes, not `bool`; *int*: integers of all sizes. Vectors have none.
 
-| name | values |
-|---|---|
+| name | values | of |
+|---|---|---|
 """
 
 MATH_HEAD = """
@@ -98,13 +99,13 @@ def collective_row(op: CollectiveOp) -> str:
 
 def math_row(op: MathOp) -> str:
     result = {"same": "the same type", "bool": "`bool`", "int": "`int`"}[op.result]
-    return f"| `{op.name}` | {op.arity} | {op.domain} | {result} | {'yes' if op.fast else ''} |\n"
+    return f"| `{op.name}` | {op.arity}{' or more' * (op.name in ('min', 'max'))} | {op.domain} | {result} | {'yes' if op.fast else ''} |\n"
 
 
 def atomic_row(name: str, values: int) -> str:
     spelled = f"{name}_" if name in ("and", "or") else name
     words = {0: "none", 1: "one", 2: "two: expected, new"}[values]
-    return f"| `atomic.{spelled}` | {words} |\n"
+    return f"| `atomic.{spelled}` | {words} | {'int' if name in BITWISE else 'number'} |\n"
 
 
 def quoted(words: tuple[str, ...]) -> str:

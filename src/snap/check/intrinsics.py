@@ -22,7 +22,7 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.operations import ATOMICS, COLLECTIVES, MATH, ORDERS, SCOPES, CollectiveOp
+from snap.ir.operations import ATOMICS, BITWISE, COLLECTIVES, MATH, ORDERS, SCOPES, CollectiveOp
 from snap.ir.types import BF16, BOOL, F16, F32, I32, THREAD1, WARP1, Level, Privilege, Scalar, Space
 
 PER_THREAD = Want(THREAD1, "is one thread's own value")
@@ -323,7 +323,7 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
     if len(items) != memory.rank or len(rest) != ATOMICS[name]:
         raise c.fail("SNAP018", f"`atomic.{word}` takes {memory.rank} index(es) and {ATOMICS[name]} value(s) here", e.span, help=form)
     elem = memory.elem
-    if not isinstance(elem, Scalar) or elem == BOOL or name in ("and", "or", "xor") and not elem.is_integer:
+    if not isinstance(elem, Scalar) or elem == BOOL or name in BITWISE and not elem.is_integer:
         raise c.fail("SNAP018", f"there is no `atomic.{word}` on `{elem}`", e.span)
     if memory.handle.const and name != "load":
         raise c.fail(

@@ -105,5 +105,6 @@ COLLECTIVES: dict[str, CollectiveOp] = {op.name: op for op in (
 # ---- atomics -------------------------------------------------------------------------------------------------------------------------------
 
 ATOMICS: dict[str, int] = {"load": 0, "store": 1, "add": 1, "min": 1, "max": 1, "and": 1, "or": 1, "xor": 1, "exch": 1, "cas": 2}
+BITWISE = ("and", "or", "xor")  # of integers; the others are of floats as well
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 SCOPES = ("block", "cluster", "gpu", "system")

@@ -279,10 +279,7 @@ class Statements(Expressions):
         if name_of(call.func) != "range" or node.orelse:
             raise Unsupported("a `for` without range")
         bounds = [self.expression(n) for n in call.args]
-        t = bounds[0].type
-        for e in bounds[1:]:
-            t = sv.common(t, e.type)
-        t = sv.settled(sv.promoted(t))
+        t = "i64" if any(e.type == "i64" for e in bounds) else "i32"
         bounds = [converted(e, t).run for e in bounds]
         slot = self.new_slot()
         inside = Scope(self.scope)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dropping import all_missed, copies
+from dropping import all_missed, copies, is_missed
 from mutations import drop_fences
 from small import agree, compiled
 
@@ -562,3 +562,230 @@ def k(data: ptr(int) @ grid[1], flag: ptr(u32) @ grid[1], out: ptr(int) @ grid[1
                 mine[0] = d[i]
 """
     assert compiled(HEAD + text).syncs() == []
+
+
+# ---- locks and flags within a block ------------------------------------------------------------------------------------------------------------------
+
+LOCKED = HEAD + """
+@kernel
+@requires(grid[1], block[1], thread[{threads}])
+def k(value: ptr(int) @ grid[1], lock: ptr(int) @ grid[1], out: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        with partition(value, p=block[1]) as values, partition(out, p=block[1]) as o, group(block[1]):
+            inside: shared(int[2])
+            near: shared(int[64])
+            t: int @ thread[1] = id()
+            with partition(inside, p=thread[1], offset=t) as m, partition(near, p=thread[1], offset=t) as z, group(thread[1]):
+                if t < 2:
+                    m[0] = 0
+                if t < 64:
+                    z[0] = 0
+            with partition({data}, p=thread[{n}]) as mine, group(thread[{n}]):
+                lane: int @ thread[1] = id()
+                got: int @ thread[1] = 0
+                for r in range(2):
+{acquire}
+{work}
+{release}
+            with partition(o, p=thread[1], offset=t) as m, group(thread[1]):
+                if t < {n}:
+                    m[0] = {data}[t]
+"""
+FLAGS = {
+    "shared, block": ("inside", ', scope="block"'), "shared": ("inside", ""), "global, block": ("lock", ', scope="block"'), "global": ("lock", ""),
+}
+TAKEN = {
+    "case": """
+match split(thread):
+    case 1:
+        while atomic.cas({lock}, 0, 0, 1, order="acquire"{scope}) != 0:
+            pass
+""",
+    "both": """
+match split(thread):
+    case 1:
+        while atomic.exch({lock}, 0, 1, order="acq_rel"{scope}) != 0:
+            pass
+""",
+    "told": """
+busy: int @ thread[{n}] = 1
+while busy != 0:
+    got = 1
+    match split(thread):
+        case 1:
+            got = atomic.cas({lock}, 0, 0, 1, order="acquire"{scope})
+    busy = intrinsic.shfl(got, 0)
+""",
+}
+DONE = {
+    "own": "with partition(mine, p=thread[1], offset=lane) as m:\n    m[0] = 2 * m[0] + 1",
+    "across": "with partition(mine, p=thread[1], offset={n} - 1 - lane) as m:\n    m[0] += r + 1",
+    "half": "with claim(mine, p=thread[16]) as half:\n    match split(thread):\n        case 16:\n            pass\n        case 16:\n"
+            "            with partition(half, p=thread[1], offset=lane) as m:\n                m[0] = 5 * m[0] + 1",
+}
+GIVEN = {
+    "stored": 'match split(thread):\n    case 1:\n        atomic.store({lock}, 0, 0, order="release"{scope})',
+    "exchanged": 'match split(thread):\n    case 1:\n        atomic.exch({lock}, 0, 0, order="release"{scope})',
+    "by each": 'with group(thread[1]):\n    if lane == 0:\n        atomic.store({lock}, 0, 0, order="seq_cst"{scope})',
+}
+
+
+def locked(flag: str, data: str, n: int, taken: str = "case", done: str = "own", given: str = "stored", threads: int = 128):
+    lock, scope = FLAGS[flag]
+    fill = lambda text: indented(text.format(lock=lock, scope=scope, n=n), 20)  # noqa: E731
+    return compiled(LOCKED.format(threads=threads, data=data, n=n, acquire=fill(TAKEN[taken]), work=fill(DONE[done]), release=fill(GIVEN[given])))
+
+
+def met_by(kernel, word: str) -> list[str]:
+    return [str(p.participants) for p in kernel.syncs() if word in p.reason]
+
+
+def held(kernel, n: int) -> None:
+    args = [np.zeros(64, np.int32), np.zeros(1, np.int32), np.zeros(64, np.int32)]
+    found = [copies(args) for _ in range(5)]
+    for seed, own in enumerate(found):
+        races: list = []
+        run_adversarial(kernel._the_one({}).synced, own, 1, seed, races)
+        assert not races, races[0]
+        np.testing.assert_array_equal(own[2], found[0][2])
+    assert found[0][2].any()
+    assert all(f"thread[{n}]" in met_by(kernel, word) for word in ("acquired", "published"))
+    synced = kernel._the_one({}).synced
+    spoken = [p for p in inferred(synced) if "acquired" in p.reason or "published" in p.reason]
+    assert all(is_missed(synced, p, [(args, 1)], 20) for p in spoken)
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("data", ["near", "values"])
+@pytest.mark.parametrize("n", [32, 64])
+def test_a_group_holds_a_lock(flag, data, n):
+    held(locked(flag, data, n), n)
+
+
+@pytest.mark.parametrize("taken", TAKEN)
+@pytest.mark.parametrize("done", DONE)
+@pytest.mark.parametrize("given", GIVEN)
+def test_a_lock_is_taken_and_given_in_any_way(taken, done, given):
+    held(locked("shared, block", "near", 32, taken, done, given), 32)
+
+
+@pytest.mark.parametrize("n", [2, 8, 16])
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("data", ["near", "values"])
+def test_parts_of_a_warp_hold_a_lock(n, flag, data):
+    kernel = locked(flag, data, n)
+    assert all(f"thread[{n}]" in met_by(kernel, word) for word in ("acquired", "published"))
+
+
+TOLD = HEAD + """
+@kernel
+@requires(grid[1], block[1], thread[64])
+def k(far: ptr(int) @ grid[1], flag: ptr(int) @ grid[1], out: ptr(int) @ grid[1]):
+    with group(grid[1]):
+        with partition(far, p=block[1]) as fars, partition(out, p=block[1]) as o, group(block[1]):
+            inside: shared(int[1])
+            near: shared(int[32])
+            t: int @ thread[1] = id()
+            with claim(inside, p=thread[1]) as m:
+                match split(thread):
+                    case 1:
+                        m[0] = 0
+            with partition({data}, p=warp) as d, partition(o, p=warp) as mine:
+                match split(thread):
+                    case 32:
+                        with partition(d, p=thread[1], offset={to}) as m:
+                            m[0] = 3 * t + 1
+                        match split(thread):
+                            case 1:
+                                {release}
+                    case 32:
+                        match split(thread):
+                            case 1:
+                                while atomic.load({flag}, 0, order="acquire"{scope}) == 0:
+                                    pass
+                        with partition(mine, p=thread[1], offset=t - 32) as m:
+                            m[0] = d[{at}]
+"""
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("data", ["near", "fars"])
+@pytest.mark.parametrize("release", ['atomic.store({flag}, 0, 1, order="release"{scope})', 'atomic.add({flag}, 0, 1, order="acq_rel"{scope})'])
+@pytest.mark.parametrize("to, at", [("t", "63 - t"), ("31 - t", "t - 32"), ("t", "7")])
+def test_a_warp_tells_another(flag, data, release, to, at):
+    name, scope = FLAGS[flag]
+    name = "flag" if name == "lock" else name
+    kernel = compiled(TOLD.format(data=data, to=to, at=at, flag=name, scope=scope, release=release.format(flag=name, scope=scope)))
+    args = [np.zeros(32, np.int32), np.zeros(1, np.int32), np.zeros(32, np.int32)]
+    for seed in range(6):
+        assert not _wrong(kernel._the_one({}).synced, args, 1, seed)
+    assert met_by(kernel, "acquired") == met_by(kernel, "published") == ["thread[32]"]
+    assert all_missed(kernel, args, 1, 20)
+
+
+@pytest.mark.parametrize("flag", ["shared, block", "shared", "global, block"])
+@pytest.mark.parametrize("data", ["near", "values"])
+@pytest.mark.parametrize("n, threads", [(1, 128), (64, 64), (32, 32)])
+def test_a_thread_or_a_whole_block_need_not_meet_for_itself(flag, data, n, threads):
+    kernel = locked(flag, data, n, threads=threads)
+    assert met_by(kernel, "acquired") == met_by(kernel, "published") == []
+
+
+def test_what_one_group_has_claimed_is_told_to_nobody():
+    text = """
+s: shared(int[32])
+lock: shared(int[1])
+with claim(s, p=warp) as c:
+    match split(thread):
+        case 32:
+            with partition(c, p=thread[1], offset=t) as m:
+                m[0] = t
+            with group(thread[1]):
+                atomic.add(lock, 0, 1, order="acq_rel", scope="block")
+            with partition(c, p=thread[1], offset=t) as m:
+                v = m[0]
+        case 32:
+            pass
+"""
+    kernel = block(text)
+    assert met_by(kernel, "acquired") == met_by(kernel, "published") == []
+
+
+HELD_BY_THREADS = """
+s: shared(int[32])
+lock: shared(int[1])
+with partition(s, p=thread[1], offset=t) as m, claim(lock, p=thread[1]) as l:
+    with group(thread[1]):
+        if t < 32:
+            m[0] = 0
+    match split(thread):
+        case 1:
+            l[0] = 0
+with partition(s, p=thread[1], offset=t % 32) as m, group(warp):
+    match split(thread):
+        case 1:
+            while atomic.cas(lock, 0, 0, 1, order="acquire", scope="block") != 0:
+                pass
+    m[0] += 1
+    match split(thread):
+        case 1:
+            atomic.store(lock, 0, 0, order="release", scope="block")
+"""
+
+
+def test_a_race_says_that_atomics_order_other_threads():
+    kernel = block(HELD_BY_THREADS)
+    found: list = []
+    for seed in range(8):
+        try:
+            run_adversarial(kernel._the_one({}).synced, arguments(64, 0), 1, seed, found)
+        except MachineError as error:
+            assert error.kind == "race" and "behind the acquire" in str(error)
+    assert found and {race.reason for race in found} == {"one thread"}
+    assert "behind the acquire" in found[0].message and "behind the acquire" in str(found[0].error())
+
+
+def test_a_standstill_of_threads_on_their_own_says_where():
+    kernel = locked("shared, block", "near", 8)
+    with pytest.raises(MachineError, match="no progress"):
+        run_adversarial(kernel._the_one({}).synced, [np.zeros(64, np.int32), np.zeros(1, np.int32), np.zeros(64, np.int32)], 1, 0, [])

@@ -276,7 +276,7 @@ class Schedule(Launch):
         block = warp.lanes.number
         loops = {site.span: "waits here, too" for w in (warp, *ready) for site in w.lanes.waiting_at}
         blocked = {self.barriers[at].arrivals[0][1].site.span: "threads wait at this barrier" for w in self.warps for at in w.waits}
-        here = warp.lanes.last_site.span
+        here = min((site.span for site in warp.lanes.waiting_at), key=lambda span: span.line)
         others = sorted(((span, text) for span, text in (loops | blocked).items() if span != here), key=lambda pair: pair[0].line)
         raise MachineError("no progress", "this loop waits for something that no thread will do", here, block, secondary=tuple(others[:4]),
                            help=WAITING_HELP)

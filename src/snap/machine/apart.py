@@ -49,7 +49,7 @@ def apart(lanes, statement: Callable, m) -> Generator:
                 threads.remove(thread)
             thread.stuck_at, thread.last_site = lanes.stuck_at, lanes.last_site
         lanes.stuck_at = min((thread.stuck_at for thread in threads), default=-1)
-        lanes.waiting_at = {thread.last_site for thread in threads}
+        lanes.waiting_at = {thread.last_site for thread in threads if thread.last_site is not None}
         yield
 
 

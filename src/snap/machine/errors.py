@@ -51,8 +51,9 @@ class RaceAccess:
 class Race:
     """Two threads touch one element, one of them writes, and nothing orders them; or one touches what a copy in flight, `first`, reads or writes.
 
-    reason: '' for that; 'proxy' where they are ordered, but the first was not fenced; 'registers' of a product in flight, or 'fence' where they
-    were touched before one without a fence between; 'exit' where the block that holds the memory may be gone.
+    reason: '' for that; 'one thread' where atomics order other threads of the two warps, but not these; 'proxy' where they are ordered, but the
+    first was not fenced; 'registers' of a product in flight, or 'fence' where they were touched before one without a fence between; 'exit' where the
+    block that holds the memory may be gone.
     """
 
     object: str
@@ -69,13 +70,13 @@ class Race:
     def error(self) -> MachineError:
         d = self._diagnostic()
         return MachineError("race", d.message, d.span, self.second.block, self.second.thread, label=d.label,
-                            secondary=tuple((label.span, label.text) for label in d.secondary), note=d.note)
+                            secondary=tuple((label.span, label.text) for label in d.secondary), note=d.note, help=d.help)
 
     def _diagnostic(self) -> Diagnostic:
         note = "the copy is still in flight then: its thread has not waited for it" if self.in_flight else _NOTES[self.reason]
         what = "missing proxy fence" if self.reason == "proxy" else "data race"
         return Diagnostic("race", f"{what} on element {self.index} of `{self.object}`", self.second.span, str(self.second),
-                          (Label(self.first.span, str(self.first)),), note)
+                          (Label(self.first.span, str(self.first)),), note, _HELP.get(self.reason, ""))
 
     def __str__(self) -> str:
         return self.message
@@ -83,8 +84,13 @@ class Race:
 
 _NOTES = {
     "": "nothing orders these two accesses",
+    "one thread": "atomics order other threads of the two warps, and these have not met those at a barrier",
     "proxy": "the thread made no `fence.proxy.async` between: units that copy boxes and multiply tiles may not come after what it did",
     "registers": "the product is still in flight then: these threads have not waited for it",
     "fence": "no `wgmma.fence` stands between the two",
     "exit": "nothing keeps the block that holds this memory until then",
+}
+_HELP = {
+    "one thread": "a release or an acquire speaks for the group that holds the memory: let it be held by the warp, and open partitions by thread "
+                  "behind the acquire and close them before the release",
 }

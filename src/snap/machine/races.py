@@ -219,6 +219,8 @@ class RaceLog:
     def _report(self, a: Entry, lane_a: int, b: Entry, lane_b: int, address: int, in_flight: bool = False, reason: str = "") -> None:
         key = (b.name, a.site.span, b.site.span, a.kind, b.kind)
         if key not in self.found:
+            if not reason and not in_flight and _one_thread_knows(a, b):
+                reason = "one thread"
             self.found[key] = Race(b.name, element_of(b, address), side(a, lane_a), side(b, lane_b), in_flight, reason)
 
 
@@ -227,6 +229,14 @@ def _after(a: Entry, lane_a: int, b: Entry, lane_b: int) -> bool:
     if a.token:
         return a.token == b.token or b.segment.knows(a.token, lane_b)
     return ordered(a.segment, lane_a, b.segment, lane_b)
+
+
+def _one_thread_knows(a: Entry, b: Entry) -> bool:
+    """Whether what some thread of the one warp did comes before what some thread of the other did: one has released, and one has acquired."""
+    first, second = a.segment, b.segment
+    if a.token or b.token or first.block == second.block and first.threads[0] == second.threads[0]:
+        return False
+    return any(ordered(first, i, second, j) for j in range(len(second.threads)) for i in range(len(first.threads)))
 
 
 def _apart(entries: list[Entry]) -> list[list[Entry]]:

@@ -112,12 +112,12 @@ class Accesses(Publishing):
 
     # ---- names -----------------------------------------------------------------------------------------------------------------------------
 
-    def _declare(self, handle: ir.Handle, obj: ObjectKey, base: tuple[Name, ...] | None) -> None:
+    def _declare(self, handle: ir.Handle, obj: ObjectKey, base: tuple[Name, ...] | None, claimed: bool = False) -> None:
         if base is None:
             self.object_names[obj] = handle.name
         self.objects[(self.frame, handle.obj.uid)] = obj
         key = (self.frame, handle.uid)
-        self.names[key] = (Name(key, handle.privilege), *(base or ()))
+        self.names[key] = (Name(key, handle.privilege, claimed), *(base or ()))
 
     def _chain(self, handle: ir.Handle) -> tuple[Name, ...]:
         return self.names[(self.frame, handle.uid)]

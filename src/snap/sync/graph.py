@@ -157,7 +157,7 @@ class Graph(Accesses):
                 return self._split(s, state)
             case ir.Partition() | ir.Claim():
                 obj = self.objects[(self.frame, s.handle.obj.uid)]
-                self._declare(s.handle, obj, self._chain(s.base))
+                self._declare(s.handle, obj, self._chain(s.base), isinstance(s, ir.Claim))
                 if isinstance(s, ir.Partition) and s.counted and s.handle.obj.uid not in self.nested_stages:
                     state.next_fill(obj, s.handle.obj.depth)
                 self.scopes.append((self.frame, s))
@@ -509,8 +509,8 @@ class Graph(Accesses):
 
         if obj in state.tokens:
             state.regrouped(obj, outside)
-        if ACQUIRED in state.tokens:
-            state.regrouped(ACQUIRED, lambda t: altered(t, names=tuple(name for name in t.names if name != key)) if key in t.names else t)
+        for acquired in state.tokens.keys() & ACQUIRED.values():
+            state.regrouped(acquired, lambda t: altered(t, names=tuple(name for name in t.names if name != key)) if key in t.names else t)
 
     def _met(self, state: State, group: Privilege) -> None:
         """A barrier of the user's: tokens are ordered for that group."""

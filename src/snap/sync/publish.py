@@ -1,17 +1,22 @@
 """What one thread publishes for its group, and learns for it.
 
-A block hands global memory to another one by an atomic: what was done before a release is seen by whoever acquires what it stored.  The hardware
-counts what the releasing thread itself did, or has met at a barrier; the program means what its group did.  So the group meets between what it did
-and a release by one of its threads, and between an acquire by one of them and what the others do then.
+Threads hand memory to each other by atomics: what was done before a release is seen by whoever acquires what it stored.  The hardware counts what
+the releasing thread itself did, or has met at a barrier; the program means what its group did.  So the group meets between what it did and a release
+by one of its threads, and between an acquire by one of them and what the others do then.
 
-Input: an atomic, or an access, at its place in the walk.  Output: edges.  What counts is global memory that blocks can hand to each other: what is
-written here and read somewhere in the kernel, and the reverse.  A thread's own part of a partition that is open is nobody else's matter; nor are
-atomics, which are not ordered with each other unless they say so themselves.  Where no place between the two belongs to the group, as in code that
-each thread runs for itself, the threads speak for themselves.
+Input: an atomic, or an access, at its place in the walk.  Output: edges.  The group is the one that the memory belongs to: the unit of the lowest
+scope that is open around both.  Of more than a block's memory, it is the block.  Where only threads of the same block listen, because the atomic has
+the scope of a block, or because it or the data is in the block's own shared memory, groups smaller than the block meet, and the block does not: what
+its threads do to what belongs to all of them is ordered by barriers anyway.
+
+What counts is shared memory, and global memory that can be handed over: what is written here and read somewhere in the kernel, and the reverse.  A
+thread's own part of a partition that is open is nobody else's matter; nor are atomics, which are not ordered with each other unless they say so
+themselves.  Where no place between the two belongs to the group, as in code that each thread runs for itself, the threads speak for themselves.
 """
 
 from __future__ import annotations
 
+from snap.analysis.values import Frame
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
 from snap.ir.walk import own_expressions, statements, walk
@@ -19,43 +24,62 @@ from snap.sync.tokens import ObjectKey, State, Token
 
 RELEASES = ("release", "acq_rel", "seq_cst")
 ACQUIRES = ("acquire", "acq_rel", "seq_cst")
-ACQUIRED: ObjectKey = ((), "acquired")  # holds the acquires that have happened
+# Hold the acquires that have happened; of those that only say what threads of the same block did, the one of True.
+ACQUIRED: dict[bool, ObjectKey] = {False: ((), "acquired"), True: ((), "acquired inside")}
 
 
 class Publishing:
     """A part of the walk (accesses.py), whose state it uses."""
 
     def _published(self, s: ir.Atomic, state: State) -> None:
-        if not self.handed or s.scope == "block":  # within a block nothing is left to atomics
+        if self.handed is None:
             return
+        inside = s.scope == "block" or self._private(self.objects[(self.frame, s.access.view.obj.uid)])
         if s.order in RELEASES and s.op != "load":
             for obj, held in state.tokens.items():
-                if obj in self.handed:
-                    self._release(s, obj, list(held.values()), state)
+                if self._shows(obj):
+                    self._release(s, obj, list(held.values()), inside, state)
         if s.order in ACQUIRES and s.op != "store" and self.plan is None:
             open_scopes = tuple((frame, scope.handle.uid) for frame, scope in self.scopes)
-            self._happened(self._speaker(s, "acquire", open_scopes, state), ACQUIRED, state)
+            self._happened(self._speaker(s, "acquire", open_scopes, state), ACQUIRED[inside], state)
 
-    def _release(self, s: ir.Atomic, obj: ObjectKey, held: list[Token], state: State) -> None:
+    def _private(self, obj: ObjectKey) -> bool:
+        """Whether only the threads of one block use it.  (Copies of boxes in other blocks are theirs.)"""
+        return obj in self.shared and not (obj[1] in self.reached and self.shared[obj].obj.spread == "across")
+
+    def _shows(self, obj: ObjectKey) -> str:
+        """The kinds of access to an object that a release can publish, and that can need an acquire."""
+        return "RWCS" if obj in self.shared else self.handed.get(obj, "")
+
+    def _release(self, s: ir.Atomic, obj: ObjectKey, held: list[Token], inside: bool, state: State) -> None:
         b = self._speaker(s, "release", (), state)
         for t in held:
-            if t.kind == "A" or t.engine == "load" or t.kind not in self.handed[obj]:
-                continue
-            owner = self.names[t.names[0]][0].privilege if t.names else BLOCK1
-            if owner != THREAD1:
-                self._met_for(t, b, t, _within_block(owner), obj, state)
+            if t.kind in self._shows(obj) and t.engine != "load" and not t.passed:
+                self._met_for(t, b, self._speaks_for(t.names, obj, inside), obj, state)
 
     def _learned(self, b: Token, obj: ObjectKey, state: State) -> None:
-        """An access after an acquire."""
-        if ACQUIRED not in state.tokens or obj not in self.handed or b.kind == "A" or b.kind not in self.handed[obj]:
+        """An access after an acquire.  What was opened in between belongs to threads that may not know yet."""
+        if self.handed is None or b.kind not in self._shows(obj):
             return
-        for t in state.tokens[ACQUIRED].values():
-            own = self.names[b.names[0]][0].privilege == THREAD1 and b.names[0] in t.names
-            if not own:
-                self._met_for(t, b, b, BLOCK1, obj, state)
+        for inside, acquired in ACQUIRED.items():
+            for t in state.tokens.get(acquired, {}).values():
+                open_then = tuple(key for key in b.names if key in t.names)
+                owner = self._speaks_for(open_then, obj, inside)
+                self._met_for(t, b, owner if owner == THREAD1 or inside or self._private(obj) else BLOCK1, obj, state)
 
-    def _met_for(self, t: Token, b: Token, use: Token, owner: Privilege, obj: ObjectKey, state: State) -> None:
-        """The group that must meet between the two, of which `use` is the access; the largest that can, at most."""
+    def _speaks_for(self, names: tuple[tuple[Frame, int], ...], obj: ObjectKey, inside: bool) -> Privilege:
+        """The group for which one of its threads speaks, of memory held by these names.  Where only threads of its block listen, what belongs to the
+        whole block, or to more, is nothing they could not know: wherever two of them use it, a barrier is inferred between the uses.  Nor is what one
+        unit has claimed: no other one can hold it then."""
+        chain = self.names[names[0]] if names else ()
+        owner = chain[0].privilege if chain and chain[0].privilege.level < Level.BLOCK else BLOCK1
+        if not inside and not self._private(obj):
+            return owner
+        held_by_others = any(n.privilege != base.privilege and not n.claimed for n, base in zip(chain, chain[1:]) if n.privilege.level < Level.BLOCK)
+        return owner if held_by_others and owner.n != self.overlap.threads else THREAD1
+
+    def _met_for(self, t: Token, b: Token, owner: Privilege, obj: ObjectKey, state: State) -> None:
+        """The group that must meet between the two, the largest that can, at most."""
         there = [self.memo.footprint(x.footprint.elem, None, None, x.footprint.facts) for x in (t, b)]
         need = self.overlap.group(*there, owner)
         if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need):
@@ -74,15 +98,11 @@ class Publishing:
                      crossed=0, since=state.crossed, born=tuple(self.values.loops))  # fmt: skip
 
 
-def _within_block(p: Privilege) -> Privilege:
-    return p if BLOCK1.at_least(p) else BLOCK1
-
-
-def handed(function: ir.Function) -> dict[ObjectKey, str]:
-    """Of a kernel whose atomics order something, the arrays that are both read and written in it, other than by atomics alone, with the kinds of
-    access that matter."""
+def handed(function: ir.Function) -> dict[ObjectKey, str] | None:
+    """Of a kernel whose atomics order something, the arrays of global memory that are both read and written in it, other than by atomics alone, with
+    the kinds of access that matter.  None of any other function."""
     if not function.kernel or not _orders(function):
-        return {}
+        return None
     done = _done(function, {})
     found: dict[ObjectKey, str] = {}
     for p in function.params:

@@ -317,10 +317,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A handle as it is at run time: its privilege and what it was lowered from."""
+    """A handle as it is at run time: its privilege, and whether one unit of its base's has claimed it, rather than each unit having its part."""
 
     key: tuple[Frame, int]
     privilege: Privilege
+    claimed: bool = False
 
 
 def merged(a: Token, b: Token, crossed: int, since: int) -> Token:

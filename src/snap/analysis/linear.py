@@ -184,7 +184,9 @@ def feasible(zero: Iterable[Form], positive: Iterable[Form]) -> bool:
     zero, positive = list(zero), list(positive)
     found = atoms([*zero, *positive])
     known = derived(found)
-    number_of = {atom: n for n, atom in enumerate(found | atoms(known))}  # small numbers sort and hash faster than atoms
+    if any(atom[0] == "xor" for atom in found):  # what holds of these may name others
+        found |= atoms(known)
+    number_of = {atom: n for n, atom in enumerate(found)}  # small numbers sort and hash faster than atoms
     equalities = [(f[0], {number_of[a]: k for a, k in f[1]}) for f in zero]
     rows = [(f[0], {number_of[a]: k for a, k in f[1]}) for f in [*positive, *known]]
     while equalities:

@@ -354,11 +354,8 @@ def elaborate(program: Program, definition: Definition, constexprs: Mapping[str,
 
 def _keep_shapes(c: State, specs: tuple[ParamSpec, ...]) -> None:
     """A dimension stays what was passed: where the function assigns a parameter that a shape names, it assigns a copy."""
-    from snap.check.known import assigned_names
-
-    assigned = set(assigned_names(c.definition.tree.body))
     for var in rewrite.variables(*(n for p in specs for n in p.spec.shape or ())):
-        if var.name in assigned:
+        if var.name in c.assigned:
             copy = c.var(var.name, var.type, var.privilege, var.span)
             c.scopes[0][var.name] = Variable(copy)
             c.out.append(ir.Declare(copy, ir.Read(var, var.type, span=var.span), span=var.span))

@@ -110,6 +110,8 @@ def _emit(function: ir.Function) -> CudaModule:
 
 def _global_fences(function: ir.Function) -> bool:
     """Whether boxes and threads may meet in memory other than the threads' own block's: then fences between the two are about all of it."""
+    if not any(isinstance(s, ir.BoxCopy) for _, s in _everywhere(function, set())):
+        return False
     boxes, threads = _touched(function, {})
     return bool(boxes & threads)
 

@@ -220,6 +220,11 @@ def touched(s: ir.Stmt) -> Iterator[tuple[ir.MemAccess, bool]]:
     for part in expressions(s):
         if isinstance(part, ir.Load):
             yield part.access, False
+    yield from moved(s)
+
+
+def moved(s: ir.Stmt) -> Iterator[tuple[ir.MemAccess, bool]]:
+    """The same without what its expressions load."""
     match s:
         case ir.Assign() | ir.Collective() | ir.Atomic() | ir.Unsafe() | ir.Call():
             for t in s.targets if isinstance(s, ir.Collective) else (s.target,):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import Level
-from snap.ir.walk import bodies, statements, touched
+from snap.ir.walk import bodies, moved, statements, touched
 
 
 def reused(every: list[ir.Stmt]) -> set[int]:
@@ -55,7 +55,7 @@ def written(every: list[ir.Stmt]) -> dict[int, Span]:
     """A kernel's arrays that it writes, and where."""
     found: dict[int, Span] = {}
     for s in every:
-        for access, writes in touched(s):
+        for access, writes in moved(s):
             if writes:
                 found.setdefault(access.view.obj.uid, access.span)
         for p, a in passed(s):

@@ -90,15 +90,6 @@ def test_a_view_is_the_same_memory():
     assert in_block("s: shared(float[8])\nwith partition(s.view(float4), p=thread[1], offset=0) as m:\n    y: float = s[0]") == [("SNAP010", 3)]
 
 
-def test_what_is_no_bool_is_not_seen_as_one():
-    assert in_block("s: shared(u8[8])\ny: bool = s.view(bool)[1]") == [("SNAP018", 2)]
-    assert in_block("r: int[2] @ thread[1]\ny: bool @ thread[1] = r.view(bool)[1]") == [("SNAP018", 2)]
-    assert in_block("s: shared(bool[8])\ny: u32 = s.view(u32)[1]") == [("SNAP018", 2)]
-    assert in_block("s: shared(bool[8])\ny: bool = s.view(bool)[1]") == []
-    assert in_block("y: u32 @ thread[1] = x.view(u32)[1]", params="x: ptr(const(bool)) @ grid[1]") == []
-    assert in_block("y: bool @ thread[1] = x.view(bool)[1]", params="x: ptr(const(u8)) @ grid[1]") == [("SNAP018", 1)]
-
-
 def test_a_view_of_a_part_needs_consecutive_elements():
     part = "s: shared(int[8, 8])\nt: int @ thread[1] = id()\nwith partition(s, p=thread[1], f={}) as m:\n    y: int4 @ thread[1] = m.view(int4)[{}]"
     assert in_block(part.format("lambda j: (t % 8, j)", "0")) == []

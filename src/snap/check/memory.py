@@ -21,7 +21,7 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import BOOL, I32, I64, THREAD1, Array, Element, Kind, Level, Place, Privilege, Scalar, Space
+from snap.ir.types import I32, I64, THREAD1, Array, Element, Kind, Level, Place, Privilege, Scalar, Space
 from snap.ir.walk import statements, walk
 from snap.surface import Marker
 
@@ -190,23 +190,8 @@ def scaled_shape(c: State, shape: tuple[ir.Expr, ...] | None, old: Element, new:
     return (*shape[:-1], last)
 
 
-# A `bool` in memory is a byte that is 0 or 1, and the GPU takes it for that: a byte of something else would be neither true nor false there.
-def _same_bits(c: State, base: Storage, old: Element, elem: Element, span: Span) -> None:
-    """Refuses a view through which a `bool` could be read, or be made, that is not 0 or 1."""
-    if old == elem or BOOL not in (old, elem) or old == BOOL and isinstance(base, Memory) and base.handle.const:
-        return
-    raise c.fail(
-        "SNAP018",
-        f"`{old}` cannot be viewed as `{elem}`",
-        span,
-        note="a `bool` is a byte that is 0 or 1, and other bytes would be taken for one",
-        help="compare instead: `x.view(u8)[i] != 0`" if elem == BOOL else "only const memory of `bool` is seen as something else",
-    )
-
-
 def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
     old = base.ref.elem if isinstance(base, LocalArray) else base.elem
-    _same_bits(c, base, old, elem, span)
     if old.bytes % elem.bytes and elem.bytes % old.bytes:
         raise c.fail("SNAP018", f"`{old}` cannot be viewed as `{elem}`: neither size divides the other", span)
     if isinstance(base, LocalArray):

@@ -17,7 +17,7 @@ def nvrtc_log(text: str, arch: str, *more: str) -> tuple[bool, str]:
     options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", *map(str.encode, more), *(f"-I{folder}".encode() for folder in include_dirs())]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
-    log = b" " * size
+    log = bytearray(size)  # not bytes: Python has one object for all bytes of length 1, which would be written over
     nvrtc.nvrtcGetProgramLog(program, log)
     nvrtc.nvrtcDestroyProgram(program)
     return status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode().strip("\0 \n")

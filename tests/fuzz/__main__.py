@@ -7,7 +7,7 @@
     --only boxes:123       one program: its text, and what becomes of it
     --jobs 16              processes
     --host                 compiles the CUDA text for this machine as well, and runs that
-    --gpu                  runs each program on this machine's GPU as well, and compares; a sample under compute-sanitizer; needs torch
+    --gpu                  compares this machine's GPU with the reference, and nothing else; a sample under compute-sanitizer; needs torch
     --fake-gpu             the same, with the CPU machine in the GPU's place
     --out results.json     what was found, as JSON
 

@@ -60,7 +60,9 @@ class Compiled:
 
 
 class SnapFunction:
-    """A checked Snap function.  Kernels are launched: `k[blocks](*args)`; device functions are called by other Snap functions."""
+    """A checked Snap function.  Kernels are launched: `k[blocks](*args)`; device functions are called by other Snap
+    functions.
+    """
 
     def __init__(self, definition: Definition, python: object, bound: dict[str, object] | None = None):
         from snap.check import constexpr_names
@@ -72,7 +74,9 @@ class SnapFunction:
         self._at: dict = _Unlaunched(self)  # an attribute and no property: `k[blocks]` is looked up at every launch
         functools.update_wrapper(self, python, updated=())
         defaults = self._defaults()
-        if all(n in defaults for n in self.generic):  # checked now; a generic one without defaults, when it is specialised
+        if all(
+            n in defaults for n in self.generic
+        ):  # checked now; a generic one without defaults, when it is specialised
             self._specialised({n: defaults[n] for n in self.generic})
 
     def _defaults(self) -> dict[str, object]:
@@ -108,7 +112,8 @@ class SnapFunction:
         missing = [n for n in self.generic if n not in constexprs and n not in defaults]
         if missing:
             raise TypeError(
-                f"`{self.definition.tree.name}` is generic: give {', '.join(f'{n}=...' for n in missing)}, or call .specialize(...) first"
+                f"`{self.definition.tree.name}` is generic: give {', '.join(f'{n}=...' for n in missing)}, or call"
+                " .specialize(...) first"
             )
         unknown = sorted(set(constexprs) - set(self.generic))
         if unknown:
@@ -122,7 +127,8 @@ class SnapFunction:
     # -- stages
 
     def syncs(self, **constexprs: object) -> list[ir.SyncPoint]:
-        """The synchronization points of the generated code, in the order of the text, calls included: those that were inferred, those that
+        """The synchronization points of the generated code, in the order of the text, calls included: those that were
+        inferred, those that
         collectives bring along, and a kernel's first and last."""
         from snap.sync import points
 
@@ -170,7 +176,10 @@ class SnapFunction:
         given = dict(zip(params, args))
         for name, value in keywords.items():
             if name not in params or name in given:
-                raise TypeError(f"`{self.definition.tree.name}` " + (f"is given `{name}` twice" if name in given else f"has no parameter `{name}`"))
+                raise TypeError(
+                    f"`{self.definition.tree.name}` "
+                    + (f"is given `{name}` twice" if name in given else f"has no parameter `{name}`")
+                )
             given[name] = value
         given = {**{n: v for n, v in self._defaults().items() if n in self.generic}, **given}
         missing = [n for n in params if n not in given]
@@ -178,13 +187,25 @@ class SnapFunction:
             raise TypeError(f"`{self.definition.tree.name}` is missing {', '.join(f'`{m}`' for m in missing)}")
         for name in self.generic:
             given[name] = _number(name, given[name])
-        return self._specialised({n: given[n] for n in self.generic}), [given[n] for n in params if n not in self.generic]
+        return self._specialised({n: given[n] for n in self.generic}), [
+            given[n] for n in params if n not in self.generic
+        ]
 
-    def launch(self, *args: object, blocks: int, target: str = "auto", stream: object = None, seed: int | None = None, **keywords: object) -> None:
+    def launch(
+        self,
+        *args: object,
+        blocks: int,
+        target: str = "auto",
+        stream: object = None,
+        seed: int | None = None,
+        **keywords: object,
+    ) -> None:
         from snap.runtime.launch import launch
 
         self._kernel_only("are launched")
-        compiled, rest = (self._specialised({}), args) if not self.generic and not keywords else self.split_arguments(args, keywords)
+        compiled, rest = (
+            (self._specialised({}), args) if not self.generic and not keywords else self.split_arguments(args, keywords)
+        )
         launch(compiled, rest, blocks, target, stream, seed)
 
     def __getitem__(self, blocks: int):
@@ -206,7 +227,9 @@ class SnapFunction:
 
 
 class _Unlaunched(dict):
-    """blocks -> function, until the first launch brings the runtime's own table; a generic kernel keeps it: its arguments say what is launched."""
+    """blocks -> function, until the first launch brings the runtime's own table; a generic kernel keeps it: its
+    arguments say what is launched.
+    """
 
     def __init__(self, function: SnapFunction):
         super().__init__()
@@ -231,7 +254,8 @@ def _number(name: str, value: object) -> bool | int | float:
     return value
 
 
-# ---- decorators ------------------------------------------------------------------------------------------------------------------------------------
+# ---- decorators
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 class Pending:
@@ -287,12 +311,16 @@ def define(python: object, kind: str, requires: Requires) -> Definition:
 
 
 def _with_defaults(params: tuple, values: tuple) -> tuple:
-    """Defaults are what Python found when the function was defined, whoever calls it later and whatever the names in them mean there."""
+    """Defaults are what Python found when the function was defined, whoever calls it later and whatever the names in
+    them mean there.
+    """
     from snap.frontend.tree import Number
 
     found = dict(enumerate(values, len(params) - len(values)))
     numbers = {k: value for k, value in found.items() if type(value) in (bool, int, float)}
-    return tuple(replace(p, default=Number(numbers[k], span=p.default.span)) if k in numbers else p for k, p in enumerate(params))
+    return tuple(
+        replace(p, default=Number(numbers[k], span=p.default.span)) if k in numbers else p for k, p in enumerate(params)
+    )
 
 
 def _pending(function: object, span: Span, what: str) -> Pending:
@@ -301,12 +329,16 @@ def _pending(function: object, span: Span, what: str) -> Pending:
     if isinstance(function, (SnapFunction, Refused)):
         raise SnapError(Diagnostic("SNAP018", f"{what} is given twice", span))
     if not callable(function) or not hasattr(function, "__code__"):
-        raise SnapError(Diagnostic("SNAP018", f"{what} decorates a Python function, not {type(function).__name__}", span))
+        raise SnapError(
+            Diagnostic("SNAP018", f"{what} decorates a Python function, not {type(function).__name__}", span)
+        )
     return Pending(function)
 
 
 def ccuda(kind: str):
-    """`@ccuda("global")` makes a kernel, `@ccuda("device")` a device function; stacks with `@requires` in either order."""
+    """`@ccuda("global")` makes a kernel, `@ccuda("device")` a device function; stacks with `@requires` in
+    either order.
+    """
     span = caller_span()
     if kind not in ("global", "device"):
         raise SnapError(Diagnostic("SNAP018", f'`ccuda` takes "global" or "device", not {kind!r}', span))
@@ -339,12 +371,19 @@ def device(*functions: object):
 def requires(*privileges: object, smem: int | None = None, cooperative: bool = False, resident: int | None = None):
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
-    Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor (`resident`).
+    Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
+    (`resident`).
     """
     span = caller_span()
     if resident is not None and (isinstance(resident, bool) or not isinstance(resident, int) or resident < 1):
-        raise SnapError(Diagnostic("SNAP018", f"`resident` is a number of blocks, 1 or more, not {resident!r}", span,
-                                   help="`resident=2`: registers are shared out so that two blocks fit a multiprocessor"))
+        raise SnapError(
+            Diagnostic(
+                "SNAP018",
+                f"`resident` is a number of blocks, 1 or more, not {resident!r}",
+                span,
+                help="`resident=2`: registers are shared out so that two blocks fit a multiprocessor",
+            )
+        )
     if smem is not None and (isinstance(smem, bool) or not isinstance(smem, int) or smem < 0):
         raise SnapError(Diagnostic("SNAP018", f"`smem` is a number of bytes, not {smem!r}", span))
     bare = (
@@ -355,10 +394,17 @@ def requires(*privileges: object, smem: int | None = None, cooperative: bool = F
         and isinstance(privileges[0], Pending)
     )
     if not privileges or bare:
-        raise SnapError(Diagnostic("SNAP018", "`@requires` names no privilege", span, help="`@requires(grid[1], block[1], thread[256])`"))
+        raise SnapError(
+            Diagnostic(
+                "SNAP018", "`@requires` names no privilege", span, help="`@requires(grid[1], block[1], thread[256])`"
+            )
+        )
     given = (
         privileges[0]
-        if len(privileges) == 1 and callable(privileges[0]) and not isinstance(privileges[0], type) and hasattr(privileges[0], "__code__")
+        if len(privileges) == 1
+        and callable(privileges[0])
+        and not isinstance(privileges[0], type)
+        and hasattr(privileges[0], "__code__")
         else privileges
     )
 
@@ -366,7 +412,9 @@ def requires(*privileges: object, smem: int | None = None, cooperative: bool = F
         pending = _pending(function, span, "@requires")
         if pending.requires is not None:
             raise SnapError(Diagnostic("SNAP018", "`@requires` is given twice", span))
-        return _completed(Pending(pending.python, pending.kind, Requires(given, smem, bool(cooperative), resident, span)))
+        return _completed(
+            Pending(pending.python, pending.kind, Requires(given, smem, bool(cooperative), resident, span))
+        )
 
     return decorate
 
@@ -383,7 +431,9 @@ def collecting() -> Iterator[list[SnapError]]:
 
 
 def check(function: object, *privileges: object, kind: str = "global") -> list[SnapError]:
-    """All errors of a function, empty when it is legal.  Without decorators it is checked as a kernel of `privileges`."""
+    """All errors of a function, empty when it is legal.  Without decorators it is checked as a kernel of
+    `privileges`.
+    """
     from snap.check import constexpr_names
 
     if isinstance(function, SnapFunction):
@@ -400,7 +450,9 @@ def check(function: object, *privileges: object, kind: str = "global") -> list[S
 
 
 def races(k: SnapFunction, *args: object, blocks: int, seeds: object = 8, **keywords: object) -> list:
-    """Data races that runs of the synchronized kernel show, on copies of the arrays.  `seeds`: how many orders, or which."""
+    """Data races that runs of the synchronized kernel show, on copies of the arrays.  `seeds`: how many orders, or
+    which.
+    """
     from snap.runtime.launch import races as find
 
     if not isinstance(k, SnapFunction) or not k.is_kernel:

@@ -1,6 +1,8 @@
-"""The names a user imports.  They carry no behaviour: the front end reads a kernel's source, and the checker recognises these objects in it.
+"""The names a user imports.  They carry no behaviour: the front end reads a kernel's source, and the checker recognises
+these objects in it.
 
-Python itself evaluates only decorators and, without `from __future__ import annotations`, the annotations of a signature; these objects are
+Python itself evaluates only decorators and, without `from __future__ import annotations`, the annotations of a
+signature; these objects are
 inert enough for that.  Used as statements outside a Snap function they say so.
 """
 
@@ -26,7 +28,10 @@ def one_dimension(word: str, counts: tuple[object, ...]) -> str:
     """What to write instead of `word[8, 8]`."""
     numbers = all(type(n) is int and n > 0 for n in counts)
     total, inner = (math.prod(counts), counts[-1]) if numbers and len(counts) > 1 else ("m * n", "n")
-    return f"grids and blocks have one dimension: `{word}[{total}]`, and `id() / {inner}` and `id() % {inner}` are a unit's row and column"
+    return (
+        f"grids and blocks have one dimension: `{word}[{total}]`, and `id() / {inner}` and `id() % {inner}` are a"
+        " unit's row and column"
+    )
 
 
 class LevelName:
@@ -43,7 +48,11 @@ class LevelName:
                     "SNAP018",
                     f"`{self.word}[{shown}]` is no privilege: the count must be a positive integer",
                     caller_span(),
-                    help=one_dimension(self.word, n) if isinstance(n, tuple) else f"write `{self.word}[1]`, or another positive constant",
+                    help=(
+                        one_dimension(self.word, n)
+                        if isinstance(n, tuple)
+                        else f"write `{self.word}[1]`, or another positive constant"
+                    ),
                 )
             )
         return Privilege(self.level, n * self.units)
@@ -65,7 +74,9 @@ class TypeName:
         return self
 
     def __call__(self, *args: object) -> None:
-        raise TypeError(f"`{self.type}(...)` is a cast of the Snap language: it means something only inside a Snap function")
+        raise TypeError(
+            f"`{self.type}(...)` is a cast of the Snap language: it means something only inside a Snap function"
+        )
 
     def __repr__(self) -> str:
         return str(self.type)
@@ -79,7 +90,10 @@ class Marker:
 
     def __call__(self, *args: object, **keywords: object) -> Marker:
         if not self.annotation:
-            raise TypeError(f"`{self.word}(...)` means something only inside a Snap function (decorate it with @kernel or @device and @requires)")
+            raise TypeError(
+                f"`{self.word}(...)` means something only inside a Snap function (decorate it with @kernel or @device"
+                " and @requires)"
+            )
         return self
 
     def __repr__(self) -> str:
@@ -129,7 +143,9 @@ STATEMENTS = {
         "store_acc",
     )
 }
-ANNOTATIONS = {word: Marker(word, annotation=True) for word in ("ptr", "const", "ref", "shared", "pipeline", "constexpr")}
+ANNOTATIONS = {
+    word: Marker(word, annotation=True) for word in ("ptr", "const", "ref", "shared", "pipeline", "constexpr")
+}
 NAMESPACES = {word: Namespace(word) for word in ("intrinsic", "atomic", "fast", "unsafe")}
 EXPORTED: dict[str, object] = {**LEVELS, **TYPES, **STATEMENTS, **ANNOTATIONS, **NAMESPACES}
 

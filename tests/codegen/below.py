@@ -79,7 +79,17 @@ def examples() -> Iterator[tuple[str, SnapFunction]]:
 
 
 def library() -> Iterator[tuple[str, SnapFunction]]:
-    from snap.lib import gemm_kernels, gemm_slices, gemm_thin, histograms, matvec, reduction, scanning, softmax_rows, transposition
+    from snap.lib import (
+        gemm_kernels,
+        gemm_slices,
+        gemm_thin,
+        histograms,
+        matvec,
+        reduction,
+        scanning,
+        softmax_rows,
+        transposition,
+    )
     from snap.lib.gemm_tf32 import tf32_along
     from snap.lib.gemm_tf32_rows import tf32_rows
 

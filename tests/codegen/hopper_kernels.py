@@ -9,7 +9,22 @@ from __future__ import annotations
 import codegen_kernels as k
 
 from snap.ir import nodes as ir
-from snap.ir.types import BF16, BLOCK1, BOOL, CLUSTER1, F16, F32, GRID1, I32, THREAD1, U8, Array, Level, Privilege, Space
+from snap.ir.types import (
+    BF16,
+    BLOCK1,
+    BOOL,
+    CLUSTER1,
+    F16,
+    F32,
+    GRID1,
+    I32,
+    THREAD1,
+    U8,
+    Array,
+    Level,
+    Privilege,
+    Space,
+)
 
 GROUP = Privilege(Level.THREAD, 128)
 CONSUMERS = Privilege(Level.THREAD, 256)

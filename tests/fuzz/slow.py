@@ -24,7 +24,20 @@ from fuzz.slow_memory import Array
 from fuzz.slow_operations import OPERATIONS
 from fuzz.slow_statements import Statements
 from fuzz.slow_tasks import Group, Lane, Tasks
-from fuzz.slow_text import ORDER, Constexpr, Function, Module, Pointer, Privilege, Reference, Registers, annotation, decorator, defaults_of, name_of
+from fuzz.slow_text import (
+    ORDER,
+    Constexpr,
+    Function,
+    Module,
+    Pointer,
+    Privilege,
+    Reference,
+    Registers,
+    annotation,
+    decorator,
+    defaults_of,
+    name_of,
+)
 from fuzz.slow_values import Memory, Trap, Unsupported
 from fuzz.slow_waits import waits
 

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lib_support import NAMED, TYPES, expect_later, is_float, later, on_items, packed, per_thread, run, through, values, wrapped
+from lib_support import (
+    NAMED,
+    TYPES,
+    expect_later,
+    is_float,
+    later,
+    on_items,
+    packed,
+    per_thread,
+    run,
+    through,
+    values,
+    wrapped,
+)
 
 import snap
 from snap import *

@@ -58,12 +58,15 @@ MUTANTS = (
            "return atom",
            ("tests/sync/test_rules.py::test_pairs_within_a_block_need_the_block_only",)),
     Mutant("elements of different sizes overlap in any byte", "analysis/overlap.py",
-           "linear.add(linear.subtract(s2, s1), linear.number(n2 - 1)), linear.add(linear.subtract(s1, s2), linear.number(n1 - 1))]",
-           "linear.subtract(s2, s1), linear.subtract(s1, s2)]",
+           ('        return leading, [\n'
+            '            linear.add(linear.subtract(s2, s1), linear.number(n2 - 1)),\n'
+            '            linear.add(linear.subtract(s1, s2), linear.number(n1 - 1)),\n'
+            '        ]\n'),
+           '        return leading, [linear.subtract(s2, s1), linear.subtract(s1, s2)]\n',
            ("tests/sync/test_rules.py::test_elements_of_two_sizes_overlap_in_any_byte",)),
     Mutant("a loop's variable has grown by its step", "analysis/overlap.py",
-           "linear.number(step * age))",
-           "linear.number(step * age + 1))",
+           'linear.subtract(linear.unknown(atom[2]), linear.unknown(atom)), linear.number(step * age)',
+           'linear.subtract(linear.unknown(atom[2]), linear.unknown(atom)), linear.number(step * age + 1)',
            ("tests/sync/test_fewer.py::test_a_toggled_buffer_needs_one_barrier_an_iteration",)),
     Mutant("a step that only has a least size is not exact", "analysis/overlap.py",
            "if self.ages.get(loop, 0) > 0 and atom[2] not in self.values.growing:",

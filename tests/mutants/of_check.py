@@ -198,8 +198,10 @@ MUTANTS = (
            "            if False:\n                raise read_down(c, f\"`{e.id}`\"",
            ("tests/check/test_data.py::test_what_decides_control_flow_is_for_the_codes_own_privilege",)),
     Mutant("an array's element is read at or below its privilege", "check/expressions.py",
-           "        if not var.privilege.at_least(want.privilege):\n            raise read_down(c, f\"`{var.name}[...]`\"",
-           "        if False:\n            raise read_down(c, f\"`{var.name}[...]`\"",
+           ('            raise c.fail("SNAP018", f"{c.no_calls} cannot read an array", e.span, help="read it into a variable first")\n'
+            '        if not var.privilege.at_least(want.privilege):\n'),
+           ('            raise c.fail("SNAP018", f"{c.no_calls} cannot read an array", e.span, help="read it into a variable first")\n'
+            '        if False:\n'),
            ("tests/check/test_data.py::test_what_decides_control_flow_is_for_the_codes_own_privilege",)),
     Mutant("a constant index is inside of its array", "check/expressions.py",
            "not 0 <= i.value < n:",
@@ -426,8 +428,10 @@ MUTANTS = (
            "    if False:",
            ("tests/check/test_clusters.py::test_other_parts_are_not_for_matrices_and_copies_of_elements",)),
     Mutant("a call changes the arrays that it is given", "check/operands.py",
-           "return isinstance(s, ir.Call) and any(isinstance(arg, ir.ArrayRef) and arg.var == array.var for arg in s.args)",
-           "return False",
+           ('            return isinstance(s, ir.Call) and any(\n'
+            '                isinstance(arg, ir.ArrayRef) and arg.var == array.var for arg in s.args\n'
+            '            )\n'),
+           '            return False\n',
            ("tests/machine/test_evaluation.py::test_only_what_may_change_is_kept",)),
     Mutant("an ordered atomic lets others change memory", "check/operands.py",
            '            return s.order != "relaxed"',
@@ -594,8 +598,12 @@ MUTANTS = (
            "    apart = None",
            ("tests/check/test_results.py::test_what_chooses_a_return_is_as_high_as_the_result",)),
     Mutant("memory that chooses between returns is stable", "check/statements.py",
-           "agreed_in(c, (e for frame in c.frames for e in frame.decides)",
-           "agreed_in(c, ()",
+           ('        agreed_in(\n'
+            '            c,\n'
+            '            (e for frame in c.frames for e in frame.decides),\n'
+            '            Want(p, f"chooses a result that is one value for `{p}`"),\n'
+            '        )\n'),
+           '        agreed_in(c, (), Want(p, f"chooses a result that is one value for `{p}`"))\n',
            ("tests/check/test_results.py::test_what_chooses_a_return_is_as_high_as_the_result",)),
     Mutant("a result is evaluated for its privilege", "check/statements.py",
            'Want(p, f"the result is one value',

@@ -14,8 +14,10 @@ MUTANTS = (
            "first: tree.Expr = tree.Integer(0)",
            ("tests/codegen/test_statements.py::test_barriers_of_groups",)),
     Mutant("a barrier in parts counts who comes", "codegen/barriers.py",
-           "number, tree.Integer(point.threads or n))",
-           "number, tree.Integer(n))",
+           ('    return _evaluate(\n'
+            '        module.helper(NAMED_ARRIVE if part == "arrive" else NAMED_SYNC), number, tree.Integer(point.threads or n)\n'
+            '    )\n'),
+           '    return _evaluate(module.helper(NAMED_ARRIVE if part == "arrive" else NAMED_SYNC), number, tree.Integer(n))\n',
            ("tests/codegen/test_hopper.py::test_some_threads_only_arrive",)),
     Mutant("a large array is indexed in 64 bits", "codegen/memory.py",
            "(None in dims or math.prod(dims) >= 1 << 31)",

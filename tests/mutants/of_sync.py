@@ -22,8 +22,10 @@ MUTANTS = (
            "apart = True or",
            ("tests/sync/test_reported.py::test_runs_the_same_in_every_order[reductions_of_two_kinds]",)),
     Mutant("only a warpgroup multiplies as one", "sync/accesses.py",
-           "warpgroup = need is not None and (WARPGROUP1.at_least(need) or need == BLOCK1 and self.overlap.threads == WARPGROUP1.n)",
-           "warpgroup = need is not None",
+           ('        warpgroup = need is not None and (\n'
+            '            WARPGROUP1.at_least(need) or need == BLOCK1 and self.overlap.threads == WARPGROUP1.n\n'
+            '        )\n'),
+           '        warpgroup = need is not None\n',
            ("tests/sync/test_others_know.py::test_who_loads_does_not_run_ahead_of_those_who_may_multiply",)),
     Mutant("the thread that asked for a copy waits for it", "sync/accesses.py",
            'if need is None and (t.kind in "CS" or fence) and self.overlap.own(',
@@ -38,8 +40,13 @@ MUTANTS = (
            "owner is not None\n",
            ("tests/sync/test_rules.py::test_another_threads_element_needs_a_barrier",)),
     Mutant("a group that has met orders its own accesses only", "sync/accesses.py",
-           'and t.kind not in "CS" and met.at_least(privileges[owner if again is None else again]):',
-           'and t.kind not in "CS":',
+           ('        if (\n'
+            '            met is not None\n'
+            '            and owner is not None\n'
+            '            and t.kind not in "CS"\n'
+            '            and met.at_least(privileges[owner if again is None else again])\n'
+            '        ):\n'),
+           '        if met is not None and owner is not None and t.kind not in "CS":\n',
            ("tests/sync/test_rules.py::test_what_runs_side_by_side_cannot_be_ordered",)),
     Mutant("a barrier of the program orders its own group only", "sync/accesses.py",
            "t.ordered is not None and t.ordered.at_least(need) and not fence:",
@@ -98,8 +105,10 @@ MUTANTS = (
            'self._access("R" if a.handle.const else "W", a, s, state)',
            ("tests/sync/test_neighbours.py::test_unsafe_text_may_write",)),
     Mutant("another block's part has its rank", "sync/accesses.py",
-           "rank = OWN_RANK if a.block is None else form(a.block, values, self.frame, self.at)",
-           "rank = OWN_RANK",
+           ('            rank = (\n'
+            '                OWN_RANK if a.block is None else form(a.block, values, self.frame, self.at)\n'
+            '            )  # in a group of one block, too, where its index is 0\n'),
+           '            rank = OWN_RANK  # in a group of one block, too, where its index is 0\n',
            ("tests/sync/test_others_know.py::test_another_block_writes_ones_own_part",)),
     Mutant("an accumulator is stored after its products", "sync/accesses.py",
            "                self._register(\"R\", acc.var, s, state)\n",
@@ -174,8 +183,10 @@ MUTANTS = (
            "facts(s.cond, True, self._values(state), self.frame, self.at)",
            ("tests/sync/test_rules.py::test_conditions_say_what_they_say_and_no_more",)),
     Mutant("what one iteration does comes before the next", "sync/graph.py",
-           "            if not news.tokens or only_reads:  #",
-           "            if True:  #",
+           ('            if (\n'
+            '                not news.tokens or only_reads\n'
+            '            ):  # then nothing in there can be in conflict with what another iteration did\n'),
+           '            if True:  # then nothing in there can be in conflict with what another iteration did\n',
            ("tests/sync/test_rules.py::test_back_edges_count",)),
     Mutant("loops that write are walked again", "sync/graph.py",
            "only_reads = var is not None and not writes(s.body, self.writes)",
@@ -226,16 +237,22 @@ MUTANTS = (
            "        while False:",
            ("tests/sync/test_prologues.py::test_the_loop_leaves_all_younger_fills_in_flight",)),
     Mutant("an array given by value is kept where the function changes it by reference", "sync/inline.py",
-           "    return changed | {param.var.uid for param, arg in given if isinstance(arg, ir.ArrayValue) and arg.array.var.uid in written}",
-           "    return changed",
+           ('    return changed | {\n'
+            '        param.var.uid for param, arg in given if isinstance(arg, ir.ArrayValue) and arg.array.var.uid in written\n'
+            '    }\n'),
+           '    return changed\n',
            ("tests/sync/test_inline.py::test_by_value_is_what_it_was",)),
     Mutant("a parameter that the function assigns is its own", "sync/inline.py",
            "if var.uid not in changed and arg.type == var.type:",
            "if arg.type == var.type:",
            ("tests/sync/test_inline.py::test_parameters",)),
     Mutant("what follows a return is skipped", "sync/inline.py",
-           'ir.If(ir.Unary("not", was_there, BOOL, span=s.span), _ending(after, leave, note), (), span=s.span)',
-           "*_ending(after, leave, note)",
+           ('    return (\n'
+            '        *before,\n'
+            '        s,\n'
+            '        ir.If(ir.Unary("not", was_there, BOOL, span=s.span), _ending(after, leave, note), (), span=s.span),\n'
+            '    )\n'),
+           '    return *before, s, *_ending(after, leave, note)\n',
            ("tests/sync/test_inline.py::test_early_returns",)),
     Mutant("functions that fill stages stand in the kernel", "sync/inline.py",
            "            return fill is not None",
@@ -322,8 +339,12 @@ MUTANTS = (
            "HARDWARE = 32",
            ("tests/sync/test_relax.py::test_more_than_there_are_is_refused",)),
     Mutant("the grid waits only in a cooperative launch", "sync/primitive.py",
-           'return ("grid", "") if function.cooperative else',
-           'return ("grid", "") if True else',
+           ('            return (\n'
+            '                ("grid", "")\n'
+            '                if function.cooperative\n'
+            '                else (None, "only a cooperative launch can make the whole grid wait")\n'
+            '            )\n'),
+           '            return ("grid", "") if True else (None, "only a cooperative launch can make the whole grid wait")\n',
            ("tests/sync/test_rules.py::test_the_grid_waits_only_in_a_cooperative_launch",)),
     Mutant("blocks wait for each other only in a cluster", "sync/primitive.py",
            "if cluster is not None and function.place.held(Level.BLOCK).count == p.n:",

@@ -1,7 +1,9 @@
 """Linear forms over named unknowns, and whether a system of them has a solution.
 
-A form is `(constant, ((atom, coefficient), ...))`, atoms sorted, no zero coefficients: immutable, comparable, hashable.  An atom is a tuple
-whose first item says what it is.  `feasible` answers False only where no integers satisfy the system: it eliminates equalities, then variables
+A form is `(constant, ((atom, coefficient), ...))`, atoms sorted, no zero coefficients: immutable, comparable, hashable.
+An atom is a tuple
+whose first item says what it is.  `feasible` answers False only where no integers satisfy the system: it eliminates
+equalities, then variables
 (Fourier and Motzkin), rounding constants to integers on the way; where the system grows too large it answers True.
 """
 
@@ -100,7 +102,8 @@ def _is_form(part: object) -> bool:
 
 
 def rename(form: Form, change: Callable[[Atom], Atom | None]) -> Form:
-    """Replace atoms, inside quotients and products too; `change` says None where an atom is to be looked into instead.  The same object where
+    """Replace atoms, inside quotients and products too; `change` says None where an atom is to be looked into instead.
+    The same object where
     nothing changes."""
     terms: list[tuple[Atom, int]] = []
     same = True
@@ -147,7 +150,8 @@ def exclusive(a: Form, b: Form, bits: int) -> Form:
 
 
 def derived(found: Iterable[Atom]) -> list[Form]:
-    """What holds of compound atoms, each form >= 0.  Of quotients: n q <= x <= n q + n - 1.  Of `x ^ y`: it has no more bits than both, and x's
+    """What holds of compound atoms, each form >= 0.  Of quotients: n q <= x <= n q + n - 1.  Of `x ^ y`: it has no more
+    bits than both, and x's
     upper bits where y is a number that has none there."""
     facts: list[Form] = []
     for atom in found:
@@ -180,7 +184,9 @@ def _of_exclusive(atom: Atom) -> tuple[Form, ...]:
 
 
 def feasible(zero: Iterable[Form], positive: Iterable[Form]) -> bool:
-    """Whether integers exist with every form of `zero` = 0 and every form of `positive` >= 0, as far as this can tell."""
+    """Whether integers exist with every form of `zero` = 0 and every form of `positive` >= 0, as far as this
+    can tell.
+    """
     zero, positive = list(zero), list(positive)
     found = atoms([*zero, *positive])
     known = derived(found)
@@ -211,7 +217,9 @@ def feasible(zero: Iterable[Form], positive: Iterable[Form]) -> bool:
 
 
 class Systems:
-    """`feasible`, of which most systems are asked about again: loops are walked more than once, and in many scopes the same is known."""
+    """`feasible`, of which most systems are asked about again: loops are walked more than once, and in many scopes the
+    same is known.
+    """
 
     def __init__(self) -> None:
         self.known: dict[tuple[frozenset[Form], frozenset[Form]], bool] = {}
@@ -240,7 +248,8 @@ def _substituted(row: Row, unit: int, constant: int, terms: dict[int, int], sign
 
 
 def _tighten(best: dict[frozenset, Row], rows: Iterable[Row]) -> bool:
-    """Divide each row by the greatest common divisor, rounding the constant; keep the strongest of rows that differ in it alone.  False: a
+    """Divide each row by the greatest common divisor, rounding the constant; keep the strongest of rows that differ in
+    it alone.  False: a
     contradiction."""
     for row in rows:
         constant, terms = row
@@ -259,7 +268,9 @@ def _tighten(best: dict[frozenset, Row], rows: Iterable[Row]) -> bool:
 
 
 def _pruned(best: dict[frozenset, Row]) -> dict[frozenset, Row]:
-    """Without the rows of unknowns that are bounded on one side only: these rows hold, whatever the other unknowns are."""
+    """Without the rows of unknowns that are bounded on one side only: these rows hold, whatever the other
+    unknowns are.
+    """
     while True:
         lower: set[int] = set()
         upper: set[int] = set()
@@ -308,7 +319,8 @@ def _bounded(rows: list[Row]) -> bool:
 
 # Most systems have solutions near zero, and finding one takes a tenth of the time of eliminating everything.
 def _has_solution(rows: list[Row]) -> bool:
-    """Whether integers that satisfy the system are found: from zero on, each step changes one unknown so that a row that fails holds, the one
+    """Whether integers that satisfy the system are found: from zero on, each step changes one unknown so that a row
+    that fails holds, the one
     that makes the fewest others fail.  False says nothing."""
     inside: dict[int, list[tuple[int, int]]] = {}  # rows and factors of each unknown
     for n, (_, terms) in enumerate(rows):
@@ -359,7 +371,8 @@ def _eliminate(rows: list[Row]) -> bool:
                 side[a] = side.get(a, 0) + 1
                 if k != 1 and k != -1:
                     multiple[k > 0].add(a)
-        # Where an unknown stands alone in all rows of one side, no integer is lost when it goes; where it does not, one may be.
+        # Where an unknown stands alone in all rows of one side, no integer is lost when it goes; where it does not, one
+        # may be.
         loses = multiple[0] & multiple[1]
         choice = min(lower, key=lambda a: (a in loses, lower[a] * upper[a] - lower[a] - upper[a], a))
         if len(best) - lower[choice] - upper[choice] + lower[choice] * upper[choice] > MOST_CONSTRAINTS:

@@ -1,7 +1,9 @@
 """Can two different threads touch one element?  And if so, within which group do all such pairs lie?
 
-Input: two accesses with their indices as linear forms and what is known where they are made, and the group whose threads make them.  Output: the
-smallest group, of those a barrier exists for, that contains every conflicting pair; None where there is none.  Undecided counts as a conflict.
+Input: two accesses with their indices as linear forms and what is known where they are made, and the group whose
+threads make them.  Output: the
+smallest group, of those a barrier exists for, that contains every conflicting pair; None where there is none.
+Undecided counts as a conflict.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ Forms = tuple[Form, ...]
 
 @dataclass(slots=True, eq=False)
 class Footprint:
-    """Which elements one access touches: an index per dimension, or (start, size) in bytes where that is how it must be compared; None: unknown,
-    any.  It is never changed.  Those of accesses come from `Memo.footprint`, one object for equal ones: they are compared by identity."""
+    """Which elements one access touches: an index per dimension, or (start, size) in bytes where that is how it must be
+    compared; None: unknown,
+    any.  It is never changed.  Those of accesses come from `Memo.footprint`, one object for equal ones: they are
+    compared by identity."""
 
     elem: Element
     shape: Forms | None
@@ -32,7 +36,9 @@ class Footprint:
 
 
 class Memo:
-    """What has been found out, kept as long as a function is looked at: forms and footprints, each once, and answers about them."""
+    """What has been found out, kept as long as a function is looked at: forms and footprints, each once, and answers
+    about them.
+    """
 
     def __init__(self) -> None:
         self.forms: dict[Forms, Forms] = {}
@@ -44,7 +50,8 @@ class Memo:
         self.answers: dict[tuple, Privilege | bool | None] = {}
         self.systems = linear.Systems()
         self.loops: dict[tuple[tuple[int, ...], int], int] = {}  # by frame and loop: what unknowns and ages call it
-        # Of the text, by id: what a statement reads, a loop assigns (see `Graph`), what constants a shape is, and which loops are only arithmetic.
+        # Of the text, by id: what a statement reads, a loop assigns (see `Graph`), what constants a shape is, and which
+        # loops are only arithmetic.
         self.reading: dict[int, list] = {}
         self.loop_texts: dict[int, tuple[set[int], dict[int, int], dict[int, ir.Body], bool]] = {}
         self.shapes: dict[int, Forms] = {}
@@ -88,7 +95,9 @@ class Memo:
 
 
 def undecided(*footprints: Footprint) -> bool:
-    """Whether an index is beyond linear arithmetic: a conflict was assumed, not found.  Any element of a box is meant as such."""
+    """Whether an index is beyond linear arithmetic: a conflict was assumed, not found.  Any element of a box is meant
+    as such.
+    """
     return any(f.index is None or any(_opaque(atom) for atom in linear.atoms(f.index)) for f in footprints)
 
 
@@ -114,7 +123,8 @@ def flat(f: Footprint) -> tuple[Form, int] | None:
     return linear.times(total, f.elem.bytes), f.elem.bytes
 
 
-# By loop: how many iterations ago; by `before(loop)`, of what was there when the loop began: how many iterations have ended since.  Negative: so many
+# By loop: how many iterations ago; by `before(loop)`, of what was there when the loop began: how many iterations have
+# ended since.  Negative: so many
 # or more.
 Ages = tuple[tuple[int, int], ...]
 OLDEST = 8
@@ -130,20 +140,29 @@ def older(age: int, most: int) -> int:
 
 
 class Overlap:
-    """`sizes`: of groups larger than a warp that the program tells apart; a barrier of such a group is looked for only then."""
+    """`sizes`: of groups larger than a warp that the program tells apart; a barrier of such a group is looked for only
+    then.
+    """
 
-    def __init__(self, values: Values, threads: int | None, clusters: bool, sizes: tuple[int, ...] = (), memo: Memo | None = None):
+    def __init__(
+        self, values: Values, threads: int | None, clusters: bool, sizes: tuple[int, ...] = (), memo: Memo | None = None
+    ):
         self.values, self.threads, self.sizes = values, threads, sizes
         # A block of a warp or less waits as its threads do.
         self.small = Privilege(Level.THREAD, threads) if threads is not None and threads <= WARP1.n else None
         self.ages: dict[int, int] = {}
         self.pair = tuple(linear.unknown(("side", side, ("thread",))) for side in (1, 2))  # the two threads
         self.last: tuple[tuple, tuple[list[Form], list[Form]]] | None = None
-        self.block = ("block",), *((("cluster",),) if clusters else ())  # what tells one block from another: in a cluster they are numbered anew
+        self.block = (
+            ("block",),
+            *((("cluster",),) if clusters else ()),
+        )  # what tells one block from another: in a cluster they are numbered anew
         self.memo = Memo() if memo is None else memo
 
     def group(self, a: Footprint, b: Footprint, owner: Privilege, ages: Ages = ()) -> Privilege | None:
-        """a happened before b.  Both belong to units of `owner`; pairs in different units do not touch the same memory."""
+        """a happened before b.  Both belong to units of `owner`; pairs in different units do not touch the same
+        memory.
+        """
         key = (a, b, owner.level, owner.n, ages)
         if key not in self.memo.answers:
             self.ages = dict(ages)
@@ -157,11 +176,15 @@ class Overlap:
         if key not in self.memo.answers:
             self.ages = dict(ages)
             b = self._turned(b, ages)
-            self.memo.answers[key] = not _plainly_apart(a, b) and self._conflict(a, b, THREAD1, across_blocks=False, unit=0)
+            self.memo.answers[key] = not _plainly_apart(a, b) and self._conflict(
+                a, b, THREAD1, across_blocks=False, unit=0
+            )
         return self.memo.answers[key]
 
     def meet(self, a: Footprint, b: Footprint, owner: Privilege, p: Privilege) -> bool:
-        """Whether two units of p that belong to one unit of `owner` can touch one element.  Blocks are told apart one by one."""
+        """Whether two units of p that belong to one unit of `owner` can touch one element.  Blocks are told apart one
+        by one.
+        """
         if p == owner:
             return False
         if owner.level > Level.BLOCK or owner.level is Level.BLOCK and owner.n > 1:
@@ -183,7 +206,9 @@ class Overlap:
             return owner
         if owner == BLOCK1 and self.small is not None:
             return self.small
-        whole_warps = self.threads is not None and self.threads % 32 == 0 and (owner.level is Level.BLOCK or owner.n % 32 == 0)
+        whole_warps = (
+            self.threads is not None and self.threads % 32 == 0 and (owner.level is Level.BLOCK or owner.n % 32 == 0)
+        )
         if whole_warps and not self._conflict(a, b, owner, across_blocks=False, unit=32):
             return WARP1
         if whole_warps:
@@ -216,7 +241,8 @@ class Overlap:
         )
 
     def _possible(self, zero: list[Form], positive: list[Form]) -> bool:
-        """Whether the system has a solution, as far as can be told.  Swizzled elements, `s[row, column ^ row % 8]`: where two exclusive ors are
+        """Whether the system has a solution, as far as can be told.  Swizzled elements, `s[row, column ^ row % 8]`:
+        where two exclusive ors are
         equal, and one operand of each is, so are the others."""
         while self.memo.systems.feasible(zero, positive):
             follows = next(self._operands(zero, positive), None)
@@ -229,7 +255,12 @@ class Overlap:
         for x, y in combinations([atom for atom in linear.atoms(zero) if atom[0] == "xor"], 2):
             if not self._zero(linear.subtract(linear.unknown(x), linear.unknown(y)), zero, positive):
                 continue
-            for a, b, c, d in ((x[1], x[2], y[1], y[2]), (x[2], x[1], y[1], y[2]), (x[1], x[2], y[2], y[1]), (x[2], x[1], y[2], y[1])):
+            for a, b, c, d in (
+                (x[1], x[2], y[1], y[2]),
+                (x[2], x[1], y[1], y[2]),
+                (x[1], x[2], y[2], y[1]),
+                (x[2], x[1], y[2], y[1]),
+            ):
                 rest = linear.subtract(a, c)
                 if self._zero(linear.subtract(b, d), zero, positive) and not self._zero(rest, zero, positive):
                     yield rest
@@ -239,10 +270,16 @@ class Overlap:
         if linear.is_number(form):
             return form[0] == 0
         one = linear.number(1)
-        return not any(self.memo.systems.feasible(zero, [*positive, linear.subtract(side, one)]) for side in (form, linear.times(form, -1)))
+        return not any(
+            self.memo.systems.feasible(zero, [*positive, linear.subtract(side, one)])
+            for side in (form, linear.times(form, -1))
+        )
 
-    def _system(self, a: Footprint, b: Footprint, uniform: Privilege, across_blocks: bool) -> tuple[list[Form], list[Form]]:
-        """What is known of two threads that touch one element: forms that are zero, and forms that are not negative.  The last answer is kept: units
+    def _system(
+        self, a: Footprint, b: Footprint, uniform: Privilege, across_blocks: bool
+    ) -> tuple[list[Form], list[Form]]:
+        """What is known of two threads that touch one element: forms that are zero, and forms that are not negative.
+        The last answer is kept: units
         of several sizes are asked about, one after the other."""
         asked = (a, b, uniform, across_blocks, self.ages)
         if self.last is not None and self.last[0] == asked:
@@ -290,7 +327,12 @@ class Overlap:
         if a.elem == b.elem and a.shape == b.shape:
             return [linear.subtract(x, y) for x, y in zip(a.index, b.index)], []
         leading: list[Form] = []
-        if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape) and a.shape[1:-1] == b.shape[1:-1]:
+        if (
+            a.shape is not None
+            and b.shape is not None
+            and len(a.shape) == len(b.shape)
+            and a.shape[1:-1] == b.shape[1:-1]
+        ):
             # the same rows, seen as other elements
             leading = [linear.subtract(x, y) for x, y in zip(a.index[:-1], b.index[:-1])]
             first, second = ((linear.times(f.index[-1], f.elem.bytes), f.elem.bytes) for f in (a, b))
@@ -299,10 +341,15 @@ class Overlap:
         if first is None or second is None:
             return None
         (s1, n1), (s2, n2) = first, second
-        return leading, [linear.add(linear.subtract(s2, s1), linear.number(n2 - 1)), linear.add(linear.subtract(s1, s2), linear.number(n1 - 1))]
+        return leading, [
+            linear.add(linear.subtract(s2, s1), linear.number(n2 - 1)),
+            linear.add(linear.subtract(s1, s2), linear.number(n1 - 1)),
+        ]
 
     def _iterations(self, a: Footprint, uniform: Privilege) -> list[Form]:
-        """A loop variable that both threads share was smaller in an earlier iteration of its loop, by its step at least."""
+        """A loop variable that both threads share was smaller in an earlier iteration of its loop, by its step at
+        least.
+        """
         known = []
         for atom in linear.atoms([*(a.index or ()), *a.facts]):
             if atom[0] != "old" or not self.values.privileges.get(atom[2], THREAD1).at_least(uniform):
@@ -310,7 +357,9 @@ class Overlap:
             loop, step = self.values.steps.get(atom[2], (None, 0))
             if loop == atom[1]:
                 age = abs(self.ages.get(loop, 1))
-                grown = linear.subtract(linear.subtract(linear.unknown(atom[2]), linear.unknown(atom)), linear.number(step * age))
+                grown = linear.subtract(
+                    linear.subtract(linear.unknown(atom[2]), linear.unknown(atom)), linear.number(step * age)
+                )
                 known.append(grown)
                 if self.ages.get(loop, 0) > 0 and atom[2] not in self.values.growing:
                     known.append(linear.times(grown, -1))
@@ -339,7 +388,9 @@ class Overlap:
                 else:
                     known.append(linear.subtract(linear.unknown(atom), least))
         if exact:
-            index, facts = (forms and tuple(linear.replaced(form, exact) for form in forms) for forms in (b.index, b.facts))
+            index, facts = (
+                forms and tuple(linear.replaced(form, exact) for form in forms) for forms in (b.index, b.facts)
+            )
         else:
             index, facts = b.index, b.facts
         return self.memo.footprint(b.elem, b.shape, index, (*facts, *known)) if exact or known else b
@@ -359,7 +410,8 @@ def _counts_from_zero(atom: Atom) -> bool:
 
 
 def reached(body: ir.Body) -> set[int]:
-    """The arrays in shared memory that blocks write for each other; functions that are called have theirs.  (What another block reads, its own block
+    """The arrays in shared memory that blocks write for each other; functions that are called have theirs.  (What
+    another block reads, its own block
     has written before.)"""
     found: set[int] = set()
     for s in statements(body):

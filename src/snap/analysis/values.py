@@ -1,12 +1,17 @@
 """What integers are at run time, as linear forms over thread positions, parameters and loop variables.
 
-Input: integer expressions and conditions of the typed IR.  Output: forms (analysis/linear.py), and facts `form >= 0`.  Invariant: a form equals the
+Input: integer expressions and conditions of the typed IR.  Output: forms (analysis/linear.py), and facts `form >= 0`.
+Invariant: a form equals the
 expression for every thread; what cannot be said linearly is an unknown of its own.  An unknown is `(kind, ...)`:
 
-  ("thread",) ("block",) ("cluster",)   the hardware's index of the thread in its block (for a device function on its own: in its group), of the
-  block, of the cluster ("var", frame, uid, where)            a variable whose value has no form; `where` tells assignments apart ("loop", frame,
-  uid)                  a loop variable in the current iteration ("div", x, n) ("mul", x, y)           quotients and products of forms ("any",
-  where)                        a value nothing is known of ("old", loop, atom)                   what `atom` was in an earlier iteration of that
+  ("thread",) ("block",) ("cluster",)   the hardware's index of the thread in its block (for a device function on its
+  own: in its group), of the
+  block, of the cluster ("var", frame, uid, where)            a variable whose value has no form; `where` tells
+  assignments apart ("loop", frame,
+  uid)                  a loop variable in the current iteration ("div", x, n) ("mul", x, y)           quotients and
+  products of forms ("any",
+  where)                        a value nothing is known of ("old", loop, atom)                   what `atom` was in an
+  earlier iteration of that
   loop
 """
 
@@ -26,7 +31,8 @@ Range = tuple[int, int]  # from .. to, both included
 MOST_THREADS = 1024  # of a block
 MOST_UNITS = (1 << 31) - 1  # blocks of a grid, and whatever is counted
 ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
-# How large an unknown may be where a multiple of it is not suspected to overflow its signed type.  Blocks are many, but what they index is memory.
+# How large an unknown may be where a multiple of it is not suspected to overflow its signed type.  Blocks are many, but
+# what they index is memory.
 REACH = {"thread": MOST_THREADS, "block": 1, "cluster": 1, "count": 1}
 LIKELY = 4096
 
@@ -46,6 +52,8 @@ class _Deep(tuple):
         except AttributeError:
             self.hash = tuple.__hash__(self)
             return self.hash
+
+
 MOST_BITS = 12  # of what is looked at bit by bit
 
 
@@ -65,7 +73,8 @@ class Values:
     """The forms of the variables in scope, and what is known of each unknown.
 
     born    the loops (ids, outermost first) in whose bodies an unknown gets a new value each iteration
-    steps   loop variables that grow by so much each iteration of their loop (id, step), or by at least so much: `growing`
+    steps   loop variables that grow by so much each iteration of their loop (id, step), or by at least so much:
+    `growing`
     starts  what they are in the first iteration
     counts  unknowns that are never negative
     types   of variables, and of unknown values: they are what the type holds
@@ -90,7 +99,8 @@ class Values:
         return self.unknown(("var", frame, var.uid, where), var.privilege)
 
     def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: Form) -> Form:
-        """Where the step is a number it is counted, `start + step * turn`: so loops over own elements, `range(t, n, 64)`, are seen to be just that,
+        """Where the step is a number it is counted, `start + step * turn`: so loops over own elements, `range(t, n,
+        64)`, are seen to be just that,
         and what else follows from the number of iterations is seen to go with it."""
         loop = self.loops[-1]
         if linear.is_number(step) and step[0]:
@@ -127,11 +137,17 @@ class Values:
         return bool(self.facts) and not self.systems.feasible([], [*self.facts, linear.subtract(linear.number(-1), x)])
 
     def bits(self, x: Form) -> int:
-        """How many bits it has, as far as that is known; -1 where it is not known to be a number from zero on that has few."""
+        """How many bits it has, as far as that is known; -1 where it is not known to be a number from zero on that has
+        few.
+        """
         if not self.not_negative(x):
             return -1
         threads = [] if self.threads is None else [linear.number(self.threads - 1)]
-        known = [*self.facts, *(linear.subtract(most, linear.unknown(("thread",))) for most in threads), linear.unknown(("thread",))]
+        known = [
+            *self.facts,
+            *(linear.subtract(most, linear.unknown(("thread",))) for most in threads),
+            linear.unknown(("thread",)),
+        ]
         for n in range(MOST_BITS + 1):
             if not self.systems.feasible([], [*known, linear.subtract(x, linear.number(1 << n))]):
                 return n
@@ -198,7 +214,9 @@ class Values:
         return linear.unknown(atom)
 
     def aged(self, loop: int):
-        """The renaming of unknowns when an iteration of `loop` ends: what it gave new values to is what it was in an earlier iteration."""
+        """The renaming of unknowns when an iteration of `loop` ends: what it gave new values to is what it was in an
+        earlier iteration.
+        """
 
         def change(atom: Atom) -> Atom | None:
             if atom[0] in linear.COMPOUND:
@@ -229,7 +247,8 @@ def held_by(type: Scalar) -> Range:
 
 
 def form(e: ir.Expr, values: Values, frame: Frame, at: Position) -> Form:
-    """The value of an integer expression.  Sums and products of signed integers do not overflow, which would be undefined; those of unsigned ones
+    """The value of an integer expression.  Sums and products of signed integers do not overflow, which would be
+    undefined; those of unsigned ones
     wrap, and so do shifts, and what is converted to a type that does not hold it."""
     match e:
         case ir.Const(value):
@@ -264,7 +283,8 @@ def wrapped(x: Form, type: Scalar, values: Values) -> Form:
 
 
 def _held(x: Form, type: Scalar, values: Values) -> Form:
-    """The result of arithmetic.  Where a signed one may be far too large it is followed as it wraps in practice, too: a guess, and one on the safe
+    """The result of arithmetic.  Where a signed one may be far too large it is followed as it wraps in practice, too: a
+    guess, and one on the safe
     side, since the program has no meaning where the two differ."""
     if type.kind is Kind.INT:
         reach = abs(x[0]) + sum(abs(k) * REACH.get(atom[0], LIKELY) for atom, k in x[1])

@@ -1,6 +1,7 @@
 """The checker: untyped tree -> typed IR, or everything that is wrong with it.
 
-Input: a `Definition` (tree, captured names, requirements).  Output: an `ir.Function`.  Invariant: after it passes, no later stage refuses the
+Input: a `Definition` (tree, captured names, requirements).  Output: an `ir.Function`.  Invariant: after it passes, no
+later stage refuses the
 program.
 """
 
@@ -31,12 +32,19 @@ def check(definition: Definition, constexprs: Mapping[str, object] | None = None
             return elaborate(program, definition, constexprs, place, {}).function
     except RecursionError:
         raise SnapError(
-            Diagnostic("SNAP017", f"`{definition.tree.name}` is nested too deeply", definition.tree.head, help="split the expression or the function")
+            Diagnostic(
+                "SNAP017",
+                f"`{definition.tree.name}` is nested too deeply",
+                definition.tree.head,
+                help="split the expression or the function",
+            )
         ) from None
 
 
 class _CallableModule(types.ModuleType):
-    """`snap.check(f)` is an entry point of the language, and this folder has the same name: the module answers the call."""
+    """`snap.check(f)` is an entry point of the language, and this folder has the same name: the module answers the
+    call.
+    """
 
     def __call__(self, function: object, *privileges: object, kind: str = "global") -> list[SnapError]:
         from snap.api import check as check_function

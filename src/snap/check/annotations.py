@@ -1,7 +1,9 @@
 """Annotations: the type and the privilege of what is declared.
 
-Input: the tree of an annotation.  Output: a `Spec` and, where `@` is written, a privilege.  Invariant: sizes are positive constants; the
-dimensions of a shaped pointer are integer expressions over grid-level values.  Non-goals: whether the privilege is allowed here
+Input: the tree of an annotation.  Output: a `Spec` and, where `@` is written, a privilege.  Invariant: sizes are
+positive constants; the
+dimensions of a shaped pointer are integer expressions over grid-level values.  Non-goals: whether the privilege is
+allowed here
 (check/statements.py).
 """
 
@@ -50,7 +52,12 @@ def privilege_of(c: State, e: tree.Expr) -> Privilege | None:
                 return None
             if len(index) > 1:
                 counts = tuple(n.value if isinstance(n, tree.Number) else None for n in index)
-                raise c.fail("SNAP018", "the count of a privilege is one positive constant", e.span, help=one_dimension(found.word, counts))
+                raise c.fail(
+                    "SNAP018",
+                    "the count of a privilege is one positive constant",
+                    e.span,
+                    help=one_dimension(found.word, counts),
+                )
             n = constant_int(c, index[0], f"the count of `{found}[...]`")
             if n < 1:
                 raise c.fail("SNAP018", "the count of a privilege is one positive constant", e.span)
@@ -140,11 +147,15 @@ def _element(c: State, e: tree.Expr) -> Element:
         text = f"the number {given}" if as_number(given) is not None else describe_object(found)
         scalars = "scalars: bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64, int, float"
         known = foreign_type(found)
-        raise c.fail("SNAP018", "this is not a type", e.span, text, help=f"write {known}; {scalars}" if known else scalars)
+        raise c.fail(
+            "SNAP018", "this is not a type", e.span, text, help=f"write {known}; {scalars}" if known else scalars
+        )
     return type
 
 
-def _constructed(c: State, word: str, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree.Expr], ...], span: Span) -> Spec:
+def _constructed(
+    c: State, word: str, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree.Expr], ...], span: Span
+) -> Spec:
     options = dict(keywords)
     match word:
         case "const" if len(args) == 1 and not options:
@@ -192,9 +203,18 @@ def _shared(c: State, arg: tree.Expr, options: dict[str, tree.Expr], span: Span)
         elif name in ("across", "copies"):
             level = resolve(c, value)
             if not isinstance(level, LevelName) or (level.level, level.units) != (Level.BLOCK, 1):
-                raise c.fail("SNAP018", f"`{name}=` names the level that shares the memory: `block`", value.span, help=f"`{name}=block`")
+                raise c.fail(
+                    "SNAP018",
+                    f"`{name}=` names the level that shares the memory: `block`",
+                    value.span,
+                    help=f"`{name}=block`",
+                )
             if spread:
-                raise c.fail("SNAP018", "memory is either `across` the blocks, a part each, or `copies`, the same for each", value.span)
+                raise c.fail(
+                    "SNAP018",
+                    "memory is either `across` the blocks, a part each, or `copies`, the same for each",
+                    value.span,
+                )
             spread = name
         else:
             raise c.fail("SNAP018", f"`shared` has no option `{name}`", value.span)
@@ -207,18 +227,34 @@ def _pipeline(c: State, args: tuple[tree.Expr, ...], options: dict[str, tree.Exp
     inner = type_spec(c, args[0])
     depth = constant_int(c, args[1], "the depth of a pipeline")
     if inner.kind != "shared" or not isinstance(inner.type, Array) or inner.const or depth < 1:
-        raise c.fail("SNAP018", "a pipeline has a shared array type and a positive number of stages", span, help=_FORMS["pipeline"])
+        raise c.fail(
+            "SNAP018",
+            "a pipeline has a shared array type and a positive number of stages",
+            span,
+            help=_FORMS["pipeline"],
+        )
     lag = None
     if "lag" in options:
         lag = constant_int(c, options["lag"], "`lag`")
         if not 0 <= lag < depth:
             raise c.fail(
                 "SNAP018",
-                f"`lag` is how many stages go by before one is given back: at least 0, and less than the {depth} there are, not {lag}",
+                f"`lag` is how many stages go by before one is given back: at least 0, and less than the {depth} there"
+                f" are, not {lag}",
                 options["lag"].span,
                 help="`lag=1` keeps one stage's products in flight; a deeper pipeline allows more",
             )
-    return Spec("pipeline", Array(inner.type.elem, (depth, *inner.type.shape)), None, False, Space.SHARED, inner.swizzle, inner.spread, depth, lag)
+    return Spec(
+        "pipeline",
+        Array(inner.type.elem, (depth, *inner.type.shape)),
+        None,
+        False,
+        Space.SHARED,
+        inner.swizzle,
+        inner.spread,
+        depth,
+        lag,
+    )
 
 
 def _pointer(c: State, args: tuple[tree.Expr, ...], span: Span) -> Spec:

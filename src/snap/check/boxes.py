@@ -1,7 +1,9 @@
 """Boxes between global and shared memory (TMA): `async_copy(dst, src, at=...)`, `async_reduce(dst, src, at=...)`.
 
-Input: the tree of a call.  Output: a `BoxCopy`.  Invariant: the tile is contiguous, begins where the hardware lets a box begin, and its extents are
-those a box can have; what is written belongs to the code's privilege; a box that goes into every block's copy is issued by all blocks alike.
+Input: the tree of a call.  Output: a `BoxCopy`.  Invariant: the tile is contiguous, begins where the hardware lets a
+box begin, and its extents are
+those a box can have; what is written belongs to the code's privilege; a box that goes into every block's copy is issued
+by all blocks alike.
 Non-goals: when it has arrived (sync/), the array's own alignment (runtime/).
 """
 
@@ -26,7 +28,9 @@ from snap.ir.types import BF16, BLOCK1, BOOL, CLUSTER1, F16, F32, F64, I32, I64,
 MAX_EXTENT = 256  # of a box, in each dimension
 MAX_RANK = 5
 FORMS = {
-    "async_copy": "in: `async_copy(tile, a, at=(i, j))`, rounded with `type=\"tf32\"`; out: `async_copy(a, tile, at=(i, j))`",
+    "async_copy": (
+        'in: `async_copy(tile, a, at=(i, j))`, rounded with `type="tf32"`; out: `async_copy(a, tile, at=(i, j))`'
+    ),
     "async_reduce": '`async_reduce(a, tile, at=(i, j), op="add")`',
 }
 REDUCTIONS = {
@@ -40,14 +44,21 @@ def box_copy(c: State, e: tree.Call) -> None:
     to, source, at, options = _arguments(c, e, "async_copy")
     tf32 = text_option(c, options, "type", ("tf32",), "") == "tf32"
     if options:
-        raise c.fail("SNAP018", f"`async_copy` of a box has no option `{next(iter(options))}`", e.span, help=FORMS["async_copy"])
+        raise c.fail(
+            "SNAP018", f"`async_copy` of a box has no option `{next(iter(options))}`", e.span, help=FORMS["async_copy"]
+        )
     spaces = to.handle.obj.space, source.handle.obj.space
     if spaces[0] is spaces[1]:
         raise c.fail(
             "SNAP018",
-            f"a box goes between global and shared memory, and both of these are {'the same' if Space.GENERIC in spaces else spaces[0].value}",
+            "a box goes between global and shared memory, and both of these are"
+            f" {'the same' if Space.GENERIC in spaces else spaces[0].value}",
             e.span,
-            help="say which one is shared: `ptr(shared(bf16), (64, 64))`" if Space.GENERIC in spaces else FORMS["async_copy"],
+            help=(
+                "say which one is shared: `ptr(shared(bf16), (64, 64))`"
+                if Space.GENERIC in spaces
+                else FORMS["async_copy"]
+            ),
         )
     if to.handle.obj.space is Space.GLOBAL or source.handle.obj.space is Space.SHARED:
         _written(c, to, e.args[0].span)
@@ -79,12 +90,16 @@ def box_reduce(c: State, e: tree.Call) -> None:
     to, source, at, options = _arguments(c, e, "async_reduce")
     op = text_option(c, options, "op", tuple(REDUCTIONS), "add")
     if options:
-        raise c.fail("SNAP018", f"`async_reduce` has no option `{next(iter(options))}`", e.span, help=FORMS["async_reduce"])
+        raise c.fail(
+            "SNAP018", f"`async_reduce` has no option `{next(iter(options))}`", e.span, help=FORMS["async_reduce"]
+        )
     if to.handle.obj.space is Space.SHARED or source.handle.obj.space is Space.GLOBAL:
         raise c.fail("SNAP018", "`async_reduce` goes from shared to global memory", e.span, help=FORMS["async_reduce"])
     if to.elem not in REDUCTIONS[op]:
         can = ", ".join(map(str, REDUCTIONS[op]))
-        raise c.fail("SNAP018", f"`async_reduce` cannot `{op}` elements of `{to.elem}`", e.span, help=f"`{op}` works on {can}")
+        raise c.fail(
+            "SNAP018", f"`async_reduce` cannot `{op}` elements of `{to.elem}`", e.span, help=f"`{op}` works on {can}"
+        )
     _not_const(c, to, e.args[0].span)
     _readable(c, source, e.args[1].span)
     c.touches.append(Touch(to.handle.obj, "`async_reduce`", e.span))
@@ -96,7 +111,12 @@ def _arguments(c: State, e: tree.Call, word: str) -> tuple[Memory, Memory, tuple
         raise c.fail("SNAP018", f"{c.no_calls} cannot contain a copy", e.span)
     options = dict(e.keywords)
     if len(e.args) != 2 or "at" not in options:
-        raise c.fail("SNAP018", f"`{word}` takes where to, where from, and `at=`, where in the array the box is", e.span, help=FORMS[word])
+        raise c.fail(
+            "SNAP018",
+            f"`{word}` takes where to, where from, and `at=`, where in the array the box is",
+            e.span,
+            help=FORMS[word],
+        )
     if not BLOCK1.at_least(c.privilege):
         frame = c.innermost("group", "split", "function")
         raise c.fail(
@@ -130,7 +150,9 @@ def _readable(c: State, memory: Memory, span: Span) -> None:
 def _not_const(c: State, memory: Memory, span: Span) -> None:
     handle = memory.handle
     if handle.const:
-        raise c.fail("SNAP009", f"`{handle.name}` is const and cannot be written", span, secondary=(const_label(handle),))
+        raise c.fail(
+            "SNAP009", f"`{handle.name}` is const and cannot be written", span, secondary=(const_label(handle),)
+        )
 
 
 # A collective that writes memory needs the memory's privilege to equal the code's.
@@ -145,7 +167,8 @@ def _written(c: State, memory: Memory, span: Span) -> None:
         raise _by_single_threads(c, handle, frame, span)
     raise c.fail(
         "SNAP009",
-        f"a box is written by the group it belongs to: `{handle.name}` is at `{handle.privilege}`, and this code at `{c.privilege}`",
+        f"a box is written by the group it belongs to: `{handle.name}` is at `{handle.privilege}`, and this code at"
+        f" `{c.privilege}`",
         span,
         "written here",
         (Label(handle.span, f"at privilege `{handle.privilege}` here"),),
@@ -159,12 +182,19 @@ def _by_single_threads(c: State, handle: ir.Handle, frame: Frame, span: Span) ->
     chosen = any(f.kind == "if" for f in c.frames[c.frames.index(frame) :])
     return c.fail(
         "SNAP009",
-        f"a box is written once, by the group it belongs to: `{handle.name}` is at `{handle.privilege}`, and here each thread acts for itself",
+        f"a box is written once, by the group it belongs to: `{handle.name}` is at `{handle.privilege}`, and here each"
+        " thread acts for itself",
         span,
         "written here",
-        (Label(handle.span, f"at privilege `{handle.privilege}` here"), Label(frame.span, "from here each thread acts for itself")),
+        (
+            Label(handle.span, f"at privilege `{handle.privilege}` here"),
+            Label(frame.span, "from here each thread acts for itself"),
+        ),
         note="the compiler lets one thread of the group issue the copy",
-        help=f"take the copy out of `group(thread[1])`{', and of the `if`' if chosen else ''}: `{handle.privilege}` does it once, as a whole",
+        help=(
+            f"take the copy out of `group(thread[1])`{', and of the `if`' if chosen else ''}: `{handle.privilege}` does"
+            " it once, as a whole"
+        ),
     )
 
 
@@ -177,7 +207,8 @@ def _give(c: State, handle: ir.Handle) -> str:
     return f"give it to this group, outside of it: `with claim({handle.name}, p={c.privilege}) as mine:`, or {part}"
 
 
-# ---- tiles -----------------------------------------------------------------------------------------------------------------------------------
+# ---- tiles
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def tile_of(c: State, memory: Memory, what: str, span: Span) -> ir.Tile:
@@ -186,18 +217,28 @@ def tile_of(c: State, memory: Memory, what: str, span: Span) -> ir.Tile:
     if handle.obj.space is Space.GLOBAL:
         raise c.fail("SNAP018", f"{what} works on shared memory, and `{handle.name}` is global", span)
     if not isinstance(view.elem, Scalar) or view.elem == BOOL:
-        raise c.fail("SNAP018", f"{what} works on scalars, and `{handle.name}` holds `{view.elem}`", span, help="take the tile without `.view`")
+        raise c.fail(
+            "SNAP018",
+            f"{what} works on scalars, and `{handle.name}` holds `{view.elem}`",
+            span,
+            help="take the tile without `.view`",
+        )
     block = None if memory.map is None else memory.map.block
     if foreign(c, block) is not None:
         named = any(p in variables(block) for p in memory.map.params)
         raise c.fail(
             "SNAP018",
-            f"`{handle.name}` shows the parts of all blocks; {what} works on one's own"
-            if named
-            else f"{what} works on the block's own part of `{handle.name}`",
+            (
+                f"`{handle.name}` shows the parts of all blocks; {what} works on one's own"
+                if named
+                else f"{what} works on the block's own part of `{handle.name}`"
+            ),
             span,
             secondary=(Label(handle.obj.span, "across the blocks of the cluster"),),
-            help="claim it for threads, or partition it with the block's own rank, `b: int @ block[1] = id()`, as first index",
+            help=(
+                "claim it for threads, or partition it with the block's own rank, `b: int @ block[1] = id()`, as first"
+                " index"
+            ),
         )
     if view.shape is None:
         raise _unknown_size(c, handle, what, span)
@@ -220,14 +261,25 @@ def tile_of(c: State, memory: Memory, what: str, span: Span) -> ir.Tile:
                     )
                 params.pop(0)
                 at = len(memory.map.params) - len(params) - 1
-                extent = memory.shape[at] if memory.shape is not None else n if isinstance(rest, ir.Const) and rest.value == 0 else None
+                extent = (
+                    memory.shape[at]
+                    if memory.shape is not None
+                    else n
+                    if isinstance(rest, ir.Const) and rest.value == 0
+                    else None
+                )
                 first = rest
         if not isinstance(extent, ir.Const):
             raise _unknown_size(c, handle, what, span)
         start.append(first)
         shape.append(extent.value)
     if params:
-        raise c.fail("SNAP018", f"`{handle.name}` is no box: one of its indices chooses nothing", span, secondary=(Label(handle.span, "made here"),))
+        raise c.fail(
+            "SNAP018",
+            f"`{handle.name}` is no box: one of its indices chooses nothing",
+            span,
+            secondary=(Label(handle.span, "made here"),),
+        )
     return ir.Tile(ir.MemAccess(view, tuple(start), handle, span=span), tuple(shape))
 
 
@@ -268,12 +320,15 @@ def aligned(c: State, tile: ir.Tile, memory: Memory, what: str, span: Span) -> N
         stride *= dims[k] or 1
 
 
-def _misaligned(c: State, tile: ir.Tile, memory: Memory, k: int, need: int, stride: int, what: str, span: Span) -> Exception:
+def _misaligned(
+    c: State, tile: ir.Tile, memory: Memory, k: int, need: int, stride: int, what: str, span: Span
+) -> Exception:
     obj, name = tile.access.view.obj, tile.access.handle.name
     if obj.depth and k == 0:
         return c.fail(
             "SNAP018",
-            f"a slot of `{obj.name}` takes {stride} bytes, so that slots do not begin at multiples of {need}, where {what} needs them",
+            f"a slot of `{obj.name}` takes {stride} bytes, so that slots do not begin at multiples of {need}, where"
+            f" {what} needs them",
             span,
             secondary=(Label(obj.span, "declared here"),),
             help=f"pad the array, so that a slot takes {(stride + need - 1) // need * need} bytes",
@@ -288,25 +343,39 @@ def _misaligned(c: State, tile: ir.Tile, memory: Memory, k: int, need: int, stri
         f"{_position(memory, k)} must be a multiple of {step}",
         (Label(obj.span, "declared here"),),
         note="the rows of a swizzled tile repeat their pattern every 8 rows" if obj.swizzle else "",
-        help=f"begin at {at.value // step * step} or {at.value // step * step + step}, not at {at.value}"
-        if isinstance(at, ir.Const)
-        else f"show it in the text: `{step} * i`",
+        help=(
+            f"begin at {at.value // step * step} or {at.value // step * step + step}, not at {at.value}"
+            if isinstance(at, ir.Const)
+            else f"show it in the text: `{step} * i`"
+        ),
     )
 
 
 def _position(memory: Memory, k: int) -> str:
-    """What decides index k of the object, counted as the user writes: a stage's slot, a part's own index are not in the text."""
+    """What decides index k of the object, counted as the user writes: a stage's slot, a part's own index are not in the
+    text.
+    """
     if memory.map is None:
         return f"index {k} of its position"
     used = [n for n, p in enumerate(memory.map.params) if p in variables(memory.map.results[k])]
     return f"index {used[0]} of its position" if used else f"index {k} that its index function returns"
 
 
-# ---- the statement ---------------------------------------------------------------------------------------------------------------------------
+# ---- the statement
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-def _emit(c: State, op: str, tile_memory: Memory, tile_span: Span, array: Memory, array_span: Span, at: tuple[ir.Expr, ...], span: Span,
-          tf32: bool = False) -> None:
+def _emit(
+    c: State,
+    op: str,
+    tile_memory: Memory,
+    tile_span: Span,
+    array: Memory,
+    array_span: Span,
+    at: tuple[ir.Expr, ...],
+    span: Span,
+    tf32: bool = False,
+) -> None:
     what = "a box copy"
     origin, free = _origin(c, array, array_span, at, span)
     tile = tile_of(c, tile_memory, what, tile_span)
@@ -320,7 +389,10 @@ def _emit(c: State, op: str, tile_memory: Memory, tile_span: Span, array: Memory
                 Label(tile.access.view.obj.span, f"elements of `{elem}`"),
                 Label(array.handle.obj.span, f"elements of `{array.elem}`"),
             ),
-            help=f"declare `{tile.access.view.obj.name}` with elements of `{array.elem}`, and convert them where they are used: `{elem}(...)`",
+            help=(
+                f"declare `{tile.access.view.obj.name}` with elements of `{array.elem}`, and convert them where they"
+                f" are used: `{elem}(...)`"
+            ),
         )
     rank = len(origin.view.shape)
     box = core(tile.shape)
@@ -353,7 +425,10 @@ def _emit(c: State, op: str, tile_memory: Memory, tile_span: Span, array: Memory
     swizzle = tile.access.view.obj.swizzle
     if row % 16:
         raise c.fail(
-            "SNAP018", f"a row of a box is a multiple of 16 bytes, and this has {box[-1]} x {elem.bytes} = {row}", tile_span, help="widen the tile"
+            "SNAP018",
+            f"a row of a box is a multiple of 16 bytes, and this has {box[-1]} x {elem.bytes} = {row}",
+            tile_span,
+            help="widen the tile",
         )
     if swizzle and row != swizzle and tile.access.view.obj.uid not in c.unknown_layout:
         raise c.fail(
@@ -361,7 +436,11 @@ def _emit(c: State, op: str, tile_memory: Memory, tile_span: Span, array: Memory
             f"a row of a swizzled box is as long as its swizzle: here {swizzle} bytes, and the row has {row}",
             tile_span,
             secondary=(Label(tile.access.view.obj.span, f"declared with `swizzle={swizzle}`"),),
-            help=f"`swizzle={row}`" if row in (32, 64, 128) else f"rows of {swizzle // elem.bytes} elements, and a leading dimension of panels",
+            help=(
+                f"`swizzle={row}`"
+                if row in (32, 64, 128)
+                else f"rows of {swizzle // elem.bytes} elements, and a leading dimension of panels"
+            ),
         )
     aligned(c, tile, tile_memory, what, tile_span)
     _begins(c, op, origin, array, span)
@@ -370,27 +449,38 @@ def _emit(c: State, op: str, tile_memory: Memory, tile_span: Span, array: Memory
     c.out.append(ir.BoxCopy(op, tile, origin, box, c.place, tf32=tf32, span=span))
 
 
-def _origin(c: State, array: Memory, span: Span, at: tuple[ir.Expr, ...], whole: Span) -> tuple[ir.MemAccess, list[bool]]:
+def _origin(
+    c: State, array: Memory, span: Span, at: tuple[ir.Expr, ...], whole: Span
+) -> tuple[ir.MemAccess, list[bool]]:
     """The first element in global memory, and which of its coordinates `at` moves; an index function must only move."""
     handle, view = array.handle, array.view
     element = f"const({handle.obj.elem})" if handle.const else handle.obj.elem
     if view.shape is None or view.elem != handle.obj.elem or not isinstance(view.elem, Scalar):
         raise c.fail(
             "SNAP018",
-            f"a box needs the shape of its array, and `{handle.name}` has none"
-            if view.shape is None
-            else f"a box is copied of the array's own elements, scalars, not of `{view.elem}`",
+            (
+                f"a box needs the shape of its array, and `{handle.name}` has none"
+                if view.shape is None
+                else f"a box is copied of the array's own elements, scalars, not of `{view.elem}`"
+            ),
             span,
             secondary=(Label(handle.obj.span, "declared here"),),
-            help=f"declare it `{handle.obj.name}: ptr({element}, (M, N)) @ grid[1]`" if view.shape is None else "copy it without `.view`",
+            help=(
+                f"declare it `{handle.obj.name}: ptr({element}, (M, N)) @ grid[1]`"
+                if view.shape is None
+                else "copy it without `.view`"
+            ),
         )
     if len(view.shape) > MAX_RANK:
-        raise c.fail("SNAP018", f"a box has at most {MAX_RANK} dimensions, and `{handle.name}` has {len(view.shape)}", span)
+        raise c.fail(
+            "SNAP018", f"a box has at most {MAX_RANK} dimensions, and `{handle.name}` has {len(view.shape)}", span
+        )
     last = view.shape[-1]
     if isinstance(last, ir.Const) and len(view.shape) > 1 and last.value * view.elem.bytes % 16:
         raise c.fail(
             "SNAP018",
-            f"rows of `{handle.name}` have {last.value} x {view.elem.bytes} bytes; for boxes that must be a multiple of 16",
+            f"rows of `{handle.name}` have {last.value} x {view.elem.bytes} bytes; for boxes that must be a multiple"
+            " of 16",
             span,
             secondary=(Label(handle.obj.span, "declared here"),),
             help="pad the rows",
@@ -401,7 +491,8 @@ def _origin(c: State, array: Memory, span: Span, at: tuple[ir.Expr, ...], whole:
             f"`{handle.name}` has {array.rank} dimension(s), and `at` {len(at)}",
             whole,
             secondary=(Label(handle.span, f"{array.rank} dimension(s)"),),
-            help="one index for each dimension: " + (f"`at=({', '.join('ijklm'[: array.rank])})`" if array.rank > 1 else "`at=i`"),
+            help="one index for each dimension: "
+            + (f"`at=({', '.join('ijklm'[: array.rank])})`" if array.rank > 1 else "`at=i`"),
         )
     moves = [True] * len(view.shape)
     if array.map is not None:
@@ -428,14 +519,16 @@ def _origin(c: State, array: Memory, span: Span, at: tuple[ir.Expr, ...], whole:
     return ir.MemAccess(view, index, handle, span=span), moves
 
 
-# In its row a box begins at a multiple of 16 bytes; one that is written begins at no negative index.  What only a launch tells is up to the machine.
+# In its row a box begins at a multiple of 16 bytes; one that is written begins at no negative index.  What only a
+# launch tells is up to the machine.
 def _begins(c: State, op: str, origin: ir.MemAccess, array: Memory, span: Span) -> None:
     name, last = array.handle.name, origin.index[-1]
     if isinstance(last, ir.Const) and last.value * array.elem.bytes % 16:
         step = 16 // array.elem.bytes
         raise c.fail(
             "SNAP018",
-            f"a box begins at a multiple of 16 bytes in its row, and this one of `{name}` at {last.value} x {array.elem.bytes}",
+            f"a box begins at a multiple of 16 bytes in its row, and this one of `{name}` at {last.value} x"
+            f" {array.elem.bytes}",
             span,
             help=f"copy from index {last.value // step * step} on, a multiple of {step}, and use what you need of it",
         )
@@ -456,7 +549,8 @@ def _contiguous(c: State, tile: ir.Tile, name: str, span: Span) -> None:
         if tile.shape[k] != dims[k]:
             raise c.fail(
                 "SNAP018",
-                f"this box of `{name}` lies in pieces: it has {tile.shape[k]} of the {dims[k]} elements of dimension {k}",
+                f"this box of `{name}` lies in pieces: it has {tile.shape[k]} of the {dims[k]} elements of"
+                f" dimension {k}",
                 span,
                 "not contiguous",
                 secondary=(Label(tile.access.view.obj.span, "declared here"),),
@@ -464,14 +558,16 @@ def _contiguous(c: State, tile: ir.Tile, name: str, span: Span) -> None:
             )
 
 
-# Every block issues its share of the rows, for all blocks: so all of them must get here, equally often, with the same box.
+# Every block issues its share of the rows, for all blocks: so all of them must get here, equally often, with the same
+# box.
 def _alike(c: State, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], span: Span, tile_span: Span) -> None:
     obj, start = tile.access.view.obj, c.frames[0].place
     declared = Label(obj.span, "every block of the cluster holds a copy")
     if start.held(Level.CLUSTER) is None:
         raise c.fail(
             "SNAP006",
-            f"a copy into all blocks' copies of `{obj.name}` is issued by every block alike, and a function at `{start.privilege}` cannot tell",
+            f"a copy into all blocks' copies of `{obj.name}` is issued by every block alike, and a function at"
+            f" `{start.privilege}` cannot tell",
             span,
             help="issue it in the kernel, or in a function that requires `cluster[1]`",
         )
@@ -479,7 +575,8 @@ def _alike(c: State, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], 
         if frame.branch is not None and frame.branch.level >= Level.BLOCK:
             raise c.fail(
                 "SNAP006",
-                f"a copy into all blocks' copies of `{obj.name}` is issued by every block, and only some of them come here",
+                f"a copy into all blocks' copies of `{obj.name}` is issued by every block, and only some of them come"
+                " here",
                 span,
                 secondary=(declared, Label(frame.span, "these blocks only")),
                 help="issue it outside of this split",
@@ -496,7 +593,8 @@ def _alike(c: State, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], 
             "must be the same in all blocks",
             (declared, Label(what.span if what is not None else way.span, "may differ between blocks")),
             note="a block that has not sent its share leaves a hole in all the others' copies",
-            help="decide it with values at `cluster[1]` or above" + ("; or declare the memory `across=block`" if apart is None else ""),
+            help="decide it with values at `cluster[1]` or above"
+            + ("; or declare the memory `across=block`" if apart is None else ""),
         )
     decides = (*(e for frame in c.frames for e in frame.decides), *origin.index, *tile.access.index)
     agreed_in(c, decides, Want(CLUSTER1, "decides about a copy that all blocks of the cluster issue alike"))
@@ -507,9 +605,14 @@ def _alike(c: State, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], 
     if rows % blocks or share % need:
         raise c.fail(
             "SNAP018",
-            f"each of the {blocks} blocks copies a share of the {rows} rows, and that does not come out even"
-            if rows % blocks
-            else f"each of the {blocks} blocks copies {rows // blocks} rows, {share} bytes; it must be a multiple of {need}",
+            (
+                f"each of the {blocks} blocks copies a share of the {rows} rows, and that does not come out even"
+                if rows % blocks
+                else (
+                    f"each of the {blocks} blocks copies {rows // blocks} rows, {share} bytes; it must be a multiple of"
+                    f" {need}"
+                )
+            ),
             tile_span,
             secondary=(declared,),
             help=f"choose a number of rows that {blocks} divides" if rows % blocks else "make the box larger",

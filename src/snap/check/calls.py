@@ -1,6 +1,7 @@
 """Calls: words of the language that look like calls, and device functions.
 
-Input: the tree of a call and the target of its value.  Output: a pure expression, or statements in `c.out`.  Device functions are checked
+Input: the tree of a call and the target of its value.  Output: a pure expression, or statements in `c.out`.  Device
+functions are checked
 against their signature alone (SNAP008, SNAP015), then instantiated for what this call gives them.
 """
 
@@ -33,9 +34,15 @@ from snap.surface import Marker
 
 
 def call(c: State, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | None:
-    if isinstance(e.function, tree.Attribute) and e.function.name == "view" and storage(c, e.function.value) is not None:
+    if (
+        isinstance(e.function, tree.Attribute)
+        and e.function.name == "view"
+        and storage(c, e.function.value) is not None
+    ):
         storage(c, e)
-        raise c.fail("SNAP018", "a view is memory or an array, not a value", e.span, help="index it: `x.view(float4)[i]`")
+        raise c.fail(
+            "SNAP018", "a view is memory or an array, not a value", e.span, help="index it: `x.view(float4)[i]`"
+        )
     found = resolve(c, e.function) if isinstance(e.function, (tree.Name, tree.Attribute)) else None
     type = as_type(found)
     if type is not None:
@@ -57,9 +64,11 @@ def call(c: State, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | Non
         "SNAP018",
         f"this cannot be called in Snap: it is {describe_object(found)}",
         e.function.span,
-        help=f"write `{word}(...)`"
-        if word in MATH
-        else "call functions decorated with @device and @requires, intrinsics, casts and mathematical functions",
+        help=(
+            f"write `{word}(...)`"
+            if word in MATH
+            else "call functions decorated with @device and @requires, intrinsics, casts and mathematical functions"
+        ),
     )
 
 
@@ -79,7 +88,10 @@ def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr 
         case "fast":
             if rest not in MATH:
                 raise c.fail(
-                    "SNAP018", f"there is no `fast.{rest}`", e.function.span, help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}"
+                    "SNAP018",
+                    f"there is no `fast.{rest}`",
+                    e.function.span,
+                    help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}",
                 )
             return math_call(c, rest, e, want, fast=True)
         case "async_copy":
@@ -95,22 +107,33 @@ def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr 
         case "group" | "partition" | "claim" | "stage" | "turn":
             raise c.fail("SNAP017", f"`{word}(...)` belongs to a `with` statement", e.span, help=f"`with {word}(...):`")
         case "split":
-            raise c.fail("SNAP017", "`split(...)` belongs to a `match` statement", e.span, help="`match split(thread):`")
+            raise c.fail(
+                "SNAP017", "`split(...)` belongs to a `match` statement", e.span, help="`match split(thread):`"
+            )
         case "tile":
             raise c.fail("SNAP018", "a tile is memory, not a value", e.span, help="index it, or pass it to a function")
-    raise c.fail("SNAP018", f"`{word}(...)` belongs to an annotation", e.span, help=f"write it after a colon: `x: {word}(...)`")
+    raise c.fail(
+        "SNAP018", f"`{word}(...)` belongs to an annotation", e.span, help=f"write it after a colon: `x: {word}(...)`"
+    )
 
 
 # id(): the index of the target's unit within the code's current group.
 def _id(c: State, e: tree.Call, want: Want) -> ir.Expr:
     if e.args or e.keywords:
-        raise c.fail("SNAP018", "`id()` takes no argument: its target says whose index it is", e.span, help="`i: int @ thread[1] = id()`")
+        raise c.fail(
+            "SNAP018",
+            "`id()` takes no argument: its target says whose index it is",
+            e.span,
+            help="`i: int @ thread[1] = id()`",
+        )
     target = c.index_privilege or want.privilege
     if not c.privilege.at_least(target) or not c.place.holds(target):
         write_up(c, target, "an index", e.span)
         raise c.poisoned()
     if target == c.privilege:
-        if want.implied:  # nobody asks a group for its index in itself; written with `@`, in generic code, it may be meant
+        if (
+            want.implied
+        ):  # nobody asks a group for its index in itself; written with `@`, in generic code, it may be meant
             raise c.fail(
                 "SNAP018",
                 f"`id()` is asked for {group_words(target)} in itself, which is always 0",
@@ -141,16 +164,27 @@ def _count(c: State, e: tree.Call) -> ir.Expr:
     return ir.Const(math.prod(held.count for held in counts) // p.n, I32, span=e.span)
 
 
-# ---- device functions ------------------------------------------------------------------------------------------------------------------------
+# ---- device functions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-# T-Function-Call, mended: the class satisfies the callee's, alignment included; arguments fit the parameters' privileges.
-def device_call(c: State, definition: Definition, fixed: Mapping[str, object], e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+# T-Function-Call, mended: the class satisfies the callee's, alignment included; arguments fit the parameters'
+# privileges.
+def device_call(
+    c: State, definition: Definition, fixed: Mapping[str, object], e: tree.Call, want: Want, used: bool
+) -> ir.Expr | None:
     """`fixed`: constexprs that `.specialize(...)` has given already."""
     name = definition.tree.name
     if definition.kind != "device":
-        raise c.fail("SNAP018", f"`{name}` is a kernel: it is launched, not called", e.span, help="call functions decorated with @device")
-    own = isinstance(e.function, tree.Name) and e.function.id == c.definition.tree.name  # Python would call this function, whatever the name was
+        raise c.fail(
+            "SNAP018",
+            f"`{name}` is a kernel: it is launched, not called",
+            e.span,
+            help="call functions decorated with @device",
+        )
+    own = (
+        isinstance(e.function, tree.Name) and e.function.id == c.definition.tree.name
+    )  # Python would call this function, whatever the name was
     if own or definition in c.program.active:
         raise c.fail("SNAP017", f"`{name}` calls itself: recursion is not Snap", e.span, help="write a loop")
     if c.no_calls:
@@ -164,7 +198,10 @@ def device_call(c: State, definition: Definition, fixed: Mapping[str, object], e
         header = read_header(definition, constexprs)
     except SnapError as error:
         raise c.fail(
-            error.code, f"`{name}` cannot be called so: {error.message}", e.span, secondary=(Label(definition.tree.head, "defined here"),)
+            error.code,
+            f"`{name}` cannot be called so: {error.message}",
+            e.span,
+            secondary=(Label(definition.tree.head, "defined here"),),
         ) from None
     satisfied(c, header, e.span, name)
     held, c.no_calls = c.no_calls, ""
@@ -182,7 +219,9 @@ def device_call(c: State, definition: Definition, fixed: Mapping[str, object], e
     handles = [*handles, *(None for _ in captured)]
     _inherit(c, instance, handles, e.span)
     if function.cooperative and not c.cooperative:
-        raise c.fail("SNAP020", f"`{name}` needs a cooperative launch", e.span, help="say so: `@requires(..., cooperative=True)`")
+        raise c.fail(
+            "SNAP020", f"`{name}` needs a cooperative launch", e.span, help="say so: `@requires(..., cooperative=True)`"
+        )
     align = instance.smem_align
     offset = c.room(function.smem, align) if function.smem else c.smem_used
     c.smem_align = max(c.smem_align, align)
@@ -217,12 +256,17 @@ def _bind(c: State, definition: Definition, fixed: Mapping[str, object], e: tree
     params = [p for p in definition.tree.params if p.name not in fixed]
     name, head = definition.tree.name, Label(definition.tree.head, "defined here")
     if len(e.args) > len(params):
-        raise c.fail("SNAP018", f"`{name}` takes {len(params)} argument(s), not {len(e.args)}", e.span, secondary=(head,))
+        raise c.fail(
+            "SNAP018", f"`{name}` takes {len(params)} argument(s), not {len(e.args)}", e.span, secondary=(head,)
+        )
     given = {p.name: a for p, a in zip(params, e.args)}
     for key, value in e.keywords:
         if key in given or key not in {p.name for p in params}:
             raise c.fail(
-                "SNAP018", f"`{name}` has no parameter `{key}`" if key not in given else f"`{key}` is given twice", value.span, secondary=(head,)
+                "SNAP018",
+                f"`{name}` has no parameter `{key}`" if key not in given else f"`{key}` is given twice",
+                value.span,
+                secondary=(head,),
             )
         given[key] = value
     for p in params:
@@ -230,14 +274,19 @@ def _bind(c: State, definition: Definition, fixed: Mapping[str, object], e: tree
             given[p.name] = p.default
     missing = [p.name for p in params if p.name not in given]
     if missing:
-        raise c.fail("SNAP018", f"`{name}` is missing {', '.join(f'`{m}`' for m in missing)}", e.span, secondary=(head,))
+        raise c.fail(
+            "SNAP018", f"`{name}` is missing {', '.join(f'`{m}`' for m in missing)}", e.span, secondary=(head,)
+        )
     return given
 
 
 def satisfied(c: State, header: Header, span: Span, name: str) -> None:
     """The caller holds what the callee requires."""
     frame = c.innermost("group", "split", "function")
-    labels = (Label(header.definition.tree.head, f"requires {', '.join(map(str, header.requires))}"), Label(frame.span, f"this code holds {c.place}"))
+    labels = (
+        Label(header.definition.tree.head, f"requires {', '.join(map(str, header.requires))}"),
+        Label(frame.span, f"this code holds {c.place}"),
+    )
     top, *named = header.requires
     held = c.place.held(top.level)
     if held is None or not held.multiple_of(top.n):
@@ -259,9 +308,13 @@ def satisfied(c: State, header: Header, span: Span, name: str) -> None:
         )
     for p in named:
         below = c.place.held(p.level)
-        fits = below is not None and (below.count is not None and (below.count % p.n == 0 if below.open else below.count == p.n))
+        fits = below is not None and (
+            below.count is not None and (below.count % p.n == 0 if below.open else below.count == p.n)
+        )
         if not fits:
-            have = "none" if below is None else "a number its caller decides" if below.count is None else str(below.count)
+            have = (
+                "none" if below is None else "a number its caller decides" if below.count is None else str(below.count)
+            )
             raise c.fail(
                 "SNAP008",
                 f"`{name}` requires exactly `{p}` in each {top.level.word}, and here there are {have}",
@@ -298,7 +351,12 @@ def _arguments(c: State, header: Header, given: dict[str, tree.Expr], e: tree.Ca
             value = _by_value(c, p, item, name)
         values = dict(zip(values, kept(c, mark, *((v, params[key].privilege) for key, v in values.items()))))
         values[p.name] = value
-    return [values[n] for n in params], [handles.get(n) for n in params], incoming, [var for n in params for var in captured.get(n, ())]
+    return (
+        [values[n] for n in params],
+        [handles.get(n) for n in params],
+        incoming,
+        [var for n in params for var in captured.get(n, ())],
+    )
 
 
 def _by_reference(c: State, p, item: tree.Expr, name: str) -> ir.ArrayRef:
@@ -308,7 +366,8 @@ def _by_reference(c: State, p, item: tree.Expr, name: str) -> ir.ArrayRef:
     if found.ref.var.privilege != p.privilege or found.variable.read_only:
         raise c.fail(
             "SNAP015",
-            f"`{p.name}` of `{name}` takes an array at exactly `{p.privilege}`, and `{found.ref.var.name}` is at `{found.ref.var.privilege}`",
+            f"`{p.name}` of `{name}` takes an array at exactly `{p.privilege}`, and `{found.ref.var.name}` is at"
+            f" `{found.ref.var.privilege}`",
             item.span,
             secondary=(Label(found.ref.var.span, "declared here"), Label(p.span, "the parameter")),
         )
@@ -322,7 +381,9 @@ def _by_value(c: State, p, item: tree.Expr, name: str) -> ir.Expr:
     if not isinstance(found, LocalArray) or found.ref.elem != p.spec.type.elem or found.ref.shape != p.spec.type.shape:
         raise c.fail("SNAP018", f"`{p.name}` of `{name}` is `{p.spec.type}`", item.span)
     if not found.ref.var.privilege.at_least(p.privilege):
-        raise read_down(c, f"`{found.ref.var.name}`", found.ref.var.privilege, found.ref.var.span, _parameter(p, name), item.span)
+        raise read_down(
+            c, f"`{found.ref.var.name}`", found.ref.var.privilege, found.ref.var.span, _parameter(p, name), item.span
+        )
     return ir.ArrayValue(found.ref, p.spec.type, span=item.span)
 
 
@@ -348,15 +409,24 @@ def _fits_pointer(c: State, p, memory: Memory, span: Span, name: str) -> None:
     labels = (Label(handle.span, f"`{handle.name}` is at `{handle.privilege}`"), Label(p.span, "the parameter"))
     if memory.elem != p.spec.type:
         raise c.fail(
-            "SNAP018", f"`{p.name}` of `{name}` points to `{p.spec.type}`, and `{handle.name}` holds `{memory.elem}`", span, secondary=labels
+            "SNAP018",
+            f"`{p.name}` of `{name}` points to `{p.spec.type}`, and `{handle.name}` holds `{memory.elem}`",
+            span,
+            secondary=labels,
         )
     if p.spec.space is Space.SHARED and handle.obj.space is Space.GLOBAL:
-        raise c.fail("SNAP018", f"`{p.name}` of `{name}` points to shared memory, and `{handle.name}` is global", span, secondary=labels)
+        raise c.fail(
+            "SNAP018",
+            f"`{p.name}` of `{name}` points to shared memory, and `{handle.name}` is global",
+            span,
+            secondary=labels,
+        )
     if p.spec.const:
         if not handle.privilege.at_least(p.privilege):
             raise c.fail(
                 "SNAP015",
-                f"`{handle.name}` is at `{handle.privilege}`, below the `{p.privilege}` that `{p.name}` of `{name}` wants",
+                f"`{handle.name}` is at `{handle.privilege}`, below the `{p.privilege}` that `{p.name}` of `{name}`"
+                " wants",
                 span,
                 secondary=labels,
             )
@@ -376,9 +446,11 @@ def _fits_pointer(c: State, p, memory: Memory, span: Span, name: str) -> None:
             span,
             "must be exact",
             labels,
-            help=f"lower it first: `with partition({handle.name}, p={p.privilege}, f=...) as part:`, or `claim`"
-            if handle.privilege.at_least(p.privilege)
-            else "",
+            help=(
+                f"lower it first: `with partition({handle.name}, p={p.privilege}, f=...) as part:`, or `claim`"
+                if handle.privilege.at_least(p.privilege)
+                else ""
+            ),
         )
 
 
@@ -392,25 +464,48 @@ def _incoming(c: State, memory: Memory, spec: Spec, span: Span) -> tuple[Incomin
         elif memory.rank == 1:
             flat = True
         else:
-            raise c.fail("SNAP018", f"`{memory.handle.name}` has {memory.rank} dimensions here, and the parameter {wanted}", span)
+            raise c.fail(
+                "SNAP018", f"`{memory.handle.name}` has {memory.rank} dimensions here, and the parameter {wanted}", span
+            )
     if map is not None and foreign(c, map.block) is not None:
         raise c.fail(
             "SNAP018",
             f"`{memory.handle.name}` is across the blocks of a cluster; a function takes the part of one block",
             span,
-            help="lower it to this block first, `with partition(x, p=block[1], f=lambda i: (b, i)) as part:`, and pass `part`",
+            help=(
+                "lower it to this block first, `with partition(x, p=block[1], f=lambda i: (b, i)) as part:`, and pass"
+                " `part`"
+            ),
         )
     parts = (*(view_shape or ()), *(map.results if map else ()))
     params = {v.uid for v in map.params} if map else set()
     captured = [v for v in rewrite.variables(*parts) if v.uid not in params]
     hidden = {v.uid: ir.Var(-(k + 1), v.name, v.type, v.privilege, span=span) for k, v in enumerate(captured)}
-    canonical = {v.uid: ir.Var(-1000 - k, f"k{k}", I32, v.privilege, span=span) for k, v in enumerate(map.params)} if map else {}
-    rename = lambda v: ir.Read(n, n.type, span=span) if (n := hidden.get(v.uid) or canonical.get(v.uid)) is not None else None  # noqa: E731
-    new_map = IndexMap(tuple(canonical.values()), tuple(rewrite.substitute(r, rename) for r in map.results)) if map else None
+    canonical = (
+        {v.uid: ir.Var(-1000 - k, f"k{k}", I32, v.privilege, span=span) for k, v in enumerate(map.params)}
+        if map
+        else {}
+    )
+
+    def rename(v):
+        return ir.Read(n, n.type, span=span) if (n := hidden.get(v.uid) or canonical.get(v.uid)) is not None else None
+
+    new_map = (
+        IndexMap(tuple(canonical.values()), tuple(rewrite.substitute(r, rename) for r in map.results)) if map else None
+    )
     new_shape = None if view_shape is None else tuple(rewrite.substitute(d, rename) for d in view_shape)
     obj = memory.handle.obj
     incoming = Incoming(
-        obj.space, memory.view.elem, new_shape, new_map, flat, tuple(hidden.values()), obj.swizzle, obj.spread, memory.handle.disjoint, view_shape
+        obj.space,
+        memory.view.elem,
+        new_shape,
+        new_map,
+        flat,
+        tuple(hidden.values()),
+        obj.swizzle,
+        obj.spread,
+        memory.handle.disjoint,
+        view_shape,
     )
     return incoming, captured
 

@@ -1,6 +1,7 @@
 """Scalar types at work: C's conversions, and folding of constants with CUDA's arithmetic.
 
-Input: typed operands.  Output: typed expressions with every conversion explicit.  Invariant: a `Const` holds a value of its type (integers in
+Input: typed operands.  Output: typed expressions with every conversion explicit.  Invariant: a `Const` holds a value of
+its type (integers in
 range, f32 and narrower already rounded).  Non-goals: privileges.
 """
 
@@ -48,7 +49,12 @@ def wrap(value: int, type: Scalar) -> int:
     return value - (1 << type.bits) if type.kind is Kind.INT and value >> (type.bits - 1) else value
 
 
-PRECISION = {F64: (53, -1074), F32: (24, -149), F16: (11, -24), BF16: (8, -133)}  # bits that count, exponent of the smallest number above zero
+PRECISION = {
+    F64: (53, -1074),
+    F32: (24, -149),
+    F16: (11, -24),
+    BF16: (8, -133),
+}  # bits that count, exponent of the smallest number above zero
 LARGEST = {F64: sys.float_info.max, F32: 3.4028234663852886e38, F16: 65504.0, BF16: 3.3895313892515355e38}
 
 
@@ -79,8 +85,12 @@ def constant(value: int | float | bool, type: Scalar, span: Span, weak: bool = F
 
 
 def _saturated(value: float, source: Scalar, type: Scalar) -> int:
-    """Toward zero, and to the nearest end of the range.  A NaN is 0; where 64 bits are involved it is the top bit alone, clamped to fewer bits."""
-    low, high = (-(1 << (type.bits - 1)), (1 << (type.bits - 1)) - 1) if type.kind is Kind.INT else (0, (1 << type.bits) - 1)
+    """Toward zero, and to the nearest end of the range.  A NaN is 0; where 64 bits are involved it is the top bit
+    alone, clamped to fewer bits.
+    """
+    low, high = (
+        (-(1 << (type.bits - 1)), (1 << (type.bits - 1)) - 1) if type.kind is Kind.INT else (0, (1 << type.bits) - 1)
+    )
     if math.isnan(value):
         top = low if type.kind is Kind.INT else 1 << (type.bits - 1) if type.bits >= 32 else high
         return top if 64 in (source.bits, type.bits) else 0
@@ -135,7 +145,11 @@ def _taking(value: ir.Select | ir.Math, type: Scalar) -> ir.Expr:
     """A choice between literals with the type that it meets."""
     if isinstance(value, ir.Select):
         return replace(value, then=cast(value.then, type), other=cast(value.other, type), type=type)
-    if type.is_float or type.is_integer and all(number.type.is_integer and fits(int(number.value), type) for number in numbers(value)):
+    if (
+        type.is_float
+        or type.is_integer
+        and all(number.type.is_integer and fits(int(number.value), type) for number in numbers(value))
+    ):
         return replace(value, args=tuple(cast(arg, type) for arg in value.args), type=type)
     return ir.Cast(_taking(value, value.type), type, span=value.span)  # which is the least changes where numbers wrap
 
@@ -159,7 +173,9 @@ def _negated(op: str, value: ir.Select | ir.Math, span: Span) -> ir.Expr:
         return ir.Select(value.cond, weakly(then, type), weakly(other, type), type, span=span)
     args = [unary(op, arg, span) for arg in value.args]
     type = common_type(*args)
-    return ir.Math({"min": "max", "max": "min"}[value.op], tuple(weakly(arg, type) for arg in args), type, value.fast, span=span)
+    return ir.Math(
+        {"min": "max", "max": "min"}[value.op], tuple(weakly(arg, type) for arg in args), type, value.fast, span=span
+    )
 
 
 # ---- C's conversions
@@ -171,7 +187,9 @@ def promoted(type: Scalar) -> Scalar:
 
 
 def common_type(left: ir.Expr, right: ir.Expr) -> Scalar | None:
-    """C's usual arithmetic conversions; a literal takes the other's type.  None: f16 with bf16, which have no common type."""
+    """C's usual arithmetic conversions; a literal takes the other's type.  None: f16 with bf16, which have no common
+    type.
+    """
     a, b = left.type, right.type
     if is_weak(left) and not is_weak(right):
         return _meet_literal(left, b)
@@ -193,7 +211,9 @@ def _wider(a: Scalar, b: Scalar) -> Scalar:
 
 
 def _meet_literal(value: ir.Expr, other: Scalar) -> Scalar:
-    """The type of what it meets, if that holds it; else as in C, with the number in the narrowest of int, i64 and u64: `u & -16` is u32."""
+    """The type of what it meets, if that holds it; else as in C, with the number in the narrowest of int, i64 and u64:
+    `u & -16` is u32.
+    """
     if other.is_float:
         return other
     if value.type.is_float:
@@ -205,7 +225,9 @@ def _meet_literal(value: ir.Expr, other: Scalar) -> Scalar:
 
 
 def implicit(value: ir.Expr, type: Scalar) -> bool:
-    """Whether `value` converts to `type` without a cast being written: nothing that drops a fraction or precision in silence."""
+    """Whether `value` converts to `type` without a cast being written: nothing that drops a fraction or precision in
+    silence.
+    """
     have = value.type
     if have == type or not have.is_float:
         return True
@@ -290,7 +312,11 @@ def compare(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
 def unary(op: str, value: ir.Expr, span: Span) -> ir.Expr:
     if op == "not":
         value = cast(value, BOOL)
-        return ir.Const(not value.value, BOOL, span=span) if isinstance(value, ir.Const) else ir.Unary("not", value, BOOL, span=span)
+        return (
+            ir.Const(not value.value, BOOL, span=span)
+            if isinstance(value, ir.Const)
+            else ir.Unary("not", value, BOOL, span=span)
+        )
     if isinstance(value, ir.Const):
         type = value.type if value.weak else promoted(value.type)
         result = -value.value if op == "-" else ~int(value.value)

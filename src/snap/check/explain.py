@@ -31,21 +31,35 @@ def agree_help(p: Privilege, have: Privilege, name: str) -> str:
     who = decider.level.word if decider.n == 1 else f"group of {decider.n} {decider.level.word}s"
     alone = f"let each {who} decide for itself, in `with group({decider}):`"
     if p.level is Level.BLOCK and p.n == 1:
-        return f"{alone}, or agree first: `intrinsic.syncthreads_or({name})` on a condition, `intrinsic.broadcast({name})` on a value"
+        return (
+            f"{alone}, or agree first: `intrinsic.syncthreads_or({name})` on a condition, `intrinsic.broadcast({name})`"
+            " on a value"
+        )
     if p.level is Level.THREAD and p.n == 32:
-        return f"{alone}, or agree first: `intrinsic.any({name})` on a condition, `intrinsic.shfl({name}, 0)` on a value"
+        return (
+            f"{alone}, or agree first: `intrinsic.any({name})` on a condition, `intrinsic.shfl({name}, 0)` on a value"
+        )
     if p.level is Level.THREAD:
         return alone
     return f"{alone}, or compute it from values that are the same for the whole group"
 
 
 def atomic_help(want: Want) -> str:
-    """How a group comes to one result of an atomic: each thread would do it, so one does.  To agree on the results of all threads is no way out:
+    """How a group comes to one result of an atomic: each thread would do it, so one does.  To agree on the results of
+    all threads is no way out:
     where they wait for what one of them holds, that one would wait for the others."""
     p = want.privilege
-    alone = "let each thread do it for itself, in `with group(thread[1]):`" if want.control else "declare the destination at `thread[1]`"
+    alone = (
+        "let each thread do it for itself, in `with group(thread[1]):`"
+        if want.control
+        else "declare the destination at `thread[1]`"
+    )
     told = {(Level.BLOCK, 1): "intrinsic.broadcast(v)", (Level.THREAD, 32): "intrinsic.shfl(v, 0)"}.get((p.level, p.n))
-    return f"{alone}, or let one thread do it, `match split(thread): case 1:`, and then tell all, `{told}`" if told else alone
+    return (
+        f"{alone}, or let one thread do it, `match split(thread): case 1:`, and then tell all, `{told}`"
+        if told
+        else alone
+    )
 
 
 def const_label(handle: ir.Handle) -> Label:
@@ -56,7 +70,9 @@ def const_label(handle: ir.Handle) -> Label:
 
 
 def one_value_help(p: Privilege, name: str) -> str:
-    """How a group p comes to one value where there is no destination to lower; only a block and a warp have collectives that make one."""
+    """How a group p comes to one value where there is no destination to lower; only a block and a warp have collectives
+    that make one.
+    """
     compute = f"it must be one value for `{p}`: compute it from values at `{p}` or above (`v: int @ {p} = ...`)"
     if p.level is Level.BLOCK and p.n == 1:
         return f"{compute}, or agree first: `intrinsic.broadcast({name})`"
@@ -67,12 +83,17 @@ def one_value_help(p: Privilege, name: str) -> str:
         if not name.isidentifier():
             return f"{compute}, or {agree}"
         unit = "warpgroup" if p.n == 128 else p
-        return f"{compute}; each group's number in its block is `{name}: int @ {unit} = id()`, declared there; for one value of all groups {agree}"
+        return (
+            f"{compute}; each group's number in its block is `{name}: int @ {unit} = id()`, declared there; for one"
+            f" value of all groups {agree}"
+        )
     return compute
 
 
 def read_by_one_help(p: Privilege) -> str:
-    """How a group p agrees on what memory holds that others may change; only a block and a warp have collectives that make one value."""
+    """How a group p agrees on what memory holds that others may change; only a block and a warp have collectives that
+    make one value.
+    """
     if p.level is Level.BLOCK and p.n == 1:
         return "agree on what one thread read: `intrinsic.broadcast(v)`"
     if p.level is Level.THREAD and p.n == 32:
@@ -81,11 +102,18 @@ def read_by_one_help(p: Privilege) -> str:
 
 
 # SNAP006: a leaf of the expression is not ⊒ the target.
-def read_down(c: State, name: str, have: Privilege, declared: Span | None, want: Want, span: Span, help: str = "") -> Abort:
+def read_down(
+    c: State, name: str, have: Privilege, declared: Span | None, want: Want, span: Span, help: str = ""
+) -> Abort:
     p = want.privilege
     labels = []
     if declared is not None and declared != span:
-        labels.append(Label(declared, f"varies per {have.level.word}" if have.n == 1 else f"varies per group of {have.n} {have.level.word}s"))
+        labels.append(
+            Label(
+                declared,
+                f"varies per {have.level.word}" if have.n == 1 else f"varies per group of {have.n} {have.level.word}s",
+            )
+        )
     frame = c.innermost("group", "split")
     if frame is not None and p == c.privilege and want.head is None:
         labels.append(Label(frame.span, f"from here {describe(p)} acts as one"))
@@ -107,7 +135,15 @@ def read_down(c: State, name: str, have: Privilege, declared: Span | None, want:
         help = one_value_help(p, bare)
     else:
         help = f"declare the destination at `{have}`, or agree first with a collective that returns `{p}`"
-    return c.fail(want.code, f"{name} may differ between {units(have)} of {group_words(p)}", span, want.why, tuple(labels), note, help)
+    return c.fail(
+        want.code,
+        f"{name} may differ between {units(have)} of {group_words(p)}",
+        span,
+        want.why,
+        tuple(labels),
+        note,
+        help,
+    )
 
 
 # SNAP005: the privilege is not one that this code can declare or assign.
@@ -135,7 +171,13 @@ def write_up(c: State, p: Privilege, what: str, span: Span, secondary: tuple[Lab
     if not c.place.holds(p):
         held = c.place.held(p.level)
         if held is None:
-            c.report("SNAP005", f"there is no level `{p.level.word}` here for {what}", span, f"this code holds {c.place}", secondary + inside)
+            c.report(
+                "SNAP005",
+                f"there is no level `{p.level.word}` here for {what}",
+                span,
+                f"this code holds {c.place}",
+                secondary + inside,
+            )
         else:
             count = "a number its caller decides" if held.count is None else str(held.count)
             c.report(

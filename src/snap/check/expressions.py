@@ -1,7 +1,9 @@
 """Expressions, each evaluated for a target.
 
-Input: a tree expression and a `Want`.  Output: a typed, pure expression; calls, collectives and atomics inside it have become statements in
-`c.out`, in the order they were written.  Invariant: every leaf is ⊒ the target (SNAP006).  Non-goals: statements, declarations.
+Input: a tree expression and a `Want`.  Output: a typed, pure expression; calls, collectives and atomics inside it have
+become statements in
+`c.out`, in the order they were written.  Invariant: every leaf is ⊒ the target (SNAP006).  Non-goals: statements,
+declarations.
 """
 
 from __future__ import annotations
@@ -60,9 +62,19 @@ def expression(c: State, e: tree.Expr, want: Want) -> ir.Expr:
                 raise c.fail("SNAP018", "this call returns nothing", e.span, "used as a value")
             return value
         case tree.Lambda():
-            raise c.fail("SNAP017", "a lambda is an index function, not a value", e.span, help="give it to `partition(..., f=...)`")
+            raise c.fail(
+                "SNAP017",
+                "a lambda is an index function, not a value",
+                e.span,
+                help="give it to `partition(..., f=...)`",
+            )
         case tree.Sequence():
-            raise c.fail("SNAP017", "tuples and lists are not values in Snap", e.span, help="use a local array: `x: float[4] @ thread[1]`")
+            raise c.fail(
+                "SNAP017",
+                "tuples and lists are not values in Snap",
+                e.span,
+                help="use a local array: `x: float[4] @ thread[1]`",
+            )
         case _:
             raise TypeError(type(e).__name__)
 
@@ -94,9 +106,15 @@ def deciding(c: State) -> Want:
 
 
 def choosing(c: State, want: Want) -> Want:
-    """What chooses between two values by control flow is evaluated for the code, and for whom the value is: that may be more than the code."""
+    """What chooses between two values by control flow is evaluated for the code, and for whom the value is: that may be
+    more than the code.
+    """
     p = c.privilege.joined(want.privilege)
-    return deciding(c) if p == c.privilege else Want(p, f"chooses a value that is one for `{want.privilege}`", want.head, want.code)
+    return (
+        deciding(c)
+        if p == c.privilege
+        else Want(p, f"chooses a value that is one for `{want.privilege}`", want.head, want.code)
+    )
 
 
 def converted(c: State, value: ir.Expr, type: object, span: Span, what: str) -> ir.Expr:
@@ -128,7 +146,8 @@ def _cast_word(type: Scalar) -> str:
     return {"i32": "int", "f32": "float"}.get(type.name, type.name)
 
 
-# ---- leaves --------------------------------------------------------------------------------------------------------------------------------
+# ---- leaves
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 # T-Var, mended: x:^ρ is read for a target π iff ρ ⊒ π.
@@ -137,7 +156,9 @@ def _name(c: State, e: tree.Name, want: Want) -> ir.Expr:
     match found:
         case Variable(var):
             if isinstance(var.type, Array):
-                raise c.fail("SNAP018", f"`{e.id}` is an array; index it", e.span, secondary=(Label(var.span, "declared here"),))
+                raise c.fail(
+                    "SNAP018", f"`{e.id}` is an array; index it", e.span, secondary=(Label(var.span, "declared here"),)
+                )
             if not var.privilege.at_least(want.privilege):
                 raise read_down(c, f"`{e.id}`", var.privilege, var.span, want, e.span)
             return ir.Read(var, var.type, span=e.span)
@@ -146,14 +167,22 @@ def _name(c: State, e: tree.Name, want: Want) -> ir.Expr:
         case Pipeline():
             raise c.fail("SNAP018", f"`{e.id}` is a pipeline, not a value", e.span, help=f"`with stage({e.id}) as s:`")
         case IndexFunction():
-            raise c.fail("SNAP018", f"`{e.id}` is an index function, not a value", e.span, help=f"give it to `partition(..., f={e.id})`")
+            raise c.fail(
+                "SNAP018",
+                f"`{e.id}` is an index function, not a value",
+                e.span,
+                help=f"give it to `partition(..., f={e.id})`",
+            )
     const = constant_of(c, found, e.span)
     if const is None:
         raise c.fail(
             "SNAP018",
             f"`{e.id}` is not a value: it is {describe_object(found)}",
             e.span,
-            help="numbers, bools, privileges, types and lambdas can be captured from outside; arrays are passed as pointers",
+            help=(
+                "numbers, bools, privileges, types and lambdas can be captured from outside; arrays are passed as"
+                " pointers"
+            ),
         )
     return const
 
@@ -165,9 +194,16 @@ def _attribute(c: State, e: tree.Attribute, want: Want) -> ir.Expr:
         if const is None:
             raise c.fail("SNAP018", f"this is not a value: it is {describe_object(found)}", e.span)
         return const
-    if isinstance(e.value, tree.Name) and isinstance(resolve(c, e.value), (Memory, Variable)) and e.name not in COMPONENTS:
+    if (
+        isinstance(e.value, tree.Name)
+        and isinstance(resolve(c, e.value), (Memory, Variable))
+        and e.name not in COMPONENTS
+    ):
         raise c.fail(
-            "SNAP018", f"`{e.value.id}` has no attribute `{e.name}`", e.span, help="vectors have .x .y .z .w; memory and arrays have .view(type)"
+            "SNAP018",
+            f"`{e.value.id}` has no attribute `{e.name}`",
+            e.span,
+            help="vectors have .x .y .z .w; memory and arrays have .view(type)",
         )
     value = expression(c, e.value, want)
     if isinstance(value.type, Vector) and COMPONENTS.get(e.name, 9) < value.type.lanes:
@@ -184,13 +220,20 @@ def _subscript(c: State, e: tree.Subscript, want: Want) -> ir.Expr:
         if c.no_calls:
             raise c.fail("SNAP018", f"{c.no_calls} cannot read an array", e.span, help="read it into a variable first")
         if not var.privilege.at_least(want.privilege):
-            raise read_down(c, f"`{var.name}[...]`" if want.agree else f"`{var.name}`", var.privilege, var.span, want, e.span)
+            raise read_down(
+                c, f"`{var.name}[...]`" if want.agree else f"`{var.name}`", var.privilege, var.span, want, e.span
+            )
         return ir.Elem(found.ref, array_index(c, found, e.index, want, e.span), found.ref.elem, span=e.span)
     if isinstance(e.value, (tree.Name, tree.Attribute)):
         no_pipeline(c, e.value, "`[...]`")
         base = resolve(c, e.value)
         if isinstance(base, LevelName):
-            raise c.fail("SNAP018", "a privilege is not a value", e.span, help="ask for an index with `id()`, for a number with `count(...)`")
+            raise c.fail(
+                "SNAP018",
+                "a privilege is not a value",
+                e.span,
+                help="ask for an index with `id()`, for a number with `count(...)`",
+            )
         if base is not None and not isinstance(base, (Variable, Constant)):
             raise c.fail(
                 "SNAP018",
@@ -201,21 +244,32 @@ def _subscript(c: State, e: tree.Subscript, want: Want) -> ir.Expr:
     raise c.fail("SNAP018", "this cannot be indexed", e.value.span, help="memory and local arrays can")
 
 
-def array_index(c: State, array: LocalArray, items: tuple[tree.Expr, ...], want: Want, span: Span) -> tuple[ir.Expr, ...]:
+def array_index(
+    c: State, array: LocalArray, items: tuple[tree.Expr, ...], want: Want, span: Span
+) -> tuple[ir.Expr, ...]:
     if len(items) != len(array.ref.shape):
-        raise c.fail("SNAP018", f"`{array.ref.var.name}` takes {len(array.ref.shape)} index(es), not {len(items)}", span)
+        raise c.fail(
+            "SNAP018", f"`{array.ref.var.name}` takes {len(array.ref.shape)} index(es), not {len(items)}", span
+        )
     index = indices(c, items, want)
     for i, n, item in zip(index, array.ref.shape, items):
         if isinstance(i, ir.Const) and not 0 <= i.value < n:
-            raise c.fail("SNAP018", f"index {i.value} is outside of `{array.ref.var.name}`, whose dimension here is {n}", item.span)
+            raise c.fail(
+                "SNAP018",
+                f"index {i.value} is outside of `{array.ref.var.name}`, whose dimension here is {n}",
+                item.span,
+            )
     return index
 
 
-# ---- operators -----------------------------------------------------------------------------------------------------------------------------
+# ---- operators
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _no_common_type(c: State, a: ir.Expr, b: ir.Expr, span: Span) -> Exception:
-    return c.fail("SNAP018", f"`{a.type}` and `{b.type}` have no common type", span, help="cast one of them: `float(...)`")
+    return c.fail(
+        "SNAP018", f"`{a.type}` and `{b.type}` have no common type", span, help="cast one of them: `float(...)`"
+    )
 
 
 def _unary(c: State, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -> ir.Expr:
@@ -236,14 +290,21 @@ def _binary(c: State, op: str, left: tree.Expr, right: tree.Expr, span: Span, wa
 def arithmetic(c: State, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
     if op == "@":
         raise c.fail(
-            "SNAP017", "`@` gives a privilege in a declaration; it is no operator in Snap", span, help="write the loops, or use `intrinsic.mma`"
+            "SNAP017",
+            "`@` gives a privilege in a declaration; it is no operator in Snap",
+            span,
+            help="write the loops, or use `intrinsic.mma`",
         )
     if op == "**":
         raise c.fail("SNAP017", "`**` is not Snap", span, help="write `pow(x, y)`, or multiply")
     floating = a.type.is_float or b.type.is_float
     if floating and op in ("<<", ">>", "&", "|", "^"):
         raise c.fail(
-            "SNAP018", f"`{op}` takes integers", span, f"`{a.type}` {op} `{b.type}`", help="for the bits of a float: `intrinsic.bitcast(x, u32)`"
+            "SNAP018",
+            f"`{op}` takes integers",
+            span,
+            f"`{a.type}` {op} `{b.type}`",
+            help="for the bits of a float: `intrinsic.bitcast(x, u32)`",
         )
     if floating and op == "%":
         raise c.fail("SNAP018", "`%` takes integers", span, f"`{a.type}` % `{b.type}`", help="write `fmod(x, y)`")
@@ -269,7 +330,11 @@ def has_effect(c: State, e: object) -> bool:
                 return True
             if as_definition(found) is not None:
                 return True
-            if isinstance(found, Marker) and found.word.split(".")[0] in ("intrinsic", "atomic", "unsafe") and not is_pure_intrinsic(found.word):
+            if (
+                isinstance(found, Marker)
+                and found.word.split(".")[0] in ("intrinsic", "atomic", "unsafe")
+                and not is_pure_intrinsic(found.word)
+            ):
                 return True
             return any(has_effect(c, a) for a in (*args, *(v for _, v in keywords)))
         case tree.Unary(_, value) | tree.Attribute(value, _):
@@ -298,7 +363,9 @@ def _compared(c: State, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
 
 
 def _linked(c: State, e: tree.Chain, at: int, want: Want) -> Want:
-    """For whom an operand of a chain is evaluated: it decides control flow where a call comes two operands on, or later."""
+    """For whom an operand of a chain is evaluated: it decides control flow where a call comes two operands on, or
+    later.
+    """
     return deciding(c) if any(has_effect(c, part) for part in e.operands[at + 2 :]) else want
 
 
@@ -393,7 +460,8 @@ def _unify(c: State, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Ex
     raise c.fail("SNAP018", f"the two sides of `if-else` are `{a.type}` and `{b.type}`", span)
 
 
-# ---- pure calls ------------------------------------------------------------------------------------------------------------------------------
+# ---- pure calls
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def cast_call(c: State, type: object, e: tree.Call, want: Want) -> ir.Expr:
@@ -402,7 +470,9 @@ def cast_call(c: State, type: object, e: tree.Call, want: Want) -> ir.Expr:
     if isinstance(type, Vector):
         if len(e.args) not in (1, type.lanes):
             raise c.fail("SNAP018", f"`{type}` takes {type.lanes} components, or one for all", e.span)
-        items = [converted(c, value, type.elem, a.span, "a component") for value, a in zip(scalars(c, want, *e.args), e.args)]
+        items = [
+            converted(c, value, type.elem, a.span, "a component") for value, a in zip(scalars(c, want, *e.args), e.args)
+        ]
         return ir.MakeVector(tuple(items * type.lanes if len(items) == 1 else items), type, span=e.span)
     if len(e.args) != 1:
         raise c.fail("SNAP018", f"the cast `{type}(...)` takes one value", e.span)
@@ -412,10 +482,19 @@ def cast_call(c: State, type: object, e: tree.Call, want: Want) -> ir.Expr:
 def math_call(c: State, name: str, e: tree.Call, want: Want, fast: bool = False) -> ir.Expr:
     op = MATH[name]
     if fast and not op.fast:
-        raise c.fail("SNAP018", f"`{name}` has no fast form", e.span, help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}")
+        raise c.fail(
+            "SNAP018",
+            f"`{name}` has no fast form",
+            e.span,
+            help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}",
+        )
     variadic = name in ("min", "max")
     if e.keywords or (len(e.args) != op.arity if not variadic else len(e.args) < 2):
-        raise c.fail("SNAP018", f"`{name}` takes {op.arity} argument{'s' if op.arity > 1 else ''}{' or more' if variadic else ''}", e.span)
+        raise c.fail(
+            "SNAP018",
+            f"`{name}` takes {op.arity} argument{'s' if op.arity > 1 else ''}{' or more' if variadic else ''}",
+            e.span,
+        )
     args = scalars(c, want, *e.args)
     if op.domain == "int" and any(not a.type.is_integer for a in args):
         raise c.fail("SNAP018", f"`{name}` takes integers", e.span)
@@ -447,7 +526,9 @@ def _math(c: State, name: str, args: list[ir.Expr], span: Span, fast: bool) -> i
 
 def bitcast_call(c: State, e: tree.Call, want: Want) -> ir.Expr:
     if len(e.args) != 2 or e.keywords:
-        raise c.fail("SNAP018", "`intrinsic.bitcast` takes a value and a type", e.span, help="`intrinsic.bitcast(x, u32)`")
+        raise c.fail(
+            "SNAP018", "`intrinsic.bitcast` takes a value and a type", e.span, help="`intrinsic.bitcast(x, u32)`"
+        )
     value = scalar(c, e.args[0], want)
     type = as_type(resolve(c, e.args[1]))
     if not isinstance(type, Scalar) or type.bits != value.type.bits or BOOL in (type, value.type):

@@ -1,7 +1,9 @@
 """Functions: signatures, the place they start in, and their elaboration to typed IR.
 
-Input: a `Definition` and the values of its constexpr parameters.  Output: an `ir.Function`, or a SnapError with everything that is wrong.
-Invariant: a device function is first checked against its signature alone, with unknown counts for levels it does not name and pointers that may
+Input: a `Definition` and the values of its constexpr parameters.  Output: an `ir.Function`, or a SnapError with
+everything that is wrong.
+Invariant: a device function is first checked against its signature alone, with unknown counts for levels it does not
+name and pointers that may
 be shared or global; an instance, made for a call, differs only in what the call decides.  Non-goals: synchronization.
 """
 
@@ -69,7 +71,8 @@ class Incoming:
     shape_here: tuple[ir.Expr, ...] | None = field(compare=False)
 
 
-# ---- places ------------------------------------------------------------------------------------------------------------------------------------
+# ---- places
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def required(definition: Definition, constexprs: Mapping[str, object]) -> tuple[Privilege, ...]:
@@ -149,7 +152,8 @@ def starting_place(definition: Definition, requires: tuple[Privilege, ...], call
     return Place(tuple(levels))
 
 
-# ---- signatures ----------------------------------------------------------------------------------------------------------------------------------
+# ---- signatures
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def constexpr_names(definition: Definition) -> list[str]:
@@ -178,7 +182,9 @@ def constexpr_value(c: State, p: tree.Parameter, type: Scalar, value: object) ->
 
 
 def _parameters(c: State, constexprs: Mapping[str, object]) -> tuple[ParamSpec, ...]:
-    """Evaluate the annotations: constexprs first, then values, then pointers, whose shapes may name the others.  Binds values in c."""
+    """Evaluate the annotations: constexprs first, then values, then pointers, whose shapes may name the others.  Binds
+    values in c.
+    """
     definition = c.definition
     generic = set(constexpr_names(definition))
     specs: dict[str, ParamSpec] = {}
@@ -186,7 +192,9 @@ def _parameters(c: State, constexprs: Mapping[str, object]) -> tuple[ParamSpec, 
 
     def evaluate(p: tree.Parameter) -> None:
         if p.annotation is None:
-            raise c.fail("SNAP018", f"parameter `{p.name}` has no type", p.span, help=f"write `{p.name}: int @ {c.privilege}`")
+            raise c.fail(
+                "SNAP018", f"parameter `{p.name}` has no type", p.span, help=f"write `{p.name}: int @ {c.privilege}`"
+            )
         spec, privilege, _ = annotation(c, p.annotation)
         privilege = privilege or c.privilege
         if p.default is not None and spec.kind != "constexpr":
@@ -194,7 +202,9 @@ def _parameters(c: State, constexprs: Mapping[str, object]) -> tuple[ParamSpec, 
         if p.name in specs:
             raise c.fail("SNAP018", f"two parameters are called `{p.name}`", p.span)
         if spec.kind == "shared":
-            raise c.fail("SNAP018", f"`{p.name}` is passed as a pointer", p.span, help="write `ptr(shared(float)) @ block[1]`")
+            raise c.fail(
+                "SNAP018", f"`{p.name}` is passed as a pointer", p.span, help="write `ptr(shared(float)) @ block[1]`"
+            )
         if definition.kind == "global":
             _kernel_parameter(c, p, spec, privilege)
         specs[p.name] = ParamSpec(p.name, spec, privilege, p.span)
@@ -240,7 +250,10 @@ def _kernel_parameter(c: State, p: tree.Parameter, spec: Spec, privilege: Privil
         raise c.fail("SNAP018", f"`{p.name}`: a kernel takes scalars and pointers", p.span, help="pass it as a pointer")
     if spec.kind == "pointer" and (privilege.level is not Level.GRID or spec.space is Space.SHARED):
         raise c.fail(
-            "SNAP018", f"`{p.name}`: a kernel's pointers are global memory, at `grid[1]`", p.span, help=f"write `{p.name}: ptr(...) @ grid[1]`"
+            "SNAP018",
+            f"`{p.name}`: a kernel's pointers are global memory, at `grid[1]`",
+            p.span,
+            help=f"write `{p.name}: ptr(...) @ grid[1]`",
         )
 
 
@@ -251,7 +264,10 @@ def _returns(c: State) -> tuple[Element, Privilege] | None:
     spec, privilege, _ = annotation(c, e)
     if spec.kind != "value" or isinstance(spec.type, Array):
         raise c.fail(
-            "SNAP018", "a function returns a scalar or a vector", e.span, help="arrays come back through `ref` parameters, memory through pointers"
+            "SNAP018",
+            "a function returns a scalar or a vector",
+            e.span,
+            help="arrays come back through `ref` parameters, memory through pointers",
         )
     if c.definition.kind == "global":
         raise c.fail("SNAP018", "a kernel returns nothing", e.span, help="write the result through a pointer")
@@ -285,11 +301,16 @@ def _read_header(definition: Definition, constexprs: Mapping[str, object]) -> He
     return Header(definition, requires, place, params, returns)
 
 
-# ---- bodies --------------------------------------------------------------------------------------------------------------------------------------
+# ---- bodies
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def instantiate(
-    program: Program, definition: Definition, constexprs: Mapping[str, object], caller: Place, incoming: Mapping[str, Incoming]
+    program: Program,
+    definition: Definition,
+    constexprs: Mapping[str, object],
+    caller: Place,
+    incoming: Mapping[str, Incoming],
 ) -> Instance:
     """The function as this call has it.  Calls that have it alike, in whatever program, share one."""
     place = starting_place(definition, required(definition, constexprs), caller)
@@ -305,7 +326,13 @@ def instantiate(
     return made
 
 
-def elaborate(program: Program, definition: Definition, constexprs: Mapping[str, object], place: Place, incoming: Mapping[str, Incoming]) -> Instance:
+def elaborate(
+    program: Program,
+    definition: Definition,
+    constexprs: Mapping[str, object],
+    place: Place,
+    incoming: Mapping[str, Incoming],
+) -> Instance:
     from snap.check.statements import body
 
     c = State(definition, program, place)
@@ -329,7 +356,12 @@ def elaborate(program: Program, definition: Definition, constexprs: Mapping[str,
         _keep_shapes(c, specs)
         body(c, definition.tree.body)
         if c.returns is not None and not c.errors and not _always_returns(tuple(statements)):
-            c.report("SNAP018", f"`{definition.tree.name}` may end without returning a value", definition.tree.head, help="end it with `return`")
+            c.report(
+                "SNAP018",
+                f"`{definition.tree.name}` may end without returning a value",
+                definition.tree.head,
+                help="end it with `return`",
+            )
     _stability(c)
     _parts(c, [*params, *hidden], tuple(statements))
     _shared_limit(c)
@@ -353,7 +385,9 @@ def elaborate(program: Program, definition: Definition, constexprs: Mapping[str,
 
 
 def _keep_shapes(c: State, specs: tuple[ParamSpec, ...]) -> None:
-    """A dimension stays what was passed: where the function assigns a parameter that a shape names, it assigns a copy."""
+    """A dimension stays what was passed: where the function assigns a parameter that a shape names, it assigns
+    a copy.
+    """
     for var in rewrite.variables(*(n for p in specs for n in p.spec.shape or ())):
         if var.name in c.assigned:
             copy = c.var(var.name, var.type, var.privilege, var.span)
@@ -365,7 +399,9 @@ def _pointer(c: State, p: ParamSpec, given: Incoming | None, hidden: list[ir.Par
     """Bind a pointer parameter: plain, or as the call at hand addresses it."""
     if given is None:
         space = Space.GLOBAL if c.definition.kind == "global" else p.spec.space
-        obj = ir.MemObject(c.program.uid(), p.name, p.spec.type, p.spec.shape, p.spec.const, space, p.privilege, span=p.span)
+        obj = ir.MemObject(
+            c.program.uid(), p.name, p.spec.type, p.spec.shape, p.spec.const, space, p.privilege, span=p.span
+        )
         if space is not Space.GLOBAL:
             c.unknown_layout.add(obj.uid)
         handle = ir.Handle(c.program.uid(), p.name, obj, p.privilege, p.spec.const, "param", span=p.span)
@@ -378,9 +414,20 @@ def _pointer(c: State, p: ParamSpec, given: Incoming | None, hidden: list[ir.Par
     shape = None if given.shape is None else tuple(map(own, given.shape))
     index = None if given.map is None else IndexMap(given.map.params, tuple(map(own, given.map.results)))
     obj = ir.MemObject(
-        c.program.uid(), p.name, given.elem, shape, p.spec.const, given.space, p.privilege, swizzle=given.swizzle, spread=given.spread, span=p.span
+        c.program.uid(),
+        p.name,
+        given.elem,
+        shape,
+        p.spec.const,
+        given.space,
+        p.privilege,
+        swizzle=given.swizzle,
+        spread=given.spread,
+        span=p.span,
     )
-    handle = ir.Handle(c.program.uid(), p.name, obj, p.privilege, p.spec.const, "param", disjoint=given.disjoint, span=p.span)
+    handle = ir.Handle(
+        c.program.uid(), p.name, obj, p.privilege, p.spec.const, "param", disjoint=given.disjoint, span=p.span
+    )
     extents = p.spec.shape if p.spec.shape is not None else (shape if index is None else None)
     memory = Memory(handle, ir.MemView(obj, obj.elem, shape), index, extents)
     if given.flat:
@@ -390,7 +437,9 @@ def _pointer(c: State, p: ParamSpec, given: Incoming | None, hidden: list[ir.Par
 
 
 def _reshaped(c: State, memory: Memory, p: ParamSpec) -> Memory:
-    """One dimension seen as the parameter's several, row by row.  What an extent multiplies is 64 bits wide, as wherever an array is large."""
+    """One dimension seen as the parameter's several, row by row.  What an extent multiplies is 64 bits wide, as
+    wherever an array is large.
+    """
     from snap.check.memory import mapped
 
     params = tuple(c.temp(f"k{i}", I32, p.privilege, p.span) for i in range(len(p.spec.shape)))
@@ -398,7 +447,9 @@ def _reshaped(c: State, memory: Memory, p: ParamSpec) -> Memory:
     small = memory.handle.obj.space is Space.SHARED or math.prod(extents) < 1 << 31
     linear: ir.Expr = convert.cast(ir.Read(params[0], I32, span=p.span), I32 if small else I64)
     for k, n in zip(params[1:], p.spec.shape[1:]):
-        linear = convert.binary("+", convert.binary("*", linear, n, p.span), ir.Read(k, I32, span=p.span), p.span)  # as wide as its left side
+        linear = convert.binary(
+            "+", convert.binary("*", linear, n, p.span), ir.Read(k, I32, span=p.span), p.span
+        )  # as wide as its left side
     return Memory(memory.handle, memory.view, IndexMap(params, mapped(memory, (linear,))), p.spec.shape)
 
 
@@ -419,7 +470,9 @@ def _always_returns(body: ir.Body) -> bool:
 
 def _breaks(body: ir.Body) -> bool:
     """Whether a `break` in there ends the loop around it."""
-    return any(isinstance(s, ir.Break) or not isinstance(s, (ir.While, ir.For)) and any(map(_breaks, bodies(s))) for s in body)
+    return any(
+        isinstance(s, ir.Break) or not isinstance(s, (ir.While, ir.For)) and any(map(_breaks, bodies(s))) for s in body
+    )
 
 
 # Memory read above thread[1] must be stable: nothing in the kernel touches it by atomics or unsafe.
@@ -439,7 +492,8 @@ def _stability(c: State) -> None:
                 break
 
 
-# A part that a group reads as one value is written by no other group: its partition promises that, or the indices show it.
+# A part that a group reads as one value is written by no other group: its partition promises that, or the indices show
+# it.
 def _parts(c: State, params: list[ir.Param], made: ir.Body) -> None:
     reads = [read for read in c.stable_reads if any(unshown(read.handle))]
     if not reads or c.errors:
@@ -451,13 +505,19 @@ def _parts(c: State, params: list[ir.Param], made: ir.Body) -> None:
         reads.remove(read)
         c.report(
             "SNAP006",
-            f"`{read.handle.name}` may change while {read.want.privilege} reads it: {units(part.privilege)} may hold the same element",
+            f"`{read.handle.name}` may change while {read.want.privilege} reads it: {units(part.privilege)} may hold"
+            " the same element",
             read.span,
             read.want.why,
-            (Label(part.span, "nothing shows that these parts are apart"), Label(write.span, "another one may write it here")),
+            (
+                Label(part.span, "nothing shows that these parts are apart"),
+                Label(write.span, "another one may write it here"),
+            ),
             note="threads of one group could read different values and separate",
-            help="if no two of the parts ever meet, say so: `partition(..., disjoint=True)`, and the CPU machine checks it; "
-            f"or {read_by_one_help(read.want.privilege)}",
+            help=(
+                "if no two of the parts ever meet, say so: `partition(..., disjoint=True)`, and the CPU machine checks"
+                f" it; or {read_by_one_help(read.want.privilege)}"
+            ),
         )
 
 
@@ -466,7 +526,9 @@ def _shared_limit(c: State) -> None:
     limit = DEVICE_SMEM if declared is None else min(declared, DEVICE_SMEM)
     if declared is not None and declared > DEVICE_SMEM:
         c.report(
-            "SNAP013", f"`smem={declared}` is more than a block can have: {DEVICE_SMEM} bytes", c.definition.requires.span or c.definition.tree.head
+            "SNAP013",
+            f"`smem={declared}` is more than a block can have: {DEVICE_SMEM} bytes",
+            c.definition.requires.span or c.definition.tree.head,
         )
     elif c.smem_peak > limit:
         what = "declared in `@requires`" if declared is not None else "that a block can have"
@@ -476,39 +538,63 @@ def _shared_limit(c: State) -> None:
             c.smem_peak_span,
             "the most is held here",
             (Label(c.definition.tree.head, f"`smem={declared}`"),) if declared is not None else (),
-            help="declare more, hold less at once (arrays in scopes that ended give theirs back), or leave `smem=` out"
-            if declared is not None
-            else "use smaller tiles",
+            help=(
+                "declare more, hold less at once (arrays in scopes that ended give theirs back), or leave `smem=` out"
+                if declared is not None
+                else "use smaller tiles"
+            ),
         )
 
 
-# `resident=n`: n blocks fit a multiprocessor as far as the text decides it.  Registers are then the compiler's to share out.
+# `resident=n`: n blocks fit a multiprocessor as far as the text decides it.  Registers are then the compiler's to share
+# out.
 def _residency(c: State, made: ir.Body) -> None:
     wanted, span = c.definition.requires.resident, c.definition.requires.span or c.definition.tree.head
     if wanted is None:
         return
     if c.definition.kind != "global":
-        c.report("SNAP018", f"`resident={wanted}` is about a kernel's launch, and `{c.definition.tree.name}` is a device function", span,
-                 help="say it in `@requires` of the kernels that call it")
+        c.report(
+            "SNAP018",
+            f"`resident={wanted}` is about a kernel's launch, and `{c.definition.tree.name}` is a device function",
+            span,
+            help="say it in `@requires` of the kernels that call it",
+        )
         return
     threads = c.place.held(Level.THREAD).count
     most = min(MOST_BLOCKS, MOST_THREADS // (-(-threads // 32) * 32))  # whole warps
     fit = min(most, ALL_SMEM // (c.smem_peak + BLOCK_SMEM))
     way = f"ask for {fit} at most" if fit else "leave `resident=` out"
     if wanted > most:
-        c.report("SNAP018", f"`resident={wanted}`: {wanted} blocks of {threads} threads do not fit a multiprocessor", span,
-                 note=f"it holds at most {MOST_THREADS} threads, in whole warps, and {MOST_BLOCKS} blocks at a time",
-                 help=f"{way}, or use fewer threads a block")
+        c.report(
+            "SNAP018",
+            f"`resident={wanted}`: {wanted} blocks of {threads} threads do not fit a multiprocessor",
+            span,
+            note=f"it holds at most {MOST_THREADS} threads, in whole warps, and {MOST_BLOCKS} blocks at a time",
+            help=f"{way}, or use fewer threads a block",
+        )
     elif wanted > fit:
-        c.report("SNAP013", f"`resident={wanted}`: {wanted} blocks that hold {c.smem_peak} bytes of shared memory each do not fit a multiprocessor",
-                 c.smem_peak_span, "the most is held here", (Label(span, f"asks for {wanted} blocks"),),
-                 note=f"it has {ALL_SMEM} bytes, and each block takes {BLOCK_SMEM} more than it holds", help=f"{way}, or hold less at once")
+        c.report(
+            "SNAP013",
+            f"`resident={wanted}`: {wanted} blocks that hold {c.smem_peak} bytes of shared memory each do not fit a"
+            " multiprocessor",
+            c.smem_peak_span,
+            "the most is held here",
+            (Label(span, f"asks for {wanted} blocks"),),
+            note=f"it has {ALL_SMEM} bytes, and each block takes {BLOCK_SMEM} more than it holds",
+            help=f"{way}, or hold less at once",
+        )
     elif wanted > 1:
         moved = _moves_registers(made)
         if moved is not None:
-            c.report("SNAP018", f"`resident={wanted}` shares the registers out among {wanted} blocks, and `setmaxnreg` counts on those of a "
-                     "whole multiprocessor", moved.span, secondary=(Label(span, f"asks for {wanted} blocks"),),
-                     note="warpgroups that ask for more than their block has would wait forever", help="leave one of the two out")
+            c.report(
+                "SNAP018",
+                f"`resident={wanted}` shares the registers out among {wanted} blocks, and `setmaxnreg` counts on those"
+                " of a whole multiprocessor",
+                moved.span,
+                secondary=(Label(span, f"asks for {wanted} blocks"),),
+                note="warpgroups that ask for more than their block has would wait forever",
+                help="leave one of the two out",
+            )
 
 
 def _moves_registers(body: ir.Body) -> ir.Collective | None:

@@ -1,7 +1,9 @@
 """Collectives, atomics and `unsafe`: operations with an effect, each with a signature (`ir/operations.py`).
 
-Input: the tree of a call.  Output: a statement in `c.out` and the result as an expression.  Rule: the class holds the group an operation
-requires, with its alignment (SNAP016); arguments are evaluated for the privileges its signature names; the result has the privilege its
+Input: the tree of a call.  Output: a statement in `c.out` and the result as an expression.  Rule: the class holds the
+group an operation
+requires, with its alignment (SNAP016); arguments are evaluated for the privileges its signature names; the result has
+the privilege its
 signature gives.
 """
 
@@ -14,7 +16,16 @@ from snap.check import convert
 from snap.check.annotations import constant_int, constant_value
 from snap.check.explain import atomic_help, const_label, read_down
 from snap.check.expressions import bitcast_call, converted, expression, math_call, scalar
-from snap.check.memory import LocalArray, access, element_argument, memory_argument, one_value, own_memory, storage, writable
+from snap.check.memory import (
+    LocalArray,
+    access,
+    element_argument,
+    memory_argument,
+    one_value,
+    own_memory,
+    storage,
+    writable,
+)
 from snap.check.names import as_type, resolve
 from snap.check.operands import in_order, kept
 from snap.check.state import Memory, State, Touch, Want
@@ -37,7 +48,9 @@ def intrinsic_call(c: State, name: str, e: tree.Call, want: Want) -> ir.Expr | N
         name = "match_all"
     op = COLLECTIVES.get(name)
     if op is None:
-        raise c.fail("SNAP018", f"there is no intrinsic `{name}`", e.function.span, help=f"collectives: {', '.join(COLLECTIVES)}")
+        raise c.fail(
+            "SNAP018", f"there is no intrinsic `{name}`", e.function.span, help=f"collectives: {', '.join(COLLECTIVES)}"
+        )
     allowed(c, op, e.span)
     if name == "mma":
         return _mma(c, op, e)
@@ -50,7 +63,8 @@ def intrinsic_call(c: State, name: str, e: tree.Call, want: Want) -> ir.Expr | N
     return _plain(c, op, e, want)
 
 
-# A collective stands only where the class holds its group, aligned, and where nobody of the group can have gone another way.
+# A collective stands only where the class holds its group, aligned, and where nobody of the group can have gone another
+# way.
 def allowed(c: State, op: CollectiveOp, span: Span) -> None:
     if c.no_calls:
         raise c.fail("SNAP018", f"{c.no_calls} cannot contain a collective", span)
@@ -73,9 +87,11 @@ def allowed(c: State, op: CollectiveOp, span: Span) -> None:
             f"needs `{need}`",
             where,
             note="executed by fewer threads it is undefined, or hangs",
-            help=f"call it where `{need}` acts as one, before going down to `{c.privilege}`"
-            if held is None or (held.count or 0) < need.n
-            else f"`{need}` must divide the {need.level.word}s: require a multiple of {need.n}",
+            help=(
+                f"call it where `{need}` acts as one, before going down to `{c.privilege}`"
+                if held is None or (held.count or 0) < need.n
+                else f"`{need}` must divide the {need.level.word}s: require a multiple of {need.n}"
+            ),
         )
     if not held.aligned_to(need.n):
         raise c.fail(
@@ -86,10 +102,17 @@ def allowed(c: State, op: CollectiveOp, span: Span) -> None:
             where,
         )
     if op.name == "sync_grid" and not c.cooperative:
-        raise c.fail("SNAP020", "a barrier of the whole grid needs a cooperative launch", span, help="say so: `@requires(..., cooperative=True)`")
+        raise c.fail(
+            "SNAP020",
+            "a barrier of the whole grid needs a cooperative launch",
+            span,
+            help="say so: `@requires(..., cooperative=True)`",
+        )
 
 
-def _result(c: State, op_name: str, shown: str, type, privilege: Privilege, want: Want, span: Span, help: str = "") -> ir.Var:
+def _result(
+    c: State, op_name: str, shown: str, type, privilege: Privilege, want: Want, span: Span, help: str = ""
+) -> ir.Var:
     if not privilege.at_least(want.privilege):
         raise read_down(c, f"the result of `{shown}`", privilege, None, want, span, help)
     var = c.temp(op_name, type, privilege, span)
@@ -111,7 +134,11 @@ def _plain(c: State, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | No
         if attrs[0][1] < 0 or threads is not None and attrs[0][1] >= threads:
             raise c.fail("SNAP018", f"there is no thread {attrs[0][1]} in this block", e.span)
     if options or len(e.args) != len(op.args):
-        raise c.fail("SNAP018", f"`{op.name}` takes {len(op.args)} argument(s)" + (f" and no `{next(iter(options))}`" if options else ""), e.span)
+        raise c.fail(
+            "SNAP018",
+            f"`{op.name}` takes {len(op.args)} argument(s)" + (f" and no `{next(iter(options))}`" if options else ""),
+            e.span,
+        )
     args, returns = [], op.returns
     for i, (argument, privilege) in enumerate(zip(e.args, op.args)):
         value, mark = None, len(c.out)
@@ -120,7 +147,15 @@ def _plain(c: State, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | No
                 value = scalar(c, argument, Want(WARP1, ""))
             returns = WARP1 if uniform else THREAD1
         if value is None:
-            value = scalar(c, argument, PER_THREAD if privilege == THREAD1 else Want(privilege, f"must be the same for {op.requires}", agree=True))
+            value = scalar(
+                c,
+                argument,
+                (
+                    PER_THREAD
+                    if privilege == THREAD1
+                    else Want(privilege, f"must be the same for {op.requires}", agree=True)
+                ),
+            )
         args = [*kept(c, mark, *zip(args, op.args)), _typed_argument(c, op, i, value, argument.span)]
     target: tuple[ir.Target, ...] = ()
     value = None
@@ -149,7 +184,8 @@ def _typed_argument(c: State, op: CollectiveOp, i: int, value: ir.Expr, span: Sp
     return value
 
 
-# ---- tensor cores --------------------------------------------------------------------------------------------------------------------------
+# ---- tensor cores
+# ----------------------------------------------------------------------------------------------------------------------
 
 MMA_KINDS = {F32: ("tf32", 4, 2), F16: ("f16", 8, 4), BF16: ("bf16", 8, 4)}
 
@@ -173,7 +209,9 @@ def _operands(c: State, items: tuple[tree.Expr, ...]) -> list[ir.Expr]:
         if isinstance(found, LocalArray):
             flat.extend(_elements(found, item.span))
         elif isinstance(found, Memory):
-            raise c.fail("SNAP018", "tensor-core operands lie in registers", item.span, help="load them into local arrays first")
+            raise c.fail(
+                "SNAP018", "tensor-core operands lie in registers", item.span, help="load them into local arrays first"
+            )
         else:
             mark = len(c.out)
             value = scalar(c, item, PER_THREAD)
@@ -187,7 +225,11 @@ def _register_targets(c: State, e: tree.Expr, count: int, type: Scalar, op: str)
     found = None if isinstance(e, tree.Sequence) else storage(c, e)
     if isinstance(found, LocalArray):
         for_array = assignable_register(c, found.variable, e.span)
-        targets = tuple(ir.ElemTarget(el.array, el.index, span=e.span) for el in _elements(found, e.span)) if for_array else ()
+        targets = (
+            tuple(ir.ElemTarget(el.array, el.index, span=e.span) for el in _elements(found, e.span))
+            if for_array
+            else ()
+        )
         types = {found.ref.elem}
     elif isinstance(e, tree.Sequence):
         from snap.check.statements import register_target
@@ -198,7 +240,10 @@ def _register_targets(c: State, e: tree.Expr, count: int, type: Scalar, op: str)
         raise c.fail("SNAP018", f"`{op}` delivers into a local array or a list of registers", e.span)
     if len(targets) != count or types != {type}:
         raise c.fail(
-            "SNAP018", f"`{op}` delivers {count} values of type `{type}`, and this holds {len(targets)} of `{', '.join(map(str, types))}`", e.span
+            "SNAP018",
+            f"`{op}` delivers {count} values of type `{type}`, and this holds {len(targets)} of"
+            f" `{', '.join(map(str, types))}`",
+            e.span,
         )
     return targets
 
@@ -207,7 +252,12 @@ def _mma(c: State, op: CollectiveOp, e: tree.Call) -> None:
     options = dict(e.keywords)
     out = options.pop("out", None)
     if out is None or options:
-        raise c.fail("SNAP018", "`mma` takes a, b and c, and `out=`", e.span, help="`intrinsic.mma(A, B, C, out=C)`, or all registers one by one")
+        raise c.fail(
+            "SNAP018",
+            "`mma` takes a, b and c, and `out=`",
+            e.span,
+            help="`intrinsic.mma(A, B, C, out=C)`, or all registers one by one",
+        )
     values = _operands(c, e.args)
     kind = MMA_KINDS.get(values[0].type) if values else None
     if kind is None:
@@ -236,11 +286,16 @@ def _matrix_attrs(c: State, e: tree.Call, fragment: tree.Expr) -> tuple[LocalArr
             "SNAP018",
             "matrix loads and stores move a local array of f16 or bf16",
             e.span,
-            help="`intrinsic.ldmatrix(frag, tile[row, column], trans=False)`, `intrinsic.stmatrix(tile[row, column], frag)`",
+            help=(
+                "`intrinsic.ldmatrix(frag, tile[row, column], trans=False)`, `intrinsic.stmatrix(tile[row, column],"
+                " frag)`"
+            ),
         )
     count = found.ref.var.type.bytes // 4
     if count not in (1, 2, 4) or found.ref.var.type.bytes % 4:
-        raise c.fail("SNAP018", "a matrix load or store moves 1, 2 or 4 matrices: 2, 4 or 8 elements a thread", fragment.span)
+        raise c.fail(
+            "SNAP018", "a matrix load or store moves 1, 2 or 4 matrices: 2, 4 or 8 elements a thread", fragment.span
+        )
     return found, (("count", count), ("trans", trans))
 
 
@@ -256,7 +311,12 @@ def _shared_row(c: State, e: tree.Expr, op: str, elem: Scalar) -> tuple[Memory, 
 
 def _ldmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 2:
-        raise c.fail("SNAP018", "`ldmatrix` takes a fragment and a row", e.span, help="`intrinsic.ldmatrix(frag, tile[row, column], trans=False)`")
+        raise c.fail(
+            "SNAP018",
+            "`ldmatrix` takes a fragment and a row",
+            e.span,
+            help="`intrinsic.ldmatrix(frag, tile[row, column], trans=False)`",
+        )
     fragment, attrs = _matrix_attrs(c, e, e.args[0])
     memory, row = _shared_row(c, e.args[1], "ldmatrix", fragment.ref.elem)
     targets = _register_targets(c, e.args[0], 2 * dict(attrs)["count"], fragment.ref.elem, "ldmatrix")
@@ -266,10 +326,14 @@ def _ldmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
 
 def _setmaxnreg(c: State, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 1 or e.keywords:
-        raise c.fail("SNAP018", "`setmaxnreg` takes the number of registers", e.span, help="`intrinsic.setmaxnreg(240)`")
+        raise c.fail(
+            "SNAP018", "`setmaxnreg` takes the number of registers", e.span, help="`intrinsic.setmaxnreg(240)`"
+        )
     n = constant_int(c, e.args[0], "the number of registers")
     if not 24 <= n <= 256 or n % 8:
-        raise c.fail("SNAP018", f"a thread can have 24, 32, ... 256 registers, a multiple of 8, not {n}", e.args[0].span)
+        raise c.fail(
+            "SNAP018", f"a thread can have 24, 32, ... 256 registers, a multiple of 8, not {n}", e.args[0].span
+        )
     c.out.append(ir.Collective("setmaxnreg", op.requires, c.place, (), (), attrs=(("n", n),), span=e.span))
     return None
 
@@ -277,14 +341,19 @@ def _setmaxnreg(c: State, op: CollectiveOp, e: tree.Call) -> None:
 # A collective that writes memory needs the memory's privilege to equal the code's.
 def _stmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 2:
-        raise c.fail("SNAP018", "`stmatrix` takes a row and a fragment", e.span, help="`intrinsic.stmatrix(tile[row, column], frag)`")
+        raise c.fail(
+            "SNAP018",
+            "`stmatrix` takes a row and a fragment",
+            e.span,
+            help="`intrinsic.stmatrix(tile[row, column], frag)`",
+        )
     fragment, attrs = _matrix_attrs(c, e, e.args[1])
     memory, row = _shared_row(c, e.args[0], "stmatrix", fragment.ref.elem)
     if memory.handle.const or memory.handle.privilege != c.privilege:
         raise c.fail(
             "SNAP009",
-            f"`stmatrix` writes memory of the group that executes it: `{memory.handle.name}` is at {memory.handle.privilege}, "
-            f"the code at {c.privilege}",
+            f"`stmatrix` writes memory of the group that executes it: `{memory.handle.name}` is at"
+            f" {memory.handle.privilege}, the code at {c.privilege}",
             e.args[0].span,
             secondary=(Label(memory.handle.span, "declared here"),),
             help=f"partition or claim it to `{c.privilege}`",
@@ -295,20 +364,28 @@ def _stmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
     return None
 
 
-# ---- atomics ---------------------------------------------------------------------------------------------------------------------------------
+# ---- atomics
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 # Atomics are safe to share: any pointer privilege; they run once per thread and return thread[1].
 def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
     name = word.rstrip("_")
     if name not in ATOMICS:
-        raise c.fail("SNAP018", f"there is no `atomic.{word}`", e.function.span, help="atomics: load store add min max and_ or_ xor exch cas")
+        raise c.fail(
+            "SNAP018",
+            f"there is no `atomic.{word}`",
+            e.function.span,
+            help="atomics: load store add min max and_ or_ xor exch cas",
+        )
     if c.no_calls:
         raise c.fail("SNAP018", f"{c.no_calls} cannot contain an atomic", e.span)
     options = dict(e.keywords)
     order, scope = text_option(c, options, "order", ORDERS, "relaxed"), text_option(c, options, "scope", SCOPES, "gpu")
     if options:
-        raise c.fail("SNAP018", f"`atomic.{word}` has no option `{next(iter(options))}`", e.span, help="options: order=, scope=")
+        raise c.fail(
+            "SNAP018", f"`atomic.{word}` has no option `{next(iter(options))}`", e.span, help="options: order=, scope="
+        )
     if name == "load" and order in ("release", "acq_rel") or name == "store" and order in ("acquire", "acq_rel"):
         raise c.fail("SNAP018", f"an atomic {name} cannot be `{order}`", e.span)
     form = f"`atomic.{word}(memory, index{('', ', value', ', expected, new')[ATOMICS[name]]})`"
@@ -321,7 +398,12 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
     else:
         items, rest = rest[: memory.rank], rest[memory.rank :]
     if len(items) != memory.rank or len(rest) != ATOMICS[name]:
-        raise c.fail("SNAP018", f"`atomic.{word}` takes {memory.rank} index(es) and {ATOMICS[name]} value(s) here", e.span, help=form)
+        raise c.fail(
+            "SNAP018",
+            f"`atomic.{word}` takes {memory.rank} index(es) and {ATOMICS[name]} value(s) here",
+            e.span,
+            help=form,
+        )
     elem = memory.elem
     if not isinstance(elem, Scalar) or elem == BOOL or name in BITWISE and not elem.is_integer:
         raise c.fail("SNAP018", f"there is no `atomic.{word}` on `{elem}`", e.span)
@@ -334,7 +416,10 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
         )
     if name != "load":
         one_value(c, memory.handle, e.args[0].span)
-    evaluations = [partial(access, c, memory, items, PER_THREAD, e.span), *(partial(scalar, c, a, PER_THREAD) for a in rest)]
+    evaluations = [
+        partial(access, c, memory, items, PER_THREAD, e.span),
+        *(partial(scalar, c, a, PER_THREAD) for a in rest),
+    ]
     made, *values = in_order(c, THREAD1, *evaluations)
     args = tuple(converted(c, value, elem, a.span, "the element") for value, a in zip(values, rest))
     if not memory.handle.const:
@@ -342,9 +427,13 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
     target = value = None
     if name == "store":
         if used:
-            raise c.fail("SNAP018", "`atomic.store` returns nothing", e.span, help="`atomic.exch` returns the old value")
+            raise c.fail(
+                "SNAP018", "`atomic.store` returns nothing", e.span, help="`atomic.exch` returns the old value"
+            )
     elif used:
-        var = _result(c, "loaded" if name == "load" else "old", f"atomic.{word}", elem, THREAD1, want, e.span, atomic_help(want))
+        var = _result(
+            c, "loaded" if name == "load" else "old", f"atomic.{word}", elem, THREAD1, want, e.span, atomic_help(want)
+        )
         target, value = ir.VarTarget(var, span=e.span), ir.Read(var, elem, span=e.span)
     c.out.append(ir.Atomic(name, made, args, target, order, scope, span=e.span))
     return value
@@ -360,19 +449,23 @@ def text_option(c: State, options: dict[str, tree.Expr], name: str, choices: tup
     return value
 
 
-# ---- copies in the background ----------------------------------------------------------------------------------------------------------------
+# ---- copies in the background
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-# An element of global memory is copied into shared memory that this thread may write; when it has arrived is the compiler's care.
+# An element of global memory is copied into shared memory that this thread may write; when it has arrived is the
+# compiler's care.
 def async_copy(c: State, e: tree.Call) -> None:
     if c.no_calls:
         raise c.fail("SNAP018", f"{c.no_calls} cannot contain a copy", e.span)
     if len(e.args) != 2 or e.keywords:
         raise c.fail(
             "SNAP018",
-            "`async_copy` takes where to and where from"
-            if len(e.args) != 2
-            else f"`{e.keywords[0][0]}=` is for boxes, which say where they are with `at=`",
+            (
+                "`async_copy` takes where to and where from"
+                if len(e.args) != 2
+                else f"`{e.keywords[0][0]}=` is for boxes, which say where they are with `at=`"
+            ),
             e.span,
             help="an element: `async_copy(mine[i], x[j])`; a box: `async_copy(tile, a, at=(i, j))`",
         )
@@ -394,10 +487,12 @@ def async_copy(c: State, e: tree.Call) -> None:
     c.out.append(ir.AsyncCopy(target, source, span=e.span))
 
 
-# ---- unsafe ----------------------------------------------------------------------------------------------------------------------------------
+# ---- unsafe
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-# The one place where the compiler takes the user's word: it stands directly in the function whose `@requires` says what the text needs.
+# The one place where the compiler takes the user's word: it stands directly in the function whose `@requires` says what
+# the text needs.
 def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
     if word != "cuda":
         raise c.fail(
@@ -417,9 +512,20 @@ def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
         )
     if c.no_calls:
         raise c.fail("SNAP018", f"{c.no_calls} cannot contain `unsafe`", e.span)
-    text = e.args[0].value if len(e.args) == 1 and isinstance(e.args[0], tree.Text) else resolve(c, e.args[0]) if len(e.args) == 1 else None
+    text = (
+        e.args[0].value
+        if len(e.args) == 1 and isinstance(e.args[0], tree.Text)
+        else resolve(c, e.args[0])
+        if len(e.args) == 1
+        else None
+    )
     if not isinstance(text, str):
-        raise c.fail("SNAP018", "`unsafe.cuda` takes CUDA text and named values", e.span, help='`unsafe.cuda("__popc({x})", x=x, type=int)`')
+        raise c.fail(
+            "SNAP018",
+            "`unsafe.cuda` takes CUDA text and named values",
+            e.span,
+            help='`unsafe.cuda("__popc({x})", x=x, type=int)`',
+        )
     options = dict(e.keywords)
     type = None
     if "type" in options:
@@ -432,7 +538,9 @@ def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
         cpu_tree = options.pop("cpu")
         cpu = resolve(c, cpu_tree)
         if not callable(cpu):
-            raise c.fail("SNAP018", "`cpu=` is a Python function that stands for the text on the CPU machine", cpu_tree.span)
+            raise c.fail(
+                "SNAP018", "`cpu=` is a Python function that stands for the text on the CPU machine", cpu_tree.span
+            )
     values, memory = [], []
     for name, item in options.items():
         found = storage(c, item)
@@ -444,7 +552,12 @@ def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
                 one_value(c, found.handle, item.span)
                 c.touches.append(Touch(found.handle.obj, "`unsafe`", e.span))
         elif isinstance(found, LocalArray):
-            raise c.fail("SNAP018", "`unsafe` takes scalars, vectors and memory", item.span, help="name the elements: `x0=x[0], x1=x[1]`")
+            raise c.fail(
+                "SNAP018",
+                "`unsafe` takes scalars, vectors and memory",
+                item.span,
+                help="name the elements: `x0=x[0], x1=x[1]`",
+            )
         else:
             mark = len(c.out)
             value = expression(c, item, PER_THREAD)
@@ -466,7 +579,12 @@ def _holes(c: State, text: str, names: set[str], span: Span) -> None:
     try:
         holes = {field for _, field, _, _ in string.Formatter().parse(text) if field is not None}
     except ValueError as error:
-        raise c.fail("SNAP018", f"the text's braces do not match: {error}", span, help="a brace of CUDA's own is written twice: `{{`") from None
+        raise c.fail(
+            "SNAP018",
+            f"the text's braces do not match: {error}",
+            span,
+            help="a brace of CUDA's own is written twice: `{{`",
+        ) from None
     for hole in sorted(holes - names):
         raise c.fail(
             "SNAP018",

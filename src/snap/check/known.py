@@ -1,6 +1,7 @@
 """What the text tells about values: what divides them, and who agrees on them.
 
-Input: typed expressions and the state.  Output: a divisor, or the first part of an expression that a group may disagree on.  Invariant: both err on
+Input: typed expressions and the state.  Output: a divisor, or the first part of an expression that a group may disagree
+on.  Invariant: both err on
 the safe side: a divisor of 1, a part that might differ.  Non-goals: ranges of values.
 """
 
@@ -27,7 +28,9 @@ def note_value(c: State, var: ir.Var, value: ir.Expr | None) -> None:
 
 
 def divisor(c: State, e: ir.Expr) -> int:
-    """A number that divides the value; 0 divides only 0, which everything divides.  Powers of two in it survive overflow."""
+    """A number that divides the value; 0 divides only 0, which everything divides.  Powers of two in it survive
+    overflow.
+    """
     match e:
         case ir.Const(value):
             return abs(int(value))
@@ -62,13 +65,17 @@ def remainder(c: State, e: ir.Expr, n: int) -> int | None:
 
 
 def differs(c: State, p: Privilege, *exprs: ir.Expr) -> ir.Expr | None:
-    """The first part of the expressions on which threads of one unit of p may disagree; a loop's variable is as good as its bounds."""
+    """The first part of the expressions on which threads of one unit of p may disagree; a loop's variable is as good as
+    its bounds.
+    """
     from snap.ir.walk import children
 
     for e in exprs:
         match e:
             case ir.Read(var):
-                if not var.privilege.at_least(p) and (var.uid not in c.ranges or differs(c, p, *c.ranges[var.uid]) is not None):
+                if not var.privilege.at_least(p) and (
+                    var.uid not in c.ranges or differs(c, p, *c.ranges[var.uid]) is not None
+                ):
                     return e
             case ir.Elem(array) | ir.ArrayValue(array) if not array.var.privilege.at_least(p):
                 return e
@@ -89,7 +96,9 @@ def _own(access: ir.MemAccess) -> bool:
 
 
 def decided_below(c: State, p: Privilege, frames: list[Frame]) -> tuple[Frame, ir.Expr | None] | None:
-    """The first loop or `if` of the frames that units of p may go through differently, and what decides it (None: a `break` or `continue`)."""
+    """The first loop or `if` of the frames that units of p may go through differently, and what decides it (None: a
+    `break` or `continue`).
+    """
     for frame in frames:
         if frame.kind not in ("if", "loop"):
             continue

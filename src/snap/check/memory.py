@@ -1,7 +1,9 @@
 """Memory by name: what may be read, what may be written, and how a use becomes an access of the object itself.
 
-Input: tree expressions that denote storage.  Output: `Memory` bindings with index functions composed, and `MemAccess` nodes that address
-the object.  Invariant: an access carries the handle, and so the privilege, it was made through.  Non-goals: order of accesses (sync/).
+Input: tree expressions that denote storage.  Output: `Memory` bindings with index functions composed, and `MemAccess`
+nodes that address
+the object.  Invariant: an access carries the handle, and so the privilege, it was made through.  Non-goals: order of
+accesses (sync/).
 """
 
 from __future__ import annotations
@@ -16,7 +18,19 @@ from snap.check.explain import const_label, read_by_one_help, read_down
 from snap.check.known import note_value, remainder
 from snap.check.names import as_type, describe_object, resolve
 from snap.check.operands import in_order, may_change
-from snap.check.state import Abort, ClaimUse, Frame, IndexMap, Memory, Pipeline, SplitBranch, StableRead, State, Variable, Want
+from snap.check.state import (
+    Abort,
+    ClaimUse,
+    Frame,
+    IndexMap,
+    Memory,
+    Pipeline,
+    SplitBranch,
+    StableRead,
+    State,
+    Variable,
+    Want,
+)
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -38,8 +52,10 @@ Storage = Memory | LocalArray
 
 
 def storage(c: State, e: tree.Expr, target: Privilege | None = None, kept: bool = False) -> Storage | None:
-    """What `e` denotes if it denotes storage: a name, `x.view(T)`, `tile(x, at, shape)`.  `target` is for whom it is used, where a tile's
-    position may vary as much.  kept: it gets a name, or is handed on, so what is read to find its position is read now."""
+    """What `e` denotes if it denotes storage: a name, `x.view(T)`, `tile(x, at, shape)`.  `target` is for whom it is
+    used, where a tile's
+    position may vary as much.  kept: it gets a name, or is handed on, so what is read to find its position is read
+    now."""
     match e:
         case tree.Name():
             found = resolve(c, e)
@@ -74,7 +90,8 @@ def _is_namespace(c: State, e: tree.Expr) -> bool:
     return isinstance(e, tree.Name) and c.lookup(e.id) is None and isinstance(c.names.get(e.id), Namespace)
 
 
-# A name that is lowered is out of scope until the lowering ends; a claimed name belongs to one branch (T-Partition, T-Claim: Γ without x).
+# A name that is lowered is out of scope until the lowering ends; a claimed name belongs to one branch (T-Partition,
+# T-Claim: Γ without x).
 def use(c: State, memory: Memory, span: Span) -> None:
     name = memory.handle.name
     if memory.lowered is not None:
@@ -92,7 +109,8 @@ def use(c: State, memory: Memory, span: Span) -> None:
         _owned(c, name, memory, span)
 
 
-# One owner means one: no group, split or `case _` between the claim and the use makes several of it, and every use has the same.
+# One owner means one: no group, split or `case _` between the claim and the use makes several of it, and every use has
+# the same.
 def _owned(c: State, name: str, memory: Memory, span: Span) -> None:
     claim = memory.claim
     p, offset = claim.privilege, 0
@@ -108,7 +126,9 @@ def _owned(c: State, name: str, memory: Memory, span: Span) -> None:
         if branch.size == p.n and not branch.rest:
             break
     else:
-        raise _not_its_branch(c, name, claim, [frame.branch for frame in c.frames[claim.depth :] if frame.branch is not None], span)
+        raise _not_its_branch(
+            c, name, claim, [frame.branch for frame in c.frames[claim.depth :] if frame.branch is not None], span
+        )
     if claim.owner is None:
         claim.owner, claim.first_use = offset, span
     elif claim.owner != offset:
@@ -124,7 +144,8 @@ def _owned(c: State, name: str, memory: Memory, span: Span) -> None:
 
 
 def _several(outer: Place, frame: Frame, memory: Memory) -> bool:
-    """Whether a group or case opens more than one group of its kind for all that is around it.  Memory that is spread over a cluster is claimed by
+    """Whether a group or case opens more than one group of its kind for all that is around it.  Memory that is spread
+    over a cluster is claimed by
     each block's threads: there the blocks do not count."""
     level, inside = frame.place.levels[0]
     each_block = memory.handle.obj.spread and memory.claim.privilege.level is Level.THREAD
@@ -141,7 +162,9 @@ def _many_owners(c: State, name: str, memory: Memory, frame: Frame, span: Span) 
     claim, inside = memory.claim, frame.place.privilege
     base = memory.handle.base
     if frame.branch is None:
-        help = f"hand out parts, `with partition({base.name}, p={inside}, f=...) as part:`, and claim `part` in the group"
+        help = (
+            f"hand out parts, `with partition({base.name}, p={inside}, f=...) as part:`, and claim `part` in the group"
+        )
     else:
         help = f"name the group that gets it: `case {inside.n}:`"
     return c.fail(
@@ -149,7 +172,10 @@ def _many_owners(c: State, name: str, memory: Memory, frame: Frame, span: Span) 
         f"`{name}` is claimed for one {claim.privilege}, and is used in several",
         span,
         "used here",
-        (Label(claim.span, f"claimed for `{claim.privilege}` here"), Label(frame.span, f"makes several groups of `{inside}`, and each uses it")),
+        (
+            Label(claim.span, f"claimed for `{claim.privilege}` here"),
+            Label(frame.span, f"makes several groups of `{inside}`, and each uses it"),
+        ),
         note="each of them would own all of it, and nothing orders their uses",
         help=help,
     )
@@ -163,7 +189,9 @@ def _not_its_branch(c: State, name: str, claim: ClaimUse, inside: list[SplitBran
         message = f"`{name}` is claimed for {p}, and is used outside a split branch of that size"
         way = f"use it in a `case {p.n}:` of `match split({word})`"
     elif branch.rest:
-        message = f"`{name}` is claimed for {p}, and is used in a `case _:`, whose size is whatever the other cases leave"
+        message = (
+            f"`{name}` is claimed for {p}, and is used in a `case _:`, whose size is whatever the other cases leave"
+        )
         way = f"write the size: `case {p.n}:`"
         labels += (Label(branch.span, "takes what is left"),)
     else:
@@ -173,11 +201,16 @@ def _not_its_branch(c: State, name: str, claim: ClaimUse, inside: list[SplitBran
     return c.fail("SNAP014", message, span, "used here", labels, help=way)
 
 
-# ---- the same object, seen otherwise -----------------------------------------------------------------------------------------------------
+# ---- the same object, seen otherwise
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-def scaled_shape(c: State, shape: tuple[ir.Expr, ...] | None, old: Element, new: Element, span: Span) -> tuple[ir.Expr, ...] | None:
-    """The shape after a view: the last dimension shrinks or grows by the ratio of the sizes, in 64 bits where it grows to nobody knows what."""
+def scaled_shape(
+    c: State, shape: tuple[ir.Expr, ...] | None, old: Element, new: Element, span: Span
+) -> tuple[ir.Expr, ...] | None:
+    """The shape after a view: the last dimension shrinks or grows by the ratio of the sizes, in 64 bits where it grows
+    to nobody knows what.
+    """
     if shape is None:
         return None
     last = shape[-1]
@@ -186,7 +219,9 @@ def scaled_shape(c: State, shape: tuple[ir.Expr, ...] | None, old: Element, new:
     if new.bytes % old.bytes == 0:
         last = convert.binary("/", last, ir.Const(new.bytes // old.bytes, I32, span=span), span)
     else:
-        last = convert.binary("*", last, ir.Const(old.bytes // new.bytes, I32 if isinstance(last, ir.Const) else I64, span=span), span)
+        last = convert.binary(
+            "*", last, ir.Const(old.bytes // new.bytes, I32 if isinstance(last, ir.Const) else I64, span=span), span
+        )
     return (*shape[:-1], last)
 
 
@@ -217,7 +252,8 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
         if op == "/" and remainder(c, rest, wide // narrow):
             raise c.fail(
                 "SNAP018",
-                f"`{base.handle.name}` begins in the middle of a `{elem}`: {remainder(c, rest, wide // narrow)} x `{old}` behind its start",
+                f"`{base.handle.name}` begins in the middle of a `{elem}`: {remainder(c, rest, wide // narrow)} x"
+                f" `{old}` behind its start",
                 span,
                 help=f"begin at a multiple of {wide // narrow} elements",
             )
@@ -230,8 +266,15 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
 
 
 def _multiplier(base: Memory, rest: ir.Expr, op: str, factor: int) -> Scalar:
-    """The type of what an index is multiplied or divided by: of many elements in global memory there are more narrow ones than 32 bits count."""
-    if op == "/" or base.handle.obj.space is Space.SHARED or isinstance(rest, ir.Const) and convert.fits(rest.value * factor, I32):
+    """The type of what an index is multiplied or divided by: of many elements in global memory there are more narrow
+    ones than 32 bits count.
+    """
+    if (
+        op == "/"
+        or base.handle.obj.space is Space.SHARED
+        or isinstance(rest, ir.Const)
+        and convert.fits(rest.value * factor, I32)
+    ):
         return I32
     extents = [n.value if isinstance(n, ir.Const) else math.inf for n in base.view.shape or (math.inf,)]
     return I32 if math.prod(extents) * factor < 1 << 31 else I64
@@ -263,7 +306,12 @@ def unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
 
 
 def _tile(
-    c: State, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree.Expr], ...], span: Span, target: Privilege | None, kept: bool
+    c: State,
+    args: tuple[tree.Expr, ...],
+    keywords: tuple[tuple[str, tree.Expr], ...],
+    span: Span,
+    target: Privilege | None,
+    kept: bool,
 ) -> Memory:
     from snap.check.annotations import size_of_dimension
 
@@ -275,7 +323,9 @@ def _tile(
         raise c.fail("SNAP018", "`tile` takes memory: a pointer, a shared array, or a part of one", args[0].span)
     items = [e.items if isinstance(e, tree.Sequence) else (e,) for e in args[1:]]
     if any(len(given) != base.rank for given in items):
-        raise c.fail("SNAP018", f"`{base.handle.name}` has {base.rank} dimension(s): position and shape must have as many", span)
+        raise c.fail(
+            "SNAP018", f"`{base.handle.name}` has {base.rank} dimension(s): position and shape must have as many", span
+        )
     p = target or base.handle.privilege
     at = indices(c, items[0], Want(p, "places a tile of memory that is one for its whole group", agree=True))
     if kept:
@@ -284,7 +334,9 @@ def _tile(
     params = tuple(c.temp(f"k{i}", I32, THREAD1, span) for i in range(base.rank))
     moved = tuple(convert.binary("+", a, ir.Read(p, I32, span=span), span) for a, p in zip(at, params))
     map = IndexMap(params, mapped(base, moved), mapped_block(base, moved))
-    return Memory(base.handle, base.view, map, tuple(ir.Const(n, I32, span=span) for n in sizes), base.lowered, base.claim)
+    return Memory(
+        base.handle, base.view, map, tuple(ir.Const(n, I32, span=span) for n in sizes), base.lowered, base.claim
+    )
 
 
 def _read_now(c: State, e: ir.Expr, p: Privilege) -> ir.Expr:
@@ -297,7 +349,8 @@ def _read_now(c: State, e: ir.Expr, p: Privilege) -> ir.Expr:
     return ir.Read(var, e.type, span=e.span)
 
 
-# ---- accesses ----------------------------------------------------------------------------------------------------------------------------
+# ---- accesses
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def indices(c: State, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Expr, ...]:
@@ -306,7 +359,9 @@ def indices(c: State, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Expr
     def index(item: tree.Expr) -> ir.Expr:
         value = scalar(c, item, want)
         if not value.type.is_integer:
-            raise c.fail("SNAP018", f"an index is an integer, not `{value.type}`", item.span, help="cast it: `int(...)`")
+            raise c.fail(
+                "SNAP018", f"an index is an integer, not `{value.type}`", item.span, help="cast it: `int(...)`"
+            )
         return convert.cast(value, value.type) if convert.is_weak(value) else value
 
     return tuple(in_order(c, want.privilege, *(partial(index, item) for item in items)))
@@ -347,8 +402,14 @@ def access(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, s
     if memory.shape is not None:
         for i, n, item in zip(index, memory.shape, items):
             if isinstance(i, ir.Const) and isinstance(n, ir.Const) and not 0 <= i.value < n.value:
-                raise c.fail("SNAP018", f"index {i.value} is outside of `{memory.handle.name}`, whose dimension here is {n.value}", item.span)
-    return ir.MemAccess(memory.view, mapped(memory, index), memory.handle, foreign(c, mapped_block(memory, index)), span=span)
+                raise c.fail(
+                    "SNAP018",
+                    f"index {i.value} is outside of `{memory.handle.name}`, whose dimension here is {n.value}",
+                    item.span,
+                )
+    return ir.MemAccess(
+        memory.view, mapped(memory, index), memory.handle, foreign(c, mapped_block(memory, index)), span=span
+    )
 
 
 def _placed_before(c: State, memory: Memory, effects: list[ir.Stmt], span: Span) -> None:
@@ -363,7 +424,8 @@ def _placed_before(c: State, memory: Memory, effects: list[ir.Stmt], span: Span)
         )
 
 
-# Read up: p's privilege ⊒ target; above thread[1] the memory must also be stable, so that all threads of the unit see one value.
+# Read up: p's privilege ⊒ target; above thread[1] the memory must also be stable, so that all threads of the unit see
+# one value.
 def load(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.Load:
     handle = memory.handle
     if c.no_calls:
@@ -376,7 +438,9 @@ def load(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, spa
 
 
 def agreed(c: State, handle: ir.Handle, read: ir.MemAccess, want: Want, span: Span) -> None:
-    """All threads for whom this memory is read see one value.  What parts other units have, is looked at when the whole function is known."""
+    """All threads for whom this memory is read see one value.  What parts other units have, is looked at when the whole
+    function is known.
+    """
     if want.privilege == THREAD1 or never_written(c, handle):
         return
     if not stable(handle):
@@ -462,7 +526,10 @@ def one_value(c: State, handle: ir.Handle, span: Span) -> None:
             "written here",
             (Label(handle.obj.span, "declared with `copies=block`"),),
             note="the copies would no longer be the same",
-            help="fill it with a box copy, `async_copy(x, a, at=(i, j))`, which writes them all; or declare it `across=block`, a part for each block",
+            help=(
+                "fill it with a box copy, `async_copy(x, a, at=(i, j))`, which writes them all; or declare it"
+                " `across=block`, a part for each block"
+            ),
         )
 
 
@@ -473,7 +540,10 @@ def own_memory(c: State, made: ir.MemAccess, what: str) -> None:
             f"{what} works on the block's own part of `{made.handle.name}`, and this may be another one's",
             made.span,
             secondary=(Label(made.handle.obj.span, "across the blocks of the cluster"),),
-            help="name the part by the own rank, `b: int @ block[1] = id()` in `group(cluster[1])`; other parts are read element by element",
+            help=(
+                "name the part by the own rank, `b: int @ block[1] = id()` in `group(cluster[1])`; other parts are read"
+                " element by element"
+            ),
         )
 
 
@@ -488,9 +558,11 @@ def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None 
             "SNAP018",
             f"{what} takes memory: a pointer, a shared array, or a part of one{extra}",
             e.span,
-            help="the index is an argument of its own: `memory, index, value`"
-            if what.startswith("`atomic.") and isinstance(e, tree.Subscript)
-            else "",
+            help=(
+                "the index is an argument of its own: `memory, index, value`"
+                if what.startswith("`atomic.") and isinstance(e, tree.Subscript)
+                else ""
+            ),
         )
     return found
 

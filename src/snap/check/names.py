@@ -1,6 +1,7 @@
 """What a name means: a local binding, or what it was bound to outside.
 
-Input: tree expressions.  Output: a binding of `check/state.py`, or a Python object that stands for a word of the language, a type, a privilege, a
+Input: tree expressions.  Output: a binding of `check/state.py`, or a Python object that stands for a word of the
+language, a type, a privilege, a
 number, a function, or a module.  Non-goals: run-time values.
 """
 
@@ -22,20 +23,40 @@ from snap.ir.types import Element, Privilege
 from snap.surface import PYTHON_TYPES, WITHOUT_IMPORT, LevelName, Marker, Namespace, TypeName
 
 CUDA_NAMES = {
-    "threadIdx": "`t: int @ thread[1] = id()` in `group(block[1])` is the thread's index in the block; in `group(thread[1])` it would be 0",
+    "threadIdx": (
+        "`t: int @ thread[1] = id()` in `group(block[1])` is the thread's index in the block; in `group(thread[1])` it"
+        " would be 0"
+    ),
     "blockIdx": "`b: int @ block[1] = id()` in `group(grid[1])` is the block's index",
     "blockDim": "`count(thread[1])` in `group(block[1])`",
     "gridDim": "`count(block[1])` in `group(grid[1])`",
-    "__syncthreads": "barriers are inferred where a `partition` or `claim` ends; for experts there is `intrinsic.syncthreads()`",
-    "__syncwarp": "barriers are inferred where a `partition` or `claim` ends; for experts there is `intrinsic.syncwarp()`",
+    "__syncthreads": (
+        "barriers are inferred where a `partition` or `claim` ends; for experts there is `intrinsic.syncthreads()`"
+    ),
+    "__syncwarp": (
+        "barriers are inferred where a `partition` or `claim` ends; for experts there is `intrinsic.syncwarp()`"
+    ),
     "__shared__": "`x: shared(float[256])`",
     "atomicAdd": "`atomic.add(memory, index, value)`",
 }
 # Types as NumPy, torch and C call them.
 FOREIGN_TYPES = {
-    "float16": "`f16`", "half": "`f16`", "bfloat16": "`bf16`", "float32": "`f32`, or `float`", "float64": "`f64`", "double": "`f64`",
-    "int8": "`i8`", "int16": "`i16`", "short": "`i16`", "int32": "`i32`, or `int`", "int64": "`i64`", "long": "`i64`",
-    "uint8": "`u8`", "uint16": "`u16`", "uint32": "`u32`", "uint64": "`u64`",
+    "float16": "`f16`",
+    "half": "`f16`",
+    "bfloat16": "`bf16`",
+    "float32": "`f32`, or `float`",
+    "float64": "`f64`",
+    "double": "`f64`",
+    "int8": "`i8`",
+    "int16": "`i16`",
+    "short": "`i16`",
+    "int32": "`i32`, or `int`",
+    "int64": "`i64`",
+    "long": "`i64`",
+    "uint8": "`u8`",
+    "uint16": "`u16`",
+    "uint32": "`u32`",
+    "uint64": "`u64`",
 }
 
 
@@ -56,12 +77,23 @@ def resolve_name(c: State, name: str, span: Span) -> object:
     if name in CUDA_NAMES:
         raise c.fail("SNAP019", f"`{name}` is CUDA's; Snap has another word for it", span, help=CUDA_NAMES[name])
     if name in FOREIGN_TYPES:
-        raise c.fail("SNAP019", f"unknown name `{name}`", span, "Snap's types have other names", help=f"write {FOREIGN_TYPES[name]}")
+        raise c.fail(
+            "SNAP019",
+            f"unknown name `{name}`",
+            span,
+            "Snap's types have other names",
+            help=f"write {FOREIGN_TYPES[name]}",
+        )
     collective = name.removeprefix("__").removesuffix("_sync") if name.startswith("__") else name
     if collective in COLLECTIVES or collective == "bitcast":
         raise c.fail("SNAP019", f"unknown name `{name}`", span, help=f"write `intrinsic.{collective}(...)`")
     if name == "math":
-        raise c.fail("SNAP019", "unknown name `math`", span, help="import it, `import math`, or write its functions as they are: `exp(x)`, `sqrt(x)`")
+        raise c.fail(
+            "SNAP019",
+            "unknown name `math`",
+            span,
+            help="import it, `import math`, or write its functions as they are: `exp(x)`, `sqrt(x)`",
+        )
     if name in c.ended:
         raise c.fail(
             "SNAP019",
@@ -74,15 +106,26 @@ def resolve_name(c: State, name: str, span: Span) -> object:
     known = [n for scope in c.scopes for n in scope] + list(c.names) + list(WITHOUT_IMPORT)
     close = difflib.get_close_matches(name, known, n=1)
     if name == c.definition.tree.name:
-        raise c.fail("SNAP017", f"`{name}` calls itself: recursion is not Snap", span, "the function being defined", help="write a loop")
+        raise c.fail(
+            "SNAP017",
+            f"`{name}` calls itself: recursion is not Snap",
+            span,
+            "the function being defined",
+            help="write a loop",
+        )
     raise c.fail(
         "SNAP019",
         f"unknown name `{name}`",
         span,
         "not defined here, and not bound outside when the function was defined",
-        help=f"did you mean `{close[0]}`?"
-        if close
-        else f"a variable is declared before use, `{name}: int = ...`; functions and constants are defined above this function",
+        help=(
+            f"did you mean `{close[0]}`?"
+            if close
+            else (
+                f"a variable is declared before use, `{name}: int = ...`; functions and constants are defined above"
+                " this function"
+            )
+        ),
     )
 
 
@@ -98,7 +141,11 @@ def resolve(c: State, e: tree.Expr) -> object | None:
             if isinstance(base, (Namespace, types.ModuleType)):
                 found = getattr(base, name, None)
                 if found is None:
-                    raise c.fail("SNAP019", f"`{base.__name__ if isinstance(base, types.ModuleType) else base}` has no `{name}`", e.span)
+                    raise c.fail(
+                        "SNAP019",
+                        f"`{base.__name__ if isinstance(base, types.ModuleType) else base}` has no `{name}`",
+                        e.span,
+                    )
                 return found
             return None
         case _:
@@ -109,7 +156,11 @@ def math_name(found: object) -> str | None:
     """The pure function a marker or one of Python's `math` functions stands for."""
     if isinstance(found, Marker) and found.word.startswith("math."):
         return found.word[5:]
-    if isinstance(found, types.BuiltinFunctionType) and found.__module__ in ("math", "builtins") and found.__name__ in MATH:
+    if (
+        isinstance(found, types.BuiltinFunctionType)
+        and found.__module__ in ("math", "builtins")
+        and found.__name__ in MATH
+    ):
         return found.__name__
     return None
 
@@ -163,7 +214,10 @@ def captured_lambda(c: State, function: object, span: Span) -> tuple[tree.Lambda
         return lambda_tree(function)
     except SnapError as error:
         raise c.fail(
-            "SNAP017", f"the source of this index function cannot be found: {error.message}", span, help="write the lambda inside the Snap function"
+            "SNAP017",
+            f"the source of this index function cannot be found: {error.message}",
+            span,
+            help="write the lambda inside the Snap function",
         ) from None
 
 

@@ -1,10 +1,13 @@
 """Operands, each with the value of its turn.
 
-Expressions are pure: a call, an atomic or a collective inside one has become a statement before it.  So an operand that was written before a call
-would be read after it.  Where the call may change what the operand reads, the operand is kept in a temporary above the call; elsewhere the text stays
+Expressions are pure: a call, an atomic or a collective inside one has become a statement before it.  So an operand that
+was written before a call
+would be read after it.  Where the call may change what the operand reads, the operand is kept in a temporary above the
+call; elsewhere the text stays
 as it was written.
 
-Input: what evaluates each operand, in the order in which Python does.  Output: typed, pure expressions.  Non-goals: which operands are evaluated at
+Input: what evaluates each operand, in the order in which Python does.  Output: typed, pure expressions.  Non-goals:
+which operands are evaluated at
 all (`and`, `or`, `if-else`).
 """
 
@@ -44,7 +47,9 @@ def kept(c: State, mark: int, *operands: tuple[Operand, Privilege]) -> list[Oper
 
 
 def across(c: State, value: Operand, privilege: Privilege, effects: list[ir.Stmt]) -> Operand:
-    """An operand that was evaluated just now, with the value it has before these statements, which are about to follow."""
+    """An operand that was evaluated just now, with the value it has before these statements, which are about to
+    follow.
+    """
     made: list[ir.Stmt] = []
     value = _kept(c, value, privilege, effects, made)
     c.out.extend(made)
@@ -64,9 +69,17 @@ def _kept(c: State, value: Operand, p: Privilege, effects: list[ir.Stmt], made: 
             return replace(value, index=tuple(map(again, index)))
         case ir.ComponentTarget(of):
             return replace(value, of=again(of))
-    if convert.is_weak(value) and not isinstance(value, ir.Const):  # of numbers that have no type yet, what chooses is kept
+    if convert.is_weak(value) and not isinstance(
+        value, ir.Const
+    ):  # of numbers that have no type yet, what chooses is kept
         parts = {name: getattr(value, name) for name in ("cond", "then", "other", "args") if hasattr(value, name)}
-        return replace(value, **{name: tuple(map(again, part)) if isinstance(part, tuple) else again(part) for name, part in parts.items()})
+        return replace(
+            value,
+            **{
+                name: tuple(map(again, part)) if isinstance(part, tuple) else again(part)
+                for name, part in parts.items()
+            },
+        )
     if not any(may_change(c, s, part) for s in statements(tuple(effects)) for part in walk(value)):
         return value
     if isinstance(value, ir.ArrayValue):
@@ -82,18 +95,25 @@ def _copied(c: State, value: ir.ArrayValue, p: Privilege, made: list[ir.Stmt]) -
     var, each = c.temp("before", type, p, span), c.temp("each", I32, p, span)
     flat = lambda of: ir.ArrayRef(of, type.elem, (type.size,))  # noqa: E731
     at = (ir.Read(each, I32, span=span),)
-    move = ir.Assign(ir.ElemTarget(flat(var), at, span=span), ir.Elem(flat(value.array.var), at, type.elem, span=span), span=span)
+    move = ir.Assign(
+        ir.ElemTarget(flat(var), at, span=span), ir.Elem(flat(value.array.var), at, type.elem, span=span), span=span
+    )
     zero, size, one = (ir.Const(n, I32, span=span) for n in (0, type.size, 1))
     made += [ir.Declare(var, None, zero=True, span=span), ir.For(each, zero, size, one, (move,), -1, span=span)]
     return ir.ArrayValue(ir.ArrayRef(var, type.elem, type.shape), Array(type.elem, type.shape), span=span)
 
 
-# A call changes what it is given to write.  What hands memory to other threads, ordered atomics and unsafe text, lets them change all but const.
+# A call changes what it is given to write.  What hands memory to other threads, ordered atomics and unsafe text, lets
+# them change all but const.
 def may_change(c: State, s: ir.Stmt, part: ir.Expr) -> bool:
-    """Whether a statement may change what this part of an expression reads; scalars and vectors are changed by nobody but assignments."""
+    """Whether a statement may change what this part of an expression reads; scalars and vectors are changed by nobody
+    but assignments.
+    """
     match part:
         case ir.Elem(array) | ir.ArrayValue(array):
-            return isinstance(s, ir.Call) and any(isinstance(arg, ir.ArrayRef) and arg.var == array.var for arg in s.args)
+            return isinstance(s, ir.Call) and any(
+                isinstance(arg, ir.ArrayRef) and arg.var == array.var for arg in s.args
+            )
         case ir.Load(access):
             from snap.check.memory import never_written
 
@@ -104,7 +124,9 @@ def may_change(c: State, s: ir.Stmt, part: ir.Expr) -> bool:
 def _written(s: ir.Stmt, obj: ir.MemObject) -> bool:
     match s:
         case ir.Call():
-            given = (arg for p, arg in zip(s.function.params, s.args) if isinstance(p, ir.MemParam) and not p.handle.const)
+            given = (
+                arg for p, arg in zip(s.function.params, s.args) if isinstance(p, ir.MemParam) and not p.handle.const
+            )
             return any(view.obj.uid == obj.uid for view in given)
         case ir.Atomic(op, access):
             return op != "load" and access.view.obj.uid == obj.uid

@@ -1,7 +1,9 @@
-"""The order of fills (SNAP021): the stages of a pipeline are all counted or all numbered, those that are counted fill it, and the numbers of those
+"""The order of fills (SNAP021): the stages of a pipeline are all counted or all numbered, those that are counted fill
+it, and the numbers of those
 that fill it do not go back.
 
-Input: the stages of one pipeline, as they come in the text.  Output: errors, or nothing.  Invariant: what is refused is out of order, if the loops
+Input: the stages of one pipeline, as they come in the text.  Output: errors, or nothing.  Invariant: what is refused is
+out of order, if the loops
 around it run more than once.  Non-goals: proving order: a number that the text does not show is taken as it comes.
 """
 
@@ -16,7 +18,9 @@ from snap.ir import nodes as ir
 from snap.ir.types import I32
 from snap.ir.walk import expressions, statements
 
-WHY = "what waits for a fill, and for its slot to be free, counts on numbers that only go up over the pipeline's lifetime"
+WHY = (
+    "what waits for a fill, and for its slot to be free, counts on numbers that only go up over the pipeline's lifetime"
+)
 
 
 def note_stage(c: State, pipeline: Pipeline, number: ir.Expr | None, span: Span) -> StageUse:
@@ -25,7 +29,11 @@ def note_stage(c: State, pipeline: Pipeline, number: ir.Expr | None, span: Span)
     other = next((u for u in pipeline.stages if (u.number is None) != (number is None)), None)
     name = pipeline.memory.handle.name
     if other is not None:
-        here, there = ("counts on", "names the fill's number") if number is None else ("names the fill's number", "takes the next fill")
+        here, there = (
+            ("counts on", "names the fill's number")
+            if number is None
+            else ("names the fill's number", "takes the next fill")
+        )
         c.report(
             "SNAP021",
             f"stages of `{name}` are taken both in turn and by number",
@@ -40,7 +48,8 @@ def note_stage(c: State, pipeline: Pipeline, number: ir.Expr | None, span: Span)
 
 
 def in_order(c: State, pipeline: Pipeline, use: StageUse, handle: ir.Handle, inside: ir.Body, complete: bool) -> None:
-    """A counted stage that is used is filled, and a numbered one that fills comes after the fills before it.  complete: `inside` is all that the
+    """A counted stage that is used is filled, and a numbered one that fills comes after the fills before it.  complete:
+    `inside` is all that the
     stage contains, nothing in it was refused."""
     use.fills = _writes(inside, handle)
     if use.number is None and not use.fills and complete and _uses(inside, handle):
@@ -60,7 +69,11 @@ def in_order(c: State, pipeline: Pipeline, use: StageUse, handle: ir.Handle, ins
     for earlier in pipeline.stages[: pipeline.stages.index(use)]:
         if earlier.fills and earlier.number is not None and not _exclusive(earlier, use) and _before(use, earlier):
             name = pipeline.memory.handle.name
-            again = isinstance(use.number, ir.Const) and isinstance(earlier.number, ir.Const) and use.number.value > earlier.number.value
+            again = (
+                isinstance(use.number, ir.Const)
+                and isinstance(earlier.number, ir.Const)
+                and use.number.value > earlier.number.value
+            )
             c.report(
                 "SNAP021",
                 f"`{name}` is filled out of order: this fill comes {'before' if again else 'after'} one with a "
@@ -74,7 +87,9 @@ def in_order(c: State, pipeline: Pipeline, use: StageUse, handle: ir.Handle, ins
             return
 
 
-def _report(c: State, pipeline: Pipeline, use: StageUse, message: str, label: str, frame: Frame, there: str, help: str) -> bool:
+def _report(
+    c: State, pipeline: Pipeline, use: StageUse, message: str, label: str, frame: Frame, there: str, help: str
+) -> bool:
     labels = (Label(frame.span, there), Label(pipeline.memory.handle.span, "its fills count from here on"))
     c.report("SNAP021", message, use.span, label, labels, WHY, help)
     return True
@@ -89,9 +104,15 @@ def _goes_back(c: State, pipeline: Pipeline, use: StageUse) -> bool:
         if way * frame.decides[2].value < 0:
             name = pipeline.memory.handle.name
             return _report(
-                c, pipeline, use, f"the fills of `{name}` are numbered downwards", "smaller in every round", frame, "of this loop",
+                c,
+                pipeline,
+                use,
+                f"the fills of `{name}` are numbered downwards",
+                "smaller in every round",
+                frame,
+                "of this loop",
                 f"number them upwards, or leave the number out: `with stage({name}) as s:`",
-            )  # fmt: skip
+            )
     return False
 
 
@@ -103,15 +124,27 @@ def _restarts(c: State, pipeline: Pipeline, use: StageUse) -> bool:
         if inner.var is None or inner.var not in read:
             continue
         for outer in loops[:k]:
-            moving = [v for v in read if v.uid > outer.first_uid and v not in [f.var for f in loops[loops.index(outer) + 1 :]]]
-            if outer.var in read or moving or any(v.name in c.assigned for v in read if v not in [f.var for f in loops]):
+            moving = [
+                v for v in read if v.uid > outer.first_uid and v not in [f.var for f in loops[loops.index(outer) + 1 :]]
+            ]
+            if (
+                outer.var in read
+                or moving
+                or any(v.name in c.assigned for v in read if v not in [f.var for f in loops])
+            ):
                 continue
             name = pipeline.memory.handle.name
             return _report(
-                c, pipeline, use, f"the fills of `{name}` start over with every round of an outer loop", f"numbered by `{inner.var.name}` alone",
-                outer, "starts it over",
-                f"number them over both loops; or take counted stages, `with stage({name}) as s:`, each around a fill and its uses",
-            )  # fmt: skip
+                c,
+                pipeline,
+                use,
+                f"the fills of `{name}` start over with every round of an outer loop",
+                f"numbered by `{inner.var.name}` alone",
+                outer,
+                "starts it over",
+                f"number them over both loops; or take counted stages, `with stage({name}) as s:`, each around a fill"
+                " and its uses",
+            )
     return False
 
 
@@ -128,7 +161,9 @@ def _exclusive(a: StageUse, b: StageUse) -> bool:
 
 
 def _before(use: StageUse, earlier: StageUse) -> bool:
-    """Whether the number of `use` is lower than that of `earlier`, or becomes so in the next round of a loop around both."""
+    """Whether the number of `use` is lower than that of `earlier`, or becomes so in the next round of a loop around
+    both.
+    """
     common = [frame for frame, other in zip(use.frames, earlier.frames) if frame is other and frame.kind == "loop"]
     if not common:
         low, high = _value(use, 0), _value(earlier, 1)
@@ -143,16 +178,27 @@ def _before(use: StageUse, earlier: StageUse) -> bool:
 
 
 def _value(use: StageUse, end: int) -> int | None:
-    """The first (end 0) or last number a stage takes, where the text tells; a loop is taken to run twice where its bounds do not say."""
+    """The first (end 0) or last number a stage takes, where the text tells; a loop is taken to run twice where its
+    bounds do not say.
+    """
     known: dict[int, ir.Expr] = {}
     for frame in _loops(use):
         if frame.var is None or frame.var not in rewrite.variables(use.number):
             continue
         start, stop, step = frame.decides
         guarded = any(f.kind == "if" and frame.var in rewrite.variables(*f.decides) for f in use.frames)
-        if guarded or not isinstance(start, ir.Const) or not isinstance(step, ir.Const) or not _direction(use.number, frame.var):
+        if (
+            guarded
+            or not isinstance(start, ir.Const)
+            or not isinstance(step, ir.Const)
+            or not _direction(use.number, frame.var)
+        ):
             return None
-        rounds = range(start.value, stop.value, step.value) if isinstance(stop, ir.Const) else (start.value, start.value + step.value)
+        rounds = (
+            range(start.value, stop.value, step.value)
+            if isinstance(stop, ir.Const)
+            else (start.value, start.value + step.value)
+        )
         if not rounds:
             return None
         known[frame.var.uid] = ir.Const(rounds[-end], I32, span=use.span)
@@ -228,7 +274,11 @@ def _written(s: ir.Stmt) -> list[ir.Handle]:
         case ir.Unsafe(memory=memory):
             return [a.handle for _, a in memory if not a.handle.const]
         case ir.Call(function, handles=handles):
-            return [h for p, h in zip(function.params, handles) if isinstance(p, ir.MemParam) and not p.handle.const and h is not None]
+            return [
+                h
+                for p, h in zip(function.params, handles)
+                if isinstance(p, ir.MemParam) and not p.handle.const and h is not None
+            ]
         case _:
             return []
 

@@ -1,9 +1,13 @@
 """Parts that a group reads as one value: nobody else may write there meanwhile.
 
-Input: a checked function, and its reads for a target above thread[1] that go through partitions.  Output: the reads that another unit of such a
-partition might overwrite, with the write.  In one scope of a partition nothing orders its units, so an element that one unit reads for several
-threads must not be one that another unit writes, wherever in the scope.  That is shown with what the text tells of the indices; a partition that is
-declared `disjoint=True` needs no showing.  Invariant: undecided counts as overwritten.  Non-goals: what one unit does itself, and what was done in
+Input: a checked function, and its reads for a target above thread[1] that go through partitions.  Output: the reads
+that another unit of such a
+partition might overwrite, with the write.  In one scope of a partition nothing orders its units, so an element that one
+unit reads for several
+threads must not be one that another unit writes, wherever in the scope.  That is shown with what the text tells of the
+indices; a partition that is
+declared `disjoint=True` needs no showing.  Invariant: undecided counts as overwritten.  Non-goals: what one unit does
+itself, and what was done in
 other scopes, is put in order by sync/.
 """
 
@@ -21,13 +25,17 @@ from snap.ir import nodes as ir
 from snap.ir.types import I32, Level, Place, Privilege
 from snap.ir.walk import bodies, children, own_expressions, variables
 
-Where = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]  # shape, index, and what is known there
+Where = tuple[
+    ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]
+]  # shape, index, and what is known there
 Owner = tuple[Frame, int]  # a handle, in a call
 
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """A partition whose units might meet.  shared: the unknowns that are settled when it is entered, and who agrees on each."""
+    """A partition whose units might meet.  shared: the unknowns that are settled when it is entered, and who agrees on
+    each.
+    """
 
     handle: ir.Handle
     shared: dict[Atom, Privilege]
@@ -46,20 +54,28 @@ def unshown(handle: ir.Handle | None) -> Iterator[ir.Handle]:
 def overwritten(
     place: Place, params: Iterable[ir.Param], body: ir.Body, reads: Iterable[ir.MemAccess]
 ) -> Iterator[tuple[ir.MemAccess, ir.Handle, ir.MemAccess]]:
-    """The reads that a unit of a partition may make while another one writes the element, each with that partition and a write."""
+    """The reads that a unit of a partition may make while another one writes the element, each with that partition and
+    a write.
+    """
     walk = _Walk(place, params, body, {id(access) for access in reads})
     walk.body(body)
     held = place.held(Level.THREAD)
     for scope in walk.scopes:
-        overlap = Overlap(Values(privileges=scope.shared), None if held is None else held.count, place.held(Level.CLUSTER) is not None)
+        overlap = Overlap(
+            Values(privileges=scope.shared), None if held is None else held.count, place.held(Level.CLUSTER) is not None
+        )
         for read, write in itertools.product(scope.reads, scope.writes):
-            a, b = (overlap.memo.footprint(access.view.elem, shape, index, known) for access, shape, index, known in (read, write))
+            a, b = (
+                overlap.memo.footprint(access.view.elem, shape, index, known)
+                for access, shape, index, known in (read, write)
+            )
             if overlap.meet(a, b, scope.handle.base.privilege, scope.handle.privilege):
                 yield read[0], scope.handle, write[0]
 
 
 class _Walk:
-    """Through the text once, calls entered: what is read and written in the scopes of partitions, with indices as linear forms.  A variable that is
+    """Through the text once, calls entered: what is read and written in the scopes of partitions, with indices as
+    linear forms.  A variable that is
     assigned more than once may have any value; the others are what they were declared."""
 
     def __init__(self, place: Place, params: Iterable[ir.Param], body: ir.Body, reads: set[int]):
@@ -67,7 +83,9 @@ class _Walk:
         held = place.held(Level.THREAD)
         self.values, self.frame = Values(threads=None if held is None else held.count), ()
         self.facts = self.values.facts
-        self.at = Position({level: linear.unknown((level.word,)) for level in (Level.THREAD, Level.BLOCK, Level.CLUSTER)}, place)
+        self.at = Position(
+            {level: linear.unknown((level.word,)) for level in (Level.THREAD, Level.BLOCK, Level.CLUSTER)}, place
+        )
         self.changing = set(_changing(body))
         self.bound: dict[Owner, tuple[Frame, ir.Handle]] = {}  # a callee's parameters
         self.numbers = itertools.count()
@@ -102,8 +120,16 @@ class _Walk:
                 for case in s.cases:
                     index = linear.subtract(self.at.index[level], linear.number(case.offset))
                     learned = [index] if case.rest else [index, linear.subtract(linear.number(case.size - 1), index)]
-                    self._entered(level, linear.remainder(index, case.size) if case.rest else index, case.place, case.body, learned)
-            case ir.Partition(handle=handle) if handle.origin == "partition" and not handle.disjoint and self.frame == ():
+                    self._entered(
+                        level,
+                        linear.remainder(index, case.size) if case.rest else index,
+                        case.place,
+                        case.body,
+                        learned,
+                    )
+            case ir.Partition(handle=handle) if (
+                handle.origin == "partition" and not handle.disjoint and self.frame == ()
+            ):
                 scope = Scope(handle, dict(self.values.privileges))
                 self.scopes.append(scope)
                 self.open.append(scope)
@@ -151,14 +177,17 @@ class _Walk:
         self.body(s.function.body)
         self.frame, self.at = outer
 
-    # ---- values ----------------------------------------------------------------------------------------------------------------------------
+    # ---- values
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _define(self, var: ir.Var, init: ir.Expr | None) -> None:
         if not is_integer(var.type) or var.uid in self.changing:
             return
         value = None if init is None else self._form(init)
         if value is None or any(atom[0] == "any" for atom in linear.atoms([value])):
-            value = self.values.fresh(self.frame, var, "start")  # what it is, we do not know; that all threads of its unit agree, we do
+            value = self.values.fresh(
+                self.frame, var, "start"
+            )  # what it is, we do not know; that all threads of its unit agree, we do
         self.values.known[self.frame, var.uid] = value
 
     def _form(self, e: ir.Expr) -> Form:
@@ -174,7 +203,8 @@ class _Walk:
             if var.uid in self.changing:
                 self.values.known[self.frame, var.uid] = self.values.anything(next(self.numbers), var.type)
 
-    # ---- accesses --------------------------------------------------------------------------------------------------------------------------
+    # ---- accesses
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _accesses(self, s: ir.Stmt) -> None:
         if not self.open:
@@ -224,7 +254,9 @@ class _Walk:
             else:
                 handle = handle.base
 
-    def _where(self, access: ir.MemAccess, box: tuple[int, ...] | None) -> tuple[tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]:
+    def _where(
+        self, access: ir.MemAccess, box: tuple[int, ...] | None
+    ) -> tuple[tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]:
         view, inside = access.view, []
         shape = None if view.shape is None else tuple(self._form(n) for n in view.shape)
         if box == ():
@@ -241,7 +273,8 @@ class _Walk:
 
 
 def _changing(body: ir.Body) -> Iterator[int]:
-    """The variables that may have more than one value while they live: all that are assigned, but for the results of statements for which they
+    """The variables that may have more than one value while they live: all that are assigned, but for the results of
+    statements for which they
     were just declared."""
     before: ir.Stmt | None = None
     for s in body:

@@ -64,7 +64,9 @@ def substitute(e: ir.Expr, replace: Callable[[ir.Var], ir.Expr | None]) -> ir.Ex
             block = None if e.access.block is None else again(e.access.block)
             if block is e.access.block and all(a is b for a, b in zip(index, e.access.index)):
                 return e
-            return ir.Load(ir.MemAccess(e.access.view, index, e.access.handle, block, span=e.access.span), e.type, span=e.span)
+            return ir.Load(
+                ir.MemAccess(e.access.view, index, e.access.handle, block, span=e.access.span), e.type, span=e.span
+            )
         case _:
             raise TypeError(type(e).__name__)
 

@@ -1,6 +1,7 @@
 """Groups and splits narrow the code's privilege; partitions and claims lower memory.
 
-Input: the tree of a `with` or `match` statement.  Output: `Group`, `Split`, `Partition`, `Claim`.  Invariant: inside, the place is what the
+Input: the tree of a `with` or `match` statement.  Output: `Group`, `Split`, `Partition`, `Claim`.  Invariant: inside,
+the place is what the
 contract's section 2 says; a lowered base is out of reach until its scope ends.
 """
 
@@ -44,7 +45,11 @@ from snap.surface import LevelName, Marker
 def with_statement(c: State, s: tree.With, tail: bool) -> None:
     from snap.check.stages import stage_statement, turn_statement
 
-    found = resolve(c, s.call.function) if isinstance(s.call, tree.Call) and isinstance(s.call.function, (tree.Name, tree.Attribute)) else None
+    found = (
+        resolve(c, s.call.function)
+        if isinstance(s.call, tree.Call) and isinstance(s.call.function, (tree.Name, tree.Attribute))
+        else None
+    )
     word = found.word if isinstance(found, Marker) else None
     try:
         match word:
@@ -63,7 +68,10 @@ def with_statement(c: State, s: tree.With, tail: bool) -> None:
                     "SNAP017",
                     "`with` opens a group, a partition, a claim, a stage or a turn",
                     s.head,
-                    help="`with group(thread[32]):`, `with partition(x, p=thread[1], f=...) as mine:`, `with claim(x, p=thread[32]) as all:`",
+                    help=(
+                        "`with group(thread[32]):`, `with partition(x, p=thread[1], f=...) as mine:`, `with claim(x,"
+                        " p=thread[32]) as all:`"
+                    ),
                 )
     except NotOpened as refused:
         _check_body_anyway(c, s, tail, refused.place)
@@ -80,7 +88,9 @@ def _check_body_anyway(c: State, s: tree.With, tail: bool, place: Place | None) 
 # T-Group: the class holds level l and its count there is a multiple of n.
 def _group(c: State, s: tree.With, tail: bool) -> None:
     if len(s.call.args) != 1 or s.call.keywords or s.name is not None:
-        raise c.fail("SNAP018", "`group` takes one privilege, and gives no name", s.head, help="`with group(thread[32]):`")
+        raise c.fail(
+            "SNAP018", "`group` takes one privilege, and gives no name", s.head, help="`with group(thread[32]):`"
+        )
     arg = s.call.args[0]
     if isinstance(arg, tree.Sequence) and len(arg.items) == 1:  # `group([block[2]])`, as the paper's figure 7 writes it
         arg = arg.items[0]
@@ -92,7 +102,11 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
         below = p.level < c.place.top
         c.report(
             "SNAP001",
-            f"there is no level `{p.level.word}` here to group by" if below else f"`{p.level.word}` is above what this code holds",
+            (
+                f"there is no level `{p.level.word}` here to group by"
+                if below
+                else f"`{p.level.word}` is above what this code holds"
+            ),
             s.call.span,
             f"holds {c.place}",
             around,
@@ -102,7 +116,11 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
         raise NotOpened(c.place.narrowed(p.level, Held(p.n, p.n)))
     if not held.multiple_of(p.n):
         have = (
-            "a number its caller decides" if held.count is None else f"a multiple of {held.count}, says `@requires`" if held.open else str(held.count)
+            "a number its caller decides"
+            if held.count is None
+            else f"a multiple of {held.count}, says `@requires`"
+            if held.open
+            else str(held.count)
         )
         c.report(
             "SNAP002",
@@ -110,9 +128,11 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
             s.call.span,
             "not a divisor",
             around,
-            help="choose a count that divides, or name the level in `@requires`"
-            if held.count is None or held.open
-            else "choose a count that divides",
+            help=(
+                "choose a count that divides, or name the level in `@requires`"
+                if held.count is None or held.open
+                else "choose a count that divides"
+            ),
         )
         raise NotOpened(c.place.narrowed(p.level, Held(p.n, p.n)))
     place = c.place.grouped(p)
@@ -122,13 +142,16 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
     c.out.append(ir.Group(p, outer, place, tuple(out), span=s.head))
 
 
-# ---- split ---------------------------------------------------------------------------------------------------------------------------------------
+# ---- split
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 # T-Split: the cases fit (SNAP003) and each is aligned to its size (SNAP004).
 def split_statement(c: State, s: tree.Match, tail: bool) -> None:
     found = (
-        resolve(c, s.subject.function) if isinstance(s.subject, tree.Call) and isinstance(s.subject.function, (tree.Name, tree.Attribute)) else None
+        resolve(c, s.subject.function)
+        if isinstance(s.subject, tree.Call) and isinstance(s.subject.function, (tree.Name, tree.Attribute))
+        else None
     )
     if not isinstance(found, Marker) or found.word != "split" or not s.subject.args or s.subject.keywords:
         raise c.fail(
@@ -139,7 +162,12 @@ def split_statement(c: State, s: tree.Match, tail: bool) -> None:
         )
     level_name = resolve(c, s.subject.args[0])
     if not isinstance(level_name, LevelName):
-        raise c.fail("SNAP018", "`split` takes a level", s.subject.args[0].span, help="`split(thread)`, `split(block)`, `split(warp)`")
+        raise c.fail(
+            "SNAP018",
+            "`split` takes a level",
+            s.subject.args[0].span,
+            help="`split(thread)`, `split(block)`, `split(warp)`",
+        )
     level, unit = level_name.level, level_name.units
     held = c.place.held(level)
     frame = c.innermost("group", "split", "function")
@@ -170,7 +198,11 @@ def split_statement(c: State, s: tree.Match, tail: bool) -> None:
         if rest:
             left = held.count - offset
             if left <= 0 and not held.open:
-                c.report("SNAP003", f"nothing is left for `case _`: the cases before it take all {held.count} {level.word}s", case.head)
+                c.report(
+                    "SNAP003",
+                    f"nothing is left for `case _`: the cases before it take all {held.count} {level.word}s",
+                    case.head,
+                )
                 ok = False
                 continue
             size = math.gcd(math.gcd(held.align, offset), left if left > 0 else held.count)
@@ -189,20 +221,35 @@ def split_statement(c: State, s: tree.Match, tail: bool) -> None:
             start = math.gcd(held.align, offset)
             c.report(
                 "SNAP004",
-                f"this case of {size} {level.word}s starts at offset {offset}, which is not aligned to {size}"
-                if offset
-                else f"this case of {size} {level.word}s is not aligned: the group that is split starts at multiples of {held.align} only",
+                (
+                    f"this case of {size} {level.word}s starts at offset {offset}, which is not aligned to {size}"
+                    if offset
+                    else (
+                        f"this case of {size} {level.word}s is not aligned: the group that is split starts at multiples"
+                        f" of {held.align} only"
+                    )
+                ),
                 case.head,
                 f"its first {level.word} is a multiple of {start} only",
                 (Label(s.head, f"splits {held.count} {level.word}s"),),
                 note="a group of n units starts at a multiple of n: warps and tensor cores need it so",
-                help="put the larger cases first" if offset and not held.align % size else f"split a group whose size is a multiple of {size}",
+                help=(
+                    "put the larger cases first"
+                    if offset and not held.align % size
+                    else f"split a group whose size is a multiple of {size}"
+                ),
             )
-            place = c.place.narrowed(level, Held(size, size))  # as if it were aligned, so that what follows from it is not reported
+            place = c.place.narrowed(
+                level, Held(size, size)
+            )  # as if it were aligned, so that what follows from it is not reported
             ok = False
         branch = SplitBranch(level, offset, size, rest, case.head)
         branches.append(branch)
-        with c.at(place), c.block() as out, c.frame("split", case.head, f"this branch of `split({level.word})`", branch):
+        with (
+            c.at(place),
+            c.block() as out,
+            c.frame("split", case.head, f"this branch of `split({level.word})`", branch),
+        ):
             body(c, case.body, tail)
         cases.append(ir.Case(offset, size, rest, place, tuple(out), span=case.head))
         offset += 0 if rest else size
@@ -226,9 +273,11 @@ def _sizes(c: State, s: tree.Match, unit: int) -> list[int | None]:
             if value != k or k >= len(named):
                 raise c.fail(
                     "SNAP017",
-                    f"the cases of `split(level, sizes...)` are numbered in order: this should be `case {k}`"
-                    if k < len(named)
-                    else f"there are {len(named)} sizes, and this is one case more",
+                    (
+                        f"the cases of `split(level, sizes...)` are numbered in order: this should be `case {k}`"
+                        if k < len(named)
+                        else f"there are {len(named)} sizes, and this is one case more"
+                    ),
                     case.head,
                 )
             value = named[k]
@@ -247,7 +296,8 @@ def _sizes(c: State, s: tree.Match, unit: int) -> list[int | None]:
     return sizes
 
 
-# Branches run in parallel: two of them may not lower the same memory, unless it already is at or below each branch's privilege.
+# Branches run in parallel: two of them may not lower the same memory, unless it already is at or below each branch's
+# privilege.
 def _siblings(c: State, branches: list[SplitBranch]) -> None:
     first: dict[int, tuple[Memory, Diagnostic, Span]] = {}
     shared: set[int] = set()
@@ -270,17 +320,28 @@ def _siblings(c: State, branches: list[SplitBranch]) -> None:
     c.errors.extend(diagnostic for uid, (_, diagnostic, _) in first.items() if uid not in shared)
 
 
-# ---- memory --------------------------------------------------------------------------------------------------------------------------------------
+# ---- memory
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-def _base(c: State, s: tree.With, word: str, options: set[str]) -> tuple[Memory, Memory, Privilege, dict[str, tree.Expr]]:
-    """Common to partition and claim: the memory as written (a view or tile maybe), the name that goes out of reach, and p."""
-    form = {"partition": "`with partition(x, p=thread[1], f=lambda k: ...) as mine:`", "claim": "`with claim(x, p=thread[32]) as all:`"}[word]
+def _base(
+    c: State, s: tree.With, word: str, options: set[str]
+) -> tuple[Memory, Memory, Privilege, dict[str, tree.Expr]]:
+    """Common to partition and claim: the memory as written (a view or tile maybe), the name that goes out of reach, and
+    p.
+    """
+    form = {
+        "partition": "`with partition(x, p=thread[1], f=lambda k: ...) as mine:`",
+        "claim": "`with claim(x, p=thread[32]) as all:`",
+    }[word]
     given = dict(s.call.keywords)
     for option in given:
         if option not in options:
             c.report(
-                "SNAP018", f"`{word}` has no option `{option}`", given[option].span, help=f"it has {', '.join(sorted(f'`{o}=`' for o in options))}"
+                "SNAP018",
+                f"`{word}` has no option `{option}`",
+                given[option].span,
+                help=f"it has {', '.join(sorted(f'`{o}=`' for o in options))}",
             )
             raise NotOpened
     if len(s.call.args) not in (1, 2) or s.name is None or ("p" in given) == (len(s.call.args) == 2):
@@ -295,14 +356,17 @@ def _base(c: State, s: tree.With, word: str, options: set[str]) -> tuple[Memory,
     while not isinstance(root, tree.Name):
         root = (
             root.function.value
-            if isinstance(root, tree.Call) and isinstance(root.function, tree.Attribute) and root.function.name == "view"
+            if isinstance(root, tree.Call)
+            and isinstance(root.function, tree.Attribute)
+            and root.function.name == "view"
             else root.args[0]
         )
     owner = c.lookup(root.id)
     return seen, owner, p, given
 
 
-# T-Partition, T-Lower: code ⊒ base ⊒ p, p well-formed; the index function is made of constants, its parameters, and variables ⊒ p.
+# T-Partition, T-Lower: code ⊒ base ⊒ p, p well-formed; the index function is made of constants, its parameters, and
+# variables ⊒ p.
 def _partition(c: State, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "partition", {"p", "f", "offset", "disjoint"})
     base = seen.handle
@@ -322,10 +386,16 @@ def _partition(c: State, s: tree.With, tail: bool) -> None:
         outer_map = _index_function(c, given, seen, p, s)
     except Abort:
         raise NotOpened from None
-    handle = ir.Handle(c.program.uid(), s.name, base.obj, p, base.const, "partition", base, disjoint, span=s.name_span or s.head)
+    handle = ir.Handle(
+        c.program.uid(), s.name, base.obj, p, base.const, "partition", base, disjoint, span=s.name_span or s.head
+    )
     lowered = Memory(handle, seen.view, outer_map, seen.shape if "f" not in given and "offset" not in given else None)
     place = c.place
-    with _out_of_reach(owner, Lowering("partition", s.name, s.head)), c.block() as out, c.frame("memory", s.head, f"the partition of `{base.name}`"):
+    with (
+        _out_of_reach(owner, Lowering("partition", s.name, s.head)),
+        c.block() as out,
+        c.frame("memory", s.head, f"the partition of `{base.name}`"),
+    ):
         c.bind(s.name, lowered)
         body(c, s.body, tail)
     c.out.append(ir.Partition(base, handle, place, tuple(out), span=s.head))
@@ -372,7 +442,12 @@ def _cannot_lower(c: State, seen: Memory, p: Privilege, s: tree.With) -> Diagnos
 def _index_function(c: State, given: dict[str, tree.Expr], seen: Memory, p: Privilege, s: tree.With) -> IndexMap | None:
     """The map from the indices of the new name to those of the view, composed with the base's own."""
     if "f" in given and "offset" in given:
-        raise c.fail("SNAP018", "`f=` and `offset=` say the same thing", s.head, help="`offset=e` is short for `f=lambda k: e + k`")
+        raise c.fail(
+            "SNAP018",
+            "`f=` and `offset=` say the same thing",
+            s.head,
+            help="`offset=e` is short for `f=lambda k: e + k`",
+        )
     if "offset" in given:
         k = c.temp("k", I32, GRID1, s.head)
         start = _index_value(c, given["offset"], p)
@@ -445,7 +520,8 @@ def _at_entry(c: State, map: IndexMap | None, s: tree.With) -> IndexMap | None:
     return IndexMap(map.params, tuple(kept[: len(map.results)]), None if map.block is None else kept[-1])
 
 
-# T-Claim, mended: code = base, nothing replicated between base and l; one branch of exactly that size uses the name.  Memory that is spread over
+# T-Claim, mended: code = base, nothing replicated between base and l; one branch of exactly that size uses the name.
+# Memory that is spread over
 # a cluster is claimed block by block: the threads of each block get its own part.
 def _claim(c: State, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "claim", {"p"})
@@ -453,18 +529,29 @@ def _claim(c: State, s: tree.With, tail: bool) -> None:
     labels = (Label(base.span, f"`{base.name}` is at `{base.privilege}`"),)
     problem = help = ""
     if c.privilege != base.privilege:
-        problem = f"`{base.name}` is at `{base.privilege}` and this code at `{c.privilege}`: a claim is made by the memory's owner"
+        problem = (
+            f"`{base.name}` is at `{base.privilege}` and this code at `{c.privilege}`: a claim is made by the memory's"
+            " owner"
+        )
         help = (
             f"claim it in `with group({base.privilege}):`"
             if c.privilege.at_least(base.privilege)
-            else f"outside of the group, hand out parts: `with partition({base.name}, p={c.privilege}, f=...) as part:`; then claim `part` here"
+            else (
+                f"outside of the group, hand out parts: `with partition({base.name}, p={c.privilege}, f=...) as part:`;"
+                " then claim `part` here"
+            )
         )
     elif c.place.held(p.level) is None:
         problem = f"there is no level `{p.level.word}` here to claim memory for"
-    elif (between := _replicated(c.place, p.level)) is not None and not (base.obj.spread and between is Level.BLOCK and c.privilege == CLUSTER1):
+    elif (between := _replicated(c.place, p.level)) is not None and not (
+        base.obj.spread and between is Level.BLOCK and c.privilege == CLUSTER1
+    ):
         problem = f"there are several {between.word}s here, and each would claim all of `{base.name}`"
         unit = f"{between.word}[1]"
-        help = f"hand out parts, `with partition({base.name}, p={unit}, f=...) as part:`, and claim `part` in `with group({unit}):`"
+        help = (
+            f"hand out parts, `with partition({base.name}, p={unit}, f=...) as part:`, and claim `part` in `with"
+            f" group({unit}):`"
+        )
     elif c.place.held(p.level).count is None or p.n > c.place.held(p.level).count:
         problem = f"there are not {p.n} {p.level.word}s here to claim memory for"
     if problem:
@@ -488,7 +575,11 @@ def _claim(c: State, s: tree.With, tail: bool) -> None:
     part = part or seen  # the block's alone already, whichever part of the cluster's memory it is
     claimed = Memory(handle, part.view, _at_entry(c, part.map, s), part.shape, claim=ClaimUse(p, len(c.frames), s.head))
     place = c.place
-    with _out_of_reach(owner, Lowering("claim", s.name, s.head)), c.block() as out, c.frame("memory", s.head, f"the claim of `{base.name}`"):
+    with (
+        _out_of_reach(owner, Lowering("claim", s.name, s.head)),
+        c.block() as out,
+        c.frame("memory", s.head, f"the claim of `{base.name}`"),
+    ):
         c.bind(s.name, claimed)
         body(c, s.body, tail)
     c.out.append(ir.Claim(base, handle, place, tuple(out), span=s.head))

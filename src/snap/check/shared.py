@@ -1,7 +1,9 @@
 """Shared memory comes to life: of a block, or spread over the blocks of a cluster.
 
-Input: a declaration and its `Spec`.  Output: `DeclareShared`, and a `Memory` or `Pipeline` binding.  Invariant: an object's offset is a multiple of
-what its uses need; `shape`, offset and size are those of one block.  Non-goals: lowering (check/scopes.py), stages (check/stages.py).
+Input: a declaration and its `Spec`.  Output: `DeclareShared`, and a `Memory` or `Pipeline` binding.  Invariant: an
+object's offset is a multiple of
+what its uses need; `shape`, offset and size are those of one block.  Non-goals: lowering (check/scopes.py), stages
+(check/stages.py).
 """
 
 from __future__ import annotations
@@ -38,7 +40,12 @@ def declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | N
             help=f"hand it out: `with partition({s.name}, p={written}, f=...) as part:`",
         )
     if s.value is not None:
-        raise c.fail("SNAP018", "shared memory has no initial value", s.value.span, help="let the threads write it, through a partition")
+        raise c.fail(
+            "SNAP018",
+            "shared memory has no initial value",
+            s.value.span,
+            help="let the threads write it, through a partition",
+        )
     if not isinstance(spec.type, Array):
         raise c.fail("SNAP018", "shared memory is an array", s.annotation.span, help=f"`shared({spec.type}[1])`")
     blocks = None
@@ -58,9 +65,20 @@ def declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | N
     offset = c.room(spec.type.bytes, align)
     shape = scalar_shape(spec.type.shape, s.span)
     obj = ir.MemObject(
-        c.program.uid(), s.name, spec.type.elem, shape, spec.const, Space.SHARED, owner, offset, spec.swizzle,
-        spec.spread, spec.depth, spec.lag, span=s.name_span,
-    )  # fmt: skip
+        c.program.uid(),
+        s.name,
+        spec.type.elem,
+        shape,
+        spec.const,
+        Space.SHARED,
+        owner,
+        offset,
+        spec.swizzle,
+        spec.spread,
+        spec.depth,
+        spec.lag,
+        span=s.name_span,
+    )
     handle = ir.Handle(c.program.uid(), s.name, obj, owner, spec.const, "shared", span=s.name_span)
     memory = Memory(handle, ir.MemView(obj, obj.elem, shape), None, shape)
     c.smem_used = offset + spec.type.bytes
@@ -76,16 +94,24 @@ def declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | N
 
 
 def across(c: State, memory: Memory, blocks: int, span: Span) -> Memory:
-    """The memory of one block, seen from the cluster: the rank of the block whose part is meant comes first among the indices."""
+    """The memory of one block, seen from the cluster: the rank of the block whose part is meant comes first among the
+    indices.
+    """
     rank = c.temp("b", I32, GRID1, span)
-    params = memory.map.params if memory.map is not None else tuple(c.temp(f"k{i}", I32, GRID1, span) for i in range(memory.rank))
+    params = (
+        memory.map.params
+        if memory.map is not None
+        else tuple(c.temp(f"k{i}", I32, GRID1, span) for i in range(memory.rank))
+    )
     results = memory.map.results if memory.map is not None else tuple(ir.Read(p, I32, span=span) for p in params)
     shape = None if memory.shape is None else (ir.Const(blocks, I32, span=span), *memory.shape)
     return Memory(memory.handle, memory.view, IndexMap((rank, *params), results, ir.Read(rank, I32, span=span)), shape)
 
 
 def own_part(memory: Memory) -> Memory | None:
-    """What a block sees of memory that is across its cluster: the rank is no index any more.  None where the name does not show whole parts."""
+    """What a block sees of memory that is across its cluster: the rank is no index any more.  None where the name does
+    not show whole parts.
+    """
     map = memory.map
     if map is None or map.block is None:
         return memory
@@ -93,7 +119,9 @@ def own_part(memory: Memory) -> Memory | None:
     if not (isinstance(map.block, ir.Read) and map.block.var == rank):
         return None
     shape = None if memory.shape is None else memory.shape[1:]
-    return Memory(memory.handle, memory.view, IndexMap(map.params[1:], map.results), shape, memory.lowered, memory.claim)
+    return Memory(
+        memory.handle, memory.view, IndexMap(map.params[1:], map.results), shape, memory.lowered, memory.claim
+    )
 
 
 def _wrong_place(c: State, s: tree.Declare, spec: Spec) -> Exception:
@@ -108,7 +136,10 @@ def _wrong_place(c: State, s: tree.Declare, spec: Spec) -> Exception:
         help = (
             "declare it directly in `with group(cluster[1]):`"
             if clusters
-            else "require clusters, `@requires(grid[1], cluster[1], block[2], thread[256])`, and declare it in `with group(cluster[1]):`"
+            else (
+                "require clusters, `@requires(grid[1], cluster[1], block[2], thread[256])`, and declare it in `with"
+                " group(cluster[1]):`"
+            )
         )
     return c.fail(
         "SNAP012",
@@ -122,7 +153,9 @@ def _wrong_place(c: State, s: tree.Declare, spec: Spec) -> Exception:
 
 
 def _moves_boxes(definition: Definition, seen: set[int]) -> bool:
-    """Whether the function, or one that it calls, moves boxes or multiplies tiles: then shared memory begins where boxes may."""
+    """Whether the function, or one that it calls, moves boxes or multiplies tiles: then shared memory begins where
+    boxes may.
+    """
     if id(definition) in seen:
         return False
     seen.add(id(definition))
@@ -134,7 +167,9 @@ def _moves_boxes(definition: Definition, seen: set[int]) -> bool:
                 found = WITHOUT_IMPORT.get(name)
             case _:
                 continue
-        if isinstance(found, Marker) and (found.word in BOX_WORDS or found.word == "async_copy" and "at" in dict(e.keywords)):
+        if isinstance(found, Marker) and (
+            found.word in BOX_WORDS or found.word == "async_copy" and "at" in dict(e.keywords)
+        ):
             return True
         callee = as_definition(found)
         if callee is not None and _moves_boxes(callee, seen):

@@ -1,7 +1,9 @@
 """Stages of a pipeline, and turns.
 
-Input: the tree of `with stage(...)` or `with turn()`.  Output: a `Partition` with a fill, or a `Turn`.  Invariant: the stages of a pipeline are all
-counted or all numbered, and numbers come in order as far as the text tells (SNAP021); all units reach a turn equally often.  Non-goals: when a
+Input: the tree of `with stage(...)` or `with turn()`.  Output: a `Partition` with a fill, or a `Turn`.  Invariant: the
+stages of a pipeline are all
+counted or all numbered, and numbers come in order as far as the text tells (SNAP021); all units reach a turn equally
+often.  Non-goals: when a
 slot is free, who waits for whom (sync/).
 """
 
@@ -37,7 +39,8 @@ def stage_statement(c: State, s: tree.With, tail: bool) -> None:
     if not c.privilege.at_least(base.privilege):
         c.report(
             "SNAP005",
-            f"`{base.name}` is at `{base.privilege}`, above this code's `{c.privilege}`: its stages cannot be taken here",
+            f"`{base.name}` is at `{base.privilege}`, above this code's `{c.privilege}`: its stages cannot be taken"
+            " here",
             s.head,
             secondary=(Label(base.span, "declared here"),),
             help=f"take the stage where the whole {base.privilege.level.word} acts as one, and split or group inside",
@@ -56,7 +59,9 @@ def stage_statement(c: State, s: tree.With, tail: bool) -> None:
     depth = ir.Const(found.depth, I32, span=s.head)
     slot = c.temp(f"{s.name}_slot", I32, base.privilege, s.head)
     c.out.append(ir.Declare(slot, convert.cast(convert.binary("%", fill, depth, s.head), I32), span=s.head))
-    handle = ir.Handle(c.program.uid(), s.name, base.obj, base.privilege, False, "stage", base, span=s.name_span or s.head)
+    handle = ir.Handle(
+        c.program.uid(), s.name, base.obj, base.privilege, False, "stage", base, span=s.name_span or s.head
+    )
     params = tuple(c.temp(f"k{i}", I32, GRID1, s.head) for i in range(len(found.memory.shape) - 1))
     results = (ir.Read(slot, I32, span=s.head), *(ir.Read(p, I32, span=s.head) for p in params))
     memory = Memory(handle, found.memory.view, IndexMap(params, results), found.memory.shape[1:])
@@ -83,7 +88,13 @@ def _fill(c: State, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.Wit
     number = c.temp(f"{s.name}_fill", I32, p, s.head)
     count = ir.Read(pipeline.fills, I32, span=s.head)
     c.out.append(ir.Declare(number, count, span=s.head))
-    c.out.append(ir.Assign(ir.VarTarget(pipeline.fills, span=s.head), convert.binary("+", count, ir.Const(1, I32, span=s.head), s.head), span=s.head))
+    c.out.append(
+        ir.Assign(
+            ir.VarTarget(pipeline.fills, span=s.head),
+            convert.binary("+", count, ir.Const(1, I32, span=s.head), s.head),
+            span=s.head,
+        )
+    )
     return ir.Read(number, I32, span=s.head)
 
 
@@ -97,7 +108,8 @@ def _turn_help(place: Place) -> str:
     return f"open `with group(block[1]):`, and in it {threads}"
 
 
-# The units of the group around, within one block, run the body one after another: each must come, and as often as the others.
+# The units of the group around, within one block, run the body one after another: each must come, and as often as the
+# others.
 def turn_statement(c: State, s: tree.With, tail: bool) -> None:
     if s.call.args or s.call.keywords or s.name is not None:
         c.report("SNAP018", "`turn` takes nothing, and gives no name", s.head, help="`with turn():`")
@@ -129,7 +141,8 @@ def turn_statement(c: State, s: tree.With, tail: bool) -> None:
     if several or c.place.top is not Level.THREAD:
         c.report(
             "SNAP020",
-            "only groups of threads of one block can take turns" + (", and here the block acts as one" if c.privilege == BLOCK1 else ""),
+            "only groups of threads of one block can take turns"
+            + (", and here the block acts as one" if c.privilege == BLOCK1 else ""),
             s.head,
             secondary=(Label(frame.span, f"divides {outer}"),),
             note="blocks do not know when another one is done",
@@ -155,11 +168,19 @@ def turn_statement(c: State, s: tree.With, tail: bool) -> None:
             "some groups may come to this turn more often than others",
             s.head,
             "each group waits here until the one before it was in",
-            (Label(way.span if what is None else what.span, f"`{name}` may differ between them" if name else "may differ between them"
-                   if what is not None else "a `break` or `continue` in this loop may be one group's own"),),
+            (
+                Label(
+                    way.span if what is None else what.span,
+                    f"`{name}` may differ between them"
+                    if name
+                    else "may differ between them"
+                    if what is not None
+                    else "a `break` or `continue` in this loop may be one group's own",
+                ),
+            ),
             note="a group that does not come would be waited for forever",
             help=f"let what decides be the same for `{outer.privilege}`, or put the `{way.text}` inside of the turn",
-        )  # fmt: skip
+        )
         raise NotOpened
     place = c.place
     with c.block() as out, c.frame("turn", s.head, "this turn"):

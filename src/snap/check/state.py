@@ -1,4 +1,6 @@
-"""What the checker knows at a point of the program: bindings in scope, the place, what encloses it, and the errors so far."""
+"""What the checker knows at a point of the program: bindings in scope, the place, what encloses it, and the errors so
+far.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,23 @@ class Abort(Exception):
 
 
 class NotOpened(Abort):
-    """The scope is refused, but its body is still worth checking: at the place that was asked for, with the name it would have bound out of reach."""
+    """The scope is refused, but its body is still worth checking: at the place that was asked for, with the name it
+    would have bound out of reach.
+    """
 
     def __init__(self, place: Place | None = None):
         self.place = place
 
 
-# ---- bindings ----------------------------------------------------------------------------------------------------------------------------
+# ---- bindings
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
 class Variable:
-    """A scalar, vector or local array.  `read_only`: a loop variable or a `const` local, and what it is called in an error."""
+    """A scalar, vector or local array.  `read_only`: a loop variable or a `const` local, and what it is called in an
+    error.
+    """
 
     var: ir.Var
     read_only: str = ""
@@ -65,12 +72,16 @@ class IndexMap:
 
     params: tuple[ir.Var, ...]
     results: tuple[ir.Expr, ...]
-    block: ir.Expr | None = None  # of memory that is across a cluster: whose part; None for the part of the thread's own block
+    block: ir.Expr | None = (
+        None  # of memory that is across a cluster: whose part; None for the part of the thread's own block
+    )
 
 
 @dataclass(slots=True, eq=False)
 class Memory:
-    """A name for memory: a handle, the view it indexes, how, and the shape the name shows (None: one dimension, length unknown)."""
+    """A name for memory: a handle, the view it indexes, how, and the shape the name shows (None: one dimension, length
+    unknown).
+    """
 
     handle: ir.Handle
     view: ir.MemView
@@ -92,7 +103,9 @@ class Memory:
 
 @dataclass(slots=True, eq=False)
 class Pipeline:
-    """Stages of shared memory, used one at a time through `stage`; `fills` counts those taken in order.  memory: all slots of this block's part."""
+    """Stages of shared memory, used one at a time through `stage`; `fills` counts those taken in order.  memory: all
+    slots of this block's part.
+    """
 
     memory: Memory
     fills: ir.Var
@@ -107,7 +120,8 @@ class Pipeline:
 
 @dataclass(slots=True, eq=False)
 class StageUse:
-    """One `stage(...)` of a pipeline in the text.  number: the fill's number as written, None where the compiler counts.  frames: what was opened
+    """One `stage(...)` of a pipeline in the text.  number: the fill's number as written, None where the compiler
+    counts.  frames: what was opened
     between the pipeline's declaration and the stage, outermost first.  fills: whether memory is put into it."""
 
     number: ir.Expr | None
@@ -127,7 +141,8 @@ class Lowering:
 
 @dataclass(slots=True, eq=False)
 class ClaimUse:
-    """Who a claimed name belongs to: the group of `privilege` whose first unit is `owner` units into what the claim was made by.  The first use
+    """Who a claimed name belongs to: the group of `privilege` whose first unit is `owner` units into what the claim was
+    made by.  The first use
     decides.  depth: how many constructs were open at the claim."""
 
     privilege: Privilege
@@ -139,7 +154,9 @@ class ClaimUse:
 
 @dataclass(slots=True, eq=False)
 class SplitBranch:
-    """One case of an open split; `lowered` are the bases that the branch lowers although the branch does not own them."""
+    """One case of an open split; `lowered` are the bases that the branch lowers although the branch does not
+    own them.
+    """
 
     level: Level
     offset: int
@@ -152,7 +169,8 @@ class SplitBranch:
 Binding = Variable | Constant | IndexFunction | Memory | Pipeline | Poison
 
 
-# ---- where we are ------------------------------------------------------------------------------------------------------------------------
+# ---- where we are
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
@@ -172,7 +190,9 @@ class Frame:
 
 @record
 class Want:
-    """For whom an expression is evaluated: every leaf must be ⊒ privilege; `why` finishes the sentence under the caret."""
+    """For whom an expression is evaluated: every leaf must be ⊒ privilege; `why` finishes the sentence under
+    the caret.
+    """
 
     privilege: Privilege
     why: str
@@ -185,8 +205,10 @@ class Want:
 
 @dataclass(slots=True, eq=False)
 class StableRead:
-    """A read for a target above thread[1]: wrong if the object is touched by atomics or unsafe anywhere in the kernel, or if another unit may write
-    the element.  handle: the name here, through which it is read; access: the read itself, maybe in a function that is called."""
+    """A read for a target above thread[1]: wrong if the object is touched by atomics or unsafe anywhere in the kernel,
+    or if another unit may write
+    the element.  handle: the name here, through which it is read; access: the read itself, maybe in a function that is
+    called."""
 
     handle: ir.Handle
     access: ir.MemAccess
@@ -213,11 +235,15 @@ class Instance:
     smem_align: int = 16
 
 
-_numbers = itertools.count(1)  # programs share the functions they call, so what is numbered has a number of its own in all of them
+_numbers = itertools.count(
+    1
+)  # programs share the functions they call, so what is numbered has a number of its own in all of them
 
 
 class Program:
-    """Shared by a function and all it calls: the stack of calls being elaborated, and the last number that was given."""
+    """Shared by a function and all it calls: the stack of calls being elaborated, and the last number that was
+    given.
+    """
 
     def __init__(self) -> None:
         self.active: list[Definition] = []
@@ -237,7 +263,9 @@ class State:
         self.program = program
         self.place = place
         self.errors: list[Diagnostic] = []
-        self.moves_boxes: bool | None = None  # whether the function, or one that it calls, does; None: nobody has asked yet
+        self.moves_boxes: bool | None = (
+            None  # whether the function, or one that it calls, does; None: nobody has asked yet
+        )
         self.scopes: list[dict[str, Binding]] = [{}]
         self.ended: dict[str, Span] = {}  # names of scopes that ended, for the error when they are used after all
         self.frames: list[Frame] = [Frame("function", definition.tree.head, definition.tree.name, place=place)]
@@ -261,10 +289,28 @@ class State:
 
     # -- errors
 
-    def report(self, code: str, message: str, span: Span, label: str = "", secondary: tuple[Label, ...] = (), note: str = "", help: str = "") -> None:
+    def report(
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        label: str = "",
+        secondary: tuple[Label, ...] = (),
+        note: str = "",
+        help: str = "",
+    ) -> None:
         self.errors.append(Diagnostic(code, message, span, label, secondary, note, help))
 
-    def fail(self, code: str, message: str, span: Span, label: str = "", secondary: tuple[Label, ...] = (), note: str = "", help: str = "") -> Abort:
+    def fail(
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        label: str = "",
+        secondary: tuple[Label, ...] = (),
+        note: str = "",
+        help: str = "",
+    ) -> Abort:
         self.report(code, message, span, label, secondary, note, help)
         return Abort()
 
@@ -298,7 +344,9 @@ class State:
 
     @contextmanager
     def trial(self) -> Iterator[list[bool]]:
-        """Try something: where it fails, its errors and statements are forgotten.  Yields a list that is non-empty afterwards iff it worked."""
+        """Try something: where it fails, its errors and statements are forgotten.  Yields a list that is non-empty
+        afterwards iff it worked.
+        """
         marks = [(kept, len(kept)) for kept in (self.errors, self.out, self.touches, self.stable_reads)]
         worked: list[bool] = []
         try:
@@ -312,7 +360,9 @@ class State:
 
     @contextmanager
     def block(self) -> Iterator[list[ir.Stmt]]:
-        """A lexical block: names and shared memory declared in it end with it.  Yields the list its statements go to."""
+        """A lexical block: names and shared memory declared in it end with it.  Yields the list its statements
+        go to.
+        """
         outer, self.out = self.out, []
         used = self.smem_used
         self.scopes.append({})
@@ -329,7 +379,9 @@ class State:
             self.out = outer
 
     @contextmanager
-    def frame(self, kind: str, span: Span, text: str, branch: SplitBranch | None = None, **known: object) -> Iterator[Frame]:
+    def frame(
+        self, kind: str, span: Span, text: str, branch: SplitBranch | None = None, **known: object
+    ) -> Iterator[Frame]:
         self.frames.append(Frame(kind, span, text, branch, self.place, first_uid=self.program.last_uid, **known))
         try:
             yield self.frames[-1]
@@ -348,7 +400,8 @@ class State:
     def privilege(self) -> Privilege:
         return self.place.privilege
 
-    # Bytes that were given back a moment ago may still be read by other threads, and would cost a barrier before they are written again: two
+    # Bytes that were given back a moment ago may still be read by other threads, and would cost a barrier before they
+    # are written again: two
     # reductions in a row take turns between two places, where there is room.
     def room(self, bytes: int, align: int) -> int:
         """Where so many bytes of shared memory begin."""
@@ -358,7 +411,8 @@ class State:
         return beside if first < high and low < first + bytes and beside + bytes <= self._spare() else first
 
     def _spare(self) -> int:
-        """Up to where more may be held than has to be: what the kernel declares, or 16 bytes a thread, which every GPU has for all the threads that
+        """Up to where more may be held than has to be: what the kernel declares, or 16 bytes a thread, which every GPU
+        has for all the threads that
         it runs at a time.  A device function holds as little as it can: how much there is, its callers say."""
         if self.definition.kind != "global":
             return 0

@@ -1,7 +1,9 @@
 """Statements: declarations, assignments, control flow.
 
-Input: the tree of a body.  Output: typed statements in `c.out`.  Invariant: data flows from high privileges to low ones, and threads of a group
-stay together. A statement that is wrong is reported and left out; checking goes on with the next.  Non-goals: groups, splits and memory scopes
+Input: the tree of a body.  Output: typed statements in `c.out`.  Invariant: data flows from high privileges to low
+ones, and threads of a group
+stay together. A statement that is wrong is reported and left out; checking goes on with the next.  Non-goals: groups,
+splits and memory scopes
 (check/scopes.py).
 """
 
@@ -86,12 +88,15 @@ def statement(c: State, s: tree.Stmt, tail: bool) -> None:
         case tree.Return():
             _return(c, s, tail)
         case tree.Assert(cond, message):
-            c.out.append(ir.Assert(condition(c, cond, Want(THREAD1, "is checked by each thread")), message, span=s.span))
+            c.out.append(
+                ir.Assert(condition(c, cond, Want(THREAD1, "is checked by each thread")), message, span=s.span)
+            )
         case _:
             raise TypeError(type(s).__name__)
 
 
-# ---- declarations --------------------------------------------------------------------------------------------------------------------------------
+# ---- declarations
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 # T-Decl, mended: code ⊒ p, p well-formed here; the value is evaluated for p.
@@ -102,7 +107,12 @@ def _declare(c: State, s: tree.Declare) -> None:
     spec, written, privilege_span = annotation(c, s.annotation)
     earlier = c.scopes[-1].get(s.name)
     if earlier is not None and not isinstance(earlier, Poison):
-        c.report("SNAP018", f"`{s.name}` is already declared in this block", s.name_span, help="assign to it, or choose another name")
+        c.report(
+            "SNAP018",
+            f"`{s.name}` is already declared in this block",
+            s.name_span,
+            help="assign to it, or choose another name",
+        )
     match spec.kind:
         case "constexpr":
             if s.value is None:
@@ -145,7 +155,13 @@ def _declare_value(c: State, s: tree.Declare, spec: Spec, p: Privilege, span: Sp
     value = None
     try:
         if s.value is not None:
-            value = _value(c, s.value, Want(p, f"`{s.name}` is one value for `{p}`", s.name_span, implied=implied), spec.type, f"`{s.name}`")
+            value = _value(
+                c,
+                s.value,
+                Want(p, f"`{s.name}` is one value for `{p}`", s.name_span, implied=implied),
+                spec.type,
+                f"`{s.name}`",
+            )
     finally:
         c.bind(s.name, Variable(var, "const" if spec.const else ""))
     if value is None and spec.const:
@@ -163,7 +179,9 @@ def _emit_declaration(c: State, var: ir.Var, value: ir.Expr | None, span: Span) 
 
 
 def _delivered(c: State, value: ir.Expr, type: object) -> bool:
-    """Whether the value is a temporary that the last statement has just filled: then it can deliver where the value goes."""
+    """Whether the value is a temporary that the last statement has just filled: then it can deliver where the value
+    goes.
+    """
     if not isinstance(value, ir.Read) or not value.var.temp or value.type != type or len(c.out) < 2:
         return False
     match c.out[-1]:
@@ -192,11 +210,14 @@ def _value(c: State, e: tree.Expr, want: Want, type: object, what: str) -> ir.Ex
     return converted(c, expression(c, e, want), type, e.span, what)
 
 
-# ---- assignment ----------------------------------------------------------------------------------------------------------------------------------
+# ---- assignment
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _assign(c: State, s: tree.Assign) -> None:
-    if isinstance(s.target, tree.Name) and (c.lookup(s.target.id) is None or isinstance(c.scopes[-1].get(s.target.id), IndexFunction)):
+    if isinstance(s.target, tree.Name) and (
+        c.lookup(s.target.id) is None or isinstance(c.scopes[-1].get(s.target.id), IndexFunction)
+    ):
         _first_assignment(c, s)
         return
     mark = len(c.out)
@@ -204,7 +225,13 @@ def _assign(c: State, s: tree.Assign) -> None:
     placing = c.out[mark:]  # calls in the target's subscripts come after the value, as in Python
     del c.out[mark:]
     name = _spelled(s.target)
-    value = _value(c, s.value, Want(p, f"{name} is one value for `{p}`" if p != THREAD1 else f"is written to {name}", s.target.span), type, name)
+    value = _value(
+        c,
+        s.value,
+        Want(p, f"{name} is one value for `{p}`" if p != THREAD1 else f"is written to {name}", s.target.span),
+        type,
+        name,
+    )
     if placing:
         value = across(c, value, p, placing)
         c.out.extend(placing)
@@ -228,9 +255,15 @@ def _first_assignment(c: State, s: tree.Assign) -> None:
             "SNAP018",
             "memory and arrays cannot be assigned",
             s.value.span,
-            help=f"memory gets a new name in a scope, `with partition(..., p=thread[1]) as {name}:`, or use it directly",
+            help=(
+                f"memory gets a new name in a scope, `with partition(..., p=thread[1]) as {name}:`, or use it directly"
+            ),
         )
-    value = expression(c, s.value, Want(c.privilege, f"`{name}` is declared here, at the code's `{c.privilege}`", s.target.span, implied=True))
+    value = expression(
+        c,
+        s.value,
+        Want(c.privilege, f"`{name}` is declared here, at the code's `{c.privilege}`", s.target.span, implied=True),
+    )
     if convert.is_weak(value):
         value = convert.cast(value, value.type)
     var = c.var(name, value.type, c.privilege, s.target.span)
@@ -272,9 +305,11 @@ def _current(c: State, target: ir.Target, type: Element, e: tree.Expr, p: Privil
         case ir.MemTarget(accessed):
             return ir.Load(accessed, type, span=e.span)
         case ir.ComponentTarget(of, lane):
-            inner = {ir.VarTarget: lambda: of.var.type, ir.ElemTarget: lambda: of.array.elem, ir.MemTarget: lambda: of.access.view.elem}[
-                of.__class__
-            ]()
+            inner = {
+                ir.VarTarget: lambda: of.var.type,
+                ir.ElemTarget: lambda: of.array.elem,
+                ir.MemTarget: lambda: of.access.view.elem,
+            }[of.__class__]()
             return ir.Component(_current(c, of, inner, e, p), lane, type, span=e.span)
         case _:
             raise TypeError(target.__class__.__name__)
@@ -298,9 +333,13 @@ def _target(c: State, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
         case tree.Name(id):
             found = resolve(c, e)
             if isinstance(found, Memory):
-                raise c.fail("SNAP018", "pointers cannot be assigned", e.span, help=f"write an element: `{id}[...] = ...`")
+                raise c.fail(
+                    "SNAP018", "pointers cannot be assigned", e.span, help=f"write an element: `{id}[...] = ...`"
+                )
             if isinstance(found, IndexFunction):
-                raise c.fail("SNAP018", f"`{id}` is an index function of an enclosing block", e.span, help="choose another name")
+                raise c.fail(
+                    "SNAP018", f"`{id}` is an index function of an enclosing block", e.span, help="choose another name"
+                )
             if not isinstance(found, Variable):
                 raise c.fail("SNAP018", f"`{id}` is a compile-time constant and cannot be assigned", e.span)
             if isinstance(found.var.type, Array):
@@ -316,7 +355,9 @@ def _target(c: State, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
             if isinstance(found, LocalArray):
                 _assignable(c, found.variable, e.span)
                 p = found.ref.var.privilege
-                where = array_index(c, found, index, Want(p, f"chooses an element for `{p}`", found.ref.var.span), e.span)
+                where = array_index(
+                    c, found, index, Want(p, f"chooses an element for `{p}`", found.ref.var.span), e.span
+                )
                 return ir.ElemTarget(found.ref, where, span=e.span), found.ref.elem, p
             raise c.fail("SNAP018", "this cannot be indexed", value.span, help="memory and local arrays can")
         case tree.Attribute(value, name):
@@ -325,13 +366,23 @@ def _target(c: State, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
                 raise c.fail("SNAP018", f"`{type}` has no component `{name}`", e.span)
             return ir.ComponentTarget(of, COMPONENTS[name], span=e.span), type.elem, p
         case _:
-            raise c.fail("SNAP017", "this cannot be assigned to", e.span, help="assign to a variable, an element, or a component of a vector")
+            raise c.fail(
+                "SNAP017",
+                "this cannot be assigned to",
+                e.span,
+                help="assign to a variable, an element, or a component of a vector",
+            )
 
 
 def _assignable(c: State, found: Variable, span: Span) -> None:
     var = found.var
     if found.read_only:
-        raise c.fail("SNAP018", f"`{var.name}` is {found.read_only} and cannot be assigned", span, secondary=(Label(var.span, "declared here"),))
+        raise c.fail(
+            "SNAP018",
+            f"`{var.name}` is {found.read_only} and cannot be assigned",
+            span,
+            secondary=(Label(var.span, "declared here"),),
+        )
     write_up(c, var.privilege, f"`{var.name}`", span, (Label(var.span, f"`{var.name}` is at `{var.privilege}`"),))
 
 
@@ -355,12 +406,16 @@ def register_target(c: State, e: tree.Expr) -> tuple[ir.Target, Element]:
         raise c.fail("SNAP018", "this delivers into registers", e.span, help="use a local array, then store it")
     if p != THREAD1:
         raise c.fail(
-            "SNAP005", f"{_spelled(e)} is one value for `{p}`, and this delivers one for each thread", e.span, help="declare it `@ thread[1]`"
+            "SNAP005",
+            f"{_spelled(e)} is one value for `{p}`, and this delivers one for each thread",
+            e.span,
+            help="declare it `@ thread[1]`",
         )
     return target, type
 
 
-# ---- control flow --------------------------------------------------------------------------------------------------------------------------------
+# ---- control flow
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _if(c: State, s: tree.If, tail: bool) -> None:
@@ -375,7 +430,9 @@ def _if(c: State, s: tree.If, tail: bool) -> None:
             if not isinstance(cond, ir.Const) or bool(cond.value) == (part is s.then):
                 body(c, part, tail)
         bodies.append(tuple(out))
-    if isinstance(cond, ir.Const):  # decided by constants: the other branch is not there, and may be one that is illegal for these
+    if isinstance(
+        cond, ir.Const
+    ):  # decided by constants: the other branch is not there, and may be one that is illegal for these
         c.out.extend(bodies[0 if cond.value else 1])
     elif cond is not None:
         c.out.append(ir.If(cond, *bodies, span=s.span))
@@ -388,7 +445,10 @@ def _while(c: State, s: tree.While) -> None:
             cond = condition(c, s.cond, deciding(c))
         except Abort:
             pass
-    with c.block() as out, c.frame("loop", s.cond.span, "while", decides=() if cond is None else (cond,), left_early=leaves_early(s.body)):
+    with (
+        c.block() as out,
+        c.frame("loop", s.cond.span, "while", decides=() if cond is None else (cond,), left_early=leaves_early(s.body)),
+    ):
         body(c, s.body, tail=False)
     if cond is not None:
         c.out.append(ir.While(tuple(pre), cond, tuple(out), span=s.span))
@@ -405,7 +465,10 @@ def _for(c: State, s: tree.For) -> None:
     var = c.var(s.name, kind, c.privilege, s.name_span)
     c.ranges[var.uid] = (start, stop, step)
     c.multiples[var.uid] = math.gcd(divisor(c, start), divisor(c, step))
-    with c.block() as out, c.frame("loop", s.iterable.span, "for", decides=(start, stop, step), var=var, left_early=leaves_early(s.body)):
+    with (
+        c.block() as out,
+        c.frame("loop", s.iterable.span, "for", decides=(start, stop, step), var=var, left_early=leaves_early(s.body)),
+    ):
         c.bind(s.name, Variable(var, "a loop variable"))
         body(c, s.body, tail=False)
     if unroll == 0 and all(isinstance(b, ir.Const) for b in (start, stop, step)):
@@ -421,7 +484,9 @@ def _range(c: State, e: tree.Expr) -> tuple[list[ir.Expr], int]:
     unroll = 0
     if word == "unroll":
         if not 1 <= len(e.args) <= 2 or e.keywords:
-            raise c.fail("SNAP018", "`unroll` takes a range and a factor", e.span, help="`for i in unroll(range(8), 4):`")
+            raise c.fail(
+                "SNAP018", "`unroll` takes a range and a factor", e.span, help="`for i in unroll(range(8), 4):`"
+            )
         unroll = -1
         if len(e.args) == 2:
             unroll = constant_int(c, e.args[1], "the factor of `unroll`")
@@ -431,7 +496,13 @@ def _range(c: State, e: tree.Expr) -> tuple[list[ir.Expr], int]:
         found = resolve(c, e.function) if isinstance(e, tree.Call) else None
         word = found.word if isinstance(found, Marker) else "range" if found is range else None
     if word != "range" or not 1 <= len(e.args) <= 3 or e.keywords:
-        raise c.fail("SNAP017", "a `for` loop runs over `range(...)`", e.span, help="`for i in range(n):`, or `unroll(range(n), factor)`")
+        raise c.fail(
+            "SNAP017",
+            "a `for` loop runs over `range(...)`",
+            e.span,
+            help="`for i in range(n):`, or `unroll(range(n), factor)`",
+        )
+
     def bound(a: tree.Expr) -> ir.Expr:
         value = expression(c, a, deciding(c))
         if not isinstance(value.type, Scalar):
@@ -450,14 +521,18 @@ def _range(c: State, e: tree.Expr) -> tuple[list[ir.Expr], int]:
 
 
 def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
-    """Whether a local array is indexed by something that depends on the loop variable: unrolled, it stays in registers."""
+    """Whether a local array is indexed by something that depends on the loop variable: unrolled, it stays in
+    registers.
+    """
     from snap.check.rewrite import variables
     from snap.ir.walk import expressions, statements
 
     depends = {var.uid}
     for s in statements(body):
         if isinstance(s, (ir.Declare, ir.For)):
-            sources = [e for e in ((s.init,) if isinstance(s, ir.Declare) else (s.start, s.stop, s.step)) if e is not None]
+            sources = [
+                e for e in ((s.init,) if isinstance(s, ir.Declare) else (s.start, s.stop, s.step)) if e is not None
+            ]
             if isinstance(s, ir.For) or any(v.uid in depends for e in sources for v in variables(e)):
                 depends.add(s.var.uid)
     for s in statements(body):
@@ -510,26 +585,35 @@ def _return(c: State, s: tree.Return, tail: bool) -> None:
                 "SNAP018",
                 f"`{c.definition.tree.name}` declares no result",
                 s.value.span,
-                help="a kernel returns nothing"
-                if c.definition.kind == "global"
-                else f"declare it: `def {c.definition.tree.name}(...) -> int @ {c.privilege}:`",
+                help=(
+                    "a kernel returns nothing"
+                    if c.definition.kind == "global"
+                    else f"declare it: `def {c.definition.tree.name}(...) -> int @ {c.privilege}:`"
+                ),
             )
         if tail:
             return
     else:
         type, p = c.returns
         if s.value is None:
-            raise c.fail("SNAP018", f"`{c.definition.tree.name}` returns `{type} @ {p}`", s.span, "returns nothing here")
+            raise c.fail(
+                "SNAP018", f"`{c.definition.tree.name}` returns `{type} @ {p}`", s.span, "returns nothing here"
+            )
         value = _value(c, s.value, Want(p, f"the result is one value for `{p}`"), type, "the result")
         _reached_alike(c, p, s.span)
     c.out.append(ir.Return(value, span=s.span))
 
 
-# Which `return` is reached is a part of the result: whatever lets a thread come to this one, or pass it by, is the same for all of p.
+# Which `return` is reached is a part of the result: whatever lets a thread come to this one, or pass it by, is the same
+# for all of p.
 def _reached_alike(c: State, p: Privilege, span: Span) -> None:
     apart = decided_below(c, p, c.frames)
     if apart is None:
-        agreed_in(c, (e for frame in c.frames for e in frame.decides), Want(p, f"chooses a result that is one value for `{p}`"))
+        agreed_in(
+            c,
+            (e for frame in c.frames for e in frame.decides),
+            Want(p, f"chooses a result that is one value for `{p}`"),
+        )
         return
     frame, what = apart
     name = f"`{what.var.name}`" if isinstance(what, ir.Read) else "this"
@@ -538,11 +622,15 @@ def _reached_alike(c: State, p: Privilege, span: Span) -> None:
         f"threads of one `{p}` may come to different `return`s",
         span,
         f"the result is one value for `{p}`",
-        (Label(frame.span, "a `break` or `continue` in this loop may not be taken by all of them"),)
-        if what is None
-        else (Label(what.span, f"{name} may differ between them"),),
+        (
+            (Label(frame.span, "a `break` or `continue` in this loop may not be taken by all of them"),)
+            if what is None
+            else (Label(what.span, f"{name} may differ between them"),)
+        ),
         note="what chooses between two results chooses between two values, even where each of them is the same for all",
-        help=f"let the choice be made by values at `{p}` or above, or declare the result lower: `-> ... @ {c.privilege}`"
-        if p != c.privilege
-        else f"let the choice be made by values at `{p}` or above, or declare the result lower",
+        help=(
+            f"let the choice be made by values at `{p}` or above, or declare the result lower: `-> ... @ {c.privilege}`"
+            if p != c.privilege
+            else f"let the choice be made by values at `{p}` or above, or declare the result lower"
+        ),
     )

@@ -1,7 +1,9 @@
 """Products of tiles by a warpgroup: `wgmma(acc, a, b)`, and `store_acc(tile, acc)`.
 
-Input: the tree of a call.  Output: a `Wgmma` or `StoreAcc` in code of exactly one warpgroup: where the code holds several, in a group of it.
-Invariant: shapes and types are among those the tensor cores have; operands in shared memory are swizzled tiles that begin where their pattern does.
+Input: the tree of a call.  Output: a `Wgmma` or `StoreAcc` in code of exactly one warpgroup: where the code holds
+several, in a group of it.
+Invariant: shapes and types are among those the tensor cores have; operands in shared memory are swizzled tiles that
+begin where their pattern does.
 Non-goals: waiting for the product (sync/).
 """
 
@@ -31,7 +33,8 @@ FORM = "`wgmma(acc, a, b, zero=(k == 0))`; `b.T` where b lies as [k, n]"
 UNIFORM = Want(WARPGROUP1, "must be the same for the warpgroup", agree=True)
 
 
-# acc += a @ b.T: acc in registers, n/2 floats a thread; a 64 rows in shared memory or registers; b n rows in shared memory.
+# acc += a @ b.T: acc in registers, n/2 floats a thread; a 64 rows in shared memory or registers; b n rows in shared
+# memory.
 def wgmma(c: State, e: tree.Call) -> None:
     allowed(c, WGMMA, e.span)
     options = dict(e.keywords)
@@ -54,21 +57,35 @@ def wgmma(c: State, e: tree.Call) -> None:
     kind = _kind(c, b.access.view.elem, kind, e.args[2].span)
     for argument in e.args[1:]:
         if _is_transposed(argument) and STEP[kind] != 16:
-            raise c.fail("SNAP018", f"only 16-bit elements can lie transposed, and these are {kind}", argument.span, help="store it as [n, k]")
+            raise c.fail(
+                "SNAP018",
+                f"only 16-bit elements can lie transposed, and these are {kind}",
+                argument.span,
+                help="store it as [n, k]",
+            )
     if isinstance(left, LocalArray) and not a_transposed:
         a = _registers(c, left, b.access.view.elem, k, e.args[1].span)
     else:
         a, m, a_k, _ = _operand(c, e.args[1], "a", left if isinstance(left, Memory) else None)
         if a.access.view.elem != b.access.view.elem:
-            raise c.fail("SNAP018", f"a holds `{a.access.view.elem}`, and b `{b.access.view.elem}`: they must be the same", e.span)
+            raise c.fail(
+                "SNAP018",
+                f"a holds `{a.access.view.elem}`, and b `{b.access.view.elem}`: they must be the same",
+                e.span,
+            )
         if m != 64 or a_k != k:
             shown = f"[{a_k}, {m}]" if a_transposed else f"[{m}, {a_k}]"
             raise c.fail(
                 "SNAP018",
-                f"`wgmma` multiplies a tile a of 64 x {k} with this b, and a is {shown}" + (", transposed" if a_transposed else ""),
+                f"`wgmma` multiplies a tile a of 64 x {k} with this b, and a is {shown}"
+                + (", transposed" if a_transposed else ""),
                 e.args[1].span,
                 f"{m} rows of {a_k}",
-                help="take 64 rows for each warpgroup: `tile(a, (64 * w, 0), (64, 64))`" if m != 64 else "a and b share their k",
+                help=(
+                    "take 64 rows for each warpgroup: `tile(a, (64 * w, 0), (64, 64))`"
+                    if m != 64
+                    else "a and b share their k"
+                ),
             )
     if k % STEP[kind]:
         raise c.fail("SNAP018", f"for {kind}, k is a multiple of {STEP[kind]}, and here it is {k}", e.args[2].span)
@@ -84,7 +101,9 @@ def wgmma(c: State, e: tree.Call) -> None:
     start = None if zero is None else condition(c, zero, UNIFORM)
     a = a if isinstance(a, ir.ArrayRef) else _kept_tile(c, a)
     b, start = _kept_tile(c, b), None if start is None else _kept(c, start, "zero")
-    _by_warpgroups(c, lambda place: ir.Wgmma(kind, acc, a, b, n, k, a_transposed, b_transposed, start, place, span=e.span), e.span)
+    _by_warpgroups(
+        c, lambda place: ir.Wgmma(kind, acc, a, b, n, k, a_transposed, b_transposed, start, place, span=e.span), e.span
+    )
 
 
 # Columns first, first+1, ... of the accumulator go into a tile [64, w] that belongs to the warpgroup.
@@ -93,18 +112,29 @@ def store_acc(c: State, e: tree.Call) -> None:
     options = dict(e.keywords)
     given = options.pop("first", None)
     if len(e.args) != 2 or options:
-        raise c.fail("SNAP018", "`store_acc` takes a tile and an accumulator, and `first=`", e.span, help="`store_acc(tile, acc, first=64)`")
+        raise c.fail(
+            "SNAP018",
+            "`store_acc` takes a tile and an accumulator, and `first=`",
+            e.span,
+            help="`store_acc(tile, acc, first=64)`",
+        )
     memory = memory_argument(c, e.args[0], "`store_acc`", WARPGROUP1)
     handle = memory.handle
     if handle.const or handle.privilege not in (c.privilege, WARPGROUP1):
         raise c.fail(
             "SNAP009",
-            f"`{handle.name}` is const and cannot be written"
-            if handle.const
-            else f"`store_acc` writes memory of the warpgroup: `{handle.name}` is at `{handle.privilege}`",
+            (
+                f"`{handle.name}` is const and cannot be written"
+                if handle.const
+                else f"`store_acc` writes memory of the warpgroup: `{handle.name}` is at `{handle.privilege}`"
+            ),
             e.args[0].span,
             secondary=(Label(handle.span, "declared here"),),
-            help="" if handle.const else f"partition it, `with partition({handle.name}, p=warpgroup, f=...) as mine:`, or claim it",
+            help=(
+                ""
+                if handle.const
+                else f"partition it, `with partition({handle.name}, p=warpgroup, f=...) as mine:`, or claim it"
+            ),
         )
     one_value(c, handle, e.args[0].span)
     tile = tile_of(c, memory, "`store_acc`", e.args[0].span)
@@ -112,11 +142,14 @@ def store_acc(c: State, e: tree.Call) -> None:
     columns = 2 * math.prod(acc.shape)
     shape = core(tile.shape, 2)
     if tile.access.view.elem not in (F32, F16, BF16):
-        raise c.fail("SNAP018", f"`store_acc` converts to float, f16 or bf16, not to `{tile.access.view.elem}`", e.args[0].span)
+        raise c.fail(
+            "SNAP018", f"`store_acc` converts to float, f16 or bf16, not to `{tile.access.view.elem}`", e.args[0].span
+        )
     if len(shape) != 2 or shape[0] != 64 or shape[1] % 8 or shape[1] > columns:
         raise c.fail(
             "SNAP018",
-            f"`store_acc` fills a tile of 64 rows and 8, 16, ... {columns} columns, and `{handle.name}` is {' x '.join(map(str, shape))}",
+            f"`store_acc` fills a tile of 64 rows and 8, 16, ... {columns} columns, and `{handle.name}` is"
+            f" {' x '.join(map(str, shape))}",
             e.args[0].span,
             help=f"`tile({handle.name}, (0, 0), (64, 64))`",
         )
@@ -126,11 +159,17 @@ def store_acc(c: State, e: tree.Call) -> None:
         firsts = f"`first` is a multiple of 8, from 0 to {last}, for a tile of {shape[1]} columns"
     first = ir.Const(0, I32, span=e.span) if given is None else scalar(c, given, UNIFORM)
     if not first.type.is_integer:
-        raise c.fail("SNAP018", f"`first` is the number of a column, an integer, and this is `{first.type}`", given.span, help=firsts)
+        raise c.fail(
+            "SNAP018",
+            f"`first` is the number of a column, an integer, and this is `{first.type}`",
+            given.span,
+            help=firsts,
+        )
     if isinstance(first, ir.Const) and (first.value % 8 or not 0 <= first.value <= columns - shape[1]):
         raise c.fail(
             "SNAP018",
-            f"columns {first.value} to {first.value + shape[1] - 1} are not among the {columns}, or do not begin at a multiple of 8",
+            f"columns {first.value} to {first.value + shape[1] - 1} are not among the {columns}, or do not begin at a"
+            " multiple of 8",
             given.span,
             f"{shape[1]} columns from {first.value}",
             (Label(acc.var.span, f"{columns // 2} floats a thread are {columns} columns"),),
@@ -140,10 +179,12 @@ def store_acc(c: State, e: tree.Call) -> None:
     _by_warpgroups(c, lambda place: ir.StoreAcc(tile, acc, first, place, span=e.span), e.span)
 
 
-# ---- operands --------------------------------------------------------------------------------------------------------------------------------
+# ---- operands
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-# size: how many floats a thread the other operands take.  A store may take a part, and then the array keeps its own size.
+# size: how many floats a thread the other operands take.  A store may take a part, and then the array keeps its own
+# size.
 def _accumulator(c: State, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
     found = storage(c, e)
     if not isinstance(found, LocalArray) or found.ref.elem != F32 or found.ref.var.privilege != THREAD1:
@@ -158,7 +199,11 @@ def _accumulator(c: State, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
             f"the accumulator of `{word}` is a local array of float at thread[1]{what}",
             e.span,
             secondary=labels,
-            note="without `@`, a name is at the privilege of the code that declares it" if labels and found.ref.var.privilege != THREAD1 else "",
+            note=(
+                "without `@`, a name is at the privilege of the code that declares it"
+                if labels and found.ref.var.privilege != THREAD1
+                else ""
+            ),
             help=f"declare it `{name}: float[{size}] @ thread[1]`",
         )
     if word == "wgmma" and found.variable.read_only:
@@ -171,7 +216,8 @@ def _registers(c: State, array: LocalArray, elem: Scalar, k: int, span: Span) ->
     if array.ref.elem != elem or size * 2 != k or array.ref.var.privilege != THREAD1:
         raise c.fail(
             "SNAP018",
-            f"a in registers is {k // 2} values of `{elem}` a thread for this b, and `{array.ref.var.name}` has {size} of `{array.ref.elem}`",
+            f"a in registers is {k // 2} values of `{elem}` a thread for this b, and `{array.ref.var.name}` has {size}"
+            f" of `{array.ref.elem}`",
             span,
             secondary=(Label(array.ref.var.span, "declared here"),),
             help=f"`{array.ref.var.name}: {elem}[{k // 2}] @ thread[1]`",
@@ -190,12 +236,24 @@ def _operand(c: State, e: tree.Expr, role: str, found: Memory | None = None) -> 
     handle = memory.handle
     if not handle.privilege.at_least(WARPGROUP1):
         help = "multiply what the whole warpgroup holds: the memory itself, or a part at `thread[128]`"
-        raise read_down(c, f"`{handle.name}`", handle.privilege, handle.span, Want(WARPGROUP1, "is multiplied by a warpgroup"), e.span, help)
+        raise read_down(
+            c,
+            f"`{handle.name}`",
+            handle.privilege,
+            handle.span,
+            Want(WARPGROUP1, "is multiplied by a warpgroup"),
+            e.span,
+            help,
+        )
     tile = tile_of(c, memory, "`wgmma`", e.span)
     obj, elem, shape = tile.access.view.obj, tile.access.view.elem, core(tile.shape, 2)
     row = shape[-1] * elem.bytes
     if len(shape) not in (2, 3):
-        raise c.fail("SNAP018", f"{role} of `wgmma` is a tile, or panels of tiles, and `{handle.name}` is {' x '.join(map(str, shape))}", e.span)
+        raise c.fail(
+            "SNAP018",
+            f"{role} of `wgmma` is a tile, or panels of tiles, and `{handle.name}` is {' x '.join(map(str, shape))}",
+            e.span,
+        )
     if obj.uid not in c.unknown_layout and (obj.swizzle != row or dimensions(tile)[-1] != shape[-1]):
         raise _not_swizzled(c, obj, handle, row, elem, shape[-1], e.span)
     if elem not in KINDS:
@@ -206,7 +264,9 @@ def _operand(c: State, e: tree.Expr, role: str, found: Memory | None = None) -> 
     return (tile, wide, rows, True) if transposed else (tile, rows, wide, False)
 
 
-def _not_swizzled(c: State, obj: ir.MemObject, handle: ir.Handle, row: int, elem: Scalar, width: int, span: Span) -> Exception:
+def _not_swizzled(
+    c: State, obj: ir.MemObject, handle: ir.Handle, row: int, elem: Scalar, width: int, span: Span
+) -> Exception:
     panels = f"a larger k or n is made of panels: `shared({elem}[p, 64, {128 // elem.bytes}], swizzle=128)`"
     if row in (32, 64, 128) and obj.swizzle != row:
         help = f"declare it `shared({elem}[..., {width}], swizzle={row})`"
@@ -216,7 +276,8 @@ def _not_swizzled(c: State, obj: ir.MemObject, handle: ir.Handle, row: int, elem
         help = f"rows of {128 // elem.bytes} elements with `swizzle=128`; {panels}"
     return c.fail(
         "SNAP018",
-        f"a tile of `wgmma` has rows as long as its swizzle: a row of `{handle.name}` has {row} bytes, its swizzle is {obj.swizzle or 'none'}",
+        f"a tile of `wgmma` has rows as long as its swizzle: a row of `{handle.name}` has {row} bytes, its swizzle is"
+        f" {obj.swizzle or 'none'}",
         span,
         secondary=(Label(obj.span, "declared here"),),
         help=help,
@@ -226,13 +287,21 @@ def _not_swizzled(c: State, obj: ir.MemObject, handle: ir.Handle, row: int, elem
 def _kind(c: State, elem: Scalar, given: str, span: Span) -> str:
     can = KINDS[elem]
     if not given and len(can) > 1:
-        raise c.fail("SNAP018", f"`{elem}` can be {' or '.join(can)}: say which", span, help=f'`wgmma(acc, a, b, type="{can[0]}")`')
+        raise c.fail(
+            "SNAP018",
+            f"`{elem}` can be {' or '.join(can)}: say which",
+            span,
+            help=f'`wgmma(acc, a, b, type="{can[0]}")`',
+        )
     if given and given not in can:
-        raise c.fail("SNAP018", f"elements of `{elem}` cannot be multiplied as {given}", span, help=f"as {', '.join(can)}")
+        raise c.fail(
+            "SNAP018", f"elements of `{elem}` cannot be multiplied as {given}", span, help=f"as {', '.join(can)}"
+        )
     return given or can[0]
 
 
-# ---- by warpgroups ---------------------------------------------------------------------------------------------------------------------------
+# ---- by warpgroups
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _kept(c: State, value: ir.Expr, name: str) -> ir.Expr:

@@ -14,9 +14,16 @@ from snap.cli.load import Checked, Failure, UsageError, check_file, check_path, 
 from snap.diag.error import SnapError
 from snap.diag.render import to_json, wants_color
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="Check, explain, compile and run Snap programs.")
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Check, explain, compile and run Snap programs.",
+)
 
-Values = Annotated[list[str], typer.Option("--set", "-s", metavar="NAME=VALUE", help="A constexpr parameter of a generic kernel.")]
+Values = Annotated[
+    list[str], typer.Option("--set", "-s", metavar="NAME=VALUE", help="A constexpr parameter of a generic kernel.")
+]
 OneTarget = Annotated[str, typer.Argument(metavar="FILE[:KERNEL]", help="A file, or one kernel of it.")]
 
 
@@ -24,7 +31,9 @@ OneTarget = Annotated[str, typer.Argument(metavar="FILE[:KERNEL]", help="A file,
 def check(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Python files with Snap functions.")],
     values: Values = [],  # noqa: B006 - typer reads the default, nobody changes it
-    as_json: Annotated[bool, typer.Option("--json", help="For editors: a list of diagnostics on standard output.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For editors: a list of diagnostics on standard output.")
+    ] = False,
 ) -> None:
     """Check every Snap function of the files and report all errors; generic kernels for the values that --set gives."""
     paths = [_usage(check_path, file) for file in files]
@@ -38,7 +47,10 @@ def check(
                 print(f"{one.path}:{unchecked.line}: {unchecked.note}", file=sys.stderr)
         errors = sum(len(one.errors) + (one.failure is not None) for one in checked)
         where = f"{len(checked)} file{'s' if len(checked) > 1 else ''}"
-        print(f"{where}: {'no errors' if not errors else '1 error' if errors == 1 else f'{errors} errors'}", file=sys.stderr)
+        print(
+            f"{where}: {'no errors' if not errors else '1 error' if errors == 1 else f'{errors} errors'}",
+            file=sys.stderr,
+        )
     if any(one.errors or one.failure for one in checked):
         raise typer.Exit(1)
 
@@ -61,8 +73,13 @@ def explain(target: OneTarget, values: Values = []) -> None:  # noqa: B006
             show_listing(listing)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False})
-def run(context: typer.Context, file: Annotated[str, typer.Argument(metavar="FILE [ARGS]...", help="A Python file, and its own arguments.")]) -> None:
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+def run(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE [ARGS]...", help="A Python file, and its own arguments.")],
+) -> None:
     """Run a file as Python would, with Snap's errors rendered."""
     path = _usage(check_path, file)
     try:
@@ -106,7 +123,8 @@ def _usage_error(text: str) -> NoReturn:
     raise typer.Exit(2)
 
 
-# ---- output ------------------------------------------------------------------------------------------------------------------------------
+# ---- output
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _print_errors(checked: list[Checked], stream: TextIO) -> None:
@@ -126,14 +144,25 @@ def _json_entries(checked: Checked) -> list[dict]:
     entries = [to_json(error.diagnostic) for error in checked.errors]
     if checked.failure:
         entries.append(_json_entry(checked, checked.failure.line, "error", str(checked.failure)))
-    return entries + [_json_entry(checked, unchecked.line, "information", unchecked.note) for unchecked in checked.unchecked]
+    return entries + [
+        _json_entry(checked, unchecked.line, "information", unchecked.note) for unchecked in checked.unchecked
+    ]
 
 
 def _json_entry(checked: Checked, line: int, severity: str, message: str) -> dict:
     """What has no code of an error."""
     place = {"line": line, "column": 1}
-    return {"file": str(checked.path), "range": {"start": place, "end": place}, "code": None, "severity": severity,
-            "message": message, "label": "", "related": [], "note": "", "help": ""}
+    return {
+        "file": str(checked.path),
+        "range": {"start": place, "end": place},
+        "code": None,
+        "severity": severity,
+        "message": message,
+        "label": "",
+        "related": [],
+        "note": "",
+        "help": "",
+    }
 
 
 def _show_code(text: str) -> None:

@@ -1,9 +1,12 @@
-"""A kernel's source, annotated: who acts on each line, who may disagree about each name, where threads wait for each other and why.
+"""A kernel's source, annotated: who acts on each line, who may disagree about each name, where threads wait for each
+other and why.
 
-Input:      a function of the typed IR, which says what each line is, and the same function synchronized, in which loops may have been taken apart
+Input:      a function of the typed IR, which says what each line is, and the same function synchronized, in which loops
+may have been taken apart
             and calls put in place, which says what the compiler has put in
 Output:     `Listing`s, the function's own and one for each function it calls
-Invariant:  every source line of the function appears once, in order; every `Sync` and `AsyncCommit` of the IR appears, at its place
+Invariant:  every source line of the function appears once, in order; every `Sync` and `AsyncCommit` of the IR appears,
+at its place
 Non-goals:  colour and layout (app.py)
 """
 
@@ -18,8 +21,15 @@ from snap.ir.types import Element, Place
 from snap.ir.walk import bodies, statements
 from snap.sync import brought, original, points
 
-PRIMITIVES = {"thread": "no barrier", "warp": "__syncwarp", "block": "__syncthreads", "named": "bar.sync", "cluster": "cluster barrier",
-              "grid": "grid barrier", "mbarrier": "mbarrier"}
+PRIMITIVES = {
+    "thread": "no barrier",
+    "warp": "__syncwarp",
+    "block": "__syncthreads",
+    "named": "bar.sync",
+    "cluster": "cluster barrier",
+    "grid": "grid barrier",
+    "mbarrier": "mbarrier",
+}
 _ENGINES = {"copy": "copies", "bulk": "boxes written", "bulk read": "boxes read", "wgmma": "products"}
 
 # what the compiler has put in
@@ -65,9 +75,11 @@ class _Page:
             self.note(named.span, f"{named.name}: {type} @ {named.privilege}")
 
 
-def explain(typed: ir.Function, synced: ir.Function, entry: tuple[ir.SyncPoint, ...] = (),
-            exit: tuple[ir.SyncPoint, ...] = ()) -> tuple[Listing, ...]:
-    """The function and, after it, each function it calls, in the order of their calls; instances of one function that read alike are shown once.
+def explain(
+    typed: ir.Function, synced: ir.Function, entry: tuple[ir.SyncPoint, ...] = (), exit: tuple[ir.SyncPoint, ...] = ()
+) -> tuple[Listing, ...]:
+    """The function and, after it, each function it calls, in the order of their calls; instances of one function that
+    read alike are shown once.
     entry, exit: a kernel's own barriers before and behind what it says."""
     written = _functions(typed)
     listings: dict[Listing, None] = {}
@@ -95,8 +107,13 @@ def _functions(function: ir.Function) -> dict[int, ir.Function]:
     return found
 
 
-def _listing(typed: ir.Function, synced: ir.Function, home: str, entry: tuple[ir.SyncPoint, ...] = (),
-             exit: tuple[ir.SyncPoint, ...] = ()) -> Listing:
+def _listing(
+    typed: ir.Function,
+    synced: ir.Function,
+    home: str,
+    entry: tuple[ir.SyncPoint, ...] = (),
+    exit: tuple[ir.SyncPoint, ...] = (),
+) -> Listing:
     """home: the file of the kernel; that of a function from elsewhere is named."""
     page = _Page()
     first, last = typed.span.line, _end(typed.span, typed.body)
@@ -112,15 +129,31 @@ def _listing(typed: ir.Function, synced: ir.Function, home: str, entry: tuple[ir
         text = source_line(typed.span.filename, line)
         rows.append(Row(line, page.privileges[line] if text.strip() else "", text, tuple(page.notes.get(line, ()))))
         for added in page.waits.get(line, ()):
-            rows.append(_added_row(added, page.privileges[line], source_line(typed.span.filename, min(max(added.span.line, first), last))))
-    shown = {added.point for found in page.waits.values() for added in found if isinstance(added, (ir.Sync, ir.BarrierWait))}
+            rows.append(
+                _added_row(
+                    added,
+                    page.privileges[line],
+                    source_line(typed.span.filename, min(max(added.span.line, first), last)),
+                )
+            )
+    shown = {
+        added.point for found in page.waits.values() for added in found if isinstance(added, (ir.Sync, ir.BarrierWait))
+    }
     count, elsewhere = len(shown), len(set(points(synced, collectives=True)) - shown)
-    found = "no synchronization" if not count else "1 synchronization point" if count == 1 else f"{count} synchronization points"
+    found = (
+        "no synchronization"
+        if not count
+        else "1 synchronization point"
+        if count == 1
+        else f"{count} synchronization points"
+    )
     if elsewhere:
         found += f", {'and ' if count else 'but '}{elsewhere} in the functions it calls"
     kind = "kernel" if typed.kernel else "device function"
     facts = [str(typed.place), f"{synced.smem} bytes of shared memory", found]
-    facts += ["cooperative"] * typed.cooperative + ([f"resident: {typed.resident} blocks a multiprocessor"] if typed.resident else [])
+    facts += ["cooperative"] * typed.cooperative + (
+        [f"resident: {typed.resident} blocks a multiprocessor"] if typed.resident else []
+    )
     where = f", {typed.span.filename}" if typed.span.filename != home else ""
     return Listing(f"{kind} {typed.name}{where}", "; ".join(facts), tuple(dict.fromkeys(rows)))
 
@@ -144,7 +177,9 @@ def _walk(page: _Page, body: ir.Body, place: Place, header: int) -> None:
 
 
 def _put_into(page: _Page, body: ir.Body, header: int, filename: str, lines: range) -> None:
-    """Where the compiler has put something in.  Statements of a function whose call was put in place stand at the call: its lines are not here."""
+    """Where the compiler has put something in.  Statements of a function whose call was put in place stand at the call:
+    its lines are not here.
+    """
 
     def here(stmt: ir.Stmt) -> bool:
         return stmt.span.filename == filename and stmt.span.line in lines
@@ -160,8 +195,11 @@ def _put_into(page: _Page, body: ir.Body, header: int, filename: str, lines: ran
             if any(here(s) and s.span.line == stmt.span.line for s in body[number + 1 :] if not isinstance(s, _ADDED)):
                 continue  # `x: float = f(...)`: the line is not over before the call
         opens = stmt.span.line if here(stmt) else before
-        inner = [(case.body, case.span.line if here(stmt) else before) for case in stmt.cases] if isinstance(stmt, ir.Split) \
+        inner = (
+            [(case.body, case.span.line if here(stmt) else before) for case in stmt.cases]
+            if isinstance(stmt, ir.Split)
             else [(one, opens) for one in bodies(stmt)]
+        )
         for k, (one, at) in enumerate(inner):
             if isinstance(stmt, ir.If) and k:
                 at = max(at, _last_line(stmt.then) if here(stmt) else at)
@@ -170,12 +208,18 @@ def _put_into(page: _Page, body: ir.Body, header: int, filename: str, lines: ran
             inside = (s.span.end_line for s in statements((stmt,)) if not isinstance(s, _ADDED) and here(s))
             before = max(before, stmt.span.end_line, *inside)
         if isinstance(stmt, ir.Collective):
-            page.waits.setdefault(before, []).extend(ir.Sync(point, stmt.place, span=stmt.span) for point in brought(stmt))
+            page.waits.setdefault(before, []).extend(
+                ir.Sync(point, stmt.place, span=stmt.span) for point in brought(stmt)
+            )
 
 
 def _put_in(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
     """A split that the compiler put around what only some threads do is shown as what they do."""
-    if isinstance(stmt, ir.Split) and any(case.body for case in stmt.cases) and all(isinstance(s, _ADDED) for case in stmt.cases for s in case.body):
+    if (
+        isinstance(stmt, ir.Split)
+        and any(case.body for case in stmt.cases)
+        and all(isinstance(s, _ADDED) for case in stmt.cases for s in case.body)
+    ):
         return stmt.cases[0].body
     return (stmt,)
 
@@ -209,8 +253,11 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
             page.note(stmt.span, f"{handle.name}: a stage of `{base.name}`")
             _walk(page, inner, place, start)
         case ir.Partition(base=base, handle=handle, body=inner):
-            page.note(stmt.span, f"{handle.name}: `{base.name}` lowered from {base.privilege} to {handle.privilege}"
-                      + (", declared disjoint" if handle.disjoint else ""))
+            page.note(
+                stmt.span,
+                f"{handle.name}: `{base.name}` lowered from {base.privilege} to {handle.privilege}"
+                + (", declared disjoint" if handle.disjoint else ""),
+            )
             _walk(page, inner, place, start)
         case ir.Claim(base=base, handle=handle, body=inner):
             page.note(stmt.span, f"{handle.name}: all of `{base.name}`, owned by one {handle.privilege}")
@@ -245,7 +292,9 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
 
 def _shared_words(obj: ir.MemObject) -> str:
     shape = [dim.value for dim in obj.shape or () if isinstance(dim, ir.Const)]
-    return f"shared {_elem_text(obj.elem, shape)} @ {obj.privilege}, at byte {obj.offset}" + (f", swizzle {obj.swizzle}" if obj.swizzle else "")
+    return f"shared {_elem_text(obj.elem, shape)} @ {obj.privilege}, at byte {obj.offset}" + (
+        f", swizzle {obj.swizzle}" if obj.swizzle else ""
+    )
 
 
 def _elem_text(elem: Element, shape: list[int]) -> str:
@@ -254,12 +303,16 @@ def _elem_text(elem: Element, shape: list[int]) -> str:
 
 def _case_words(case: ir.Case) -> str:
     level = case.place.top.word
-    return f"{level}s {case.offset} and on, as groups of {case.size}" if case.rest else f"{level}s {case.offset} .. {case.offset + case.size - 1}"
+    return (
+        f"{level}s {case.offset} and on, as groups of {case.size}"
+        if case.rest
+        else f"{level}s {case.offset} .. {case.offset + case.size - 1}"
+    )
 
 
 def _added_row(added: Added, privilege: str, near: str) -> Row:
     """Indented like the code it stands by."""
-    indent = near[:len(near) - len(near.lstrip())]
+    indent = near[: len(near) - len(near.lstrip())]
     match added:
         case ir.AsyncCommit("copy"):
             text = "commit: what each thread has copied since the last one is a group"
@@ -270,11 +323,15 @@ def _added_row(added: Added, privilege: str, near: str) -> Row:
         case ir.BarrierArrive(barrier, point=point):
             text = f"{barrier.name}: {_does(point.arrivals or 'these threads', 'arrive')}, for `{point.object}`"
         case ir.Sync(point, part="arrive"):
-            text = f"{_arrive_words(point)}: {_does(point.arrivals, 'arrive')} for `{point.object}`, without waiting; " \
-                   f"{_does(point.waiters, 'wait')} at line {point.span.line}"
+            text = (
+                f"{_arrive_words(point)}: {_does(point.arrivals, 'arrive')} for `{point.object}`, without waiting; "
+                f"{_does(point.waiters, 'wait')} at line {point.span.line}"
+            )
         case ir.Sync(point) | ir.BarrierWait(point=point):
-            text = f"{_wait_primitive(point)}: {_does(point.waiters or str(point.participants), 'wait')} for `{point.object}`: " \
-                   f"{point.reason}{wait_words(point)}"
+            text = (
+                f"{_wait_primitive(point)}: {_does(point.waiters or str(point.participants), 'wait')} for"
+                f" `{point.object}`: {point.reason}{wait_words(point)}"
+            )
         case other:
             raise TypeError(other)
     place = privilege if isinstance(added, ir.AsyncCommit) else str(added.place.privilege)
@@ -301,7 +358,21 @@ def _wait_primitive(point: ir.SyncPoint) -> str:
 
 def _does(who: str, verb: str) -> str:
     """`warp 0 waits`, `warps 1..3 wait`."""
-    one = who.startswith(("warp ", "each ", "one ", "grid[", "cluster[", "block[", "thread[", "warpgroup ", "the thread ", "the next ", "the unit "))
+    one = who.startswith(
+        (
+            "warp ",
+            "each ",
+            "one ",
+            "grid[",
+            "cluster[",
+            "block[",
+            "thread[",
+            "warpgroup ",
+            "the thread ",
+            "the next ",
+            "the unit ",
+        )
+    )
     return f"{who} {verb}{'s' * one}".strip()
 
 
@@ -314,7 +385,8 @@ def wait_words(point: ir.SyncPoint) -> str:
     return text + ("; a fence puts it before what units that copy boxes and multiply tiles do" if point.fence else "")
 
 
-# A `pass` is no statement of the IR, nor is a branch that constants leave out; but they are lines of the text, which says where a body ends.
+# A `pass` is no statement of the IR, nor is a branch that constants leave out; but they are lines of the text, which
+# says where a body ends.
 def _end(head: Span, body: ir.Body) -> int:
     """The last line of the body that `head` opens: what follows it is indented no deeper."""
     text = source_lines(head.filename)

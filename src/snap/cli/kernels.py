@@ -34,7 +34,9 @@ def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[
     found = {key: value for key, value in checked.names.items() if isinstance(value, SnapFunction)}
     if name is not None:
         if name not in found:
-            raise UsageError(f"{checked.path} has no Snap function `{name}`" + (f"; it has {', '.join(found)}" if found else ""))
+            raise UsageError(
+                f"{checked.path} has no Snap function `{name}`" + (f"; it has {', '.join(found)}" if found else "")
+            )
         if not found[name].is_kernel:
             raise UsageError(f"`{name}` is a device function: it has code only as part of a kernel that calls it")
         kernels = [found[name]]
@@ -55,11 +57,14 @@ def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[
     return chosen, notes
 
 
-# A generic kernel is checked for values, not as such: where nobody gives any, nothing is known of it, and the command says so.
+# A generic kernel is checked for values, not as such: where nobody gives any, nothing is known of it, and the command
+# says so.
 def check_generic(files: list[Checked], values: list[str]) -> list[Checked]:
     """The same files, with the errors of their generic kernels for these values, and with those that lack some."""
     given = parse_values(values)
-    if not any(one.errors or one.failure for one in files):  # else the kernel that has the parameter may be the one that was refused
+    if not any(
+        one.errors or one.failure for one in files
+    ):  # else the kernel that has the parameter may be the one that was refused
         _all_known(given, [kernel for one in files for kernel in _kernels_of(one)])
     return [_with_generic(one, given) for one in files]
 
@@ -69,7 +74,9 @@ def _with_generic(checked: Checked, given: dict[str, object]) -> Checked:
     for kernel in _kernels_of(checked):
         tree, missing = kernel.definition.tree, _missing(kernel, given)
         if missing:
-            unchecked.append(Unchecked(tree.span.line, f"`{tree.name}` is generic and was not checked: give {_options(missing)}"))
+            unchecked.append(
+                Unchecked(tree.span.line, f"`{tree.name}` is generic and was not checked: give {_options(missing)}")
+            )
             continue
         try:
             _chosen(kernel, given).stages()
@@ -81,7 +88,9 @@ def _with_generic(checked: Checked, given: dict[str, object]) -> Checked:
 def _kernels_of(checked: Checked) -> list[SnapFunction]:
     """Those that the file itself defines."""
     found = dict.fromkeys(value for value in checked.names.values() if isinstance(value, SnapFunction))
-    return [kernel for kernel in found if kernel.is_kernel and kernel.definition.tree.span.filename == str(checked.path)]
+    return [
+        kernel for kernel in found if kernel.is_kernel and kernel.definition.tree.span.filename == str(checked.path)
+    ]
 
 
 def _chosen(kernel: SnapFunction, given: dict[str, object]) -> Chosen:

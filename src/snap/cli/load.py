@@ -2,7 +2,8 @@
 
 Input:      a path, or PATH:KERNEL
 Output:     the module's names and the errors of its Snap functions
-Invariant:  whatever the file raises is reported as its own, without a frame of ours; sys.path, sys.argv and sys.modules are as before afterwards
+Invariant:  whatever the file raises is reported as its own, without a frame of ours; sys.path, sys.argv and sys.modules
+are as before afterwards
 Non-goals:  protecting against what the file's top-level code does: it is run, as Python runs it
 """
 
@@ -63,7 +64,9 @@ def check_path(text: str) -> Path:
 
 
 def run_file(path: Path, name: str, args: tuple[str, ...] = ()) -> dict[str, object]:
-    """The names that the file binds, run as the module `name`.  SnapError and SystemExit pass; anything else becomes a Failure."""
+    """The names that the file binds, run as the module `name`.  SnapError and SystemExit pass; anything else becomes a
+    Failure.
+    """
     filename = str(path)
     try:
         text = _decoded(path)
@@ -120,7 +123,11 @@ def _strip(described: traceback.TracebackException, seen: set[int]) -> None:
     if id(described) in seen:
         return
     seen.add(id(described))
-    kept = [frame for frame in described.stack if not frame.filename.startswith((PACKAGE, "<frozen importlib", "<launch of", "<snap "))]
+    kept = [
+        frame
+        for frame in described.stack
+        if not frame.filename.startswith((PACKAGE, "<frozen importlib", "<launch of", "<snap "))
+    ]
     described.stack = traceback.StackSummary.from_list(kept)
     for chained in (described.__cause__, described.__context__):
         if chained is not None:
@@ -132,7 +139,8 @@ def _line_in(error: BaseException, filename: str) -> int:
     return lines[-1] if lines else 1
 
 
-# ---- checking ----------------------------------------------------------------------------------------------------------------------------
+# ---- checking
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,5 +187,9 @@ def check_file(path: Path) -> Checked:
 
 def in_order(errors: Iterable[SnapError]) -> tuple[SnapError, ...]:
     """All of them, each once, as the text has them."""
-    distinct = {(error.diagnostic.code, error.diagnostic.span, error.message): error for first in errors for error in first.all}
-    return tuple(sorted(distinct.values(), key=lambda error: (error.diagnostic.span.line, error.diagnostic.span.column)))
+    distinct = {
+        (error.diagnostic.code, error.diagnostic.span, error.message): error for first in errors for error in first.all
+    }
+    return tuple(
+        sorted(distinct.values(), key=lambda error: (error.diagnostic.span.line, error.diagnostic.span.column))
+    )

@@ -2,7 +2,8 @@
 
 Input:      a kernel (`ir.Function`) after `snap.sync`: every barrier it needs is in it
 Output:     `CudaModule`: the text, and what a launch must know
-Invariant:  the text compiles with NVRTC and with nvcc for `min_arch` and later; it holds no trace of privileges and no run-time checks but the user's
+Invariant:  the text compiles with NVRTC and with nvcc for `min_arch` and later; it holds no trace of privileges and no
+run-time checks but the user's
 Non-goals:  compiling it (`snap.runtime`)
 """
 
@@ -34,9 +35,11 @@ class KernelParam:
 
 @record
 class TensorMap:
-    """One tensor map that the launch builds (cuTensorMapEncodeTiled) and passes by value: how boxes of an array are moved.
+    """One tensor map that the launch builds (cuTensorMapEncodeTiled) and passes by value: how boxes of an array are
+    moved.
 
-    param    index of the array among the kernel's parameters; its extents are the parameter's declared shape (`handle.obj.shape`)
+    param    index of the array among the kernel's parameters; its extents are the parameter's declared shape
+    (`handle.obj.shape`)
     elem     what the map counts in: the array's elements
     box      extents of the box in the dimensions of the array, the last one contiguous; as many as the array has
     swizzle  0, 32, 64 or 128: how the box lies in shared memory
@@ -58,7 +61,8 @@ class CudaModule:
     params        its parameters in order, without the hidden ones
     tensors       hidden parameters behind those, in order: one CUtensorMap (128 bytes, aligned to 64) each
     threads       of a block
-    cluster       blocks a cluster, 0 without clusters; a cluster of one block is none, since the hardware places clusters with less freedom
+    cluster       blocks a cluster, 0 without clusters; a cluster of one block is none, since the hardware places
+    clusters with less freedom
     smem          shared memory in bytes, the compiler's own included
     dynamic_smem  how much of it is given at launch: 0 where it is declared in the kernel
     grid_barrier  a trailing hidden parameter points to one zeroed 32-bit word in global memory
@@ -91,25 +95,50 @@ def emit(function: ir.Function) -> CudaModule:
 def _emit(function: ir.Function) -> CudaModule:
     held = function.place.held
     clustered = held(Level.CLUSTER) is not None
-    module = Module(threads=held(Level.THREAD).count, cluster=held(Level.BLOCK).count if clustered else 0, min_arch=90 if clustered else 80)
+    module = Module(
+        threads=held(Level.THREAD).count,
+        cluster=held(Level.BLOCK).count if clustered else 0,
+        min_arch=90 if clustered else 80,
+    )
     module.global_fences = _global_fences(function)
     module.accumulators = _accumulators(function)
     kernel, uses, grid_barrier = Lowering(module).kernel(function)
     smem = module.buffer + module.static_bytes
     helpers = tuple(helper.text for helper in module.helpers.values())
     rounds = (rounds_declaration(module.round_count),) if module.round_count else ()
-    file = tree.Module(_header(function, kernel.name, module, smem), tuple(sorted(module.includes)), tuple(module.structs.values()),
-                       (*rounds, *helpers), (*module.functions, kernel))
+    file = tree.Module(
+        _header(function, kernel.name, module, smem),
+        tuple(sorted(module.includes)),
+        tuple(module.structs.values()),
+        (*rounds, *helpers),
+        (*module.functions, kernel),
+    )
     params = tuple(map(_param, function.params, kernel.params))
     arrays = {p.handle.obj.uid: i for i, p in enumerate(function.params) if isinstance(p, ir.MemParam)}
     tensors = tuple(TensorMap(arrays[use.array], use.elem, use.box, use.swizzle, use.tf32) for use in uses)
     cluster, dynamic = module.cluster if module.cluster > 1 else 0, module.buffer if module.dynamic else 0
-    return CudaModule(printer.module(file), kernel.name, params, module.threads, cluster, smem, dynamic, function.cooperative, grid_barrier,
-                      module.min_arch, tensors, module.arch_specific, tuple(module.entry), tuple(module.exit))
+    return CudaModule(
+        printer.module(file),
+        kernel.name,
+        params,
+        module.threads,
+        cluster,
+        smem,
+        dynamic,
+        function.cooperative,
+        grid_barrier,
+        module.min_arch,
+        tensors,
+        module.arch_specific,
+        tuple(module.entry),
+        tuple(module.exit),
+    )
 
 
 def _global_fences(function: ir.Function) -> bool:
-    """Whether boxes and threads may meet in memory other than the threads' own block's: then fences between the two are about all of it."""
+    """Whether boxes and threads may meet in memory other than the threads' own block's: then fences between the two are
+    about all of it.
+    """
     if not any(isinstance(s, ir.BoxCopy) for _, s in _everywhere(function, set())):
         return False
     boxes, threads = _touched(function, {})
@@ -117,7 +146,8 @@ def _global_fences(function: ir.Function) -> bool:
 
 
 def _touched(function: ir.Function, known: dict[int, tuple[set[int], set[int]]]) -> tuple[set[int], set[int]]:
-    """The objects that boxes are copied to or from, and those of global memory, or of other blocks, that threads touch element by element, calls
+    """The objects that boxes are copied to or from, and those of global memory, or of other blocks, that threads touch
+    element by element, calls
     entered.  Where boxes are loaded from memory that is not const, threads may write it."""
     if id(function) in known:
         return known[id(function)]
@@ -152,7 +182,9 @@ def _everywhere(function: ir.Function, seen: set[int]) -> Iterator[tuple[ir.Func
 
 
 def _accumulators(kernel: ir.Function) -> set[tuple[int, int]]:
-    """The arrays that products may go into, each as (function, variable): also what a function takes by reference and only assigns to."""
+    """The arrays that products may go into, each as (function, variable): also what a function takes by reference and
+    only assigns to.
+    """
     found: set[tuple[int, int]] = set()
     same: list[tuple[tuple[int, int], tuple[int, int]]] = []  # an argument and the parameter that it is
     for function, s in _everywhere(kernel, set()):
@@ -160,8 +192,11 @@ def _accumulators(kernel: ir.Function) -> set[tuple[int, int]]:
             case ir.Wgmma(acc=acc):
                 found.add((id(function), acc.var.uid))
             case ir.Call(callee, args):
-                same += [((id(function), arg.var.uid), (id(callee), param.var.uid)) for arg, param in zip(args, callee.params)
-                         if isinstance(param, ir.RefParam)]
+                same += [
+                    ((id(function), arg.var.uid), (id(callee), param.var.uid))
+                    for arg, param in zip(args, callee.params)
+                    if isinstance(param, ir.RefParam)
+                ]
     count = -1
     while found and count != len(found):
         count = len(found)
@@ -189,7 +224,10 @@ def _header(function: ir.Function, name: str, module: Module, smem: int) -> tupl
         launch.append("cooperative")
     if function.resident:
         launch.append(f"registers for {function.resident} block{'s' * (function.resident > 1)} a multiprocessor")
-    return f"{name}: generated by Snap from {os.path.basename(function.span.filename)}:{function.span.line}", f"launch: {', '.join(launch)}"
+    return (
+        f"{name}: generated by Snap from {os.path.basename(function.span.filename)}:{function.span.line}",
+        f"launch: {', '.join(launch)}",
+    )
 
 
 __all__ = ["CudaModule", "KernelParam", "TensorMap", "emit"]

@@ -2,7 +2,8 @@
 
 Input:      operands as CUDA trees, with their scalar types
 Output:     a CUDA tree of the wanted type
-Invariant:  one rounding where the IR says one; narrow integers are brought back to their width, since C computes in `int`
+Invariant:  one rounding where the IR says one; narrow integers are brought back to their width, since C computes in
+`int`
 Non-goals:  the functions of `MATH` (`mathematics.py`)
 """
 
@@ -14,11 +15,36 @@ from snap.codegen.spelling import HEADERS, SCALAR_NAMES, integer, literal, type_
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, U16, U32, U64, Kind, Scalar
 
 WIDENED = {F16: "__half2float", BF16: "__bfloat162float"}
-NARROWED = {F16: {F32: "__float2half", F64: "__double2half", I32: "__int2half_rn", U32: "__uint2half_rn", I64: "__ll2half_rn", U64: "__ull2half_rn"},
-            BF16: {F32: "__float2bfloat16", F64: "__double2bfloat16", I32: "__int2bfloat16_rn", U32: "__uint2bfloat16_rn", I64: "__ll2bfloat16_rn",
-                   U64: "__ull2bfloat16_rn"}}
-BITS_OF = {F32: ("__float_as_uint", U32), F64: ("__double_as_longlong", I64), F16: ("__half_as_ushort", U16), BF16: ("__bfloat16_as_ushort", U16)}
-FROM_BITS = {F32: ("__uint_as_float", U32), F64: ("__longlong_as_double", I64), F16: ("__ushort_as_half", U16), BF16: ("__ushort_as_bfloat16", U16)}
+NARROWED = {
+    F16: {
+        F32: "__float2half",
+        F64: "__double2half",
+        I32: "__int2half_rn",
+        U32: "__uint2half_rn",
+        I64: "__ll2half_rn",
+        U64: "__ull2half_rn",
+    },
+    BF16: {
+        F32: "__float2bfloat16",
+        F64: "__double2bfloat16",
+        I32: "__int2bfloat16_rn",
+        U32: "__uint2bfloat16_rn",
+        I64: "__ll2bfloat16_rn",
+        U64: "__ull2bfloat16_rn",
+    },
+}
+BITS_OF = {
+    F32: ("__float_as_uint", U32),
+    F64: ("__double_as_longlong", I64),
+    F16: ("__half_as_ushort", U16),
+    BF16: ("__bfloat16_as_ushort", U16),
+}
+FROM_BITS = {
+    F32: ("__uint_as_float", U32),
+    F64: ("__longlong_as_double", I64),
+    F16: ("__ushort_as_half", U16),
+    BF16: ("__ushort_as_bfloat16", U16),
+}
 
 
 def is_half(t: Scalar) -> bool:
@@ -59,7 +85,9 @@ def convert(module: Module, value: tree.Expr, source: Scalar, target: Scalar) ->
             return narrowed(module, tree.Cast("float", value), target)
         return call(NARROWED[target][source], value)
     if isinstance(value, tree.Integer) and source.is_integer:
-        return literal(module, value.value, target) if target.is_integer else tree.Cast(type_name(module, target), value)
+        return (
+            literal(module, value.value, target) if target.is_integer else tree.Cast(type_name(module, target), value)
+        )
     if source.is_float and is_narrow(target):
         value = _clamped(value, target)
     return tree.Cast(type_name(module, target), value)

@@ -1,8 +1,10 @@
 """Atomic operations with order and scope.
 
-Input:      an `Atomic` statement's operation, element type, order and scope, with the address and operands as CUDA trees
+Input:      an `Atomic` statement's operation, element type, order and scope, with the address and operands as CUDA
+trees
 Output:     a CUDA expression whose value is the old one (load: the value; store: none)
-Invariant:  CUDA's own atomics (relaxed, gpu scope) where they exist, PTX otherwise; what no instruction does is a loop around compare-and-swap, on
+Invariant:  CUDA's own atomics (relaxed, gpu scope) where they exist, PTX otherwise; what no instruction does is a loop
+around compare-and-swap, on
             the containing word for bytes.  Everything is valid on sm_80, scope `cluster` on sm_90
 Non-goals:  choosing a weaker order
 """
@@ -18,16 +20,34 @@ from snap.codegen.spelling import type_name
 from snap.ir.types import BF16, F16, F32, F64, I32, I64, U8, U16, U32, U64, Kind, Scalar
 
 SCOPES = {"block": "cta", "cluster": "cluster", "gpu": "gpu", "system": "sys"}
-BUILTINS = {"add": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd", "or": "atomicOr", "xor": "atomicXor",
-            "exch": "atomicExch", "cas": "atomicCAS"}
-BUILTIN_TYPES = {"add": (I32, U32, U64, F32, F64, F16, BF16), "min": (I32, U32, I64, U64), "max": (I32, U32, I64, U64), "and": (I32, U32, U64),
-                 "or": (I32, U32, U64), "xor": (I32, U32, U64), "exch": (I32, U32, U64, F32), "cas": (I32, U32, U64, U16)}
+BUILTINS = {
+    "add": "atomicAdd",
+    "min": "atomicMin",
+    "max": "atomicMax",
+    "and": "atomicAnd",
+    "or": "atomicOr",
+    "xor": "atomicXor",
+    "exch": "atomicExch",
+    "cas": "atomicCAS",
+}
+BUILTIN_TYPES = {
+    "add": (I32, U32, U64, F32, F64, F16, BF16),
+    "min": (I32, U32, I64, U64),
+    "max": (I32, U32, I64, U64),
+    "and": (I32, U32, U64),
+    "or": (I32, U32, U64),
+    "xor": (I32, U32, U64),
+    "exch": (I32, U32, U64, F32),
+    "cas": (I32, U32, U64, U16),
+}
 UNSIGNED = {8: U8, 16: U16, 32: U32, 64: U64}
 REGISTERS = {16: "h", 32: "r", 64: "l"}
 OPERATORS = {"add": "+", "and": "&", "or": "|", "xor": "^"}
 
 
-def atomic(module: Module, op: str, t: Scalar, order: str, scope: str, address: tree.Expr, args: tuple[tree.Expr, ...]) -> tree.Expr:
+def atomic(
+    module: Module, op: str, t: Scalar, order: str, scope: str, address: tree.Expr, args: tuple[tree.Expr, ...]
+) -> tree.Expr:
     if order == "relaxed" and scope == "gpu" and op in BUILTINS:
         if t in BUILTIN_TYPES[op]:
             return call(BUILTINS[op], address, *args)
@@ -77,43 +97,58 @@ def _from_bits(module: Module, name: str, t: Scalar) -> str:
     return expression(bitcast(module, tree.Name(name), UNSIGNED[t.bits], t))
 
 
-# ---- single instructions -----------------------------------------------------------------------------------------------------------------
+# ---- single instructions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _load(module: Module, t: Scalar, order: str, scope: str) -> Helper:
     name, type = _name("load", t, order, scope), type_name(module, t)
     fence, qualifiers = _semantics(order, scope, "acquire")
-    register, carrier = ("r", "unsigned int") if t.bits == 8 else (REGISTERS[t.bits], type_name(module, UNSIGNED[t.bits]))
+    register, carrier = (
+        ("r", "unsigned int") if t.bits == 8 else (REGISTERS[t.bits], type_name(module, UNSIGNED[t.bits]))
+    )
     value = f"({type})bits" if t.bits == 8 else _from_bits(module, "bits", t)
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ {type} {name}(const {type}* address) {{
     {carrier} bits;
     asm volatile("{fence}ld.{qualifiers}.u{t.bits} %0, [%1];" : "={register}"(bits) : "l"(address) : "memory");
     return {value};
-}}""", min_arch=_min_arch(scope))
+}}""",
+        min_arch=_min_arch(scope),
+    )
 
 
 def _store(module: Module, t: Scalar, order: str, scope: str) -> Helper:
     name, type = _name("store", t, order, scope), type_name(module, t)
     fence, qualifiers = _semantics(order, scope, "release")
     register, bits = ("r", "(unsigned int)value") if t.bits == 8 else (REGISTERS[t.bits], _bits_of(module, "value", t))
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ void {name}({type}* address, {type} value) {{
     asm volatile("{fence}st.{qualifiers}.u{t.bits} [%0], %1;" :: "l"(address), "{register}"({bits}) : "memory");
-}}""", min_arch=_min_arch(scope))
+}}""",
+        min_arch=_min_arch(scope),
+    )
 
 
 def _compare_and_swap(module: Module, t: Scalar, order: str, scope: str) -> Helper:
     name, type = _name("cas", t, order, scope), type_name(module, t)
     fence, qualifiers = _semantics(order, scope, "acq_rel")
     register, compare, value = REGISTERS[t.bits], _bits_of(module, "compare", t), _bits_of(module, "value", t)
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ {type} {name}({type}* address, {type} compare, {type} value) {{
     {type_name(module, UNSIGNED[t.bits])} old;
     asm volatile("{fence}atom.{qualifiers}.cas.b{t.bits} %0, [%1], %2, %3;"
                  : "={register}"(old) : "l"(address), "{register}"({compare}), "{register}"({value}) : "memory");
-    return {_from_bits(module, 'old', t)};
-}}""", min_arch=_min_arch(scope))
+    return {_from_bits(module, "old", t)};
+}}""",
+        min_arch=_min_arch(scope),
+    )
 
 
 def _instruction(op: str, t: Scalar) -> str | None:
@@ -138,15 +173,20 @@ def _native(module: Module, op: str, form: str, t: Scalar, order: str, scope: st
     register = {"add.f32": "f", "add.f64": "d"}.get(form, REGISTERS[t.bits])
     carrier = type if typed else type_name(module, UNSIGNED[t.bits])
     operand, result = ("value", "old") if typed else (_bits_of(module, "value", t), _from_bits(module, "old", t))
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {{
     {carrier} old;
     asm volatile("{fence}atom.{qualifiers}.{form} %0, [%1], %2;" : "={register}"(old) : "l"(address), "{register}"({operand}) : "memory");
     return {result};
-}}""", min_arch=_min_arch(scope))
+}}""",
+        min_arch=_min_arch(scope),
+    )
 
 
-# ---- loops around compare-and-swap -------------------------------------------------------------------------------------------------------
+# ---- loops around compare-and-swap
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _next(module: Module, op: str, t: Scalar) -> str:
@@ -165,20 +205,25 @@ def _loop(module: Module, op: str, t: Scalar, order: str, scope: str) -> Helper:
     name, type, bits = _name(op, t, order, scope), type_name(module, t), UNSIGNED[t.bits]
     word = type_name(module, bits)
     load, cas = _load(module, bits, "relaxed", scope), _compare_and_swap(module, bits, order, scope)
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {{
     {word}* const word = reinterpret_cast<{word}*>(address);
     {word} seen = {load.name}(word);
     while (true) {{
-        const {type} old = {_from_bits(module, 'seen', t)};
+        const {type} old = {_from_bits(module, "seen", t)};
         const {type} next = {_next(module, op, t)};
-        const {word} found = {cas.name}(word, seen, {_bits_of(module, 'next', t)});
+        const {word} found = {cas.name}(word, seen, {_bits_of(module, "next", t)});
         if (found == seen) {{
             return old;
         }}
         seen = found;
     }}
-}}""", needs=(load, cas), min_arch=_min_arch(scope))
+}}""",
+        needs=(load, cas),
+        min_arch=_min_arch(scope),
+    )
 
 
 def _byte_loop(module: Module, op: str, t: Scalar, order: str, scope: str) -> Helper:
@@ -187,7 +232,9 @@ def _byte_loop(module: Module, op: str, t: Scalar, order: str, scope: str) -> He
     old = "(seen >> shift & 0xff) != 0" if t.kind is Kind.BOOL else f"({type})(seen >> shift)"
     params = f"{type}* address, {type} compare, {type} value" if op == "cas" else f"{type}* address, {type} value"
     next_value = "old == compare ? value : old" if op == "cas" else _next(module, op, t)
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ {type} {name}({params}) {{
     const unsigned long long location = reinterpret_cast<unsigned long long>(address);
     unsigned int* const word = reinterpret_cast<unsigned int*>(location & ~3ull);
@@ -202,4 +249,7 @@ static __device__ __forceinline__ {type} {name}({params}) {{
         }}
         seen = found;
     }}
-}}""", needs=(load, cas), min_arch=_min_arch(scope))
+}}""",
+        needs=(load, cas),
+        min_arch=_min_arch(scope),
+    )

@@ -2,7 +2,8 @@
 
 Input:      the kind of a barrier, its participants, and the scope it stands in
 Output:     CUDA statements
-Invariant:  a barrier is executed by exactly its participants; groups of one size that wait side by side use different barrier numbers, each group
+Invariant:  a barrier is executed by exactly its participants; groups of one size that wait side by side use different
+barrier numbers, each group
             always its own
 Non-goals:  where barriers stand (`snap.sync`)
 """
@@ -21,33 +22,53 @@ from snap.ir.types import I32, Level, Privilege
 WARP = 32
 HARDWARE_BARRIERS = 16
 
-CLUSTER_SYNC = Helper("snap_cluster_sync", """\
+CLUSTER_SYNC = Helper(
+    "snap_cluster_sync",
+    """\
 static __device__ __forceinline__ void snap_cluster_sync() {
     asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
-}""", min_arch=90)
+}""",
+    min_arch=90,
+)
 
-CLUSTER_ARRIVE = Helper("snap_cluster_arrive", """\
+CLUSTER_ARRIVE = Helper(
+    "snap_cluster_arrive",
+    """\
 static __device__ __forceinline__ void snap_cluster_arrive() {
     asm volatile("barrier.cluster.arrive.release;" ::: "memory");
-}""", min_arch=90)
+}""",
+    min_arch=90,
+)
 
-CLUSTER_WAIT = Helper("snap_cluster_wait", """\
+CLUSTER_WAIT = Helper(
+    "snap_cluster_wait",
+    """\
 static __device__ __forceinline__ void snap_cluster_wait() {
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
-}""", min_arch=90)
+}""",
+    min_arch=90,
+)
 
-NAMED_ARRIVE = Helper("snap_named_arrive", """\
+NAMED_ARRIVE = Helper(
+    "snap_named_arrive",
+    """\
 static __device__ __forceinline__ void snap_named_arrive(int barrier, int threads) {
     asm volatile("bar.arrive %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
-}""")
+}""",
+)
 
-NAMED_SYNC = Helper("snap_named_sync", """\
+NAMED_SYNC = Helper(
+    "snap_named_sync",
+    """\
 static __device__ __forceinline__ void snap_named_sync(int barrier, int threads) {
     asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
-}""")
+}""",
+)
 
 # The word's top bit flips when all blocks have arrived: block 0 adds what the others leave to 2^31.
-GRID_SYNC = Helper("snap_grid_sync", """\
+GRID_SYNC = Helper(
+    "snap_grid_sync",
+    """\
 static __device__ __forceinline__ void snap_grid_sync(unsigned int* barrier) {
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -60,10 +81,14 @@ static __device__ __forceinline__ void snap_grid_sync(unsigned int* barrier) {
         __threadfence();
     }
     __syncthreads();
-}""")
+}""",
+)
 
-# For groups that no hardware barrier fits.  The low half counts arrivals; the last one clears it and starts the next round in the high half.
-GROUP_SYNC = Helper("snap_group_sync", """\
+# For groups that no hardware barrier fits.  The low half counts arrivals; the last one clears it and starts the next
+# round in the high half.
+GROUP_SYNC = Helper(
+    "snap_group_sync",
+    """\
 static __device__ __forceinline__ void snap_group_sync(unsigned int* word, unsigned int threads) {
     __threadfence_block();
     const unsigned int before = atomicAdd(word, 1u);
@@ -76,7 +101,8 @@ static __device__ __forceinline__ void snap_group_sync(unsigned int* word, unsig
         } while (now >> 16 == before >> 16);
     }
     __threadfence_block();
-}""")
+}""",
+)
 ROUNDS = "snap_rounds"
 
 
@@ -152,7 +178,9 @@ def _numbered(scope: Scope, point: ir.SyncPoint, part: str) -> tree.Stmt:
     if base is None:
         raise ValueError("no hardware barrier is left for a barrier in two parts")
     number = fold.binary("+", group, tree.Integer(base), I32)
-    return _evaluate(module.helper(NAMED_ARRIVE if part == "arrive" else NAMED_SYNC), number, tree.Integer(point.threads or n))
+    return _evaluate(
+        module.helper(NAMED_ARRIVE if part == "arrive" else NAMED_SYNC), number, tree.Integer(point.threads or n)
+    )
 
 
 def _allocated(module: Module, n: int) -> int | None:

@@ -2,7 +2,8 @@
 
 Input:      `BoxCopy`, commits and waits for boxes that leave shared memory
 Output:     CUDA statements, and `TensorUse`: the tensor maps that a launch has to build
-Invariant:  every box is issued once, by the thread that issues for its group; one that all blocks of a cluster receive is divided among them
+Invariant:  every box is issued once, by the thread that issues for its group; one that all blocks of a cluster receive
+is divided among them
             where its pieces stay whole repetitions of the swizzle, else the first block copies it
 Non-goals:  boxes that one tensor map cannot hold
 """
@@ -29,7 +30,9 @@ ALIGN = 128  # bytes, of a box in shared memory without swizzle
 
 @record
 class Share:
-    """A block's part of a box for all blocks: the map's box, and how far the parts lie apart (in the tile's elements; along one dimension)."""
+    """A block's part of a box for all blocks: the map's box, and how far the parts lie apart (in the tile's elements;
+    along one dimension).
+    """
 
     box: tuple[int, ...]
     elements: int
@@ -68,7 +71,10 @@ def copy(scope: Scope, s: ir.BoxCopy) -> list[tree.Stmt]:
     barrier = slot_of(scope, s.barrier, s.slot)
     if not multicast(s, module):
         return issue.only(mine, _do(module, _load(len(at)), tile, tensor, *at, barrier))
-    part, rank = share(s, module.cluster), tree.Cast("int", fold.binary("%", BLOCK_INDEX, tree.Integer(module.cluster), I32))
+    part, rank = (
+        share(s, module.cluster),
+        tree.Cast("int", fold.binary("%", BLOCK_INDEX, tree.Integer(module.cluster), I32)),
+    )
     blocks = tree.Literal(f"0x{(1 << module.cluster) - 1:x}")
     if part is None:
         issued = _do(module, _load(len(at), everywhere=True), tile, tensor, *at, barrier, blocks)
@@ -84,7 +90,8 @@ def commit(scope: Scope) -> list[tree.Stmt]:
 
 
 def wait(scope: Scope, younger: int, read: bool) -> list[tree.Stmt]:
-    """Each thread waits for what it issued for its group, and those who issued nothing pass; `read`: only until the boxes' memory may be written
+    """Each thread waits for what it issued for its group, and those who issued nothing pass; `read`: only until the
+    boxes' memory may be written
     again."""
     helper = WAIT_READ if read else WAIT
     return [tree.Evaluate(tree.Call(f"{scope.module.helper(helper)}<{younger}>", ()))]
@@ -94,11 +101,14 @@ def _do(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:
     return tree.Evaluate(tree.Call(module.helper(helper), args))
 
 
-# ---- instructions ------------------------------------------------------------------------------------------------------------------------
+# ---- instructions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _coordinates(rank: int, first: int) -> tuple[str, str, str]:
-    """Parameters, operands from number `first` on, and the operand list: the hardware wants the contiguous dimension first."""
+    """Parameters, operands from number `first` on, and the operand list: the hardware wants the contiguous dimension
+    first.
+    """
     names = [f"i{d}" for d in range(rank)]
     listed = ", ".join(f"%{first + d}" for d in reversed(range(rank)))
     return ", ".join(f"int {name}" for name in names), ", ".join(f'"r"({name})' for name in names), "{" + listed + "}"
@@ -109,11 +119,16 @@ def _load(rank: int, everywhere: bool = False) -> Helper:
     params, operands, at = _coordinates(rank, 3)
     kind, blocks = ("", "") if not everywhere else (".multicast::cluster", f", %{3 + rank}")
     more, operand = ("", "") if not everywhere else (", unsigned short blocks", ', "h"(blocks)')
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ void {name}(void* tile, const {MAP}* map, {params}, unsigned long long* barrier{more}) {{
     asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{kind} [%0], [%1, {at}], [%2]{blocks};"
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), {operands}{operand} : "memory");
-}}""", needs=(SHARED,), min_arch=90)
+}}""",
+        needs=(SHARED,),
+        min_arch=90,
+    )
 
 
 def _store(op: str, rank: int) -> Helper:
@@ -121,26 +136,43 @@ def _store(op: str, rank: int) -> Helper:
     params, operands, at = _coordinates(rank, 2)
     form = f".async.bulk.tensor.{rank}d.global.shared::cta"
     form = f"cp{form}.tile" if op == "store" else f"cp.reduce{form}.{op}.tile"
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ void {name}(const {MAP}* map, {params}, const void* tile) {{
     asm volatile("{form}.bulk_group [%0, {at}], [%1];"
                  :: "l"(map), "r"(snap_shared(tile)), {operands} : "memory");
-}}""", needs=(SHARED,), min_arch=90)
+}}""",
+        needs=(SHARED,),
+        min_arch=90,
+    )
 
 
-COMMIT = Helper("snap_box_commit", """\
+COMMIT = Helper(
+    "snap_box_commit",
+    """\
 static __device__ __forceinline__ void snap_box_commit() {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}""", min_arch=90)
+}""",
+    min_arch=90,
+)
 
-WAIT_READ = Helper("snap_box_wait_read", """\
+WAIT_READ = Helper(
+    "snap_box_wait_read",
+    """\
 template <int younger>  // groups of boxes that may still be read from shared memory
 static __device__ __forceinline__ void snap_box_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(younger) : "memory");
-}""", min_arch=90)
+}""",
+    min_arch=90,
+)
 
-WAIT = Helper("snap_box_wait", """\
+WAIT = Helper(
+    "snap_box_wait",
+    """\
 template <int younger>  // groups of boxes that may still be in flight
 static __device__ __forceinline__ void snap_box_wait() {
     asm volatile("cp.async.bulk.wait_group %0;" :: "n"(younger) : "memory");
-}""", min_arch=90)
+}""",
+    min_arch=90,
+)

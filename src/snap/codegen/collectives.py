@@ -2,7 +2,8 @@
 
 Input:      a `Collective` statement and its scope
 Output:     a CUDA expression for those with one result (`value`), a statement for the others (`statement`)
-Invariant:  a warp's 32 lanes are all there (the checker saw to it), so masks are full; long inline assembly stays in helpers
+Invariant:  a warp's 32 lanes are all there (the checker saw to it), so masks are full; long inline assembly stays in
+helpers
 Non-goals:  asynchronous instructions
 """
 
@@ -21,7 +22,12 @@ from snap.ir import nodes as ir
 from snap.ir.types import BF16, BOOL, F16, I32, U16, U32, WARP1, Element, Kind, Scalar, Vector
 
 FULL = tree.Literal("0xffffffffu")
-SHUFFLES = {"shfl": "__shfl_sync", "shfl_up": "__shfl_up_sync", "shfl_down": "__shfl_down_sync", "shfl_xor": "__shfl_xor_sync"}
+SHUFFLES = {
+    "shfl": "__shfl_sync",
+    "shfl_up": "__shfl_up_sync",
+    "shfl_down": "__shfl_down_sync",
+    "shfl_xor": "__shfl_xor_sync",
+}
 OPERATORS = {"add": "+", "and": "&", "or": "|", "xor": "^"}
 
 
@@ -70,14 +76,18 @@ def statement(scope: Scope, s: ir.Collective) -> tree.Stmt:
             return _registers(module, s)
         case "mma":
             results = tuple(target_lvalue(scope, target) for target in s.targets)
-            return tree.Evaluate(call(module.helper(_mma(module, s.attr("kind"))), *results, *(lower(scope, arg) for arg in s.args)))
+            return tree.Evaluate(
+                call(module.helper(_mma(module, s.attr("kind"))), *results, *(lower(scope, arg) for arg in s.args))
+            )
         case "ldmatrix":
             results = tuple(target_lvalue(scope, target) for target in s.targets)
             made = _load_matrix(module, s.accesses[0].view.elem, s.attr("count"), s.attr("trans"))
             return tree.Evaluate(call(module.helper(made), *results, memory.address(scope, s.accesses[0])))
         case "stmatrix":
             made = _store_matrix(module, s.accesses[0].view.elem, s.attr("count"), s.attr("trans"))
-            return tree.Evaluate(call(module.helper(made), memory.address(scope, s.accesses[0]), *(lower(scope, arg) for arg in s.args)))
+            return tree.Evaluate(
+                call(module.helper(made), memory.address(scope, s.accesses[0]), *(lower(scope, arg) for arg in s.args))
+            )
         case _:
             raise ValueError(f"unknown collective {s.op}")
 
@@ -90,11 +100,16 @@ def _registers(module: Module, s: ir.Collective) -> tree.Stmt:
     module.fixed_registers = True
     wanted = s.attr("n")
     more = wanted > REGISTERS // module.threads // 8 * 8
-    helper = Helper(f"snap_{'more' if more else 'fewer'}_registers", f"""\
+    helper = Helper(
+        f"snap_{'more' if more else 'fewer'}_registers",
+        f"""\
 template <int count>  // of a thread, from now on
-static __device__ __forceinline__ void snap_{'more' if more else 'fewer'}_registers() {{
-    asm volatile("setmaxnreg.{'inc' if more else 'dec'}.sync.aligned.u32 %0;" :: "n"(count));
-}}""", min_arch=90, arch_specific=True)
+static __device__ __forceinline__ void snap_{"more" if more else "fewer"}_registers() {{
+    asm volatile("setmaxnreg.{"inc" if more else "dec"}.sync.aligned.u32 %0;" :: "n"(count));
+}}""",
+        min_arch=90,
+        arch_specific=True,
+    )
     return tree.Evaluate(call(f"{module.helper(helper)}<{wanted}>"))
 
 
@@ -102,19 +117,30 @@ def _truth(e: tree.Expr) -> tree.Expr:
     return tree.Binary("!=", e, tree.Integer(0))
 
 
-# ---- shuffles, votes, reductions ---------------------------------------------------------------------------------------------------------
+# ---- shuffles, votes, reductions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _shuffle(module: Module, name: str, type: Element, what: tree.Expr, lane: tree.Expr, width: object) -> tree.Expr:
     match type:
         case Vector(elem, lanes):
-            return make_vector(module, type, tuple(_shuffle(module, name, elem, tree.Member(what, COMPONENTS[i]), lane, width) for i in range(lanes)))
+            return make_vector(
+                module,
+                type,
+                tuple(
+                    _shuffle(module, name, elem, tree.Member(what, COMPONENTS[i]), lane, width) for i in range(lanes)
+                ),
+            )
         case Scalar():
             tail = () if width in (None, 32) else (tree.Integer(width),)
             if type == BOOL:
                 return _truth(call(name, FULL, tree.Cast("int", what), lane, *tail))
             moved = call(name, FULL, what, lane, *tail)
-            return tree.Cast(type_name(module, type), moved, implicit=True) if type.is_integer and type.bits < 32 else moved
+            return (
+                tree.Cast(type_name(module, type), moved, implicit=True)
+                if type.is_integer and type.bits < 32
+                else moved
+            )
         case _:
             raise TypeError(type)
 
@@ -129,11 +155,14 @@ def _matchable(module: Module, what: tree.Expr, type: Scalar) -> tree.Expr:
 def _match_all(module: Module, type: Scalar) -> Helper:
     carrier = type if type.bits >= 32 else (U32 if type.is_float else I32)
     name = f"snap_match_all_{carrier}"
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ unsigned int {name}({type_name(module, carrier)} value) {{
     int agree;
     return __match_all_sync(0xffffffffu, value, &agree);
-}}""")
+}}""",
+    )
 
 
 def _reduce(module: Module, op: str, type: Scalar, what: tree.Expr) -> tree.Expr:
@@ -155,8 +184,14 @@ def _reduce(module: Module, op: str, type: Scalar, what: tree.Expr) -> tree.Expr
 def _butterfly(module: Module, op: str, type: Scalar) -> Helper:
     name, spelled = f"snap_reduce_{op}_{type}", type_name(module, type)
     mine, other = tree.Name("value"), tree.Name("other")
-    combined = binary(module, OPERATORS[op], mine, other, type) if op in OPERATORS else function(module, op, (mine, other), type, False)
-    return Helper(name, f"""\
+    combined = (
+        binary(module, OPERATORS[op], mine, other, type)
+        if op in OPERATORS
+        else function(module, op, (mine, other), type, False)
+    )
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ {spelled} {name}({spelled} value) {{
     #pragma unroll
     for (int mask = 16; mask > 0; mask /= 2) {{
@@ -164,13 +199,16 @@ static __device__ __forceinline__ {spelled} {name}({spelled} value) {{
         value = {expression(combined)};
     }}
     return value;
-}}""")
+}}""",
+    )
 
 
 def _broadcast(module: Module, type: Element) -> Helper:
     """The slot is free again when the helper returns: everyone has read it."""
     name, spelled = f"snap_broadcast_{type}", type_name(module, type)
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ {spelled} {name}({spelled} value, int source) {{
     __shared__ __align__(16) unsigned char slot[{type.bytes}];
     if ((int)threadIdx.x == source) {{
@@ -180,19 +218,27 @@ static __device__ __forceinline__ {spelled} {name}({spelled} value, int source) 
     value = *reinterpret_cast<{spelled}*>(slot);
     __syncthreads();
     return value;
-}}""", static_bytes=max(16, type.bytes))
+}}""",
+        static_bytes=max(16, type.bytes),
+    )
 
 
-# ---- tensor cores ------------------------------------------------------------------------------------------------------------------------
+# ---- tensor cores
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _pack(module: Module, type: Scalar) -> Helper:
     name, spelled = f"snap_pack_{type}", type_name(module, type)
-    low, high = (expression(tree.Cast("unsigned int", bitcast(module, tree.Name(n), type, U16))) for n in ("low", "high"))
-    return Helper(name, f"""\
+    low, high = (
+        expression(tree.Cast("unsigned int", bitcast(module, tree.Name(n), type, U16))) for n in ("low", "high")
+    )
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ unsigned int {name}({spelled} low, {spelled} high) {{
     return {low} | {high} << 16;
-}}""")
+}}""",
+    )
 
 
 def _listed(form: str, count: int) -> str:
@@ -208,52 +254,81 @@ MMA_OPERANDS = ", ".join((_operands(0, 4), _operands(4, 4), _operands(8, 2), _op
 
 def _mma(module: Module, kind: str) -> Helper:
     if kind == "tf32":
-        return Helper("snap_mma_m16n8k8_tf32", f"""\
-static __device__ __forceinline__ void snap_mma_m16n8k8_tf32({_listed('float& d{}', 4)}, {_listed('float a{}', 4)},
-        {_listed('float b{}', 2)}, {_listed('float c{}', 4)}) {{
+        return Helper(
+            "snap_mma_m16n8k8_tf32",
+            f"""\
+static __device__ __forceinline__ void snap_mma_m16n8k8_tf32({_listed("float& d{}", 4)}, {_listed("float a{}", 4)},
+        {_listed("float b{}", 2)}, {_listed("float c{}", 4)}) {{
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {MMA_OPERANDS};"
                  : {_listed('"=f"(d{})', 4)}
                  : {_listed('"r"(snap_tf32(a{}))', 4)}, {_listed('"r"(snap_tf32(b{}))', 2)}, {_listed('"f"(c{})', 4)});
-}}""", needs=(TF32,))
+}}""",
+            needs=(TF32,),
+        )
     type = F16 if kind == "f16" else BF16
     name, spelled, pack = f"snap_mma_m16n8k16_{kind}", type_name(module, type), _pack(module, type)
-    pairs = lambda letter, count: ", ".join(f'"r"({pack.name}({letter}{2 * i}, {letter}{2 * i + 1}))' for i in range(count))  # noqa: E731
-    return Helper(name, f"""\
-static __device__ __forceinline__ void {name}({_listed('float& d{}', 4)}, {_listed(spelled + ' a{}', 8)},
-        {_listed(spelled + ' b{}', 4)}, {_listed('float c{}', 4)}) {{
+
+    def pairs(letter, count):
+        return ", ".join(f'"r"({pack.name}({letter}{2 * i}, {letter}{2 * i + 1}))' for i in range(count))
+
+    return Helper(
+        name,
+        f"""\
+static __device__ __forceinline__ void {name}({_listed("float& d{}", 4)}, {_listed(spelled + " a{}", 8)},
+        {_listed(spelled + " b{}", 4)}, {_listed("float c{}", 4)}) {{
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {MMA_OPERANDS};"
                  : {_listed('"=f"(d{})', 4)}
-                 : {pairs('a', 4)},
-                   {pairs('b', 2)}, {_listed('"f"(c{})', 4)});
-}}""", needs=(pack,))
+                 : {pairs("a", 4)},
+                   {pairs("b", 2)}, {_listed('"f"(c{})', 4)});
+}}""",
+        needs=(pack,),
+    )
 
 
-TF32 = Helper("snap_tf32", """\
+TF32 = Helper(
+    "snap_tf32",
+    """\
 static __device__ __forceinline__ unsigned int snap_tf32(float x) {
     unsigned int result;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(x));
     return result;
-}""")
+}""",
+)
 
 
 def _load_matrix(module: Module, type: Scalar, count: int, trans: bool) -> Helper:
     name, spelled = f"snap_ldmatrix_x{count}{'_trans' if trans else ''}_{type}", type_name(module, type)
-    unpack = "\n".join(f"    e{i} = {expression(bitcast(module, tree.Name(f'(unsigned short)(r{i // 2}{shift})'), U16, type))};"
-                       for i in range(2 * count) for shift in (" >> 16" if i % 2 else " & 0xffffu",))
-    return Helper(name, f"""\
-static __device__ __forceinline__ void {name}({_listed(spelled + '& e{}', 2 * count)}, const void* row) {{
-    unsigned int {_listed('r{}', count)};
-    asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if trans else ''}.shared.b16 {_operands(0, count)}, [%{count}];"
+    unpack = "\n".join(
+        f"    e{i} = {expression(bitcast(module, tree.Name(f'(unsigned short)(r{i // 2}{shift})'), U16, type))};"
+        for i in range(2 * count)
+        for shift in (" >> 16" if i % 2 else " & 0xffffu",)
+    )
+    return Helper(
+        name,
+        f"""\
+static __device__ __forceinline__ void {name}({_listed(spelled + "& e{}", 2 * count)}, const void* row) {{
+    unsigned int {_listed("r{}", count)};
+    asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{".trans" if trans else ""}.shared.b16 {_operands(0, count)}, [%{count}];"
                  : {_listed('"=r"(r{})', count)} : "r"((unsigned int)__cvta_generic_to_shared(row)) : "memory");
 {unpack}
-}}""")
+}}""",
+    )
 
 
 def _store_matrix(module: Module, type: Scalar, count: int, trans: bool) -> Helper:
-    name, spelled, pack = f"snap_stmatrix_x{count}{'_trans' if trans else ''}_{type}", type_name(module, type), _pack(module, type)
+    name, spelled, pack = (
+        f"snap_stmatrix_x{count}{'_trans' if trans else ''}_{type}",
+        type_name(module, type),
+        _pack(module, type),
+    )
     packed = ", ".join(f'"r"({pack.name}(e{2 * i}, e{2 * i + 1}))' for i in range(count))
-    return Helper(name, f"""\
-static __device__ __forceinline__ void {name}(void* row, {_listed(spelled + ' e{}', 2 * count)}) {{
-    asm volatile("stmatrix.sync.aligned.m8n8.x{count}{'.trans' if trans else ''}.shared.b16 [%0], {_operands(1, count)};"
+    return Helper(
+        name,
+        f"""\
+static __device__ __forceinline__ void {name}(void* row, {_listed(spelled + " e{}", 2 * count)}) {{
+    asm volatile("stmatrix.sync.aligned.m8n8.x{count}{".trans" if trans else ""}.shared.b16 [%0], {_operands(1, count)};"
                  :: "r"((unsigned int)__cvta_generic_to_shared(row)), {packed} : "memory");
-}}""", needs=(pack,), min_arch=90)
+}}""",
+        needs=(pack,),
+        min_arch=90,
+    )

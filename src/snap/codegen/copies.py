@@ -16,23 +16,32 @@ from snap.ir import nodes as ir
 
 def _copy(bytes: int) -> Helper:
     name = f"snap_copy_async_{bytes}"
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ void {name}(void* to, const void* from) {{
     const unsigned int place = __cvta_generic_to_shared(to);
-    asm volatile("cp.async.{'cg' if bytes == 16 else 'ca'}.shared.global [%0], [%1], {bytes};" :: "r"(place), "l"(from) : "memory");
-}}""")
+    asm volatile("cp.async.{"cg" if bytes == 16 else "ca"}.shared.global [%0], [%1], {bytes};" :: "r"(place), "l"(from) : "memory");
+}}""",
+    )
 
 
-COMMIT = Helper("snap_copy_commit", """\
+COMMIT = Helper(
+    "snap_copy_commit",
+    """\
 static __device__ __forceinline__ void snap_copy_commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");
-}""")
+}""",
+)
 
-WAIT = Helper("snap_copy_wait", """\
+WAIT = Helper(
+    "snap_copy_wait",
+    """\
 template <int younger>  // groups that may still be in flight
 static __device__ __forceinline__ void snap_copy_wait() {
     asm volatile("cp.async.wait_group %0;" :: "n"(younger) : "memory");
-}""")
+}""",
+)
 
 
 def copy(scope: Scope, target: ir.MemAccess, source: ir.MemAccess) -> tree.Stmt:

@@ -1,7 +1,8 @@
 """IR expressions -> CUDA expressions.
 
 Input:      a typed IR expression and the scope it stands in
-Output:     a CUDA tree of the C++ type that spells the expression's type (narrow integers and positions: see `Cast.implicit`)
+Output:     a CUDA tree of the C++ type that spells the expression's type (narrow integers and positions: see
+`Cast.implicit`)
 Invariant:  pure in, pure out; integer constants are folded
 Non-goals:  statements, memory layout (`memory.py`)
 """

@@ -2,7 +2,8 @@
 
 Input:      a kernel in synchronized IR
 Output:     CUDA functions in the module, callees before callers
-Invariant:  a device function is emitted once per distinct body; it takes its index, its shared memory and the grid's barrier only where it uses them
+Invariant:  a device function is emitted once per distinct body; it takes its index, its shared memory and the grid's
+barrier only where it uses them
 Non-goals:  statements
 """
 
@@ -54,12 +55,34 @@ class Lowering:
         if state.uses_grid_barrier:
             params.append(tree.Param("unsigned int*", state.grid_barrier))
         returns = "void" if function.returns is None else type_name(self.module, function.returns)
-        made = tree.Function("static __device__ __forceinline__", returns, "", identifier(function.name), tuple(params), (*copies, *inner))
+        made = tree.Function(
+            "static __device__ __forceinline__",
+            returns,
+            "",
+            identifier(function.name),
+            tuple(params),
+            (*copies, *inner),
+        )
         index = {p.handle.obj.uid: i for i, p in enumerate(function.params) if isinstance(p, ir.MemParam)}
         tensors = tuple((index[use.array], use) for use in state.tensors)
-        into = tuple(i for i, p in enumerate(function.params) if isinstance(p, ir.RefParam) and p.var.uid in state.usage.accumulators)
-        lowered = self._emit(made, Lowered("", bool(top.uses), state.uses_smem, state.uses_grid_barrier, tensors, tuple(state.barriers), into,
-                                           state.multicast))
+        into = tuple(
+            i
+            for i, p in enumerate(function.params)
+            if isinstance(p, ir.RefParam) and p.var.uid in state.usage.accumulators
+        )
+        lowered = self._emit(
+            made,
+            Lowered(
+                "",
+                bool(top.uses),
+                state.uses_smem,
+                state.uses_grid_barrier,
+                tensors,
+                tuple(state.barriers),
+                into,
+                state.multicast,
+            ),
+        )
         self.done[id(function)] = (function, lowered)  # the function is kept alive, so that its id stays its own
         return lowered
 
@@ -79,11 +102,13 @@ class Lowering:
         clustered = module.cluster > 1 and (state.multicast or any(barrier.everywhere for barrier in function.barriers))
         if clustered:
             state.leave = mbarriers.finish(module)
-            module.exit.append(_frame(function, "cluster", "its memory", "other blocks of the cluster may still reach into this one"))
+            module.exit.append(
+                _frame(function, "cluster", "its memory", "other blocks of the cluster may still reach into this one")
+            )
         params = self._params(state)
         copies = _copies(state, params)
         inner = self._body(state, positions)
-        if state.leave and tuple(inner[-len(state.leave):]) != state.leave:
+        if state.leave and tuple(inner[-len(state.leave) :]) != state.leave:
             inner += state.leave
         params += [tree.Param(f"const __grid_constant__ {boxes.MAP}", name) for name in state.tensors.values()]
         if state.uses_grid_barrier:
@@ -91,7 +116,9 @@ class Lowering:
         head = [*self._memory(state, clustered), *copies]
         if module.cluster > 1 and _reaches_out_first(function.body) and not (clustered and function.barriers):
             head += mbarriers.begin(module)
-            module.entry.append(_frame(function, "cluster", "its memory", "only blocks that have begun can be reached into"))
+            module.entry.append(
+                _frame(function, "cluster", "its memory", "only blocks that have begun can be reached into")
+            )
         cluster = f"__cluster_dims__({module.cluster}, 1, 1) " if module.cluster > 1 else ""
         least = function.resident or (1 if module.fixed_registers else 0)
         bounds = f"{cluster}__launch_bounds__({module.threads}{f', {least}' if least else ''})"
@@ -99,7 +126,9 @@ class Lowering:
         return made, tuple(state.tensors), state.uses_grid_barrier
 
     def _memory(self, state: FunctionState, clustered: bool) -> list[tree.Stmt]:
-        """The block's shared memory: the arrays, and behind them the barriers, which are made before anything else happens."""
+        """The block's shared memory: the arrays, and behind them the barriers, which are made before anything else
+        happens.
+        """
         module, function = self.module, state.function
         arrays = function.smem if state.uses_smem else 0
         behind = -(-arrays // mbarriers.BYTES) * mbarriers.BYTES
@@ -114,9 +143,15 @@ class Lowering:
             head.append(tree.SharedBuffer(state.smem, None if module.dynamic else max(module.buffer, 1), align))
         if module.round_count:
             head += barriers.start_rounds(module.round_count, module.threads)
-            module.entry.append(_frame(function, "block", "barriers", "their words are cleared before anyone uses them"))
+            module.entry.append(
+                _frame(function, "block", "barriers", "their words are cleared before anyone uses them")
+            )
         if function.barriers:
-            module.entry.append(_frame(function, "cluster" if clustered else "block", "mbarriers", "they are made before anyone uses them"))
+            module.entry.append(
+                _frame(
+                    function, "cluster" if clustered else "block", "mbarriers", "they are made before anyone uses them"
+                )
+            )
         return [*head, *named, *made]
 
     def _begin(self, function: ir.Function) -> tuple[FunctionState, Positions, Position]:
@@ -138,13 +173,17 @@ class Lowering:
         return state, start(self.module, function.place, None if function.kernel else top), top
 
     def _background(self, state: FunctionState, callees: list[tuple[ir.Call, Lowered]]) -> None:
-        """Names for the tensor maps and barriers that this function and those it calls use, and which of its arrays accumulate products."""
+        """Names for the tensor maps and barriers that this function and those it calls use, and which of its arrays
+        accumulate products.
+        """
         module, usage, function = self.module, state.usage, state.function
         uses = {boxes.tensor_use(s, module): s.origin.view.obj.name for s in usage.boxes}
         wanted = dict(usage.barriers)
         for call, callee in callees:
             views = {index: call.args[index] for index, _ in callee.tensors}
-            uses.update((replace(use, array=views[index].obj.uid), views[index].obj.name) for index, use in callee.tensors)
+            uses.update(
+                (replace(use, array=views[index].obj.uid), views[index].obj.name) for index, use in callee.tensors
+            )
             usage.accumulators.update(call.args[index].var.uid for index in callee.accumulators)
             wanted |= {uid: self.barriers[uid] for uid in callee.barriers}
         self.barriers |= wanted
@@ -153,7 +192,9 @@ class Lowering:
         state.tensors = {use: state.namer.own(f"{name}_map") for use, name in uses.items()}
         for barrier in function.barriers if function.kernel else wanted.values():
             state.barriers[barrier.uid] = state.namer.own(barrier.name)
-        state.multicast = any(boxes.multicast(s, module) for s in usage.boxes) or any(callee.multicast for _, callee in callees)
+        state.multicast = any(boxes.multicast(s, module) for s in usage.boxes) or any(
+            callee.multicast for _, callee in callees
+        )
         for param in function.params:
             if isinstance(param, ir.RefParam) and param.var.uid in usage.accumulators:
                 state.declared(param.var)
@@ -193,8 +234,10 @@ class Lowering:
                 raise TypeError(type(param).__name__)
 
     def _pointer(self, obj: ir.MemObject, kernel: bool) -> str:
-        """A pointer's type.  `__restrict__` says that what is read through it is written by nobody, other threads included: only const arrays of
-        a kernel keep that, since a launch refuses arrays that overlap.  On an array that is written the compiler would take it to mean that
+        """A pointer's type.  `__restrict__` says that what is read through it is written by nobody, other threads
+        included: only const arrays of
+        a kernel keep that, since a launch refuses arrays that overlap.  On an array that is written the compiler would
+        take it to mean that
         memory cannot change at a barrier, and use a register that was loaded before it."""
         elem = type_name(self.module, obj.elem)
         if not obj.const:
@@ -202,17 +245,31 @@ class Lowering:
         return f"const {elem}*{' __restrict__' if kernel else ''}"
 
 
-# ---- arrays passed by value --------------------------------------------------------------------------------------------------------------
+# ---- arrays passed by value
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _frame(function: ir.Function, kind: str, object: str, reason: str) -> ir.SyncPoint:
     """A barrier that the kernel needs whatever it computes."""
     group = CLUSTER1 if kind == "cluster" else BLOCK1
-    return ir.SyncPoint(0, kind, group, object, reason, function.span, function.span, arrivals=str(group), waiters=str(group), span=function.span)
+    return ir.SyncPoint(
+        0,
+        kind,
+        group,
+        object,
+        reason,
+        function.span,
+        function.span,
+        arrivals=str(group),
+        waiters=str(group),
+        span=function.span,
+    )
 
 
 def _reaches_out_first(body: ir.Body) -> bool | None:
-    """Whether memory of another block may be accessed before a barrier of the cluster that is certain to be met; None where there is neither."""
+    """Whether memory of another block may be accessed before a barrier of the cluster that is certain to be met; None
+    where there is neither.
+    """
     for s in body:
         if isinstance(s, ir.Sync) and s.point.kind == "cluster" and s.part != "arrive":
             return False
@@ -247,7 +304,11 @@ def _copies(state: FunctionState, params: list[tree.Param]) -> list[tree.Stmt]:
     """Arrays given by value become arrays of the function's own."""
     out: list[tree.Stmt] = []
     for param, made in zip(state.function.params, params):
-        if isinstance(param, ir.ValueParam) and isinstance(param.var.type, Array) and made.name != state.variables[param.var.uid]:
+        if (
+            isinstance(param, ir.ValueParam)
+            and isinstance(param.var.type, Array)
+            and made.name != state.variables[param.var.uid]
+        ):
             given = tree.Name(made.name)
             out += _copy(state, param.var, tree.Member(given, "at") if state.function.kernel else given)
     return out
@@ -260,7 +321,9 @@ def _copy(state: FunctionState, var: ir.Var, source: tree.Expr) -> list[tree.Stm
     each = state.namer.own("each")
     move = tree.Assign(_flat(elem, tree.Name(name), each), "=", _flat(f"const {elem}", source, each))
     more = tree.Binary("<", tree.Name(each), tree.Integer(type.size))
-    loop = tree.For("int", each, tree.Integer(0), more, tree.Assign(tree.Name(each), "+=", tree.Integer(1)), (move,), unroll=0)
+    loop = tree.For(
+        "int", each, tree.Integer(0), more, tree.Assign(tree.Name(each), "+=", tree.Integer(1)), (move,), unroll=0
+    )
     return [tree.Declare(elem, name, dims=type.shape, align=array_align(state, var)), loop]
 
 

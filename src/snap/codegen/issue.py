@@ -2,7 +2,8 @@
 
 Input:      the scope that a statement stands in, and the size of the group it acts for
 Output:     the index within that group, and the condition for its first thread
-Invariant:  inside `Elect` only the first thread is there, so nothing asks again; statements in a row that one thread issues share one condition
+Invariant:  inside `Elect` only the first thread is there, so nothing asks again; statements in a row that one thread
+issues share one condition
 Non-goals:  how many groups there are
 """
 
@@ -21,7 +22,9 @@ def threads_of(scope: Scope, unit: Privilege) -> int:
 
 
 def index(scope: Scope, threads: int | None = None) -> tree.Expr:
-    """This thread's index in its group of so many; in the whole current group without a number (of a block's threads, where it is larger)."""
+    """This thread's index in its group of so many; in the whole current group without a number (of a block's threads,
+    where it is larger).
+    """
     inside = _position(scope, threads)
     return inside.use(signed=False) if inside is scope.positions[Level.THREAD] else inside.formula()
 
@@ -39,7 +42,9 @@ def first_thread(scope: Scope, threads: int | None = None) -> tree.Expr | None:
     inside = _position(scope, threads)
     if inside.zero:
         return None
-    if inside.offset and not inside.modulus and inside.source is not None and inside.source.plain:  # it says itself who is first
+    if (
+        inside.offset and not inside.modulus and inside.source is not None and inside.source.plain
+    ):  # it says itself who is first
         return tree.Binary("==", inside.source.use(signed=False), tree.Integer(inside.offset))
     return tree.Binary("==", index(scope, threads), tree.Integer(0))
 
@@ -74,7 +79,9 @@ def _issued(s: ir.Stmt) -> bool:
 
 
 def _whole(place: Place, by: Privilege) -> bool:
-    """Whether `by` is all of the current group, and more than a warp: threads of a warp must meet before one arrives for them."""
+    """Whether `by` is all of the current group, and more than a warp: threads of a warp must meet before one arrives
+    for them.
+    """
     if by.level is not Level.THREAD or place.top is not Level.THREAD:
         return by.level is place.top and by.level is not Level.CLUSTER
     held = place.held(Level.THREAD)

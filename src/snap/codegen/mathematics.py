@@ -2,7 +2,8 @@
 
 Input:      a function's name, its arguments as CUDA trees, the type they have
 Output:     a CUDA tree
-Invariant:  f16 and bf16 go through f32 and are rounded once, except where an instruction of their own gives the exact result
+Invariant:  f16 and bf16 go through f32 and are rounded once, except where an instruction of their own gives the exact
+result
 Non-goals:  accuracy beyond CUDA's own library
 """
 
@@ -15,20 +16,36 @@ from snap.codegen.spelling import literal, type_name
 from snap.ir.operations import MATH
 from snap.ir.types import F32, F64, Kind, Scalar
 
-FAST_F32 = {"exp": "__expf", "log": "__logf", "log2": "__log2f", "log10": "__log10f", "sin": "__sinf", "cos": "__cosf", "pow": "__powf",
-            "div": "__fdividef"}
-APPROXIMATE = {"exp2": "ex2.approx.ftz.f32", "sqrt": "sqrt.approx.ftz.f32", "rcp": "rcp.approx.ftz.f32", "tanh": "tanh.approx.f32"}
+FAST_F32 = {
+    "exp": "__expf",
+    "log": "__logf",
+    "log2": "__log2f",
+    "log10": "__log10f",
+    "sin": "__sinf",
+    "cos": "__cosf",
+    "pow": "__powf",
+    "div": "__fdividef",
+}
+APPROXIMATE = {
+    "exp2": "ex2.approx.ftz.f32",
+    "sqrt": "sqrt.approx.ftz.f32",
+    "rcp": "rcp.approx.ftz.f32",
+    "tanh": "tanh.approx.f32",
+}
 EXACT_HALF = {"min": "__hmin", "max": "__hmax", "abs": "__habs", "fma": "__hfma"}
 
 
 def approximate(op: str) -> Helper:
     name = f"snap_fast_{op}"
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ float {name}(float x) {{
     float result;
     asm("{APPROXIMATE[op]} %0, %1;" : "=f"(result) : "f"(x));
     return result;
-}}""")
+}}""",
+    )
 
 
 def function(module: Module, op: str, args: tuple[tree.Expr, ...], t: Scalar, fast: bool) -> tree.Expr:
@@ -81,12 +98,19 @@ def _integer(module: Module, op: str, args: tuple[tree.Expr, ...], t: Scalar) ->
             return call("__clzll" if wide else "__clz", *args)
         case "brev":
             if is_narrow(t):
-                return fitted(module, tree.Binary(">>", call("__brev", *args), tree.Integer(32 - t.bits)), t)  # the sign's copies are shifted out
+                return fitted(
+                    module, tree.Binary(">>", call("__brev", *args), tree.Integer(32 - t.bits)), t
+                )  # the sign's copies are shifted out
             reversed_bits = call("__brevll" if wide else "__brev", *args)
             return tree.Cast(type_name(module, t), reversed_bits, implicit=True) if signed else reversed_bits
         case "mulhi":
             if is_narrow(t):
                 return fitted(module, tree.Binary(">>", tree.Binary("*", *args), tree.Integer(t.bits)), t)
-            return call({(32, True): "__mulhi", (32, False): "__umulhi", (64, True): "__mul64hi", (64, False): "__umul64hi"}[t.bits, signed], *args)
+            return call(
+                {(32, True): "__mulhi", (32, False): "__umulhi", (64, True): "__mul64hi", (64, False): "__umul64hi"}[
+                    t.bits, signed
+                ],
+                *args,
+            )
         case _:
             return _float(module, op, tuple(tree.Cast("double", arg) for arg in args), F64, False)

@@ -20,73 +20,122 @@ WORD = "unsigned long long"
 BYTES = 8
 WARP = 32
 
-SHARED = Helper("snap_shared", """\
+SHARED = Helper(
+    "snap_shared",
+    """\
 static __device__ __forceinline__ unsigned int snap_shared(const void* address) {
     return (unsigned int)__cvta_generic_to_shared(address);
-}""")
+}""",
+)
 
-INIT = Helper("snap_barrier_init", """\
+INIT = Helper(
+    "snap_barrier_init",
+    """\
 static __device__ __forceinline__ void snap_barrier_init(unsigned long long* barrier, int slots, unsigned int count) {
     for (int slot = 0; slot < slots; ++slot) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(snap_shared(barrier + slot)), "r"(count) : "memory");
     }
-}""", needs=(SHARED,), min_arch=90)
+}""",
+    needs=(SHARED,),
+    min_arch=90,
+)
 
-READY = Helper("snap_barriers_ready", """\
+READY = Helper(
+    "snap_barriers_ready",
+    """\
 static __device__ __forceinline__ void snap_barriers_ready() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}""", min_arch=90)
+}""",
+    min_arch=90,
+)
 
-PREFETCH = Helper("snap_prefetch_map", """\
+PREFETCH = Helper(
+    "snap_prefetch_map",
+    """\
 static __device__ __forceinline__ void snap_prefetch_map(const snap_tensor_map* map) {
     asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
-}""", min_arch=90)
+}""",
+    min_arch=90,
+)
 
-ARRIVE = Helper("snap_barrier_arrive", """\
+ARRIVE = Helper(
+    "snap_barrier_arrive",
+    """\
 static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(snap_shared(barrier)) : "memory");
-}""", needs=(SHARED,), min_arch=90)
+}""",
+    needs=(SHARED,),
+    min_arch=90,
+)
 
-ARRIVE_EXPECT = Helper("snap_barrier_arrive_expect", """\
+ARRIVE_EXPECT = Helper(
+    "snap_barrier_arrive_expect",
+    """\
 static __device__ __forceinline__ void snap_barrier_arrive_expect(unsigned long long* barrier, unsigned int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(snap_shared(barrier)), "r"(bytes) : "memory");
-}""", needs=(SHARED,), min_arch=90)
+}""",
+    needs=(SHARED,),
+    min_arch=90,
+)
 
-EXPECT = Helper("snap_barrier_expect", """\
+EXPECT = Helper(
+    "snap_barrier_expect",
+    """\
 static __device__ __forceinline__ void snap_barrier_expect(unsigned long long* barrier, unsigned int bytes) {
     asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(snap_shared(barrier)), "r"(bytes) : "memory");
-}""", needs=(SHARED,), min_arch=90)
+}""",
+    needs=(SHARED,),
+    min_arch=90,
+)
 
-FENCE_SHARED = Helper("snap_fence_async_shared", """\
+FENCE_SHARED = Helper(
+    "snap_fence_async_shared",
+    """\
 static __device__ __forceinline__ void snap_fence_async_shared() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}""", min_arch=90)
+}""",
+    min_arch=90,
+)
 
-FENCE = Helper("snap_fence_async", """\
+FENCE = Helper(
+    "snap_fence_async",
+    """\
 static __device__ __forceinline__ void snap_fence_async() {
     asm volatile("fence.proxy.async;" ::: "memory");
-}""", min_arch=90)
+}""",
+    min_arch=90,
+)
 
 
 def _arrive_at(releases: bool) -> Helper:
     """releases: other blocks may then see what this thread's warp wrote, which costs a fence of the whole GPU."""
     name, order = ("snap_barrier_release_at", ".release.cluster") if releases else ("snap_barrier_arrive_at", "")
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ void {name}(unsigned long long* barrier, int block) {{
     asm volatile("{{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive{order}.shared::cluster.b64 _, [there];}}"
                  :: "r"(snap_shared(barrier)), "r"(block) : "memory");
-}}""", needs=(SHARED,), min_arch=90)
+}}""",
+        needs=(SHARED,),
+        min_arch=90,
+    )
 
 
 def _wait(everywhere: bool) -> Helper:
     """everywhere: for what threads of other blocks did."""
     name = "snap_barrier_wait_cluster" if everywhere else "snap_barrier_wait"
     order = ".acquire.cluster" if everywhere else ""
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ void {name}(unsigned long long* barrier, int phase) {{
     asm volatile("{{.reg .pred done; again: mbarrier.try_wait.parity{order}.shared::cta.b64 done, [%0], %1; @!done bra again;}}"
                  :: "r"(snap_shared(barrier)), "r"(phase & 1) : "memory");
-}}""", needs=(SHARED,), min_arch=90)
+}}""",
+        needs=(SHARED,),
+        min_arch=90,
+    )
 
 
 def _do(scope: Scope, helper: Helper, *args: tree.Expr) -> tree.Stmt:
@@ -102,11 +151,16 @@ def slot_of(scope: Scope, barrier: ir.Barrier, slot: ir.Expr) -> tree.Expr:
 def wait(scope: Scope, s: ir.BarrierWait) -> list[tree.Stmt]:
     """A thread that only issues for others reads nothing itself, so it need not see what other blocks wrote."""
     everywhere = s.barrier.everywhere and scope.module.cluster > 1 and not scope.elected
-    return [barriers.comment(s.point), _do(scope, _wait(everywhere), slot_of(scope, s.barrier, s.slot), lower(scope, s.phase))]
+    return [
+        barriers.comment(s.point),
+        _do(scope, _wait(everywhere), slot_of(scope, s.barrier, s.slot), lower(scope, s.phase)),
+    ]
 
 
 def expect(scope: Scope, s: ir.BarrierExpect) -> list[tree.Stmt]:
-    return issue.only(issue.first_thread(scope), _do(scope, EXPECT, slot_of(scope, s.barrier, s.slot), tree.Integer(s.bytes)))
+    return issue.only(
+        issue.first_thread(scope), _do(scope, EXPECT, slot_of(scope, s.barrier, s.slot), tree.Integer(s.bytes))
+    )
 
 
 def fence(scope: Scope, wanted: bool) -> list[tree.Stmt]:
@@ -135,7 +189,8 @@ def _part(scope: Scope, unit: int) -> int | None:
 def _everywhere(scope: Scope, target: tree.Expr, unit: int) -> list[tree.Stmt]:
     """One arrival in each block of the cluster: by as many threads where there are, else by one after the other.
 
-    For units above a warp one thread cannot speak for what the others read or wrote, so such an arrival is about wgmma and orders nothing else.
+    For units above a warp one thread cannot speak for what the others read or wrote, so such an arrival is about wgmma
+    and orders nothing else.
     """
     blocks, helper = tree.Integer(scope.module.cluster), _arrive_at(releases=unit <= WARP)
     if not scope.elected and unit >= scope.module.cluster:
@@ -145,11 +200,14 @@ def _everywhere(scope: Scope, target: tree.Expr, unit: int) -> list[tree.Stmt]:
     each = tree.Name(scope.state.namer.own("rank"))
     scope.state.namer.close()
     step = tree.Assign(each, "+=", tree.Integer(1))
-    loop = tree.For("int", each.text, tree.Integer(0), tree.Binary("<", each, blocks), step, (_do(scope, helper, target, each),))
+    loop = tree.For(
+        "int", each.text, tree.Integer(0), tree.Binary("<", each, blocks), step, (_do(scope, helper, target, each),)
+    )
     return issue.only(issue.first_thread(scope, _part(scope, unit)), loop)
 
 
-# ---- start and end of a kernel -----------------------------------------------------------------------------------------------------------
+# ---- start and end of a kernel
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def declarations(state: FunctionState, made: tuple[ir.Barrier, ...], offset: int) -> list[tree.Stmt]:
@@ -163,10 +221,15 @@ def declarations(state: FunctionState, made: tuple[ir.Barrier, ...], offset: int
 
 
 def start(state: FunctionState, made: tuple[ir.Barrier, ...], clustered: bool) -> list[tree.Stmt]:
-    """One thread makes the barriers and announces the tensor maps; everyone who may meet a barrier waits until they are made."""
+    """One thread makes the barriers and announces the tensor maps; everyone who may meet a barrier waits until they are
+    made.
+    """
     module = state.module
     prefetch = [_call(module, PREFETCH, state.tensor(use)) for use in state.tensors]
-    init = [_call(module, INIT, tree.Name(state.barriers[b.uid]), tree.Integer(b.slots), tree.Integer(b.count)) for b in made]
+    init = [
+        _call(module, INIT, tree.Name(state.barriers[b.uid]), tree.Integer(b.slots), tree.Integer(b.count))
+        for b in made
+    ]
     if not prefetch and not init:
         return []
     ready = [_call(module, READY)] if init else []
@@ -184,7 +247,10 @@ def begin(module: Module) -> tuple[tree.Stmt, ...]:
 
 def finish(module: Module) -> tuple[tree.Stmt, ...]:
     """No block ends while others may still arrive at its barriers or copy into its memory."""
-    return (tree.Comment("other blocks of the cluster may still reach into this one"), _call(module, barriers.CLUSTER_SYNC))
+    return (
+        tree.Comment("other blocks of the cluster may still reach into this one"),
+        _call(module, barriers.CLUSTER_SYNC),
+    )
 
 
 def _call(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:

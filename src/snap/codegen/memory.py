@@ -2,7 +2,8 @@
 
 Input:      `MemAccess`, `ArrayRef` with indices, whole views as arguments
 Output:     CUDA lvalues and pointers
-Invariant:  row-major; the index of an array whose size is only known at run time is computed in 64 bits; swizzled objects permute 16-byte chunks
+Invariant:  row-major; the index of an array whose size is only known at run time is computed in 64 bits; swizzled
+objects permute 16-byte chunks
             as TMA does
 Non-goals:  bounds
 """
@@ -30,13 +31,17 @@ def pointer(scope: Scope, view: ir.MemView) -> tree.Expr:
 
 
 # Distributed shared memory: the same place in another block of the cluster.
-AT_BLOCK = Helper("snap_at_block", """\
+AT_BLOCK = Helper(
+    "snap_at_block",
+    """\
 template <typename Element>
 static __device__ __forceinline__ Element* snap_at_block(Element* here, int block) {
     unsigned long long there;
     asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(here), "r"(block));
     return reinterpret_cast<Element*>(there);
-}""", min_arch=90)
+}""",
+    min_arch=90,
+)
 
 
 def base(scope: Scope, access: ir.MemAccess) -> tree.Expr:
@@ -60,7 +65,9 @@ def lvalue(scope: Scope, access: ir.MemAccess) -> tree.Expr:
     view = access.view
     start, last = _begins(access.index[-1])
     if start is not None and not view.obj.swizzle:
-        return tree.Index(_in_block(scope, access, _from(scope, view, start)), linear(scope, view, (*access.index[:-1], last)))
+        return tree.Index(
+            _in_block(scope, access, _from(scope, view, start)), linear(scope, view, (*access.index[:-1], last))
+        )
     index = linear(scope, view, access.index)
     if view.obj.swizzle and view.elem.bytes <= swizzles.CHUNK:
         index = swizzles.place(scope.module, view.obj.swizzle, view.elem.bytes, index)
@@ -83,11 +90,16 @@ def _begins(e: ir.Expr) -> tuple[ir.Binary | None, ir.Expr]:
 
 
 def _from(scope: Scope, view: ir.MemView, start: ir.Binary) -> tree.Expr:
-    """The view counted from the part's own first element: where that is not aligned for the view's, the access faults instead of moving down."""
+    """The view counted from the part's own first element: where that is not aligned for the view's, the access faults
+    instead of moving down.
+    """
     unit, const = view.elem.bytes // start.right.value, "const " if view.obj.const else ""
     name, at = tree.Name(scope.state.objects[view.obj.uid]), expressions.lower(scope, start.left)
     if unit != view.obj.elem.bytes:
-        name, at = tree.Reinterpret(f"{const}unsigned char*", name), fold.binary("*", _widened(at), tree.Integer(unit), I64)
+        name, at = (
+            tree.Reinterpret(f"{const}unsigned char*", name),
+            fold.binary("*", _widened(at), tree.Integer(unit), I64),
+        )
     return tree.Reinterpret(f"{const}{type_name(scope.module, view.elem)}*", tree.Binary("+", name, at))
 
 
@@ -102,8 +114,10 @@ def address_of(place: tree.Expr) -> tree.Expr:
 
 
 def linear(scope: Scope, view: ir.MemView, index: tuple[ir.Expr, ...]) -> tree.Expr:
-    """The offset of an element, row by row.  Where the array may have 2^31 elements or more, what an extent multiplies is 64 bits wide, and so is
-    the product: an offset above 2^31 comes about in no other way.  Only the sum of a leading zero and an index needs no width of its own."""
+    """The offset of an element, row by row.  Where the array may have 2^31 elements or more, what an extent multiplies
+    is 64 bits wide, and so is
+    the product: an offset above 2^31 comes about in no other way.  Only the sum of a leading zero and an index needs no
+    width of its own."""
     first, *rest = (expressions.lower(scope, i) for i in index)
     if view.shape is None or not rest:
         return first
@@ -128,7 +142,8 @@ def _widened(value: tree.Expr) -> tree.Expr:
     return tree.Integer(value.value, "ll") if isinstance(value, tree.Integer) else tree.Cast("long long", value)
 
 
-# ---- local arrays ------------------------------------------------------------------------------------------------------------------------
+# ---- local arrays
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def own_shape(array: ir.ArrayRef) -> bool:

@@ -1,4 +1,6 @@
-"""What one CUDA file needs, collected while its functions are lowered: headers, structs, helpers, and facts about the launch."""
+"""What one CUDA file needs, collected while its functions are lowered: headers, structs, helpers, and facts about the
+launch.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,11 @@ class Helper:
 
 @dataclass(slots=True)
 class Module:
-    """threads: of a block.  cluster: blocks a cluster, 0 without clusters.  swizzled: whether an object of shared memory is.
+    """threads: of a block.  cluster: blocks a cluster, 0 without clusters.  swizzled: whether an object of shared
+    memory is.
 
-    barriers: the first number of the named barriers for groups of each size; rounds, round_count: the same for barriers made of shared memory.
+    barriers: the first number of the named barriers for groups of each size; rounds, round_count: the same for barriers
+    made of shared memory.
     buffer: bytes of the block's one shared buffer, mbarriers included; dynamic: it is given at launch.
     fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between them.
     global_fences: boxes and threads may meet in global memory, or in that of another block.

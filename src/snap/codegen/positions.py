@@ -2,7 +2,8 @@
 
 Input:      the place a function starts in, then `grouped` and `sharded` at each construct
 Output:     CUDA expressions for the index at a level, for `UnitId` and `UnitCount`
-Invariant:  an index is (base - offset) % modulus, with `base` an index known before; it is given a name where it is used more than once
+Invariant:  an index is (base - offset) % modulus, with `base` an index known before; it is given a name where it is
+used more than once
 Non-goals:  which threads run what (`statements.py` writes the conditions of a split)
 """
 
@@ -21,7 +22,8 @@ THREAD_INDEX, BLOCK_INDEX, BLOCKS = tree.Name("threadIdx.x"), tree.Name("blockId
 
 @dataclass(slots=True, eq=False)
 class Position:
-    """The index at one level.  `base` None is the index 0; `unsigned` says so of the base's C++ type; `original` is the hardware's own index;
+    """The index at one level.  `base` None is the index 0; `unsigned` says so of the base's C++ type; `original` is the
+    hardware's own index;
     `source` is the position that the base was taken from.
 
     Its uses are counted while the scope is lowered; `settle` then decides whether it gets a name.
@@ -63,7 +65,9 @@ class Position:
         return Position(self.base, self.unsigned, self.offset + offset, source=self.source or self)
 
     def use(self, signed: bool = True) -> tree.Expr:
-        """The index as it stands in code; a plain one has the type of its base, any other is `signed` if asked to be."""
+        """The index as it stands in code; a plain one has the type of its base, any other is `signed` if asked
+        to be.
+        """
         self.uses += 1
         if self.zero:
             return tree.Integer(0)
@@ -99,7 +103,9 @@ Positions = dict[Level, Position]
 
 
 def start(module: Module, place: Place, top: Position | None) -> Positions:
-    """Positions at the start of a function; `top` is a device function's own index at its highest level, which its caller passes."""
+    """Positions at the start of a function; `top` is a device function's own index at its highest level, which its
+    caller passes.
+    """
     found: Positions = {}
     for level, held in place.levels:
         if top is not None and level == place.top:
@@ -154,7 +160,12 @@ def count(module: Module, place: Place, level: Level) -> tree.Expr:
 
 def unit_id(module: Module, positions: Positions, e: ir.UnitId) -> tree.Expr:
     path = [level for level, _ in e.place.levels if level >= e.target.level]
-    if module.cluster and path[-1] <= Level.BLOCK and {Level.CLUSTER, Level.BLOCK} <= set(path) and positions[Level.CLUSTER].original:
+    if (
+        module.cluster
+        and path[-1] <= Level.BLOCK
+        and {Level.CLUSTER, Level.BLOCK} <= set(path)
+        and positions[Level.CLUSTER].original
+    ):
         # (blockIdx.x / k) * k + blockIdx.x % k
         index, unsigned, path = BLOCK_INDEX, True, [level for level in path if level < Level.BLOCK]
     else:

@@ -1,7 +1,8 @@
 """CUDA tree -> text.
 
 Input:      a tree of `snap.codegen.tree`
-Output:     CUDA C++ text, four spaces an indentation, parentheses only where the tree would otherwise be read differently
+Output:     CUDA C++ text, four spaces an indentation, parentheses only where the tree would otherwise be read
+differently
 Invariant:  parsing the text gives the tree back
 Non-goals:  deciding anything about the program
 """
@@ -14,7 +15,10 @@ POSTFIX, UNARY, TERNARY = 15, 14, 3
 LEVELS = ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")  # weakest first
 PRECEDENCE = {op: TERNARY + 1 + level for level, ops in enumerate(LEVELS) for op in ops.split()}
 # Mixtures that C++ reads well and people do not: the inner operator is parenthesised all the same.
-CONFUSING = {("||", "&&"), *((outer, inner) for outer in "& ^ | << >>".split() for inner in "& ^ | << >> + -".split() if outer != inner)}
+CONFUSING = {
+    ("||", "&&"),
+    *((outer, inner) for outer in "& ^ | << >>".split() for inner in "& ^ | << >> + -".split() if outer != inner),
+}
 INDENT = "    "
 WIDTH = 140
 
@@ -40,7 +44,10 @@ def _expression(e: tree.Expr) -> tuple[str, int]:
             level = PRECEDENCE[op]
             return f"{_operand(op, left, level)} {op} {_operand(op, right, level + 1)}", level
         case tree.Ternary(cond, then, other):
-            return f"{expression(cond, TERNARY + 1)} ? {expression(then, TERNARY)} : {expression(other, TERNARY)}", TERNARY
+            return (
+                f"{expression(cond, TERNARY + 1)} ? {expression(then, TERNARY)} : {expression(other, TERNARY)}",
+                TERNARY,
+            )
         case tree.Call(function, args):
             return f"{function}({', '.join(map(expression, args))})", POSTFIX
         case tree.Index(base, index):
@@ -80,7 +87,9 @@ def simple_statement(s: tree.Stmt) -> str:
     """A statement on one line, without its semicolon."""
     match s:
         case tree.Declare(type, name, init, const, dims, align):
-            before = (f"alignas({align}) " if align else "") + ("const " if const and not type.endswith("const") else "")
+            before = (f"alignas({align}) " if align else "") + (
+                "const " if const and not type.endswith("const") else ""
+            )
             value = "" if init is None else f" = {expression(init)}"
             return f"{before}{type} {name}{_dims(dims)}{value}"
         case tree.SharedBuffer(name, None, align):
@@ -152,7 +161,11 @@ def _if(s: tree.If, depth: int) -> list[str]:
 
 def comment_text(text: str) -> str:
     """One line of ASCII that ends neither in a backslash (which would continue the comment) nor in a space."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split()).encode("ascii", "backslashreplace").decode()
+    line = (
+        " ".join("".join(c if c.isprintable() else " " for c in text).split())
+        .encode("ascii", "backslashreplace")
+        .decode()
+    )
     return line.rstrip("\\ ")
 
 

@@ -2,7 +2,8 @@
 
 Input:      declarations, and calls, atomics and `unsafe` with a target
 Output:     CUDA declarations and the expressions that initialise them
-Invariant:  an effect is evaluated exactly where its statement stands: it moves into the next statement only where nothing that it could change
+Invariant:  an effect is evaluated exactly where its statement stands: it moves into the next statement only where
+nothing that it could change
             is evaluated before it
 Non-goals:  effects without a result
 """
@@ -37,7 +38,9 @@ def result(scope: Scope, s: ir.Atomic | ir.Call | ir.Unsafe) -> tree.Expr:
 
 
 def call(scope: Scope, s: ir.Call) -> tree.Expr:
-    """A device function, with the hidden parameters that it takes: index at its highest level, shared memory, tensor maps, barriers."""
+    """A device function, with the hidden parameters that it takes: index at its highest level, shared memory, tensor
+    maps, barriers.
+    """
     state = scope.state
     callee = state.callee(s.function)
     args = [_argument(scope, param, arg) for param, arg in zip(s.function.params, s.args)]
@@ -80,7 +83,8 @@ def store(scope: Scope, value: tree.Expr, type: ValueType) -> tree.Expr:
     return value if isinstance(type, Array) else stored(value, type_name(scope.module, type))
 
 
-# ---- declarations ------------------------------------------------------------------------------------------------------------------------
+# ---- declarations
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def declaration(scope: Scope, var: ir.Var, init: tree.Expr | None, zero: bool = False) -> tree.Stmt:
@@ -89,13 +93,24 @@ def declaration(scope: Scope, var: ir.Var, init: tree.Expr | None, zero: bool = 
     name = state.variables[var.uid] = state.namer.user(var.name)
     match var.type:
         case Array(elem, shape):
-            return tree.Declare(type_name(state.module, elem), name, tree.Braces("", ()) if zero else init, dims=shape, align=array_align(state, var))
+            return tree.Declare(
+                type_name(state.module, elem),
+                name,
+                tree.Braces("", ()) if zero else init,
+                dims=shape,
+                align=array_align(state, var),
+            )
         case _:
             const = (init is not None or zero) and not state.usage.writes[var.uid] and var.uid not in state.usage.pinned
             if const:
                 state.constants.add(var.uid)
             value = init if init is not None else zero_value(state.module, var.type) if zero else None
-            return tree.Declare(type_name(state.module, var.type), name, None if value is None else store(scope, value, var.type), const=const)
+            return tree.Declare(
+                type_name(state.module, var.type),
+                name,
+                None if value is None else store(scope, value, var.type),
+                const=const,
+            )
 
 
 def array_align(state: FunctionState, var: ir.Var) -> int:
@@ -105,12 +120,15 @@ def array_align(state: FunctionState, var: ir.Var) -> int:
 def merged(scope: Scope, statements: ir.Body, at: int) -> tuple[ir.Var, tree.Expr] | None:
     """`x; x = effect();` as `x = effect();`: the declared variable and its value."""
     usage = scope.state.usage
-    match statements[at:at + 2]:
+    match statements[at : at + 2]:
         case (ir.Declare(var, None), _) if usage.dead(var):
             return None
         case (ir.Declare(var, None), ir.Collective(targets=(ir.VarTarget(other),)) as s) if var == other:
             value = None if _mentions(s.args, var) else collectives.value(scope, s)
-        case (ir.Declare(var, None), (ir.Atomic(target=ir.VarTarget(other)) | ir.Call(target=ir.VarTarget(other))) as s) if var == other:
+        case (
+            ir.Declare(var, None),
+            (ir.Atomic(target=ir.VarTarget(other)) | ir.Call(target=ir.VarTarget(other))) as s,
+        ) if var == other:
             value = None if _mentions((s.args, getattr(s, "access", ())), var) else result(scope, s)
         case (ir.Declare(var, None), ir.Unsafe(target=ir.VarTarget(other)) as s) if var == other and s.type is not None:
             value = None if _mentions((s.values, s.memory), var) else result(scope, s)
@@ -129,14 +147,18 @@ def _mentions(parts: object, var: ir.Var) -> bool:
 
 
 def consumer_of(scope: Scope, var: ir.Var, following: ir.Body) -> bool:
-    """Whether the next statement is the one reader of a temporary, and evaluates it before anything that its effect could change."""
+    """Whether the next statement is the one reader of a temporary, and evaluates it before anything that its effect
+    could change.
+    """
     usage = scope.state.usage
     match following:
         case (ir.Declare(other, init),) if init is not None and not usage.unused(other):
             return consumed_by(scope, var, init)
         case (ir.Assign(ir.VarTarget(other), value),) if not usage.dead(other):
             return consumed_by(scope, var, value)
-        case (ir.Assign(ir.MemTarget(access), value),) if all(map(_pure_of_memory, (*access.index, *(access.view.shape or ())))):
+        case (ir.Assign(ir.MemTarget(access), value),) if all(
+            map(_pure_of_memory, (*access.index, *(access.view.shape or ())))
+        ):
             return consumed_by(scope, var, value)  # C++17 evaluates the right side of an assignment first
         case (ir.Assign(ir.ElemTarget(_, index), value),) if all(map(_pure_of_memory, index)):
             return consumed_by(scope, var, value)
@@ -151,7 +173,13 @@ def consumer_of(scope: Scope, var: ir.Var, following: ir.Body) -> bool:
 def consumed_by(scope: Scope, var: ir.Var, e: ir.Expr) -> bool:
     """Whether e is the one reader of a temporary, certainly reads it, and besides it only variables."""
     usage = scope.state.usage
-    return var.temp and usage.reads[var.uid] == 1 and not usage.writes[var.uid] and _pure_of_memory(e) and _always_reads(e, var)
+    return (
+        var.temp
+        and usage.reads[var.uid] == 1
+        and not usage.writes[var.uid]
+        and _pure_of_memory(e)
+        and _always_reads(e, var)
+    )
 
 
 def _pure_of_memory(e: ir.Expr) -> bool:

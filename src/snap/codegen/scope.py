@@ -16,7 +16,8 @@ from snap.ir.types import Place
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lowered:
-    """A device function as its callers see it; `position`, `smem`, `grid_barrier` say which of the hidden parameters it takes.
+    """A device function as its callers see it; `position`, `smem`, `grid_barrier` say which of the hidden parameters it
+    takes.
 
     tensors       the tensor maps it takes: (index of the array among its parameters, what is moved)
     barriers      the mbarriers it takes, by uid
@@ -92,7 +93,9 @@ class FunctionState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scope:
-    """A point in a function: the class the code runs under, and the index at each of its levels; `elected`: only the group's first thread is here."""
+    """A point in a function: the class the code runs under, and the index at each of its levels; `elected`: only the
+    group's first thread is here.
+    """
 
     state: FunctionState
     place: Place

@@ -15,17 +15,54 @@ from snap.codegen import tree
 from snap.codegen.module import Module
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Element, Kind, Scalar, Vector
 
-SCALAR_NAMES = {BOOL: "bool", I8: "signed char", I16: "short", I32: "int", I64: "long long", U8: "unsigned char", U16: "unsigned short",
-                U32: "unsigned int", U64: "unsigned long long", F16: "__half", BF16: "__nv_bfloat16", F32: "float", F64: "double"}
+SCALAR_NAMES = {
+    BOOL: "bool",
+    I8: "signed char",
+    I16: "short",
+    I32: "int",
+    I64: "long long",
+    U8: "unsigned char",
+    U16: "unsigned short",
+    U32: "unsigned int",
+    U64: "unsigned long long",
+    F16: "__half",
+    BF16: "__nv_bfloat16",
+    F32: "float",
+    F64: "double",
+}
 HEADERS = {F16: "cuda_fp16.h", BF16: "cuda_bf16.h"}
 SUFFIXES = {U32: "u", I64: "ll", U64: "ull"}
 
-# CUDA's own vector types; its four-component 64-bit ones are deprecated for their alignment, and 16-bit floats have pairs only.
-VECTOR_NAMES = {(I8, 2): "char2", (I8, 4): "char4", (U8, 2): "uchar2", (U8, 4): "uchar4", (I16, 2): "short2", (I16, 4): "short4",
-                (U16, 2): "ushort2", (U16, 4): "ushort4", (I32, 2): "int2", (I32, 4): "int4", (U32, 2): "uint2", (U32, 4): "uint4",
-                (I64, 2): "longlong2", (U64, 2): "ulonglong2", (F32, 2): "float2", (F32, 4): "float4", (F64, 2): "double2",
-                (F16, 2): "__half2", (BF16, 2): "__nv_bfloat162"}
-OWN_VECTORS = {(I64, 4): "snap_longlong4", (U64, 4): "snap_ulonglong4", (F64, 4): "snap_double4", (F16, 4): "snap_half4", (BF16, 4): "snap_bfloat4"}
+# CUDA's own vector types; its four-component 64-bit ones are deprecated for their alignment, and 16-bit floats have
+# pairs only.
+VECTOR_NAMES = {
+    (I8, 2): "char2",
+    (I8, 4): "char4",
+    (U8, 2): "uchar2",
+    (U8, 4): "uchar4",
+    (I16, 2): "short2",
+    (I16, 4): "short4",
+    (U16, 2): "ushort2",
+    (U16, 4): "ushort4",
+    (I32, 2): "int2",
+    (I32, 4): "int4",
+    (U32, 2): "uint2",
+    (U32, 4): "uint4",
+    (I64, 2): "longlong2",
+    (U64, 2): "ulonglong2",
+    (F32, 2): "float2",
+    (F32, 4): "float4",
+    (F64, 2): "double2",
+    (F16, 2): "__half2",
+    (BF16, 2): "__nv_bfloat162",
+}
+OWN_VECTORS = {
+    (I64, 4): "snap_longlong4",
+    (U64, 4): "snap_ulonglong4",
+    (F64, 4): "snap_double4",
+    (F16, 4): "snap_half4",
+    (BF16, 4): "snap_bfloat4",
+}
 COMPONENTS = "xyzw"
 MAX_ALIGN = 16  # the widest access of one instruction
 
@@ -41,7 +78,9 @@ def type_name(module: Module, t: Element) -> str:
             if (elem, lanes) in VECTOR_NAMES:
                 return VECTOR_NAMES[elem, lanes]
             name = OWN_VECTORS[elem, lanes]
-            module.structs[name] = tree.Struct(name, min(t.bytes, MAX_ALIGN), tuple((scalar, COMPONENTS[i], ()) for i in range(lanes)))
+            module.structs[name] = tree.Struct(
+                name, min(t.bytes, MAX_ALIGN), tuple((scalar, COMPONENTS[i], ()) for i in range(lanes))
+            )
             return name
         case _:
             raise TypeError(type(t).__name__)
@@ -123,4 +162,6 @@ def _rounded(value: float, t: Scalar) -> float:
             return math.copysign(math.inf, value)
     _, exponent = math.frexp(value)
     step = max(exponent, -125) - 8  # bf16 has 8 significant bits, and f32's exponents
-    return math.copysign(math.ldexp(round(math.ldexp(value, -step)), step), value)  # what is rounded to zero keeps its sign
+    return math.copysign(
+        math.ldexp(round(math.ldexp(value, -step)), step), value
+    )  # what is rounded to zero keeps its sign

@@ -2,7 +2,8 @@
 
 Input:      the body of a function in synchronized IR, and the scope it starts in
 Output:     CUDA statements that do the same in the same order
-Invariant:  a scope of the IR becomes braces, unless it declares nothing or ends where its parent ends; no name hides another.  A temporary that
+Invariant:  a scope of the IR becomes braces, unless it declares nothing or ends where its parent ends; no name hides
+another.  A temporary that
             is read once, by the next statement, stands where it is read
 Non-goals:  where barriers stand; optimisation beyond that
 """
@@ -36,7 +37,7 @@ def body(scope: Scope, statements: ir.Body) -> list[tree.Stmt]:
         if value is not None:
             var, expression = value
             at += 2
-            if consumer_of(scope, var, statements[at:at + 1]):
+            if consumer_of(scope, var, statements[at : at + 1]):
                 moved = scope.state.inline[var.uid] = expression
             else:
                 out.append(declaration(scope, var, expression))
@@ -128,7 +129,8 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             raise TypeError(type(s).__name__)
 
 
-# ---- simple statements -------------------------------------------------------------------------------------------------------------------
+# ---- simple statements
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _declare(scope: Scope, s: ir.Declare) -> tree.Stmt:
@@ -149,7 +151,12 @@ def _shared(scope: Scope, obj: ir.MemObject) -> tree.Stmt:
 def _assign(scope: Scope, target: ir.Target, value: ir.Expr) -> tree.Stmt:
     place = target_lvalue(scope, target)
     type = target_type(target)
-    if isinstance(value, ir.Binary) and value.op in AUGMENTED and reads_target(target, value.left) and not (value.op == "%" and value.type.is_float):
+    if (
+        isinstance(value, ir.Binary)
+        and value.op in AUGMENTED
+        and reads_target(target, value.left)
+        and not (value.op == "%" and value.type.is_float)
+    ):
         return tree.Assign(place, f"{value.op}=", lower(scope, value.right))
     return tensor.assign(scope, target, store(scope, lower(scope, value), type))
 
@@ -192,7 +199,8 @@ def _effect(scope: Scope, s: ir.Collective | ir.Atomic | ir.Call | ir.Unsafe) ->
     return [tensor.assign(scope, target, store(scope, expression, target_type(target)))]
 
 
-# ---- control flow ------------------------------------------------------------------------------------------------------------------------
+# ---- control flow
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _if(scope: Scope, cond: ir.Expr, then: ir.Body, other: ir.Body) -> list[tree.Stmt]:
@@ -264,7 +272,8 @@ def _advance(variable: tree.Expr, step: tree.Expr, type: Scalar) -> tree.Stmt:
     return tree.Assign(variable, "+=", step)
 
 
-# ---- places ------------------------------------------------------------------------------------------------------------------------------
+# ---- places
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _spliced(inner: tuple[tree.Stmt, ...], last: bool) -> list[tree.Stmt]:
@@ -312,7 +321,9 @@ def _split(scope: Scope, s: ir.Split, last: bool) -> list[tree.Stmt]:
             tests.append(tree.Binary(">=", index.use(signed=False), tree.Integer(case.offset)))
         if end is not None and end != total:
             first = end == 1 and case.offset == 0
-            tests.append(tree.Binary("==" if first else "<", index.use(signed=False), tree.Integer(0 if first else end)))
+            tests.append(
+                tree.Binary("==" if first else "<", index.use(signed=False), tree.Integer(0 if first else end))
+            )
         arms.append((tree.Binary("&&", *tests) if len(tests) == 2 else tests[0] if tests else None, inner))
         below = end if end is not None and case.offset <= below else below
     if arms and arms[0][0] is None:

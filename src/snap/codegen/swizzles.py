@@ -2,7 +2,8 @@
 
 Input:      the index as it would be without a swizzle, the bytes of the swizzle, the bytes of an element
 Output:     the index where the element lies, as TMA lays 16-byte chunks
-Invariant:  the pattern repeats every 8 rows of 128 bytes: what is shown to be a multiple of that stays outside of the call, so that what is inside
+Invariant:  the pattern repeats every 8 rows of 128 bytes: what is shown to be a multiple of that stays outside of the
+call, so that what is inside
             is often the same all through a loop
 Non-goals:  tiles as a whole, which units that move and multiply them swizzle by themselves
 """
@@ -20,7 +21,9 @@ PERIOD = 8 * 128  # bytes after which the pattern repeats
 
 
 def swizzle(width: int) -> Helper:
-    """Within rows of 128 bytes, the number of a 16-byte chunk is xor-ed with the number of the row, modulo the chunks in `width` bytes."""
+    """Within rows of 128 bytes, the number of a 16-byte chunk is xor-ed with the number of the row, modulo the chunks
+    in `width` bytes.
+    """
     return _helper(f"snap_swizzle_{width}", width, "", "index")
 
 
@@ -30,11 +33,14 @@ def _of_a_part(width: int) -> Helper:
 
 
 def _helper(name: str, width: int, back: str, index: str) -> Helper:
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 template <int chunk>  // elements in 16 bytes
 static __device__ __forceinline__ int {name}(int index) {{
     return index ^ {back}({index} / (8 * chunk) % {width // CHUNK} * chunk);
-}}""")
+}}""",
+    )
 
 
 def place(module: Module, width: int, size: int, index: tree.Expr) -> tree.Expr:

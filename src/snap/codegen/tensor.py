@@ -2,12 +2,15 @@
 
 Input:      `Wgmma`, `StoreAcc`, commits and waits for wgmma
 Output:     CUDA statements
-Invariant:  accumulators stay in registers: every instruction names all of them, and nothing that the compiler knows about them (a constant, an early
+Invariant:  accumulators stay in registers: every instruction names all of them, and nothing that the compiler knows
+about them (a constant, an early
             read) can be moved between the first instruction and the wait
 Non-goals:  tiles whose rows are not as long as their swizzle
 
-A matrix descriptor says where a tile begins, how it is swizzled, and how far its pieces lie apart, all in units of 16 bytes.  The pieces are 8 rows
-each (8 * swizzle bytes).  A tile whose rows run along k steps along its rows, 32 bytes an instruction, and then to its next panel; one whose rows run
+A matrix descriptor says where a tile begins, how it is swizzled, and how far its pieces lie apart, all in units of 16
+bytes.  The pieces are 8 rows
+each (8 * swizzle bytes).  A tile whose rows run along k steps along its rows, 32 bytes an instruction, and then to its
+next panel; one whose rows run
 along m or n ('transposed') steps down its rows, and its panels are the further columns.
 """
 
@@ -34,25 +37,42 @@ UNIT = 16  # bytes
 A_REGISTERS = 4  # of A, in one instruction
 ROWS = 8  # of a piece
 
-MATRIX = Helper("snap_matrix", """\
+MATRIX = Helper(
+    "snap_matrix",
+    """\
 template <int swizzle, int panels, int rows>  // bytes: of a row, from panel to panel, from 8 rows to the next
 static __device__ __forceinline__ unsigned long long snap_matrix(const void* tile) {
     const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
     const unsigned int start = snap_shared(tile) % (1 << 18) / 16;  // in a cluster, higher bits of an address are the block
     return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | start;
-}""", needs=(SHARED,), min_arch=90)
+}""",
+    needs=(SHARED,),
+    min_arch=90,
+)
 
-FENCE = Helper("snap_wgmma_fence", """\
+FENCE = Helper(
+    "snap_wgmma_fence",
+    """\
 static __device__ __forceinline__ void snap_wgmma_fence() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}""", min_arch=90, arch_specific=True)
+}""",
+    min_arch=90,
+    arch_specific=True,
+)
 
-COMMIT = Helper("snap_wgmma_commit", """\
+COMMIT = Helper(
+    "snap_wgmma_commit",
+    """\
 static __device__ __forceinline__ void snap_wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}""", min_arch=90, arch_specific=True)
+}""",
+    min_arch=90,
+    arch_specific=True,
+)
 
-SETTLED = Helper("snap_settled", """\
+SETTLED = Helper(
+    "snap_settled",
+    """\
 template <int size>  // the compiler knows nothing about the values before this point, and reads none of them later
 static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
     #pragma unroll
@@ -67,29 +87,42 @@ static __device__ __forceinline__ void snap_settled(unsigned int (&values)[size]
     for (int i = 0; i < size; ++i) {
         asm volatile("" : "+r"(values[i]) :: "memory");
     }
-}""")
+}""",
+)
 
-WAIT = Helper("snap_wgmma_wait", """\
+WAIT = Helper(
+    "snap_wgmma_wait",
+    """\
 template <int younger, typename... Accumulators>  // groups of products that may still be in flight
 static __device__ __forceinline__ void snap_wgmma_wait(Accumulators&... accumulators) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(younger) : "memory");
     (snap_settled(accumulators), ...);
-}""", needs=(SETTLED,), min_arch=90, arch_specific=True)
+}""",
+    needs=(SETTLED,),
+    min_arch=90,
+    arch_specific=True,
+)
 
-# The condition always holds, but the assembler does not know it, so that what is there before counts as read.  A plain move it would take for a
-# second name of the value: it knows that a product writes its accumulators, and yet goes on to read one of them for the value (a constant that is
+# The condition always holds, but the assembler does not know it, so that what is there before counts as read.  A plain
+# move it would take for a
+# second name of the value: it knows that a product writes its accumulators, and yet goes on to read one of them for the
+# value (a constant that is
 # used later, up to 13.0), or leaves the next such move out (up to 13.4, also for variables).
-OVERWRITE = Helper("snap_overwrite", """\
+OVERWRITE = Helper(
+    "snap_overwrite",
+    """\
 static __device__ __forceinline__ void snap_overwrite(float& accumulator, float value) {
     asm volatile("{.reg .pred always; setp.ne.u32 always, %2, 0; @always mov.b32 %0, %1;}" : "+f"(accumulator) : "f"(value), "r"(gridDim.x));
-}""")
+}""",
+)
 
 
 def _do(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:
     return tree.Evaluate(tree.Call(module.helper(helper), args))
 
 
-# ---- accumulators ------------------------------------------------------------------------------------------------------------------------
+# ---- accumulators
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def registers(scope: Scope, var: ir.Var) -> tree.Expr:
@@ -100,15 +133,22 @@ def registers(scope: Scope, var: ir.Var) -> tree.Expr:
 
 
 def declared(scope: Scope, var: ir.Var) -> list[tree.Stmt]:
-    """Zeros that the compiler can see would be written between the instructions that add to them, and bring those into sequence."""
+    """Zeros that the compiler can see would be written between the instructions that add to them, and bring those into
+    sequence.
+    """
     scope.state.declared(var)
     return [_do(scope.module, SETTLED, registers(scope, var))]
 
 
 def assign(scope: Scope, target: ir.Target, value: tree.Expr) -> tree.Stmt:
-    """An assignment.  An accumulator's element is overwritten by an instruction of its own, unless the new value is computed from the old one."""
+    """An assignment.  An accumulator's element is overwritten by an instruction of its own, unless the new value is
+    computed from the old one.
+    """
     place = target_lvalue(scope, target)
-    accumulator = isinstance(target, ir.ElemTarget) and (id(scope.state.function), target.array.var.uid) in scope.module.accumulators
+    accumulator = (
+        isinstance(target, ir.ElemTarget)
+        and (id(scope.state.function), target.array.var.uid) in scope.module.accumulators
+    )
     if accumulator and target.array.elem == F32 and not _reads(value, place):
         return _do(scope.module, OVERWRITE, place, value)
     return tree.Assign(place, "=", value)
@@ -130,7 +170,8 @@ def wait(scope: Scope, younger: int) -> list[tree.Stmt]:
     return [tree.Evaluate(tree.Call(name, tuple(registers(scope, var) for var in scope.state.visible_accumulators())))]
 
 
-# ---- products ----------------------------------------------------------------------------------------------------------------------------
+# ---- products
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
@@ -149,13 +190,23 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
     later = tree.Binary(">", step, tree.Integer(0))
     keep = _kept(scope, s.zero)
     if steps > 1:
-        keep = keep if keep == tree.Literal("true") else later if keep == tree.Literal("false") else tree.Binary("||", later, keep)
+        keep = (
+            keep
+            if keep == tree.Literal("true")
+            else later
+            if keep == tree.Literal("false")
+            else tree.Binary("||", later, keep)
+        )
     product = tree.Evaluate(tree.Call(helper, (registers(scope, s.acc.var), a, b, keep)))
     namer.close()
     if steps > 1:
         more = tree.Binary("<", step, tree.Integer(steps))
-        product = tree.For("int", step.text, tree.Integer(0), more, tree.Assign(step, "+=", tree.Integer(1)), (product,), unroll=0)
-    fenced = s.first or s.zero is not None  # two that start from zero the assembler would merge, up to 13.1 with a wrong result
+        product = tree.For(
+            "int", step.text, tree.Integer(0), more, tree.Assign(step, "+=", tree.Integer(1)), (product,), unroll=0
+        )
+    fenced = (
+        s.first or s.zero is not None
+    )  # two that start from zero the assembler would merge, up to 13.1 with a wrong result
     # Narrow values are put together in registers before the fence: behind it, none that a product takes may be written.
     narrow = s.first and isinstance(s.a, ir.ArrayRef) and s.a.elem != F32
     pairs = [_do(module, SETTLED, registers(scope, s.a.var))] if narrow else []
@@ -175,7 +226,9 @@ def _kept(scope: Scope, zero: ir.Expr | None) -> tree.Expr:
             return tree.Unary("!", found)
 
 
-def _operand(scope: Scope, out: list[tree.Stmt], name: str, tile: ir.Tile, transposed: bool, step: tree.Expr) -> tree.Expr:
+def _operand(
+    scope: Scope, out: list[tree.Stmt], name: str, tile: ir.Tile, transposed: bool, step: tree.Expr
+) -> tree.Expr:
     """Declares the tile's descriptor, and gives the one of this step."""
     view = tile.access.view
     swizzle, width = view.obj.swizzle, tile.shape[-1] * view.elem.bytes
@@ -194,8 +247,15 @@ def _operand(scope: Scope, out: list[tree.Stmt], name: str, tile: ir.Tile, trans
 def _along(step: tree.Expr, per_panel: int, panel: int, panels: int) -> tree.Expr:
     if panels == 1:
         return fold.binary("*", step, tree.Integer(STEP_BYTES // UNIT), I32)
-    inside = fold.binary("*", fold.binary("%", step, tree.Integer(per_panel), I32), tree.Integer(STEP_BYTES // UNIT), I32)
-    return fold.binary("+", fold.binary("*", fold.binary("/", step, tree.Integer(per_panel), I32), tree.Integer(panel), I32), inside, I32)
+    inside = fold.binary(
+        "*", fold.binary("%", step, tree.Integer(per_panel), I32), tree.Integer(STEP_BYTES // UNIT), I32
+    )
+    return fold.binary(
+        "+",
+        fold.binary("*", fold.binary("/", step, tree.Integer(per_panel), I32), tree.Integer(panel), I32),
+        inside,
+        I32,
+    )
 
 
 def _bytes(type: str) -> int:
@@ -212,7 +272,7 @@ def _product(s: ir.Wgmma, from_registers: bool, wide: bool) -> Helper:
     count = s.n // 2 if wide else s.n // 4
     a_count = A_REGISTERS if from_registers else 1
     listed = [f"%{i}" for i in range(count + a_count + 2)]
-    a = "{" + ", ".join(listed[count:count + a_count]) + "}" if from_registers else listed[count]
+    a = "{" + ", ".join(listed[count : count + a_count]) + "}" if from_registers else listed[count]
     b, keep = listed[-2:]
     majors = ""
     if _bytes(s.type) == 2:
@@ -220,19 +280,26 @@ def _product(s: ir.Wgmma, from_registers: bool, wide: bool) -> Helper:
     element, letter = ("float", "f") if wide else ("unsigned int", "r")
     given = "const unsigned int* a" if from_registers else "unsigned long long a"
     operands = ", ".join(f'"r"(a{i})' for i in range(A_REGISTERS)) if from_registers else '"l"(a)'
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ void {name}({element} (&d)[{count}], {given}, unsigned long long b, bool keep) {{
-{_registers_of_their_own() if from_registers else ''}\
+{_registers_of_their_own() if from_registers else ""}\
     asm volatile("{{.reg .pred keep; setp.ne.b32 keep, {keep}, 0; wgmma.mma_async.sync.aligned.{shape}.{result}.{s.type}.{s.type} "
-{_wrapped('{' + ', '.join(listed[:count]) + '}, ')}
+{_wrapped("{" + ", ".join(listed[:count]) + "}, ")}
                  "{a}, {b}, keep, 1, 1{majors};}}"
 {_wrapped_operands(f'"+{letter}"(d[{{}}])', count)}
                  : {operands}, "l"(b), "r"((int)keep));
-}}""", min_arch=90, arch_specific=True)
+}}""",
+        min_arch=90,
+        arch_specific=True,
+    )
 
 
 def _registers_of_their_own() -> str:
-    """A's registers, told apart also where their values are equal: given one register four times, ptxas 13.3 and 13.4 write the first of four."""
+    """A's registers, told apart also where their values are equal: given one register four times, ptxas 13.3 and 13.4
+    write the first of four.
+    """
     taken = ", ".join(f"a{i} = a[{i}]" for i in range(A_REGISTERS))
     return f"""\
     unsigned int {taken};
@@ -254,11 +321,12 @@ def _wrapped(text: str, width: int = 110) -> str:
 
 def _wrapped_operands(form: str, count: int, a_line: int = 8) -> str:
     items = [form.format(i) for i in range(count)]
-    lines = [", ".join(items[at:at + a_line]) for at in range(0, count, a_line)]
+    lines = [", ".join(items[at : at + a_line]) for at in range(0, count, a_line)]
     return "                 : " + ",\n                   ".join(lines)
 
 
-# ---- accumulators into shared memory -----------------------------------------------------------------------------------------------------
+# ---- accumulators into shared memory
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def store(scope: Scope, s: ir.StoreAcc) -> list[tree.Stmt]:
@@ -268,7 +336,14 @@ def store(scope: Scope, s: ir.StoreAcc) -> list[tree.Stmt]:
     name = f"{helper}<{width}, {pitch}>"
     start = memory.linear(scope, view, s.tile.access.index)
     flat = memory.whole(scope, s.acc, Array(s.acc.elem, (math.prod(s.acc.shape),)), const=False)
-    return [tree.Evaluate(tree.Call(name, (memory.base(scope, s.tile.access), start, flat, lower(scope, s.first), issue.index(scope, WARPGROUP))))]
+    return [
+        tree.Evaluate(
+            tree.Call(
+                name,
+                (memory.base(scope, s.tile.access), start, flat, lower(scope, s.first), issue.index(scope, WARPGROUP)),
+            )
+        )
+    ]
 
 
 def _store(module: Module, elem: Scalar, swizzle: int, given: Scalar) -> Helper:
@@ -280,27 +355,37 @@ def _store(module: Module, elem: Scalar, swizzle: int, given: Scalar) -> Helper:
         permute = swizzles.swizzle(swizzle)
         needs, place = (permute,), f"{permute.name}<{swizzles.CHUNK // elem.bytes}>({place})"
     body, more = _matrices(module, elem, place) if elem in (BF16, F16) else _elements(module, elem, given, place)
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 template <int width, int pitch, int size>  // columns, elements from row to row, accumulators
 static __device__ __forceinline__ void {name}(
         {type_name(module, elem)}* memory, int start, const {type_name(module, given)} (&acc)[size], int first, int thread) {{
 {body}
-}}""", needs=(*needs, *more), min_arch=90 if elem in (BF16, F16) else 80)
+}}""",
+        needs=(*needs, *more),
+        min_arch=90 if elem in (BF16, F16) else 80,
+    )
 
 
 def _pair(module: Module, elem: Scalar) -> Helper:
     name = f"snap_pair_{elem}"
     made = "__nv_bfloat162 pair = __floats2bfloat162_rn" if elem == BF16 else "__half2 pair = __floats2half2_rn"
     type_name(module, elem)  # its header
-    return Helper(name, f"""\
+    return Helper(
+        name,
+        f"""\
 static __device__ __forceinline__ unsigned int {name}(float low, float high) {{
     const {made}(low, high);
     return *reinterpret_cast<const unsigned int*>(&pair);
-}}""")
+}}""",
+    )
 
 
 def _matrices(module: Module, elem: Scalar, place: str) -> tuple[str, tuple[Helper, ...]]:
-    """Four (at an odd end, two) 8x8 matrices at a time; lane l says where row l % 16 of the columns from 8 * (l / 16) on goes."""
+    """Four (at an odd end, two) 8x8 matrices at a time; lane l says where row l % 16 of the columns from 8 * (l / 16)
+    on goes.
+    """
     pair = _pair(module, elem)
 
     def stored(count: int) -> str:
@@ -310,9 +395,10 @@ def _matrices(module: Module, elem: Scalar, place: str) -> tuple[str, tuple[Help
         const int at = (first + j) / 2;
         asm volatile("stmatrix.sync.aligned.m8n8.x{count}.shared.b16 [%0], {{{registers}}};"
                      :: "r"(snap_shared(memory + {place})),
-                        {', '.join(values)} : "memory");"""
+                        {", ".join(values)} : "memory");"""
 
-    return f"""\
+    return (
+        f"""\
     const int row = thread / 32 * 16 + thread % 16, column = thread % 32 / 16 * 8;
     #pragma unroll
     for (int j = 0; j < width - 8; j += 16) {{
@@ -320,8 +406,10 @@ def _matrices(module: Module, elem: Scalar, place: str) -> tuple[str, tuple[Help
     }}
     if (width % 16) {{
         const int j = width - 8 - column;
-{stored(2).replace('(first + j)', '(first + width - 8)')}
-    }}""", (pair, SHARED)
+{stored(2).replace("(first + j)", "(first + width - 8)")}
+    }}""",
+        (pair, SHARED),
+    )
 
 
 def _elements(module: Module, elem: Scalar, given: Scalar, place: str) -> tuple[str, tuple[Helper, ...]]:
@@ -330,8 +418,12 @@ def _elements(module: Module, elem: Scalar, given: Scalar, place: str) -> tuple[
         write = f"*reinterpret_cast<float2*>(memory + {place}) = make_float2({value});"
     else:
         one = [expression(convert(module, tree.Name(f"acc[at{after}]"), given, elem)) for after in ("", " + 1")]
-        write = f"memory[{place}] = {one[0]};\n            memory[{place.replace('column + j', 'column + j + 1')}] = {one[1]};"
-    return f"""\
+        write = (
+            f"memory[{place}] = {one[0]};\n            memory[{place.replace('column + j', 'column + j + 1')}] ="
+            f" {one[1]};"
+        )
+    return (
+        f"""\
     const int column = thread % 4 * 2;
     #pragma unroll
     for (int j = 0; j < width; j += 8) {{
@@ -340,4 +432,6 @@ def _elements(module: Module, elem: Scalar, given: Scalar, place: str) -> tuple[
             const int row = thread / 32 * 16 + thread % 32 / 4 + half * 8, at = (first + j) / 2 + half * 2;
             {write}
         }}
-    }}""", ()
+    }}""",
+        (),
+    )

@@ -1,6 +1,7 @@
 """The CUDA tree: the small part of CUDA C++ that generated code consists of.
 
-Types are CUDA type names; expressions carry no types.  `printer.py` gives the tree its only textual form, parentheses included.
+Types are CUDA type names; expressions carry no types.  `printer.py` gives the tree its only textual form, parentheses
+included.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from typing import Protocol
 
 from snap.ir.record import record as node
 
-# ---- expressions -------------------------------------------------------------------------------------------------------------------------
+# ---- expressions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @node
@@ -77,7 +79,9 @@ class Member:
 
 @node
 class Cast:
-    """`(type)value`; `implicit` says that a variable of this type may be initialised or assigned without writing the cast."""
+    """`(type)value`; `implicit` says that a variable of this type may be initialised or assigned without writing the
+    cast.
+    """
 
     type: str
     value: Expr
@@ -119,9 +123,25 @@ class Deferred:
     signed: bool = True
 
 
-Expr = Name | Literal | Integer | Unary | Binary | Ternary | Call | Index | Member | Cast | Reinterpret | Braces | Raw | Deferred
+Expr = (
+    Name
+    | Literal
+    | Integer
+    | Unary
+    | Binary
+    | Ternary
+    | Call
+    | Index
+    | Member
+    | Cast
+    | Reinterpret
+    | Braces
+    | Raw
+    | Deferred
+)
 
-# ---- statements --------------------------------------------------------------------------------------------------------------------------
+# ---- statements
+# ----------------------------------------------------------------------------------------------------------------------
 
 Body = tuple["Stmt", ...]
 
@@ -219,9 +239,24 @@ class RawStatement:
     text: Raw
 
 
-Stmt = Declare | SharedBuffer | Assign | Evaluate | If | For | While | Block | Break | Continue | Return | Comment | RawStatement
+Stmt = (
+    Declare
+    | SharedBuffer
+    | Assign
+    | Evaluate
+    | If
+    | For
+    | While
+    | Block
+    | Break
+    | Continue
+    | Return
+    | Comment
+    | RawStatement
+)
 
-# ---- declarations ------------------------------------------------------------------------------------------------------------------------
+# ---- declarations
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @node

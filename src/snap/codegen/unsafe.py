@@ -20,7 +20,7 @@ def raw(scope: Scope, s: ir.Unsafe) -> tree.Raw:
     parts: list[str | tree.Expr] = []
     end = 0
     for match in HOLE.finditer(s.text):
-        parts.append(s.text[end:match.start()])
+        parts.append(s.text[end : match.start()])
         name = match.group(1)
         parts.append(match.group(0)[0] if name is None else holes.get(name, match.group(0)))
         end = match.end()

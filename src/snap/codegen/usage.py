@@ -19,7 +19,8 @@ from snap.ir.types import Array, Scalar
 
 @record
 class TensorUse:
-    """Boxes of one array, as one tensor map moves them: the array's uid, its elements, the box's extents, how it is swizzled in shared memory,
+    """Boxes of one array, as one tensor map moves them: the array's uid, its elements, the box's extents, how it is
+    swizzled in shared memory,
     whether elements are rounded to tf32."""
 
     array: int
@@ -31,10 +32,12 @@ class TensorUse:
 
 LEAVES = frozenset((ir.Const, ir.UnitId, ir.UnitCount, ir.Break, ir.Continue, ir.Sync, type(None), str, bool, int))
 # Fields in which no use of a variable or of memory can stand.
-NOT_USES = frozenset("""
+NOT_USES = frozenset(
+    """
 span type place outer privilege requires handle handles base op fast lane order scope cpu attrs text message level offset size rest unroll var
 function smem_offset fill counted engine barrier box point by bytes
-""".split())
+""".split()
+)
 
 
 @cache

@@ -1,4 +1,6 @@
-"""The error codes: what each one refuses, in one line.  Every code has a page `docs/errors/SNAPnnn.md` and programs in `tests/bad/SNAPnnn/`."""
+"""The error codes: what each one refuses, in one line.  Every code has a page `docs/errors/SNAPnnn.md` and programs in
+`tests/bad/SNAPnnn/`.
+"""
 
 from __future__ import annotations
 

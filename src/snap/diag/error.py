@@ -21,7 +21,9 @@ class Label:
 
 @record
 class Diagnostic:
-    """code `SNAPnnn`; message: lower case, no full stop, code in backticks; `label` says what is wrong right under the caret."""
+    """code `SNAPnnn`; message: lower case, no full stop, code in backticks; `label` says what is wrong right under the
+    caret.
+    """
 
     code: str
     message: str
@@ -42,7 +44,10 @@ class SnapError(SyntaxError):
         text = source_line(span.filename, span.line)
         # Python draws the caret line from these alone and does not expect the end to be on another line.
         end_column = span.end_column if span.end_line == span.line else len(text)
-        super().__init__(f"{diagnostic.code}: {diagnostic.message}", (span.filename, span.line, span.column + 1, text, span.line, end_column + 1))
+        super().__init__(
+            f"{diagnostic.code}: {diagnostic.message}",
+            (span.filename, span.line, span.column + 1, text, span.line, end_column + 1),
+        )
         self.diagnostic = diagnostic
         self.code = diagnostic.code
         self.message = diagnostic.message

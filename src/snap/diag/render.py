@@ -1,7 +1,9 @@
 """Diagnostics as text for people and as plain data for editors.
 
-Input: a `Diagnostic`.  Output: the form shown in docs/system.md (code, place, source lines with `^^^^` under the cause and `----` under what it
-conflicts with, note, help), or a dictionary.  Invariant: carets stand under the characters they mean, whatever their width, and nothing here raises
+Input: a `Diagnostic`.  Output: the form shown in docs/system.md (code, place, source lines with `^^^^` under the cause
+and `----` under what it
+conflicts with, note, help), or a dictionary.  Invariant: carets stand under the characters they mean, whatever their
+width, and nothing here raises
 for want of source.  Non-goals: deciding what to report, and where to print it.
 """
 
@@ -34,7 +36,10 @@ def render(diagnostic: Diagnostic, color: bool = False) -> str:
     def style(name: str, text: str) -> str:
         return f"\x1b[{_STYLES[name]}m{text}\x1b[0m" if color and text else text
 
-    marks = [_Mark(diagnostic.span, diagnostic.label, True), *(_Mark(label.span, label.text, False) for label in diagnostic.secondary)]
+    marks = [
+        _Mark(diagnostic.span, diagnostic.label, True),
+        *(_Mark(label.span, label.text, False) for label in diagnostic.secondary),
+    ]
     width = len(str(max(mark.span.line for mark in marks)))
     bar = style("place", " " * (width + 1) + "|")
     out = [style("error", f"error[{diagnostic.code}]") + style("title", f": {_printable(diagnostic.message)}")]
@@ -47,7 +52,9 @@ def render(diagnostic: Diagnostic, color: bool = False) -> str:
             code = source_line(filename, line)
             shown = _Shown(code)
             out.append(style("place", f"{line:>{width}} |") + (f" {shown.text}" if shown.text else ""))
-            for mark in sorted((mark for mark in here if mark.span.line == line), key=lambda mark: (not mark.primary, mark.span.column)):
+            for mark in sorted(
+                (mark for mark in here if mark.span.line == line), key=lambda mark: (not mark.primary, mark.span.column)
+            ):
                 kind = "primary" if mark.primary else "secondary"
                 indent, length = shown.extent(mark.span)
                 underline = ("^" if mark.primary else "-") * length
@@ -60,7 +67,9 @@ def render(diagnostic: Diagnostic, color: bool = False) -> str:
 
 
 def to_json(diagnostic: Diagnostic) -> dict:
-    """For editors, shaped like the language server protocol's Diagnostic.  Lines and columns count from 1, as in the text; ends are exclusive."""
+    """For editors, shaped like the language server protocol's Diagnostic.  Lines and columns count from 1, as in the
+    text; ends are exclusive.
+    """
     return {
         "file": diagnostic.span.filename,
         "range": _range(diagnostic.span),
@@ -68,14 +77,20 @@ def to_json(diagnostic: Diagnostic) -> dict:
         "severity": "error",
         "message": diagnostic.message,
         "label": diagnostic.label,
-        "related": [{"file": label.span.filename, "range": _range(label.span), "message": label.text} for label in diagnostic.secondary],
+        "related": [
+            {"file": label.span.filename, "range": _range(label.span), "message": label.text}
+            for label in diagnostic.secondary
+        ],
         "note": diagnostic.note,
         "help": diagnostic.help,
     }
 
 
 def _range(span: Span) -> dict:
-    return {"start": {"line": span.line, "column": span.column + 1}, "end": {"line": span.end_line, "column": span.end_column + 1}}
+    return {
+        "start": {"line": span.line, "column": span.column + 1},
+        "end": {"line": span.end_line, "column": span.end_column + 1},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +101,9 @@ class _Mark:
 
 
 class _Shown:
-    """A source line as a terminal shows it: tabs expanded, control characters replaced, and the column where each character begins."""
+    """A source line as a terminal shows it: tabs expanded, control characters replaced, and the column where each
+    character begins.
+    """
 
     def __init__(self, code: str):
         self.code = code
@@ -100,7 +117,9 @@ class _Shown:
         self.text = "".join(parts).rstrip()
 
     def extent(self, span: Span) -> tuple[int, int]:
-        """Where the underline of `span` begins and how long it is, in terminal columns; a span of several lines is underlined on its first."""
+        """Where the underline of `span` begins and how long it is, in terminal columns; a span of several lines is
+        underlined on its first.
+        """
         end = span.end_column if span.end_line == span.line else _code_end(self.code)
         begin = min(max(span.column, 0), len(self.code))
         start, stop = self.starts[begin], self.starts[min(max(end, begin), len(self.code))]
@@ -124,7 +143,9 @@ def _shown_path(filename: str) -> str:
 
 def _printable(text: str) -> str:
     """Control characters would move the cursor, or colour the terminal, at a program's will."""
-    return "".join("\ufffd" if unicodedata.category(char) in ("Cc", "Cs") or char in "\u2028\u2029" else char for char in text)
+    return "".join(
+        "\ufffd" if unicodedata.category(char) in ("Cc", "Cs") or char in "\u2028\u2029" else char for char in text
+    )
 
 
 def _cells(char: str) -> int:

@@ -1,4 +1,5 @@
-"""The text of a user's source, by file name: what was registered here, else what `linecache` knows (files, notebook cells, doctests).
+"""The text of a user's source, by file name: what was registered here, else what `linecache` knows (files, notebook
+cells, doctests).
 
 Nothing here raises: a diagnostic without its source line is still worth showing.
 """
@@ -25,7 +26,9 @@ def register_source(filename: str, text: str) -> None:
     Unless there is such a file, it is put into `linecache` as well, so that Python's own tracebacks show its lines.
     """
     if not isinstance(filename, str) or not isinstance(text, str):
-        raise TypeError("snap.register_source takes the file name that was given to `compile`, and the text, both as str")
+        raise TypeError(
+            "snap.register_source takes the file name that was given to `compile`, and the text, both as str"
+        )
     lines = split_lines(text)
     _registered[filename] = lines
     if not _is_file(filename):

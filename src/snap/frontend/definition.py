@@ -15,7 +15,8 @@ from snap.ir.types import Privilege, told_apart
 class Requires:
     """`@requires(...)`: privileges, or a function from constexpr parameters (by name) to a tuple of them.
 
-    resident: how many blocks of a kernel are to fit one multiprocessor at a time; None where it is the compiler's choice.
+    resident: how many blocks of a kernel are to fit one multiprocessor at a time; None where it is the compiler's
+    choice.
     """
 
     privileges: tuple[Privilege, ...] | Callable[..., object]
@@ -30,7 +31,8 @@ class Definition:
     """One Snap function as defined.
 
     kind    'global' or 'device'
-    names   what the function's free names were bound to when it was defined (closure first, then globals; builtins not included)
+    names   what the function's free names were bound to when it was defined (closure first, then globals; builtins not
+    included)
     made    what the checker has made of it, for all that call it alike: it lives as long as the function
     """
 
@@ -42,7 +44,9 @@ class Definition:
 
 
 def identity(constexprs: Mapping[str, object]) -> tuple[object, ...]:
-    """What tells one choice of constexpr values from another: 1, 1.0 and True are three, and so are 0.0, -0.0 and a NaN."""
+    """What tells one choice of constexpr values from another: 1, 1.0 and True are three, and so are 0.0, -0.0 and a
+    NaN.
+    """
     return tuple((name, type(constexprs[name]), told_apart(constexprs[name])) for name in sorted(constexprs))
 
 

@@ -1,7 +1,9 @@
 """Python expressions -> the untyped tree's.
 
-Input: `ast` expressions.  Output: tree nodes, each with its span.  Invariant: what is not Snap is recorded in `errors` (SNAP017) and stands as a
-placeholder, so that one run reports everything; a caller raises before the tree gets out.  Non-goals: names, types, and whether an expression makes
+Input: `ast` expressions.  Output: tree nodes, each with its span.  Invariant: what is not Snap is recorded in `errors`
+(SNAP017) and stands as a
+placeholder, so that one run reports everything; a caller raises before the tree gets out.  Non-goals: names, types, and
+whether an expression makes
 sense.
 """
 
@@ -20,8 +22,21 @@ from snap.frontend.texts import TOO_DEEP, quietly
 # Later stages walk trees recursively; this keeps the deepest one well inside Python's own limit.
 MAX_DEPTH = 150
 
-BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**", ast.MatMult: "@",
-          ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
+BINARY = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.MatMult: "@",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+}
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not"}
 _COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 _LOGICAL = {ast.And: "and", ast.Or: "or"}
@@ -33,7 +48,9 @@ class TooDeep(Exception):
 
 
 class ExpressionParser:
-    """spans: where nodes stand (replaced while a quoted annotation is read); depth: of the tree being built; calls: names that were called."""
+    """spans: where nodes stand (replaced while a quoted annotation is read); depth: of the tree being built; calls:
+    names that were called.
+    """
 
     def __init__(self, locator: Locator):
         self.locator = locator
@@ -43,7 +60,8 @@ class ExpressionParser:
         self.calls: list[tuple[str, Span]] = []
         self.in_annotation = False
 
-    # ---- reporting --------------------------------------------------------------------------------------------------------------------------
+    # ---- reporting
+    # ------------------------------------------------------------------------------------------------------------------
 
     def refuse(self, refusal: Refusal, span: Span) -> tree.Number:
         self.errors.append(refusal.at(span))
@@ -55,7 +73,8 @@ class ExpressionParser:
         if self.depth > MAX_DEPTH:
             raise TooDeep(self.spans(at))
 
-    # ---- expressions ------------------------------------------------------------------------------------------------------------------------
+    # ---- expressions
+    # ------------------------------------------------------------------------------------------------------------------
 
     def expression(self, node: ast.expr, text: bool = False) -> tree.Expr:
         """`text`: a string literal may stand here."""
@@ -90,7 +109,9 @@ class ExpressionParser:
                 self.depth -= len(values) - 1
                 return self._joined(_LOGICAL[type(op)], operands)
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                return tree.Conditional(self.expression(test), self.expression(body), self.expression(orelse), span=span)
+                return tree.Conditional(
+                    self.expression(test), self.expression(body), self.expression(orelse), span=span
+                )
             case ast.Lambda():
                 return self.lambda_(node)
             case ast.Tuple(elts=items) | ast.List(elts=items):
@@ -150,7 +171,8 @@ class ExpressionParser:
         params = tuple(argument.arg for argument in (*arguments.posonlyargs, *arguments.args))
         return tree.Lambda(params, self.expression(node.body), span=self.spans(node))
 
-    # ---- annotations ------------------------------------------------------------------------------------------------------------------------
+    # ---- annotations
+    # ------------------------------------------------------------------------------------------------------------------
 
     def annotation(self, node: ast.expr) -> tree.Expr:
         outer, self.in_annotation = self.in_annotation, True
@@ -163,7 +185,9 @@ class ExpressionParser:
         """A quoted annotation is the expression in the quotes."""
         try:
             with quietly():
-                inner = ast.parse(f"({text.strip()}\n)", mode="eval").body  # in brackets it may go over several lines, as Python reads it too
+                inner = ast.parse(
+                    f"({text.strip()}\n)", mode="eval"
+                ).body  # in brackets it may go over several lines, as Python reads it too
         except TOO_DEEP:
             raise TooDeep(self.spans(node)) from None
         except (SyntaxError, ValueError):
@@ -177,14 +201,18 @@ class ExpressionParser:
             self.spans = outer
 
     def _spans_inside(self, node: ast.Constant, text: str) -> Callable[[ast.AST], Span]:
-        """Spans of the characters in the quotes where they can be told (one line, nothing escaped), else the string's own."""
+        """Spans of the characters in the quotes where they can be told (one line, nothing escaped), else the string's
+        own.
+        """
         whole = self.spans(node)
-        written = self.locator.line(whole.line)[whole.column:whole.end_column]
+        written = self.locator.line(whole.line)[whole.column : whole.end_column]
         body = text.strip()
         if whole.line != whole.end_line or "\n" in body or len(written) < 2 or written[1:-1] != text:
             return lambda _: whole
         inside = Locator(whole.filename, (f"({body}",))
-        shift = whole.column + len(text) - len(text.lstrip())  # the opening quote and the bracket we added make up for each other
+        shift = (
+            whole.column + len(text) - len(text.lstrip())
+        )  # the opening quote and the bracket we added make up for each other
 
         def spans(inner: ast.AST) -> Span:
             span = inside.span(inner)
@@ -195,5 +223,10 @@ class ExpressionParser:
 
 def internal_error(span: Span, error: Exception) -> Diagnostic:
     """Whatever Python may produce that the parser did not foresee is refused where it stands."""
-    return Diagnostic(CODE, "this function cannot be read as Snap", span, note=f"the parser stopped with {type(error).__name__}: {error}",
-                      help="reduce it to the statement that causes this, and write it differently")
+    return Diagnostic(
+        CODE,
+        "this function cannot be read as Snap",
+        span,
+        note=f"the parser stopped with {type(error).__name__}: {error}",
+        help="reduce it to the statement that causes this, and write it differently",
+    )

@@ -1,7 +1,9 @@
 """A Python lambda bound outside a kernel -> its tree.
 
-Input: a function object made by `lambda`, or by a `def` that only returns an expression.  Output: `tree.Lambda` and the outside names it uses.
-Invariant: as in parse.py; a lambda that cannot be told from its neighbours is refused, never guessed.  Non-goals: what the body means.
+Input: a function object made by `lambda`, or by a `def` that only returns an expression.  Output: `tree.Lambda` and the
+outside names it uses.
+Invariant: as in parse.py; a lambda that cannot be told from its neighbours is refused, never guessed.  Non-goals: what
+the body means.
 """
 
 from __future__ import annotations
@@ -44,7 +46,10 @@ def _returned(parser: ExpressionParser, located: Located) -> tree.Lambda:
             return parser.lambda_(as_lambda)
         case _:
             instead = "an index function is a lambda, or a `def` whose body is one `return expression`"
-            parser.refuse(refuse.Refusal("this function as an index function", "does more than return an expression", instead), parser.spans(node))
+            parser.refuse(
+                refuse.Refusal("this function as an index function", "does more than return an expression", instead),
+                parser.spans(node),
+            )
             return tree.Lambda((), tree.Number(0, span=parser.spans(node)), span=parser.spans(node))
 
 
@@ -55,8 +60,14 @@ def _only(pyfunc: FunctionType, candidates: list[Located]) -> Located:
             candidates = [candidate for candidate in candidates if keep(candidate, code)] or candidates
     if len({ast.dump(candidate.node) for candidate in candidates}) == 1:
         return candidates[0]
-    raise SnapError(Diagnostic(refuse.CODE, "cannot tell which of the lambdas on this line is meant", code_span(code),
-                               help="give each lambda a line of its own"))
+    raise SnapError(
+        Diagnostic(
+            refuse.CODE,
+            "cannot tell which of the lambdas on this line is meant",
+            code_span(code),
+            help="give each lambda a line of its own",
+        )
+    )
 
 
 def _has_names(candidate: Located, code: CodeType) -> bool:
@@ -77,10 +88,16 @@ def _has_position(candidate: Located, code: CodeType) -> bool:
     if not hasattr(code, "co_positions"):
         return True
     body, offset = candidate.node.body, candidate.locator.line_offset
-    return (body.lineno + offset, body.end_lineno + offset, body.col_offset, body.end_col_offset) in set(code.co_positions())
+    return (body.lineno + offset, body.end_lineno + offset, body.col_offset, body.end_col_offset) in set(
+        code.co_positions()
+    )
 
 
 def _has_constant(candidate: Located, code: CodeType) -> bool:
-    """Code that only returns a constant does not know the constant's columns in Python 3.12, but it holds the constant."""
+    """Code that only returns a constant does not know the constant's columns in Python 3.12, but it holds the
+    constant.
+    """
     body = candidate.node.body
-    return not isinstance(body, ast.Constant) or any(type(const) is type(body.value) and const == body.value for const in code.co_consts)
+    return not isinstance(body, ast.Constant) or any(
+        type(const) is type(body.value) and const == body.value for const in code.co_consts
+    )

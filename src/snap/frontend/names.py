@@ -1,8 +1,11 @@
 """The outside names a function uses, and what they were bound to when it was defined.
 
-Input: a tree and the Python function it came from.  Output: name -> value.  Invariant: a name the function itself assigns is its own, as in
-Python, so that a use outside that name's scope is an error and never silently an outside constant; annotations are read where the function stands,
-so they may name what is outside even then (`block: int @ block[1]`).  Non-goals: builtins (the checker knows those it accepts).
+Input: a tree and the Python function it came from.  Output: name -> value.  Invariant: a name the function itself
+assigns is its own, as in
+Python, so that a use outside that name's scope is an error and never silently an outside constant; annotations are read
+where the function stands,
+so they may name what is outside even then (`block: int @ block[1]`).  Non-goals: builtins (the checker knows those it
+accepts).
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ def captured_names(function: tree.Function, pyfunc: FunctionType) -> dict[str, o
     annotations = {name for annotation in _annotations(function) for name in _names(annotation)}
     uses = {name for name in _names(function) if name not in own}
     around = _defining_locals(pyfunc.__code__)
-    found = {name: _bound_value(name, pyfunc, around if name in annotations else {}) for name in sorted(uses | annotations)}
+    found = {
+        name: _bound_value(name, pyfunc, around if name in annotations else {}) for name in sorted(uses | annotations)
+    }
     return {name: value for name, value in found.items() if value is not _MISSING}
 
 
@@ -39,7 +44,12 @@ def assigned_names(function: tree.Function) -> set[str]:
     names = {parameter.name for parameter in function.params}
     for node in walk(function):
         match node:
-            case tree.Declare(name=name) | tree.For(name=name) | tree.Assign(target=tree.Name(id=name)) | tree.Augment(target=tree.Name(id=name)):
+            case (
+                tree.Declare(name=name)
+                | tree.For(name=name)
+                | tree.Assign(target=tree.Name(id=name))
+                | tree.Augment(target=tree.Name(id=name))
+            ):
                 names.add(name)
             case tree.With(name=str() as name):
                 names.add(name)
@@ -113,7 +123,8 @@ def _bound_value(name: str, pyfunc: FunctionType, around: Mapping[str, object] =
 def _defining_locals(code: CodeType) -> Mapping[str, object]:
     """Variables of the function in which this one is being defined.
 
-    Python does not put a name into the closure that only a quoted (or postponed) annotation uses, so we look where the definition is running.
+    Python does not put a name into the closure that only a quoted (or postponed) annotation uses, so we look where the
+    definition is running.
     """
     frame = sys._getframe(1)
     while frame is not None:

@@ -1,7 +1,9 @@
 """Python functions -> the untyped tree.
 
-Input: a Python function object.  Output: `tree.Function`, and the outside names it uses.  Invariant: only `SnapError` is raised, once per function
-with all errors in `.all` in the order of the source; every node has the span of the real file.  Non-goals: scopes, types and privileges (check/).
+Input: a Python function object.  Output: `tree.Function`, and the outside names it uses.  Invariant: only `SnapError`
+is raised, once per function
+with all errors in `.all` in the order of the source; every node has the span of the real file.  Non-goals: scopes,
+types and privileges (check/).
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ def parse_function(pyfunc: object) -> tree.Function:
 
 
 def parse_definition_names(function: tree.Function, pyfunc: object) -> dict[str, object]:
-    """What the tree's free names are bound to now, in the closure and the globals; an unbound name is left out, as are Python's builtins."""
+    """What the tree's free names are bound to now, in the closure and the globals; an unbound name is left out, as are
+    Python's builtins.
+    """
     return captured_names(function, as_function(pyfunc))
 
 
@@ -87,7 +91,8 @@ class StatementParser(ExpressionParser):
     def __init__(self, located: Located):
         super().__init__(located.locator)
 
-    # ---- functions --------------------------------------------------------------------------------------------------------------------------
+    # ---- functions
+    # ------------------------------------------------------------------------------------------------------------------
 
     def function(self, node: FunctionNode) -> tree.Function:
         if isinstance(node, ast.AsyncFunctionDef):
@@ -122,7 +127,8 @@ class StatementParser(ExpressionParser):
             for argument, default in zip(plain, defaults)
         )
 
-    # ---- statements -------------------------------------------------------------------------------------------------------------------------
+    # ---- statements
+    # ------------------------------------------------------------------------------------------------------------------
 
     def body(self, statements: list[ast.stmt]) -> tree.Body:
         return tuple(done for statement in statements for done in self.statement(statement))
@@ -143,7 +149,14 @@ class StatementParser(ExpressionParser):
             case ast.AugAssign(target=target, op=op, value=value):
                 return [tree.Augment(self._target(target), BINARY[type(op)], self.expression(value), span=span)]
             case ast.If(test=test, body=then, orelse=other):
-                return [tree.If(self.expression(test), self.body(then), self.body(other), span=self.locator.through_colon(node, test))]
+                return [
+                    tree.If(
+                        self.expression(test),
+                        self.body(then),
+                        self.body(other),
+                        span=self.locator.through_colon(node, test),
+                    )
+                ]
             case ast.While(test=test, body=body, orelse=other):
                 self._no_else(node, other)
                 return [tree.While(self.expression(test), self.body(body), span=self.locator.through_colon(node, test))]
@@ -211,7 +224,15 @@ class StatementParser(ExpressionParser):
         if not isinstance(node.target, ast.Name):
             self.refuse(refuse.FOR_TARGET, self.spans(node.target))
             return []
-        return [tree.For(node.target.id, iterable, body, self.spans(node.target), span=self.locator.through_colon(node, node.iter))]
+        return [
+            tree.For(
+                node.target.id,
+                iterable,
+                body,
+                self.spans(node.target),
+                span=self.locator.through_colon(node, node.iter),
+            )
+        ]
 
     def _no_else(self, node: ast.For | ast.While, other: list[ast.stmt]) -> None:
         if other:
@@ -269,7 +290,7 @@ class StatementParser(ExpressionParser):
     def _case_head(self, case: ast.match_case) -> Span:
         """From the word `case` (not a node) through its colon."""
         head = self.locator.through_colon(case.pattern, case.guard or case.pattern)
-        at = self.locator.line(head.line)[:head.column].rfind("case")
+        at = self.locator.line(head.line)[: head.column].rfind("case")
         return head if at < 0 else Span(head.filename, head.line, at, head.end_line, head.end_column)
 
     def _case_size(self, pattern: ast.pattern) -> tree.Expr | None:
@@ -279,7 +300,11 @@ class StatementParser(ExpressionParser):
                 return None
             case ast.MatchAs(pattern=None):
                 return self.refuse(refuse.CASE_CAPTURE, span)
-            case ast.MatchValue(value=ast.Constant(value=int()) | ast.Attribute() | ast.UnaryOp(operand=ast.Constant(value=int())) as value):
+            case ast.MatchValue(
+                value=ast.Constant(value=int())
+                | ast.Attribute()
+                | ast.UnaryOp(operand=ast.Constant(value=int())) as value
+            ):
                 return self.expression(value)
             case ast.MatchOr():
                 return self.refuse(refuse.CASE_OR, span)

@@ -25,22 +25,42 @@ class Refusal:
         return Diagnostic(CODE, f"{self.what} {verb} not part of Snap", span, label=self.why, help=self.instead)
 
 
-_COMPREHENSION = Refusal("a comprehension", "builds a Python object",
-                         "write a `for i in range(...)` loop that stores into a local array: `x: float[4] @ thread[1]`")
+_COMPREHENSION = Refusal(
+    "a comprehension",
+    "builds a Python object",
+    "write a `for i in range(...)` loop that stores into a local array: `x: float[4] @ thread[1]`",
+)
 _TRY = Refusal("`try`", "nothing raises on a GPU", "test the condition with `if`, or state it with `assert`")
-_IMPORT = Refusal("`import` inside a function", "Snap reads names when the function is defined",
-                  "import at the top of the file; the function may use the name")
+_IMPORT = Refusal(
+    "`import` inside a function",
+    "Snap reads names when the function is defined",
+    "import at the top of the file; the function may use the name",
+)
 _ASYNC = "asynchronous work is written as `async_copy(...)`; the compiler adds the waits"
 _YIELD = Refusal("`yield`", "a function returns once", "write results into an array, or use `return`")
-_GLOBAL = Refusal("`global`", "names bound outside are constants", "pass the value as a parameter, or write it through a pointer parameter")
-_FORMAT = Refusal("an f-string", "text is made before the kernel runs", "build the string outside the function and use it by name")
+_GLOBAL = Refusal(
+    "`global`",
+    "names bound outside are constants",
+    "pass the value as a parameter, or write it through a pointer parameter",
+)
+_FORMAT = Refusal(
+    "an f-string", "text is made before the kernel runs", "build the string outside the function and use it by name"
+)
 
 REFUSED: dict[str, Refusal] = {
     # statements
-    "FunctionDef": Refusal("a function inside a function", "nested `def`", "define it outside as a `@device` function with its own `@requires`"),
+    "FunctionDef": Refusal(
+        "a function inside a function",
+        "nested `def`",
+        "define it outside as a `@device` function with its own `@requires`",
+    ),
     "AsyncFunctionDef": Refusal("`async def`", "a kernel does not await", f"write a plain `def`; {_ASYNC}"),
-    "ClassDef": Refusal("`class`", "there are no objects in a kernel", "use variables, local arrays, or vectors such as `float4`"),
-    "Delete": Refusal("`del`", "a name ends with its block", "remove it; a variable lives until the block it was declared in ends"),
+    "ClassDef": Refusal(
+        "`class`", "there are no objects in a kernel", "use variables, local arrays, or vectors such as `float4`"
+    ),
+    "Delete": Refusal(
+        "`del`", "a name ends with its block", "remove it; a variable lives until the block it was declared in ends"
+    ),
     "AsyncFor": Refusal("`async for`", "a loop does not await", f"write a plain `for`; {_ASYNC}"),
     "AsyncWith": Refusal("`async with`", "a scope does not await", f"write a plain `with`; {_ASYNC}"),
     "Raise": Refusal("`raise`", "nothing raises on a GPU", "state what must hold with `assert condition`"),
@@ -50,11 +70,15 @@ REFUSED: dict[str, Refusal] = {
     "ImportFrom": _IMPORT,
     "Global": _GLOBAL,
     "Nonlocal": Refusal("`nonlocal`", _GLOBAL.why, _GLOBAL.instead),
-    "TypeAlias": Refusal("`type` inside a function", "types are constants", "bind the type to a name outside the function"),
+    "TypeAlias": Refusal(
+        "`type` inside a function", "types are constants", "bind the type to a name outside the function"
+    ),
     # expressions
     "NamedExpr": Refusal("`:=`", "expressions have no effects", "assign in a statement of its own, before this one"),
     "Dict": Refusal("a dictionary", "there are no hash tables in a kernel", "use a local array indexed by an integer"),
-    "Set": Refusal("a set", "there are no hash tables in a kernel", "use a local array, or an integer with one bit an element"),
+    "Set": Refusal(
+        "a set", "there are no hash tables in a kernel", "use a local array, or an integer with one bit an element"
+    ),
     "ListComp": _COMPREHENSION,
     "SetComp": _COMPREHENSION,
     "DictComp": _COMPREHENSION,
@@ -66,40 +90,95 @@ REFUSED: dict[str, Refusal] = {
     "FormattedValue": _FORMAT,
     "TemplateStr": Refusal("a template string", _FORMAT.why, _FORMAT.instead),
     "Interpolation": Refusal("a template string", _FORMAT.why, _FORMAT.instead),
-    "Starred": Refusal("`*` unpacking", "the number of values must be written out", "write each value: `f(a[0], a[1])`"),
-    "Slice": Refusal("a slice", "an index names one element", "index one element a time, or take a box with `tile(x, at, shape)`"),
-    "In": Refusal("`in`", "there are no containers in a kernel", "compare explicitly: `x == a or x == b`, or loop over the array"),
-    "NotIn": Refusal("`not in`", "there are no containers in a kernel", "compare explicitly: `x != a and x != b`, or loop over the array"),
+    "Starred": Refusal(
+        "`*` unpacking", "the number of values must be written out", "write each value: `f(a[0], a[1])`"
+    ),
+    "Slice": Refusal(
+        "a slice", "an index names one element", "index one element a time, or take a box with `tile(x, at, shape)`"
+    ),
+    "In": Refusal(
+        "`in`", "there are no containers in a kernel", "compare explicitly: `x == a or x == b`, or loop over the array"
+    ),
+    "NotIn": Refusal(
+        "`not in`",
+        "there are no containers in a kernel",
+        "compare explicitly: `x != a and x != b`, or loop over the array",
+    ),
     "Is": Refusal("`is`", "values have no identity", "compare with `==`"),
     "IsNot": Refusal("`is not`", "values have no identity", "compare with `!=`"),
     # constants
-    "NoneType": Refusal("`None`", "every value is a number, a vector or memory", "keep a `bool` beside the value; end with plain `return`"),
+    "NoneType": Refusal(
+        "`None`",
+        "every value is a number, a vector or memory",
+        "keep a `bool` beside the value; end with plain `return`",
+    ),
     "ellipsis": Refusal("`...`", "stands for nothing here", "write `pass` for an empty body"),
     "complex": Refusal("a complex number", "there is no complex type", "keep two floats, or a `float2`"),
-    "bytes": Refusal("a bytes literal", "there are no strings in a kernel", "write integers, and pass data as a `ptr(u8)` parameter"),
+    "bytes": Refusal(
+        "a bytes literal", "there are no strings in a kernel", "write integers, and pass data as a `ptr(u8)` parameter"
+    ),
 }
 
 KEYWORD_UNPACKING = Refusal("`**` unpacking", "arguments must be written out", "write each argument: `f(x=a, y=b)`")
-FOR_ELSE = Refusal("`else` on a loop", "runs when the loop did not break", "set a `bool` before `break` and test it after the loop with `if`")
-FOR_TARGET = Refusal("a loop over anything but one name", "the loop variable is one integer", "write `for i in range(n):`")
+FOR_ELSE = Refusal(
+    "`else` on a loop",
+    "runs when the loop did not break",
+    "set a `bool` before `break` and test it after the loop with `if`",
+)
+FOR_TARGET = Refusal(
+    "a loop over anything but one name", "the loop variable is one integer", "write `for i in range(n):`"
+)
 MANY_TARGETS = Refusal("`a = b = value`", "several targets", "write one assignment for each name")
-TUPLE_TARGET = Refusal("tuple assignment", "several targets", "write one assignment for each name; swap by way of a temporary")
-STRANGE_TARGET = Refusal("this assignment target", "neither a name, an element nor a component", "assign to a name, `x[i]` or `v.x`")
-ANNOTATED_TARGET = Refusal("an annotation on an element", "only names are declared", "declare the array once, then assign: `x[i] = value`")
+TUPLE_TARGET = Refusal(
+    "tuple assignment", "several targets", "write one assignment for each name; swap by way of a temporary"
+)
+STRANGE_TARGET = Refusal(
+    "this assignment target", "neither a name, an element nor a component", "assign to a name, `x[i]` or `v.x`"
+)
+ANNOTATED_TARGET = Refusal(
+    "an annotation on an element", "only names are declared", "declare the array once, then assign: `x[i] = value`"
+)
 WITH_TARGET = Refusal("unpacking in `with`", "a scope gives one name", "write `with partition(...) as name:`")
-EXTRA_PARAMETER = Refusal("a `*`, `**` or keyword-only parameter", "parameters are passed by position",
-                          "name each parameter; use an array where their number varies")
-TYPE_PARAMETER = Refusal("a type parameter", "functions are generic in values", "take a `constexpr(...)` parameter: `def f(T: constexpr(int), ...)`")
-LAMBDA_PARAMETER = Refusal("a default, `*` or keyword-only parameter of a lambda", "an index function takes plain indices",
-                           "leave it out: outside variables are captured when the scope is entered")
-TEXT = Refusal("a string as a value", "there are no strings in a kernel", "strings are arguments only, as in `order=\"relaxed\"`")
+EXTRA_PARAMETER = Refusal(
+    "a `*`, `**` or keyword-only parameter",
+    "parameters are passed by position",
+    "name each parameter; use an array where their number varies",
+)
+TYPE_PARAMETER = Refusal(
+    "a type parameter",
+    "functions are generic in values",
+    "take a `constexpr(...)` parameter: `def f(T: constexpr(int), ...)`",
+)
+LAMBDA_PARAMETER = Refusal(
+    "a default, `*` or keyword-only parameter of a lambda",
+    "an index function takes plain indices",
+    "leave it out: outside variables are captured when the scope is entered",
+)
+TEXT = Refusal(
+    "a string as a value", "there are no strings in a kernel", 'strings are arguments only, as in `order="relaxed"`'
+)
 TEXT_STATEMENT = Refusal("a string as a statement", "has no meaning here", "write a comment with `#`")
-ANNOTATION_TEXT = Refusal("this text as an annotation", "cannot be read as an expression", "write a type and a privilege: `\"float @ thread[1]\"`")
-ASSERT_MESSAGE = Refusal("a computed message in `assert`", "must be a string literal", "write the text itself: `assert x > 0, \"x is positive\"`")
-CASE_GUARD = Refusal("a guard on `case`", "a case is chosen by position, not by a test", "put an `if` inside the case's body")
-CASE_CAPTURE = Refusal("a name as a `case`", "Python reads it as \"anything, called so\"",
-                       "write the number itself, or name the sizes in the match: `match split(thread, P, C)` with `case 0:` and `case 1:`")
-CASE_PATTERN = Refusal("this pattern", "a case is one size", "write an integer, `case 128:`, or `case _:` for what is left")
+ANNOTATION_TEXT = Refusal(
+    "this text as an annotation",
+    "cannot be read as an expression",
+    'write a type and a privilege: `"float @ thread[1]"`',
+)
+ASSERT_MESSAGE = Refusal(
+    "a computed message in `assert`",
+    "must be a string literal",
+    'write the text itself: `assert x > 0, "x is positive"`',
+)
+CASE_GUARD = Refusal(
+    "a guard on `case`", "a case is chosen by position, not by a test", "put an `if` inside the case's body"
+)
+CASE_CAPTURE = Refusal(
+    "a name as a `case`",
+    'Python reads it as "anything, called so"',
+    "write the number itself, or name the sizes in the match: `match split(thread, P, C)` with `case 0:` and `case 1:`",
+)
+CASE_PATTERN = Refusal(
+    "this pattern", "a case is one size", "write an integer, `case 128:`, or `case _:` for what is left"
+)
 CASE_OR = Refusal("`|` in a `case`", "a case is one group of units", "write one `case` for each size")
 
 _PYTHON_ONLY: dict[str, str] = {
@@ -139,4 +218,6 @@ def python_only(name: str) -> Refusal | None:
 
 def refusal_of(kind: str) -> Refusal:
     """For an `ast` class name, or the type name of a constant."""
-    return REFUSED.get(kind) or Refusal(f"Python's `{kind}`", "not one of Snap's statements and expressions", "docs/language.md lists what there is")
+    return REFUSED.get(kind) or Refusal(
+        f"Python's `{kind}`", "not one of Snap's statements and expressions", "docs/language.md lists what there is"
+    )

@@ -1,7 +1,9 @@
 """From a Python function object to its text and its `ast` node.
 
-Input: a function made by `def` or `lambda`, from a file, a notebook cell, the REPL, or `exec`'d text whose source is registered.  Output: the node
-and a `Locator` that turns node positions into spans of the real file.  Invariant: the node is the one the function's code was compiled from, as far
+Input: a function made by `def` or `lambda`, from a file, a notebook cell, the REPL, or `exec`'d text whose source is
+registered.  Output: the node
+and a `Locator` that turns node positions into spans of the real file.  Invariant: the node is the one the function's
+code was compiled from, as far
 as that can be told; else SNAP017 with the place the code object names.  Non-goals: judging what the node contains.
 """
 
@@ -27,7 +29,9 @@ Node = FunctionNode | ast.Lambda
 
 
 class Locator:
-    """Positions of `ast` nodes (lines from `line_offset`, columns in bytes) as spans of the file (columns in characters)."""
+    """Positions of `ast` nodes (lines from `line_offset`, columns in bytes) as spans of the file (columns in
+    characters).
+    """
 
     def __init__(self, filename: str, lines: tuple[str, ...], line_offset: int = 0):
         self.filename = filename
@@ -83,7 +87,11 @@ def failure(span: Span, message: str, label: str = "", note: str = "", help: str
 
 
 def too_deep(span: Span) -> SnapError:
-    return failure(span, "this is nested too deeply", help="name parts of it: assign them to variables, or move them into a `@device` function")
+    return failure(
+        span,
+        "this is nested too deeply",
+        help="name parts of it: assign them to variables, or move them into a `@device` function",
+    )
 
 
 def code_span(code: CodeType) -> Span:
@@ -100,7 +108,8 @@ def as_function(pyfunc: object) -> FunctionType:
     raise failure(Span("<unknown>", 1, 0, 1, 0), what, help="decorate a function written with `def`")
 
 
-# ---- finding the function -----------------------------------------------------------------------------------------------------------------
+# ---- finding the function
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def locate(pyfunc: FunctionType) -> Located:
@@ -114,7 +123,11 @@ def locate_lambdas(pyfunc: FunctionType) -> list[Located]:
     line = pyfunc.__code__.co_firstlineno
 
     def on_its_line(parsed: _Parsed) -> list[Node]:
-        return [node for node in ast.walk(parsed.tree) if isinstance(node, ast.Lambda) and node.lineno + parsed.locator.line_offset == line]
+        return [
+            node
+            for node in ast.walk(parsed.tree)
+            if isinstance(node, ast.Lambda) and node.lineno + parsed.locator.line_offset == line
+        ]
 
     return _locate(pyfunc, on_its_line)
 
@@ -127,7 +140,11 @@ def _locate(pyfunc: FunctionType, nodes_in: Callable[[_Parsed], Iterable[Node]])
         found_text = True
         for whole in (True, False):
             try:
-                parsed = _parse_file(code.co_filename, text.lines) if whole else _parse_block(code.co_filename, text.lines, code.co_firstlineno)
+                parsed = (
+                    _parse_file(code.co_filename, text.lines)
+                    if whole
+                    else _parse_block(code.co_filename, text.lines, code.co_firstlineno)
+                )
             except TOO_DEEP:
                 deep = True
                 continue
@@ -139,12 +156,25 @@ def _locate(pyfunc: FunctionType, nodes_in: Callable[[_Parsed], Iterable[Node]])
     if deep:
         raise too_deep(code_span(code))
     if found_text:
-        raise failure(code_span(code), f"the source of {name} is not what was loaded", label=f"{name} should begin here",
-                        help="what was typed is read from the history, which may leave lines out: define it in a file or a notebook"
-                        if code.co_filename == "<stdin>" else "the file has changed since Python read it: import it again, or restart")
-    raise failure(code_span(code), f"the source of {name} is not known", note="Snap reads a function's source text, and there is none for this code",
-                    help="define it in a file or a notebook, or call `snap.register_source(filename, text)` with the text and the file name "
-                         "given to `compile` before you `exec` it")
+        raise failure(
+            code_span(code),
+            f"the source of {name} is not what was loaded",
+            label=f"{name} should begin here",
+            help=(
+                "what was typed is read from the history, which may leave lines out: define it in a file or a notebook"
+                if code.co_filename == "<stdin>"
+                else "the file has changed since Python read it: import it again, or restart"
+            ),
+        )
+    raise failure(
+        code_span(code),
+        f"the source of {name} is not known",
+        note="Snap reads a function's source text, and there is none for this code",
+        help=(
+            "define it in a file or a notebook, or call `snap.register_source(filename, text)` with the text and the"
+            " file name given to `compile` before you `exec` it"
+        ),
+    )
 
 
 @record
@@ -167,7 +197,7 @@ def _parse_block(filename: str, lines: tuple[str, ...], first_line: int) -> _Par
     An indented block is put under `if 1:`, which keeps its columns as they are.
     """
     try:
-        block = "".join(inspect.getblock([line + "\n" for line in lines[first_line - 1:]]))
+        block = "".join(inspect.getblock([line + "\n" for line in lines[first_line - 1 :]]))
     except (SyntaxError, ValueError):  # the tokenizer's errors are SyntaxErrors
         return None
     if not block[:1].isspace():
@@ -204,14 +234,24 @@ def _statements(tree: ast.Module) -> Iterator[ast.AST]:
 def _belongs(node: Node, code: CodeType, locator: Locator) -> bool:
     """Whether `code` can have been compiled from `node`."""
     arguments = node.args
-    written = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg) if a is not None]
+    written = [
+        a.arg
+        for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+        if a is not None
+    ]
     extra = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    compiled = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount + extra]
+    compiled = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + extra]
     # Names that begin with two underscores are mangled in classes.
-    if len(written) != len(compiled) or any(own != theirs for own, theirs in zip(written, compiled) if not own.startswith("__")):
+    if len(written) != len(compiled) or any(
+        own != theirs for own, theirs in zip(written, compiled) if not own.startswith("__")
+    ):
         return False
     span = locator.span(node)
-    text = "\n".join(locator.lines[span.line - 1:span.end_line])
-    words = set(re.findall(r"\w+", text if text.isascii() else unicodedata.normalize("NFKC", text)))  # which Python does to all names it reads
+    text = "\n".join(locator.lines[span.line - 1 : span.end_line])
+    words = set(
+        re.findall(r"\w+", text if text.isascii() else unicodedata.normalize("NFKC", text))
+    )  # which Python does to all names it reads
     # Names that tools or the compiler put in, or mangle, tell nothing.
-    return all(name in words for name in code.co_varnames if name[0].isalpha() and name.isascii() and name.isidentifier())
+    return all(
+        name in words for name in code.co_varnames if name[0].isalpha() and name.isascii() and name.isidentifier()
+    )

@@ -1,7 +1,9 @@
 """The texts a Python function may have been compiled from.
 
-Input: a function object.  Output: candidates, best first: what was registered for its file name, the file (or notebook cell, or doctest) as it is
-and as it was, the input of an interactive session.  Invariant: a text that may not be the function's is marked as not trusted, and counts only if
+Input: a function object.  Output: candidates, best first: what was registered for its file name, the file (or notebook
+cell, or doctest) as it is
+and as it was, the input of an interactive session.  Invariant: a text that may not be the function's is marked as not
+trusted, and counts only if
 compiling it gives the function's code.  Non-goals: finding the function in the text.
 """
 
@@ -39,7 +41,9 @@ def quietly() -> Iterator[None]:
 
 @record
 class Text:
-    """trusted: nothing hints that the code is not this text's.  (Test and type-checking tools rewrite code on import: that it differs is no hint.)"""
+    """trusted: nothing hints that the code is not this text's.  (Test and type-checking tools rewrite code on import:
+    that it differs is no hint.)
+    """
 
     lines: tuple[str, ...]
     trusted: bool
@@ -58,7 +62,10 @@ def texts(pyfunc: FunctionType) -> Iterator[Text]:
     except Exception:  # whatever an import hook's loader or a patched linecache may raise
         current = []
     seen = {registered}
-    for lines in (current, earlier[2] if earlier is not None and len(earlier) == 4 else []):  # a file that has changed on disk may be known as it was
+    for lines in (
+        current,
+        earlier[2] if earlier is not None and len(earlier) == 4 else [],
+    ):  # a file that has changed on disk may be known as it was
         text = split_lines("".join(lines))
         if lines and text not in seen:
             seen.add(text)
@@ -68,7 +75,9 @@ def texts(pyfunc: FunctionType) -> Iterator[Text]:
 
 
 def _interactive(pyfunc: FunctionType) -> Iterator[Text]:
-    """From 3.13 on the REPL keeps its inputs where `inspect` finds them; before, readline's history ends with the input that is being run."""
+    """From 3.13 on the REPL keeps its inputs where `inspect` finds them; before, readline's history ends with the input
+    that is being run.
+    """
     try:
         lines, _ = inspect.findsource(pyfunc)
     except (OSError, TypeError, IndexError, SyntaxError):

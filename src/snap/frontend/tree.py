@@ -1,6 +1,7 @@
 """The untyped tree: a Snap function as written, every node with a span, nothing resolved.
 
-Input of the checker, output of `frontend/parse.py`.  Whatever of Python is not Snap has been refused (SNAP017) before it gets here.
+Input of the checker, output of `frontend/parse.py`.  Whatever of Python is not Snap has been refused (SNAP017) before
+it gets here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ def _span() -> Span:
     return field(compare=False, kw_only=True)
 
 
-# ---- expressions -------------------------------------------------------------------------------------------------------------------------
+# ---- expressions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @node
@@ -28,7 +30,9 @@ class Number:
 
 @node
 class Text:
-    """A string literal: only as an argument (`order="relaxed"`, `unsafe.cuda("...")`) or a quoted annotation's source."""
+    """A string literal: only as an argument (`order="relaxed"`, `unsafe.cuda("...")`) or a quoted annotation's
+    source.
+    """
 
     value: str
     span: Span = _span()
@@ -131,10 +135,26 @@ class Sequence:
     span: Span = _span()
 
 
-Expr = Number | Text | Name | Attribute | Subscript | Call | Unary | Binary | Compare | Chain | Logical | Conditional | Lambda | Sequence
+Expr = (
+    Number
+    | Text
+    | Name
+    | Attribute
+    | Subscript
+    | Call
+    | Unary
+    | Binary
+    | Compare
+    | Chain
+    | Logical
+    | Conditional
+    | Lambda
+    | Sequence
+)
 
 
-# ---- statements --------------------------------------------------------------------------------------------------------------------------
+# ---- statements
+# ----------------------------------------------------------------------------------------------------------------------
 
 Body = tuple["Stmt", ...]
 
@@ -259,10 +279,13 @@ class Assert:
     span: Span = _span()
 
 
-Stmt = Declare | Assign | Augment | If | While | For | With | Match | Evaluate | Pass | Break | Continue | Return | Assert
+Stmt = (
+    Declare | Assign | Augment | If | While | For | With | Match | Evaluate | Pass | Break | Continue | Return | Assert
+)
 
 
-# ---- functions ---------------------------------------------------------------------------------------------------------------------------
+# ---- functions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @node
@@ -277,7 +300,9 @@ class Parameter:
 
 @node
 class Function:
-    """`head` spans `def name(...)`; `names` are captured values by name: closure variables, then globals, taken when the function was defined."""
+    """`head` spans `def name(...)`; `names` are captured values by name: closure variables, then globals, taken when
+    the function was defined.
+    """
 
     name: str
     params: tuple[Parameter, ...]

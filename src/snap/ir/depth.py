@@ -1,6 +1,8 @@
-"""How deep the compiler may recurse: its passes enter expressions, statements and calls, and a program may be many calls deep.
+"""How deep the compiler may recurse: its passes enter expressions, statements and calls, and a program may be many
+calls deep.
 
-Python stops at about 1000 frames.  One function of a program needs fewer, or is refused (SNAP017); functions that call functions need more, and get
+Python stops at about 1000 frames.  One function of a program needs fewer, or is refused (SNAP017); functions that call
+functions need more, and get
 it while a pass runs.
 """
 

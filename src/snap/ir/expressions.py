@@ -1,4 +1,6 @@
-"""Names, memory, expressions and targets of the typed IR; what they mean is said at the head of `snap.ir.nodes`, which has them all."""
+"""Names, memory, expressions and targets of the typed IR; what they mean is said at the head of `snap.ir.nodes`, which
+has them all.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ def _span() -> Span:
     return field(compare=False, kw_only=True)
 
 
-# ---- names -------------------------------------------------------------------------------------------------------------------------------
+# ---- names
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @node
@@ -30,11 +33,14 @@ class Var:
 
 @node
 class MemObject:
-    """Storage.  `offset` is the byte offset of a shared array in its function's frame; `shape` None means one dimension of unknown length.
+    """Storage.  `offset` is the byte offset of a shared array in its function's frame; `shape` None means one dimension
+    of unknown length.
 
-    spread: '' for memory of a block (or global memory); shared memory of a cluster is 'across' its blocks, a part each, or 'copies', one value of
+    spread: '' for memory of a block (or global memory); shared memory of a cluster is 'across' its blocks, a part each,
+    or 'copies', one value of
     which every block holds a copy.  `shape`, `offset` and the size are those of one block's part, or copy.
-    depth: of a pipeline, how many slots it has (its leading dimension); 0 for plain memory.  lag: how many stages may go by before one whose
+    depth: of a pipeline, how many slots it has (its leading dimension); 0 for plain memory.  lag: how many stages may
+    go by before one whose
     tensor-core products are in flight is given back; None leaves it to the compiler.
     """
 
@@ -55,7 +61,9 @@ class MemObject:
 
 @node
 class Handle:
-    """A name for (a part of) an object at a privilege.  origin: 'param', 'shared', 'partition', 'claim', 'stage'; `base` is what was lowered."""
+    """A name for (a part of) an object at a privilege.  origin: 'param', 'shared', 'partition', 'claim', 'stage';
+    `base` is what was lowered.
+    """
 
     uid: int
     name: str
@@ -70,7 +78,9 @@ class Handle:
 
 @node
 class MemView:
-    """An object seen as an array of `elem`; for another elem than the object's own, bytes are reinterpreted in place."""
+    """An object seen as an array of `elem`; for another elem than the object's own, bytes are reinterpreted in
+    place.
+    """
 
     obj: MemObject
     elem: Element
@@ -93,7 +103,9 @@ class MemAccess:
 
 @node
 class Tile:
-    """A box of shared memory: `shape` elements, one number for each dimension of `access.view`, from `access.index` on."""
+    """A box of shared memory: `shape` elements, one number for each dimension of `access.view`, from
+    `access.index` on.
+    """
 
     access: MemAccess
     shape: tuple[int, ...]
@@ -108,7 +120,8 @@ class ArrayRef:
     shape: tuple[int, ...]
 
 
-# ---- expressions -------------------------------------------------------------------------------------------------------------------------
+# ---- expressions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @node
@@ -124,7 +137,11 @@ class Const:
     span: Span = _span()
 
     def __eq__(self, other: object) -> bool:
-        return self.type == other.type and told_apart(self.value) == told_apart(other.value) if type(other) is Const else NotImplemented
+        return (
+            self.type == other.type and told_apart(self.value) == told_apart(other.value)
+            if type(other) is Const
+            else NotImplemented
+        )
 
     def __hash__(self) -> int:
         return hash((told_apart(self.value), self.type))
@@ -242,7 +259,8 @@ class Select:
 
 @node
 class Cast:
-    """Value conversion, C's rules: float to integer truncates, integer to narrower wraps, anything to bool is `!= 0`, to narrower float rounds
+    """Value conversion, C's rules: float to integer truncates, integer to narrower wraps, anything to bool is `!= 0`,
+    to narrower float rounds
     to even."""
 
     value: Expr
@@ -290,11 +308,29 @@ class UnitCount:
     span: Span = _span()
 
 
-Expr = (Const | Read | Elem | ArrayValue | Component | MakeVector | Load | Unary | Binary | Compare | Logical | Select | Cast | Bitcast | Math
-        | UnitId | UnitCount)
+Expr = (
+    Const
+    | Read
+    | Elem
+    | ArrayValue
+    | Component
+    | MakeVector
+    | Load
+    | Unary
+    | Binary
+    | Compare
+    | Logical
+    | Select
+    | Cast
+    | Bitcast
+    | Math
+    | UnitId
+    | UnitCount
+)
 
 
-# ---- targets of assignment ---------------------------------------------------------------------------------------------------------------
+# ---- targets of assignment
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @node

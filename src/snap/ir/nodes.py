@@ -1,27 +1,44 @@
 """The typed IR: what a checked kernel means, and the one thing every later stage consumes.
 
-*Evaluation.*  Expressions are pure: reading memory (`Load`) has no effect, and nothing in an expression can diverge, block or write.  All
-effects are statements, run in order.  Calls, collectives and atomics are statements that assign their results; the checker takes them out of the
-expressions they were written in, left to right, before the statement that uses them (`While.pre` holds those of a loop's condition, and runs
-before each test).  `Logical` and `Select` are C's: the operand not chosen is not evaluated.  Types are explicit: both operands of `Binary` and
-`Compare` have one type (shifts: the left one's), every conversion is a `Cast`, every index is an integer.  Integer arithmetic is CUDA's: two's
+*Evaluation.*  Expressions are pure: reading memory (`Load`) has no effect, and nothing in an expression can diverge,
+block or write.  All
+effects are statements, run in order.  Calls, collectives and atomics are statements that assign their results; the
+checker takes them out of the
+expressions they were written in, left to right, before the statement that uses them (`While.pre` holds those of a
+loop's condition, and runs
+before each test).  `Logical` and `Select` are C's: the operand not chosen is not evaluated.  Types are explicit: both
+operands of `Binary` and
+`Compare` have one type (shifts: the left one's), every conversion is a `Cast`, every index is an integer.  Integer
+arithmetic is CUDA's: two's
 complement that wraps, `/` and `%` truncate toward zero.
 
-*Threads.*  A statement is executed by every thread of the current group.  `Group` replicates its body over groups, `Split` gives disjoint units
-different bodies that run in parallel; in both, the body's `place` is the privilege class inside.  Positions are relative: entering `Group(l[n])`
-takes the index at level l modulo n, entering a split case subtracts its offset, and a call enters its callee as if in a group of what the
-callee requires.  `UnitId(p)` is then: start with the index at the place's highest level, and on the way down to p's level multiply by the count
-there and add the index there; at the end divide by p.n.  (At grid level the index is 0; the highest level's own index is the relative one.)
+*Threads.*  A statement is executed by every thread of the current group.  `Group` replicates its body over groups,
+`Split` gives disjoint units
+different bodies that run in parallel; in both, the body's `place` is the privilege class inside.  Positions are
+relative: entering `Group(l[n])`
+takes the index at level l modulo n, entering a split case subtracts its offset, and a call enters its callee as if in a
+group of what the
+callee requires.  `UnitId(p)` is then: start with the index at the place's highest level, and on the way down to p's
+level multiply by the count
+there and add the index there; at the end divide by p.n.  (At grid level the index is 0; the highest level's own index
+is the relative one.)
 
-*Names.*  `Var` is one declaration (identity is its uid, not its name).  Scopes are the blocks: a variable declared in a body ends with it.
-A variable of privilege p holds one value per unit of p; the checker has proved that all threads of a unit store the same one.
+*Names.*  `Var` is one declaration (identity is its uid, not its name).  Scopes are the blocks: a variable declared in a
+body ends with it.
+A variable of privilege p holds one value per unit of p; the checker has proved that all threads of a unit store the
+same one.
 
-*Memory.*  `MemObject` is storage: a kernel's array, a shared array, or, inside a device function, whatever the call binds to its pointer
-parameter.  `Handle` is a name for it at a privilege: the object itself, or what `partition`, `claim`, `tile` or `.view` called it.  Index
-functions are already applied: `MemAccess.index` addresses `MemAccess.view`, the object seen as an array of `view.elem` with shape `view.shape`
-(row-major), or as one dimension where shape is None.  The handle says through which name, and so at which privilege, the access is made.
+*Memory.*  `MemObject` is storage: a kernel's array, a shared array, or, inside a device function, whatever the call
+binds to its pointer
+parameter.  `Handle` is a name for it at a privilege: the object itself, or what `partition`, `claim`, `tile` or `.view`
+called it.  Index
+functions are already applied: `MemAccess.index` addresses `MemAccess.view`, the object seen as an array of `view.elem`
+with shape `view.shape`
+(row-major), or as one dimension where shape is None.  The handle says through which name, and so at which privilege,
+the access is made.
 
-*Synchronization.*  The typed IR holds no barrier of the compiler's; the synchronized IR is the same tree with `Sync` statements.  What the user
+*Synchronization.*  The typed IR holds no barrier of the compiler's; the synchronized IR is the same tree with `Sync`
+statements.  What the user
 asked for (`intrinsic.syncthreads()`) is a `Collective` in both.
 
 Every node is immutable and has a span; spans do not count in comparisons.
@@ -72,14 +89,17 @@ def _span() -> Span:
     return field(compare=False, kw_only=True)
 
 
-# ---- statements --------------------------------------------------------------------------------------------------------------------------
+# ---- statements
+# ----------------------------------------------------------------------------------------------------------------------
 
 Body = tuple["Stmt", ...]
 
 
 @node
 class Declare:
-    """A new variable.  Without `init`: zero where `zero` is set (arrays, and data above thread[1]), else uninitialised."""
+    """A new variable.  Without `init`: zero where `zero` is set (arrays, and data above thread[1]), else
+    uninitialised.
+    """
 
     var: Var
     init: Expr | None
@@ -123,7 +143,9 @@ class While:
 
 @node
 class For:
-    """Python's range: start, stop and step are evaluated once; a step of 0 runs no iteration.  unroll: 0 no wish, -1 fully, n by n."""
+    """Python's range: start, stop and step are evaluated once; a step of 0 runs no iteration.  unroll: 0 no wish, -1
+    fully, n by n.
+    """
 
     var: Var
     start: Expr
@@ -192,7 +214,8 @@ class Split:
 class Partition:
     """The scope in which `base` is lowered to `handle`; accesses inside carry the index function applied.
 
-    fill: of a stage, its number among the fills of its pipeline, a value at the pipeline's privilege; the slot is this modulo the depth.  counted:
+    fill: of a stage, its number among the fills of its pipeline, a value at the pipeline's privilege; the slot is this
+    modulo the depth.  counted:
     the compiler counts the fills, so they come in order.
     """
 
@@ -235,7 +258,9 @@ class Collective:
 
 @node
 class Atomic:
-    """op: load store add min max and or xor exch cas; once per thread; `target` receives the old value (load: the value)."""
+    """op: load store add min max and or xor exch cas; once per thread; `target` receives the old value (load: the
+    value).
+    """
 
     op: str
     access: MemAccess
@@ -248,7 +273,9 @@ class Atomic:
 
 @node
 class AsyncCopy:
-    """One element of global memory into shared memory, in the background: this thread may use it after a wait, others after a barrier behind that."""
+    """One element of global memory into shared memory, in the background: this thread may use it after a wait, others
+    after a barrier behind that.
+    """
 
     target: MemAccess
     source: MemAccess
@@ -259,12 +286,14 @@ class AsyncCopy:
 class BoxCopy:
     """A box between shared and global memory, moved in the background; once per group of the place's privilege.
 
-    op      'load': from global to shared memory, elements outside of the array are zero; 'store', or 'add' 'min' 'max' 'and' 'or' 'xor', which
+    op      'load': from global to shared memory, elements outside of the array are zero; 'store', or 'add' 'min' 'max'
+    'and' 'or' 'xor', which
             combine with what is there: from shared to global memory, elements outside are left out
     tile    the box in shared memory, contiguous
     origin  its first element in global memory; the view is the array's own, with a shape
     box     the tile's shape in the dimensions of the array
-    For a tile of memory that is 'copies', every block of the cluster issues it for its share of the rows, for all blocks.
+    For a tile of memory that is 'copies', every block of the cluster issues it for its share of the rows, for all
+    blocks.
     tf32: a load of f32 that rounds each element to tf32 on its way.
     barrier, slot: only in the synchronized IR, of a load: where its bytes are counted.
     """
@@ -308,7 +337,9 @@ class Wgmma:
 
 @node
 class StoreAcc:
-    """Columns `first` to `first` + w of a warpgroup's accumulator (see `Wgmma`) into a tile [64, w] of shared memory, converted to its elements."""
+    """Columns `first` to `first` + w of a warpgroup's accumulator (see `Wgmma`) into a tile [64, w] of shared memory,
+    converted to its elements.
+    """
 
     tile: Tile
     acc: ArrayRef
@@ -319,7 +350,8 @@ class StoreAcc:
 
 @node
 class Turn:
-    """Units of `place`'s group, the current ones of `outer`, run the body one at a time, cyclically, unit 0 first.  It orders when the body is
+    """Units of `place`'s group, the current ones of `outer`, run the body one at a time, cyclically, unit 0 first.  It
+    orders when the body is
     run, not memory."""
 
     outer: Place
@@ -330,7 +362,8 @@ class Turn:
 
 @node
 class AsyncCommit:
-    """Only in the synchronized IR: what this thread (for 'bulk', the thread that issues for its group) began since the last one becomes a group,
+    """Only in the synchronized IR: what this thread (for 'bulk', the thread that issues for its group) began since the
+    last one becomes a group,
     which a wait can name.  engine: 'copy' (elements), 'bulk' (boxes out of shared memory), 'wgmma'."""
 
     engine: str = "copy"
@@ -340,7 +373,9 @@ class AsyncCommit:
 
 @node
 class Unsafe:
-    """CUDA text with {name} holes, bound to values and memory.  `cpu` is a Python callable that stands for it on the CPU machine, or None."""
+    """CUDA text with {name} holes, bound to values and memory.  `cpu` is a Python callable that stands for it on the
+    CPU machine, or None.
+    """
 
     text: str
     values: tuple[tuple[str, Expr], ...]
@@ -353,7 +388,8 @@ class Unsafe:
 
 @node
 class Call:
-    """args bind `function.params` in order: Expr for a ValueParam, ArrayRef for a RefParam, MemView for a MemParam (with the handle it came through).
+    """args bind `function.params` in order: Expr for a ValueParam, ArrayRef for a RefParam, MemView for a MemParam
+    (with the handle it came through).
 
     `smem_offset`: bytes of the caller's frame that are in use at the call.
     """
@@ -367,18 +403,24 @@ class Call:
     span: Span = _span()
 
 
-# ---- only in the synchronized IR -------------------------------------------------------------------------------------------------------------
+# ---- only in the synchronized IR
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @node
 class SyncPoint:
     """One point of synchronization that the compiler put in.
 
-    kind    'thread' (waits for what the thread itself has in flight, no barrier) | 'warp' | 'block' | 'named' | 'cluster' | 'grid' | 'mbarrier'
-    participants: the group that waits for each other; `object` and `reason` say why; `arrivals` and `waiters` say who, in words
-    waits   before the barrier, each thread waits until at most so many of the youngest groups of an engine are in flight: (engine, number); for
-            'bulk' that is what the thread issued for its group, and with ('bulk read', n) it waits until their memory has been read
-    fence   before the barrier (or arrival), what threads did is put before what the units that copy boxes and multiply tiles do
+    kind    'thread' (waits for what the thread itself has in flight, no barrier) | 'warp' | 'block' | 'named' |
+    'cluster' | 'grid' | 'mbarrier'
+    participants: the group that waits for each other; `object` and `reason` say why; `arrivals` and `waiters` say who,
+    in words
+    waits   before the barrier, each thread waits until at most so many of the youngest groups of an engine are in
+    flight: (engine, number); for
+            'bulk' that is what the thread issued for its group, and with ('bulk read', n) it waits until their memory
+            has been read
+    fence   before the barrier (or arrival), what threads did is put before what the units that copy boxes and multiply
+    tiles do
     number  of a 'named' barrier: that of the first group; the groups of one size in a block have consecutive ones
     threads of a 'named' barrier at which some only arrive: how many take part, 0 for all of the group
     """
@@ -409,7 +451,9 @@ class SyncPoint:
 
 @node
 class Sync:
-    """`place` is the class of the code it stands in.  part: 'both', or 'arrive' and 'wait' where the point stands in two places."""
+    """`place` is the class of the code it stands in.  part: 'both', or 'arrive' and 'wait' where the point stands in
+    two places.
+    """
 
     point: SyncPoint
     place: Place
@@ -419,7 +463,8 @@ class Sync:
 
 @node
 class Barrier:
-    """Shared memory that counts (mbarrier), one for each slot.  A phase of a slot is complete when `count` arrivals have come and all bytes expected.
+    """Shared memory that counts (mbarrier), one for each slot.  A phase of a slot is complete when `count` arrivals
+    have come and all bytes expected.
 
     everywhere: arrivals come from every block of the cluster, and each block has its own.
     """
@@ -434,7 +479,9 @@ class Barrier:
 
 @node
 class BarrierWait:
-    """Every thread that runs this waits until phase `phase` of the slot is complete; phase -1 was complete from the start."""
+    """Every thread that runs this waits until phase `phase` of the slot is complete; phase -1 was complete from the
+    start.
+    """
 
     barrier: Barrier
     slot: Expr
@@ -446,7 +493,8 @@ class BarrierWait:
 
 @node
 class BarrierArrive:
-    """One arrival for each unit of `by` in the current group (after what all its threads did), in this block or `everywhere`.
+    """One arrival for each unit of `by` in the current group (after what all its threads did), in this block or
+    `everywhere`.
 
     `bytes` more are expected in this phase.  point.fence as in `Sync`.
     """
@@ -480,12 +528,41 @@ class Elect:
     span: Span = _span()
 
 
-Stmt = (Declare | DeclareShared | Assign | If | While | For | Break | Continue | Return | Assert | Group | Split | Partition | Claim | Turn
-        | Collective | Atomic | AsyncCopy | BoxCopy | Wgmma | StoreAcc | Unsafe | Call
-        | AsyncCommit | Sync | BarrierWait | BarrierArrive | BarrierExpect | Elect)
+Stmt = (
+    Declare
+    | DeclareShared
+    | Assign
+    | If
+    | While
+    | For
+    | Break
+    | Continue
+    | Return
+    | Assert
+    | Group
+    | Split
+    | Partition
+    | Claim
+    | Turn
+    | Collective
+    | Atomic
+    | AsyncCopy
+    | BoxCopy
+    | Wgmma
+    | StoreAcc
+    | Unsafe
+    | Call
+    | AsyncCommit
+    | Sync
+    | BarrierWait
+    | BarrierArrive
+    | BarrierExpect
+    | Elect
+)
 
 
-# ---- functions ---------------------------------------------------------------------------------------------------------------------------
+# ---- functions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @node
@@ -516,9 +593,12 @@ Param = ValueParam | RefParam | MemParam
 class Function:
     """A kernel, or one instance of a device function.
 
-    Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and index function of each
-    pointer (values that an index function captured are extra ValueParams at the end).  `smem` is the most shared memory, in bytes, that it and
-    all it calls hold at once.  `requires` is the place it starts in.  barriers: of a kernel in synchronized IR.  resident: of a kernel, how many
+    Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and
+    index function of each
+    pointer (values that an index function captured are extra ValueParams at the end).  `smem` is the most shared
+    memory, in bytes, that it and
+    all it calls hold at once.  `requires` is the place it starts in.  barriers: of a kernel in synchronized IR.
+    resident: of a kernel, how many
     blocks its registers must leave room for on a multiprocessor; None for as many as there happen to be.
     """
 

@@ -1,4 +1,5 @@
-"""The operations of the language: pure functions, collectives, atomics.  The checker types them from here, the machine and the code generator
+"""The operations of the language: pure functions, collectives, atomics.  The checker types them from here, the machine
+and the code generator
 implement exactly these, and `docs/intrinsics.md` is printed from here.
 """
 
@@ -7,12 +8,14 @@ from __future__ import annotations
 from snap.ir.record import record
 from snap.ir.types import BLOCK1, BOOL, CLUSTER1, GRID1, I32, THREAD1, U32, WARP1, Level, Privilege, Scalar
 
-# ---- pure functions ------------------------------------------------------------------------------------------------------------------------
+# ---- pure functions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @record
 class MathOp:
-    """domain: 'float' (integers are converted to f32), 'number', or 'int'.  result: 'same', 'bool' or 'int' (i32).  fast: an approximate form
+    """domain: 'float' (integers are converted to f32), 'number', or 'int'.  result: 'same', 'bool' or 'int' (i32).
+    fast: an approximate form
     exists."""
 
     name: str
@@ -22,26 +25,35 @@ class MathOp:
     fast: bool = False
 
 
-MATH: dict[str, MathOp] = {op.name: op for op in (
-    *(MathOp(name, 1, "float") for name in (
-        "rsqrt cbrt exp10 expm1 log1p tan asin acos atan sinh cosh asinh acosh atanh erf erfc floor ceil round rint trunc").split()),
-    *(MathOp(name, 1, "float", fast=True) for name in "sqrt exp exp2 log log2 log10 sin cos tanh rcp".split()),
-    MathOp("pow", 2, "float", fast=True),
-    MathOp("div", 2, "float", fast=True),
-    *(MathOp(name, 2, "float") for name in "atan2 fmod copysign hypot".split()),
-    MathOp("fma", 3, "float"),
-    *(MathOp(name, 1, "float", "bool") for name in "isnan isinf isfinite".split()),
-    MathOp("abs", 1, "number"),
-    MathOp("min", 2, "number"),
-    MathOp("max", 2, "number"),
-    *(MathOp(name, 1, "int", "int") for name in "ffs popc clz".split()),
-    MathOp("brev", 1, "int"),
-    MathOp("mulhi", 2, "int"),
-)}
+MATH: dict[str, MathOp] = {
+    op.name: op
+    for op in (
+        *(
+            MathOp(name, 1, "float")
+            for name in (
+                "rsqrt cbrt exp10 expm1 log1p tan asin acos atan sinh cosh asinh acosh atanh erf erfc floor ceil round"
+                " rint trunc"
+            ).split()
+        ),
+        *(MathOp(name, 1, "float", fast=True) for name in "sqrt exp exp2 log log2 log10 sin cos tanh rcp".split()),
+        MathOp("pow", 2, "float", fast=True),
+        MathOp("div", 2, "float", fast=True),
+        *(MathOp(name, 2, "float") for name in "atan2 fmod copysign hypot".split()),
+        MathOp("fma", 3, "float"),
+        *(MathOp(name, 1, "float", "bool") for name in "isnan isinf isfinite".split()),
+        MathOp("abs", 1, "number"),
+        MathOp("min", 2, "number"),
+        MathOp("max", 2, "number"),
+        *(MathOp(name, 1, "int", "int") for name in "ffs popc clz".split()),
+        MathOp("brev", 1, "int"),
+        MathOp("mulhi", 2, "int"),
+    )
+}
 
 WARPGROUP1 = Privilege(Level.THREAD, 128)
 
-# ---- collectives ---------------------------------------------------------------------------------------------------------------------------
+# ---- collectives
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @record
@@ -55,13 +67,18 @@ class CollectiveOp:
     doc       one line for the published table
 
     What the operands of `Collective` are, where the table does not say it all:
-      shfl(v, lane), shfl_up(v, delta), shfl_down(v, delta), shfl_xor(v, mask): CUDA's with width 32 (attr 'width' otherwise: 2, 4, 8, 16);
+      shfl(v, lane), shfl_up(v, delta), shfl_down(v, delta), shfl_xor(v, mask): CUDA's with width 32 (attr 'width'
+      otherwise: 2, 4, 8, 16);
           a lane whose source is out of range keeps its own value
-      reduce_*: butterfly over the warp, xor 16, 8, 4, 2, 1 in that order, so that floats agree bit for bit everywhere broadcast(v): the value of
-      thread attr 'source' (default 0, index in the block) mma: attr 'kind' is 'tf32' (m16n8k8: a 4, b 2, c 4 scalars of f32), 'f16' or 'bf16'
+      reduce_*: butterfly over the warp, xor 16, 8, 4, 2, 1 in that order, so that floats agree bit for bit everywhere
+      broadcast(v): the value of
+      thread attr 'source' (default 0, index in the block) mma: attr 'kind' is 'tf32' (m16n8k8: a 4, b 2, c 4 scalars of
+      f32), 'f16' or 'bf16'
       (m16n8k16: a 8, b 4 scalars of that type, c 4 of f32), args are a, b, c
-          flattened, targets the 4 results, f32.  Fragments lie in registers as PTX lays them out; 16-bit ones in pairs, low half first
-      ldmatrix: accesses[0] is this lane's row (16 bytes of shared memory), targets the elements received, 2 of 16 bits per matrix; attrs 'count'
+          flattened, targets the 4 results, f32.  Fragments lie in registers as PTX lays them out; 16-bit ones in pairs,
+          low half first
+      ldmatrix: accesses[0] is this lane's row (16 bytes of shared memory), targets the elements received, 2 of 16 bits
+      per matrix; attrs 'count'
       1, 2, 4 and 'trans' stmatrix: accesses[0] is this lane's row, args the elements stored, attrs as for ldmatrix
     """
 
@@ -76,35 +93,101 @@ class CollectiveOp:
     doc: str = ""
 
 
-COLLECTIVES: dict[str, CollectiveOp] = {op.name: op for op in (
-    CollectiveOp("shfl", WARP1, (THREAD1, THREAD1), "first", THREAD1, doc="the value of lane `lane`; thread[32] where the lane is uniform"),
-    CollectiveOp("shfl_up", WARP1, (THREAD1, WARP1), "first", doc="the value `delta` lanes below"),
-    CollectiveOp("shfl_down", WARP1, (THREAD1, WARP1), "first", doc="the value `delta` lanes above"),
-    CollectiveOp("shfl_xor", WARP1, (THREAD1, WARP1), "first", doc="the value of the lane whose number differs by `mask`"),
-    CollectiveOp("any", WARP1, (THREAD1,), BOOL, WARP1, doc="whether any lane says yes"),
-    CollectiveOp("all", WARP1, (THREAD1,), BOOL, WARP1, doc="whether all lanes say yes"),
-    CollectiveOp("ballot", WARP1, (THREAD1,), U32, WARP1, doc="one bit a lane"),
-    CollectiveOp("match_any", WARP1, (THREAD1,), U32, THREAD1, doc="the lanes that hold the same value as this one"),
-    CollectiveOp("match_all", WARP1, (THREAD1,), U32, WARP1, doc="all lanes if they agree, else 0"),
-    *(CollectiveOp(f"reduce_{name}", WARP1, (THREAD1,), "first", WARP1, doc=f"{name} over the warp") for name in "add min max and or xor".split()),
-    CollectiveOp("elect", WARP1, (), BOOL, THREAD1, doc="true in exactly one lane"),
-    CollectiveOp("broadcast", BLOCK1, (THREAD1,), "first", BLOCK1, barrier=True, doc="one thread's value for the whole block"),
-    CollectiveOp("syncthreads_or", BLOCK1, (THREAD1,), BOOL, BLOCK1, barrier=True, doc="whether any thread says yes"),
-    CollectiveOp("syncthreads_and", BLOCK1, (THREAD1,), BOOL, BLOCK1, barrier=True, doc="whether all threads say yes"),
-    CollectiveOp("syncthreads_count", BLOCK1, (THREAD1,), I32, BLOCK1, barrier=True, doc="how many threads say yes"),
-    CollectiveOp("syncwarp", WARP1, barrier=True, doc="barrier of a warp, for experts"),
-    CollectiveOp("syncthreads", BLOCK1, barrier=True, doc="barrier of a block, for experts"),
-    CollectiveOp("sync_cluster", CLUSTER1, barrier=True, doc="barrier of a cluster, for experts"),
-    CollectiveOp("sync_grid", GRID1, barrier=True, doc="barrier of the grid, for experts; needs `cooperative=True`"),
-    CollectiveOp("mma", WARP1, (THREAD1,), None, THREAD1, doc="tensor-core product: m16n8k8 tf32, m16n8k16 f16 or bf16, f32 accumulators"),
-    CollectiveOp("ldmatrix", WARP1, (THREAD1,), None, THREAD1, reads=True, doc="8x8 matrices of 16-bit elements from shared memory"),
-    CollectiveOp("setmaxnreg", WARPGROUP1, doc="how many registers each thread of the warpgroup may have from here on (sm_90)"),
-    CollectiveOp("stmatrix", WARP1, (THREAD1,), None, THREAD1, writes=True, doc="8x8 matrices of 16-bit elements to shared memory (sm_90)"),
-)}
+COLLECTIVES: dict[str, CollectiveOp] = {
+    op.name: op
+    for op in (
+        CollectiveOp(
+            "shfl",
+            WARP1,
+            (THREAD1, THREAD1),
+            "first",
+            THREAD1,
+            doc="the value of lane `lane`; thread[32] where the lane is uniform",
+        ),
+        CollectiveOp("shfl_up", WARP1, (THREAD1, WARP1), "first", doc="the value `delta` lanes below"),
+        CollectiveOp("shfl_down", WARP1, (THREAD1, WARP1), "first", doc="the value `delta` lanes above"),
+        CollectiveOp(
+            "shfl_xor", WARP1, (THREAD1, WARP1), "first", doc="the value of the lane whose number differs by `mask`"
+        ),
+        CollectiveOp("any", WARP1, (THREAD1,), BOOL, WARP1, doc="whether any lane says yes"),
+        CollectiveOp("all", WARP1, (THREAD1,), BOOL, WARP1, doc="whether all lanes say yes"),
+        CollectiveOp("ballot", WARP1, (THREAD1,), U32, WARP1, doc="one bit a lane"),
+        CollectiveOp(
+            "match_any", WARP1, (THREAD1,), U32, THREAD1, doc="the lanes that hold the same value as this one"
+        ),
+        CollectiveOp("match_all", WARP1, (THREAD1,), U32, WARP1, doc="all lanes if they agree, else 0"),
+        *(
+            CollectiveOp(f"reduce_{name}", WARP1, (THREAD1,), "first", WARP1, doc=f"{name} over the warp")
+            for name in "add min max and or xor".split()
+        ),
+        CollectiveOp("elect", WARP1, (), BOOL, THREAD1, doc="true in exactly one lane"),
+        CollectiveOp(
+            "broadcast", BLOCK1, (THREAD1,), "first", BLOCK1, barrier=True, doc="one thread's value for the whole block"
+        ),
+        CollectiveOp(
+            "syncthreads_or", BLOCK1, (THREAD1,), BOOL, BLOCK1, barrier=True, doc="whether any thread says yes"
+        ),
+        CollectiveOp(
+            "syncthreads_and", BLOCK1, (THREAD1,), BOOL, BLOCK1, barrier=True, doc="whether all threads say yes"
+        ),
+        CollectiveOp(
+            "syncthreads_count", BLOCK1, (THREAD1,), I32, BLOCK1, barrier=True, doc="how many threads say yes"
+        ),
+        CollectiveOp("syncwarp", WARP1, barrier=True, doc="barrier of a warp, for experts"),
+        CollectiveOp("syncthreads", BLOCK1, barrier=True, doc="barrier of a block, for experts"),
+        CollectiveOp("sync_cluster", CLUSTER1, barrier=True, doc="barrier of a cluster, for experts"),
+        CollectiveOp(
+            "sync_grid", GRID1, barrier=True, doc="barrier of the grid, for experts; needs `cooperative=True`"
+        ),
+        CollectiveOp(
+            "mma",
+            WARP1,
+            (THREAD1,),
+            None,
+            THREAD1,
+            doc="tensor-core product: m16n8k8 tf32, m16n8k16 f16 or bf16, f32 accumulators",
+        ),
+        CollectiveOp(
+            "ldmatrix",
+            WARP1,
+            (THREAD1,),
+            None,
+            THREAD1,
+            reads=True,
+            doc="8x8 matrices of 16-bit elements from shared memory",
+        ),
+        CollectiveOp(
+            "setmaxnreg",
+            WARPGROUP1,
+            doc="how many registers each thread of the warpgroup may have from here on (sm_90)",
+        ),
+        CollectiveOp(
+            "stmatrix",
+            WARP1,
+            (THREAD1,),
+            None,
+            THREAD1,
+            writes=True,
+            doc="8x8 matrices of 16-bit elements to shared memory (sm_90)",
+        ),
+    )
+}
 
-# ---- atomics -------------------------------------------------------------------------------------------------------------------------------
+# ---- atomics
+# ----------------------------------------------------------------------------------------------------------------------
 
-ATOMICS: dict[str, int] = {"load": 0, "store": 1, "add": 1, "min": 1, "max": 1, "and": 1, "or": 1, "xor": 1, "exch": 1, "cas": 2}
+ATOMICS: dict[str, int] = {
+    "load": 0,
+    "store": 1,
+    "add": 1,
+    "min": 1,
+    "max": 1,
+    "and": 1,
+    "or": 1,
+    "xor": 1,
+    "exch": 1,
+    "cas": 2,
+}
 BITWISE = ("and", "or", "xor")  # of integers; the others are of floats as well
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 SCOPES = ("block", "cluster", "gpu", "system")

@@ -1,8 +1,11 @@
 """`@record`: a frozen slotted dataclass that costs little to define.
 
-`dataclass(frozen=True, slots=True)` writes and compiles six functions a class before any program has been read, and the trees have well over a
-hundred classes, of which a program uses a few dozen.  Records share their methods, and a class's `__init__` is compiled when it is first called.
-Else the two are the same: `field(...)`, defaults, keywords, `match`, equality, hash, repr, pickling, `dataclasses.fields` and `replace`.
+`dataclass(frozen=True, slots=True)` writes and compiles six functions a class before any program has been read, and the
+trees have well over a
+hundred classes, of which a program uses a few dozen.  Records share their methods, and a class's `__init__` is compiled
+when it is first called.
+Else the two are the same: `field(...)`, defaults, keywords, `match`, equality, hash, repr, pickling,
+`dataclasses.fields` and `replace`.
 
 Non-goals: inherited fields, `default_factory`, `__post_init__`, class variables.
 """
@@ -23,11 +26,18 @@ def record(cls: type) -> type:
     if any(one.default_factory is not MISSING for one in declared.values()):
         raise TypeError(f"{cls.__name__}: a record's defaults are values")
     compared = [name for name, one in declared.items() if one.compare]
-    made = type(cls)(cls.__name__, cls.__bases__, {
-        **_SHARED, **body,
-        "__slots__": tuple(declared), "__match_args__": tuple(name for name, one in declared.items() if one.kw_only is not True),
-        "_declared": declared, "_key": attrgetter(*compared) if compared else staticmethod(lambda self: ()),
-    })
+    made = type(cls)(
+        cls.__name__,
+        cls.__bases__,
+        {
+            **_SHARED,
+            **body,
+            "__slots__": tuple(declared),
+            "__match_args__": tuple(name for name, one in declared.items() if one.kw_only is not True),
+            "_declared": declared,
+            "_key": attrgetter(*compared) if compared else staticmethod(lambda self: ()),
+        },
+    )
     made.__qualname__ = cls.__qualname__
     return made
 
@@ -40,13 +50,17 @@ def _init(self, *args: object, **keywords: object) -> None:
 
 
 def _compiled_init(cls: type):
-    """Values go in through the slots' own descriptors: the class's `__setattr__` refuses, and `object`'s looks the slot up by name each time."""
+    """Values go in through the slots' own descriptors: the class's `__setattr__` refuses, and `object`'s looks the slot
+    up by name each time.
+    """
     names: dict[str, object] = {}
     positional, by_keyword = [], []
     for name, one in cls._declared.items():
         names[f"set_{name}"] = getattr(cls, name).__set__
         names[f"default_{name}"] = one.default
-        (by_keyword if one.kw_only is True else positional).append(name if one.default is MISSING else f"{name}=default_{name}")
+        (by_keyword if one.kw_only is True else positional).append(
+            name if one.default is MISSING else f"{name}=default_{name}"
+        )
     params = ", ".join(["self", *positional, *(["*"] if by_keyword else []), *by_keyword])
     body = "; ".join(f"set_{name}(self, {name})" for name in cls._declared) or "pass"
     exec(f"def __init__({params}): {body}", names)
@@ -85,17 +99,32 @@ def _setstate(self, state: list[object]) -> None:
 
 
 class _Fields:
-    """What the functions of `dataclasses` look at: made when one of them does, from a class with the same declarations and no methods."""
+    """What the functions of `dataclasses` look at: made when one of them does, from a class with the same declarations
+    and no methods.
+    """
 
     def __get__(self, instance: object, cls: type) -> dict[str, Field]:
-        twin = type(cls.__name__, (), {"__annotations__": dict(cls.__annotations__), "__module__": cls.__module__, **cls._declared})
-        cls.__dataclass_fields__ = found = dataclass(init=False, repr=False, eq=False, match_args=False)(twin).__dataclass_fields__
+        twin = type(
+            cls.__name__,
+            (),
+            {"__annotations__": dict(cls.__annotations__), "__module__": cls.__module__, **cls._declared},
+        )
+        cls.__dataclass_fields__ = found = dataclass(init=False, repr=False, eq=False, match_args=False)(
+            twin
+        ).__dataclass_fields__
         return found
 
 
 _SHARED = {
-    "__init__": _init, "__eq__": _eq, "__hash__": _hash, "__repr__": _repr, "__setattr__": _setattr, "__delattr__": _delattr,
-    "__getstate__": _getstate, "__setstate__": _setstate, "__dataclass_fields__": _Fields(),
+    "__init__": _init,
+    "__eq__": _eq,
+    "__hash__": _hash,
+    "__repr__": _repr,
+    "__setattr__": _setattr,
+    "__delattr__": _delattr,
+    "__getstate__": _getstate,
+    "__setstate__": _setstate,
+    "__dataclass_fields__": _Fields(),
 }
 
 if TYPE_CHECKING:

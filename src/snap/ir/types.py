@@ -1,7 +1,9 @@
 """Levels, privileges, places, and the types of values: the vocabulary every stage shares.
 
-A *privilege* `level[n]` names n aligned units of one level of the machine.  A *place* is the privilege class under which a piece of code
-runs: how many units of each level it holds, from its highest level down to thread, and how each group of them is aligned.
+A *privilege* `level[n]` names n aligned units of one level of the machine.  A *place* is the privilege class under
+which a piece of code
+runs: how many units of each level it holds, from its highest level down to thread, and how each group of them is
+aligned.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ class Level(IntEnum):
 
 @record
 class Privilege:
-    """`level[n]`.  Users meet it as `block[1]`, and write `int @ block[1]`, which Python evaluates in a signature: hence `__rmatmul__`."""
+    """`level[n]`.  Users meet it as `block[1]`, and write `int @ block[1]`, which Python evaluates in a signature:
+    hence `__rmatmul__`.
+    """
 
     level: Level
     n: int
@@ -60,7 +64,8 @@ GRID1 = Privilege(Level.GRID, 1)
 
 @record
 class Held:
-    """What a class holds of one level: `count` units per unit of the next higher level held (of the whole, at the highest).
+    """What a class holds of one level: `count` units per unit of the next higher level held (of the whole, at the
+    highest).
 
     count   None when the caller decides (a device function that does not name the level).
     align   what divides the index of each group's first unit; 0 means "starts at 0", which everything divides.
@@ -173,8 +178,20 @@ class Vector:
 
     @property
     def name(self) -> str:
-        stem = {I32: "int", U32: "uint", F32: "float", F64: "double", I8: "char", U8: "uchar", I16: "short", U16: "ushort",
-                I64: "long", U64: "ulong", F16: "half", BF16: "bf16_"}[self.elem]
+        stem = {
+            I32: "int",
+            U32: "uint",
+            F32: "float",
+            F64: "double",
+            I8: "char",
+            U8: "uchar",
+            I16: "short",
+            U16: "ushort",
+            I64: "long",
+            U64: "ulong",
+            F16: "half",
+            BF16: "bf16_",
+        }[self.elem]
         return f"{stem}{self.lanes}"
 
     def __str__(self) -> str:

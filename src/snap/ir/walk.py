@@ -81,7 +81,11 @@ def own_expressions(s: ir.Stmt) -> tuple[ir.Expr, ...]:
         case ir.Collective():
             return (*s.args, *access_expressions(*s.accesses), *(e for t in s.targets for e in _target_expressions(t)))
         case ir.Atomic():
-            return (*access_expressions(s.access), *s.args, *(() if s.target is None else _target_expressions(s.target)))
+            return (
+                *access_expressions(s.access),
+                *s.args,
+                *(() if s.target is None else _target_expressions(s.target)),
+            )
         case ir.AsyncCopy(target, source):
             return access_expressions(target, source)
         case ir.BoxCopy(_, tile, origin):
@@ -216,7 +220,9 @@ def _written(target: ir.Target | None) -> Iterator[ir.MemAccess]:
 
 
 def touched(s: ir.Stmt) -> Iterator[tuple[ir.MemAccess, bool]]:
-    """All the memory that a statement touches itself, whoever does it for it (threads, copies, boxes, products), with whether it is written."""
+    """All the memory that a statement touches itself, whoever does it for it (threads, copies, boxes, products), with
+    whether it is written.
+    """
     for part in expressions(s):
         if isinstance(part, ir.Load):
             yield part.access, False

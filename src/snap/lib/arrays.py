@@ -21,8 +21,19 @@ FLOATS = (F16, BF16, F32, F64)
 SIGNED, UNSIGNED = (I8, I16, I32, I64), (U8, U16, U32, U64)
 NUMBERS = (*SIGNED, *UNSIGNED, *FLOATS)
 _NAMES = {
-    BOOL: "bool", I8: "int8", I16: "int16", I32: "int32", I64: "int64", U8: "uint8", U16: "uint16", U32: "uint32", U64: "uint64",
-    F16: "float16", BF16: "bfloat16", F32: "float32", F64: "float64",
+    BOOL: "bool",
+    I8: "int8",
+    I16: "int16",
+    I32: "int32",
+    I64: "int64",
+    U8: "uint8",
+    U16: "uint16",
+    U32: "uint32",
+    U64: "uint64",
+    F16: "float16",
+    BF16: "bfloat16",
+    F32: "float32",
+    F64: "float64",
 }
 MAX_SIDE = 2**31 - 2**16  # indices within a row or column are 32 bits wide, and go a tile beyond its end
 CPU_MULTIPROCESSORS = 4  # the CPU machine has none; a persistent grid there is a small one
@@ -46,9 +57,13 @@ class Argument:
         return self.info.size
 
     def width(self, *counts: int) -> int:
-        """How many elements one word of at most 16 bytes may hold where rows of each of these lengths lie one after another."""
+        """How many elements one word of at most 16 bytes may hold where rows of each of these lengths lie one after
+        another.
+        """
         elements = 16 // self.type.bytes
-        while elements > 1 and (self.info.pointer % (elements * self.type.bytes) or any(count % elements for count in counts)):
+        while elements > 1 and (
+            self.info.pointer % (elements * self.type.bytes) or any(count % elements for count in counts)
+        ):
             elements //= 2
         return elements
 
@@ -61,15 +76,21 @@ class Argument:
             if not _is_lack_of_memory(problem):
                 raise
             said = str(problem).strip().splitlines()[:1]
-            kind = problem.__class__ if self.info.family == "torch" else MemoryError  # what callers of torch, or of the others, catch
-            raise kind(f"there is no memory for an array of the shape {shape} of {name}, needed beside {self.role or 'an argument'}: "
-                       f"{said[0] if said else 'the allocation failed'}") from problem
+            kind = (
+                problem.__class__ if self.info.family == "torch" else MemoryError
+            )  # what callers of torch, or of the others, catch
+            raise kind(
+                f"there is no memory for an array of the shape {shape} of {name}, needed beside"
+                f" {self.role or 'an argument'}: {said[0] if said else 'the allocation failed'}"
+            ) from problem
 
     def _allocate(self, shape: tuple[int, ...], name: str, zero: bool) -> object:
         match self.info.family:
             case "torch":
                 torch = sys.modules["torch"]
-                return (torch.zeros if zero else torch.empty)(shape, dtype=getattr(torch, name), device=self.array.device)
+                return (torch.zeros if zero else torch.empty)(
+                    shape, dtype=getattr(torch, name), device=self.array.device
+                )
             case "cupy":
                 cupy = sys.modules["cupy"]
                 with cupy.cuda.Device(self.info.device):
@@ -86,9 +107,18 @@ class Argument:
         return driver().device(self.info.device).multiprocessors
 
 
-def argument(function: str, name: str, value: object, types: tuple[Scalar, ...], rank: int | None = None, type: object = None,
-             strided: bool = False) -> Argument:
-    """`type` is the caller's word on what the bits mean, for bf16 in 16-bit integers; `strided`: the array need not be contiguous."""
+def argument(
+    function: str,
+    name: str,
+    value: object,
+    types: tuple[Scalar, ...],
+    rank: int | None = None,
+    type: object = None,
+    strided: bool = False,
+) -> Argument:
+    """`type` is the caller's word on what the bits mean, for bf16 in 16-bit integers; `strided`: the array need not be
+    contiguous.
+    """
 
     def refuse(problem: str) -> LaunchError:
         return LaunchError(f"snap.lib.{function}", problem, name)
@@ -113,7 +143,9 @@ def argument(function: str, name: str, value: object, types: tuple[Scalar, ...],
     if not info.holds(held):
         raise refuse(f"the array holds {info.dtype_name}, which is not {held}")
     if rank is not None and len(info.shape) != rank:
-        raise refuse(f"takes an array of {rank} dimension{'s' if rank > 1 else ''}, this one has the shape {info.shape}")
+        raise refuse(
+            f"takes an array of {rank} dimension{'s' if rank > 1 else ''}, this one has the shape {info.shape}"
+        )
     if not info.contiguous and not strided:
         copy = "its `.contiguous()`" if info.family == "torch" else f"`{info.family}.ascontiguousarray(...)` of it"
         raise refuse(f"the array (shape {info.shape}) is not contiguous in row-major order; pass {copy}")
@@ -127,12 +159,18 @@ def number(function: str, name: str, value: object, type: Scalar) -> int | float
 
 def _is_lack_of_memory(problem: Exception) -> bool:
     """NumPy and CuPy raise MemoryErrors; torch a RuntimeError of its own for the GPU, and a plain one for the CPU."""
-    return isinstance(problem, MemoryError) or problem.__class__.__name__ == "OutOfMemoryError" or "allocate memory" in str(problem)
+    return (
+        isinstance(problem, MemoryError)
+        or problem.__class__.__name__ == "OutOfMemoryError"
+        or "allocate memory" in str(problem)
+    )
 
 
 def check_sides(function: str, name: str, given: Argument) -> None:
     if any(extent > MAX_SIDE for extent in given.shape):
-        raise LaunchError(f"snap.lib.{function}", f"a dimension of the shape {given.shape} is longer than {MAX_SIDE}", name)
+        raise LaunchError(
+            f"snap.lib.{function}", f"a dimension of the shape {given.shape} is longer than {MAX_SIDE}", name
+        )
 
 
 def same_place(function: str, first: Argument, name: str, second: Argument) -> None:
@@ -140,7 +178,8 @@ def same_place(function: str, first: Argument, name: str, second: Argument) -> N
     if (first.info.family, first.info.device) != (second.info.family, second.info.device):
         raise LaunchError(
             f"snap.lib.{function}",
-            f"is a {second.info.family} array on {second.info.device}, the first argument a {first.info.family} array on {first.info.device}",
+            f"is a {second.info.family} array on {second.info.device}, the first argument a {first.info.family} array"
+            f" on {first.info.device}",
             name,
         )
 
@@ -149,7 +188,9 @@ _UNUSED: dict[tuple, tuple] = {}  # by library and device
 
 
 def exchange(given: Argument, sums: int, flags: int) -> tuple:
-    """Room for so many sums of f32 that blocks leave for each other, and so many flags, zeroed; where there are none, what stands for them."""
+    """Room for so many sums of f32 that blocks leave for each other, and so many flags, zeroed; where there are none,
+    what stands for them.
+    """
     key = given.info.family, given.info.device
     if key not in _UNUSED:
         _UNUSED[key] = given.new((1,), F32), given.new((1,), I32)

@@ -1,8 +1,11 @@
 """What the threads of a block do together: reduce, scan, broadcast, exchange, load, store.
 
-Input:      factories: a type, the threads of the block, sizes, an operator.  `total = block.reduce(float, 256)` makes a device function
-Output:     Snap device functions that require block[1] and thread[threads]; what differs is at thread[1], what the block agrees on at block[1]
-Invariant:  shared memory is the function's own and given back when it returns; barriers are inferred, also those between two calls
+Input:      factories: a type, the threads of the block, sizes, an operator.  `total = block.reduce(float, 256)` makes a
+device function
+Output:     Snap device functions that require block[1] and thread[threads]; what differs is at thread[1], what the
+block agrees on at block[1]
+Invariant:  shared memory is the function's own and given back when it returns; barriers are inferred, also those
+between two calls
 Non-goals:  blocks that are not whole warps
 """
 
@@ -28,7 +31,8 @@ def reduce(type, threads, op="add", identity=None):
 def scan(type, threads, op="add", items=None, exclusive=False, identity=None):
     """The values of this thread and all before it combined; exclusive: of those before.
 
-    Without `items` f(v: T @ thread[1]) -> T @ thread[1].  With it f(v: ref(T[items]) @ thread[1]) -> T @ block[1]: the items of a thread are
+    Without `items` f(v: T @ thread[1]) -> T @ thread[1].  With it f(v: ref(T[items]) @ thread[1]) -> T @ block[1]: the
+    items of a thread are
     consecutive, they are scanned in place, and what comes back is all values of the block combined.
     """
     combine = operator(op, type, identity)
@@ -41,7 +45,9 @@ def scan(type, threads, op="add", items=None, exclusive=False, identity=None):
 
 @cached_factory
 def broadcast(type, threads):
-    """f(v: T @ thread[1], source: int @ block[1]) -> T @ block[1]: the value of one thread, by its index in the block."""
+    """f(v: T @ thread[1], source: int @ block[1]) -> T @ block[1]: the value of one thread, by its index in the
+    block.
+    """
     T, THREADS = type, whole_warps(threads)
 
     @device
@@ -60,9 +66,13 @@ def broadcast(type, threads):
 
 @cached_factory
 def exchange(type, threads, items, way=STRIPED_TO_BLOCKED):
-    """f(v: ref(T[items]) @ thread[1]): reorders threads*items values.  Striped: item k of thread t is number k*threads + t; blocked: t*items + k."""
+    """f(v: ref(T[items]) @ thread[1]): reorders threads*items values.  Striped: item k of thread t is number k*threads
+    + t; blocked: t*items + k.
+    """
     T, THREADS, ITEMS = type, whole_warps(threads), positive("items", items)
-    SIZE = THREADS * ITEMS // 32 * 33  # one element in 33 stays empty: threads a power of two apart do not meet in one bank
+    SIZE = (
+        THREADS * ITEMS // 32 * 33
+    )  # one element in 33 stays empty: threads a power of two apart do not meet in one bank
     to_across, to_along, from_across, from_along = ways(way, THREADS, ITEMS)
 
     @device
@@ -70,7 +80,9 @@ def exchange(type, threads, items, way=STRIPED_TO_BLOCKED):
     def block_exchange(v: ref(T[ITEMS]) @ thread[1]):
         buffer: shared(T[SIZE])
         t: int @ thread[1] = id()
-        with partition(buffer, p=thread[1], f=lambda k: t * to_across + k * to_along + (t * to_across + k * to_along) / 32) as cell:
+        with partition(
+            buffer, p=thread[1], f=lambda k: t * to_across + k * to_along + (t * to_across + k * to_along) / 32
+        ) as cell:
             for k in unroll(range(ITEMS)):
                 cell[k] = v[k]
         for k in unroll(range(ITEMS)):
@@ -81,10 +93,13 @@ def exchange(type, threads, items, way=STRIPED_TO_BLOCKED):
 
 @cached_factory
 def load(type, threads, items, how="striped"):
-    """f(src: ptr(const(T)) @ block[1], start: i64, n: i64, fill: T, v: ref(T[items]) @ thread[1]), the middle ones @ block[1].
+    """f(src: ptr(const(T)) @ block[1], start: i64, n: i64, fill: T, v: ref(T[items]) @ thread[1]), the middle ones @
+    block[1].
 
-    Elements start .. start + threads*items of src, which has n; what lies beyond is `fill`.  "direct", "vectorized" and "transposed" give each
-    thread consecutive elements, "striped" every `threads`-th; "vectorized" reads words of up to 16 bytes, for which src begins at a multiple of
+    Elements start .. start + threads*items of src, which has n; what lies beyond is `fill`.  "direct", "vectorized" and
+    "transposed" give each
+    thread consecutive elements, "striped" every `threads`-th; "vectorized" reads words of up to 16 bytes, for which src
+    begins at a multiple of
     them; "transposed" reads striped and exchanges in shared memory.
     """
     check_how(how)
@@ -98,7 +113,8 @@ def load(type, threads, items, how="striped"):
 
 @cached_factory
 def store(type, threads, items, how="striped"):
-    """f(dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[items]) @ thread[1]): the reverse of `load`.
+    """f(dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[items]) @ thread[1]): the reverse of
+    `load`.
 
     What lies beyond n is not written.  "transposed" leaves v in the order of memory.
     """
@@ -117,7 +133,8 @@ def whole_warps(threads: object) -> int:
     return threads
 
 
-# ---- reduce ------------------------------------------------------------------------------------------------------------------------------------
+# ---- reduce
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _reduce_named(T, THREADS, in_warp, together):
@@ -168,7 +185,8 @@ def _reduce_given(T, THREADS, in_warp, op):
     return block_reduce
 
 
-# ---- scan --------------------------------------------------------------------------------------------------------------------------------------
+# ---- scan
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _scan(T, THREADS, in_warp, op):
@@ -236,14 +254,19 @@ def _scan_items(T, THREADS, ITEMS, upto, op, EXCLUSIVE, nothing):
     return block_scan_items
 
 
-# ---- load, store -------------------------------------------------------------------------------------------------------------------------------
+# ---- load, store
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _load_items(T, THREADS, ITEMS, across, along):
     @device
     @requires(block[1], thread[THREADS])
     def block_load(
-        src: ptr(const(T)) @ block[1], start: i64 @ block[1], n: i64 @ block[1], fill: T @ block[1], v: ref(T[ITEMS]) @ thread[1]
+        src: ptr(const(T)) @ block[1],
+        start: i64 @ block[1],
+        n: i64 @ block[1],
+        fill: T @ block[1],
+        v: ref(T[ITEMS]) @ thread[1],
     ):
         t: int @ thread[1] = id()
         if start + THREADS * ITEMS <= n:
@@ -264,7 +287,11 @@ def _load_vectorized(T, THREADS, ITEMS):
     @device
     @requires(block[1], thread[THREADS])
     def block_load_vectorized(
-        src: ptr(const(T)) @ block[1], start: i64 @ block[1], n: i64 @ block[1], fill: T @ block[1], v: ref(T[ITEMS]) @ thread[1]
+        src: ptr(const(T)) @ block[1],
+        start: i64 @ block[1],
+        n: i64 @ block[1],
+        fill: T @ block[1],
+        v: ref(T[ITEMS]) @ thread[1],
     ):
         t: int @ thread[1] = id()
         if start + THREADS * ITEMS <= n and start % WIDTH == 0:
@@ -282,7 +309,11 @@ def _load_transposed(T, THREADS, ITEMS):
     @device
     @requires(block[1], thread[THREADS])
     def block_load_transposed(
-        src: ptr(const(T)) @ block[1], start: i64 @ block[1], n: i64 @ block[1], fill: T @ block[1], v: ref(T[ITEMS]) @ thread[1]
+        src: ptr(const(T)) @ block[1],
+        start: i64 @ block[1],
+        n: i64 @ block[1],
+        fill: T @ block[1],
+        v: ref(T[ITEMS]) @ thread[1],
     ):
         striped(src, start, n, fill, v)
         turn(v)
@@ -315,7 +346,9 @@ def _store_vectorized(T, THREADS, ITEMS):
 
     @device
     @requires(block[1], thread[THREADS])
-    def block_store_vectorized(dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[ITEMS]) @ thread[1]):
+    def block_store_vectorized(
+        dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[ITEMS]) @ thread[1]
+    ):
         t: int @ thread[1] = id()
         if start + THREADS * ITEMS <= n and start % WIDTH == 0:
             with partition(dst.view(W), p=thread[1], f=lambda k: start / WIDTH + (t * WORDS + k)) as mine:
@@ -332,7 +365,9 @@ def _store_transposed(T, THREADS, ITEMS):
 
     @device
     @requires(block[1], thread[THREADS])
-    def block_store_transposed(dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[ITEMS]) @ thread[1]):
+    def block_store_transposed(
+        dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[ITEMS]) @ thread[1]
+    ):
         turn(v)
         striped(dst, start, n, v)
 

@@ -2,8 +2,10 @@
 
 Input:      a of M x K, b of K x N, f16 or bf16, in any strides; a bias of N, the name of an activation
 Output:     M x N, in the type of a or, where `out` is so, in f32; sums are f32
-Invariant:  a matrix or its transpose that is row-major, with rows and an address of whole 16 bytes, is read where it lies; any other is copied first,
-            its rows filled up with zeros, and so is one whose rows are not whole sectors where that is faster.  A result that cannot be written
+Invariant:  a matrix or its transpose that is row-major, with rows and an address of whole 16 bytes, is read where it
+lies; any other is copied first,
+            its rows filled up with zeros, and so is one whose rows are not whole sectors where that is faster.  A
+            result that cannot be written
             where it belongs is copied there.  The same matrices give the same bits
 Non-goals:  batches; GPUs other than Hopper's
 """
@@ -29,7 +31,19 @@ TYPES = (BF16, F16)
 ROW = 16  # bytes, of which rows and addresses are multiples where boxes are copied
 SECTOR = 32  # bytes: rows that do not begin at multiples of it are slow to load
 LINE = 128  # bytes, of which the rows of copies are multiples
-TILES = ((128, 256), (128, 224), (128, 192), (128, 160), (128, 128), (128, 96), (128, 64), (64, 256), (64, 192), (64, 128), (64, 64))
+TILES = (
+    (128, 256),
+    (128, 224),
+    (128, 192),
+    (128, 160),
+    (128, 128),
+    (128, 96),
+    (128, 64),
+    (64, 256),
+    (64, 192),
+    (64, 128),
+    (64, 64),
+)
 PAIR = 2  # blocks of a cluster that share B
 PAIRS = ((128, 256), (128, 224), (128, 128), (64, 128))  # tiles of such clusters
 SLICED = ((128, 256), (128, 192), (128, 128), (128, 64), (64, 128), (64, 64))  # tiles of clusters that divide k
@@ -40,9 +54,15 @@ MOST_PARTS = 8  # of a tile that is divided
 
 
 def gemm(a, b, out=None, bias=None, activation=None):
-    """`a @ b`, plus a bias for each column, then "relu", "gelu" (with erf) or "silu".  Bits of bf16 may come in NumPy's uint16."""
+    """`a @ b`, plus a bias for each column, then "relu", "gelu" (with erf) or "silu".  Bits of bf16 may come in NumPy's
+    uint16.
+    """
     if activation not in ACTIVATIONS:
-        raise LaunchError("snap.lib.gemm", f"is one of {', '.join(repr(name) for name in ACTIVATIONS)}, not {activation!r}", "activation")
+        raise LaunchError(
+            "snap.lib.gemm",
+            f"is one of {', '.join(repr(name) for name in ACTIVATIONS)}, not {activation!r}",
+            "activation",
+        )
     left, right = _operand("a", a), _operand("b", b)
     same_place("gemm", left.given, "b", right.given)
     if left.given.type != right.given.type:
@@ -54,9 +74,16 @@ def gemm(a, b, out=None, bias=None, activation=None):
     written = _result(left.given.new((rows, columns)) if out is None else out, left.given, (rows, columns))
     if written.size == 0:
         return written.array
-    plan = planned(rows, columns, depth, left.given.multiprocessors(), left.uneven, right.uneven, left.turned, right.turned)
+    plan = planned(
+        rows, columns, depth, left.given.multiprocessors(), left.uneven, right.uneven, left.turned, right.turned
+    )
     if _has_boxes(written):
-        _check_apart(written, left.given if left.lies(plan.copied[0]) else None, right.given if right.lies(plan.copied[1]) else None, added)
+        _check_apart(
+            written,
+            left.given if left.lies(plan.copied[0]) else None,
+            right.given if right.lies(plan.copied[1]) else None,
+            added,
+        )
     A, B = left.ready(plan.copied[0]), right.ready(plan.copied[1])
     C = written.array if _has_boxes(written) else _room(written)
     arguments = (A, B, C, added.array if added else A, *A.shape, *B.shape, C.shape[1], rows, columns, max(depth, 1))
@@ -64,7 +91,9 @@ def gemm(a, b, out=None, bias=None, activation=None):
     kinds = (*types, left.turned, right.turned, plan.height, plan.width, plan.band, *after)
     match plan.kind:
         case "thin":
-            thin_kernel(*types, right.turned, plan.height, plan.width, *after, plan.slices)[plan.blocks](*arguments, _exchange(left.given, plan)[0])
+            thin_kernel(*types, right.turned, plan.height, plan.width, *after, plan.slices)[plan.blocks](
+                *arguments, _exchange(left.given, plan)[0]
+            )
         case "slices":
             slices_kernel(*kinds, plan.slices)[plan.blocks](*arguments, _exchange(left.given, plan)[0])
         case _:
@@ -75,17 +104,24 @@ def gemm(a, b, out=None, bias=None, activation=None):
     return written.array
 
 
-# ---- who computes what -------------------------------------------------------------------------------------------------------------------
+# ---- who computes what
+# ----------------------------------------------------------------------------------------------------------------------
 
 # Cycles of an H200's multiprocessor, as measured.
 PRODUCTS, ISSUE = 30, 35  # a step of 64 along k takes height * width / PRODUCTS + ISSUE: as long as without any loads
 LONE, LEAST = 60, 325  # a step takes so much longer where one warpgroup multiplies; a step of the smallest tiles
-EVEN, UNEVEN = 2.1, 3.7  # to load a row of 64 elements, when all multiprocessors do so; UNEVEN where it does not begin at a sector
+EVEN, UNEVEN = (
+    2.1,
+    3.7,
+)  # to load a row of 64 elements, when all multiprocessors do so; UNEVEN where it does not begin at a sector
 HALF = 0.77  # as much for a row of 32
 LOW_STEP = 200  # a step of tiles of few rows
 OUTSIDE = 7.3  # a row of a box that lies outside of A
 MULTICAST = 1.2  # loads of a cluster take so much longer than their rows
-MEMORY, IN_FLIGHT = 2450, 5.5e6  # bytes that memory delivers to all of them in a cycle, when it is asked for so many at a time
+MEMORY, IN_FLIGHT = (
+    2450,
+    5.5e6,
+)  # bytes that memory delivers to all of them in a cycle, when it is asked for so many at a time
 TILE = 5000  # a tile besides its steps: filling the pipeline, writing the result
 CLUSTER = 1300  # blocks of a cluster wait for each other when they begin and end
 DIVISION, PART = 25000, 5000  # the last round's tiles divided; each part that is added
@@ -96,8 +132,10 @@ LARGE_CLUSTERS = 12  # multiprocessors without any, where clusters have more tha
 
 @record
 class Plan:
-    """kind: "tiles" or "pairs" (gemm_kernels.py), "slices" or "thin" (gemm_slices.py, gemm_thin.py); height, width: of a tile;
-    copied: which operands are copied first; divided, share: see gemm_kernels.py; slices: blocks of a cluster that divide k"""
+    """kind: "tiles" or "pairs" (gemm_kernels.py), "slices" or "thin" (gemm_slices.py, gemm_thin.py); height, width: of
+    a tile;
+    copied: which operands are copied first; divided, share: see gemm_kernels.py; slices: blocks of a cluster that
+    divide k"""
 
     cycles: float
     height: int
@@ -132,7 +170,9 @@ class Plan:
 
 @record
 class Shape:
-    """Of a product: extents, multiprocessors, and of both operands whether rows begin in the middle of sectors, and whether they lie transposed."""
+    """Of a product: extents, multiprocessors, and of both operands whether rows begin in the middle of sectors, and
+    whether they lie transposed.
+    """
 
     rows: int
     columns: int
@@ -148,8 +188,12 @@ class Shape:
     def tiles(self, height: int, width: int) -> int:
         return -(-self.rows // height) * -(-self.columns // width)
 
-    def step(self, height: int, width: int, busy: float, copied: tuple[bool, bool] = (False, False), sharing: int = 1) -> float:
-        """Cycles of a step of a tile; busy: the part of the multiprocessors that load; sharing: blocks that load B together."""
+    def step(
+        self, height: int, width: int, busy: float, copied: tuple[bool, bool] = (False, False), sharing: int = 1
+    ) -> float:
+        """Cycles of a step of a tile; busy: the part of the multiprocessors that load; sharing: blocks that load B
+        together.
+        """
         a, b = (UNEVEN if uneven and not there else EVEN for uneven, there in zip(self.uneven, copied))
         b_rows = width if self.turned[1] or width % PANEL == 0 else HALF * 2 * width
         loads = (height * a + b_rows / sharing * b) * math.sqrt(min(1, busy)) * (MULTICAST if sharing > 1 else 1)
@@ -173,28 +217,46 @@ def _together(one: float, other: float) -> float:
 
 
 # Each multiprocessor runs one block at a time, so what counts is how long the busiest takes.  Measured on an H200:
-# - Large tiles win where there are enough of them.  128 x 256 multiplies as fast as without any loads, so clusters, which load less, win nothing.
-# - The last round is seldom full: 8192^3 has 15.5 rounds of tiles.  Divided along k among all, it takes half as long: 1.7% less time at 8192^3.
+# - Large tiles win where there are enough of them.  128 x 256 multiplies as fast as without any loads, so clusters,
+# which load less, win nothing.
+# - The last round is seldom full: 8192^3 has 15.5 rounds of tiles.  Divided along k among all, it takes half as long:
+# 1.7% less time at 8192^3.
 #   Exchanging sums takes some 15 us, so at 4096^3, where an eighth of a round would be saved, dividing loses 6%.
-# - Tiles of 224 and 160 columns are for products that nearly fit: 5000^3 has 6.06 rounds of 128 x 256, and 6.97 of 128 x 224.  A B that is not
+# - Tiles of 224 and 160 columns are for products that nearly fit: 5000^3 has 6.06 rounds of 128 x 256, and 6.97 of 128
+# x 224.  A B that is not
 #   transposed is loaded in panels of 32 columns then, which take nearly as long as those of 64.
-# - Rows that begin in the middle of a sector take nearly twice as long to load, and clusters ask for fewer: 1000^3 takes 14% less time with them, and
+# - Rows that begin in the middle of a sector take nearly twice as long to load, and clusters ask for fewer: 1000^3
+# takes 14% less time with them, and
 #   3080^3 17%.  Otherwise B is copied, with whole lines.
-# - Few tiles and many steps, as 128 x 4096 x 14336: with the steps divided between two blocks, sums exchanged once, it takes 20% less time.
+# - Few tiles and many steps, as 128 x 4096 x 14336: with the steps divided between two blocks, sums exchanged once, it
+# takes 20% less time.
 # - Few rows, as 8 x 4096 x 14336, take 45% less time with tiles as high as A.
 @functools.lru_cache(4096)
-def planned(rows: int, columns: int, depth: int, multiprocessors: int, a_uneven: bool = False, b_uneven: bool = False,
-            a_turned: bool = False, b_turned: bool = False) -> Plan:
+def planned(
+    rows: int,
+    columns: int,
+    depth: int,
+    multiprocessors: int,
+    a_uneven: bool = False,
+    b_uneven: bool = False,
+    a_turned: bool = False,
+    b_turned: bool = False,
+) -> Plan:
     """The plan that takes the fewest cycles, by the figures above."""
     shape = Shape(rows, columns, depth, multiprocessors, (a_uneven, b_uneven), (a_turned, b_turned))
     if rows <= max(LOW) and not a_turned:
         return min(_thin(shape), key=lambda plan: plan.cycles)
-    return min([*_in_tiles(shape), *_in_pairs(shape), *_in_slices(shape)], key=lambda plan: (plan.cycles, plan.height * plan.width))
+    return min(
+        [*_in_tiles(shape), *_in_pairs(shape), *_in_slices(shape)],
+        key=lambda plan: (plan.cycles, plan.height * plan.width),
+    )
 
 
 def _in_tiles(shape: Shape) -> Iterator[Plan]:
     for copied in itertools.product(*((False, True) if uneven else (False,) for uneven in shape.uneven)):
-        before = sum(COPY + size * shape.depth / COPIED for size, there in zip((shape.rows, shape.columns), copied) if there)
+        before = sum(
+            COPY + size * shape.depth / COPIED for size, there in zip((shape.rows, shape.columns), copied) if there
+        )
         for height, width in TILES:
             tiles, steps = shape.tiles(height, width), shape.steps
             step = shape.step(height, width, tiles / shape.multiprocessors, copied)
@@ -227,21 +289,35 @@ def _in_slices(shape: Shape) -> Iterator[Plan]:
             blocks = tiles * slices
             step = shape.step(height, width, blocks / shape.multiprocessors)
             cycles = shape.at_least(-(-shape.steps // slices) * step + TILE)
-            yield Plan(cycles + 2 * CLUSTER + GIVEN * height * width * (slices - 1) / slices, height, width, blocks, kind="slices", slices=slices)
+            yield Plan(
+                cycles + 2 * CLUSTER + GIVEN * height * width * (slices - 1) / slices,
+                height,
+                width,
+                blocks,
+                kind="slices",
+                slices=slices,
+            )
 
 
 def _thin(shape: Shape) -> Iterator[Plan]:
-    """Memory delivers what is asked for at the same time.  More blocks than multiprocessors disturb each other, so k is not divided for that."""
+    """Memory delivers what is asked for at the same time.  More blocks than multiprocessors disturb each other, so k is
+    not divided for that.
+    """
     height = min(height for height in LOW if height >= shape.rows)
     for slices in (1, *SLICES):
         blocks = shape.tiles(height, STRIP) * slices
         if slices == 1 or (blocks <= shape.multiprocessors and slices <= shape.steps):
             rounds = -(-blocks // (2 * shape.multiprocessors))
-            cycles = _together(shape.memory(blocks * MOST_STAGES * STRIP * DEPTH * 2), rounds * -(-shape.steps // slices) * LOW_STEP)
-            yield Plan(cycles + TILE + (slices > 1) * CLUSTER / 2 * slices, height, STRIP, blocks, kind="thin", slices=slices)
+            cycles = _together(
+                shape.memory(blocks * MOST_STAGES * STRIP * DEPTH * 2), rounds * -(-shape.steps // slices) * LOW_STEP
+            )
+            yield Plan(
+                cycles + TILE + (slices > 1) * CLUSTER / 2 * slices, height, STRIP, blocks, kind="thin", slices=slices
+            )
 
 
-# ---- arrays ------------------------------------------------------------------------------------------------------------------------------
+# ---- arrays
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _argument(name: str, value: object, types: tuple[Scalar, ...], rank: int) -> Argument:
@@ -288,7 +364,11 @@ def _operand(name: str, value: object) -> Operand:
     if _has_boxes(given):
         return Operand(given, False)
     turned = Argument(given.array.T, classify(given.array.T), given.type)
-    return Operand(turned, True) if _has_boxes(turned) or (turned.info.contiguous and not given.info.contiguous) else Operand(given, False)
+    return (
+        Operand(turned, True)
+        if _has_boxes(turned) or (turned.info.contiguous and not given.info.contiguous)
+        else Operand(given, False)
+    )
 
 
 def _bias(value: object, left: Argument, columns: int) -> Argument:
@@ -317,7 +397,11 @@ def _check_apart(written: Argument, *read: Argument | None) -> None:
     """The result does not lie where a, b or the bias, in this order, are read; None was copied."""
     for name, given in zip(("a", "b", "bias"), read):
         if given is not None and -given.info.nbytes < given.info.pointer - written.info.pointer < written.info.nbytes:
-            raise LaunchError("snap.lib.gemm", f"shares memory with `{name}`, which is read while it is written: the two may not overlap", "out")
+            raise LaunchError(
+                "snap.lib.gemm",
+                f"shares memory with `{name}`, which is read while it is written: the two may not overlap",
+                "out",
+            )
 
 
 def _has_boxes(given: Argument) -> bool:
@@ -350,4 +434,6 @@ def _has_words(array: object) -> bool:
     """Whether a matrix of torch can be seen as one of 16-byte words: then it is copied several times as fast."""
     if array.dim() != 2 or array.stride(1) != 1 or array.data_ptr() % ROW:
         return False
-    return all(extent * array.element_size() % ROW == 0 for extent in (array.shape[1], array.stride(0), array.storage_offset()))
+    return all(
+        extent * array.element_size() % ROW == 0 for extent in (array.shape[1], array.stride(0), array.storage_offset())
+    )

@@ -1,11 +1,15 @@
-"""`snap.lib.gemm_tf32`: a product of f32 matrices on the tensor cores, which multiply with 10 bits after the point (tf32) and add in f32.
+"""`snap.lib.gemm_tf32`: a product of f32 matrices on the tensor cores, which multiply with 10 bits after the point
+(tf32) and add in f32.
 
 Input:      a of M x K, b of K x N, both f32
-Output:     a @ b of M x N.  Factors are rounded to tf32.  Where K is cut into slices the order of their sums, and so the last bits, may differ
-Invariant:  the kernels read both operands in boxes: rows of whole 16 bytes, what lies outside of a matrix is read as zero and not written
+Output:     a @ b of M x N.  Factors are rounded to tf32.  Where K is cut into slices the order of their sums, and so
+the last bits, may differ
+Invariant:  the kernels read both operands in boxes: rows of whole 16 bytes, what lies outside of a matrix is read as
+zero and not written
 Non-goals:  other GPUs than Hopper's
 
-The instruction takes tiles that lie along k only.  So does b if it is the transpose of a row-major matrix (`w.T`): the kernel below is for that.
+The instruction takes tiles that lie along k only.  So does b if it is the transpose of a row-major matrix (`w.T`): the
+kernel below is for that.
 A row-major b goes through registers (gemm_tf32_rows.py).
 """
 
@@ -40,12 +44,26 @@ def gemm_tf32(a, b):
     C = left.new((rows, columns if columns % 4 == 0 else filled_up(columns)), zero=plan.slices > 1)
     room = (plan.blocks * plan.height * plan.width, plan.blocks * 256) if plan.divided else (0, 0)
     run = (tf32_along if lies_along else tf32_rows)(plan.height, plan.width, plan.team, plan.how)
-    run[plan.blocks](A.array, B.array, C, A.shape[1], *B.shape, C.shape[1], rows, columns, depth,
-                     plan.slices, *exchange(left, *room), plan.divided, plan.share)
+    run[plan.blocks](
+        A.array,
+        B.array,
+        C,
+        A.shape[1],
+        *B.shape,
+        C.shape[1],
+        rows,
+        columns,
+        depth,
+        plan.slices,
+        *exchange(left, *room),
+        plan.divided,
+        plan.share,
+    )
     return C if C.shape[1] == columns else row_major(cut(left, C, columns)).array
 
 
-# ---- who computes what -------------------------------------------------------------------------------------------------------------------
+# ---- who computes what
+# ----------------------------------------------------------------------------------------------------------------------
 
 SIDES = ((128, 256), (128, 192), (128, 128), (64, 128))  # of tiles: the one that warpgroups divide, the other
 MOST_PARTS = 8  # of a tile that is divided
@@ -55,7 +73,11 @@ LEAST_STEPS = 4  # that a slice of K is worth
 ISSUE = 16  # a step of DEPTH along k takes a 32nd of the tile's elements and this
 LEAST = 300  # at least
 FRAGMENTS = 4  # to read a column of B into registers, which waits for products of an element of each row, 2 a row
-LINES, PARTS_OF_LINES, PARTS_OF_SECTORS = 2.1, 3.5, 4.8  # to load a row of DEPTH elements, when all multiprocessors do so: by where it begins
+LINES, PARTS_OF_LINES, PARTS_OF_SECTORS = (
+    2.1,
+    3.5,
+    4.8,
+)  # to load a row of DEPTH elements, when all multiprocessors do so: by where it begins
 MULTICAST = 1.25  # loads of a team take so much longer than their rows
 WEIGHT = 0.05  # of loads that nothing waits for: they take power
 TEAM = 2500  # blocks of a cluster wait for each other when they begin and end
@@ -80,13 +102,24 @@ class Plan:
 
 
 # Each multiprocessor runs one block at a time, so what counts is how long the busiest takes.  Measured on an H200:
-# - Two blocks that share a tile of b, or of a where b goes through registers, load less.  That counts where tiles are small or many.
-# - The last round is seldom full: 8192^3 has 15.5 rounds of tiles.  Divided along k among all, it takes half as long: 2.5% less time at 8192^3.
+# - Two blocks that share a tile of b, or of a where b goes through registers, load less.  That counts where tiles are
+# small or many.
+# - The last round is seldom full: 8192^3 has 15.5 rounds of tiles.  Divided along k among all, it takes half as long:
+# 2.5% less time at 8192^3.
 #   At 4096^3, where an eighth of a round would be saved, exchanging sums takes longer than that, by 1.6%.
-# - Setting C to zero and adding slices to it takes long for a small product: 1000^3 takes 17% less time with tiles of 64 x 128, of which there are
+# - Setting C to zero and adding slices to it takes long for a small product: 1000^3 takes 17% less time with tiles of
+# 64 x 128, of which there are
 #   enough.
 @functools.lru_cache(4096)
-def planned(rows: int, columns: int, depth: int, multiprocessors: int, lies_along: bool, a_row: float = LINES, b_row: float = LINES) -> Plan:
+def planned(
+    rows: int,
+    columns: int,
+    depth: int,
+    multiprocessors: int,
+    lies_along: bool,
+    a_row: float = LINES,
+    b_row: float = LINES,
+) -> Plan:
     """The plan that takes the fewest cycles, by the figures above."""
     turn = DEPTH if lies_along else STEP
     steps = -(-depth // turn)
@@ -113,7 +146,11 @@ def planned(rows: int, columns: int, depth: int, multiprocessors: int, lies_alon
         until = whole * (steps * step(teams) + tile)
         found.append(plan(until + (left > 0) * (steps * step(tiles) + tile), team * min(tiles, teams)))
         if slices > 1:
-            found.append(plan(ADDITION + -(-steps // slices) * step(tiles * slices) + tile, team * tiles * slices, "added", slices))
+            found.append(
+                plan(
+                    ADDITION + -(-steps // slices) * step(tiles * slices) + tile, team * tiles * slices, "added", slices
+                )
+            )
         share = max(-(-left * steps // teams), -(-steps // MOST_PARTS))
         if left and share < steps:
             cycles = until + share * step(teams) + tile + DIVISION + PART * -(-steps // share)
@@ -126,7 +163,8 @@ def load_cost(given: Argument) -> float:
     return LINES if row % LINE == 0 else PARTS_OF_LINES if row % SECTOR == 0 else PARTS_OF_SECTORS
 
 
-# ---- arrays ------------------------------------------------------------------------------------------------------------------------------
+# ---- arrays
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def flipped(given: Argument) -> Argument:
@@ -164,12 +202,15 @@ def cut(like: Argument, array: object, columns: int) -> Argument:
     return Argument(array[:, :columns], classify(array[:, :columns]), like.type)
 
 
-# ---- the kernel for a B that lies along k --------------------------------------------------------------------------------------------------
+# ---- the kernel for a B that lies along k
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def tf32_along(BM, BN, TEAM=1, HOW="whole"):
-    """C = A @ B.T.  As tf32_rows; blocks of a team have tiles one above the other, and each loads its part of B's tile for all of them."""
+    """C = A @ B.T.  As tf32_rows; blocks of a team have tiles one above the other, and each loads its part of B's tile
+    for all of them.
+    """
     CONSUMERS = BM // 64  # warpgroups that multiply
     C_THREADS = 128 * CONSUMERS
     T = C_THREADS + 128
@@ -183,9 +224,23 @@ def tf32_along(BM, BN, TEAM=1, HOW="whole"):
 
     @kernel
     @requires(grid[1], cluster[1], block[TEAM], thread[T], cooperative=DIVIDED)
-    def gemm_tf32(A: ptr(const(float), (M, A1)) @ grid[1], B: ptr(const(float), (B0, B1)) @ grid[1], C: ptr(float, (M, C1)) @ grid[1],
-                  A1: int @ grid[1], B0: int @ grid[1], B1: int @ grid[1], C1: int @ grid[1], M: int @ grid[1], N: int @ grid[1], K: int @ grid[1],
-                  slices: int @ grid[1], parts: ptr(float) @ grid[1], ready: ptr(int) @ grid[1], divided: int @ grid[1], share: int @ grid[1]):
+    def gemm_tf32(
+        A: ptr(const(float), (M, A1)) @ grid[1],
+        B: ptr(const(float), (B0, B1)) @ grid[1],
+        C: ptr(float, (M, C1)) @ grid[1],
+        A1: int @ grid[1],
+        B0: int @ grid[1],
+        B1: int @ grid[1],
+        C1: int @ grid[1],
+        M: int @ grid[1],
+        N: int @ grid[1],
+        K: int @ grid[1],
+        slices: int @ grid[1],
+        parts: ptr(float) @ grid[1],
+        ready: ptr(int) @ grid[1],
+        divided: int @ grid[1],
+        share: int @ grid[1],
+    ):
         with group(grid[1]):
             team: int @ cluster[1] = id()
             teams: int = count(cluster[1])
@@ -201,7 +256,9 @@ def tf32_along(BM, BN, TEAM=1, HOW="whole"):
                     w: int @ warpgroup = id() % (CONSUMERS + 1)
                     warp: int @ thread[32] = id() % (T / 32)
                     me: int @ thread[1] = id() % T
-                    row: int @ thread[1] = id() / 4 % 8  # it has rows `row` and `row + 8` of its warp's, and of each 8 columns `pair` and the next
+                    row: int @ thread[1] = (
+                        id() / 4 % 8
+                    )  # it has rows `row` and `row + 8` of its warp's, and of each 8 columns `pair` and the next
                     pair: int @ thread[1] = id() % 4 * 2
                     acc: float[SUMS] @ thread[1]
                     if CONSUMERS == 2:
@@ -262,22 +319,33 @@ def tf32_along(BM, BN, TEAM=1, HOW="whole"):
                                 case 1:
                                     pass
                         if not DIVIDED or (first < last and last == steps):
-                            with partition(C_team, p=thread[32], f=lambda i, j: (m0 + 16 * warp + i, n0 + j), disjoint=OWN) as C_own:
+                            with partition(
+                                C_team, p=thread[32], f=lambda i, j: (m0 + 16 * warp + i, n0 + j), disjoint=OWN
+                            ) as C_own:
                                 for q in unroll(range(BN // DEPTH)):
                                     with stage(C_slots) as c:
                                         with partition(c, p=thread[32], f=lambda i, j: (rank, warp, i, j)) as own:
                                             match split(thread, C_THREADS, 128):
                                                 case 0:
                                                     with group(thread[32]):
-                                                        with partition(own, p=thread[1], f=lambda h, g, e: (row + 8 * h, 8 * g + pair + e)) as cell:
+                                                        with partition(
+                                                            own,
+                                                            p=thread[1],
+                                                            f=lambda h, g, e: (row + 8 * h, 8 * g + pair + e),
+                                                        ) as cell:
                                                             with group(thread[1]):
                                                                 for g in unroll(range(DEPTH // 8)):
                                                                     for h in unroll(range(2)):
                                                                         for e in unroll(range(2)):
-                                                                            # Half of the threads begin with the second column: no two meet in a bank.
+                                                                            # Half of the threads begin with the second
+                                                                            # column: no two meet in a bank.
                                                                             odd: bool = (pair < 4) == (e == 1)
-                                                                            one: float = acc[DEPTH // 2 * q + 4 * g + 2 * h]
-                                                                            next: float = acc[DEPTH // 2 * q + 4 * g + 2 * h + 1]
+                                                                            one: float = acc[
+                                                                                DEPTH // 2 * q + 4 * g + 2 * h
+                                                                            ]
+                                                                            next: float = acc[
+                                                                                DEPTH // 2 * q + 4 * g + 2 * h + 1
+                                                                            ]
                                                                             cell[h, g, int(odd)] = next if odd else one
                                                         if ADDED:
                                                             async_reduce(C_own, own, at=(0, DEPTH * q), op="add")

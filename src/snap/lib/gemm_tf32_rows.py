@@ -1,13 +1,18 @@
 """The kernel of `snap.lib.gemm_tf32` for a B that lies row after row, not along k.
 
-Input:      A of M x A1, B of K x B1, C of M x C1, f32, rows of whole 16 bytes; K <= A1, and what is beyond K in A is zero
+Input:      A of M x A1, B of K x B1, C of M x C1, f32, rows of whole 16 bytes; K <= A1, and what is beyond K in A is
+zero
 Output:     C = A @ B, or A @ B added to C
-Invariant:  what lies outside of a matrix is read as zero and not written.  Both matrices are rounded to tf32 while they are loaded
+Invariant:  what lies outside of a matrix is read as zero and not written.  Both matrices are rounded to tf32 while they
+are loaded
 Non-goals:  other layouts; which tiles are best (gemm_tf32.py)
 
-The instruction takes tiles along k only, but one of its operands may come from registers, which threads read from shared memory in any order.  So
-a tile of C is computed turned round, C.T = B.T @ A.T: B.T from registers, A from shared memory.  Which column of B is which row of that product is
-free: they are dealt out so that threads that read or write together meet in no bank (see `place`).  Fragments of B take turns in two sets of
+The instruction takes tiles along k only, but one of its operands may come from registers, which threads read from
+shared memory in any order.  So
+a tile of C is computed turned round, C.T = B.T @ A.T: B.T from registers, A from shared memory.  Which column of B is
+which row of that product is
+free: they are dealt out so that threads that read or write together meet in no bank (see `place`).  Fragments of B take
+turns in two sets of
 registers: one is read while the other is multiplied.
 """
 
@@ -22,7 +27,8 @@ STEP = 2 * DEPTH  # of k in a turn of the loop: a stage for each set of register
 BOX = 32  # columns of a box of B and of C, rows of one of C: 128 bytes
 HALF = BOX // 2  # sums a thread has of a box of C
 SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
-BAND = 2048  # columns: tiles are taken in bands so wide, row by row, so that blocks that run together share rows and columns
+# columns: tiles are taken in bands so wide, row by row, so that blocks that run together share rows and columns
+BAND = 2048
 
 
 @functools.cache
@@ -32,16 +38,26 @@ def handover(SUMS, THREADS):
 
     @device
     @requires(thread[1])
-    def leave(acc: ref(float[SUMS]) @ thread[1], parts: ptr(float) @ grid[1], ready: ptr(int) @ grid[1],
-              block: int @ thread[1], me: int @ thread[1]):
+    def leave(
+        acc: ref(float[SUMS]) @ thread[1],
+        parts: ptr(float) @ grid[1],
+        ready: ptr(int) @ grid[1],
+        block: int @ thread[1],
+        me: int @ thread[1],
+    ):
         for j in unroll(range(SUMS)):
             atomic.store(parts, (block * SUMS + j) * THREADS + me, acc[j])
         atomic.store(ready, block * THREADS + me, 1, order="release")
 
     @device
     @requires(thread[1])
-    def collect(acc: ref(float[SUMS]) @ thread[1], parts: ptr(float) @ grid[1], ready: ptr(int) @ grid[1],
-                block: int @ thread[1], me: int @ thread[1]):
+    def collect(
+        acc: ref(float[SUMS]) @ thread[1],
+        parts: ptr(float) @ grid[1],
+        ready: ptr(int) @ grid[1],
+        block: int @ thread[1],
+        me: int @ thread[1],
+    ):
         while atomic.load(ready, block * THREADS + me, order="acquire") == 0:
             pass
         for c in unroll(range(SUMS // READ)):
@@ -56,13 +72,19 @@ def handover(SUMS, THREADS):
 
 @functools.cache
 def tf32_rows(BM, BN, TEAM=1, HOW="whole"):
-    """C = A @ B.  TEAM blocks, a cluster, have tiles of BM x BN side by side: each loads its part of A's tile for all of them.
+    """C = A @ B.  TEAM blocks, a cluster, have tiles of BM x BN side by side: each loads its part of A's tile for all
+    of them.
 
-    HOW it is done: "whole" tiles are taken in turns, t, t + teams, ...  "added": a piece of work is a tile and one of `slices` parts of K, and
-    what comes of it is added to C by the units that copy boxes.  "divided": as "whole", but the steps of k of the first `divided` tiles, one tile
-    after another, are dealt out to the teams, `share` to each, no more than a tile has.  So a team has the end of one tile and the beginning, or the
-    middle, of the next.  It begins with the latter and leaves its sums in `parts`; then it finishes the former, with what the teams before it have
-    left.  Each thread waits for, and adds, what the thread in its place has left, in the order of the teams.  All blocks run at the same time, and
+    HOW it is done: "whole" tiles are taken in turns, t, t + teams, ...  "added": a piece of work is a tile and one of
+    `slices` parts of K, and
+    what comes of it is added to C by the units that copy boxes.  "divided": as "whole", but the steps of k of the first
+    `divided` tiles, one tile
+    after another, are dealt out to the teams, `share` to each, no more than a tile has.  So a team has the end of one
+    tile and the beginning, or the
+    middle, of the next.  It begins with the latter and leaves its sums in `parts`; then it finishes the former, with
+    what the teams before it have
+    left.  Each thread waits for, and adds, what the thread in its place has left, in the order of the teams.  All
+    blocks run at the same time, and
     leave their sums before they wait: nothing hangs."""
     C_THREADS = 2 * BN  # a warpgroup multiplies 64 columns
     T = C_THREADS + 128
@@ -76,9 +98,23 @@ def tf32_rows(BM, BN, TEAM=1, HOW="whole"):
 
     @kernel
     @requires(grid[1], cluster[1], block[TEAM], thread[T], cooperative=DIVIDED)
-    def gemm_tf32(A: ptr(const(float), (M, A1)) @ grid[1], B: ptr(const(float), (B0, B1)) @ grid[1], C: ptr(float, (M, C1)) @ grid[1],
-                  A1: int @ grid[1], B0: int @ grid[1], B1: int @ grid[1], C1: int @ grid[1], M: int @ grid[1], N: int @ grid[1], K: int @ grid[1],
-                  slices: int @ grid[1], parts: ptr(float) @ grid[1], ready: ptr(int) @ grid[1], divided: int @ grid[1], share: int @ grid[1]):
+    def gemm_tf32(
+        A: ptr(const(float), (M, A1)) @ grid[1],
+        B: ptr(const(float), (B0, B1)) @ grid[1],
+        C: ptr(float, (M, C1)) @ grid[1],
+        A1: int @ grid[1],
+        B0: int @ grid[1],
+        B1: int @ grid[1],
+        C1: int @ grid[1],
+        M: int @ grid[1],
+        N: int @ grid[1],
+        K: int @ grid[1],
+        slices: int @ grid[1],
+        parts: ptr(float) @ grid[1],
+        ready: ptr(int) @ grid[1],
+        divided: int @ grid[1],
+        share: int @ grid[1],
+    ):
         with group(grid[1]):
             team: int @ cluster[1] = id()
             teams: int = count(cluster[1])
@@ -94,7 +130,8 @@ def tf32_rows(BM, BN, TEAM=1, HOW="whole"):
                     me: int @ thread[1] = id() % T
                     box: int @ thread[64] = id() % (T / 64)
                     quad: int @ thread[1] = id() % 4
-                    # It has columns `place` and `place ^ 4` of its box.  A warp reads chunks c and c ^ 5 of 4 rows, and writes those of 4 others
+                    # It has columns `place` and `place ^ 4` of its box.  A warp reads chunks c and c ^ 5 of 4 rows, and
+                    # writes those of 4 others
                     place: int @ thread[1] = id() / 4 % 4 + id() / 16 % 2 * 20 + id() / 32 % 2 * 8
                     acc: float[SUMS] @ thread[1]
                     x: float[DEPTH // 2] @ thread[1]
@@ -137,7 +174,12 @@ def tf32_rows(BM, BN, TEAM=1, HOW="whole"):
                                             pass
                                         case 1:
                                             for p in unroll(range(BN // BOX)):
-                                                async_copy(tile(bp, (p, 0, 0), (1, DEPTH, BOX)), B, at=(k * STEP, n0 + p * BOX), type="tf32")
+                                                async_copy(
+                                                    tile(bp, (p, 0, 0), (1, DEPTH, BOX)),
+                                                    B,
+                                                    at=(k * STEP, n0 + p * BOX),
+                                                    type="tf32",
+                                                )
                                 with claim(b, p=thread[C_THREADS]) as bc:
                                     match split(thread, C_THREADS, 128):
                                         case 0:
@@ -167,7 +209,12 @@ def tf32_rows(BM, BN, TEAM=1, HOW="whole"):
                                             pass
                                         case 1:
                                             for p in unroll(range(BN // BOX)):
-                                                async_copy(tile(bp, (p, 0, 0), (1, DEPTH, BOX)), B, at=(k * STEP + DEPTH, n0 + p * BOX), type="tf32")
+                                                async_copy(
+                                                    tile(bp, (p, 0, 0), (1, DEPTH, BOX)),
+                                                    B,
+                                                    at=(k * STEP + DEPTH, n0 + p * BOX),
+                                                    type="tf32",
+                                                )
                                 with claim(b, p=thread[C_THREADS]) as bc:
                                     match split(thread, C_THREADS, 128):
                                         case 0:
@@ -202,19 +249,25 @@ def tf32_rows(BM, BN, TEAM=1, HOW="whole"):
                                 case 1:
                                     pass
                         if not DIVIDED or (first < last and last == steps):
-                            with partition(C_team, p=thread[64], f=lambda i, j: (m0 + i, n0 + BOX * box + j), disjoint=OWN) as C_own:
+                            with partition(
+                                C_team, p=thread[64], f=lambda i, j: (m0 + i, n0 + BOX * box + j), disjoint=OWN
+                            ) as C_own:
                                 for q in unroll(range(BM // BOX)):
                                     with stage(C_slots) as c:
                                         with partition(c, p=thread[64], f=lambda i, j: (rank, box, i, j)) as own:
                                             match split(thread, C_THREADS, 128):
                                                 case 0:
                                                     with group(thread[64]):
-                                                        with partition(own, p=thread[1], f=lambda i, h: (i, place ^ 4 * h)) as cell:
+                                                        with partition(
+                                                            own, p=thread[1], f=lambda i, h: (i, place ^ 4 * h)
+                                                        ) as cell:
                                                             with group(thread[1]):
                                                                 for g in unroll(range(BOX // 8)):
                                                                     for h in unroll(range(2)):
                                                                         for e in unroll(range(2)):
-                                                                            cell[8 * g + 2 * quad + e, h] = acc[HALF * q + 4 * g + 2 * h + e]
+                                                                            cell[8 * g + 2 * quad + e, h] = acc[
+                                                                                HALF * q + 4 * g + 2 * h + e
+                                                                            ]
                                                         if ADDED:
                                                             async_reduce(C_own, own, at=(BOX * q, 0), op="add")
                                                         else:

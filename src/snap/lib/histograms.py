@@ -2,7 +2,8 @@
 
 Input:      an array of u8
 Output:     256 counts, i64
-Invariant:  the lanes of a warp count in different banks of shared memory, so that equal bytes do not wait for one another
+Invariant:  the lanes of a warp count in different banks of shared memory, so that equal bytes do not wait for one
+another
 Non-goals:  bins that are ranges
 """
 

@@ -1,12 +1,16 @@
 """Look-back: what the tiles before this one add up to, while other blocks are still at work on them.
 
 Input:      status words in global memory, zero at first
-Output:     device functions: `publish` tells a tile's own total to all; `glance` looks, without waiting, whether a tile's total is there;
+Output:     device functions: `publish` tells a tile's own total to all; `glance` looks, without waiting, whether a
+tile's total is there;
             `gather` waits for those of 32 tiles, one a lane, and combines them in order
-Invariant:  status words are touched by atomics only, so nothing but themselves orders them; a total and the word that it is there arrive
-            together: in one word where it has 32 bits, else by release and acquire.  It depends on the tile's own elements only: nobody
+Invariant:  status words are touched by atomics only, so nothing but themselves orders them; a total and the word that
+it is there arrive
+            together: in one word where it has 32 bits, else by release and acquire.  It depends on the tile's own
+            elements only: nobody
             waits for a chain of others
-Non-goals:  dealing out tiles.  One that is waited for must belong to a block that runs, and that publishes it before it waits for this one
+Non-goals:  dealing out tiles.  One that is waited for must belong to a block that runs, and that publishes it before it
+waits for this one
 """
 
 from __future__ import annotations
@@ -26,7 +30,8 @@ def words(type: Scalar, tiles: int) -> int:
 
 @functools.cache
 def look_back(type: Scalar, op, nothing):
-    """publish(status, tile, total), glance(status, tile, end, value) -> there, gather(status, tile, there, value) -> all of the warp's combined.
+    """publish(status, tile, total), glance(status, tile, end, value) -> there, gather(status, tile, there, value) ->
+    all of the warp's combined.
 
     Tiles from `end` on count as nothing, and as there.
     """
@@ -36,7 +41,9 @@ def look_back(type: Scalar, op, nothing):
 
     @device
     @requires(thread[1])
-    def glance(status: ptr(i64) @ grid[1], tile: int @ thread[1], end: int @ thread[1], value: ref(A[1]) @ thread[1]) -> bool @ thread[1]:
+    def glance(
+        status: ptr(i64) @ grid[1], tile: int @ thread[1], end: int @ thread[1], value: ref(A[1]) @ thread[1]
+    ) -> bool @ thread[1]:
         there: bool = True
         value[0] = A(nothing)
         if tile < end:
@@ -45,7 +52,9 @@ def look_back(type: Scalar, op, nothing):
 
     @device
     @requires(thread[32])
-    def gather(status: ptr(i64) @ grid[1], tile: int @ thread[1], there: bool @ thread[1], value: ref(A[1]) @ thread[1]) -> A @ thread[32]:
+    def gather(
+        status: ptr(i64) @ grid[1], tile: int @ thread[1], there: bool @ thread[1], value: ref(A[1]) @ thread[1]
+    ) -> A @ thread[32]:
         while not intrinsic.all(there):
             with group(thread[1]):  # only what is missing is read again: many warps look at the same words
                 if not there:

@@ -2,7 +2,8 @@
 
 Input:      a of M x N, x of N, floats of one type
 Output:     y of M
-Invariant:  the matrix is read once, in whole words along rows; sums are f32, or f64 for f64, and repeat bit for bit on one kind of GPU
+Invariant:  the matrix is read once, in whole words along rows; sums are f32, or f64 for f64, and repeat bit for bit on
+one kind of GPU
 Non-goals:  a transposed matrix (its columns would be read); scaling
 """
 
@@ -66,7 +67,9 @@ def gemv_by_warps(type, inside, WIDTH, R=ROWS, U=WORDS, T=THREADS):
 
     @kernel
     @requires(grid[1], block[1], thread[T])
-    def gemv(a: ptr(const(E)) @ grid[1], x: ptr(const(E)) @ grid[1], y: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
+    def gemv(
+        a: ptr(const(E)) @ grid[1], x: ptr(const(E)) @ grid[1], y: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]
+    ):
         with group(grid[1]):
             row: int @ warp = id() * R
             words: int = N / WIDTH
@@ -110,14 +113,18 @@ def gemv_by_warps(type, inside, WIDTH, R=ROWS, U=WORDS, T=THREADS):
 
 @functools.cache
 def gemv_by_blocks(type, inside, WIDTH, U, C=1, T=BLOCK_THREADS, REST=True):
-    """A team of C blocks takes a row.  REST: it may end within a round of U words a thread; those, too, are on their way together."""
+    """A team of C blocks takes a row.  REST: it may end within a round of U words a thread; those, too, are on their
+    way together.
+    """
     E, A, W = element(type), element(inside), word(type, WIDTH)
     held, S = team(C, T), C * T
     TEAM, in_team = held[0], team_reduce(inside, C, T)
 
     @kernel
     @requires(grid[1], *held)
-    def gemv(a: ptr(const(E)) @ grid[1], x: ptr(const(E)) @ grid[1], y: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
+    def gemv(
+        a: ptr(const(E)) @ grid[1], x: ptr(const(E)) @ grid[1], y: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]
+    ):
         with group(grid[1]):
             row: int @ TEAM = id()
             words: int = N / WIDTH

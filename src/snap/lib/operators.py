@@ -1,8 +1,10 @@
 """Operators and types of the library: how a factory's caller names them.
 
-Input:      a type (`float`, `int`, `bool`, `u8`, ...) and an operator: one of the names below, or a Snap device function (a, b) -> a op b
+Input:      a type (`float`, `int`, `bool`, `u8`, ...) and an operator: one of the names below, or a Snap device
+function (a, b) -> a op b
 Output:     `Operator`: device functions that combine two values, and the value that changes nothing
-Invariant:  operators are associative and need not be commutative: the library combines values in the order of threads and items
+Invariant:  operators are associative and need not be commutative: the library combines values in the order of threads
+and items
 Non-goals:  vectors; operators with state
 """
 
@@ -27,7 +29,8 @@ NAMES = ("add", "mul", "min", "max", "and", "or", "xor")
 @record
 class Operator:
     """each      (a: T @ thread[1], b: T @ thread[1]) -> T @ thread[1]
-    together  the same at block[1], for values the block agrees on; None where the user gave a function of single threads
+    together  the same at block[1], for values the block agrees on; None where the user gave a function of single
+    threads
     identity  the value that changes nothing, None where nobody said
     warp      the name of the warp's own reduction of it, None where there is none
     """
@@ -76,14 +79,19 @@ def operator(op: object, type: object, identity: object = None) -> Operator:
         return _named(op, scalar(type))
     if isinstance(op, SnapFunction) and not op.is_kernel:
         return Operator(op, None, identity, None)
-    raise TypeError(f"takes as operator one of {', '.join(NAMES)}, or a Snap device function (a, b) -> a op b, not {op!r}")
+    raise TypeError(
+        f"takes as operator one of {', '.join(NAMES)}, or a Snap device function (a, b) -> a op b, not {op!r}"
+    )
 
 
-# ---- operators of a call -----------------------------------------------------------------------------------------------------------------------
+# ---- operators of a call
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def identity_of_call(function: str, op: object, identity: object, held: Scalar, inside: Scalar) -> object:
-    """What changes nothing when elements of `held` are combined as `inside`; a LaunchError names what does not fit, `op` or `identity`."""
+    """What changes nothing when elements of `held` are combined as `inside`; a LaunchError names what does not fit,
+    `op` or `identity`.
+    """
 
     def refuse(problem: str, name: str = "identity") -> LaunchError:
         return LaunchError(f"snap.lib.{function}", problem, name)
@@ -109,22 +117,31 @@ def identity_of_call(function: str, op: object, identity: object, held: Scalar, 
 def _misfit(op: SnapFunction, held: Scalar, inside: Scalar) -> str | None:
     """Why a function of the user's cannot combine such elements, None where it can.
 
-    What the checker would refuse deep in the library, and what it would convert in silence: elements cut down to a narrower integer.
+    What the checker would refuse deep in the library, and what it would convert in silence: elements cut down to a
+    narrower integer.
     """
     name = op.definition.tree.name
     if op.bound or any(constant not in op._defaults() for constant in op.generic):
         return f"`{name}` has constexpr parameters, and an operator is called with two values alone"
     typed = op._the_one({}).typed
     if len(typed.params) != 2:
-        return f"`{name}` takes {len(typed.params)} argument{'s' if len(typed.params) != 1 else ''}, an operator two: (a, b) -> a op b"
+        return (
+            f"`{name}` takes {len(typed.params)} argument{'s' if len(typed.params) != 1 else ''}, an operator two: (a,"
+            " b) -> a op b"
+        )
     numbers = all(isinstance(param, ValueParam) and isinstance(param.var.type, Scalar) for param in typed.params)
     if not numbers or not isinstance(typed.returns, Scalar):
         return f"`{name}` must take two numbers and return one: (a, b) -> a op b"
     for privilege in (typed.place.privilege, *(param.var.privilege for param in typed.params)):
         if privilege != THREAD1:
             return f"`{name}` is for `{privilege}`; an operator combines values at `thread[1]`, and requires no more"
-    combined, returned = next((p.var.type for p in typed.params if not _takes(p.var.type, held, inside)), None), typed.returns
-    carried = f"the array holds {held}" + (f", which is combined in {inside}" if inside.is_float and inside != held else "")
+    combined, returned = (
+        next((p.var.type for p in typed.params if not _takes(p.var.type, held, inside)), None),
+        typed.returns,
+    )
+    carried = f"the array holds {held}" + (
+        f", which is combined in {inside}" if inside.is_float and inside != held else ""
+    )
     if combined is not None:
         return f"`{name}` combines {combined}, {carried}"
     if (returned.is_float or inside.is_float) and returned != inside:
@@ -138,7 +155,8 @@ def _takes(type: Scalar, held: Scalar, inside: Scalar) -> bool:
     return type == held or (type.name != "bool" and type.bits >= held.bits)
 
 
-# ---- operators by name -------------------------------------------------------------------------------------------------------------------------
+# ---- operators by name
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -162,7 +180,11 @@ def _identity(op: str, type: Scalar) -> object:
     if op in ("min", "max"):
         if type.is_float:
             return math.inf if op == "min" else -math.inf
-        lowest, highest = (-(1 << type.bits - 1), (1 << type.bits - 1) - 1) if type.name.startswith("i") else (0, (1 << type.bits) - 1)
+        lowest, highest = (
+            (-(1 << type.bits - 1), (1 << type.bits - 1) - 1)
+            if type.name.startswith("i")
+            else (0, (1 << type.bits) - 1)
+        )
         return highest if op == "min" else lowest
     if op == "and":
         return -1 if type.name.startswith("i") else (1 << type.bits) - 1
@@ -171,7 +193,9 @@ def _identity(op: str, type: Scalar) -> object:
 
 
 def cached_factory(make):
-    """A factory that makes each function once, whatever way its arguments are written; what it refuses, it refuses in its public name."""
+    """A factory that makes each function once, whatever way its arguments are written; what it refuses, it refuses in
+    its public name.
+    """
     signature = inspect.signature(make)
     made: dict[tuple, object] = {}
 
@@ -180,7 +204,11 @@ def cached_factory(make):
         try:
             return cached(*args, **keywords)
         except (TypeError, ValueError) as problem:
-            if make.__name__.startswith("_") or problem.__class__ not in (TypeError, ValueError) or str(problem).startswith("`snap.lib."):
+            if (
+                make.__name__.startswith("_")
+                or problem.__class__ not in (TypeError, ValueError)
+                or str(problem).startswith("`snap.lib.")
+            ):
                 raise
             raise problem.__class__(f"`{make.__module__}.{make.__name__}`: {problem}") from None
 
@@ -196,7 +224,8 @@ def cached_factory(make):
     return factory
 
 
-# ---- one maker an operator -------------------------------------------------------------------------------------------------------------------
+# ---- one maker an operator
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _add(T, U, unit):

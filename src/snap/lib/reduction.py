@@ -2,7 +2,8 @@
 
 Input:      an array, an operator
 Output:     an array of shape () on the same device
-Invariant:  one pass over the memory; the order in which elements are combined depends on the kind of GPU only, so floats repeat
+Invariant:  one pass over the memory; the order in which elements are combined depends on the kind of GPU only, so
+floats repeat
 Non-goals:  reductions along an axis
 """
 
@@ -21,11 +22,14 @@ from snap.runtime.errors import LaunchError
 THREADS, WORDS = 1024, 4  # threads a block, words of 16 bytes that each of them has in flight
 FEW_THREADS, FEW_WORDS = 512, 2  # likewise, where else there would be fewer blocks than multiprocessors
 RESIDENT = 2048  # threads a multiprocessor
-ALONE = 4  # one block, or one cluster, takes everything up to so many tiles a block: no ticket has to be zeroed then.  Beyond, more blocks are faster
+# one block, or one cluster, takes everything up to so many tiles a block: no ticket has to be zeroed then.  Beyond,
+# more blocks are faster
+ALONE = 4
 
 
 def reduce(x, op="add", identity=None, type=None):
-    """All elements of `x` combined by `op`: "add", "mul", "min", "max", "and", "or", "xor", or a Snap device function (a, b) -> a op b with its
+    """All elements of `x` combined by `op`: "add", "mul", "min", "max", "and", "or", "xor", or a Snap device function
+    (a, b) -> a op b with its
     `identity`, which must be associative and commutative.
 
     Sums and products of integers are 64 bits wide, as NumPy's; f16 and bf16 are combined in f32 and rounded once.
@@ -51,7 +55,9 @@ def reduce(x, op="add", identity=None, type=None):
 
 
 def carried(type: Scalar, op: object, unsigned: bool) -> tuple[Scalar, Scalar]:
-    """What values are combined in, at least 32 bits wide so that blocks can hand them over, and what comes out.  torch has no unsigned sums."""
+    """What values are combined in, at least 32 bits wide so that blocks can hand them over, and what comes out.  torch
+    has no unsigned sums.
+    """
     if type in FLOATS:
         return (F64 if type == F64 else F32), type
     if op in ("add", "mul"):
@@ -60,7 +66,8 @@ def carried(type: Scalar, op: object, unsigned: bool) -> tuple[Scalar, Scalar]:
     return (type if type.bits >= 32 else I32 if type in SIGNED else U32), type
 
 
-# A team is one block, or a cluster of C.  SINGLE: it takes everything.  Else teams hand in what they have, and the last one combines that.
+# A team is one block, or a cluster of C.  SINGLE: it takes everything.  Else teams hand in what they have, and the last
+# one combines that.
 
 
 @functools.cache
@@ -72,7 +79,13 @@ def reduction(type, inside, result, WIDTH, op, nothing, C=1, SINGLE=False, T=THR
 
     @kernel
     @requires(grid[1], *held)
-    def reduce_all(x: ptr(const(E)) @ grid[1], out: ptr(R) @ grid[1], partial: ptr(A) @ grid[1], ticket: ptr(i32) @ grid[1], n: i64 @ grid[1]):
+    def reduce_all(
+        x: ptr(const(E)) @ grid[1],
+        out: ptr(R) @ grid[1],
+        partial: ptr(A) @ grid[1],
+        ticket: ptr(i32) @ grid[1],
+        n: i64 @ grid[1],
+    ):
         with group(grid[1]):
             b: int @ TEAM = id()
             teams: int = count(TEAM)

@@ -2,9 +2,12 @@
 
 Input:      an array of one dimension, an operator
 Output:     an array like it
-Invariant:  every element is read once and written once.  A short array is one team's.  Of a longer one, all blocks run at once, and take tiles in
-            turn: block b has b, b + blocks, ...; each publishes a tile's total before it waits for those before its previous tile, so that
-            look-back always ends.  What is combined in which order depends on the length and the number of blocks only: floats repeat bit for
+Invariant:  every element is read once and written once.  A short array is one team's.  Of a longer one, all blocks run
+at once, and take tiles in
+            turn: block b has b, b + blocks, ...; each publishes a tile's total before it waits for those before its
+            previous tile, so that
+            look-back always ends.  What is combined in which order depends on the length and the number of blocks only:
+            floats repeat bit for
             bit on one kind of GPU
 Non-goals:  scans along an axis
 """
@@ -21,15 +24,20 @@ from snap.lib.operators import element, identity_of_call, operator, word
 from snap.lib.teams import most_blocks, team
 from snap.lib.warp import scan as warp_scan
 
-THREADS, REGISTERS = 512, 32  # threads a block, registers each of them holds elements of a tile in: one such block fills a multiprocessor
+THREADS, REGISTERS = (
+    512,
+    32,
+)  # threads a block, registers each of them holds elements of a tile in: one such block fills a multiprocessor
 AHEAD = 1  # tiles on their way to a block while it has two others in registers; more of them are no faster
 NARROWEST = 4  # bytes of the words that are copied in the background
 
 
 def scan(x, op="add", exclusive=False, identity=None, type=None):
-    """Element k of the result is elements 0 .. k of `x` combined by `op`; exclusive: 0 .. k-1, beginning with the operator's identity.
+    """Element k of the result is elements 0 .. k of `x` combined by `op`; exclusive: 0 .. k-1, beginning with the
+    operator's identity.
 
-    `op` is "add", "mul", "min", "max", "and", "or", "xor", or an associative Snap device function (a, b) -> a op b with its `identity`.  The
+    `op` is "add", "mul", "min", "max", "and", "or", "xor", or an associative Snap device function (a, b) -> a op b with
+    its `identity`.  The
     result has the type of `x`: integers wrap; f16 and bf16 are combined in f32 and rounded once.
     """
     given = argument("scan", "x", x, NUMBERS, rank=1, type=type)
@@ -42,17 +50,23 @@ def scan(x, op="add", exclusive=False, identity=None, type=None):
     together, most = most_blocks(given), words_of_thread(inside, width)
     for blocks, per_thread in ((1, 1), (together, 1), (together, max(1, most // 2)), (together, most)):
         if given.size <= blocks * THREADS * per_thread * width:
-            scan_by_team(given.type, inside, width, op, bool(exclusive), nothing, per_thread, blocks)[blocks](given.array, out, given.size)
+            scan_by_team(given.type, inside, width, op, bool(exclusive), nothing, per_thread, blocks)[blocks](
+                given.array, out, given.size
+            )
             return out
     tiles = -(-given.size // (THREADS * words_of_thread(inside, width) * width))
-    blocks = min(tiles, given.multiprocessors(), THREADS)  # a thread looks at one tile: those since the block's last one are no more than that
+    blocks = min(
+        tiles, given.multiprocessors(), THREADS
+    )  # a thread looks at one tile: those since the block's last one are no more than that
     run = scan_kernel(given.type, inside, width, op, bool(exclusive), nothing)
     run[blocks](given.array, out, given.new((words(inside, tiles),), I64, zero=True), given.size)
     return out
 
 
 def carried(type: Scalar) -> Scalar:
-    """At least 32 bits wide, so that blocks can hand values over; what is added there and cut off is what would have wrapped."""
+    """At least 32 bits wide, so that blocks can hand values over; what is added there and cut off is what would have
+    wrapped.
+    """
     if type in FLOATS:
         return F64 if type == F64 else F32
     return type if type.bits >= 32 else I32 if type in SIGNED else U32
@@ -64,7 +78,9 @@ def words_of_thread(inside: Scalar, width: int) -> int:
 
 @functools.cache
 def scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH):
-    """f(v: ref(A[K, WIDTH]) @ thread[1]) -> A @ thread[1]: scans a warp's words in place, of which a lane has every 32nd; returns their total."""
+    """f(v: ref(A[K, WIDTH]) @ thread[1]) -> A @ thread[1]: scans a warp's words in place, of which a lane has every
+    32nd; returns their total.
+    """
     A = element(inside)
     combine = operator(op, inside, nothing).each
     in_warp = warp_scan(inside, op)
@@ -140,7 +156,9 @@ def before_warp(inside, op, nothing, T, C=1):
 
 @functools.cache
 def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS):
-    """For an array that a team of C blocks holds in registers: nobody waits for other blocks' status words, which would have to be zeroed first."""
+    """For an array that a team of C blocks holds in registers: nobody waits for other blocks' status words, which would
+    have to be zeroed first.
+    """
     E, A, W = element(type), element(inside), word(type, WIDTH)
     combine = operator(op, inside, nothing).each
     scan_words, before = scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH), before_warp(inside, op, nothing, T, C)
@@ -155,7 +173,9 @@ def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS)
                 with group(TEAM):
                     w: int @ warp = id()
                     l: int @ thread[1] = id() % 32
-                    at: int @ thread[1] = w * PART + l * WIDTH  # this thread's first element; its words lie 32 words apart
+                    at: int @ thread[1] = (
+                        w * PART + l * WIDTH
+                    )  # this thread's first element; its words lie 32 words apart
                     raw: E[K, WIDTH] @ thread[1]
                     v: A[K, WIDTH] @ thread[1]
                     with group(thread[1]):
@@ -187,8 +207,10 @@ def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS)
     return scan_tile
 
 
-# A block has two tiles in hand.  It scans one, in each warp, and publishes its total; only then it waits for what comes before the other one,
-# which was published a whole tile's time ago, and writes that.  Meanwhile the next tiles arrive in shared memory.  What comes before a tile is
+# A block has two tiles in hand.  It scans one, in each warp, and publishes its total; only then it waits for what comes
+# before the other one,
+# which was published a whole tile's time ago, and writes that.  Meanwhile the next tiles arrive in shared memory.  What
+# comes before a tile is
 # what came up to the block's last one, and the totals of the tiles since: one for each other block.
 
 
@@ -219,7 +241,9 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
                     t: int @ thread[1] = id()
                     w: int @ warp = id()
                     l: int @ thread[1] = t % 32
-                    at: int @ thread[1] = w * PART + l * WIDTH  # this thread's first element in a tile; its words lie 32 words apart
+                    at: int @ thread[1] = (
+                        w * PART + l * WIDTH
+                    )  # this thread's first element in a tile; its words lie 32 words apart
                     rounds: int = (tiles - b + blocks - 1) / blocks
                     upto: A @ thread[1] = A(nothing)  # everything up to the block's last tile
                     held: A[K, WIDTH] @ thread[1]  # the tile that is to be written: scanned in each warp,
@@ -283,7 +307,9 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
                             upto = combine(upto, held_total)
                             start: i64 = i64(tile_id) * TILE
                             if k > D and start + TILE <= n:
-                                with partition(part.view(W), p=thread[1], f=lambda j: start / WIDTH + (w * (32 * K) + j * 32 + l)) as cell:
+                                with partition(
+                                    part.view(W), p=thread[1], f=lambda j: start / WIDTH + (w * (32 * K) + j * 32 + l)
+                                ) as cell:
                                     for j in unroll(range(K)):
                                         for i in unroll(range(WIDTH)):
                                             raw[j, i] = E(combine(held_base, held[j, i]))

@@ -1,9 +1,12 @@
-"""`snap.lib.sgemm`: a product of f32 matrices on the ordinary arithmetic units, without tensor cores.  The last rung of a ladder (sgemm_ladder.py).
+"""`snap.lib.sgemm`: a product of f32 matrices on the ordinary arithmetic units, without tensor cores.  The last rung of
+a ladder (sgemm_ladder.py).
 
 Input:      a of M x K, b of K x N, both f32, and a factor
 Output:     alpha * (a @ b) of M x N; products and sums in f32
-Invariant:  memory beyond the arrays is not touched: rows and columns beyond the last are read as the last and not written, and what is left of K
-            after whole tiles is read where it lies.  The same matrices give the same bits: slices of K are added one after the other
+Invariant:  memory beyond the arrays is not touched: rows and columns beyond the last are read as the last and not
+written, and what is left of K
+            after whole tiles is read where it lies.  The same matrices give the same bits: slices of K are added one
+            after the other
 Non-goals:  tensor cores (gemm, gemm_tf32); adding to what is there
 """
 
@@ -19,8 +22,10 @@ from snap.lib.sgemm_ladder import blocks_of_tiles
 from snap.runtime.arrays import classify
 from snap.runtime.errors import LaunchError
 
-BAND = 8  # tiles are taken in bands of so many rows of them, column by column: blocks that run together share rows and columns
-STAGES = 3  # slots of a tile.  Two are enough, but with an even number NVRTC 13.0 moves every sum to another register once a tile
+# tiles are taken in bands of so many rows of them, column by column: blocks that run together share rows and columns
+BAND = 8
+# slots of a tile.  Two are enough, but with an even number NVRTC 13.0 moves every sum to another register once a tile
+STAGES = 3
 ADDERS = 128  # threads of a block that adds slices
 
 
@@ -38,15 +43,22 @@ def sgemm(a, b, alpha=1.0):
     height, wide = plan.tile[:2]
     rest = blocks_of_tiles(rows, columns, height, wide) - plan.whole
     sums = left.new((max(rest * plan.slices * height * wide, 4),))  # never empty: a launch needs an address
-    slices_known = rest > 0 or plan.tile != LARGE  # of small tiles there is one kernel for both: knowing slices costs it nothing
+    slices_known = (
+        rest > 0 or plan.tile != LARGE
+    )  # of small tiles there is one kernel for both: knowing slices costs it nothing
     run = warp_tiled(*plan.tile, STAGES, width, slices_known)
-    run[plan.whole + rest * plan.slices](left.array, right.array, out, rows, columns, depth, alpha, sums, plan.whole, plan.slices)
+    run[plan.whole + rest * plan.slices](
+        left.array, right.array, out, rows, columns, depth, alpha, sums, plan.whole, plan.slices
+    )
     if rest:
-        added(height, wide, width)[-(-rest * height * wide // (width * ADDERS))](sums, out, rows, columns, alpha, plan.whole, plan.slices)
+        added(height, wide, width)[-(-rest * height * wide // (width * ADDERS))](
+            sums, out, rows, columns, alpha, plan.whole, plan.slices
+        )
     return out
 
 
-# ---- who computes what -------------------------------------------------------------------------------------------------------------------
+# ---- who computes what
+# ----------------------------------------------------------------------------------------------------------------------
 
 # Tiles: rows, columns, depth; rows and columns of a thread.
 LARGE, WIDE, SMALL = (128, 256, 16, 16, 8), (64, 128, 16, 8, 8), (64, 64, 32, 8, 4)
@@ -54,7 +66,12 @@ LOW, LOWEST, NARROW = (32, 128, 32, 8, 4), (16, 128, 32, 4, 8), (128, 32, 32, 8,
 
 # Cycles of an H200's multiprocessor, as measured.
 STEP = {  # blocks a multiprocessor; a step along k of a block that is alone there, of one among others
-    LARGE: (1, 5010, 5010), WIDE: (4, 2150, 1450), SMALL: (4, 2480, 1570), LOW: (3, 2360, 1530), LOWEST: (4, 2400, 840), NARROW: (3, 2430, 1880),
+    LARGE: (1, 5010, 5010),
+    WIDE: (4, 2150, 1450),
+    SMALL: (4, 2480, 1570),
+    LOW: (3, 2360, 1530),
+    LOWEST: (4, 2400, 840),
+    NARROW: (3, 2430, 1880),
 }
 CUT = 1.07  # large tiles take so much longer in a kernel that knows slices: the compiler places registers less well
 TILE, WRITTEN = 2100, 8  # a block besides its steps; elements that it writes in a cycle
@@ -64,7 +81,9 @@ LEAST_STEPS, MOST_SLICES = 2, 64  # a slice is worth so many steps; one thread a
 
 @record
 class Plan:
-    """The first `whole` tiles are computed by one block each, the others by `slices` blocks, each for a slice of K; what these have is added then."""
+    """The first `whole` tiles are computed by one block each, the others by `slices` blocks, each for a slice of K;
+    what these have is added then.
+    """
 
     cycles: float
     tile: tuple[int, int, int, int, int]
@@ -72,7 +91,8 @@ class Plan:
     slices: int = 1
 
 
-# What counts is how long the busiest multiprocessor takes.  Tiles that do not fill a last round are cut along k, so that all have work.
+# What counts is how long the busiest multiprocessor takes.  Tiles that do not fill a last round are cut along k, so
+# that all have work.
 @functools.lru_cache(4096)
 def planned(rows: int, columns: int, depth: int, multiprocessors: int) -> Plan:
     """The plan that takes the fewest cycles, by the figures above."""
@@ -84,7 +104,9 @@ def planned(rows: int, columns: int, depth: int, multiprocessors: int) -> Plan:
         for blocks in range(1, 2 * resident + 1):  # a multiprocessor, of the rest
             slices = min(blocks * multiprocessors // rest, depth // tile[2] // LEAST_STEPS, MOST_SLICES) if rest else 1
             if slices > 1:
-                until = _busy(tile, tiles - rest, steps, multiprocessors) + _busy(tile, rest * slices, -(-steps // slices), multiprocessors)
+                until = _busy(tile, tiles - rest, steps, multiprocessors) + _busy(
+                    tile, rest * slices, -(-steps // slices), multiprocessors
+                )
                 adding = ADDING + rest * slices * tile[0] * tile[1] / ADDED
                 found.append(Plan(until * (CUT if tile == LARGE else 1) + adding, tile, tiles - rest, slices))
     return min(found, key=lambda plan: plan.cycles)
@@ -95,10 +117,13 @@ def _busy(tile: tuple[int, int, int, int, int], blocks: int, steps: int, multipr
     resident, alone, among = STEP[tile]
     rounds, left = divmod(-(-blocks // multiprocessors), resident)
     besides = TILE + tile[0] * tile[1] / WRITTEN
-    return rounds * (steps * max(alone, resident * among) + besides) + (left > 0) * (steps * max(alone, left * among) + besides)
+    return rounds * (steps * max(alone, resident * among) + besides) + (left > 0) * (
+        steps * max(alone, left * among) + besides
+    )
 
 
-# ---- arrays ------------------------------------------------------------------------------------------------------------------------------
+# ---- arrays
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def matrix(function: str, name: str, value: object) -> Argument:
@@ -110,7 +135,9 @@ def matrix(function: str, name: str, value: object) -> Argument:
 def product_shape(function: str, left: Argument, right: Argument) -> tuple[int, int]:
     same_place(function, left, "b", right)
     if left.shape[1] != right.shape[0]:
-        raise LaunchError(f"snap.lib.{function}", f"has {right.shape[0]} rows, and the first matrix {left.shape[1]} columns", "b")
+        raise LaunchError(
+            f"snap.lib.{function}", f"has {right.shape[0]} rows, and the first matrix {left.shape[1]} columns", "b"
+        )
     return left.shape[0], right.shape[1]
 
 
@@ -126,26 +153,35 @@ def row_major(given: Argument) -> Argument:
     return Argument(copy, classify(copy), given.type)
 
 
-# ---- kernels -----------------------------------------------------------------------------------------------------------------------------
+# ---- kernels
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
-    """While one tile is multiplied the next comes by copies in the background, in STAGES slots.  B and C are moved in words of WIDTH elements.
+    """While one tile is multiplied the next comes by copies in the background, in STAGES slots.  B and C are moved in
+    words of WIDTH elements.
 
-    The copies are issued a few at a time, between the products: in one burst they would stand before the reads of shared memory.  After the last
+    The copies are issued a few at a time, between the products: in one burst they would stand before the reads of
+    shared memory.  After the last
     tile its copies are made once more, into a slot that nobody reads: a condition would cut the loop into pieces.
 
-    A thread has TM x TN results, in groups of four: 4 lanes of a warp lie below each other and 8 beside each other, so a read of shared memory is
-    one float4 a lane, no two different ones in one bank.  Lanes that read the same word are neighbours (lane ^ 1 or lane ^ 2), which the hardware
-    serves together.  The tile of A is turned round as it is copied; its rows are padded by one word, so that what a warp copies goes to different
+    A thread has TM x TN results, in groups of four: 4 lanes of a warp lie below each other and 8 beside each other, so
+    a read of shared memory is
+    one float4 a lane, no two different ones in one bank.  Lanes that read the same word are neighbours (lane ^ 1 or
+    lane ^ 2), which the hardware
+    serves together.  The tile of A is turned round as it is copied; its rows are padded by one word, so that what a
+    warp copies goes to different
     banks.
 
-    The products go through y and back again, so that each shares a factor with the one before: of the three registers an instruction reads two
-    come from the register file, which has one from its even and one from its odd half at a time.  `alpha` leaves the compiler free to keep a sum
+    The products go through y and back again, so that each shares a factor with the one before: of the three registers
+    an instruction reads two
+    come from the register file, which has one from its even and one from its odd half at a time.  `alpha` leaves the
+    compiler free to keep a sum
     in the other half than the column's y: in a float4 that is stored as it is, it would be in the same.
 
-    SLICED: tiles from number `whole` on are computed by `slices` blocks each, which leave the sums of their part of K in P, a tile after the other.
+    SLICED: tiles from number `whole` on are computed by `slices` blocks each, which leave the sums of their part of K
+    in P, a tile after the other.
     """
     W = float4 if WIDTH == 4 else float
     ROWS, COLUMNS = 4 * TM, 8 * TN  # of a warp
@@ -156,14 +192,27 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
     BACROSS = max(1, WORDS // T)  # copies that a row of B takes
     ACOPIES, BCOPIES = BM // ASTEP, BK // BSTEP * BACROSS  # of a thread, a tile
     POINTS = min(4, ACOPIES, BCOPIES)  # places between the products where copies are issued
-    AEACH, BEACH, STEPS = ACOPIES // POINTS, BCOPIES // POINTS, BK // POINTS  # copies there, and the depth that is multiplied after them
+    AEACH, BEACH, STEPS = (
+        ACOPIES // POINTS,
+        BCOPIES // POINTS,
+        BK // POINTS,
+    )  # copies there, and the depth that is multiplied after them
     PARTS = 4 // WIDTH  # words a float4
 
     @kernel
     @requires(grid[1], block[1], thread[T])
-    def sgemm(A: ptr(const(float), (M, K)) @ grid[1], B: ptr(const(float), (K, N)) @ grid[1], C: ptr(float, (M, N)) @ grid[1],
-              M: int @ grid[1], N: int @ grid[1], K: int @ grid[1], alpha: float @ grid[1], P: ptr(float) @ grid[1],
-              whole: int @ grid[1], slices: int @ grid[1]):
+    def sgemm(
+        A: ptr(const(float), (M, K)) @ grid[1],
+        B: ptr(const(float), (K, N)) @ grid[1],
+        C: ptr(float, (M, N)) @ grid[1],
+        M: int @ grid[1],
+        N: int @ grid[1],
+        K: int @ grid[1],
+        alpha: float @ grid[1],
+        P: ptr(float) @ grid[1],
+        whole: int @ grid[1],
+        slices: int @ grid[1],
+    ):
         with group(grid[1]):
             across: int = (N + BN - 1) / BN
             down: int = (M + BM - 1) / BM
@@ -186,7 +235,10 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
                 first = int(i64(K / BK) * slice / slices) if piece >= 0 else 0
                 last = int(i64(K / BK) * (slice + 1) / slices) if piece >= 0 else K / BK
                 rest = rest if piece < 0 or slice == slices - 1 else K
-            with partition(C.view(W), p=block[1], disjoint=True) as Cb, partition(P.view(float4), p=block[1], disjoint=True) as Pb:
+            with (
+                partition(C.view(W), p=block[1], disjoint=True) as Cb,
+                partition(P.view(float4), p=block[1], disjoint=True) as Pb,
+            ):
                 with group(block[1]):
                     As: pipeline(shared(float[BK, BM + 4]), STAGES)
                     Bs: pipeline(shared(float[BK, BN]), STAGES)
@@ -209,21 +261,43 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
                             with partition(a, p=thread[1], f=lambda q: (t % BK, q * ASTEP + t / BK)) as d:
                                 for q in unroll(range(ACOPIES)):
                                     async_copy(d[q], A[arow[q], first * BK + t % BK])
-                            with partition(b.view(W), p=thread[1], f=lambda q: (q / BACROSS * BSTEP + t / WORDS, q % BACROSS * T + t % WORDS)) as d:
+                            with partition(
+                                b.view(W),
+                                p=thread[1],
+                                f=lambda q: (q / BACROSS * BSTEP + t / WORDS, q % BACROSS * T + t % WORDS),
+                            ) as d:
                                 for q in unroll(range(BCOPIES)):
-                                    async_copy(d[q], B.view(W)[first * BK + q / BACROSS * BSTEP + t / WORDS, bcolumn[q % BACROSS]])
+                                    async_copy(
+                                        d[q],
+                                        B.view(W)[first * BK + q / BACROSS * BSTEP + t / WORDS, bcolumn[q % BACROSS]],
+                                    )
                         for k in range(steps):
                             k0: int = (first + min(k + 1, steps - 1)) * BK
-                            with stage(As, k + 1) as next_a, stage(Bs, k + 1) as next_b, stage(As, k) as a, stage(Bs, k) as b:
-                                with partition(next_a, p=thread[1], f=lambda q: (t % BK, q * ASTEP + t / BK)) as da, \
-                                        partition(next_b.view(W), p=thread[1],
-                                                  f=lambda q: (q / BACROSS * BSTEP + t / WORDS, q % BACROSS * T + t % WORDS)) as db:
+                            with (
+                                stage(As, k + 1) as next_a,
+                                stage(Bs, k + 1) as next_b,
+                                stage(As, k) as a,
+                                stage(Bs, k) as b,
+                            ):
+                                with (
+                                    partition(next_a, p=thread[1], f=lambda q: (t % BK, q * ASTEP + t / BK)) as da,
+                                    partition(
+                                        next_b.view(W),
+                                        p=thread[1],
+                                        f=lambda q: (q / BACROSS * BSTEP + t / WORDS, q % BACROSS * T + t % WORDS),
+                                    ) as db,
+                                ):
                                     for g in unroll(range(POINTS)):
                                         for q in unroll(range(AEACH)):
                                             async_copy(da[g * AEACH + q], A[arow[g * AEACH + q], k0 + t % BK])
                                         for q in unroll(range(BEACH)):
-                                            async_copy(db[g * BEACH + q], B.view(W)[k0 + (g * BEACH + q) / BACROSS * BSTEP + t / WORDS,
-                                                                               bcolumn[(g * BEACH + q) % BACROSS]])
+                                            async_copy(
+                                                db[g * BEACH + q],
+                                                B.view(W)[
+                                                    k0 + (g * BEACH + q) / BACROSS * BSTEP + t / WORDS,
+                                                    bcolumn[(g * BEACH + q) % BACROSS],
+                                                ],
+                                            )
                                         for h in unroll(range(STEPS)):
                                             for i in unroll(range(TM // 4)):
                                                 x.view(float4)[i] = a.view(float4)[g * STEPS + h, row + 4 * i]
@@ -231,7 +305,9 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
                                                 y.view(float4)[j] = b.view(float4)[g * STEPS + h, column + 8 * j]
                                             for i in unroll(range(TM)):
                                                 for j in unroll(range(TN)):
-                                                    acc[i, j + i % 2 * (TN - 1 - 2 * j)] += x[i] * y[j + i % 2 * (TN - 1 - 2 * j)]
+                                                    acc[i, j + i % 2 * (TN - 1 - 2 * j)] += (
+                                                        x[i] * y[j + i % 2 * (TN - 1 - 2 * j)]
+                                                    )
                     for k in range(rest, K):
                         for i in unroll(range(TM)):
                             x[i] = A[min(m0 + (row + i / 4 * 4) * 4 + i % 4, M - 1), k]
@@ -247,7 +323,9 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
                                     below: int = (row + i / 4 * 4) * 4 + i % 4
                                     for j in unroll(range(TN // 4)):
                                         if m0 + below < M:
-                                            Pt[i64(piece * BM + below) * (BN // 4) + (column + j * 8)] = acc.view(float4)[i, j]
+                                            Pt[i64(piece * BM + below) * (BN // 4) + (column + j * 8)] = acc.view(
+                                                float4
+                                            )[i, j]
                     else:
                         for i in unroll(range(TM)):
                             for j in unroll(range(TN)):
@@ -272,8 +350,15 @@ def added(BM, BN, WIDTH, GROUP=BAND, T=ADDERS):
 
     @kernel
     @requires(grid[1], block[1], thread[T])
-    def sgemm_add(P: ptr(const(float)) @ grid[1], C: ptr(float, (M, N)) @ grid[1], M: int @ grid[1], N: int @ grid[1], alpha: float @ grid[1],
-                  whole: int @ grid[1], slices: int @ grid[1]):
+    def sgemm_add(
+        P: ptr(const(float)) @ grid[1],
+        C: ptr(float, (M, N)) @ grid[1],
+        M: int @ grid[1],
+        N: int @ grid[1],
+        alpha: float @ grid[1],
+        whole: int @ grid[1],
+        slices: int @ grid[1],
+    ):
         with group(grid[1]):
             across: int = (N + BN - 1) / BN
             down: int = (M + BM - 1) / BM

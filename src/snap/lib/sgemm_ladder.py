@@ -1,4 +1,5 @@
-"""The way to a fast product of f32 matrices, one step at a time: the first four rungs.  The fifth is the library's own (sgemm.py).
+"""The way to a fast product of f32 matrices, one step at a time: the first four rungs.  The fifth is the library's own
+(sgemm.py).
 
 Input:      factories: sizes of tiles.  A kernel takes A of M x K, B of K x N, C of M x N, and those three numbers
 Output:     kernels that write C = A @ B, launched with `blocks_of_elements` (the first two) or `blocks_of_tiles`
@@ -23,12 +24,20 @@ def blocks_of_tiles(m: int, n: int, rows: int, columns: int) -> int:
 
 @functools.cache
 def naive(T=256):
-    """A thread for each element.  Neighbouring threads have neighbouring rows: what a warp reads and writes is scattered over 32 of them."""
+    """A thread for each element.  Neighbouring threads have neighbouring rows: what a warp reads and writes is
+    scattered over 32 of them.
+    """
 
     @kernel
     @requires(grid[1], block[1], thread[T])
-    def sgemm_naive(A: ptr(const(float), (M, K)) @ grid[1], B: ptr(const(float), (K, N)) @ grid[1], C: ptr(float, (M, N)) @ grid[1],
-                    M: int @ grid[1], N: int @ grid[1], K: int @ grid[1]):
+    def sgemm_naive(
+        A: ptr(const(float), (M, K)) @ grid[1],
+        B: ptr(const(float), (K, N)) @ grid[1],
+        C: ptr(float, (M, N)) @ grid[1],
+        M: int @ grid[1],
+        N: int @ grid[1],
+        K: int @ grid[1],
+    ):
         with group(grid[1]):
             row: int @ thread[1] = id() % M
             column: int @ thread[1] = id() / M
@@ -45,12 +54,20 @@ def naive(T=256):
 
 @functools.cache
 def coalesced(T=256):
-    """Neighbouring threads have neighbouring columns: a warp reads one element of A, and 128 bytes of B that lie together."""
+    """Neighbouring threads have neighbouring columns: a warp reads one element of A, and 128 bytes of B that lie
+    together.
+    """
 
     @kernel
     @requires(grid[1], block[1], thread[T])
-    def sgemm_coalesced(A: ptr(const(float), (M, K)) @ grid[1], B: ptr(const(float), (K, N)) @ grid[1], C: ptr(float, (M, N)) @ grid[1],
-                        M: int @ grid[1], N: int @ grid[1], K: int @ grid[1]):
+    def sgemm_coalesced(
+        A: ptr(const(float), (M, K)) @ grid[1],
+        B: ptr(const(float), (K, N)) @ grid[1],
+        C: ptr(float, (M, N)) @ grid[1],
+        M: int @ grid[1],
+        N: int @ grid[1],
+        K: int @ grid[1],
+    ):
         with group(grid[1]):
             row: int @ thread[1] = id() / N
             column: int @ thread[1] = id() % N
@@ -67,15 +84,22 @@ def coalesced(T=256):
 
 @functools.cache
 def blocked(BM=128, BN=128, BK=8, TM=8, TN=8):
-    """A block computes BM x BN elements, a thread TM x TN of them.  Tiles of A and B are fetched into shared memory once for the whole block, and
+    """A block computes BM x BN elements, a thread TM x TN of them.  Tiles of A and B are fetched into shared memory
+    once for the whole block, and
     from there an element goes into registers once for TN (or TM) products."""
     ACROSS = BN // TN
     T = BM // TM * ACROSS
 
     @kernel
     @requires(grid[1], block[1], thread[T])
-    def sgemm_blocked(A: ptr(const(float), (M, K)) @ grid[1], B: ptr(const(float), (K, N)) @ grid[1], C: ptr(float, (M, N)) @ grid[1],
-                      M: int @ grid[1], N: int @ grid[1], K: int @ grid[1]):
+    def sgemm_blocked(
+        A: ptr(const(float), (M, K)) @ grid[1],
+        B: ptr(const(float), (K, N)) @ grid[1],
+        C: ptr(float, (M, N)) @ grid[1],
+        M: int @ grid[1],
+        N: int @ grid[1],
+        K: int @ grid[1],
+    ):
         with group(grid[1]):
             tiles: int = (N + BN - 1) / BN
             m0: int @ block[1] = id() / tiles * BM
@@ -120,7 +144,8 @@ def blocked(BM=128, BN=128, BK=8, TM=8, TN=8):
 
 @functools.cache
 def vectorised(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
-    """As `blocked`, four elements at a time: A, B and C in words of WIDTH elements, which their rows are multiples of; and A's tile is turned
+    """As `blocked`, four elements at a time: A, B and C in words of WIDTH elements, which their rows are multiples of;
+    and A's tile is turned
     round on its way into shared memory, so that a thread reads its rows of it as float4, too."""
     W = float4 if WIDTH == 4 else float
     ACROSS = BN // TN
@@ -129,8 +154,14 @@ def vectorised(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
 
     @kernel
     @requires(grid[1], block[1], thread[T])
-    def sgemm_vectorised(A: ptr(const(float), (M, K)) @ grid[1], B: ptr(const(float), (K, N)) @ grid[1], C: ptr(float, (M, N)) @ grid[1],
-                         M: int @ grid[1], N: int @ grid[1], K: int @ grid[1]):
+    def sgemm_vectorised(
+        A: ptr(const(float), (M, K)) @ grid[1],
+        B: ptr(const(float), (K, N)) @ grid[1],
+        C: ptr(float, (M, N)) @ grid[1],
+        M: int @ grid[1],
+        N: int @ grid[1],
+        K: int @ grid[1],
+    ):
         with group(grid[1]):
             tiles: int = (N + BN - 1) / BN
             m0: int @ block[1] = id() / tiles * BM
@@ -152,13 +183,17 @@ def vectorised(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
                             to: int @ thread[1] = k0 / WIDTH + (q * T + t) % AWORDS
                             with group(thread[1]):
                                 word.view(W)[0] = A.view(W)[at, to] if at < M and to < K / WIDTH else W(0)
-                            with partition(As, p=thread[1], f=lambda e: ((q * T + t) % AWORDS * WIDTH + e, (q * T + t) / AWORDS)) as own:
+                            with partition(
+                                As, p=thread[1], f=lambda e: ((q * T + t) % AWORDS * WIDTH + e, (q * T + t) / AWORDS)
+                            ) as own:
                                 for e in unroll(range(WIDTH)):
                                     own[e] = word[e]
                         for q in unroll(range(BK * BWORDS // T)):
                             at: int @ thread[1] = k0 + (q * T + t) / BWORDS
                             to: int @ thread[1] = n0 / WIDTH + (q * T + t) % BWORDS
-                            with partition(Bs.view(W), p=thread[1], f=lambda e: ((q * T + t) / BWORDS, (q * T + t) % BWORDS + e)) as own:
+                            with partition(
+                                Bs.view(W), p=thread[1], f=lambda e: ((q * T + t) / BWORDS, (q * T + t) % BWORDS + e)
+                            ) as own:
                                 own[0] = B.view(W)[at, to] if at < K and to < N / WIDTH else W(0)
                         for k in unroll(range(BK)):
                             for i in unroll(range(TM // 4)):
@@ -168,7 +203,9 @@ def vectorised(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
                             for i in unroll(range(TM)):
                                 for j in unroll(range(TN)):
                                     acc[i, j] += x[i] * y[j]
-                    with partition(C_block, p=thread[1], f=lambda i, j: (m0 + row + i, (n0 + column) / WIDTH + j)) as own:
+                    with partition(
+                        C_block, p=thread[1], f=lambda i, j: (m0 + row + i, (n0 + column) / WIDTH + j)
+                    ) as own:
                         with group(thread[1]):
                             for i in unroll(range(TM)):
                                 for j in unroll(range(TN // WIDTH)):

@@ -2,7 +2,8 @@
 
 Input:      an array of floats
 Output:     an array like it
-Invariant:  a row that fits in the registers of its team is read once and written once; a longer one is read twice.  Sums are f32, or f64 for f64
+Invariant:  a row that fits in the registers of its team is read once and written once; a longer one is read twice.
+Sums are f32, or f64 for f64
 Non-goals:  other axes; masks
 """
 
@@ -19,8 +20,14 @@ from snap.lib.operators import element, word
 from snap.lib.teams import most_blocks, team
 
 LOG2E = math.log2(math.e)
-LOWEST = {F32: -(2.0 - 2.0**-23) * 2.0**127, F64: -sys.float_info.max}  # no finite value is below, and its difference to -inf is -inf
-WARP_WORDS, BLOCK_REGISTERS = 4, 32  # words a lane where a warp takes a row; registers a thread holds elements in where a block does
+LOWEST = {
+    F32: -(2.0 - 2.0**-23) * 2.0**127,
+    F64: -sys.float_info.max,
+}  # no finite value is below, and its difference to -inf is -inf
+WARP_WORDS, BLOCK_REGISTERS = (
+    4,
+    32,
+)  # words a lane where a warp takes a row; registers a thread holds elements in where a block does
 WARP_THREADS = 128  # threads a block where a warp, or some of its lanes, take a row
 
 
@@ -37,14 +44,22 @@ def softmax(x, type=None):
     width = given.width(length)
     words = length // width
     if words <= 32 * WARP_WORDS:
-        lanes = min(32, next_power(words if words <= 8 else -(-words // 2)))  # two words a lane are faster than twice the lanes
+        lanes = min(
+            32, next_power(words if words <= 8 else -(-words // 2))
+        )  # two words a lane are faster than twice the lanes
         run = softmax_by_warps(given.type, inside, width, next_power(-(-words // lanes)), lanes)
         run[-(-rows * lanes // WARP_THREADS)](given.array, out, rows, length)
         return out
     width = given.width()
     ragged = length % width != 0
     words = length // width + (2 if ragged else 0)  # at most
-    for blocks, threads in ((1, 64), (1, 128), (1, 256), (1, 512), *((blocks, 512) for blocks in clusters(given, rows, ragged))):
+    for blocks, threads in (
+        (1, 64),
+        (1, 128),
+        (1, 256),
+        (1, 512),
+        *((blocks, 512) for blocks in clusters(given, rows, ragged)),
+    ):
         per_thread = -(-words // (blocks * threads))  # 1,024 threads would have too few registers each
         if per_thread * width * inside.bytes <= 4 * BLOCK_REGISTERS:
             run = softmax_by_blocks(given.type, inside, width, per_thread, threads, ragged, blocks)
@@ -55,7 +70,8 @@ def softmax(x, type=None):
 
 
 def clusters(given, rows: int, ragged: bool) -> tuple[int, ...]:
-    """How many blocks may share a row that one cannot hold.  Those of large clusters wait for one another for long: where there are rows for
+    """How many blocks may share a row that one cannot hold.  Those of large clusters wait for one another for long:
+    where there are rows for
     all multiprocessors, going twice through them is faster, and so it is where words hold elements of two rows."""
     if most_blocks(given) == 1 or ragged:
         return ()
@@ -143,11 +159,14 @@ def softmax_by_warps(type, inside, WIDTH, K, L=32, T=WARP_THREADS):
     return softmax
 
 
-# Where a row has more than a warp, each thread takes exponentials against its own maximum, as soon as its elements are there; the team then agrees
+# Where a row has more than a warp, each thread takes exponentials against its own maximum, as soon as its elements are
+# there; the team then agrees
 # on one maximum, and every thread scales by how far its own was below it.
 @functools.cache
 def agreement(inside, T, C=1):
-    """f(top, total) -> the scale of this thread's exponentials: its own maximum and sum against those of its team, C blocks of T threads."""
+    """f(top, total) -> the scale of this thread's exponentials: its own maximum and sum against those of its team, C
+    blocks of T threads.
+    """
     A, WARPS, low, held = element(inside), T // 32, LOWEST[inside], team(C, T)
     power_of_two = power(inside)
 
@@ -203,8 +222,10 @@ def agreement(inside, T, C=1):
     return agree
 
 
-# Rows of any length are read in whole words where the array begins at one.  RAGGED rows begin `lead` elements inside a word, and end inside one:
-# such words hold elements of two rows.  Elements of the other row count as -inf and are not written; only at the array's end is a word not whole.
+# Rows of any length are read in whole words where the array begins at one.  RAGGED rows begin `lead` elements inside a
+# word, and end inside one:
+# such words hold elements of two rows.  Elements of the other row count as -inf and are not written; only at the
+# array's end is a word not whole.
 # A row that one block cannot hold is held by a cluster of C.
 
 
@@ -259,7 +280,11 @@ def softmax_by_blocks(type, inside, WIDTH, K, T, RAGGED=False, C=1):
                         with group(thread[1]):
                             for k in unroll(range(K)):
                                 if k * S + t < words:
-                                    if not RAGGED or (k * S + t) * WIDTH >= lead and (k * S + t + 1) * WIDTH <= lead + N:
+                                    if (
+                                        not RAGGED
+                                        or (k * S + t) * WIDTH >= lead
+                                        and (k * S + t + 1) * WIDTH <= lead + N
+                                    ):
                                         cell.view(W)[first + (k * S + t)] = raw.view(W)[k, 0]
                                     else:
                                         for i in unroll(range(WIDTH)):
@@ -271,7 +296,8 @@ def softmax_by_blocks(type, inside, WIDTH, K, T, RAGGED=False, C=1):
 
 @functools.cache
 def softmax_of_long_rows(type, inside, WIDTH, U=4, T=512):
-    """Twice through the row: for its maximum and sum, and, from the L2 cache if it is not very long, for the quotients.  Each time a thread has U
+    """Twice through the row: for its maximum and sum, and, from the L2 cache if it is not very long, for the quotients.
+    Each time a thread has U
     words in flight.  Its elements are `lead .. left` of a word, none where the row has ended."""
     E, A, W, low, nothing = element(type), element(inside), word(type, WIDTH), LOWEST[inside], -math.inf
     power_of_two, agree = power(inside), agreement(inside, T)
@@ -279,7 +305,11 @@ def softmax_of_long_rows(type, inside, WIDTH, U=4, T=512):
     @device
     @requires(thread[1])
     def load(
-        x: ptr(const(E)) @ thread[1], first: i64 @ thread[1], there: i64 @ thread[1], left: int @ thread[1], lead: int @ thread[1],
+        x: ptr(const(E)) @ thread[1],
+        first: i64 @ thread[1],
+        there: i64 @ thread[1],
+        left: int @ thread[1],
+        lead: int @ thread[1],
         v: ref(A[U, WIDTH]) @ thread[1],
     ):
         raw: E[U, WIDTH]

@@ -1,8 +1,10 @@
-"""Teams: the threads of one block, or of the blocks of a cluster, which hand each other values through their shared memory.
+"""Teams: the threads of one block, or of the blocks of a cluster, which hand each other values through their shared
+memory.
 
 Input:      how many blocks a team has, how many threads a block
 Output:     `team`: what code of a team requires.  `reduce`: a device function that combines a team's values
-Invariant:  values are combined in the order of threads, warps and blocks, so floats repeat; no global memory is used, so none need be zeroed
+Invariant:  values are combined in the order of threads, warps and blocks, so floats repeat; no global memory is used,
+so none need be zeroed
 Non-goals:  larger clusters than every GPU with clusters has
 """
 
@@ -33,7 +35,9 @@ def team(blocks: int, threads: int) -> tuple:
 
 @functools.cache
 def reduce(type: Scalar, blocks: int, threads: int, op="add", identity=None):
-    """f(v: T @ thread[1]) -> T @ thread[1], or at block[1] where a team is one block: all values of the team combined, in every thread."""
+    """f(v: T @ thread[1]) -> T @ thread[1], or at block[1] where a team is one block: all values of the team combined,
+    in every thread.
+    """
     T, B, THREADS, held = element(type), blocks, threads, team(blocks, threads)
     in_block, combine = block_reduce(T, threads, op, identity), operator(op, type, identity).each
     if blocks == 1:

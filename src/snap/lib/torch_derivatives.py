@@ -1,7 +1,9 @@
-"""Derivatives of torch operators beyond what torch.library gives: forward mode, torch.func, and refusals where one would be lost.
+"""Derivatives of torch operators beyond what torch.library gives: forward mode, torch.func, and refusals where one
+would be lost.
 
 Input:      an operator of torch.library, and for the library's own its entry of OPERATORS (torch_ops)
-Output:     `differentiable`: an autograd function around an operator, for torch.func and for dual tensors; `guard`: checks in the operator itself
+Output:     `differentiable`: an autograd function around an operator, for torch.func and for dual tensors; `guard`:
+checks in the operator itself
 Invariant:  no derivative is dropped silently: it is computed, or the call (or its backward) raises
 Non-goals:  batching rules (torch calls an operator under vmap once per slice)
 
@@ -18,7 +20,8 @@ _libraries: dict[str, object] = {}  # by operator: what torch forgets once nobod
 
 
 def transformed() -> bool:
-    """Whether a transform of torch.func or a level of forward mode is active: there torch.library's own derivatives do not work.
+    """Whether a transform of torch.func or a level of forward mode is active: there torch.library's own derivatives do
+    not work.
 
     A torch that does not say counts as yes.
     """
@@ -35,7 +38,11 @@ def dual_level() -> bool:
 
 def has_tangent(value: object) -> bool:
     torch = sys.modules["torch"]
-    return isinstance(value, torch.Tensor) and dual_level() and torch.autograd.forward_ad.unpack_dual(value).tangent is not None
+    return (
+        isinstance(value, torch.Tensor)
+        and dual_level()
+        and torch.autograd.forward_ad.unpack_dual(value).tangent is not None
+    )
 
 
 def wants_gradient(value: object) -> bool:
@@ -43,17 +50,18 @@ def wants_gradient(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled()
 
 
-# ---- the library's operators -------------------------------------------------------------------------------------------------------------
+# ---- the library's operators
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def reverse(call: Callable, entry: object) -> tuple[Callable, Callable]:
     """What torch.library and autograd functions ask for: (backward, setup_context)."""
 
     def setup(ctx, inputs: tuple, output: object) -> None:
-        saved = (output, *inputs[:entry.tensors])
+        saved = (output, *inputs[: entry.tensors])
         ctx.save_for_backward(*saved)
         ctx.save_for_forward(*saved)
-        ctx.rest = inputs[entry.tensors:]
+        ctx.rest = inputs[entry.tensors :]
 
     def backward(ctx, grad: object) -> tuple:
         result, *tensors = ctx.saved_tensors
@@ -65,7 +73,8 @@ def reverse(call: Callable, entry: object) -> tuple[Callable, Callable]:
 
 
 def differentiable(operator: Callable, entry: object, defaults: tuple) -> Callable:
-    """The operator, called with its arguments in order; where torch.func or forward mode is active, through an autograd function that knows both.
+    """The operator, called with its arguments in order; where torch.func or forward mode is active, through an autograd
+    function that knows both.
 
     Everywhere else the operator itself is called: the compiler and torch's modes then see one step.
     """
@@ -74,28 +83,38 @@ def differentiable(operator: Callable, entry: object, defaults: tuple) -> Callab
     def call(*args: object) -> object:
         if torch.compiler.is_compiling() or not transformed():
             return operator(*args)
-        return Derived.apply(*args, *defaults[len(args):])
+        return Derived.apply(*args, *defaults[len(args) :])
 
     backward, setup = reverse(call, entry)
 
     def jvp(ctx, *tangents: object) -> object:
         result, *tensors = ctx.saved_tensors
-        return entry.tangent(call, tangents[:entry.tensors], result, *tensors, *ctx.rest)
+        return entry.tangent(call, tangents[: entry.tensors], result, *tensors, *ctx.rest)
 
-    Derived = type(f"{operator._name}_derived", (torch.autograd.Function,), {
-        "generate_vmap_rule": True, "forward": staticmethod(operator.__call__), "setup_context": staticmethod(setup),
-        "backward": staticmethod(backward), "jvp": staticmethod(jvp),
-    })
+    Derived = type(
+        f"{operator._name}_derived",
+        (torch.autograd.Function,),
+        {
+            "generate_vmap_rule": True,
+            "forward": staticmethod(operator.__call__),
+            "setup_context": staticmethod(setup),
+            "backward": staticmethod(backward),
+            "jvp": staticmethod(jvp),
+        },
+    )
     return call
 
 
-# ---- any operator ------------------------------------------------------------------------------------------------------------------------
+# ---- any operator
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def guard(operator: object, name: str) -> None:
-    """Refuse calls of `name` whose derivative torch would drop: tangents of forward mode, and gradients through an operator that writes arguments.
+    """Refuse calls of `name` whose derivative torch would drop: tangents of forward mode, and gradients through an
+    operator that writes arguments.
 
-    The checks are kernels at torch's autograd keys, so that no way to the operator passes them by; below them is what torch has there itself.
+    The checks are kernels at torch's autograd keys, so that no way to the operator passes them by; below them is what
+    torch has there itself.
     """
     torch = sys.modules["torch"]
     try:
@@ -106,7 +125,11 @@ def guard(operator: object, name: str) -> None:
     overload = getattr(getattr(torch.ops, namespace), word).default
     schema = overload._schema
     names = [argument.name for argument in schema.arguments]
-    written = [argument.name for argument in schema.arguments if argument.alias_info is not None and argument.alias_info.is_write]
+    written = [
+        argument.name
+        for argument in schema.arguments
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
     derive = make_autograd_impl(overload, operator)
 
     def checked(keyset, *args: object, **keywords: object) -> object:
@@ -115,16 +138,20 @@ def guard(operator: object, name: str) -> None:
             refuse_tangents(name, given)
         wanting = [argument for argument, value in given.items() if wants_gradient(value)]
         if written and wanting:
-            raise RuntimeError(f"{name} writes into its argument `{written[0]}` and has no gradient, but `{wanting[0]}` requires grad and would lose "
-                               f"it: call the operator under torch.no_grad(), pass `{wanting[0]}.detach()`, or make an operator that returns its "
-                               "result (`out=`) and has a `backward`")
+            raise RuntimeError(
+                f"{name} writes into its argument `{written[0]}` and has no gradient, but `{wanting[0]}` requires grad"
+                f" and would lose it: call the operator under torch.no_grad(), pass `{wanting[0]}.detach()`, or make an"
+                " operator that returns its result (`out=`) and has a `backward`"
+            )
         try:
             return derive(keyset, *args, **keywords)
         except RuntimeError as problem:
             if not wanting or "setup_context" not in str(problem):
                 raise
-            raise NotImplementedError(f"{name}: operators of torch.library have no gradient under torch.func (grad, vjp, jacrev); "
-                                      "use torch.autograd.grad or .backward()") from problem
+            raise NotImplementedError(
+                f"{name}: operators of torch.library have no gradient under torch.func (grad, vjp, jacrev); "
+                "use torch.autograd.grad or .backward()"
+            ) from problem
 
     if name in _libraries:  # of an operator that was defined again
         _libraries.pop(name)._destroy()
@@ -137,5 +164,7 @@ def guard(operator: object, name: str) -> None:
 def refuse_tangents(name: str, given: dict[str, object]) -> None:
     for argument, value in given.items():
         if has_tangent(value):
-            raise NotImplementedError(f"{name} has no forward derivative, and its argument `{argument}` carries a tangent (torch.func.jvp, jacfwd, "
-                                      "torch.autograd.forward_ad): use reverse mode (torch.autograd.grad), or torch's own functions")
+            raise NotImplementedError(
+                f"{name} has no forward derivative, and its argument `{argument}` carries a tangent (torch.func.jvp,"
+                " jacfwd, torch.autograd.forward_ad): use reverse mode (torch.autograd.grad), or torch's own functions"
+            )

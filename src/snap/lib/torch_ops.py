@@ -1,12 +1,16 @@
-"""The library's functions as torch operators: `torch.ops.snap.scan` and so on, with shapes for torch.compile and gradients.
+"""The library's functions as torch operators: `torch.ops.snap.scan` and so on, with shapes for torch.compile and
+gradients.
 
 Input:      the names that `snap.lib` exports: `export(globals())`, once, at its end
-Output:     the same functions; torch tensors go through an operator of torch.library where somebody watches (autograd, the compiler, a mode),
+Output:     the same functions; torch tensors go through an operator of torch.library where somebody watches (autograd,
+the compiler, a mode),
             everything else goes straight on: an operator costs tens of microseconds
-Invariant:  torch is never imported here: operators are registered when the user's program imports it, before or after Snap
+Invariant:  torch is never imported here: operators are registered when the user's program imports it, before or after
+Snap
 Non-goals:  kernels of users (snap.torch.operator)
 
-What an operator needs is one entry of OPERATORS: its arguments as torch's schema has them, the shape and type of its result, its gradient and its
+What an operator needs is one entry of OPERATORS: its arguments as torch's schema has them, the shape and type of its
+result, its gradient and its
 forward derivative.  What is made of the last two: torch_derivatives.
 """
 
@@ -31,7 +35,8 @@ class Operator:
     """arguments  as torch's schemas write them, tensors first
     result     (*arguments) -> an empty tensor like the result; arguments at their default may be left out
     backward   (op, grad, result, *arguments) -> gradients of the tensors, in order; None where there is no gradient
-    tangent    (op, tangents of the tensors, result, *arguments) -> tangent of the result; a tangent that is None is zero
+    tangent    (op, tangents of the tensors, result, *arguments) -> tangent of the result; a tangent that is None is
+    zero
     """
 
     arguments: str
@@ -57,12 +62,13 @@ class Operator:
         return self.kinds.count("Tensor")
 
 
-# ---- the operators -----------------------------------------------------------------------------------------------------------------------
+# ---- the operators
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _sums_only(name: str, op: str) -> None:
     if op != "add":
-        raise NotImplementedError(f"snap::{name} has a gradient for op=\"add\"; for {op!r} use torch's own")
+        raise NotImplementedError(f'snap::{name} has a gradient for op="add"; for {op!r} use torch\'s own')
 
 
 def _sum(parts: list) -> object:
@@ -123,11 +129,16 @@ def _gemv_backward(operator, grad, result, a, x):
 
 def _gemv_tangent(operator, tangents, result, a, x):
     of_a, of_x = tangents
-    return _sum(([] if of_a is None else [operator(of_a.contiguous(), x)]) + ([] if of_x is None else [operator(a, of_x.contiguous())]))
+    return _sum(
+        ([] if of_a is None else [operator(of_a.contiguous(), x)])
+        + ([] if of_x is None else [operator(a, of_x.contiguous())])
+    )
 
 
 def _gemm_backward(operator, grad, result, a, b, bias, activation):
-    """The values before the activation are multiplied out again: keeping them would cost as much memory as the result."""
+    """The values before the activation are multiplied out again: keeping them would cost as much memory as the
+    result.
+    """
     if activation is not None:
         grad = _before(activation)(grad, operator(a, b, bias))
     grad = grad.contiguous()
@@ -142,9 +153,15 @@ def _gemm_tangent(operator, tangents, result, a, b, bias, activation):
 
 
 def _before(activation: str) -> Callable:
-    """(gradient behind the activation, values before it) -> gradient before it; the same for tangents, the other way."""
+    """(gradient behind the activation, values before it) -> gradient before it; the same for tangents, the
+    other way.
+    """
     aten = sys.modules["torch"].ops.aten
-    return {"relu": lambda grad, z: aten.threshold_backward(grad, z, 0), "gelu": aten.gelu_backward, "silu": aten.silu_backward}[activation]
+    return {
+        "relu": lambda grad, z: aten.threshold_backward(grad, z, 0),
+        "gelu": aten.gelu_backward,
+        "silu": aten.silu_backward,
+    }[activation]
 
 
 def _product_backward(operator, grad, result, a, b, *alpha):
@@ -153,7 +170,9 @@ def _product_backward(operator, grad, result, a, b, *alpha):
 
 def _product_tangent(operator, tangents, result, a, b, *alpha):
     of_a, of_b = tangents
-    return _sum(([] if of_a is None else [operator(of_a, b, *alpha)]) + ([] if of_b is None else [operator(a, of_b, *alpha)]))
+    return _sum(
+        ([] if of_a is None else [operator(of_a, b, *alpha)]) + ([] if of_b is None else [operator(a, of_b, *alpha)])
+    )
 
 
 def _like(x, *rest):
@@ -161,22 +180,34 @@ def _like(x, *rest):
 
 
 OPERATORS: dict[str, Operator] = {
-    "reduce": Operator("Tensor x, str op=\"add\"", _reduced, _reduce_backward, _reduce_tangent),
-    "scan": Operator("Tensor x, str op=\"add\", bool exclusive=False", _like, _scan_backward, _scan_tangent),
+    "reduce": Operator('Tensor x, str op="add"', _reduced, _reduce_backward, _reduce_tangent),
+    "scan": Operator('Tensor x, str op="add", bool exclusive=False', _like, _scan_backward, _scan_tangent),
     "softmax": Operator("Tensor x", _like, _softmax_backward, _softmax_tangent),
-    "transpose": Operator("Tensor x", lambda x: x.new_empty((x.shape[1], x.shape[0])), _transpose_backward,
-                          _transpose_tangent),
+    "transpose": Operator(
+        "Tensor x", lambda x: x.new_empty((x.shape[1], x.shape[0])), _transpose_backward, _transpose_tangent
+    ),
     "histogram": Operator("Tensor x", lambda x: x.new_empty((256,), dtype=sys.modules["torch"].int64)),
     "gemv": Operator("Tensor a, Tensor x", lambda a, x: a.new_empty((a.shape[0],)), _gemv_backward, _gemv_tangent),
-    "gemm": Operator("Tensor a, Tensor b, Tensor? bias=None, str? activation=None",
-                     lambda a, b, bias=None, activation=None: a.new_empty((a.shape[0], b.shape[1])), _gemm_backward, _gemm_tangent),
-    "gemm_tf32": Operator("Tensor a, Tensor b", lambda a, b: a.new_empty((a.shape[0], b.shape[1])), _product_backward, _product_tangent),
-    "sgemm": Operator("Tensor a, Tensor b, float alpha=1.0", lambda a, b, alpha=1.0: a.new_empty((a.shape[0], b.shape[1])), _product_backward,
-                      _product_tangent),
+    "gemm": Operator(
+        "Tensor a, Tensor b, Tensor? bias=None, str? activation=None",
+        lambda a, b, bias=None, activation=None: a.new_empty((a.shape[0], b.shape[1])),
+        _gemm_backward,
+        _gemm_tangent,
+    ),
+    "gemm_tf32": Operator(
+        "Tensor a, Tensor b", lambda a, b: a.new_empty((a.shape[0], b.shape[1])), _product_backward, _product_tangent
+    ),
+    "sgemm": Operator(
+        "Tensor a, Tensor b, float alpha=1.0",
+        lambda a, b, alpha=1.0: a.new_empty((a.shape[0], b.shape[1])),
+        _product_backward,
+        _product_tangent,
+    ),
 }
 
 
-# ---- the way in --------------------------------------------------------------------------------------------------------------------------
+# ---- the way in
+# ----------------------------------------------------------------------------------------------------------------------
 
 _functions: dict[str, Callable] = {}
 _defaults: dict[str, tuple] = {}  # of the operators' arguments, by function
@@ -186,7 +217,9 @@ _torch: object = None  # the module, once it is there
 
 
 def export(names: dict[str, object]) -> None:
-    """Wrap the functions among `names` that have an operator, and register them: now if torch is there, else when it is imported."""
+    """Wrap the functions among `names` that have an operator, and register them: now if torch is there, else when it is
+    imported.
+    """
     for name in OPERATORS:
         if name in names and name not in _functions:
             names[name] = _in_torch(name, names[name])
@@ -205,9 +238,11 @@ def register_library() -> None:
 
 
 def _in_torch(name: str, function: Callable) -> Callable:
-    """A library function for all arrays: torch tensors take the operator, which torch.compile and autograd see as one step.
+    """A library function for all arrays: torch tensors take the operator, which torch.compile and autograd see as one
+    step.
 
-    What the operator has no argument for (an operator of the user's own, say) goes straight to the function, which has no gradient: tensors that
+    What the operator has no argument for (an operator of the user's own, say) goes straight to the function, which has
+    no gradient: tensors that
     want one are refused.
     """
     entry = OPERATORS[name]
@@ -217,7 +252,9 @@ def _in_torch(name: str, function: Callable) -> Callable:
         raise TypeError(f"snap.lib.{name} takes {', '.join(parameters)}, its torch operator {', '.join(entry.names)}")
     _functions[name] = function
     _defaults[name] = tuple(signature.parameters[word].default for word in entry.names)
-    numbers = [(word, parameters.index(word)) for word, kind in zip(entry.names, entry.kinds) if kind in ("float", "bool")]
+    numbers = [
+        (word, parameters.index(word)) for word, kind in zip(entry.names, entry.kinds) if kind in ("float", "bool")
+    ]
 
     @functools.wraps(function)
     def public(*args: object, **keywords: object) -> object:
@@ -244,7 +281,9 @@ def _watched(name: str, parameters: list[str], args: tuple, keywords: dict[str, 
             given[word] = _plain(given[word], kind)
             if not isinstance(given[word], _python_types(kind)):
                 if kind != "str":
-                    return function(*args, **keywords)  # refuses it: no number, no array, or an array of another library than the others
+                    return function(
+                        *args, **keywords
+                    )  # refuses it: no number, no array, or an array of another library than the others
                 strange.append(word)
         elif _defaults[name][entry.names.index(word)] is inspect.Parameter.empty:
             return function(*args, **keywords)  # refuses it: there is nothing, or None
@@ -275,13 +314,19 @@ def _refuse_tensor(name: str, word: str, value: object) -> None:
 
 
 def _straight(values: tuple) -> bool:
-    """Nobody watches: plain tensors on the current device, no gradient wanted, nothing traced.  Also where there is no tensor at all."""
+    """Nobody watches: plain tensors on the current device, no gradient wanted, nothing traced.  Also where there is no
+    tensor at all.
+    """
     if _torch.compiler.is_compiling():
         return False
     tensors = [value for value in values if isinstance(value, _torch.Tensor)]
     if not tensors:
         return True
-    if _modes() or _torch.jit.is_tracing() or any(type(one) is not _torch.Tensor and type(one) is not _torch.nn.Parameter for one in tensors):
+    if (
+        _modes()
+        or _torch.jit.is_tracing()
+        or any(type(one) is not _torch.Tensor and type(one) is not _torch.nn.Parameter for one in tensors)
+    ):
         return False
     if _torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
         return False
@@ -289,22 +334,28 @@ def _straight(values: tuple) -> bool:
 
 
 def _modes() -> bool:
-    """Whether a mode (of fake tensors, of tracing), a transform (vmap, grad) or forward mode is active.  A torch that does not say counts as yes."""
+    """Whether a mode (of fake tensors, of tracing), a transform (vmap, grad) or forward mode is active.  A torch that
+    does not say counts as yes.
+    """
     length = getattr(_torch._C, "_len_torch_dispatch_stack", None)
     return length is None or length() > 0 or transformed()
 
 
 def _refuse_derivative(name: str, entry: Operator, outside: list[str], given: dict[str, object]) -> None:
     if any(wants_gradient(value) or has_tangent(value) for value in given.values()):
-        raise NotImplementedError(f"snap.lib.{name} has a gradient for its arguments {', '.join(entry.names)}, where they are tensors, names and "
-                                  f"numbers, but not with {' and '.join(f'`{word}`' for word in outside)} as given; "
-                                  "detach the tensors, or call it under torch.no_grad()")
+        raise NotImplementedError(
+            f"snap.lib.{name} has a gradient for its arguments {', '.join(entry.names)}, where they are tensors, names"
+            f" and numbers, but not with {' and '.join(f'`{word}`' for word in outside)} as given; detach the tensors,"
+            " or call it under torch.no_grad()"
+        )
 
 
 def _register(name: str) -> None:
     global _torch
     torch = sys.modules["torch"]
-    if name in _registered or not hasattr(torch.library, "custom_op"):  # torch before 2.4: tensors are arrays like any other
+    if name in _registered or not hasattr(
+        torch.library, "custom_op"
+    ):  # torch before 2.4: tensors are arrays like any other
         return
     entry, function = OPERATORS[name], _functions[name]
 
@@ -326,11 +377,14 @@ def _register(name: str) -> None:
     _torch = torch
 
 
-# ---- torch that comes later --------------------------------------------------------------------------------------------------------------
+# ---- torch that comes later
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 class _Await(importlib.abc.MetaPathFinder):
-    """Stands first among Python's finders until torch is imported: lets the others find it, and registers once it is loaded."""
+    """Stands first among Python's finders until torch is imported: lets the others find it, and registers once it is
+    loaded.
+    """
 
     def find_spec(self, name: str, path: object, target: object = None):
         if name != "torch":

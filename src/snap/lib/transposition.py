@@ -2,7 +2,8 @@
 
 Input:      an array of two dimensions, elements of 1, 2, 4 or 8 bytes
 Output:     a new array, row-major, of the shape turned round
-Invariant:  both sides are read and written in whole words along rows, wherever rows begin; the turn happens in shared memory
+Invariant:  both sides are read and written in whole words along rows, wherever rows begin; the turn happens in shared
+memory
 Non-goals:  more than two dimensions; in place
 """
 
@@ -16,7 +17,9 @@ from snap.lib.arrays import NUMBERS, argument, check_sides
 from snap.lib.operators import element, word
 
 THREADS = 256
-BAND = 2  # tiles are taken down bands of so many columns: blocks that run together then write whole rows of the result, and read parts of rows
+# tiles are taken down bands of so many columns: blocks that run together then write whole rows of the result, and read
+# parts of rows
+BAND = 2
 TILES = {1: 128, 2: 64, 4: 64, 8: 32}  # rows and columns of a tile by the bytes of an element
 SECTOR = 32  # bytes: what the memory writes at once
 RAGGED_BAND = 2 * BAND  # wider where rows begin anywhere: at a band's edges sectors are read again
@@ -73,7 +76,9 @@ def transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=BAND):
                     with group(thread[1]):
                         for u in unroll(range(U)):
                             if row + i + u * STEP < M and column + j * WIDTH < N:
-                                raw.view(W)[u, 0] = x.view(W)[i64(row + i + u * STEP) * (N / WIDTH) + (column / WIDTH + j)]
+                                raw.view(W)[u, 0] = x.view(W)[
+                                    i64(row + i + u * STEP) * (N / WIDTH) + (column / WIDTH + j)
+                                ]
                     with partition(s, p=thread[1], f=lambda u, k: (i + u * STEP, j * WIDTH + k)) as cell:
                         for u in unroll(range(U)):
                             for k in unroll(range(WIDTH)):
@@ -81,7 +86,9 @@ def transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=BAND):
                     for u in unroll(range(U)):
                         for k in unroll(range(WIDTH)):
                             raw[u, k] = s[j * WIDTH + k, i + u * STEP]
-                    with partition(turned, p=thread[1], f=lambda u: i64(column + i + u * STEP) * (M / WIDTH) + (row / WIDTH + j)) as cell:
+                    with partition(
+                        turned, p=thread[1], f=lambda u: i64(column + i + u * STEP) * (M / WIDTH) + (row / WIDTH + j)
+                    ) as cell:
                         with group(thread[1]):
                             for u in unroll(range(U)):
                                 if column + i + u * STEP < N and row + j * WIDTH < M:
@@ -90,8 +97,10 @@ def transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=BAND):
     return transpose
 
 
-# Rows that are no whole words long begin anywhere in one.  What is read of a row are the words that the tile touches, one more than it is long.
-# What is written of a row of the result begins at the sector in which the tile's part would begin, so that every block writes whole sectors, and
+# Rows that are no whole words long begin anywhere in one.  What is read of a row are the words that the tile touches,
+# one more than it is long.
+# What is written of a row of the result begins at the sector in which the tile's part would begin, so that every block
+# writes whole sectors, and
 # only a row's first and last word hold elements of others.  For that the block reads up to MORE rows above its tile.
 
 
@@ -123,7 +132,9 @@ def ragged_transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=RAGGED_BAND):
                         with group(thread[1]):
                             for u in unroll(range(LOADS)):
                                 i: int = row - MORE + (t + u * T) / (ALONG + 1)
-                                j: int = (t + u * T) % (ALONG + 1) * WIDTH - ((i & (WIDTH - 1)) * (N % WIDTH) + column) % WIDTH  # in the tile
+                                j: int = (t + u * T) % (ALONG + 1) * WIDTH - (
+                                    (i & (WIDTH - 1)) * (N % WIDTH) + column
+                                ) % WIDTH  # in the tile
                                 if i >= 0 and i < M and j < min(TILE, N - column) and t + u * T < ROWS * (ALONG + 1):
                                     first: i64 = (i64(i) * N + (column + j)) / WIDTH
                                     if first < there:
@@ -134,7 +145,9 @@ def ragged_transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=RAGGED_BAND):
                                                 raw[u, k] = x[first * WIDTH + k]
                             for u in unroll(range(LOADS)):
                                 i: int = (t + u * T) / (ALONG + 1)
-                                j: int = (t + u * T) % (ALONG + 1) * WIDTH - ((row - MORE + i & (WIDTH - 1)) * (N % WIDTH) + column) % WIDTH
+                                j: int = (t + u * T) % (ALONG + 1) * WIDTH - (
+                                    (row - MORE + i & (WIDTH - 1)) * (N % WIDTH) + column
+                                ) % WIDTH
                                 for k in unroll(range(WIDTH)):
                                     if j + k >= 0 and j + k < TILE and t + u * T < ROWS * (ALONG + 1):
                                         cell[i, j + k] = raw[u, k]

@@ -1,9 +1,12 @@
 """What the 32 threads of a warp do together: reduce, scan, broadcast, exchange, load, store.
 
-Input:      factories: a type, sizes, an operator.  `total = warp.reduce(float, "max")` makes a device function; the same arguments, the same function
-Output:     Snap device functions that require thread[32]; what differs between lanes is at thread[1], what the warp agrees on at thread[32]
+Input:      factories: a type, sizes, an operator.  `total = warp.reduce(float, "max")` makes a device function; the
+same arguments, the same function
+Output:     Snap device functions that require thread[32]; what differs between lanes is at thread[1], what the warp
+agrees on at thread[32]
 Invariant:  no barrier is written; operators are applied in the order of lanes
-Non-goals:  groups smaller than a warp; shared memory of its own: only a block can declare it, so an exchange is lent a buffer
+Non-goals:  groups smaller than a warp; shared memory of its own: only a block can declare it, so an exchange is lent a
+buffer
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ def reduce(type, op="add", identity=None):
 
 @cached_factory
 def scan(type, op="add", exclusive=False, identity=None):
-    """f(v: T @ thread[1]) -> T @ thread[1]: the values of this lane and all below it combined; exclusive: of those below."""
+    """f(v: T @ thread[1]) -> T @ thread[1]: the values of this lane and all below it combined; exclusive: of those
+    below.
+    """
     combine = operator(op, type, identity)
     if not exclusive:
         return _scan(type, combine.each)
@@ -46,9 +51,11 @@ def broadcast(type):
 
 @cached_factory
 def exchange(type, items, way=STRIPED_TO_BLOCKED):
-    """f(v: ref(T[items]) @ thread[1], buffer: ptr(T) @ thread[32]): reorders 32*items values through a buffer of 33*items elements.
+    """f(v: ref(T[items]) @ thread[1], buffer: ptr(T) @ thread[32]): reorders 32*items values through a buffer of
+    33*items elements.
 
-    Striped: item k of lane l is number k*32 + l of the warp.  Blocked: it is number l*items + k.  One element in 33 of the buffer stays
+    Striped: item k of lane l is number k*32 + l of the warp.  Blocked: it is number l*items + k.  One element in 33 of
+    the buffer stays
     empty, so that lanes which are a power of two apart do not meet in one bank.
     """
     T, ITEMS = type, positive("items", items)
@@ -58,7 +65,9 @@ def exchange(type, items, way=STRIPED_TO_BLOCKED):
     @requires(thread[32])
     def warp_exchange(v: ref(T[ITEMS]) @ thread[1], buffer: ptr(T) @ thread[32]):
         l: int @ thread[1] = id()
-        with partition(buffer, p=thread[1], f=lambda k: l * to_across + k * to_along + (l * to_across + k * to_along) / 32) as cell:
+        with partition(
+            buffer, p=thread[1], f=lambda k: l * to_across + k * to_along + (l * to_across + k * to_along) / 32
+        ) as cell:
             for k in unroll(range(ITEMS)):
                 cell[k] = v[k]
         for k in unroll(range(ITEMS)):
@@ -69,11 +78,15 @@ def exchange(type, items, way=STRIPED_TO_BLOCKED):
 
 @cached_factory
 def load(type, items, how="striped"):
-    """f(src: ptr(const(T)) @ thread[32], start: i64, n: i64, fill: T, v: ref(T[items]) @ thread[1]), the middle ones @ thread[32].
+    """f(src: ptr(const(T)) @ thread[32], start: i64, n: i64, fill: T, v: ref(T[items]) @ thread[1]), the middle ones @
+    thread[32].
 
-    Elements start .. start + 32*items of src, which has n; what lies beyond is `fill`.  "direct" and "vectorized" give each lane consecutive
-    elements, "striped" every 32nd; "vectorized" reads words of up to 16 bytes, for which src begins at a multiple of them.
-    "transposed" takes a last argument, buffer: ptr(T) @ thread[32] of 33*items elements: it reads striped and gives consecutive ones.
+    Elements start .. start + 32*items of src, which has n; what lies beyond is `fill`.  "direct" and "vectorized" give
+    each lane consecutive
+    elements, "striped" every 32nd; "vectorized" reads words of up to 16 bytes, for which src begins at a multiple of
+    them.
+    "transposed" takes a last argument, buffer: ptr(T) @ thread[32] of 33*items elements: it reads striped and gives
+    consecutive ones.
     """
     check_how(how)
     if how == "transposed":
@@ -85,7 +98,8 @@ def load(type, items, how="striped"):
 
 @cached_factory
 def store(type, items, how="striped"):
-    """f(dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[items]) @ thread[1]): the reverse of `load`.
+    """f(dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[items]) @ thread[1]): the
+    reverse of `load`.
 
     What lies beyond n is not written.  "transposed" takes a buffer as `load` does, and leaves v in the order of memory.
     """
@@ -97,7 +111,8 @@ def store(type, items, how="striped"):
     return _store_items(type, positive("items", items), *strides(how, 32, items))
 
 
-# ---- what the factories share with block.py ----------------------------------------------------------------------------------------------------
+# ---- what the factories share with block.py
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def positive(name: str, value: object) -> int:
@@ -129,7 +144,8 @@ def with_identity(combine: Operator, op: object) -> object:
     return combine.identity
 
 
-# ---- reduce, scan ------------------------------------------------------------------------------------------------------------------------------
+# ---- reduce, scan
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _reduce_tree(T, op):
@@ -146,7 +162,12 @@ def _reduce_tree(T, op):
 
 def _reduce_native(T, name):
     return {
-        "add": _native_add, "min": _native_min, "max": _native_max, "and": _native_and, "or": _native_or, "xor": _native_xor,
+        "add": _native_add,
+        "min": _native_min,
+        "max": _native_max,
+        "and": _native_and,
+        "or": _native_or,
+        "xor": _native_xor,
     }[name](T)
 
 
@@ -230,14 +251,19 @@ def _exclusive(T, inclusive, nothing):
     return warp_scan_exclusive
 
 
-# ---- load, store -------------------------------------------------------------------------------------------------------------------------------
+# ---- load, store
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _load_items(T, ITEMS, across, along):
     @device
     @requires(thread[32])
     def warp_load(
-        src: ptr(const(T)) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], fill: T @ thread[32], v: ref(T[ITEMS]) @ thread[1]
+        src: ptr(const(T)) @ thread[32],
+        start: i64 @ thread[32],
+        n: i64 @ thread[32],
+        fill: T @ thread[32],
+        v: ref(T[ITEMS]) @ thread[1],
     ):
         l: int @ thread[1] = id()
         if start + 32 * ITEMS <= n:
@@ -258,7 +284,11 @@ def _load_vectorized(T, ITEMS):
     @device
     @requires(thread[32])
     def warp_load_vectorized(
-        src: ptr(const(T)) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], fill: T @ thread[32], v: ref(T[ITEMS]) @ thread[1]
+        src: ptr(const(T)) @ thread[32],
+        start: i64 @ thread[32],
+        n: i64 @ thread[32],
+        fill: T @ thread[32],
+        v: ref(T[ITEMS]) @ thread[1],
     ):
         l: int @ thread[1] = id()
         if start + 32 * ITEMS <= n and start % WIDTH == 0:
@@ -276,7 +306,11 @@ def _load_transposed(T, ITEMS):
     @device
     @requires(thread[32])
     def warp_load_transposed(
-        src: ptr(const(T)) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], fill: T @ thread[32], v: ref(T[ITEMS]) @ thread[1],
+        src: ptr(const(T)) @ thread[32],
+        start: i64 @ thread[32],
+        n: i64 @ thread[32],
+        fill: T @ thread[32],
+        v: ref(T[ITEMS]) @ thread[1],
         buffer: ptr(T) @ thread[32],
     ):
         striped(src, start, n, fill, v)
@@ -288,7 +322,9 @@ def _load_transposed(T, ITEMS):
 def _store_items(T, ITEMS, across, along):
     @device
     @requires(thread[32])
-    def warp_store(dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[ITEMS]) @ thread[1]):
+    def warp_store(
+        dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[ITEMS]) @ thread[1]
+    ):
         l: int @ thread[1] = id()
         with partition(dst, p=thread[1], f=lambda k: start + (l * across + k * along)) as mine:
             if start + 32 * ITEMS <= n:
@@ -310,7 +346,9 @@ def _store_vectorized(T, ITEMS):
 
     @device
     @requires(thread[32])
-    def warp_store_vectorized(dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[ITEMS]) @ thread[1]):
+    def warp_store_vectorized(
+        dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[ITEMS]) @ thread[1]
+    ):
         l: int @ thread[1] = id()
         if start + 32 * ITEMS <= n and start % WIDTH == 0:
             with partition(dst.view(W), p=thread[1], f=lambda k: start / WIDTH + (l * WORDS + k)) as mine:
@@ -328,7 +366,11 @@ def _store_transposed(T, ITEMS):
     @device
     @requires(thread[32])
     def warp_store_transposed(
-        dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[ITEMS]) @ thread[1], buffer: ptr(T) @ thread[32]
+        dst: ptr(T) @ thread[32],
+        start: i64 @ thread[32],
+        n: i64 @ thread[32],
+        v: ref(T[ITEMS]) @ thread[1],
+        buffer: ptr(T) @ thread[32],
     ):
         turn(v, buffer)
         striped(dst, start, n, v)

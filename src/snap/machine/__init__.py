@@ -1,7 +1,9 @@
 """The CPU machine: what a program means is what it does here.
 
-`run_program` runs a kernel: by `run_reference`, the typed IR, whole grids at a time, as long as that gets on; `run_adversarial` runs the
-synchronized IR warp by warp in an order drawn from a seed and looks for data races.  Both trap out-of-bounds and uninitialised reads
+`run_program` runs a kernel: by `run_reference`, the typed IR, whole grids at a time, as long as that gets on;
+`run_adversarial` runs the
+synchronized IR warp by warp in an order drawn from a seed and looks for data races.  Both trap out-of-bounds and
+uninitialised reads
 with the source line and the thread.
 """
 
@@ -9,8 +11,14 @@ from __future__ import annotations
 
 from importlib import import_module
 
-_HOME = {"run_program": "apart", "run_reference": "reference",
-         "run_adversarial": "adversarial", "MachineError": "errors", "Race": "errors", "RaceAccess": "errors"}
+_HOME = {
+    "run_program": "apart",
+    "run_reference": "reference",
+    "run_adversarial": "adversarial",
+    "MachineError": "errors",
+    "Race": "errors",
+    "RaceAccess": "errors",
+}
 
 __all__ = ["MachineError", "Race", "RaceAccess", "run_adversarial", "run_program", "run_reference"]
 

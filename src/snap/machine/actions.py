@@ -1,4 +1,5 @@
-"""Statements in which threads act together or on memory, as Python source: groups, splits, partitions, collectives, atomics, calls, copies
+"""Statements in which threads act together or on memory, as Python source: groups, splits, partitions, collectives,
+atomics, calls, copies
 of elements."""
 
 from __future__ import annotations
@@ -85,7 +86,10 @@ class Actions(Expressions):
                 self.check_claims(a, s.op == "stmatrix")
                 values = f"({', '.join(args)},), " if s.op == "stmatrix" else ""
                 shape = f"{int(s.attr('count', 1))}, {bool(s.attr('trans', False))}"
-                return f"{s.op}({self.view_of(a)}, {self.place_of(a)}, {shape}, {values}{self.site(s.span, a.handle.name)})"
+                return (
+                    f"{s.op}({self.view_of(a)}, {self.place_of(a)}, {shape},"
+                    f" {values}{self.site(s.span, a.handle.name)})"
+                )
             case _ if s.op.startswith("reduce_"):
                 return f"reduce(C, {args[0]}, {s.op[7:]!r}, {self.type(s.args[0].type)})"
             case _:
@@ -99,15 +103,22 @@ class Actions(Expressions):
             text = f"block_combine({s.op!r}, C.full({value}), {source})"
         else:
             site = self.site(s.span, s.op)
-            kind = {Level.GRID: "grid", Level.CLUSTER: "cluster", Level.BLOCK: "block", Level.THREAD: "warp"}[s.requires.level]
-            text = f"(yield from C.meet({kind!r}, {self.group_of(s.requires)}, {self.mask}, {site}, {s.op!r}, {value}, {source}))"
+            kind = {Level.GRID: "grid", Level.CLUSTER: "cluster", Level.BLOCK: "block", Level.THREAD: "warp"}[
+                s.requires.level
+            ]
+            text = (
+                f"(yield from C.meet({kind!r}, {self.group_of(s.requires)}, {self.mask}, {site}, {s.op!r}, {value},"
+                f" {source}))"
+            )
         if s.targets:
             self.assign(s.targets[0], self.bind(text, "x"))
         else:
             self.emit(text)
 
     def group_of(self, p: Privilege) -> str:
-        """How a thread finds the aligned group of `p` it belongs to: its index in the current group, and how many there are in a group."""
+        """How a thread finds the aligned group of `p` it belongs to: its index in the current group, and how many there
+        are in a group.
+        """
         return f"{self.position(Level.THREAD, self.relative[Level.THREAD])}, {p.n if p.level is Level.THREAD else 0}"
 
     # ---- copies of elements in the background ----
@@ -133,7 +144,10 @@ class Actions(Expressions):
         wanted = s.target is not None
         args = "".join(f"{self.expr(a)}, " for a in s.args)
         site = self.site(s.span, s.access.handle.name)
-        text = f"atomic({self.view_of(s.access)}, {s.op!r}, {self.place_of(s.access)}, ({args}), {wanted}, {s.order!r}, {site})"
+        text = (
+            f"atomic({self.view_of(s.access)}, {s.op!r}, {self.place_of(s.access)}, ({args}), {wanted}, {s.order!r},"
+            f" {site})"
+        )
         if wanted:
             self.assign(s.target, self.bind(text, "x"))
         else:
@@ -164,7 +178,9 @@ class Actions(Expressions):
                     args.append(self.reference(arg, back))
                 case _:
                     args.append(self.expr(arg))
-        at = ", ".join(self.position(level, self.relative[level]) for level in (Level.CLUSTER, Level.BLOCK, Level.THREAD))
+        at = ", ".join(
+            self.position(level, self.relative[level]) for level in (Level.CLUSTER, Level.BLOCK, Level.THREAD)
+        )
         text = f"{self.functions[id(s.function)]}(C, {self.mask}, {at}, frame + {s.smem_offset}, {', '.join(args)})"
         if self.stepwise:
             text = f"(yield from {text})"

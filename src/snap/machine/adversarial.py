@@ -1,8 +1,11 @@
 """Adversarial mode: the synchronized IR, warp by warp, in an order drawn from a seed.
 
-Input: a kernel with its barriers.  Output: the arrays, written in place; data races in `races`, or raised.  Each warp is a generator that
-runs ahead until it waits at a barrier, or is stopped at a random statement; blocks interleave too, and copies arrive when they like.
-Invariant: a barrier releases nobody before all of its group have come; what cannot go on is reported, nothing hangs.  Non-goals: speed on
+Input: a kernel with its barriers.  Output: the arrays, written in place; data races in `races`, or raised.  Each warp
+is a generator that
+runs ahead until it waits at a barrier, or is stopped at a random statement; blocks interleave too, and copies arrive
+when they like.
+Invariant: a barrier releases nobody before all of its group have come; what cannot go on is reported, nothing hangs.
+Non-goals: speed on
 large grids.
 """
 
@@ -53,7 +56,8 @@ def run_adversarial(function: ir.Function, args: list, blocks: int, seed: int, r
 
 
 def run_in_turns(function: ir.Function, args: list, blocks: int) -> None:
-    """Run a kernel in synchronized IR, each thread on its own where it waits for others, in one order that is always the same; races are not looked
+    """Run a kernel in synchronized IR, each thread on its own where it waits for others, in one order that is always
+    the same; races are not looked
     for.  Blocks that need not be resident together run one after the other (clusters, where there are some)."""
     program = program_for(function, stepwise=True, apart=True)
     launch = Schedule(function, blocks, program.threads, program.blocks_per_cluster, random.Random(0))
@@ -113,7 +117,8 @@ class Warp:
 
 @dataclass(slots=True, eq=False)
 class Arrival:
-    """What a warp says when it reaches a barrier: the groups it belongs to (their keys and sizes) with its lanes in each, and its value.
+    """What a warp says when it reaches a barrier: the groups it belongs to (their keys and sizes) with its lanes in
+    each, and its value.
 
     source: whose value is given to all; of a named barrier without a value its number, 0 where that is left open.
     """
@@ -138,12 +143,17 @@ class Barrier:
 class Schedule(Launch):
     """Who runs next, and who waits."""
 
-    def __init__(self, kernel: ir.Function, blocks: int, threads: int, blocks_per_cluster: int | None, rng: random.Random):
+    def __init__(
+        self, kernel: ir.Function, blocks: int, threads: int, blocks_per_cluster: int | None, rng: random.Random
+    ):
         super().__init__(blocks, threads, blocks_per_cluster)
         self.kernel, self.rng = kernel, rng
         self.log = RaceLog(forgets=self.blocks_per_cluster == 1)
         self.uninitialised: MachineError | None = None
-        self.arenas = [SharedArena(max(kernel.smem, 16), self.blocks_per_cluster) for _ in range(-(-blocks // self.blocks_per_cluster))]
+        self.arenas = [
+            SharedArena(max(kernel.smem, 16), self.blocks_per_cluster)
+            for _ in range(-(-blocks // self.blocks_per_cluster))
+        ]
         self.published: dict[tuple, clocks.Known] = {}
         self.warps: list[Warp] = []
         self.barriers: dict[tuple, Barrier] = {}
@@ -157,12 +167,16 @@ class Schedule(Launch):
         self.numbers: dict[tuple[int, int], tuple] = {}  # of named barriers, by block: which was the last
         self.woken: list[Warp] = []
         self.tokens = 0
-        self.remote: list[tuple[int, str, Site, Segment, int]] = []  # arrivals in other blocks: block, barrier, place, segment and lane
+        self.remote: list[
+            tuple[int, str, Site, Segment, int]
+        ] = []  # arrivals in other blocks: block, barrier, place, segment and lane
         self.ended: dict[int, list[Segment]] = {}  # by block, what its warps knew at the end
 
     @cached_property
     def dice(self) -> np.random.Generator:
-        """For copies; asked for only where there are some, so that the orders of all other kernels do not depend on it."""
+        """For copies; asked for only where there are some, so that the orders of all other kernels do not
+        depend on it.
+        """
         return np.random.default_rng(self.rng.getrandbits(64))
 
     @cached_property
@@ -180,7 +194,9 @@ class Schedule(Launch):
 
     def slot(self, barrier: ir.Barrier, block: int, number: int, site: Site) -> Slot:
         if not 0 <= number < barrier.slots:
-            raise MachineError("out of bounds", f"slot {number} of `{barrier.name}`, which has {barrier.slots}", site.span, block)
+            raise MachineError(
+                "out of bounds", f"slot {number} of `{barrier.name}`, which has {barrier.slots}", site.span, block
+            )
         key = (barrier.uid, block, number)
         if key not in self.slots:
             self.slots[key] = Slot(self, barrier, block, number)
@@ -207,7 +223,9 @@ class Schedule(Launch):
                 self.log.look(self._oldest_phases())
         waiting = [w for w in self.warps if not w.done]
         if ready:
-            raise MachineError("no progress", "the kernel does not end", self.kernel.span, note=f"{_STEPS} turns were taken")
+            raise MachineError(
+                "no progress", "the kernel does not end", self.kernel.span, note=f"{_STEPS} turns were taken"
+            )
         if waiting:
             self._mismatch(waiting)
 
@@ -275,11 +293,23 @@ class Schedule(Launch):
         """Whoever could run waits in vain: one loop, and where the others are."""
         block = warp.lanes.number
         loops = {site.span: "waits here, too" for w in (warp, *ready) for site in w.lanes.waiting_at}
-        blocked = {self.barriers[at].arrivals[0][1].site.span: "threads wait at this barrier" for w in self.warps for at in w.waits}
+        blocked = {
+            self.barriers[at].arrivals[0][1].site.span: "threads wait at this barrier"
+            for w in self.warps
+            for at in w.waits
+        }
         here = min((site.span for site in warp.lanes.waiting_at), key=lambda span: span.line)
-        others = sorted(((span, text) for span, text in (loops | blocked).items() if span != here), key=lambda pair: pair[0].line)
-        raise MachineError("no progress", "this loop waits for something that no thread will do", here, block, secondary=tuple(others[:4]),
-                           help=WAITING_HELP)
+        others = sorted(
+            ((span, text) for span, text in (loops | blocked).items() if span != here), key=lambda pair: pair[0].line
+        )
+        raise MachineError(
+            "no progress",
+            "this loop waits for something that no thread will do",
+            here,
+            block,
+            secondary=tuple(others[:4]),
+            help=WAITING_HELP,
+        )
 
     def _oldest_phases(self) -> dict[int, int]:
         oldest: dict[int, int] = {}
@@ -313,8 +343,13 @@ class Schedule(Launch):
         number = (block, arrival.source + (start // n if n else 0))
         other = self.barriers.get(self.numbers.get(number, at))
         if other is not None and self.numbers[number] != at:
-            raise MachineError("barrier mismatch", f"barrier {number[1]} of the block is used at two places at a time", arrival.site.span, block,
-                               secondary=((other.arrivals[0][1].site.span, "threads wait here"),))
+            raise MachineError(
+                "barrier mismatch",
+                f"barrier {number[1]} of the block is used at two places at a time",
+                arrival.site.span,
+                block,
+                secondary=((other.arrivals[0][1].site.span, "threads wait here"),),
+            )
         self.numbers[number] = at
 
     def _release(self, at: tuple, barrier: Barrier) -> list[Warp]:
@@ -361,14 +396,20 @@ class Schedule(Launch):
                 secondary = ((self.barriers[other.waits[0]].arrivals[0][1].site.span, f"{who} waits here"),)
         raise MachineError("barrier mismatch", text, arrival.site.span, block, thread, secondary=secondary, note=note)
 
-
     def _stuck(self, at_gates: list[Warp], count: int) -> None:
         """Warps wait for what never comes: the first says so, the others say where they are."""
         gates = list({id(w.gate): w.gate for w in at_gates}.values())
         first = at_gates[0]
         secondary = tuple((gate.site.span, gate.why()) for gate in gates[1:4])
-        raise MachineError("barrier mismatch", gates[0].why(), gates[0].site.span, first.lanes.number, int(first.lanes.thread[0, 0]),
-                           secondary=secondary, note=f"this is for `{gates[0].site.name}`; {count} warps wait and nothing is in flight")
+        raise MachineError(
+            "barrier mismatch",
+            gates[0].why(),
+            gates[0].site.span,
+            first.lanes.number,
+            int(first.lanes.thread[0, 0]),
+            secondary=secondary,
+            note=f"this is for `{gates[0].site.name}`; {count} warps wait and nothing is in flight",
+        )
 
 
 def _concerns(key: tuple, lanes: WarpLanes) -> bool:
@@ -384,7 +425,9 @@ def _concerns(key: tuple, lanes: WarpLanes) -> bool:
 
 
 class SharedArena:
-    """The shared memory of a cluster's blocks, one after the other: the bytes at an offset are whatever object lies there now."""
+    """The shared memory of a cluster's blocks, one after the other: the bytes at an offset are whatever object lies
+    there now.
+    """
 
     def __init__(self, size: int, blocks: int):
         self.pitch = -(-size // 128) * 128
@@ -417,7 +460,9 @@ class ArenaStorage:
         return False
 
     def uninitialised(self, error: MachineError) -> None:
-        """A missing barrier shows as such a read; whether it is one is known only when the other access has happened."""
+        """A missing barrier shows as such a read; whether it is one is known only when the other access has
+        happened.
+        """
         launch = self.lanes.launch
         launch.uninitialised = launch.uninitialised or error
 
@@ -477,7 +522,9 @@ class WarpLanes(Lanes, RegisterFile):
     # ---- barriers ----
 
     def meet(self, kind: str, index: np.ndarray, n: int, m, site: Site, op: str, value, source: int):
-        """Wait for the group: all of a block, cluster or grid, or the n threads around this one (by `index`, its position)."""
+        """Wait for the group: all of a block, cluster or grid, or the n threads around this one (by `index`, its
+        position).
+        """
         active = self.active(m)[0]
         lanes = np.flatnonzero(active)
         threads = self.thread[0]
@@ -486,7 +533,10 @@ class WarpLanes(Lanes, RegisterFile):
         groups: dict[tuple, tuple[int, np.ndarray]] = {}
         if kind in ("block", "cluster", "grid"):
             size = {"block": 1, "cluster": launch.blocks_per_cluster, "grid": launch.blocks}[kind] * launch.threads
-            groups[(kind, block if kind == "block" else self.segment.cluster if kind == "cluster" else 0, 0, 0)] = (size, lanes)
+            groups[(kind, block if kind == "block" else self.segment.cluster if kind == "cluster" else 0, 0, 0)] = (
+                size,
+                lanes,
+            )
         else:
             first = threads - self.full(index)[0] % n  # the first thread of each lane's group
             for start in np.unique(first[lanes]).tolist():
@@ -503,8 +553,14 @@ class WarpLanes(Lanes, RegisterFile):
         if len(lanes) < n:
             missing = next(t for t in range(start, start + n) if t not in self.thread[0][lanes])
             text = f"{len(lanes)} of {n} threads meet here and the others do not come"
-            raise MachineError("barrier mismatch", text, site.span, int(self.block[0, 0]), int(self.thread[0, lanes[0]]),
-                               note=f"thread {missing} has gone another way")
+            raise MachineError(
+                "barrier mismatch",
+                text,
+                site.span,
+                int(self.block[0, 0]),
+                int(self.thread[0, lanes[0]]),
+                note=f"thread {missing} has gone another way",
+            )
         self.segment = clocks.joined([(self.segment, lanes)], self.launch.threads)[0]
 
     # ---- the log ----
@@ -520,26 +576,67 @@ class WarpLanes(Lanes, RegisterFile):
         """Several scalars a lane are written: (scalars, 1, threads)."""
         self.log(view, cells[chosen].astype(np.int64), np.nonzero(chosen)[2], 1, KINDS["write"], site)
 
-    def log_stretches(self, view: View, cells: np.ndarray, lane: int, kind: int, site: Site, token: int, verb: str) -> None:
+    def log_stretches(
+        self, view: View, cells: np.ndarray, lane: int, kind: int, site: Site, token: int, verb: str
+    ) -> None:
         """What one thread has begun in the background."""
         where, _ = self._address(view, cells[:0])
         item, storage = view.flat.dtype.itemsize, view.storage
         base = getattr(storage, "offset", 0)
         address, size = stretches(cells, item, base)
-        self.launch.log.add(where, Entry(address, np.full(len(address), lane), size, kind, self.segment, site, storage.name, base, item * view.width,
-                                         token=token, verb=verb, pitch=self._pitch(view)))
+        self.launch.log.add(
+            where,
+            Entry(
+                address,
+                np.full(len(address), lane),
+                size,
+                kind,
+                self.segment,
+                site,
+                storage.name,
+                base,
+                item * view.width,
+                token=token,
+                verb=verb,
+                pitch=self._pitch(view),
+            ),
+        )
 
     def _pitch(self, view: View) -> int:
         return view.storage.arena.pitch if view.stride and self.launch.blocks_per_cluster > 1 else 0
 
-    def log(self, view: View, cells: np.ndarray, lanes: np.ndarray, width: int, kind: int, site: Site,
-            copy: Flight | None = None, lands: bool = False) -> None:
+    def log(
+        self,
+        view: View,
+        cells: np.ndarray,
+        lanes: np.ndarray,
+        width: int,
+        kind: int,
+        site: Site,
+        copy: Flight | None = None,
+        lands: bool = False,
+    ) -> None:
         """One access; `cells` and `lanes` side by side."""
         where, address = self._address(view, cells)
         item, storage = view.flat.dtype.itemsize, view.storage
         base = getattr(storage, "offset", 0)
-        self.launch.log.add(where, Entry(address, lanes, item * width, kind, self.segment, site, storage.name, base, item * view.width, copy, lands,
-                                         pitch=self._pitch(view)))
+        self.launch.log.add(
+            where,
+            Entry(
+                address,
+                lanes,
+                item * width,
+                kind,
+                self.segment,
+                site,
+                storage.name,
+                base,
+                item * view.width,
+                copy,
+                lands,
+                pitch=self._pitch(view),
+            ),
+        )
 
     def _address(self, view: View, cells: np.ndarray) -> tuple[object, np.ndarray]:
         """The memory, and the first byte of each cell in it."""

@@ -1,8 +1,12 @@
-"""What a launch does where threads that go together come to a standstill: it begins again, and each thread goes its own way.
+"""What a launch does where threads that go together come to a standstill: it begins again, and each thread goes its own
+way.
 
-Input: a kernel that waits for atomics in a loop.  Output: its arrays.  On a GPU, threads of a warp are scheduled independently: one that has a lock
-goes on while the others ask for it.  Lanes in lockstep would wait for those first.  So where lockstep does not get on, the arrays are put back, and
-every statement in which threads wait and do nothing together becomes a generator for each thread; those of a warp take turns.
+Input: a kernel that waits for atomics in a loop.  Output: its arrays.  On a GPU, threads of a warp are scheduled
+independently: one that has a lock
+goes on while the others ask for it.  Lanes in lockstep would wait for those first.  So where lockstep does not get on,
+the arrays are put back, and
+every statement in which threads wait and do nothing together becomes a generator for each thread; those of a warp take
+turns.
 """
 
 from __future__ import annotations
@@ -20,7 +24,9 @@ class Kept:
     """What the arrays of a launch held before it; nothing where the launch will not begin again."""
 
     def __init__(self, function: ir.Function, args: list, wanted: bool):
-        written = (a for p, a in zip(function.params, args) if wanted and isinstance(p, ir.MemParam) and not p.handle.const)
+        written = (
+            a for p, a in zip(function.params, args) if wanted and isinstance(p, ir.MemParam) and not p.handle.const
+        )
         self.arrays = [(np.asarray(a), np.array(a)) for a in written]
 
     def restore(self) -> None:
@@ -38,7 +44,8 @@ class Thread:
 
 
 def apart(lanes, statement: Callable, m) -> Generator:
-    """Run a statement for each active thread; in each turn of the warp every one of them goes on a while.  The warp goes round for nothing when
+    """Run a statement for each active thread; in each turn of the warp every one of them goes on a while.  The warp
+    goes round for nothing when
     all of its threads do."""
     launch, each = lanes.launch, lanes.thread[0].tolist()
     threads = [Thread(statement(lanes.thread == t)) for t, active in zip(each, lanes.active(m)[0]) if active]
@@ -57,7 +64,8 @@ _OVER = object()
 
 
 def run_program(typed: ir.Function, synced: Callable[[], ir.Function], args: list, blocks: int) -> None:
-    """What a kernel means: `typed`, all threads in lockstep; where its threads wait for each other and lockstep does not get on, `synced`, each
+    """What a kernel means: `typed`, all threads in lockstep; where its threads wait for each other and lockstep does
+    not get on, `synced`, each
     thread on its own, and of blocks that need not be resident together one after the other."""
     from snap import machine
     from snap.machine.adversarial import run_in_turns

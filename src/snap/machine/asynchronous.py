@@ -1,6 +1,8 @@
-"""Statements about work in the background, as Python source: boxes, products of tiles, commits and waits, barriers that count, turns, elections.
+"""Statements about work in the background, as Python source: boxes, products of tiles, commits and waits, barriers that
+count, turns, elections.
 
-Input: typed IR, where all of it happens at once, or synchronized IR where `stepwise`.  Output: calls of boxes.py and tensor.py, or of what a warp
+Input: typed IR, where all of it happens at once, or synchronized IR where `stepwise`.  Output: calls of boxes.py and
+tensor.py, or of what a warp
 has in flight.  Non-goals: what happens when (flights.py, mbarriers.py).
 """
 
@@ -63,7 +65,9 @@ class Asynchronous(Actions):
         a = self.memory(s.a.access) if isinstance(s.a, ir.Tile) else self.variable(s.a.var)
         zero = "None" if s.zero is None else self.expr(s.zero)
         helper = "multiply" if self.stepwise else "wgmma"
-        self.emit(f"{helper}(C, {spec}, {self.variable(s.acc.var)}, {a}, {self.memory(s.b.access)}, {zero}, {self.mask})")
+        self.emit(
+            f"{helper}(C, {spec}, {self.variable(s.acc.var)}, {a}, {self.memory(s.b.access)}, {zero}, {self.mask})"
+        )
         self.pause()
 
     def store_acc(self, s: ir.StoreAcc) -> None:
@@ -73,7 +77,9 @@ class Asynchronous(Actions):
         layout = self.intern(Layout.of(s.acc), ("layout", s.acc.var.uid, s.acc.elem, s.acc.shape), "L")
         self.touched(s.acc.var, False, s.span)
         where = f"{self.view_of(a)}, {self.tuple(a.index)}, {self.dims(a.view)}"
-        self.emit(f"store_acc(C, {spec}, {layout}, {self.variable(s.acc.var)}, {where}, {self.expr(s.first)}, {self.mask})")
+        self.emit(
+            f"store_acc(C, {spec}, {layout}, {self.variable(s.acc.var)}, {where}, {self.expr(s.first)}, {self.mask})"
+        )
         self.pause()
 
     # ---- commits, waits, fences ----
@@ -107,10 +113,15 @@ class Asynchronous(Actions):
         if p.kind == "thread":
             return
         if s.part == "both":
-            self.emit(f"yield from C.meet({p.kind!r}, {self.group_of(p.participants)}, {self.mask}, {site}, '', None, {p.number})")
+            self.emit(
+                f"yield from C.meet({p.kind!r}, {self.group_of(p.participants)}, {self.mask}, {site}, '', None,"
+                f" {p.number})"
+            )
         else:
             n = p.participants.n if p.participants.level is Level.THREAD else 0
-            self.emit(f"yield from meet_apart(C, {p.kind!r}, {s.part!r}, {p.number}, {n}, {p.threads}, {self.mask}, {site})")
+            self.emit(
+                f"yield from meet_apart(C, {p.kind!r}, {s.part!r}, {p.number}, {n}, {p.threads}, {self.mask}, {site})"
+            )
         self.pause()
 
     def wait_for(self, engine: str, younger: int, place: Place, site: str) -> None:
@@ -118,7 +129,9 @@ class Asynchronous(Actions):
             case "copy":
                 self.emit(f"C.copies.wait({younger}, {self.mask})")
             case "bulk" | "bulk read":
-                self.emit(f"wait_bulk(C, {younger}, {self.mask}, {engine == 'bulk read'})")  # those who issued none pass
+                self.emit(
+                    f"wait_bulk(C, {younger}, {self.mask}, {engine == 'bulk read'})"
+                )  # those who issued none pass
             case "wgmma":
                 self.emit(f"yield from C.products.wait(C, {younger}, {site})")
             case _:
@@ -142,7 +155,9 @@ class Asynchronous(Actions):
         for engine, younger in s.point.waits:
             self.wait_for(engine, younger, s.place, self.site(s.span, s.point.object))
         where = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}, {self.group_of(s.by)}"
-        self.emit(f"arrive_barrier(C, {where}, {self.mask}, {s.bytes}, {s.point.fence}, {self.site(s.span, s.point.object)})")
+        self.emit(
+            f"arrive_barrier(C, {where}, {self.mask}, {s.bytes}, {s.point.fence}, {self.site(s.span, s.point.object)})"
+        )
         self.pause()
 
     def barrier_expect(self, s: ir.BarrierExpect) -> None:
@@ -150,7 +165,10 @@ class Asynchronous(Actions):
             return
         chosen = self.issuer(s.place)
         with self.indented(f"if {chosen} is not False:"):
-            self.emit(f"expect_bytes(C, {self.barrier(s.barrier)}, {self.expr(s.slot)}, {s.bytes}, {chosen}, {self.site(s.span, s.barrier.name)})")
+            self.emit(
+                f"expect_bytes(C, {self.barrier(s.barrier)}, {self.expr(s.slot)}, {s.bytes}, {chosen},"
+                f" {self.site(s.span, s.barrier.name)})"
+            )
         self.pause()
 
     # ---- one after the other, one alone ----

@@ -1,7 +1,9 @@
 """Boxes between shared and global memory: which elements they are, and moving them.
 
-Input: for each box its first element on both sides.  Output: memory, changed.  Invariant: elements outside of the global array are zero when
-loaded and left out when stored; all of a tile is inside of its shared array, or it is a fault.  Non-goals: when it happens (flights.py).
+Input: for each box its first element on both sides.  Output: memory, changed.  Invariant: elements outside of the
+global array are zero when
+loaded and left out when stored; all of a tile is inside of its shared array, or it is a fault.  Non-goals: when it
+happens (flights.py).
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from snap.machine.storage import View
 from snap.machine.tensor import TileSpec, check_written
 
 _AT_ONCE = 1 << 21  # elements moved at a time
-COMBINE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+COMBINE = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -35,14 +44,18 @@ class BoxSpec:
 
     @staticmethod
     def of(s: ir.BoxCopy, tile: Site, origin: Site) -> BoxSpec:
-        return BoxSpec(s.op, TileSpec(s.tile.shape, tile), s.box, s.tile.access.view.obj.spread == "copies", s.tf32, origin)
+        return BoxSpec(
+            s.op, TileSpec(s.tile.shape, tile), s.box, s.tile.access.view.obj.spread == "copies", s.tf32, origin
+        )
 
     @property
     def loads(self) -> bool:
         return self.op == "load"
 
     def share(self, rank: int, blocks: int, width: int) -> slice:
-        """The scalars (`width` an element) of the tile that one block of a cluster loads for all of them: its share of the rows."""
+        """The scalars (`width` an element) of the tile that one block of a cluster loads for all of them: its share of
+        the rows.
+        """
         rows = next((extent for extent in self.box if extent > 1), 1)
         row = prod(self.box) // rows * width
         return slice(rows * rank // blocks * row, rows * (rank + 1) // blocks * row)
@@ -50,7 +63,8 @@ class BoxSpec:
 
 @dataclass(slots=True, eq=False)
 class Boxes:
-    """Boxes that lanes issue together.  By box: the lane (row and column among the lanes), where its tile begins, its first element's index in
+    """Boxes that lanes issue together.  By box: the lane (row and column among the lanes), where its tile begins, its
+    first element's index in
     each dimension of the array."""
 
     spec: BoxSpec
@@ -91,43 +105,77 @@ def boxes(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m) -> Boxes:
     array, at, shape = origin
     shape = tuple(int(d) if np.ndim(d) == 0 else int(np.asarray(d).flat[0]) for d in shape)
     if prod(shape) > array.size:
-        raise MachineError("out of bounds", f"`{array.name}` has {array.size} elements, fewer than its shape says", spec.site.span)
+        raise MachineError(
+            "out of bounds", f"`{array.name}` has {array.size} elements, fewer than its shape says", spec.site.span
+        )
     first = [lanes.full(i)[rows, columns].astype(np.int64) for i in at]
     _check_start(lanes, spec, array, first, rows, columns)
     return Boxes(spec, view, spec.tile.offsets(view, dims), array, shape, rows, columns, starts[rows, columns], first)
 
 
-def _check_start(lanes: Lanes, spec: BoxSpec, array: View, first: list[np.ndarray], rows: np.ndarray, columns: np.ndarray) -> None:
-    """Along its rows a box begins at a multiple of 16 bytes, and one that is stored at no negative index; the hardware stops the kernel elsewhere."""
+def _check_start(
+    lanes: Lanes, spec: BoxSpec, array: View, first: list[np.ndarray], rows: np.ndarray, columns: np.ndarray
+) -> None:
+    """Along its rows a box begins at a multiple of 16 bytes, and one that is stored at no negative index; the hardware
+    stops the kernel elsewhere.
+    """
 
     def refuse(kind: str, k: int, text: str, note: str) -> MachineError:
-        return MachineError(kind, text, spec.site.span, int(lanes.block[rows[k], 0]), int(lanes.thread[0, columns[k]]), note=note)
+        return MachineError(
+            kind, text, spec.site.span, int(lanes.block[rows[k], 0]), int(lanes.thread[0, columns[k]]), note=note
+        )
 
     size = array.flat.dtype.itemsize * array.width
     if array.storage.address % 16 and len(rows):
-        raise refuse("misaligned", 0, f"boxes of `{array.name}` are copied, and it begins {array.storage.address % 16} bytes past a multiple of 16",
-                     "a slice may start anywhere: pass a copy of it (`.copy()`)")
+        raise refuse(
+            "misaligned",
+            0,
+            f"boxes of `{array.name}` are copied, and it begins {array.storage.address % 16} bytes past a multiple"
+            " of 16",
+            "a slice may start anywhere: pass a copy of it (`.copy()`)",
+        )
     wrong = np.flatnonzero(first[-1] * size % 16)
     if len(wrong):
         at = int(first[-1][wrong[0]])
-        raise refuse("misaligned", wrong[0], f"the last index of `at` is {at}, {at * size} bytes into a row of `{array.name}`: not a multiple of 16",
-                     f"boxes begin at multiples of 16 bytes in a row, here of {16 // size if size < 16 else 1} elements")
+        raise refuse(
+            "misaligned",
+            wrong[0],
+            f"the last index of `at` is {at}, {at * size} bytes into a row of `{array.name}`: not a multiple of 16",
+            f"boxes begin at multiples of 16 bytes in a row, here of {16 // size if size < 16 else 1} elements",
+        )
     for dimension, index in enumerate(() if spec.loads else first):
         wrong = np.flatnonzero(index < 0)
         if len(wrong):
             at = int(index[wrong[0]])
-            raise refuse("out of bounds", wrong[0], f"a box of `{array.name}` is written from index {at} of dimension {dimension} on",
-                         "boxes that are written may end outside of an array, but not begin before it; those that are read may")
+            raise refuse(
+                "out of bounds",
+                wrong[0],
+                f"a box of `{array.name}` is written from index {at} of dimension {dimension} on",
+                "boxes that are written may end outside of an array, but not begin before it; those that are read may",
+            )
 
 
 def claim(lanes: Lanes, made: Boxes, claims: tuple) -> None:
-    """The global side of boxes is part of partitions that are declared disjoint: (handle, its units, the scope) each."""
-    lane = (lanes.block[made.rows, 0].astype(np.int64) * lanes.threads + lanes.thread[0, made.columns]) if claims else None
+    """The global side of boxes is part of partitions that are declared disjoint: (handle, its units, the scope)
+    each.
+    """
+    lane = (
+        (lanes.block[made.rows, 0].astype(np.int64) * lanes.threads + lanes.thread[0, made.columns]) if claims else None
+    )
     for k in range(len(made.starts) if claims else 0):
         cells, inside = made.outside(slice(k, k + 1))
         cells = np.unique((cells if inside is None else cells[inside]).reshape(-1) // made.array.width)
         for handle, unit, scope in claims:
-            lanes.claim_cells(handle, unit, scope, made.array, cells, np.full(len(cells), lane[k]), not made.spec.loads, made.spec.site)
+            lanes.claim_cells(
+                handle,
+                unit,
+                scope,
+                made.array,
+                cells,
+                np.full(len(cells), lane[k]),
+                not made.spec.loads,
+                made.spec.site,
+            )
 
 
 def fetched(array: View, cells: np.ndarray, inside: np.ndarray | None, tf32: bool) -> np.ndarray:
@@ -147,7 +195,8 @@ def deliver(op: str, array: View, cells: np.ndarray, inside: np.ndarray | None, 
     array.flat[cells] = bits
 
 
-# ---- reference mode: at once ---------------------------------------------------------------------------------------------------------------
+# ---- reference mode: at once
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def box_copy(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims: tuple) -> None:

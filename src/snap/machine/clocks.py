@@ -1,8 +1,11 @@
 """Happens-before, by clocks and tokens.
 
-A *segment* is what a warp's threads do between two points where they learn of others.  Barriers of a whole block, cluster or grid begin a new
-phase or epoch, and phases and epochs order everything; knowledge of single threads is kept only where smaller groups synchronize or an acquire
-meets a release.  What ends in the background, and every fence, has a *token*, a bit of its own: to know it is to come after it, and it is handed
+A *segment* is what a warp's threads do between two points where they learn of others.  Barriers of a whole block,
+cluster or grid begin a new
+phase or epoch, and phases and epochs order everything; knowledge of single threads is kept only where smaller groups
+synchronize or an acquire
+meets a release.  What ends in the background, and every fence, has a *token*, a bit of its own: to know it is to come
+after it, and it is handed
 on with all else that a thread knows.
 """
 
@@ -29,8 +32,10 @@ class Known:
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """Of one warp.  clock: each thread's own; known: (threads of the warp, threads of the block), clocks of others in this phase, None for nothing;
-    foreign: what each thread knows of other blocks; done: the tokens that each thread knows; fences: how many of `fenced`, the warp's fences (token
+    """Of one warp.  clock: each thread's own; known: (threads of the warp, threads of the block), clocks of others in
+    this phase, None for nothing;
+    foreign: what each thread knows of other blocks; done: the tokens that each thread knows; fences: how many of
+    `fenced`, the warp's fences (token
     and lanes) in order, have been made."""
 
     block: int
@@ -55,8 +60,20 @@ class Segment:
         count = len(self.threads)
         spread = None if grid or not known.blocks else [known.blocks] * count
         done = (known.done,) * count if known.done else None
-        return Segment(self.block, self.cluster, self.threads, self.phase + 1, self.cluster_epoch + cluster, self.grid_epoch + grid,
-                       np.ones(count, np.int32), None, spread, done, self.fences, self.fenced)
+        return Segment(
+            self.block,
+            self.cluster,
+            self.threads,
+            self.phase + 1,
+            self.cluster_epoch + cluster,
+            self.grid_epoch + grid,
+            np.ones(count, np.int32),
+            None,
+            spread,
+            done,
+            self.fences,
+            self.fenced,
+        )
 
     def knowledge(self, size: int) -> np.ndarray:
         """A copy of `known`, with each thread's own clock in it."""
@@ -67,12 +84,26 @@ class Segment:
     def knows(self, token: int, lane: int) -> bool:
         return self.done is not None and bool(self.done[lane] & token)
 
-    def next(self, lanes: np.ndarray, known: np.ndarray | None, foreign: list[Foreign] | None, done: tuple[int, ...] | None) -> Segment:
+    def next(
+        self, lanes: np.ndarray, known: np.ndarray | None, foreign: list[Foreign] | None, done: tuple[int, ...] | None
+    ) -> Segment:
         """`lanes` have learnt, or told, something: their clocks move on."""
         clock = self.clock.copy()
         clock[lanes] += 1
-        return Segment(self.block, self.cluster, self.threads, self.phase, self.cluster_epoch, self.grid_epoch, clock, known, foreign, done,
-                       self.fences, self.fenced)
+        return Segment(
+            self.block,
+            self.cluster,
+            self.threads,
+            self.phase,
+            self.cluster_epoch,
+            self.grid_epoch,
+            clock,
+            known,
+            foreign,
+            done,
+            self.fences,
+            self.fenced,
+        )
 
     def told(self, lanes: np.ndarray, tokens: int) -> Segment:
         """`lanes` have learnt of tokens."""
@@ -124,7 +155,9 @@ def joined(members: list[tuple[Segment, np.ndarray]], size: int) -> list[Segment
     known = Known()
     for segment, lanes in members:
         for lane in lanes if segment.foreign is not None or segment.done is not None else ():
-            known.add(Known(segment.foreign[lane] if segment.foreign else {}, segment.done[lane] if segment.done else 0))
+            known.add(
+                Known(segment.foreign[lane] if segment.foreign else {}, segment.done[lane] if segment.done else 0)
+            )
     out = []
     for table, (segment, lanes) in zip(tables, members):
         table[lanes] = row
@@ -187,4 +220,4 @@ def ordered(a: Segment, lane_a: int, b: Segment, lane_b: int) -> bool:
 
 def visible(a: Segment, lane_a: int, b: Segment, lane_b: int) -> bool:
     """Whether thread b knows of a fence that thread a has made since."""
-    return any(lanes[lane_a] and b.knows(token, lane_b) for token, lanes in a.fenced[a.fences:])
+    return any(lanes[lane_a] and b.knows(token, lane_b) for token, lanes in a.fenced[a.fences :])

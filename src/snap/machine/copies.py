@@ -1,7 +1,9 @@
 """Copies in the background, as one warp's threads have them in flight.
 
-Input: copies, commits and waits as they happen.  Output: memory, changed as early or as late as the waits allow; entries of the race log, one
-where a copy is issued and one where a wait covers it.  Invariant: what a wait covers has arrived when it returns; nothing else is promised.
+Input: copies, commits and waits as they happen.  Output: memory, changed as early or as late as the waits allow;
+entries of the race log, one
+where a copy is issued and one where a wait covers it.  Invariant: what a wait covers has arrived when it returns;
+nothing else is promised.
 Groups are each thread's own, so everything is kept by lane.  Non-goals: deciding what is a race (races.py).
 """
 
@@ -25,7 +27,8 @@ _HABITS = (0.0, 0.0, 0.3, 1.0)  # how likely a copy is to arrive early
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """One `async_copy` of a warp.  By lane that took part: where to and from (the first scalar of each), its group, whether it has arrived,
+    """One `async_copy` of a warp.  By lane that took part: where to and from (the first scalar of each), its group,
+    whether it has arrived,
     whether a wait has covered it; `held`: what was read at issue, None where the source is read on arrival."""
 
     target: View
@@ -65,14 +68,20 @@ class Copies:
         dice = warp.launch.dice
         self.at_issue, self.later, self.holds = (float(dice.choice(_HABITS)) for _ in range(3))
 
-    def issue(self, target: tuple[View, tuple, object], source: tuple[View, tuple, object], m, sites: tuple[Site, Site]) -> None:
+    def issue(
+        self, target: tuple[View, tuple, object], source: tuple[View, tuple, object], m, sites: tuple[Site, Site]
+    ) -> None:
         """`target`, `source`: view, index and dimensions of the element."""
         active = self.warp.active(m)[0]
         lanes = np.flatnonzero(active)
-        to, origin = (self.warp.full(view.cells(view.resolve(index, dims, m, site)))[0][lanes].astype(np.int64)
-                      for (view, index, dims), site in zip((target, source), sites))
+        to, origin = (
+            self.warp.full(view.cells(view.resolve(index, dims, m, site)))[0][lanes].astype(np.int64)
+            for (view, index, dims), site in zip((target, source), sites)
+        )
         none = np.zeros(len(lanes), np.bool_)
-        flight = Flight(target[0], source[0], to, origin, lanes, sites, np.full(len(lanes), _UNCOMMITTED), none, none.copy(), None)
+        flight = Flight(
+            target[0], source[0], to, origin, lanes, sites, np.full(len(lanes), _UNCOMMITTED), none, none.copy(), None
+        )
         self._log(flight, np.ones(len(lanes), np.bool_), lands=False)
         dice = self.warp.launch.dice
         if dice.random() < self.holds:
@@ -109,6 +118,9 @@ class Copies:
             flight.arrive(dice.random(len(flight.lanes)) < self.later * dice.random())
 
     def _log(self, flight: Flight, chosen: np.ndarray, lands: bool) -> None:
-        sides = (flight.target, flight.to, WRITE, flight.sites[0]), (flight.source, flight.origin, READ, flight.sites[1])
+        sides = (
+            (flight.target, flight.to, WRITE, flight.sites[0]),
+            (flight.source, flight.origin, READ, flight.sites[1]),
+        )
         for view, cells, kind, site in sides:
             self.warp.log(view, cells[chosen], flight.lanes[chosen], view.width, kind, site, flight, lands)

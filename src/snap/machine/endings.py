@@ -1,6 +1,7 @@
 """The end of blocks: their shared memory is gone then, whoever still uses it.
 
-Input: a launch that has ended, with its log.  Output: races of reason 'exit'.  Invariant: a use of a block's shared memory in the background, or by
+Input: a launch that has ended, with its log.  Output: races of reason 'exit'.  Invariant: a use of a block's shared
+memory in the background, or by
 another block, is fine iff some thread of that block knew at its end that it was over.
 """
 
@@ -45,7 +46,13 @@ def ended_too_early(launch: Schedule) -> None:
         for product in products.all:
             if not last[block].known.done & product.token:
                 thread = int(next(part for part in product.parts if part is not None).warp.thread[0, 0])
-                _report(launch, product.spec.b.site.name, 0, RaceAccess("multiply", product.spec.site.span, block, thread), block)
+                _report(
+                    launch,
+                    product.spec.b.site.name,
+                    0,
+                    RaceAccess("multiply", product.spec.site.span, block, thread),
+                    block,
+                )
     for block, name, site, segment, lane in launch.remote:
         if not last[block].include(segment, lane):
             _report(launch, name, 0, RaceAccess("atomic", site.span, segment.block, int(segment.threads[lane])), block)
@@ -69,4 +76,6 @@ def _check_entry(launch: Schedule, last: dict[int, LastWords], cluster: int, e: 
 
 def _report(launch: Schedule, name: str, index: int, first: RaceAccess, block: int) -> None:
     key = (name, first.span, first.kind, "exit")
-    launch.log.found.setdefault(key, Race(name, index, first, RaceAccess("exit", launch.kernel.span, block, 0), reason="exit"))
+    launch.log.found.setdefault(
+        key, Race(name, index, first, RaceAccess("exit", launch.kernel.span, block, 0), reason="exit")
+    )

@@ -12,14 +12,29 @@ from snap.diag.span import Span
 class MachineError(RuntimeError):
     """A kernel did something that has no meaning.
 
-    kind: 'out of bounds', 'misaligned', 'uninitialised', 'barrier mismatch', 'overlap', 'assert', 'no progress', 'wrong phase', 'race' or 'unsafe'.
-    `block` and `thread` are the first thread it happened to (its index in the block); None where no single thread did it.
+    kind: 'out of bounds', 'misaligned', 'uninitialised', 'barrier mismatch', 'overlap', 'assert', 'no progress', 'wrong
+    phase', 'race' or 'unsafe'.
+    `block` and `thread` are the first thread it happened to (its index in the block); None where no single thread did
+    it.
     """
 
-    def __init__(self, kind: str, message: str, span: Span, block: int | None = None, thread: int | None = None, *,
-                 label: str = "", secondary: tuple[tuple[Span, str], ...] = (), note: str = "", help: str = ""):
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        span: Span,
+        block: int | None = None,
+        thread: int | None = None,
+        *,
+        label: str = "",
+        secondary: tuple[tuple[Span, str], ...] = (),
+        note: str = "",
+        help: str = "",
+    ):
         who = "" if block is None else f"block {block}" if thread is None else f"block {block}, thread {thread}"
-        self.diagnostic = Diagnostic(kind, message, span, label or who, tuple(Label(*pair) for pair in secondary), note, help)
+        self.diagnostic = Diagnostic(
+            kind, message, span, label or who, tuple(Label(*pair) for pair in secondary), note, help
+        )
         super().__init__(render(self.diagnostic))
         self.kind, self.message, self.span, self.block, self.thread = kind, message, span, block, thread
         self._rest = {"label": label, "secondary": secondary, "note": note, "help": help}
@@ -34,7 +49,9 @@ def _rebuild(kind: str, message: str, span: Span, block: int | None, thread: int
 
 @dataclass(frozen=True, slots=True)
 class RaceAccess:
-    """One side of a data race.  kind: 'read', 'write', 'atomic', 'copy to', 'copy from' or 'multiply' in the background, or 'exit'."""
+    """One side of a data race.  kind: 'read', 'write', 'atomic', 'copy to', 'copy from' or 'multiply' in the
+    background, or 'exit'.
+    """
 
     kind: str
     span: Span
@@ -42,17 +59,27 @@ class RaceAccess:
     thread: int
 
     def __str__(self) -> str:
-        verb = {"read": "reads", "write": "writes", "atomic": "uses an atomic", "copy to": "copies to it in the background",
-                "copy from": "copies from it in the background", "multiply": "multiplies with it in the background", "exit": "ends"}[self.kind]
+        verb = {
+            "read": "reads",
+            "write": "writes",
+            "atomic": "uses an atomic",
+            "copy to": "copies to it in the background",
+            "copy from": "copies from it in the background",
+            "multiply": "multiplies with it in the background",
+            "exit": "ends",
+        }[self.kind]
         return f"block {self.block}, thread {self.thread} {verb}"
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two threads touch one element, one of them writes, and nothing orders them; or one touches what a copy in flight, `first`, reads or writes.
+    """Two threads touch one element, one of them writes, and nothing orders them; or one touches what a copy in flight,
+    `first`, reads or writes.
 
-    reason: '' for that; 'one thread' where atomics order other threads of the two warps, but not these; 'proxy' where they are ordered, but the
-    first was not fenced; 'registers' of a product in flight, or 'fence' where they were touched before one without a fence between; 'exit' where the
+    reason: '' for that; 'one thread' where atomics order other threads of the two warps, but not these; 'proxy' where
+    they are ordered, but the
+    first was not fenced; 'registers' of a product in flight, or 'fence' where they were touched before one without a
+    fence between; 'exit' where the
     block that holds the memory may be gone.
     """
 
@@ -69,14 +96,34 @@ class Race:
 
     def error(self) -> MachineError:
         d = self._diagnostic()
-        return MachineError("race", d.message, d.span, self.second.block, self.second.thread, label=d.label,
-                            secondary=tuple((label.span, label.text) for label in d.secondary), note=d.note, help=d.help)
+        return MachineError(
+            "race",
+            d.message,
+            d.span,
+            self.second.block,
+            self.second.thread,
+            label=d.label,
+            secondary=tuple((label.span, label.text) for label in d.secondary),
+            note=d.note,
+            help=d.help,
+        )
 
     def _diagnostic(self) -> Diagnostic:
-        note = "the copy is still in flight then: its thread has not waited for it" if self.in_flight else _NOTES[self.reason]
+        note = (
+            "the copy is still in flight then: its thread has not waited for it"
+            if self.in_flight
+            else _NOTES[self.reason]
+        )
         what = "missing proxy fence" if self.reason == "proxy" else "data race"
-        return Diagnostic("race", f"{what} on element {self.index} of `{self.object}`", self.second.span, str(self.second),
-                          (Label(self.first.span, str(self.first)),), note, _HELP.get(self.reason, ""))
+        return Diagnostic(
+            "race",
+            f"{what} on element {self.index} of `{self.object}`",
+            self.second.span,
+            str(self.second),
+            (Label(self.first.span, str(self.first)),),
+            note,
+            _HELP.get(self.reason, ""),
+        )
 
     def __str__(self) -> str:
         return self.message
@@ -85,12 +132,17 @@ class Race:
 _NOTES = {
     "": "nothing orders these two accesses",
     "one thread": "atomics order other threads of the two warps, and these have not met those at a barrier",
-    "proxy": "the thread made no `fence.proxy.async` between: units that copy boxes and multiply tiles may not come after what it did",
+    "proxy": (
+        "the thread made no `fence.proxy.async` between: units that copy boxes and multiply tiles may not come after"
+        " what it did"
+    ),
     "registers": "the product is still in flight then: these threads have not waited for it",
     "fence": "no `wgmma.fence` stands between the two",
     "exit": "nothing keeps the block that holds this memory until then",
 }
 _HELP = {
-    "one thread": "a release or an acquire speaks for the group that holds the memory: let it be held by the warp, and open partitions by thread "
-                  "behind the acquire and close them before the release",
+    "one thread": (
+        "a release or an acquire speaks for the group that holds the memory: let it be held by the warp, and open"
+        " partitions by thread behind the acquire and close them before the release"
+    ),
 }

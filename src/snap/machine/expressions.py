@@ -1,7 +1,9 @@
 """Expressions as Python source over lanes.
 
-Input: IR expressions.  Output: source text that evaluates them with NumPy, with lines emitted before it where an operand must not be
-evaluated by all lanes. Invariant: text returned is used once, and evaluating it has no effect.  Non-goals: statements (statements.py).
+Input: IR expressions.  Output: source text that evaluates them with NumPy, with lines emitted before it where an
+operand must not be
+evaluated by all lanes. Invariant: text returned is used once, and evaluating it has no effect.  Non-goals: statements
+(statements.py).
 """
 
 from __future__ import annotations
@@ -19,7 +21,11 @@ from snap.machine.locals import Layout
 from snap.machine.positions import Chain
 
 Terms = list[tuple[str, ir.Expr]]  # of a sum, each with its sign
-_ENTRY = {Level.CLUSTER: "rc", Level.BLOCK: "rb", Level.THREAD: "rt"}  # the parameters that hold the indices at a function's start
+_ENTRY = {
+    Level.CLUSTER: "rc",
+    Level.BLOCK: "rb",
+    Level.THREAD: "rt",
+}  # the parameters that hold the indices at a function's start
 _LONG = 300  # text beyond this is bound to a name: Python's parser has a limit of nesting
 
 
@@ -82,13 +88,18 @@ class Expressions:
     def once(self, text: str, stem: str) -> str:
         """A value computed at the function's start; a kernel keeps it for later launches of as many blocks.
 
-        The text says all there is to know of it: it is made of constants, of where the function was entered, and of other such values.  So equal
+        The text says all there is to know of it: it is made of constants, of where the function was entered, and of
+        other such values.  So equal
         texts have one name, and nothing else is compared: a description could forget an ingredient."""
         key = ("once", text)
         if key not in self.interned:
             name = self.interned[key] = self.fresh(stem)
             if self.function.kernel:
-                self.prologue += [f"    {name} = C.memo.get({name!r})", f"    if {name} is None:", f"        {name} = C.memo[{name!r}] = {text}"]
+                self.prologue += [
+                    f"    {name} = C.memo.get({name!r})",
+                    f"    if {name} is None:",
+                    f"        {name} = C.memo[{name!r}] = {text}",
+                ]
             else:
                 self.prologue.append(f"    {name} = {text}")
         return self.interned[key]
@@ -129,7 +140,11 @@ class Expressions:
         return self.once(f"{text}.astype({self.dtype(e.type)})", "u")
 
     def unit_count(self, e: ir.UnitCount) -> str:
-        factors = [str(self.held(e.place, level)) for level, _ in e.place.levels if level >= e.target.level and level is not Level.GRID]
+        factors = [
+            str(self.held(e.place, level))
+            for level, _ in e.place.levels
+            if level >= e.target.level and level is not Level.GRID
+        ]
         return self.once(f"{self.dtype(e.type)}(({' * '.join(factors) or '1'}) // {e.target.n})", "u")
 
     def dtype(self, t: Scalar) -> str:
@@ -140,7 +155,12 @@ class Expressions:
     def expr(self, e: ir.Expr) -> str:
         if id(e) in self.hoisted:
             return self.hoisted[id(e)]
-        if self.function.kernel and not isinstance(e, (ir.Const, ir.Read, ir.UnitId)) and self.facts.fixed(e) and self.facts.varies(e) > GRID:
+        if (
+            self.function.kernel
+            and not isinstance(e, (ir.Const, ir.Read, ir.UnitId))
+            and self.facts.fixed(e)
+            and self.facts.varies(e) > GRID
+        ):
             return self.fixed_value(e)
         text = self._expr(e)
         return self.bind(text) if len(text) > _LONG else text
@@ -227,10 +247,15 @@ class Expressions:
 
     def element(self, array: ir.ArrayRef, index: tuple[ir.Expr, ...], span) -> str:
         """The arguments that say which element of which array."""
-        return f"C, {self.variable(array.var)}, {self.layout(array)}, {self.tuple(index)}, {self.mask}, {self.site(span, array.var.name)}"
+        return (
+            f"C, {self.variable(array.var)}, {self.layout(array)}, {self.tuple(index)}, {self.mask},"
+            f" {self.site(span, array.var.name)}"
+        )
 
     def constant_position(self, array: ir.ArrayRef, index: tuple[ir.Expr, ...]) -> int | None:
-        if not Layout.of(array).plain or not all(isinstance(i, ir.Const) and 0 <= i.value < n for i, n in zip(index, array.shape)):
+        if not Layout.of(array).plain or not all(
+            isinstance(i, ir.Const) and 0 <= i.value < n for i, n in zip(index, array.shape)
+        ):
             return None
         at = 0
         for i, n in zip(index, array.shape):
@@ -262,7 +287,11 @@ class Expressions:
         return f"shift_{'left' if e.op == '<<' else 'right'}({left}, {right}, {e.type.bits})"
 
     def division(self, e: ir.Binary, left: str, right: str) -> str:
-        if isinstance(e.right, ir.Const) and e.right.value > 0 and (e.type.kind is Kind.UINT or self.facts.natural(e.left)):
+        if (
+            isinstance(e.right, ir.Const)
+            and e.right.value > 0
+            and (e.type.kind is Kind.UINT or self.facts.natural(e.left))
+        ):
             n = e.right.value
             if e.op == "/":
                 return f"({left} // {right})"
@@ -339,7 +368,10 @@ class Expressions:
 
     def bind_views(self, obj: ir.MemObject) -> list[str]:
         """Lines that make the views of an object that the function uses."""
-        return [f"g{obj.uid}_{k} = g{obj.uid}.view({self.type(elem)})" for k, elem in enumerate(self.facts.elems.get(obj.uid, ()))]
+        return [
+            f"g{obj.uid}_{k} = g{obj.uid}.view({self.type(elem)})"
+            for k, elem in enumerate(self.facts.elems.get(obj.uid, ()))
+        ]
 
     def dims(self, view: ir.MemView) -> str:
         if view.shape is None:
@@ -360,6 +392,7 @@ class Expressions:
 
     def of_parameters(self, shape: tuple[ir.Expr, ...]) -> bool:
         """Whether dimensions depend on nothing but what the function was given."""
+
         def given(e: ir.Expr) -> bool:
             if isinstance(e, ir.Read):
                 return e.var.uid in self.facts.params
@@ -400,7 +433,9 @@ class Expressions:
                 self.emit(f"C.claim(*claim, {self.view(a.view)}, {self.place_of(a)}, {write}, {site})")
 
     def promises(self, handle: ir.Handle) -> tuple[list[tuple[int, Privilege, Privilege]], str | None]:
-        """Of the partitions around it that are declared disjoint: the handle, its units, the scope; and the name of what the caller promised."""
+        """Of the partitions around it that are declared disjoint: the handle, its units, the scope; and the name of
+        what the caller promised.
+        """
         root, claims = handle, list(self.claims.get(handle.uid, ()))
         while root.base is not None:
             root = root.base
@@ -435,12 +470,21 @@ class Expressions:
         return f"({text[2:] if text.startswith('+ ') else text})"
 
     def fixed_access(self, a: ir.MemAccess) -> tuple[str, list[Terms]] | None:
-        """An index prepared for all launches, where it consists of positions, constants and values that all lanes share."""
-        if not self.function.kernel or self.stepwise or a.block is not None or not (a.view.shape is None or self.of_parameters(a.view.shape)):
+        """An index prepared for all launches, where it consists of positions, constants and values that all lanes
+        share.
+        """
+        if (
+            not self.function.kernel
+            or self.stepwise
+            or a.block is not None
+            or not (a.view.shape is None or self.of_parameters(a.view.shape))
+        ):
             return None
         found = [self.split_index(i, self.facts.fixed) for i in a.index]
         if any(pair is None for pair in found) or not any(fixed for fixed, _ in found):
             return None
         fixed = ", ".join(self.sum(terms, self.fixed_value) if terms else "None" for terms, _ in found)
         key = self.fresh("p")
-        return f"prepare(C, {key!r}, {self.view(a.view)}, {self.dims(a.view)}, lambda: ({fixed},))", [terms for _, terms in found]
+        return f"prepare(C, {key!r}, {self.view(a.view)}, {self.dims(a.view)}, lambda: ({fixed},))", [
+            terms for _, terms in found
+        ]

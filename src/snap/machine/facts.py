@@ -1,6 +1,8 @@
-"""What can be known about a function before it runs: which variables change where, what is the same for all lanes, what is never negative.
+"""What can be known about a function before it runs: which variables change where, what is the same for all lanes, what
+is never negative.
 
-Input: typed or synchronized IR.  Output: answers to questions.  Invariant: every answer is safe (a value said to be uniform is)..
+Input: typed or synchronized IR.  Output: answers to questions.  Invariant: every answer is safe (a value said to be
+uniform is)..
 Non-goals: rewriting.
 """
 
@@ -19,7 +21,8 @@ def fineness(p: Privilege) -> int:
     return GRID if p.level is Level.GRID else THREAD if p.level is Level.THREAD else BLOCK
 
 
-# ---- control flow --------------------------------------------------------------------------------------------------------------------------
+# ---- control flow
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def leaves(body: ir.Body) -> bool:
@@ -62,7 +65,8 @@ def callees(f: ir.Function) -> list[ir.Function]:
     return list(found.values())
 
 
-# ---- variables of one function -------------------------------------------------------------------------------------------------------------
+# ---- variables of one function
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 class Facts:
@@ -74,7 +78,9 @@ class Facts:
         self.loop_vars: dict[int, ir.For] = {}
         self.unset: set[int] = set()  # declared without a value
         self.elems: dict[int, dict] = {}  # object -> the element types it is seen as
-        self.multiplied = {p.var.uid for p in f.params if isinstance(p, ir.RefParam)}  # arrays that products in the background may be using
+        self.multiplied = {
+            p.var.uid for p in f.params if isinstance(p, ir.RefParam)
+        }  # arrays that products in the background may be using
         times: dict[int, int] = {}
         for s in statements(f.body):
             for v in assigned(s):
@@ -189,4 +195,6 @@ class Facts:
 
     def invariant(self, e: ir.Expr, changed: set[int]) -> bool:
         """Whether it may be evaluated once before a loop that changes these variables."""
-        return not self.careful(e) and not any(isinstance(p, ir.Elem) or (isinstance(p, ir.Read) and p.var.uid in changed) for p in walk(e))
+        return not self.careful(e) and not any(
+            isinstance(p, ir.Elem) or (isinstance(p, ir.Read) and p.var.uid in changed) for p in walk(e)
+        )

@@ -1,8 +1,11 @@
 """Boxes and products of tiles in the background, in adversarial mode.
 
-Input: what warps issue, commit and wait for.  Output: memory and accumulators, changed as early or as late as the waits allow; entries of the race
-log.  Invariant: what a wait covers has happened when it returns; a load's bytes are counted on its barrier when they lie in memory.  Products of a
-warpgroup happen in the order they were issued, when all of its warps have come.  Non-goals: deciding what is a race (races.py).
+Input: what warps issue, commit and wait for.  Output: memory and accumulators, changed as early or as late as the waits
+allow; entries of the race
+log.  Invariant: what a wait covers has happened when it returns; a load's bytes are counted on its barrier when they
+lie in memory.  Products of a
+warpgroup happen in the order they were issued, when all of its warps have come.  Non-goals: deciding what is a race
+(races.py).
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ _WARPS = 4  # of a warpgroup
 _MANY = 64  # boxes kept before those that are over are dropped
 
 
-# ---- boxes ---------------------------------------------------------------------------------------------------------------------------------
+# ---- boxes
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +65,9 @@ class BoxLoad:
 
 @dataclass(slots=True, eq=False)
 class BoxStore:
-    """A box on its way out: `held` is what was read.  `token` is known to whoever knows that it was read, `written` that it is there."""
+    """A box on its way out: `held` is what was read.  `token` is known to whoever knows that it was read, `written`
+    that it is there.
+    """
 
     op: str
     view: View
@@ -109,7 +115,9 @@ class Air:
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
         self.boxes: list[BoxLoad | BoxStore] = []
-        self.issued: list[tuple[int, str, Site, str, int]] = []  # token, memory, place, what it does, and the block whose memory it is
+        self.issued: list[
+            tuple[int, str, Site, str, int]
+        ] = []  # token, memory, place, what it does, and the block whose memory it is
         dice = schedule.dice
         self.at_issue, self.later = (float(dice.choice(_HABITS)) for _ in range(2))
 
@@ -141,7 +149,9 @@ class Air:
 
 
 def stretches(cells: np.ndarray, item: int, base: int) -> tuple[np.ndarray, int]:
-    """Scalars (in order) as bytes in pieces of one size, as large as their places allow: the pieces' addresses and their size."""
+    """Scalars (in order) as bytes in pieces of one size, as large as their places allow: the pieces' addresses and
+    their size.
+    """
     breaks = np.flatnonzero(np.diff(cells) != 1) + 1
     ends = np.concatenate(([0], breaks, [len(cells)]))
     starts, lengths = cells[ends[:-1]] * item + base, np.diff(ends) * item
@@ -153,7 +163,9 @@ def stretches(cells: np.ndarray, item: int, base: int) -> tuple[np.ndarray, int]
     return np.concatenate(pieces), size
 
 
-def issue(warp: WarpLanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims: tuple, barrier: ir.Barrier | None, slot) -> None:
+def issue(
+    warp: WarpLanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims: tuple, barrier: ir.Barrier | None, slot
+) -> None:
     """Each lane of `m` issues a box."""
     schedule: Schedule = warp.launch
     made = boxes(warp, spec, tile, origin, m)
@@ -179,14 +191,18 @@ def issue(warp: WarpLanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims:
             token = schedule.token()
             _log(warp, lane, made.view, there, WRITE, spec.tile.site, token, "copy to")
             _log_global(warp, lane, made.array, outer, inside, READ, spec.site, token, "copy from")
-            schedule.air.add(BoxLoad(made.view, there, made.array, outer, inside, spec.tf32, counted, token, spec.tile.site, block))
+            schedule.air.add(
+                BoxLoad(made.view, there, made.array, outer, inside, spec.tf32, counted, token, spec.tile.site, block)
+            )
 
 
 def _store(warp: WarpLanes, lane: int, spec: BoxSpec, view: View, cells, array: View, outer, inside) -> None:
     schedule: Schedule = warp.launch
     token, written = schedule.token(), schedule.token()
     _log(warp, lane, view, cells, READ, spec.tile.site, token, "copy from")
-    _log_global(warp, lane, array, outer, inside, WRITE if spec.op == "store" else ATOMIC, spec.site, written, "copy to")
+    _log_global(
+        warp, lane, array, outer, inside, WRITE if spec.op == "store" else ATOMIC, spec.site, written, "copy to"
+    )
     store = BoxStore(spec.op, view, cells, array, outer, inside, token, written, spec.tile.site, warp.number)
     warp.bulk.setdefault(lane, Bulk()).loose.append(store)
     schedule.air.add(store)
@@ -197,7 +213,9 @@ def _log(warp: WarpLanes, lane: int, view: View, cells, kind: int, site: Site, t
         warp.log_stretches(view, cells, lane, kind, site, token, verb)
 
 
-def _log_global(warp: WarpLanes, lane: int, view: View, cells, inside, kind: int, site: Site, token: int, verb: str) -> None:
+def _log_global(
+    warp: WarpLanes, lane: int, view: View, cells, inside, kind: int, site: Site, token: int, verb: str
+) -> None:
     _log(warp, lane, view, cells if inside is None else cells[inside], kind, site, token, verb)
 
 
@@ -224,7 +242,8 @@ def wait_bulk(warp: WarpLanes, younger: int, m, read_only: bool) -> None:
             warp.segment = warp.segment.told(np.array([lane]), tokens)
 
 
-# ---- products ------------------------------------------------------------------------------------------------------------------------------
+# ---- products
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
@@ -262,10 +281,10 @@ class Product:
         before = np.empty((1, spec.n // 2, 128), dtype)
         for w, part in enumerate(parts):
             for i, x in enumerate(spec.acc.as_seen(part.acc)):
-                before[0, i, 32 * w:32 * w + 32] = x
+                before[0, i, 32 * w : 32 * w + 32] = x
         after = spec.total(left, right, before, np.array([parts[0].zero]))
         for w, part in enumerate(parts):
-            part.acc[:] = spec.acc.as_stored(list(after[0, :, None, 32 * w:32 * w + 32]))
+            part.acc[:] = spec.acc.as_stored(list(after[0, :, None, 32 * w : 32 * w + 32]))
             part.acc = part.a = part.b = None  # a long run has many
 
     def _tile(self, tile: TileSpec, view: View, cells: np.ndarray) -> np.ndarray:
@@ -293,8 +312,14 @@ class Products(Gate):
             self.all.append(Product(spec, self.schedule.token(), [None] * _WARPS))
         product = self.all[self.issued[w]]
         if product.spec is not spec:
-            raise MachineError("barrier mismatch", "warps of one warpgroup issue different products", spec.site.span, warp.number,
-                               int(warp.thread[0, 0]), secondary=((product.spec.site.span, "another warp is here"),))
+            raise MachineError(
+                "barrier mismatch",
+                "warps of one warpgroup issue different products",
+                spec.site.span,
+                warp.number,
+                int(warp.thread[0, 0]),
+                secondary=((product.spec.site.span, "another warp is here"),),
+            )
         product.parts[w] = Part(warp, acc, a, b, zero)
         self.issued[w] += 1
         if product.ready:
@@ -304,7 +329,7 @@ class Products(Gate):
 
     def commit(self, warp: WarpLanes) -> None:
         w = _number(warp)
-        for product in self.all[self.first[w]:self.issued[w]]:
+        for product in self.all[self.first[w] : self.issued[w]]:
             if product.parts[w].group < 0:
                 product.parts[w].group = self.committed[w]
         self.committed[w] += 1
@@ -322,7 +347,7 @@ class Products(Gate):
             yield self
         self.execute(last)
         tokens = 0
-        for product in self.all[self.first[w]:last]:
+        for product in self.all[self.first[w] : last]:
             product.parts[w].covered = True
             tokens |= product.token
             warp.release_registers(product)
@@ -356,17 +381,24 @@ class Registers:
 def multiply(warp: WarpLanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) -> None:
     """One warp issues its part.  `a`: registers, or view, index and dimensions of a tile, as `b`."""
     if not warp.active(m).all():
-        raise MachineError("barrier mismatch", "threads of a warp multiply without the others", spec.site.span, warp.number,
-                           int(warp.thread[0, int(warp.active(m)[0].argmax())]))
+        raise MachineError(
+            "barrier mismatch",
+            "threads of a warp multiply without the others",
+            spec.site.span,
+            warp.number,
+            int(warp.thread[0, int(warp.active(m)[0].argmax())]),
+        )
     if spec.first:
         warp.register_fences += 1
     where = [None if tile is None else _cells(tile, *what) for tile, what in ((spec.a, a), (spec.b, b))]
     left = a if spec.a is None else (a[0], where[0])
-    made = warp.products.issue(warp, spec, acc, left, (b[0], where[1]), zero is not None and bool(np.asarray(zero).flat[0]))
+    made = warp.products.issue(
+        warp, spec, acc, left, (b[0], where[1]), zero is not None and bool(np.asarray(zero).flat[0])
+    )
     if spec.a is not None:
         rows = matrix(where[0][None], spec.a.shape)[0]
         w = _number(warp)
-        own = rows[:, 16 * w:16 * w + 16] if spec.a_transposed else rows[16 * w:16 * w + 16]
+        own = rows[:, 16 * w : 16 * w + 16] if spec.a_transposed else rows[16 * w : 16 * w + 16]
         _log(warp, 0, a[0], own.reshape(-1), READ, spec.a.site, made.token, "multiply")
     _log(warp, 0, b[0], where[1], READ, spec.b.site, made.token, "multiply")
     warp.use_registers(acc, made, spec.names[0], adds=True)
@@ -412,5 +444,8 @@ class RegisterFile:
     def register_race(self, product: Product, name: str, site: Site, verb: str, reason: str) -> None:
         thread = int(self.thread[0, 0])
         key = (name, product.spec.site.span, site.span, verb, reason)
-        sides = RaceAccess("multiply", product.spec.site.span, self.number, thread), RaceAccess(verb, site.span, self.number, thread)
+        sides = (
+            RaceAccess("multiply", product.spec.site.span, self.number, thread),
+            RaceAccess(verb, site.span, self.number, thread),
+        )
         self.launch.log.found.setdefault(key, Race(name, 0, *sides, reason=reason))

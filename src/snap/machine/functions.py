@@ -1,4 +1,6 @@
-"""The pure functions of `snap.ir.operations.MATH`, in the precision of their type.  The approximate forms equal the precise ones."""
+"""The pure functions of `snap.ir.operations.MATH`, in the precision of their type.  The approximate forms equal the
+precise ones.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def _scalar_function(function: Callable[[float], float]) -> Callable:
 
 def _round_away(x):
     whole = np.trunc(x)
-    return np.where(np.abs(x - whole) >= x.dtype.type(0.5), whole + np.copysign(x.dtype.type(1), x), np.copysign(whole, x))[()]
+    return np.where(
+        np.abs(x - whole) >= x.dtype.type(0.5), whole + np.copysign(x.dtype.type(1), x), np.copysign(whole, x)
+    )[()]
 
 
 def _least(a, b):
@@ -32,20 +36,57 @@ def _greatest(a, b):
 
 
 _FLOAT: dict[str, Callable] = {
-    "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "log10": np.log10, "sin": np.sin, "cos": np.cos, "tan": np.tan,
-    "tanh": np.tanh, "sinh": np.sinh, "cosh": np.cosh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh,
-    "acosh": np.arccosh, "atanh": np.arctanh, "cbrt": np.cbrt, "expm1": np.expm1, "log1p": np.log1p, "floor": np.floor, "ceil": np.ceil,
-    "rint": np.rint, "trunc": np.trunc, "round": _round_away, "atan2": np.arctan2, "fmod": np.fmod, "copysign": np.copysign, "hypot": np.hypot,
-    "pow": np.power, "div": np.divide, "abs": np.abs, "min": _least, "max": _greatest,
+    "sqrt": np.sqrt,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "cbrt": np.cbrt,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "rint": np.rint,
+    "trunc": np.trunc,
+    "round": _round_away,
+    "atan2": np.arctan2,
+    "fmod": np.fmod,
+    "copysign": np.copysign,
+    "hypot": np.hypot,
+    "pow": np.power,
+    "div": np.divide,
+    "abs": np.abs,
+    "min": _least,
+    "max": _greatest,
     "rcp": lambda x: x.dtype.type(1) / x,
     "rsqrt": lambda x: x.dtype.type(1) / np.sqrt(x),
     "exp10": lambda x: np.power(x.dtype.type(10), x),
-    "erf": _scalar_function(math.erf), "erfc": _scalar_function(math.erfc),
+    "erf": _scalar_function(math.erf),
+    "erfc": _scalar_function(math.erfc),
 }
 _PREDICATES: dict[str, Callable] = {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}
 _INTEGER: dict[str, Callable] = {
-    "abs": np.abs, "min": np.minimum, "max": np.maximum, "ffs": numbers.find_first_set, "popc": numbers.population_count,
-    "clz": numbers.leading_zeros, "brev": numbers.reverse_bits, "mulhi": numbers.multiply_high,
+    "abs": np.abs,
+    "min": np.minimum,
+    "max": np.maximum,
+    "ffs": numbers.find_first_set,
+    "popc": numbers.population_count,
+    "clz": numbers.leading_zeros,
+    "brev": numbers.reverse_bits,
+    "mulhi": numbers.multiply_high,
 }
 
 

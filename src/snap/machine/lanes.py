@@ -1,6 +1,7 @@
 """The threads that a piece of generated code runs at once, and what they share.
 
-Lanes form a (blocks, threads) array: many whole blocks in reference mode, one warp in adversarial mode.  A value has shape (blocks, threads),
+Lanes form a (blocks, threads) array: many whole blocks in reference mode, one warp in adversarial mode.  A value has
+shape (blocks, threads),
 or 1 along an axis where it does not vary, or is a NumPy scalar.
 """
 
@@ -16,7 +17,10 @@ from snap.ir.types import Level, Privilege
 from snap.machine.errors import MachineError
 from snap.machine.masks import narrow
 
-WAITING_HELP = "a thread can wait for threads of its block and of earlier blocks; for later blocks in a kernel with `cooperative=True`"
+WAITING_HELP = (
+    "a thread can wait for threads of its block and of earlier blocks; for later blocks in a kernel with"
+    " `cooperative=True`"
+)
 _SCOPES = 16  # of disjoint partitions that are remembered
 
 
@@ -106,18 +110,31 @@ class Lanes:
         bad = self.active(m) if defined is False else self.active(m) & ~self.full(defined)
         if bad.any():
             _, block, thread = self.locate(bad)
-            raise MachineError("uninitialised", f"`{site.name}` is read before it has a value", site.span, block, thread)
+            raise MachineError(
+                "uninitialised", f"`{site.name}` is read before it has a value", site.span, block, thread
+            )
 
     def check_whole(self, start, by: int, m, site: Site) -> None:
         """A part is viewed as elements `by` times as wide: it begins at a multiple of them."""
         bad = self.active(m) & (self.full(start) % by != 0)
         if bad.any():
             _, block, thread = self.locate(bad)
-            text = f"the part begins at element {int(self.full(start)[bad].flat[0])}, and is accessed {by} elements at a time"
-            raise MachineError("misaligned", text, site.span, block, thread, help=f"let such parts begin at a multiple of {by} elements")
+            text = (
+                f"the part begins at element {int(self.full(start)[bad].flat[0])}, and is accessed {by} elements at a"
+                " time"
+            )
+            raise MachineError(
+                "misaligned",
+                text,
+                site.span,
+                block,
+                thread,
+                help=f"let such parts begin at a multiple of {by} elements",
+            )
 
     def watch(self, count: int, waits: bool, site: Site, state: tuple, seen: tuple | None) -> tuple:
-        """Called late in a long loop: if neither variables nor memory changed since `seen`, they never will.  Returns what to call it with next:
+        """Called late in a long loop: if neither variables nor memory changed since `seen`, they never will.  Returns
+        what to call it with next:
         the changes of memory, the variables, and how often the loop had run when memory last changed."""
         if self.unchanged(state, seen):
             self.give_up("nothing it tests can change any more", site)
@@ -133,16 +150,20 @@ class Lanes:
         return self.launch.changes, state, seen[2] if seen is not None and seen[0] == self.launch.changes else count
 
     def give_up(self, why: str, site: Site) -> None:
-        raise MachineError("no progress", "this loop does not end", site.span, int(self.block[0, 0]), None, note=why,
-                           help=WAITING_HELP)
+        raise MachineError(
+            "no progress", "this loop does not end", site.span, int(self.block[0, 0]), None, note=why, help=WAITING_HELP
+        )
 
     def unchanged(self, state: tuple, seen: tuple | None) -> bool:
         return seen is not None and seen[0] == self.launch.changes and _same(seen[1], state)
 
     # ---- disjoint partitions ----
 
-    def claim(self, handle: int, unit: Privilege, scope: Privilege, view, index: tuple, dims, m, write: bool, site: Site) -> None:
-        """Units of `unit` must not touch what another one in the same unit of `scope` touches, if one of the two writes: never in this launch,
+    def claim(
+        self, handle: int, unit: Privilege, scope: Privilege, view, index: tuple, dims, m, write: bool, site: Site
+    ) -> None:
+        """Units of `unit` must not touch what another one in the same unit of `scope` touches, if one of the two
+        writes: never in this launch,
         however often the scope is entered, since no barrier stands between two of its rounds."""
         lin = view.resolve(index, dims, m, site)
         active = self.active(m)
@@ -150,7 +171,9 @@ class Lanes:
         lane = self.full(self.block.astype(np.int64) * self.threads + self.thread)[active]
         self.claim_cells(handle, unit, scope, view, cells, lane, write, site)
 
-    def claim_cells(self, handle: int, unit: Privilege, scope: Privilege, view, cells, lane, write: bool, site: Site) -> None:
+    def claim_cells(
+        self, handle: int, unit: Privilege, scope: Privilege, view, cells, lane, write: bool, site: Site
+    ) -> None:
         """The same for elements (of one block's array after the other's) and lanes side by side."""
         whole = scope.level is Level.GRID and view.stride == 0
         key = (handle, view.size, None if whole else id(view.flat))
@@ -163,14 +186,25 @@ class Lanes:
             self._refuse_others(table[cells], lane, unit, scope, site)
 
     def _refuse_others(self, owner, lane, unit: Privilege, scope: Privilege, site: Site) -> None:
-        clash = (owner >= 0) & (self._unit(owner, unit) != self._unit(lane, unit)) & (self._unit(owner, scope) == self._unit(lane, scope))
+        clash = (
+            (owner >= 0)
+            & (self._unit(owner, unit) != self._unit(lane, unit))
+            & (self._unit(owner, scope) == self._unit(lane, scope))
+        )
         if not clash.any():
             return
         first = int(clash.argmax())
         block, thread = divmod(int(lane[first]), self.threads)
         other = divmod(int(owner[first]), self.threads)
-        raise MachineError("overlap", f"`{site.name}` is declared disjoint, but two units of {unit} touch one element", site.span, block, thread,
-                           note=f"the other one is block {other[0]}, thread {other[1]}", help="drop `disjoint=True`, or mend the index function")
+        raise MachineError(
+            "overlap",
+            f"`{site.name}` is declared disjoint, but two units of {unit} touch one element",
+            site.span,
+            block,
+            thread,
+            note=f"the other one is block {other[0]}, thread {other[1]}",
+            help="drop `disjoint=True`, or mend the index function",
+        )
 
     def _unit(self, lane, unit: Privilege):
         """The number of the unit that a lane (block * threads + thread) belongs to."""

@@ -1,6 +1,7 @@
 """Local arrays: lists of values, one entry an element, so that storing an element never changes a value read before.
 
-A vector is a tuple of its components.  `Layout` is an array seen with an element type and shape, its own or those of `.view`.
+A vector is a tuple of its components.  `Layout` is an array seen with an element type and shape, its own or those of
+`.view`.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Layout:
 def _grouped(scalars: list, elem: Element) -> list:
     if isinstance(elem, Scalar):
         return scalars
-    return [tuple(scalars[k:k + elem.lanes]) for k in range(0, len(scalars), elem.lanes)]
+    return [tuple(scalars[k : k + elem.lanes]) for k in range(0, len(scalars), elem.lanes)]
 
 
 def position(lanes: Lanes, index: tuple, shape: tuple[int, ...], m, site: Site):
@@ -70,8 +71,13 @@ def position(lanes: Lanes, index: tuple, shape: tuple[int, ...], m, site: Site):
             bad = lanes.active(m) & lanes.full(outside)
             if bad.any():
                 at, block, thread = lanes.locate(bad)
-                raise MachineError("out of bounds", f"index {int(lanes.full(i).flat[at])} is outside of `{site.name}`, which has size {size} there",
-                                   site.span, block, thread)
+                raise MachineError(
+                    "out of bounds",
+                    f"index {int(lanes.full(i).flat[at])} is outside of `{site.name}`, which has size {size} there",
+                    site.span,
+                    block,
+                    thread,
+                )
             i = np.where(outside, 0, i)
         lin = lin * size + i
     return lin
@@ -92,7 +98,9 @@ def _choose(c, new, old):
     return tuple(np.where(c, n, o) for n, o in zip(new, old)) if type(new) is tuple else np.where(c, new, old)
 
 
-def write(lanes: Lanes, values: list, layout: Layout, index: tuple, m, value, site: Site, lane: int | None = None) -> None:
+def write(
+    lanes: Lanes, values: list, layout: Layout, index: tuple, m, value, site: Site, lane: int | None = None
+) -> None:
     """Store an element, or component `lane` of it, into the list in place."""
     at = position(lanes, index, layout.shape, m, site)
     if type(at) is int and layout.plain and lane is None and type(value) is not tuple:
@@ -106,7 +114,11 @@ def write(lanes: Lanes, values: list, layout: Layout, index: tuple, m, value, si
         new = value
         if lane is not None:
             new = tuple(value if j == lane else old for j, old in enumerate(seen[k]))
-        seen[k] = tuple(select(here, n, o) for n, o in zip(new, seen[k])) if type(new) is tuple else select(here, new, seen[k])
+        seen[k] = (
+            tuple(select(here, n, o) for n, o in zip(new, seen[k]))
+            if type(new) is tuple
+            else select(here, new, seen[k])
+        )
     values[:] = layout.as_stored(seen)
 
 
@@ -117,4 +129,7 @@ def passed(values: list, layout: Layout) -> list:
 
 def assign(values: list, new: list, m) -> None:
     """All elements at once."""
-    values[:] = [tuple(select(m, n, o) for n, o in zip(a, b)) if type(a) is tuple else select(m, a, b) for a, b in zip(new, values)]
+    values[:] = [
+        tuple(select(m, n, o) for n, o in zip(a, b)) if type(a) is tuple else select(m, a, b)
+        for a, b in zip(new, values)
+    ]

@@ -1,6 +1,7 @@
 """Which lanes take part.
 
-A mask is None (all lanes), False (none), or a boolean array that broadcasts to the lanes' shape and has both kinds.  Values that are the same
+A mask is None (all lanes), False (none), or a boolean array that broadcasts to the lanes' shape and has both kinds.
+Values that are the same
 everywhere are NumPy scalars or arrays of one element, and then control flow is plain Python.
 """
 

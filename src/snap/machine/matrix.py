@@ -1,6 +1,7 @@
 """Tensor-core fragments: `mma`, `ldmatrix`, `stmatrix`, with the registers laid out as PTX lays them out.
 
-Lane l of a warp has g = l / 4 and t = l % 4.  Products are exact; sums are taken in f64 and rounded to f32 once per instruction.
+Lane l of a warp has g = l / 4 and t = l % 4.  Products are exact; sums are taken in f64 and rounded to f32 once per
+instruction.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ def _layout(count: int, place) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([row for row, _ in places]), np.stack([col for _, col in places])
 
 
-_A = {"tf32": _layout(4, lambda i: (_G + 8 * (i % 2), _T + 4 * (i // 2))),
-      "16": _layout(8, lambda i: (_G + 8 * (i // 2 % 2), 2 * _T + i % 2 + 8 * (i // 4)))}
+_A = {
+    "tf32": _layout(4, lambda i: (_G + 8 * (i % 2), _T + 4 * (i // 2))),
+    "16": _layout(8, lambda i: (_G + 8 * (i // 2 % 2), 2 * _T + i % 2 + 8 * (i // 4))),
+}
 _B = {"tf32": _layout(2, lambda i: (_T + 4 * i, _G)), "16": _layout(4, lambda i: (2 * _T + i % 2 + 8 * (i // 2), _G))}
 _C = _layout(4, lambda i: (_G + 8 * (i // 2), 2 * _T + i % 2))
 
@@ -38,7 +41,7 @@ def _assemble(lanes: Lanes, registers: tuple, layout: tuple, shape: tuple[int, i
 def mma(lanes: Lanes, kind: str, args: tuple) -> tuple:
     form, inner = ("tf32", 8) if kind == "tf32" else ("16", 16)
     count_a, count_b = len(_A[form][0]), len(_B[form][0])
-    a, b, c = args[:count_a], args[count_a:count_a + count_b], args[count_a + count_b:]
+    a, b, c = args[:count_a], args[count_a : count_a + count_b], args[count_a + count_b :]
     if kind == "tf32":
         a, b = tuple(map(round_tf32, a)), tuple(map(round_tf32, b))
     product = _assemble(lanes, a, _A[form], (16, inner)) @ _assemble(lanes, b, _B[form], (inner, 8))
@@ -58,12 +61,20 @@ def _rows(view, index: tuple, dims, m, count: int, site: Site) -> tuple[np.ndarr
     crooked = used & (first % per_row != 0)
     if crooked.any():
         at, block, thread = lanes.locate(crooked)
-        raise MachineError("misaligned", f"element {int(lin.flat[at])} of `{view.name}` does not begin a row of 16 bytes", site.span, block, thread,
-                           note="ldmatrix and stmatrix address rows of 8 elements on 16-byte boundaries")
+        raise MachineError(
+            "misaligned",
+            f"element {int(lin.flat[at])} of `{view.name}` does not begin a row of 16 bytes",
+            site.span,
+            block,
+            thread,
+            note="ldmatrix and stmatrix address rows of 8 elements on 16-byte boundaries",
+        )
     bad = used & (first + per_row > view.size * view.width)
     if bad.any():
         at, block, thread = lanes.locate(bad)
-        text = f"the row of 16 bytes at element {int(lin.flat[at])} ends outside of `{view.name}`, which has {view.size}"
+        text = (
+            f"the row of 16 bytes at element {int(lin.flat[at])} ends outside of `{view.name}`, which has {view.size}"
+        )
         raise MachineError("out of bounds", text, site.span, block, thread)
     cells = first if view.offset is None else first + view.offset
     return cells, used
@@ -77,7 +88,7 @@ def ldmatrix(view, index: tuple, dims, m, count: int, trans: bool, site: Site) -
     rows = np.stack([to_warps(lanes, view.flat[cells + k]) for k in range(8)], axis=3)  # (blocks, warps, lane, element)
     out = []
     for i in range(count):
-        matrix = rows[:, :, 8 * i:8 * i + 8]
+        matrix = rows[:, :, 8 * i : 8 * i + 8]
         for j in range(2):
             part = matrix[:, :, 2 * _T + j, _G] if trans else matrix[:, :, _G, 2 * _T + j]
             out.append(from_memory(from_warps(lanes, np.ascontiguousarray(part)), view.scalar))

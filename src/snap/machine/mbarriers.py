@@ -1,7 +1,10 @@
-"""Barriers at which arriving and waiting are two things: mbarriers with their phases and bytes, barriers whose arrival and wait stand apart, turns.
+"""Barriers at which arriving and waiting are two things: mbarriers with their phases and bytes, barriers whose arrival
+and wait stand apart, turns.
 
-Input: arrivals, waits and bytes as they happen.  Output: who may go on, and what it has learnt.  Invariant: nobody passes before the phase he waits
-for is complete; a wait that the parity of a real mbarrier could not decide, and arrivals beyond the count, are errors.  A warp that cannot go on
+Input: arrivals, waits and bytes as they happen.  Output: who may go on, and what it has learnt.  Invariant: nobody
+passes before the phase he waits
+for is complete; a wait that the parity of a real mbarrier could not decide, and arrivals beyond the count, are errors.
+A warp that cannot go on
 yields a `Gate`, and looks again when that opens.  Non-goals: choosing who runs (adversarial.py).
 """
 
@@ -38,11 +41,14 @@ class Gate:
         raise NotImplementedError
 
 
-# ---- mbarriers -----------------------------------------------------------------------------------------------------------------------------
+# ---- mbarriers
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 class Slot(Gate):
-    """One mbarrier of one block.  `phase` is the one in progress; `known` is what its arrivals have brought, `complete` that of the one before."""
+    """One mbarrier of one block.  `phase` is the one in progress; `known` is what its arrivals have brought, `complete`
+    that of the one before.
+    """
 
     def __init__(self, schedule: Schedule, barrier: ir.Barrier, block: int, number: int):
         super().__init__(schedule)
@@ -59,7 +65,11 @@ class Slot(Gate):
         if self.arrivals < self.barrier.count:
             missing.append(f"{self.arrivals} of {self.barrier.count} arrivals have come")
         if self.bytes:
-            missing.append(f"{self.bytes} bytes are still expected" if self.bytes > 0 else f"{-self.bytes} bytes came that nobody expected")
+            missing.append(
+                f"{self.bytes} bytes are still expected"
+                if self.bytes > 0
+                else f"{-self.bytes} bytes came that nobody expected"
+            )
         return f"phase {self.phase} of {self.name} never completes: {' and '.join(missing)}"
 
     def arrive(self, known: Known, bytes: int, warp: WarpLanes, lane: int, site: Site) -> None:
@@ -88,11 +98,19 @@ class Slot(Gate):
             self.open()
 
     def passed(self, phase: int, warp: WarpLanes, site: Site) -> bool:
-        """Whether the phase is complete; a real barrier tells the phase in progress from the one before, and no other."""
+        """Whether the phase is complete; a real barrier tells the phase in progress from the one before, and no
+        other.
+        """
         if not self.phase - 1 <= phase <= self.phase:
             behind = f"phase {self.phase} is in progress"
-            raise MachineError("wrong phase", f"phase {phase} of {self.name} is waited for when {behind}", site.span, self.block,
-                               int(warp.thread[0, 0]), note="a wait sees the parity of a phase only: it would pass too early, or never")
+            raise MachineError(
+                "wrong phase",
+                f"phase {phase} of {self.name} is waited for when {behind}",
+                site.span,
+                self.block,
+                int(warp.thread[0, 0]),
+                note="a wait sees the parity of a phase only: it would pass too early, or never",
+            )
         return phase < self.phase
 
 
@@ -119,7 +137,9 @@ def wait(warp: WarpLanes, barrier: ir.Barrier, slot, phase, m, site: Site):
 
 
 def arrive(warp: WarpLanes, barrier: ir.Barrier, slot, index, n: int, m, bytes: int, fence: bool, site: Site) -> None:
-    """One arrival a unit of n threads, by its first thread.  Within a warp the unit's threads meet before; a larger unit's do not."""
+    """One arrival a unit of n threads, by its first thread.  Within a warp the unit's threads meet before; a larger
+    unit's do not.
+    """
     schedule: Schedule = warp.launch
     if fence:
         warp.fence(m)
@@ -146,7 +166,8 @@ def expect(warp: WarpLanes, barrier: ir.Barrier, slot, bytes: int, m, site: Site
             warp.launch.slot(barrier, warp.number, number, site).expect(bytes)
 
 
-# ---- arrive and wait apart -----------------------------------------------------------------------------------------------------------------
+# ---- arrive and wait apart
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
@@ -162,7 +183,8 @@ class Generation:
 class Meeting(Gate):
     """A barrier of `size` threads; those of a generation are complete together.
 
-    At a cluster's, everybody arrives and later waits for the same generation.  At a named one, some arrive and the others, who wait, arrive by it.
+    At a cluster's, everybody arrives and later waits for the same generation.  At a named one, some arrive and the
+    others, who wait, arrive by it.
     """
 
     def __init__(self, schedule: Schedule, size: int, name: str):
@@ -176,16 +198,26 @@ class Meeting(Gate):
 
     def arrive(self, warp: WarpLanes, lanes: np.ndarray, site: Site) -> Generation:
         if warp in self.now.warps:
-            raise MachineError("barrier mismatch", f"these threads arrive again before the barrier for {self.name} is complete", site.span,
-                               warp.number, int(warp.thread[0, lanes[0]]))
+            raise MachineError(
+                "barrier mismatch",
+                f"these threads arrive again before the barrier for {self.name} is complete",
+                site.span,
+                warp.number,
+                int(warp.thread[0, lanes[0]]),
+            )
         now, self.site = self.now, site
         now.known.add(clocks.released(warp.segment, lanes, self.schedule.threads))
         warp.segment = clocks.moved_on(warp.segment, lanes)
         now.count += len(lanes)
         now.warps.add(warp)
         if now.count > self.size:
-            raise MachineError("barrier mismatch", f"more than {self.size} threads arrive for {self.name}", site.span, warp.number,
-                               int(warp.thread[0, lanes[0]]))
+            raise MachineError(
+                "barrier mismatch",
+                f"more than {self.size} threads arrive for {self.name}",
+                site.span,
+                warp.number,
+                int(warp.thread[0, lanes[0]]),
+            )
         if now.count == self.size:
             now.complete, self.now = True, Generation()
             self.schedule.changes += 1
@@ -194,7 +226,9 @@ class Meeting(Gate):
 
 
 def meet_apart(warp: WarpLanes, kind: str, part: str, number: int, n: int, threads: int, m, site: Site):
-    """`part` is 'arrive' or 'wait'; a named barrier of the group of n threads (0 for the block) at which `threads` take part."""
+    """`part` is 'arrive' or 'wait'; a named barrier of the group of n threads (0 for the block) at which `threads` take
+    part.
+    """
     schedule: Schedule = warp.launch
     lanes = np.flatnonzero(warp.active(m)[0])
     if kind == "cluster":
@@ -205,12 +239,20 @@ def meet_apart(warp: WarpLanes, kind: str, part: str, number: int, n: int, threa
     else:
         raise TypeError(f"a barrier of kind {kind!r} is not taken apart")
     meeting = schedule.meetings.setdefault(key, Meeting(schedule, size, f"`{site.name}`"))
-    if meeting.size != size and not meeting.now.count:  # a number is free for another barrier once the one before is complete
+    if (
+        meeting.size != size and not meeting.now.count
+    ):  # a number is free for another barrier once the one before is complete
         meeting.size, meeting.name = size, f"`{site.name}`"
     if meeting.size != size:
         text = f"{size} threads are to meet here, {meeting.size} where others have arrived for {meeting.name}"
-        raise MachineError("barrier mismatch", text, site.span, warp.number, int(warp.thread[0, lanes[0]]),
-                           secondary=((meeting.site.span, "others have arrived here"),))
+        raise MachineError(
+            "barrier mismatch",
+            text,
+            site.span,
+            warp.number,
+            int(warp.thread[0, lanes[0]]),
+            secondary=((meeting.site.span, "others have arrived here"),),
+        )
     if part == "arrive" or kind == "named":
         generation = meeting.arrive(warp, lanes, site)
         if part == "arrive":
@@ -219,15 +261,21 @@ def meet_apart(warp: WarpLanes, kind: str, part: str, number: int, n: int, threa
     else:
         generation = meeting.arrived.pop(warp, None)
         if generation is None:
-            raise MachineError("barrier mismatch", f"these threads wait for {meeting.name} and have not arrived", site.span, warp.number,
-                               int(warp.thread[0, lanes[0]]))
+            raise MachineError(
+                "barrier mismatch",
+                f"these threads wait for {meeting.name} and have not arrived",
+                site.span,
+                warp.number,
+                int(warp.thread[0, lanes[0]]),
+            )
     while not generation.complete:
         meeting.site = site
         yield meeting
     warp.segment = clocks.acquired(warp.segment, lanes, generation.known, schedule.threads)
 
 
-# ---- turns ---------------------------------------------------------------------------------------------------------------------------------
+# ---- turns
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 class Turns(Gate):

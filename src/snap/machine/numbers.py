@@ -1,7 +1,9 @@
 """Scalar arithmetic as on the GPU, on NumPy arrays and NumPy scalars alike.
 
-Integers wrap, `/` and `%` truncate toward zero, shifts clamp, float to integer saturates.  A bf16 value is held as the f32 that equals it and
-rounded after each operation; in memory it is its 16 bits.  Nothing here raises or warns for any operand (callers run under
+Integers wrap, `/` and `%` truncate toward zero, shifts clamp, float to integer saturates.  A bf16 value is held as the
+f32 that equals it and
+rounded after each operation; in memory it is its 16 bits.  Nothing here raises or warns for any operand (callers run
+under
 `np.errstate(all="ignore")`).
 """
 
@@ -11,8 +13,21 @@ import numpy as np
 
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Kind, Scalar
 
-REGISTER = {BOOL: np.bool_, I8: np.int8, I16: np.int16, I32: np.int32, I64: np.int64, U8: np.uint8, U16: np.uint16, U32: np.uint32, U64: np.uint64,
-            F16: np.float16, BF16: np.float32, F32: np.float32, F64: np.float64}
+REGISTER = {
+    BOOL: np.bool_,
+    I8: np.int8,
+    I16: np.int16,
+    I32: np.int32,
+    I64: np.int64,
+    U8: np.uint8,
+    U16: np.uint16,
+    U32: np.uint32,
+    U64: np.uint64,
+    F16: np.float16,
+    BF16: np.float32,
+    F32: np.float32,
+    F64: np.float64,
+}
 MEMORY = {**REGISTER, BF16: np.uint16}
 BITS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
@@ -29,7 +44,8 @@ def constant(value: int | float | bool, type: Scalar) -> np.generic:
         return REGISTER[type](value)
 
 
-# ---- floats --------------------------------------------------------------------------------------------------------------------------------
+# ---- floats
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def bf16_bits(x):
@@ -70,7 +86,8 @@ def narrow_odd(x):
     back = f.astype(np.float64)
     u = f.view(np.int32)
     inexact = (back != x) & np.isfinite(x)
-    # Step back to the neighbour toward zero where rounding went away from it (also from infinity), then make the last bit odd.
+    # Step back to the neighbour toward zero where rounding went away from it (also from infinity), then make the last
+    # bit odd.
     toward_zero = np.where(inexact & (np.abs(back) > np.abs(x)), u - np.int32(1), u)
     return np.where(inexact, toward_zero | np.int32(1), u).astype(np.int32)[()].view(np.float32)
 
@@ -94,7 +111,9 @@ def _sum_odd(a, b):
 
 
 def _fma64(a, b, c):
-    """The product as a sum of two numbers, and c added with all that was left out rounded to odd.  Where the product is exact, one sum is enough."""
+    """The product as a sum of two numbers, and c added with all that was left out rounded to odd.  Where the product is
+    exact, one sum is enough.
+    """
     split = np.float64(134217729.0)
     ah = a * split
     ah = ah - (ah - a)
@@ -116,7 +135,8 @@ def _two_sum(a, b):
     return s, (a - (s - t)) + (b - t)
 
 
-# ---- integers ------------------------------------------------------------------------------------------------------------------------------
+# ---- integers
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _never_negative(x) -> bool:
@@ -219,11 +239,13 @@ def reverse_bits(x):
     return out.astype(x.dtype)
 
 
-# ---- conversions ---------------------------------------------------------------------------------------------------------------------------
+# ---- conversions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def saturate(x, type: Scalar):
-    """Float to integer: toward zero, clamped to the type's range.  NaN is 0, but where 64 bits are involved only the top bit is set, as PTX has it
+    """Float to integer: toward zero, clamped to the type's range.  NaN is 0, but where 64 bits are involved only the
+    top bit is set, as PTX has it
     (fewer than 32 bits are clamped from that)."""
     dtype = REGISTER[type]
     range_ = np.iinfo(dtype)
@@ -238,7 +260,9 @@ def saturate(x, type: Scalar):
 
 
 def _short(x, source: Scalar):
-    """A 64-bit integer with at most 53 bits, odd where some were lost, so that rounding once more to fewer bits is as good as rounding once."""
+    """A 64-bit integer with at most 53 bits, odd where some were lost, so that rounding once more to fewer bits is as
+    good as rounding once.
+    """
     if source not in (I64, U64):
         return x
     kind, lost = x.dtype.type, x & x.dtype.type(0x7FF)
@@ -274,7 +298,9 @@ def from_memory(x, type: Scalar):
 def reinterpret(parts: list, source: Scalar, to: Scalar) -> list:
     """The bits of consecutive scalars (lowest address first) as consecutive scalars of another type."""
     shape = np.broadcast_shapes(*(np.shape(part) for part in parts))
-    stacked = np.stack([np.broadcast_to(to_memory(part, source), shape) for part in parts], axis=-1).astype(MEMORY[source], copy=False)
+    stacked = np.stack([np.broadcast_to(to_memory(part, source), shape) for part in parts], axis=-1).astype(
+        MEMORY[source], copy=False
+    )
     seen = np.ascontiguousarray(stacked).view(MEMORY[to])
     return [from_memory(np.ascontiguousarray(seen[..., k])[()], to) for k in range(seen.shape[-1])]
 

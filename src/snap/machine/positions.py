@@ -1,6 +1,7 @@
 """Where code stands: for each level, through which groups and split cases it was entered.
 
-`UnitId` means a position relative to the group it stands in; written down here, it can be computed anywhere in the function.
+`UnitId` means a position relative to the group it stands in; written down here, it can be computed anywhere in the
+function.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A kernel as a Python program: generated once, kept, run many times.
 
-Input: a kernel in IR.  Output: a Python function over `Lanes`.  Invariant: programs are kept by the identity of the IR they came from, for
+Input: a kernel in IR.  Output: a Python function over `Lanes`.  Invariant: programs are kept by the identity of the IR
+they came from, for
 the most recent kernels only.  Non-goals: choosing which lanes run together.
 """
 
@@ -32,7 +33,8 @@ _programs: OrderedDict[tuple[int, bool, bool], Program] = OrderedDict()
 
 
 class Program:
-    """`run(lanes, mask, cluster, block, thread, frame, *args)`; where `stepwise`, a generator; where `apart`, one in which threads that wait do
+    """`run(lanes, mask, cluster, block, thread, frame, *args)`; where `stepwise`, a generator; where `apart`, one in
+    which threads that wait do
     so each on its own."""
 
     def __init__(self, kernel: ir.Function, stepwise: bool, apart: bool = False):
@@ -43,7 +45,9 @@ class Program:
         self.waiting = waiting_loops(kernel)
         own_way = separable(kernel, self.waiting) if apart else set()
         with deep():
-            self.source = "\n\n".join(Statements(f, names, namespace, stepwise, self.waiting, own_way).text() for f in functions)
+            self.source = "\n\n".join(
+                Statements(f, names, namespace, stepwise, self.waiting, own_way).text() for f in functions
+            )
         filename = f"<snap {kernel.name}{' stepwise' if stepwise else ''}{' apart' if apart else ''} {kernel.uid}>"
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
         exec(compile(self.source, filename, "exec"), namespace)
@@ -52,10 +56,14 @@ class Program:
         cluster = kernel.place.held(Level.CLUSTER)
         self.blocks_per_cluster = None if cluster is None else kernel.place.held(Level.BLOCK).count or 1
         inside = [s for f in functions for s in statements(f.body)]
-        self.ends_together = (self.blocks_per_cluster or 1) > 1 and (any(b.everywhere for b in kernel.barriers) or any(
-            isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread == "copies" for s in inside))
+        self.ends_together = (self.blocks_per_cluster or 1) > 1 and (
+            any(b.everywhere for b in kernel.barriers)
+            or any(isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread == "copies" for s in inside)
+        )
         arrays = (s.var for s in inside if isinstance(s, ir.Declare) and isinstance(s.var.type, Array))
-        self.local_bytes = sum(var.type.size * np.dtype(numbers.REGISTER[scalar_of(var.type)]).itemsize for var in arrays)
+        self.local_bytes = sum(
+            var.type.size * np.dtype(numbers.REGISTER[scalar_of(var.type)]).itemsize for var in arrays
+        )
 
 
 def program_for(kernel: ir.Function, stepwise: bool, apart: bool = False) -> Program:
@@ -70,7 +78,8 @@ def program_for(kernel: ir.Function, stepwise: bool, apart: bool = False) -> Pro
     return found
 
 
-# ---- what generated code calls -------------------------------------------------------------------------------------------------------------
+# ---- what generated code calls
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def span(start, stop, step, dtype) -> Iterator:
@@ -95,11 +104,17 @@ def prepare(lanes: Lanes, name: str, view, dims, parts: Callable[[], tuple]):
 def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, type: Element | None, site: Site):
     """Run the Python function that stands for CUDA text.
 
-    It gets values as (blocks, threads) arrays and memory as arrays that begin at the element named: (elements,) for global memory,
+    It gets values as (blocks, threads) arrays and memory as arrays that begin at the element named: (elements,) for
+    global memory,
     (blocks, elements) for shared; `active`, if it takes that, says which threads take part.
     """
     if cpu is None:
-        raise MachineError("unsafe", "CUDA text cannot run on the CPU machine", site.span, help="give a Python function of NumPy arrays with `cpu=`")
+        raise MachineError(
+            "unsafe",
+            "CUDA text cannot run on the CPU machine",
+            site.span,
+            help="give a Python function of NumPy arrays with `cpu=`",
+        )
     given = {name: _spread(lanes, value) for name, value in values.items()}
     for name, (view, index, dims, mask) in memory.items():
         given[name] = _window(lanes, view, index, dims, mask, site)
@@ -126,27 +141,79 @@ def _returned(x, type):
 def _window(lanes: Lanes, view, index: tuple, dims, m, site: Site) -> np.ndarray:
     at = masks.common(view.resolve(index, dims, m, site))
     if at is None:
-        raise MachineError("unsafe", "memory given to CUDA text begins at one element for all threads on the CPU machine", site.span,
-                           help="pass the index as a value of its own")
+        raise MachineError(
+            "unsafe",
+            "memory given to CUDA text begins at one element for all threads on the CPU machine",
+            site.span,
+            help="pass the index as a value of its own",
+        )
     if view.shadow is not None:
         view.shadow[:] = np.iinfo(view.shadow.dtype).max
     if lanes.shape[0] == 1 and view.offset is not None:
         first = int(np.asarray(view.offset).flat[0])
-        flat = view.flat[first:first + view.size * view.width].reshape(1, -1)
+        flat = view.flat[first : first + view.size * view.width].reshape(1, -1)
     else:
-        flat = view.flat.reshape(lanes.shape[0], -1)[:, :view.size * view.width] if view.stride else view.flat
-    return flat[..., at * view.width:]
+        flat = view.flat.reshape(lanes.shape[0], -1)[:, : view.size * view.width] if view.stride else view.flat
+    return flat[..., at * view.width :]
 
 
 _HELPERS = (
-    span, dimension, prepare, unsafe, atomic, apart,
-    masks.branch, masks.narrow, masks.union, masks.minus, masks.overlap, masks.select, masks.select_vector, masks.merge, masks.loop,
-    numbers.round_bf16, numbers.quotient, numbers.remainder, numbers.shift_left, numbers.shift_right, numbers.convert, numbers.bitcast,
+    span,
+    dimension,
+    prepare,
+    unsafe,
+    atomic,
+    apart,
+    masks.branch,
+    masks.narrow,
+    masks.union,
+    masks.minus,
+    masks.overlap,
+    masks.select,
+    masks.select_vector,
+    masks.merge,
+    masks.loop,
+    numbers.round_bf16,
+    numbers.quotient,
+    numbers.remainder,
+    numbers.shift_left,
+    numbers.shift_right,
+    numbers.convert,
+    numbers.bitcast,
     numbers.reinterpret,
-    local_arrays.read, local_arrays.write, local_arrays.assign, local_arrays.passed,
-    warps.shfl, warps.shfl_up, warps.shfl_down, warps.shfl_xor, warps.warp_any, warps.warp_all, warps.ballot, warps.match_any,
-    warps.match_all, warps.reduce, warps.elect, warps.block_combine, matrix.mma, matrix.ldmatrix, matrix.stmatrix,
-    boxes.box_copy, tensor.wgmma, tensor.store_acc, flights.multiply, flights.commit_bulk, flights.wait_bulk, mbarriers.meet_apart,
+    local_arrays.read,
+    local_arrays.write,
+    local_arrays.assign,
+    local_arrays.passed,
+    warps.shfl,
+    warps.shfl_up,
+    warps.shfl_down,
+    warps.shfl_xor,
+    warps.warp_any,
+    warps.warp_all,
+    warps.ballot,
+    warps.match_any,
+    warps.match_all,
+    warps.reduce,
+    warps.elect,
+    warps.block_combine,
+    matrix.mma,
+    matrix.ldmatrix,
+    matrix.stmatrix,
+    boxes.box_copy,
+    tensor.wgmma,
+    tensor.store_acc,
+    flights.multiply,
+    flights.commit_bulk,
+    flights.wait_bulk,
+    mbarriers.meet_apart,
 )
-_NAMESPACE = {"np": np, **{helper.__name__: helper for helper in _HELPERS}, "issue_box": flights.issue, "wait_barrier": mbarriers.wait,
-              "arrive_barrier": mbarriers.arrive, "expect_bytes": mbarriers.expect, "take_turn": mbarriers.turn}
+_NAMESPACE = {
+    "np": np,
+    **{helper.__name__: helper for helper in _HELPERS},
+    "issue_box": flights.issue,
+    "wait_barrier": mbarriers.wait,
+    "arrive_barrier": mbarriers.arrive,
+    "expect_bytes": mbarriers.expect,
+    "take_turn": mbarriers.turn,
+}

@@ -1,11 +1,17 @@
 """Data races, found after the fact from a log of accesses.
 
-Input: accesses as they happen, each with the segment of its warp (clocks.py).  Output: `Race` records, one for each pair of places and
-object.  Invariant: exact: a pair is reported iff two threads touch one element, one of them writes, they are not both atomic, and nothing
-orders them.  Elements are bytes that any view of the object tells apart, so shared memory that another object reuses counts.  A copy in the
-background stands in the log twice: where it is issued, and where its thread's wait covers it.  Each counts as an access by that thread there,
-and whatever comes between the two, by whichever thread, races with the copy.  A box or a product of tiles stands there once, with a token: it
-comes after what its issuer knew, and before whoever knows the token.  It also sees memory another way than threads do, so what a thread wrote, or
+Input: accesses as they happen, each with the segment of its warp (clocks.py).  Output: `Race` records, one for each
+pair of places and
+object.  Invariant: exact: a pair is reported iff two threads touch one element, one of them writes, they are not both
+atomic, and nothing
+orders them.  Elements are bytes that any view of the object tells apart, so shared memory that another object reuses
+counts.  A copy in the
+background stands in the log twice: where it is issued, and where its thread's wait covers it.  Each counts as an access
+by that thread there,
+and whatever comes between the two, by whichever thread, races with the copy.  A box or a product of tiles stands there
+once, with a token: it
+comes after what its issuer knew, and before whoever knows the token.  It also sees memory another way than threads do,
+so what a thread wrote, or
 read where it will write, must have been fenced by that thread before.  Non-goals: stopping a run at the race.
 """
 
@@ -26,15 +32,22 @@ if TYPE_CHECKING:
 READ, WRITE, ATOMIC, ATOMIC_READ = range(4)
 KINDS = {"read": READ, "write": WRITE, "atomic": ATOMIC, "atomic read": ATOMIC_READ}
 _WORDS = {READ: "read", WRITE: "write", ATOMIC: "atomic", ATOMIC_READ: "atomic"}
-_CONFLICTS = {READ: (ATOMIC,), WRITE: (READ, ATOMIC, ATOMIC_READ), ATOMIC: (READ,), ATOMIC_READ: ()}  # besides plain writes, with which all do
+_CONFLICTS = {
+    READ: (ATOMIC,),
+    WRITE: (READ, ATOMIC, ATOMIC_READ),
+    ATOMIC: (READ,),
+    ATOMIC_READ: (),
+}  # besides plain writes, with which all do
 _FLUSH = 1 << 19  # accesses kept before they are looked at
 _MOST = 100  # races reported
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One warp's access: byte addresses and lanes, side by side.  copy: the copy that is issued here or, where `lands`, covered by a wait;
-    token: of what is issued here and ends in the background; verb: what it does there; pitch: of a cluster's memory, the bytes of one block."""
+    """One warp's access: byte addresses and lanes, side by side.  copy: the copy that is issued here or, where `lands`,
+    covered by a wait;
+    token: of what is issued here and ends in the background; verb: what it does there; pitch: of a cluster's memory,
+    the bytes of one block."""
 
     address: np.ndarray
     lane: np.ndarray
@@ -61,7 +74,9 @@ Access = tuple[Entry, int]  # and the lane
 
 class RaceLog:
     def __init__(self, forgets: bool = True):
-        """forgets: what a block's barrier has ordered in its shared memory cannot race later; not where other blocks reach into it."""
+        """forgets: what a block's barrier has ordered in its shared memory cannot race later; not where other blocks
+        reach into it.
+        """
         self.forgets = forgets
         self.entries: dict[object, list[Entry]] = {}
         self.pending = 0
@@ -78,14 +93,26 @@ class RaceLog:
         return self.pending > self.limit
 
     def look(self, phases: dict[int, int] | None = None) -> None:
-        """Look for races; with `phases` (the oldest phase that a warp of each block is in) what may still race with later accesses is kept."""
+        """Look for races; with `phases` (the oldest phase that a warp of each block is in) what may still race with
+        later accesses is kept.
+        """
         self.pending = 0
         for where, entries in self.entries.items():
             if entries and len(self.found) < _MOST:
                 self._look_at(entries)
             forgets = self.forgets and isinstance(where, tuple)
-            kept = [] if phases is None else [e for e in entries if not forgets or e.segment.phase >= phases[e.segment.block]
-                                              or (e.departs and e.copy.open) or e.token]
+            kept = (
+                []
+                if phases is None
+                else [
+                    e
+                    for e in entries
+                    if not forgets
+                    or e.segment.phase >= phases[e.segment.block]
+                    or (e.departs and e.copy.open)
+                    or e.token
+                ]
+            )
             self.entries[where] = kept
             self.pending += sum(len(e.address) for e in kept)
         self.limit = max(_FLUSH, 2 * self.pending)
@@ -97,7 +124,9 @@ class RaceLog:
     def _look_at_part(self, entries: list[Entry]) -> None:
         grain = min(e.size for e in entries)
         repeats = [e.size // grain for e in entries]
-        cell = np.concatenate([(e.address[:, None] + np.arange(r) * grain).ravel() // grain for e, r in zip(entries, repeats)])
+        cell = np.concatenate(
+            [(e.address[:, None] + np.arange(r) * grain).ravel() // grain for e, r in zip(entries, repeats)]
+        )
         lane = np.concatenate([np.repeat(e.lane, r) for e, r in zip(entries, repeats)])
         lengths = [len(e.address) * r for e, r in zip(entries, repeats)]
         which = np.repeat(np.arange(len(entries)), lengths)
@@ -112,13 +141,17 @@ class RaceLog:
             background = self._in_background(entries, which, lane, cell, grain)
             if background.all():
                 return
-            which, lane, kind, cell, block, phase, epoch, thread = (x[~background] for x in (which, lane, kind, cell, block, phase, epoch, thread))
+            which, lane, kind, cell, block, phase, epoch, thread = (
+                x[~background] for x in (which, lane, kind, cell, block, phase, epoch, thread)
+            )
         self._candidates(entries, which, lane, kind, (cell, block, phase), thread, cell, grain)
         if block.min() != block.max():
             self._candidates(entries, which, lane, kind, (cell, epoch), block, cell, grain)
 
     def _in_background(self, entries, which, lane, cell, grain) -> np.ndarray:
-        """Elements that boxes or products touch, whatever the phase; returns which accesses those are.  Elements with one history count once."""
+        """Elements that boxes or products touch, whatever the phase; returns which accesses those are.  Elements with
+        one history count once.
+        """
         touched = np.unique(cell[np.array([e.token != 0 for e in entries])[which]])
         chosen = np.isin(cell, touched)
         at = np.flatnonzero(chosen)
@@ -130,7 +163,7 @@ class RaceLog:
         _, first = np.unique(np.add.reduceat(mark, starts), return_index=True)
         ends = np.append(starts[1:], len(at))
         for g in np.sort(first):
-            members = at[starts[g]:ends[g]]
+            members = at[starts[g] : ends[g]]
             self._closely(entries, which[members], lane[members], int(cell[members[0]]) * grain)
             if len(self.found) >= _MOST:
                 break
@@ -149,10 +182,12 @@ class RaceLog:
         ends = (copy[1:] == copy[:-1]) & (lane[1:] == lane[:-1]) & ~departs[1:]
         starts = np.flatnonzero(np.append(True, ~same))
         met = np.append(departs[:-1] & (kind[:-1] == WRITE) & same & ~ends, False)
-        written = np.logical_or.reduceat((kind == WRITE) | (kind == ATOMIC), starts) & np.logical_or.reduceat(departs & (kind == READ), starts)
+        written = np.logical_or.reduceat((kind == WRITE) | (kind == ATOMIC), starts) & np.logical_or.reduceat(
+            departs & (kind == READ), starts
+        )
         for g in np.flatnonzero(np.logical_or.reduceat(met, starts) | written):
             stop = starts[g + 1] if g + 1 < len(starts) else len(cell)
-            self._fly(entries, which[starts[g]:stop], lane[starts[g]:stop], int(cell[starts[g]]) * grain)
+            self._fly(entries, which[starts[g] : stop], lane[starts[g] : stop], int(cell[starts[g]]) * grain)
             if len(self.found) >= _MOST:
                 return
 
@@ -182,10 +217,12 @@ class RaceLog:
         sorted_kind, sorted_unit = kind[order], unit[order]
         several = np.minimum.reduceat(sorted_unit, starts) != np.maximum.reduceat(sorted_unit, starts)
         writes = np.logical_or.reduceat(sorted_kind == WRITE, starts)
-        mixed = np.logical_or.reduceat(sorted_kind == ATOMIC, starts) & np.logical_or.reduceat(sorted_kind == READ, starts)
+        mixed = np.logical_or.reduceat(sorted_kind == ATOMIC, starts) & np.logical_or.reduceat(
+            sorted_kind == READ, starts
+        )
         ends = np.append(starts[1:], len(order))
         for g in np.flatnonzero(several & (writes | mixed)):
-            members = order[starts[g]:ends[g]]
+            members = order[starts[g] : ends[g]]
             self._closely(entries, which[members], lane[members], int(cell[members[0]]) * grain)
             if len(self.found) >= _MOST:
                 return
@@ -193,7 +230,8 @@ class RaceLog:
     def _closely(self, entries: list[Entry], which: np.ndarray, lane: np.ndarray, address: int) -> None:
         """Accesses to one element in the order they happened, up to the first race.
 
-        An access that is ordered after the last plain write is ordered after all that this write was ordered after, so only the last write, and
+        An access that is ordered after the last plain write is ordered after all that this write was ordered after, so
+        only the last write, and
         each thread's last access of every other kind since then, need be remembered.
         """
         write: Access | None = None
@@ -216,7 +254,9 @@ class RaceLog:
             else:
                 since[e.kind][thread] = (e, k)
 
-    def _report(self, a: Entry, lane_a: int, b: Entry, lane_b: int, address: int, in_flight: bool = False, reason: str = "") -> None:
+    def _report(
+        self, a: Entry, lane_a: int, b: Entry, lane_b: int, address: int, in_flight: bool = False, reason: str = ""
+    ) -> None:
         key = (b.name, a.site.span, b.site.span, a.kind, b.kind)
         if key not in self.found:
             if not reason and not in_flight and _one_thread_knows(a, b):
@@ -225,14 +265,18 @@ class RaceLog:
 
 
 def _after(a: Entry, lane_a: int, b: Entry, lane_b: int) -> bool:
-    """Whether b, logged later, comes after a.  What runs in the background is not over because its thread has gone on."""
+    """Whether b, logged later, comes after a.  What runs in the background is not over because its thread has
+    gone on.
+    """
     if a.token:
         return a.token == b.token or b.segment.knows(a.token, lane_b)
     return ordered(a.segment, lane_a, b.segment, lane_b)
 
 
 def _one_thread_knows(a: Entry, b: Entry) -> bool:
-    """Whether what some thread of the one warp did comes before what some thread of the other did: one has released, and one has acquired."""
+    """Whether what some thread of the one warp did comes before what some thread of the other did: one has released,
+    and one has acquired.
+    """
     first, second = a.segment, b.segment
     if a.token or b.token or first.block == second.block and first.threads[0] == second.threads[0]:
         return False
@@ -240,7 +284,9 @@ def _one_thread_knows(a: Entry, b: Entry) -> bool:
 
 
 def _apart(entries: list[Entry]) -> list[list[Entry]]:
-    """Entries in the order they came, by stretches of memory that do not overlap: each may be looked at as finely as it needs."""
+    """Entries in the order they came, by stretches of memory that do not overlap: each may be looked at as finely as it
+    needs.
+    """
     low = np.array([e.address.min() if len(e.address) else 0 for e in entries])
     high = np.array([e.address.max() + e.size if len(e.address) else 0 for e in entries])
     order = np.argsort(low, kind="stable")
@@ -261,4 +307,3 @@ def element_of(e: Entry, address: int) -> int:
 def side(e: Entry, lane: int) -> RaceAccess:
     kind = e.verb or (_WORDS[e.kind] if e.copy is None else "copy to" if e.kind == WRITE else "copy from")
     return RaceAccess(kind, e.site.span, e.segment.block, int(e.segment.threads[lane]))
-

@@ -1,8 +1,11 @@
 """Reference mode: the meaning of the typed IR.
 
-Input: a kernel without barriers of the compiler's, its arguments, the number of blocks.  Output: the arrays, written in place.  All threads
-take each statement together, so every statement sees all that went before it; where two lanes store to one element in one statement, the last
-one wins.  Invariant: the lanes' values stay bounded, whatever the grid: blocks run in batches, one at a time where one may wait for another's
+Input: a kernel without barriers of the compiler's, its arguments, the number of blocks.  Output: the arrays, written in
+place.  All threads
+take each statement together, so every statement sees all that went before it; where two lanes store to one element in
+one statement, the last
+one wins.  Invariant: the lanes' values stay bounded, whatever the grid: blocks run in batches, one at a time where one
+may wait for another's
 atomics.
 """
 
@@ -56,7 +59,9 @@ def _batch(program: Program) -> int:
 
 
 def _take_lanes(program: Program, launch: Launch, first: int, count: int) -> BlockLanes:
-    """Lanes of a whole grid are kept for the next launch of as many blocks, with what was computed for them; whoever takes them has them alone."""
+    """Lanes of a whole grid are kept for the next launch of as many blocks, with what was computed for them; whoever
+    takes them has them alone.
+    """
     lanes = _recent.pop((id(program), count), None) if count == launch.blocks else None
     if lanes is None:
         return make_lanes(BlockLanes, launch, first, count)
@@ -88,7 +93,11 @@ def argument(param: ir.Param, value: object) -> object:
     if isinstance(param, ir.MemParam):
         scalar = scalar_of(param.handle.obj.elem)
         array = np.asarray(value)
-        if array.dtype.itemsize != np.dtype(MEMORY[scalar]).itemsize or not array.flags.c_contiguous or not array.dtype.isnative:
+        if (
+            array.dtype.itemsize != np.dtype(MEMORY[scalar]).itemsize
+            or not array.flags.c_contiguous
+            or not array.dtype.isnative
+        ):
             raise TypeError(f"`{param.handle.name}` wants a C-contiguous array of {scalar}")
         return array
     if isinstance(param.var.type, Vector):
@@ -103,7 +112,9 @@ def _constant(value: object, type: Scalar) -> np.generic:
 
 
 def bound(function: ir.Function, values: list, lanes: Lanes, record=None) -> list:
-    """Arguments for generated code: each pointer is storage and what its handle promises.  What nobody can write cannot race."""
+    """Arguments for generated code: each pointer is storage and what its handle promises.  What nobody can write cannot
+    race.
+    """
     out: list[object] = []
     for param, value in zip(function.params, values):
         if isinstance(param, ir.MemParam):

@@ -1,6 +1,7 @@
 """Loops in which a thread waits for others, and what of a program its threads may run each on its own.
 
-Input: typed or synchronized IR.  Output: sets of statements, by identity.  Invariant: a loop that ends by what an atomic found is among those that
+Input: typed or synchronized IR.  Output: sets of statements, by identity.  Invariant: a loop that ends by what an
+atomic found is among those that
 wait; a statement that may be taken apart holds nothing that threads do together.
 """
 
@@ -13,8 +14,20 @@ from snap.ir.walk import bodies, own_expressions, statements, touched, walk
 from snap.machine.facts import callees, leaves
 from snap.machine.walk import assigned
 
-_TOGETHER = (ir.Collective, ir.Sync, ir.AsyncCommit, ir.BoxCopy, ir.Wgmma, ir.StoreAcc, ir.Turn, ir.BarrierWait, ir.BarrierArrive, ir.BarrierExpect,
-             ir.Elect, ir.Unsafe)
+_TOGETHER = (
+    ir.Collective,
+    ir.Sync,
+    ir.AsyncCommit,
+    ir.BoxCopy,
+    ir.Wgmma,
+    ir.StoreAcc,
+    ir.Turn,
+    ir.BarrierWait,
+    ir.BarrierArrive,
+    ir.BarrierExpect,
+    ir.Elect,
+    ir.Unsafe,
+)
 
 
 def waiting_loops(kernel: ir.Function) -> set[int]:
@@ -26,7 +39,9 @@ def waiting_loops(kernel: ir.Function) -> set[int]:
 
 
 def _waits(loop: ir.For | ir.While, atomic: set[int]) -> bool:
-    """What an atomic found is followed through variables, through memory, and through what is only assigned where it says so."""
+    """What an atomic found is followed through variables, through memory, and through what is only assigned where it
+    says so.
+    """
     inside = list(statements([loop]))
     found: set[int] = set()
     while True:
@@ -45,7 +60,9 @@ def _waits(loop: ir.For | ir.While, atomic: set[int]) -> bool:
 
 def _written(s: ir.Stmt) -> set[int]:
     """The variables and the memory that a statement itself gives values."""
-    memory = () if isinstance(s, ir.Atomic) and s.target is None else (a.view.obj.uid for a, writes in touched(s) if writes)
+    memory = (
+        () if isinstance(s, ir.Atomic) and s.target is None else (a.view.obj.uid for a, writes in touched(s) if writes)
+    )
     return {*(v.uid for v in assigned(s)), *memory}
 
 
@@ -54,7 +71,7 @@ def _reads(e: ir.Expr, found: set[int]) -> bool:
         match part:
             case ir.Read(var) if var.uid in found:
                 return True
-            case (ir.Elem(array) | ir.ArrayValue(array)) if array.var.uid in found:
+            case ir.Elem(array) | ir.ArrayValue(array) if array.var.uid in found:
                 return True
             case ir.Load(access) if access.view.obj.uid in found:
                 return True
@@ -65,14 +82,18 @@ def separable(kernel: ir.Function, waiting: set[int]) -> set[int]:
     """The outermost statements in which threads wait and do nothing together: there each thread can go its own way."""
     functions = callees(kernel)
     wait = {id(f) for f in functions if any(id(s) in waiting for g in callees(f) for s in statements(g.body))}
-    together = {id(f) for f in functions if any(isinstance(s, _TOGETHER) for g in callees(f) for s in statements(g.body))}
+    together = {
+        id(f) for f in functions if any(isinstance(s, _TOGETHER) for g in callees(f) for s in statements(g.body))
+    }
 
     def outermost(body: ir.Body) -> Iterator[int]:
         for s in body:
             inside = list(statements([s]))
             if not any(id(t) in waiting or (isinstance(t, ir.Call) and id(t.function) in wait) for t in inside):
                 continue
-            if leaves((s,)) or any(isinstance(t, _TOGETHER) or (isinstance(t, ir.Call) and id(t.function) in together) for t in inside):
+            if leaves((s,)) or any(
+                isinstance(t, _TOGETHER) or (isinstance(t, ir.Call) and id(t.function) in together) for t in inside
+            ):
                 for inner in bodies(s):
                     yield from outermost(inner)
             else:

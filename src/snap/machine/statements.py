@@ -1,8 +1,11 @@
 """Statements as Python source over lanes: one Python function for each function of the program.
 
-Input: typed IR, or synchronized IR where `stepwise`.  Output: source text.  Invariant: at every point the name in `self.mask` holds the
-lanes that take part (see masks.py); a variable that was declared under the same mask is assigned without asking, since no other lane will ever
-look at it.  Where `stepwise` the function is a generator that yields wherever another warp may run.  Non-goals: deciding the order of warps
+Input: typed IR, or synchronized IR where `stepwise`.  Output: source text.  Invariant: at every point the name in
+`self.mask` holds the
+lanes that take part (see masks.py); a variable that was declared under the same mask is assigned without asking, since
+no other lane will ever
+look at it.  Where `stepwise` the function is a generator that yields wherever another warp may run.  Non-goals:
+deciding the order of warps
 (adversarial.py).
 """
 
@@ -30,8 +33,18 @@ def _bound(lines: list[str]) -> set[str]:
 
 
 class Statements(Asynchronous):
-    def __init__(self, f: ir.Function, functions: dict[int, str], namespace: dict[str, object], stepwise: bool, waiting: set[int], own_way: set[int]):
-        """waiting: loops that end by what others do; own_way: statements that each thread runs on its own (spinning.py)."""
+    def __init__(
+        self,
+        f: ir.Function,
+        functions: dict[int, str],
+        namespace: dict[str, object],
+        stepwise: bool,
+        waiting: set[int],
+        own_way: set[int],
+    ):
+        """waiting: loops that end by what others do; own_way: statements that each thread runs on its own
+        (spinning.py).
+        """
         super().__init__(f, functions, namespace, stepwise)
         self.waiting, self.own_way = waiting, own_way
         self.declared: dict[int, str] = {}
@@ -124,7 +137,8 @@ class Statements(Asynchronous):
             self.together(s)
 
     def separately(self, s: ir.Stmt) -> None:
-        """The statement becomes a generator of its own, so that it can be at another place for each thread.  Variables from outside are shared
+        """The statement becomes a generator of its own, so that it can be at another place for each thread.  Variables
+        from outside are shared
         by all of them, each with its own lane; what is declared inside belongs to one."""
         name, mask = self.fresh("apart"), self.fresh("m")
         before = {*_bound(self.prologue), *_bound(self.lines)}
@@ -235,7 +249,12 @@ class Statements(Asynchronous):
                 self.touched(var, True, target.span)
                 self.emit(f"assign({self.variable(var)}, {value}, {mask})")
             case ir.VarTarget(var):
-                self.set(var, value, f"select{'_vector' if isinstance(var.type, Vector) else ''}({self.mask}, {{}}, {self.variable(var)})")
+                self.set(
+                    var,
+                    value,
+                    f"select{'_vector' if isinstance(var.type, Vector) else ''}({self.mask}, {{}},"
+                    f" {self.variable(var)})",
+                )
             case ir.ElemTarget(array, index):
                 at = self.constant_position(array, index)
                 name = self.variable(array.var)
@@ -254,7 +273,10 @@ class Statements(Asynchronous):
                 raise TypeError(f"unknown target {type(target).__name__}")
 
     def written(self, array: ir.ArrayRef, index: tuple[ir.Expr, ...], value: str, span) -> str:
-        return f"C, {self.variable(array.var)}, {self.layout(array)}, {self.tuple(index)}, {self.mask}, {value}, {self.site(span, array.var.name)}"
+        return (
+            f"C, {self.variable(array.var)}, {self.layout(array)}, {self.tuple(index)}, {self.mask}, {value},"
+            f" {self.site(span, array.var.name)}"
+        )
 
     def sure(self, var: ir.Var) -> bool:
         """No lane that is not active now will look at the variable."""
@@ -376,7 +398,9 @@ class Statements(Asynchronous):
         count, seen = self.bind("0", "n"), self.bind("None", "n")
         going = self.mask if uniform else self.bind(self.mask, "m")
         outside = {v.uid: v for t in statements([s]) for v in assigned(t) if v.uid in self.declared}
-        state = [f"tuple({self.variable(v)})" if isinstance(v.type, Array) else self.variable(v) for v in outside.values()]
+        state = [
+            f"tuple({self.variable(v)})" if isinstance(v.type, Array) else self.variable(v) for v in outside.values()
+        ]
         with self.invariants(s), self.indented("while True:"):
             self.pause()
             self.arm(s.pre, going)
@@ -408,7 +432,10 @@ class Statements(Asynchronous):
         else:
             self.emit(f"done = union(done, {self.mask})")
             if value is not None:
-                self.emit(f"result = select{'_vector' if isinstance(s.value.type, Vector) else ''}({self.mask}, {value}, result)")
+                self.emit(
+                    f"result = select{'_vector' if isinstance(s.value.type, Vector) else ''}({self.mask}, {value},"
+                    " result)"
+                )
         self.mask = "False"
 
     # ---- work that a loop need not repeat ----
@@ -449,7 +476,11 @@ class Statements(Asynchronous):
     def prepare(self, e: ir.Load, changed: set[int]) -> None:
         """Check and linearise the part of a load's index that the loop does not change."""
         a = e.access
-        if id(e) in self.prepared or a.block is not None or not (a.view.shape is None or self.of_parameters(a.view.shape)):
+        if (
+            id(e) in self.prepared
+            or a.block is not None
+            or not (a.view.shape is None or self.of_parameters(a.view.shape))
+        ):
             return
         found = [self.split_index(i, lambda term: self.facts.invariant(term, changed)) for i in a.index]
         if any(pair is None for pair in found) or not any(kept for kept, _ in found):

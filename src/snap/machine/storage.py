@@ -1,6 +1,7 @@
 """Memory, checked: every access is compared with the real size of what it addresses.
 
-A `Storage` is one object's bytes; a `View` sees them as elements of one type.  Shared memory has one copy a block and a shadow that says
+A `Storage` is one object's bytes; a `View` sees them as elements of one type.  Shared memory has one copy a block and a
+shadow that says
 which bytes were written.  Inactive lanes address element 0 and their result is never looked at.
 """
 
@@ -17,9 +18,15 @@ from snap.machine.lanes import Lanes, Site
 from snap.machine.numbers import BITS, MEMORY, from_memory, to_memory
 
 ndarray = np.ndarray
-# Who is told of accesses: view, cells, scalars at each, mask, kind ('read', 'write', 'atomic', 'atomic read'), memory order, site.
+# Who is told of accesses: view, cells, scalars at each, mask, kind ('read', 'write', 'atomic', 'atomic read'), memory
+# order, site.
 Record = Callable[["View", object, int, object, str, str, Site], None]
-_UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64, np.dtype(np.uint32): np.uint32, np.dtype(np.uint64): np.uint64}
+_UNSIGNED = {
+    np.dtype(np.int32): np.uint32,
+    np.dtype(np.int64): np.uint64,
+    np.dtype(np.uint32): np.uint32,
+    np.dtype(np.uint64): np.uint64,
+}
 
 
 class GlobalStorage:
@@ -65,14 +72,16 @@ class SharedStorage:
         """Whether all of it is initialised, so that nobody needs to ask again."""
         if self.dirty and not self.complete:
             self.dirty = False
-            self.complete = bool(self.shadow.reshape(-1, self.pitch)[:, :self.size].all())
+            self.complete = bool(self.shadow.reshape(-1, self.pitch)[:, : self.size].all())
         return self.complete
 
 
 class Prepared:
-    """The part of an index that does not change in a loop (or between launches), checked and linear; the rest is a shift that all lanes share.
+    """The part of an index that does not change in a loop (or between launches), checked and linear; the rest is a
+    shift that all lanes share.
 
-    lin: each lane's cell, from `base` on; bounds: per dimension lowest and highest index, size and stride; top: the highest of `lin`, in elements;
+    lin: each lane's cell, from `base` on; bounds: per dimension lowest and highest index, size and stride; top: the
+    highest of `lin`, in elements;
     run: lanes address consecutive elements, and only the shape of `lin` means anything.
     """
 
@@ -83,7 +92,8 @@ class Prepared:
 
 
 class View:
-    """`size` elements (a block, if `stride`) of `width` scalars each; `stride` is the distance of two blocks' copies in scalars; `past`: so many
+    """`size` elements (a block, if `stride`) of `width` scalars each; `stride` is the distance of two blocks' copies in
+    scalars; `past`: so many
     bytes the first one lies behind an address where the hardware could access it."""
 
     def __init__(self, storage, elem: Element, pitch: int):
@@ -110,9 +120,18 @@ class View:
         lin = self._linear(index, dims, m, site)
         if self.past and self.lanes.active(m).any():
             _, block, thread = self.lanes.locate(self.lanes.active(m))
-            told = f"`{self.name}` is accessed {self.needs} bytes at a time, and begins {self.past} past a multiple of {self.needs}"
-            raise MachineError("misaligned", told, site.span, block, thread,
-                               help="a slice may start anywhere: pass a copy of it (`.copy()`), or view it as narrower elements")
+            told = (
+                f"`{self.name}` is accessed {self.needs} bytes at a time, and begins {self.past} past a multiple of"
+                f" {self.needs}"
+            )
+            raise MachineError(
+                "misaligned",
+                told,
+                site.span,
+                block,
+                thread,
+                help="a slice may start anywhere: pass a copy of it (`.copy()`), or view it as narrower elements",
+            )
         return lin
 
     def _linear(self, index: tuple, dims, m, site: Site):
@@ -153,9 +172,19 @@ class View:
         value = int(self.lanes.full(i).flat[at])
         size = int(self.lanes.full(limit).flat[at])
         shown = ", ".join(str(int(self.lanes.full(x).flat[at])) for x in index)
-        where = f"dimension {axis}, which has size {size}" if axis is not None and len(index) > 1 else f"its {size} element{'s' * (size != 1)}"
-        raise MachineError("out of bounds", f"`{self.name}[{shown}]`: {value} is outside of {where}", site.span, block, thread,
-                           note=f"`{site.name}` is a name for part of `{self.name}`" if site.name != self.name else "")
+        where = (
+            f"dimension {axis}, which has size {size}"
+            if axis is not None and len(index) > 1
+            else f"its {size} element{'s' * (size != 1)}"
+        )
+        raise MachineError(
+            "out of bounds",
+            f"`{self.name}[{shown}]`: {value} is outside of {where}",
+            site.span,
+            block,
+            thread,
+            note=f"`{site.name}` is a name for part of `{self.name}`" if site.name != self.name else "",
+        )
 
     def cells(self, lin):
         """Where an element's first scalar lies in `flat`."""
@@ -169,7 +198,10 @@ class View:
         bad = self.lanes.active(m) & self.lanes.full((rank < 0) | (rank >= blocks))
         if bad.any():
             at, block, thread = self.lanes.locate(bad)
-            text = f"`{self.name}` of block {int(self.lanes.full(rank).flat[at])}: the cluster has {blocks} block{'s' * (blocks != 1)}"
+            text = (
+                f"`{self.name}` of block {int(self.lanes.full(rank).flat[at])}: the cluster has {blocks}"
+                f" block{'s' * (blocks != 1)}"
+            )
             raise MachineError("out of bounds", text, site.span, block, thread)
         rank = np.where(self.lanes.active(m), rank, 0)
         seen = copy(self)
@@ -245,7 +277,9 @@ class View:
         self.put_bits(cells[chosen], bits[chosen])
 
     def put_bits(self, cells: np.ndarray, bits: np.ndarray) -> None:
-        """What a copy brings, as it lies in memory, to scalars whose place was checked; whoever issued it has told of it."""
+        """What a copy brings, as it lies in memory, to scalars whose place was checked; whoever issued it has told of
+        it.
+        """
         self.lanes.launch.changes += 1
         self.flat[cells] = bits
         self._mark(cells)
@@ -280,12 +314,20 @@ class View:
     # ---- indices prepared once ----
 
     def prepare(self, parts: tuple, dims, m, run: bool = False) -> Prepared | None:
-        """`parts`: per dimension the fixed part of the index, or None.  `run` asks whether lanes address consecutive elements."""
+        """`parts`: per dimension the fixed part of the index, or None.  `run` asks whether lanes address consecutive
+        elements.
+        """
         if dims is None:
             dims = (self.size,)
         if self.past or any(type(d) is ndarray for d in dims):
             return None
-        if run and len(parts) == 1 and not self.several and self.shadow is None and _consecutive(parts[0], self.lanes.shape):
+        if (
+            run
+            and len(parts) == 1
+            and not self.several
+            and self.shadow is None
+            and _consecutive(parts[0], self.lanes.shape)
+        ):
             first, count = int(parts[0].flat[0]), parts[0].size
             shape_only = np.broadcast_to(np.intp(0), parts[0].shape)
             return Prepared(shape_only, [(first, first + count - 1, dims[0], 1)], first, count - 1, True)
@@ -326,7 +368,9 @@ class View:
         return start * self.width
 
     def _start_of_prefix(self, p: Prepared | None, m, shifts: tuple) -> tuple[int, int]:
-        """Where consecutive elements begin, and how many there are, if the first lanes are the active ones (a guard such as `i < n`); else 0, 0."""
+        """Where consecutive elements begin, and how many there are, if the first lanes are the active ones (a guard
+        such as `i < n`); else 0, 0.
+        """
         if m is None or p is None or not p.run or len(p.bounds) > 1:
             return 0, 0
         active = self.lanes.full(m).ravel()
@@ -344,14 +388,14 @@ class View:
             if count == 0 or self.shadow is not None:
                 return None
             value = np.zeros(p.lin.shape, self.flat.dtype)
-            value.reshape(-1)[:count] = self.flat[start:start + count]
+            value.reshape(-1)[:count] = self.flat[start : start + count]
             return from_memory(value, self.scalar) if self.encoded else value
         if self.shadow is not None and not self.storage.is_complete():
             ones = np.iinfo(self.shadow.dtype).max
             if self.several or not (self.shadow[start:].take(p.lin, mode="wrap") == ones).all():
                 return None
         if p.run:
-            value = self.flat[start:start + p.lin.size].reshape(p.lin.shape).copy()
+            value = self.flat[start : start + p.lin.size].reshape(p.lin.shape).copy()
         elif self.several:
             return tuple(self._get_window(start + k, p.lin) for k in range(self.width))
         else:
@@ -373,7 +417,7 @@ class View:
             if self.encoded:
                 value = to_memory(value, self.scalar)
             self.lanes.launch.changes += 1
-            self.flat[start:start + count] = self.lanes.full(value).reshape(-1)[:count]
+            self.flat[start : start + count] = self.lanes.full(value).reshape(-1)[:count]
             return True
         start = self._start(p, shifts)
         if start is None or p.lin.shape != self.lanes.shape:
@@ -382,7 +426,7 @@ class View:
             value = to_memory(value, self.scalar)
         self.lanes.launch.changes += 1
         if p.run:
-            self.flat[start:start + p.lin.size].reshape(p.lin.shape)[...] = value
+            self.flat[start : start + p.lin.size].reshape(p.lin.shape)[...] = value
         else:
             self.flat[start:][p.lin] = value
         return True

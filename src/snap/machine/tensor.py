@@ -1,8 +1,11 @@
 """Products of tiles by a warpgroup, with accumulators and register operands laid out as PTX lays them out.
 
-Input: tiles as they lie in shared memory, registers of the 128 threads.  Output: accumulators.  Invariant: both modes of the machine multiply
-with `product`, matrix by matrix of the same shape, so that they agree bit for bit.  Products are exact in f32 and sums are f32's; an operand of
-type tf32 loses its lower 13 bits, as in hardware.  Non-goals: when it happens (flights.py), what may not touch it meanwhile (races.py).
+Input: tiles as they lie in shared memory, registers of the 128 threads.  Output: accumulators.  Invariant: both modes
+of the machine multiply
+with `product`, matrix by matrix of the same shape, so that they agree bit for bit.  Products are exact in f32 and sums
+are f32's; an operand of
+type tf32 loses its lower 13 bits, as in hardware.  Non-goals: when it happens (flights.py), what may not touch it
+meanwhile (races.py).
 """
 
 from __future__ import annotations
@@ -35,14 +38,17 @@ def accumulator(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def operand(type: str, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row and column of each (value, thread) of a 64 x k matrix in registers; each instruction's part follows the one before."""
+    """Row and column of each (value, thread) of a 64 x k matrix in registers; each instruction's part follows the one
+    before.
+    """
     per = 4 // ELEMENT[type].bytes  # neighbours in one register
     i = np.arange(k // 2)[:, None]
     step, i = i // (4 * per), i % (4 * per)
     return _ROW + 8 * (i // per % 2), step * 8 * per + _QUAD * per + i % per + 4 * per * (i // (2 * per))
 
 
-# ---- numbers -------------------------------------------------------------------------------------------------------------------------------
+# ---- numbers
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _small_floats(exponent_bits: int, mantissa_bits: int, infinite: bool) -> np.ndarray:
@@ -50,7 +56,9 @@ def _small_floats(exponent_bits: int, mantissa_bits: int, infinite: bool) -> np.
     bits = np.arange(256)
     mantissa, exponent = bits & ((1 << mantissa_bits) - 1), bits >> mantissa_bits & ((1 << exponent_bits) - 1)
     bias, steps = (1 << (exponent_bits - 1)) - 1, 1 << mantissa_bits
-    value = np.where(exponent == 0, np.ldexp(mantissa / steps, 1 - bias), np.ldexp(1 + mantissa / steps, exponent - bias))
+    value = np.where(
+        exponent == 0, np.ldexp(mantissa / steps, 1 - bias), np.ldexp(1 + mantissa / steps, exponent - bias)
+    )
     top = (1 << exponent_bits) - 1
     if infinite:
         value = np.where(exponent == top, np.where(mantissa == 0, np.inf, np.nan), value)
@@ -92,7 +100,8 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return made.swapaxes(1, 2).reshape(count, 64, n)
 
 
-# ---- tiles ---------------------------------------------------------------------------------------------------------------------------------
+# ---- tiles
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def tile_offsets(shape: tuple[int, ...], dims: tuple[int, ...]) -> np.ndarray:
@@ -127,7 +136,9 @@ class TileSpec:
         dims = (view.size,) if dims is None else dims
         if dims not in self._offsets:
             found = tile_offsets(self.shape, dims)
-            self._offsets[dims] = found if view.width == 1 else (found[:, None] * view.width + np.arange(view.width)).reshape(-1)
+            self._offsets[dims] = (
+                found if view.width == 1 else (found[:, None] * view.width + np.arange(view.width)).reshape(-1)
+            )
         return self._offsets[dims]
 
     def start(self, view: View, index: tuple, dims, m) -> np.ndarray:
@@ -159,9 +170,20 @@ class WgmmaSpec:
     @staticmethod
     def of(s: ir.Wgmma, sites: tuple[Site, Site, Site]) -> WgmmaSpec:
         in_memory = isinstance(s.a, ir.Tile)
-        return WgmmaSpec(s.type, s.n, s.k, TileSpec(s.a.shape, sites[0]) if in_memory else None, TileSpec(s.b.shape, sites[1]), s.a_transposed,
-                         s.b_transposed, Layout.of(s.acc), None if in_memory else Layout.of(s.a), s.first,
-                         (s.acc.var.name, "" if in_memory else s.a.var.name), sites[2])
+        return WgmmaSpec(
+            s.type,
+            s.n,
+            s.k,
+            TileSpec(s.a.shape, sites[0]) if in_memory else None,
+            TileSpec(s.b.shape, sites[1]),
+            s.a_transposed,
+            s.b_transposed,
+            Layout.of(s.acc),
+            None if in_memory else Layout.of(s.a),
+            s.first,
+            (s.acc.var.name, "" if in_memory else s.a.var.name),
+            sites[2],
+        )
 
     def from_tile(self, bits: np.ndarray, tile: TileSpec, transposed: bool) -> np.ndarray:
         """(N, rows, k) in f32."""
@@ -183,7 +205,9 @@ class WgmmaSpec:
             seen = reinterpret(seen, have, want)
         if self.type == "tf32":
             return [_truncated(np.asarray(x)) for x in seen]
-        return [_BYTES[self.type][np.asarray(x).view(np.uint8)] if want == U8 else np.asarray(x, np.float32) for x in seen]
+        return [
+            _BYTES[self.type][np.asarray(x).view(np.uint8)] if want == U8 else np.asarray(x, np.float32) for x in seen
+        ]
 
     def total(self, a: np.ndarray, b: np.ndarray, before: np.ndarray, zero: np.ndarray) -> np.ndarray:
         """(N, n/2, 128) accumulators: the product, added to those `before` (N, n/2, 128) except where `zero` (N)."""
@@ -194,7 +218,8 @@ class WgmmaSpec:
         return out.astype(np.float16) if scalar_of(self.acc.seen) == F16 else out
 
 
-# ---- reference mode: at once ---------------------------------------------------------------------------------------------------------------
+# ---- reference mode: at once
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _groups(lanes: Lanes, m) -> tuple[np.ndarray, np.ndarray]:
@@ -213,8 +238,11 @@ def _by_group(lanes: Lanes, x, rows: np.ndarray, groups: np.ndarray) -> np.ndarr
 def wgmma(lanes: Lanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) -> None:
     """`a`: a list of registers, or view, index and dimensions of a tile, as `b`."""
     rows, groups = _groups(lanes, m)
-    left = spec.from_registers(np.stack([_by_group(lanes, x, rows, groups) for x in spec.a_values(a)])) if spec.a is None else \
-        spec.from_tile(_tiles(lanes, spec.a, *a, rows, groups, m), spec.a, spec.a_transposed)
+    left = (
+        spec.from_registers(np.stack([_by_group(lanes, x, rows, groups) for x in spec.a_values(a)]))
+        if spec.a is None
+        else spec.from_tile(_tiles(lanes, spec.a, *a, rows, groups, m), spec.a, spec.a_transposed)
+    )
     right = spec.from_tile(_tiles(lanes, spec.b, *b, rows, groups, m), spec.b, spec.b_transposed)
     seen = spec.acc.as_seen(acc)
     before = np.stack([_by_group(lanes, x, rows, groups) for x in seen], axis=1)
@@ -226,7 +254,7 @@ def wgmma(lanes: Lanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) -> Non
             full = np.pad(lanes.full(x), ((0, 0), (0, -lanes.shape[1] % 128)))
             out[i] = full.reshape(out.shape[1:])
     out[:, rows, groups] = after.swapaxes(0, 1)
-    acc[:] = spec.acc.as_stored(list(out.reshape(*out.shape[:2], -1)[:, :, :lanes.shape[1]]))
+    acc[:] = spec.acc.as_stored(list(out.reshape(*out.shape[:2], -1)[:, :, : lanes.shape[1]]))
 
 
 def _tiles(lanes: Lanes, tile: TileSpec, view: View, index: tuple, dims, rows, groups, m) -> np.ndarray:
@@ -251,10 +279,13 @@ def check_written(view: View, cells: np.ndarray, site: Site) -> None:
         view.storage.uninitialised(MachineError("uninitialised", text, site.span, block))
 
 
-# ---- accumulators into memory --------------------------------------------------------------------------------------------------------------
+# ---- accumulators into memory
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-def store_acc(lanes: Lanes, tile: TileSpec, layout: Layout, acc: list, view: View, index: tuple, dims, first, m) -> None:
+def store_acc(
+    lanes: Lanes, tile: TileSpec, layout: Layout, acc: list, view: View, index: tuple, dims, first, m
+) -> None:
     """Each thread writes the values it holds of the tile's columns; in both modes."""
     seen = layout.as_seen(acc)
     starts = tile.start(view, index, dims, m)
@@ -265,9 +296,9 @@ def store_acc(lanes: Lanes, tile: TileSpec, layout: Layout, acc: list, view: Vie
     begins = lanes.full(first).astype(np.intp)
     step = max(1, _AT_ONCE // active.size)
     for i in range(0, len(seen), step):
-        at = column[i:i + step, None, threads] - begins
+        at = column[i : i + step, None, threads] - begins
         chosen = active & (at >= 0) & (at < where.shape[1])
         if chosen.any():
-            cells = starts + where[row[i:i + step, None, threads], np.where(chosen, at, 0)]
-            values = convert(np.stack([lanes.full(x) for x in seen[i:i + step]]), scalar_of(layout.seen), view.scalar)
+            cells = starts + where[row[i : i + step, None, threads], np.where(chosen, at, 0)]
+            values = convert(np.stack([lanes.full(x) for x in seen[i : i + step]]), scalar_of(layout.seen), view.scalar)
             view.write_many(cells, chosen, to_memory(values, view.scalar), tile.site)

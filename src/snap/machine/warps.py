@@ -1,6 +1,8 @@
-"""Collectives: what the threads of a warp or a block do together.  `snap.ir.operations.CollectiveOp` says what each one means.
+"""Collectives: what the threads of a warp or a block do together.  `snap.ir.operations.CollectiveOp` says what each one
+means.
 
-Warps are 32 consecutive threads of a block.  Where the last warp is partial its missing lanes hold zeros; the checker has seen to it that no
+Warps are 32 consecutive threads of a block.  Where the last warp is partial its missing lanes hold zeros; the checker
+has seen to it that no
 collective runs there.
 """
 
@@ -28,10 +30,11 @@ def to_warps(lanes: Lanes, x) -> np.ndarray:
 def from_warps(lanes: Lanes, w: np.ndarray) -> np.ndarray:
     """Back to lanes; a value a warp, (blocks, warps, 1), is given to each of its lanes."""
     w = np.broadcast_to(w, (*w.shape[:2], 32))
-    return w.reshape(w.shape[0], -1)[:, :lanes.shape[1]]
+    return w.reshape(w.shape[0], -1)[:, : lanes.shape[1]]
 
 
-# ---- shuffles ------------------------------------------------------------------------------------------------------------------------------
+# ---- shuffles
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _shuffle(lanes: Lanes, value, source: np.ndarray, valid: np.ndarray):
@@ -67,7 +70,8 @@ def shfl_xor(lanes: Lanes, value, mask, width: int = 32):
     return _shuffle(lanes, value, source, source <= (_LANE | (width - 1)))
 
 
-# ---- votes and reductions ------------------------------------------------------------------------------------------------------------------
+# ---- votes and reductions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def warp_any(lanes: Lanes, value):
@@ -79,7 +83,9 @@ def warp_all(lanes: Lanes, value):
 
 
 def ballot(lanes: Lanes, value):
-    return from_warps(lanes, np.where(to_warps(lanes, value), _BIT, np.uint32(0)).sum(axis=2, keepdims=True, dtype=np.uint32))
+    return from_warps(
+        lanes, np.where(to_warps(lanes, value), _BIT, np.uint32(0)).sum(axis=2, keepdims=True, dtype=np.uint32)
+    )
 
 
 def match_any(lanes: Lanes, value, type: Scalar):
@@ -96,8 +102,14 @@ def match_all(lanes: Lanes, value, type: Scalar):
 
 def reduce(lanes: Lanes, value, op: str, type: Scalar):
     """A butterfly, so that floats agree bit for bit with the GPU."""
-    combine = {"add": np.add, "min": np.fmin if type.is_float else np.minimum, "max": np.fmax if type.is_float else np.maximum,
-               "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[op]
+    combine = {
+        "add": np.add,
+        "min": np.fmin if type.is_float else np.minimum,
+        "max": np.fmax if type.is_float else np.maximum,
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+    }[op]
     w = to_warps(lanes, value)
     for step in (16, 8, 4, 2, 1):
         w = combine(w, w[..., _LANE ^ step])
@@ -113,7 +125,8 @@ def elect(lanes: Lanes, m):
     return from_warps(lanes, first)
 
 
-# ---- blocks --------------------------------------------------------------------------------------------------------------------------------
+# ---- blocks
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def block_combine(op: str, values: np.ndarray, source: int = 0) -> np.ndarray:
@@ -126,6 +139,6 @@ def block_combine(op: str, values: np.ndarray, source: int = 0) -> np.ndarray:
         case "syncthreads_count":
             return values.sum(axis=1, keepdims=True, dtype=np.int32)
         case "broadcast":
-            return values[:, source:source + 1].copy()
+            return values[:, source : source + 1].copy()
         case _:
             raise ValueError(f"unknown block collective {op}")

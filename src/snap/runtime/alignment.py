@@ -1,8 +1,10 @@
 """What a kernel's accesses ask of the addresses of its arrays.
 
 Input:      a kernel in typed IR
-Output:     `widest`: for each array the most that any access in the text asks for, in bytes; `whole_rows`: and of the length of its rows
-Invariant:  an access of n bytes asks for a multiple of n, and at most of 16; nothing but the array's address decides whether it has that, since an
+Output:     `widest`: for each array the most that any access in the text asks for, in bytes; `whole_rows`: and of the
+length of its rows
+Invariant:  an access of n bytes asks for a multiple of n, and at most of 16; nothing but the array's address decides
+whether it has that, since an
             access lies a whole number of its elements behind the array's start
 Non-goals:  whether a launch comes to the access (follow.py); boxes (tensors.py); what CUDA text of the user's own does
 """
@@ -17,7 +19,9 @@ from snap.ir.walk import accesses, statements
 
 
 def widest(function: ir.Function) -> dict[int, int]:
-    """By the uid of each array that the function takes: the most that its accesses, and those of functions it hands the array to, ask for."""
+    """By the uid of each array that the function takes: the most that its accesses, and those of functions it hands the
+    array to, ask for.
+    """
     return _widest(function, {})
 
 
@@ -39,9 +43,12 @@ def _widest(function: ir.Function, known: dict[int, dict[int, int]]) -> dict[int
     return found
 
 
-# A view of a matrix counts rows in its own elements, so they must be made of whole ones: else it would take them for shorter than they are.
+# A view of a matrix counts rows in its own elements, so they must be made of whole ones: else it would take them for
+# shorter than they are.
 def whole_rows(function: ir.Function) -> dict[int, int]:
-    """By the uid of each array of several dimensions that the function takes: what its last one must be a multiple of, in the array's elements."""
+    """By the uid of each array of several dimensions that the function takes: what its last one must be a multiple of,
+    in the array's elements.
+    """
     found: dict[int, int] = {}
     for s in statements(function.body):
         for access in accesses(s):

@@ -2,7 +2,8 @@
 
 Input:      any object a user passes for a pointer parameter
 Output:     `ArrayInfo`, or None where the object is no array
-Invariant:  nothing is copied and nothing is changed; no array library is imported (an object of one is only met when it is loaded)
+Invariant:  nothing is copied and nothing is changed; no array library is imported (an object of one is only met when it
+is loaded)
 Non-goals:  judging whether it fits a parameter (launch.py)
 """
 
@@ -18,11 +19,33 @@ from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16,
 from snap.runtime.errors import GpuError, ToolchainError
 
 _BY_NAME = {
-    "bool": BOOL, "int8": I8, "int16": I16, "int32": I32, "int64": I64, "uint8": U8, "uint16": U16, "uint32": U32, "uint64": U64,
-    "float16": F16, "bfloat16": BF16, "float32": F32, "float64": F64,
+    "bool": BOOL,
+    "int8": I8,
+    "int16": I16,
+    "int32": I32,
+    "int64": I64,
+    "uint8": U8,
+    "uint16": U16,
+    "uint32": U32,
+    "uint64": U64,
+    "float16": F16,
+    "bfloat16": BF16,
+    "float32": F32,
+    "float64": F64,
 }
 _BY_TYPESTR = {
-    "b1": BOOL, "i1": I8, "i2": I16, "i4": I32, "i8": I64, "u1": U8, "u2": U16, "u4": U32, "u8": U64, "f2": F16, "f4": F32, "f8": F64,
+    "b1": BOOL,
+    "i1": I8,
+    "i2": I16,
+    "i4": I32,
+    "i8": I64,
+    "u1": U8,
+    "u2": U16,
+    "u4": U32,
+    "u8": U64,
+    "f2": F16,
+    "f4": F32,
+    "f8": F64,
 }
 _DLPACK_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
 _DLPACK_CPU = (1, 3)  # host memory, pinned host memory
@@ -60,7 +83,10 @@ class ArrayInfo:
         return self.dtype == elem or (elem == BF16 and self.dtype == U16)
 
 
-MASKED = "the array is masked, and its mask would be lost; pass `.filled(...)` of it, or `.compressed()` for what is not masked"
+MASKED = (
+    "the array is masked, and its mask would be lost; pass `.filled(...)` of it, or `.compressed()` for what is not"
+    " masked"
+)
 
 
 def is_masked(value: object) -> bool:
@@ -69,7 +95,9 @@ def is_masked(value: object) -> bool:
 
 
 class BadArray(Exception):
-    """An object says that it is an array, and then does not say what array: its protocol failed, or what it says cannot be."""
+    """An object says that it is an array, and then does not say what array: its protocol failed, or what it says cannot
+    be.
+    """
 
 
 def classify(value: object, stream: int = 0) -> ArrayInfo | None:
@@ -138,7 +166,8 @@ def as_numpy(info: ArrayInfo):
     return array
 
 
-# ---- one function a family -----------------------------------------------------------------------------------------------------------------
+# ---- one function a family
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _torch(tensor) -> ArrayInfo:
@@ -147,13 +176,31 @@ def _torch(tensor) -> ArrayInfo:
     plain = tensor.layout == torch.strided and not tensor.is_neg() and not tensor.is_conj()
     device = {"cpu": "cpu", "cuda": tensor.device.index}.get(tensor.device.type, str(tensor.device))
     reachable = plain and (device == "cpu" or isinstance(device, int))
-    return ArrayInfo("torch", tensor.data_ptr() if reachable else 0, _BY_NAME.get(name), name if plain else f"{name} (sparse or lazily negated)",
-                     tuple(tensor.shape), plain and tensor.is_contiguous(), False, device, tensor)
+    return ArrayInfo(
+        "torch",
+        tensor.data_ptr() if reachable else 0,
+        _BY_NAME.get(name),
+        name if plain else f"{name} (sparse or lazily negated)",
+        tuple(tensor.shape),
+        plain and tensor.is_contiguous(),
+        False,
+        device,
+        tensor,
+    )
 
 
 def _numpy(array) -> ArrayInfo:
-    return ArrayInfo("numpy", array.ctypes.data, _numpy_dtype(array.dtype), str(array.dtype), array.shape,
-                     array.flags.c_contiguous, not array.flags.writeable, "cpu", array)
+    return ArrayInfo(
+        "numpy",
+        array.ctypes.data,
+        _numpy_dtype(array.dtype),
+        str(array.dtype),
+        array.shape,
+        array.flags.c_contiguous,
+        not array.flags.writeable,
+        "cpu",
+        array,
+    )
 
 
 def _numpy_dtype(dtype) -> Scalar | None:
@@ -161,8 +208,17 @@ def _numpy_dtype(dtype) -> Scalar | None:
 
 
 def _cupy(array) -> ArrayInfo:
-    return ArrayInfo("cupy", array.data.ptr, _numpy_dtype(array.dtype), str(array.dtype), array.shape,
-                     array.flags.c_contiguous, False, array.device.id, array)
+    return ArrayInfo(
+        "cupy",
+        array.data.ptr,
+        _numpy_dtype(array.dtype),
+        str(array.dtype),
+        array.shape,
+        array.flags.c_contiguous,
+        False,
+        array.device.id,
+        array,
+    )
 
 
 def _cuda_array_interface(value: object) -> ArrayInfo:
@@ -175,7 +231,17 @@ def _cuda_array_interface(value: object) -> ArrayInfo:
     shape = tuple(map(operator.index, described["shape"]))
     strides = described.get("strides")
     contiguous = strides is None or dtype is None or _row_major(shape, tuple(strides), dtype.bytes)
-    return ArrayInfo("cuda", pointer or 0, dtype, typestr, shape, contiguous, bool(readonly) or _immutable(value), _device_of(pointer), value)
+    return ArrayInfo(
+        "cuda",
+        pointer or 0,
+        dtype,
+        typestr,
+        shape,
+        contiguous,
+        bool(readonly) or _immutable(value),
+        _device_of(pointer),
+        value,
+    )
 
 
 def _device_of(pointer: int | None) -> int | str:
@@ -201,7 +267,17 @@ def _dlpack(value: object, stream: int) -> ArrayInfo:
         name += f"x{tensor.lanes}"
     dtype = BOOL if name == "bool8" else _BY_NAME.get(name)
     contiguous = strides is None or _row_major(shape, strides)
-    return ArrayInfo("dlpack", (tensor.data or 0) + tensor.byte_offset, dtype, name, shape, contiguous, _immutable(value), device, (capsule, value))
+    return ArrayInfo(
+        "dlpack",
+        (tensor.data or 0) + tensor.byte_offset,
+        dtype,
+        name,
+        shape,
+        contiguous,
+        _immutable(value),
+        device,
+        (capsule, value),
+    )
 
 
 def _immutable(value: object) -> bool:
@@ -238,9 +314,16 @@ def _numpy_name(dtype: Scalar) -> str:
 
 class _DLTensor(ctypes.Structure):
     _fields_ = [
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
     ]
 
 

@@ -2,8 +2,10 @@
 
 Input:      a key (`key_of` whatever decides the result) and bytes
 Output:     the bytes, or None
-Invariant:  never fatal and never wrong: an entry is written under another name and renamed, carries a digest, and is dropped when it does not match;
-            the folder belongs to the user alone (code from it is run), and one that others own or may write to is not used
+Invariant:  never fatal and never wrong: an entry is written under another name and renamed, carries a digest, and is
+dropped when it does not match;
+            the folder belongs to the user alone (code from it is run), and one that others own or may write to is not
+            used
 Non-goals:  sharing between users or machines
 """
 
@@ -50,7 +52,12 @@ class Cache:
     @classmethod
     def default(cls) -> Cache:
         """The user's cache.  SNAP_CACHE_DIR says where (empty: nowhere), SNAP_CACHE_MB how much."""
-        wanted = (os.environ.get("SNAP_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"), os.environ.get("SNAP_CACHE_MB"), os.environ.get("HOME"))
+        wanted = (
+            os.environ.get("SNAP_CACHE_DIR"),
+            os.environ.get("XDG_CACHE_HOME"),
+            os.environ.get("SNAP_CACHE_MB"),
+            os.environ.get("HOME"),
+        )
         if cls._shared is None or cls._shared_for != wanted:
             cls._shared, cls._shared_for = cls(_default_folder(), _default_limit()), wanted
         return cls._shared
@@ -93,7 +100,7 @@ class Cache:
                 content = file.read()
             head = len(_MAGIC) + _DIGEST
             data = content[head:]
-            if not content.startswith(_MAGIC) or content[len(_MAGIC):head] != hashlib.sha256(data).digest():
+            if not content.startswith(_MAGIC) or content[len(_MAGIC) : head] != hashlib.sha256(data).digest():
                 _remove(path)
                 return None
             os.utime(path)  # what was used last is dropped last
@@ -108,7 +115,9 @@ class Cache:
                 self._memory.pop(next(iter(self._memory)))
 
     def _prune(self) -> None:
-        """Drop the entries used longest ago until the folder is within its limit; other processes may be doing the same."""
+        """Drop the entries used longest ago until the folder is within its limit; other processes may be doing the
+        same.
+        """
         entries = []
         with os.scandir(self.folder) as listing:
             for entry in listing:
@@ -156,8 +165,12 @@ def _private(folder: Path) -> Path | None:
     if not stat.S_ISDIR(status.st_mode) or not os.access(folder, os.W_OK | os.X_OK):
         return None
     if hasattr(os, "geteuid") and (status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
-        warnings.warn(f"{folder} belongs to another user or may be written to by others; compiled kernels are not kept there "
-                      "(chmod it to 700, or set SNAP_CACHE_DIR)", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"{folder} belongs to another user or may be written to by others; compiled kernels are not kept there "
+            "(chmod it to 700, or set SNAP_CACHE_DIR)",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return None
     return folder
 

@@ -2,7 +2,8 @@
 
 Input:      the text of a generated module and an architecture
 Output:     PTX text, a cubin, or what ptxas says about the kernel's resources
-Invariant:  needs no GPU and no driver; whatever is in the cache is not compiled again, and then NVRTC is not even loaded
+Invariant:  needs no GPU and no driver; whatever is in the cache is not compiled again, and then NVRTC is not even
+loaded
 Non-goals:  nvcc (the text is accepted by it as well, but nothing here calls it)
 """
 
@@ -55,7 +56,9 @@ def resources(text: str, arch: str, kernel: str, dynamic_smem: int = 0, unsafe: 
 
 
 def parse_resources(log: str, kernel: str, dynamic_smem: int = 0) -> Resources:
-    """ptxas reports each entry function as: `Compiling entry function 'k'`, its properties (stack, spills), and `Used n registers, ...`."""
+    """ptxas reports each entry function as: `Compiling entry function 'k'`, its properties (stack, spills), and `Used n
+    registers, ...`.
+    """
     parts = re.split(r"Compiling entry function '([^']+)'", log)
     sections = dict(zip(parts[1::2], parts[2::2]))
     if kernel not in sections:
@@ -89,14 +92,21 @@ def check_module(module, arch: object) -> None:
     """Whether a generated module can be compiled for the architecture."""
     number = check_arch(arch)
     if module.arch_specific and arch != f"sm_{ARCH_SPECIFIC}a":
-        raise ValueError(f"`{module.kernel}` uses instructions that only sm_{ARCH_SPECIFIC}a has (`wgmma`, `setmaxnreg`), so it cannot be "
-                         f"compiled for {arch}; leave `arch` out, or pass arch=\"sm_{ARCH_SPECIFIC}a\"")
+        raise ValueError(
+            f"`{module.kernel}` uses instructions that only sm_{ARCH_SPECIFIC}a has (`wgmma`, `setmaxnreg`), so it"
+            " cannot be "
+            f'compiled for {arch}; leave `arch` out, or pass arch="sm_{ARCH_SPECIFIC}a"'
+        )
     if number < module.min_arch:
-        raise ValueError(f"`{module.kernel}` needs sm_{module.min_arch} or later (clusters, copies of boxes), so it cannot be compiled for {arch}; "
-                         f"pass arch=\"sm_{module.min_arch}a\"")
+        raise ValueError(
+            f"`{module.kernel}` needs sm_{module.min_arch} or later (clusters, copies of boxes), so it cannot be"
+            f" compiled for {arch}; "
+            f'pass arch="sm_{module.min_arch}a"'
+        )
 
 
-# ---- NVRTC -------------------------------------------------------------------------------------------------------------------------------
+# ---- NVRTC
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _cached(what: str, text: str, arch: str, extra: tuple[str, ...], unsafe: bool) -> bytes:
@@ -118,7 +128,11 @@ def _nvrtc(what: str, text: str, arch: str, options: tuple[str, ...], unsafe: bo
     _, program = _call(nvrtc, nvrtc.nvrtcCreateProgram(text.encode(), b"snap.cu", 0, None, None))
     try:
         result, *_ = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
-        log = _text_of(nvrtc, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).decode(errors="replace").rstrip("\0\n")
+        log = (
+            _text_of(nvrtc, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+            .decode(errors="replace")
+            .rstrip("\0\n")
+        )
         if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             _explain_failure(text, arch, log, includes, unsafe)
         match what:
@@ -151,22 +165,34 @@ def _call(nvrtc, answer: tuple) -> tuple:
 def _explain_failure(text: str, arch: str, log: str, includes: tuple[str, ...], unsafe: bool) -> None:
     missing = re.search(r'could not open source file "([^"]+)"', log)
     if missing and not includes:
-        raise ToolchainError(f"CUDA's header {missing.group(1)} was not found; install it with `{INSTALL}`, or set CUDA_HOME to a CUDA toolkit")
+        raise ToolchainError(
+            f"CUDA's header {missing.group(1)} was not found; install it with `{INSTALL}`, or set CUDA_HOME to a CUDA"
+            " toolkit"
+        )
     details = f"\n\n{log}\n\n---- generated code ----\n{text}"
     if unsafe:
-        raise UnsafeTextError(f"NVRTC refused a kernel that contains `unsafe` text, most likely that text (for {arch}){details}")
-    raise InternalError(f"NVRTC refused code that Snap generated for {arch}; this is a bug in Snap, please report it with the text below{details}")
+        raise UnsafeTextError(
+            f"NVRTC refused a kernel that contains `unsafe` text, most likely that text (for {arch}){details}"
+        )
+    raise InternalError(
+        f"NVRTC refused code that Snap generated for {arch}; this is a bug in Snap, please report it with the text"
+        f" below{details}"
+    )
 
 
 def load_nvrtc():
     try:
         from cuda.bindings import nvrtc
     except ImportError as missing:
-        raise ToolchainError(f"compiling CUDA needs NVRTC, which is not installed; get it with `{INSTALL}`") from missing
+        raise ToolchainError(
+            f"compiling CUDA needs NVRTC, which is not installed; get it with `{INSTALL}`"
+        ) from missing
     try:
         nvrtc.nvrtcVersion()
     except Exception as missing:  # cuda-bindings raises its own kinds where the library itself cannot be loaded
-        raise ToolchainError(f"cuda-bindings is installed, but NVRTC itself could not be loaded ({missing}); get it with `{INSTALL}`") from missing
+        raise ToolchainError(
+            f"cuda-bindings is installed, but NVRTC itself could not be loaded ({missing}); get it with `{INSTALL}`"
+        ) from missing
     return nvrtc
 
 
@@ -179,20 +205,26 @@ def _check_known(nvrtc, arch: str) -> None:
         raise ToolchainError(f"NVRTC {major}.{minor} does not know sm_{number}; it knows {usable}")
 
 
-# ---- what is installed -------------------------------------------------------------------------------------------------------------------
+# ---- what is installed
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def include_dirs() -> tuple[str, ...]:
     """The first folder with CUDA's headers: the nvidia-cuda-runtime wheel's, else a toolkit's."""
-    candidates = [folder / name for folder in _nvidia_folders() for name in ("cu13/include", "cu14/include", "cuda_runtime/include")]
+    candidates = [
+        folder / name
+        for folder in _nvidia_folders()
+        for name in ("cu13/include", "cu14/include", "cuda_runtime/include")
+    ]
     candidates += [home / "include" for home in _toolkits()]
     return tuple(str(folder) for folder in candidates if (folder / "cuda_fp16.h").is_file())[:1]
 
 
 @functools.cache
 def compiler_identity() -> tuple[str, ...]:
-    """Which NVRTC would be loaded, found without loading it (that takes a large part of a second): each candidate's path, size and time.
+    """Which NVRTC would be loaded, found without loading it (that takes a large part of a second): each candidate's
+    path, size and time.
 
     Where no file can be found (a library known to the system's loader alone), it is loaded and asked for its version.
     """

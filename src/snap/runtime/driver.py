@@ -1,7 +1,9 @@
 """The few calls of the CUDA driver that a launch needs, bound by ctypes.
 
-ctypes and not a binding package: a launch then costs one foreign call with four integers, and a process whose kernels are in the cache imports
-nothing else.  Every function here raises `GpuError` with the driver's own words; `driver()` raises `ToolchainError` where there is no driver or
+ctypes and not a binding package: a launch then costs one foreign call with four integers, and a process whose kernels
+are in the cache imports
+nothing else.  Every function here raises `GpuError` with the driver's own words; `driver()` raises `ToolchainError`
+where there is no driver or
 no GPU.
 """
 
@@ -29,8 +31,10 @@ _STICKY = {
     710: "an `assert` that did not hold",
     714: "a hardware stack error",
     715: "an illegal instruction: an `assert` that did not hold",
-    MISALIGNED: "a misaligned address: a vector access to an array whose own address is not a multiple of the vector's size (a slice may start "
-                "anywhere, a copy of it is aligned)",
+    MISALIGNED: (
+        "a misaligned address: a vector access to an array whose own address is not a multiple of the vector's size (a"
+        " slice may start anywhere, a copy of it is aligned)"
+    ),
     717: "an access to the wrong address space: an index far out of bounds",
     718: "an invalid program counter",
     719: "an unspecified launch failure: an `assert` that did not hold, or an access out of bounds",
@@ -66,7 +70,9 @@ class Driver:
         self._library = library
         self._devices: dict[int, Device] = {}
         self._lock = threading.Lock()
-        self.launch = library.cuLaunchKernelEx  # called with arguments made beforehand: declaring argtypes would only slow it down
+        self.launch = (
+            library.cuLaunchKernelEx
+        )  # called with arguments made beforehand: declaring argtypes would only slow it down
 
     def call(self, name: str, *args: object) -> None:
         result = getattr(self._library, name)(*args)
@@ -82,9 +88,17 @@ class Driver:
 
     def launch_failure(self, result: int, kernel: str) -> GpuError:
         if result in _STICKY:
-            how = "set" if result == MISALIGNED else "run the same launches on NumPy arrays (the CPU machine) to see the line and the thread, or set"
-            return LostGpuError(f"a kernel that ran before `{kernel}` on this GPU failed with {_STICKY[result]} [{self.describe(result)}]; this "
-                                f"process cannot use the GPU any more; {how} CUDA_LAUNCH_BLOCKING=1 to learn which kernel it was", result)
+            how = (
+                "set"
+                if result == MISALIGNED
+                else "run the same launches on NumPy arrays (the CPU machine) to see the line and the thread, or set"
+            )
+            return LostGpuError(
+                f"a kernel that ran before `{kernel}` on this GPU failed with {_STICKY[result]}"
+                f" [{self.describe(result)}]; this process cannot use the GPU any more; {how} CUDA_LAUNCH_BLOCKING=1 to"
+                " learn which kernel it was",
+                result,
+            )
         return GpuError(f"the launch of `{kernel}` failed: {self.describe(result)}")
 
     # ---- devices and contexts ----
@@ -113,8 +127,14 @@ class Driver:
             self.call("cuDeviceGetAttribute", byref(value), which, handle)
             return value.value
 
-        return Device(number, attribute(_MAJOR) * 10 + attribute(_MINOR), attribute(_MULTIPROCESSORS), attribute(_SHARED_OPTIN),
-                      bool(attribute(_COOPERATIVE)), context.value)
+        return Device(
+            number,
+            attribute(_MAJOR) * 10 + attribute(_MINOR),
+            attribute(_MULTIPROCESSORS),
+            attribute(_SHARED_OPTIN),
+            bool(attribute(_COOPERATIVE)),
+            context.value,
+        )
 
     def current_device(self) -> int:
         """The device of this thread's current context; torch's or the first one where the thread has none yet."""
@@ -147,7 +167,9 @@ class Driver:
     # ---- modules ----
 
     def load(self, cubin: bytes, kernel: str) -> c_void_p:
-        """The kernel's function handle, in the current context.  The module stays loaded for the life of the process."""
+        """The kernel's function handle, in the current context.  The module stays loaded for the life of the
+        process.
+        """
         module, function = c_void_p(), c_void_p()
         self.call("cuModuleLoadData", byref(module), cubin)
         self.call("cuModuleGetFunction", byref(function), module, kernel.encode())
@@ -163,7 +185,13 @@ class Driver:
     def resident_blocks(self, function: c_void_p, threads: int, dynamic_shared: int) -> int:
         """How many blocks of the kernel one multiprocessor runs at a time."""
         blocks = c_int()
-        self.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", byref(blocks), function, c_int(threads), c_size_t(dynamic_shared))
+        self.call(
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+            byref(blocks),
+            function,
+            c_int(threads),
+            c_size_t(dynamic_shared),
+        )
         return blocks.value
 
     def resident_clusters(self, function: c_void_p, config: bytes) -> int:
@@ -174,19 +202,41 @@ class Driver:
 
     # ---- memory ----
 
-    def tensor_map(self, kind: int, pointer: int, extents: tuple[int, ...], strides: tuple[int, ...], box: tuple[int, ...], swizzle: int,
-                   promotion: int) -> bytes:
-        """A CUtensorMap.  Innermost dimension first, as the driver has it; strides in bytes, of all dimensions but the innermost."""
+    def tensor_map(
+        self,
+        kind: int,
+        pointer: int,
+        extents: tuple[int, ...],
+        strides: tuple[int, ...],
+        box: tuple[int, ...],
+        swizzle: int,
+        promotion: int,
+    ) -> bytes:
+        """A CUtensorMap.  Innermost dimension first, as the driver has it; strides in bytes, of all dimensions but the
+        innermost.
+        """
         encode = getattr(self._library, "cuTensorMapEncodeTiled", None)
         if encode is None:
             raise ToolchainError("the NVIDIA driver is older than CUDA 12.0, which copies of boxes need")
         rank = len(extents)
         memory = ctypes.create_string_buffer(TENSOR_MAP_BYTES + 64)
         start = -ctypes.addressof(memory) % 64  # the driver wants it aligned
-        self.call("cuTensorMapEncodeTiled", byref(memory, start), c_int(kind), c_uint(rank), c_void_p(pointer), (c_uint64 * rank)(*extents),
-                  (c_uint64 * max(rank - 1, 1))(*strides), (c_uint * rank)(*box), (c_uint * rank)(*(1,) * rank), c_int(0), c_int(swizzle),
-                  c_int(promotion), c_int(0))
-        return memory.raw[start:start + TENSOR_MAP_BYTES]
+        self.call(
+            "cuTensorMapEncodeTiled",
+            byref(memory, start),
+            c_int(kind),
+            c_uint(rank),
+            c_void_p(pointer),
+            (c_uint64 * rank)(*extents),
+            (c_uint64 * max(rank - 1, 1))(*strides),
+            (c_uint * rank)(*box),
+            (c_uint * rank)(*(1,) * rank),
+            c_int(0),
+            c_int(swizzle),
+            c_int(promotion),
+            c_int(0),
+        )
+        return memory.raw[start : start + TENSOR_MAP_BYTES]
 
     def zeroed(self, size: int, stream: int) -> int:
         """Device memory of `size` bytes (a multiple of 4), zero before anything later on the stream."""

@@ -24,7 +24,9 @@ class GpuError(RuntimeError):
 
 
 class LostGpuError(GpuError):
-    """A kernel that ran earlier failed, and with it the process's hold on the GPU: every later call reports it again, as `result`."""
+    """A kernel that ran earlier failed, and with it the process's hold on the GPU: every later call reports it again,
+    as `result`.
+    """
 
     def __init__(self, message: str, result: int):
         super().__init__(message)

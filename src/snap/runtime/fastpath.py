@@ -2,14 +2,18 @@
 
 Input:      a kernel that has been launched once, so that all that does not depend on the arguments is known to hold
 Output:     `call(*args)`, which launches
-Invariant:  it launches only where every argument passes the same checks as in validate.py; anything else (another kind of array, a NumPy integer,
+Invariant:  it launches only where every argument passes the same checks as in validate.py; anything else (another kind
+of array, a NumPy integer,
             whatever might be an error) goes to the slow path, which accepts it or says what is wrong
 Non-goals:  good errors; arguments of vector or array type; arrays other than torch's and CuPy's
 
-Python's own overhead is what is being saved, so the function is text: no loop over parameters, no object made, one `pack_into`, one foreign call.
-An array costs the five calls that its library needs to say dtype, device, contiguity, size and address; nothing of it is remembered, since any of
+Python's own overhead is what is being saved, so the function is text: no loop over parameters, no object made, one
+`pack_into`, one foreign call.
+An array costs the five calls that its library needs to say dtype, device, contiguity, size and address; nothing of it
+is remembered, since any of
 them may change under the same object.  A tensor map costs one lookup in a dictionary that makes what it does not have.
-Slots (the memory a launch passes) come from a pool: `list.pop` and `list.append` are atomic, so a slot is never used by two threads at once.
+Slots (the memory a launch passes) come from a pool: `list.pop` and `list.append` are atomic, so a slot is never used by
+two threads at once.
 """
 
 from __future__ import annotations
@@ -45,26 +49,64 @@ class _Family:
 
 def _torch_family(signature: Signature) -> _Family:
     torch = sys.modules["torch"]
-    dtypes = {"bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
-              "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+    dtypes = {
+        "bool": "bool",
+        "i8": "int8",
+        "i16": "int16",
+        "i32": "int32",
+        "i64": "int64",
+        "u8": "uint8",
+        "u16": "uint16",
+        "u32": "uint32",
+        "u64": "uint64",
+        "f16": "float16",
+        "bf16": "bfloat16",
+        "f32": "float32",
+        "f64": "float64",
+    }
     names: dict[str, object] = {"Tensor": torch.Tensor, "Parameter": torch.nn.Parameter}
     for index, param in enumerate(signature.params):
         if isinstance(param, Pointer):
             names[f"dtype{index}"] = getattr(torch, dtypes[param.elem.name], None)
-    # The raw calls cost a tenth of the public ones, which make an object; older or newer versions of torch may lack them.
+    # The raw calls cost a tenth of the public ones, which make an object; older or newer versions of torch may lack
+    # them.
     names["current_device"] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
-    names["torch_stream"] = getattr(torch._C, "_cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream)
+    names["torch_stream"] = getattr(
+        torch._C, "_cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream
+    )
     return _Family(
         # A tensor of one element may be lazily negated and contiguous at the same time.
-        guards=("((t := type({a})) is Tensor or t is Parameter)", "{a}.dtype is dtype{i}", "{a}.is_contiguous()",
-                "((n{i} := {a}.nbytes) > 8 or not {a}.is_neg())"),
-        anywhere="{a}.get_device() == DEVICE", alone="{a}.is_cuda", pointer="{a}.data_ptr()", shape="{a}.shape", names=names)
+        guards=(
+            "((t := type({a})) is Tensor or t is Parameter)",
+            "{a}.dtype is dtype{i}",
+            "{a}.is_contiguous()",
+            "((n{i} := {a}.nbytes) > 8 or not {a}.is_neg())",
+        ),
+        anywhere="{a}.get_device() == DEVICE",
+        alone="{a}.is_cuda",
+        pointer="{a}.data_ptr()",
+        shape="{a}.shape",
+        names=names,
+    )
 
 
 def _cupy_family(signature: Signature) -> _Family:
     cupy = sys.modules["cupy"]
-    dtypes = {"bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
-              "u64": "uint64", "f16": "float16", "bf16": "uint16", "f32": "float32", "f64": "float64"}
+    dtypes = {
+        "bool": "bool",
+        "i8": "int8",
+        "i16": "int16",
+        "i32": "int32",
+        "i64": "int64",
+        "u8": "uint8",
+        "u16": "uint16",
+        "u32": "uint32",
+        "u64": "uint64",
+        "f16": "float16",
+        "bf16": "uint16",
+        "f32": "float32",
+        "f64": "float64",
+    }
     names: dict[str, object] = {"ndarray": cupy.ndarray, "current_device": cupy.cuda.runtime.getDevice}
     for index, param in enumerate(signature.params):
         if isinstance(param, Pointer):
@@ -72,16 +114,21 @@ def _cupy_family(signature: Signature) -> _Family:
     names["cupy_stream"] = lambda device: cupy.cuda.get_current_stream().ptr
     return _Family(
         guards=("type({a}) is ndarray", "{a}.dtype == dtype{i}", "{a}.flags.c_contiguous", "(n{i} := {a}.nbytes) >= 0"),
-        anywhere="(m{i} := {a}.data).device_id == DEVICE", alone="(m{i} := {a}.data).device_id == DEVICE", pointer="m{i}.ptr", shape="{a}.shape",
-        names=names)
+        anywhere="(m{i} := {a}.data).device_id == DEVICE",
+        alone="(m{i} := {a}.data).device_id == DEVICE",
+        pointer="m{i}.ptr",
+        shape="{a}.shape",
+        names=names,
+    )
 
 
 FAMILIES = {"torch": _torch_family, "cupy": _cupy_family}
 
 
 def supports(signature: Signature) -> bool:
-    return any(isinstance(param, Pointer) for param in signature.params) and \
-        all(isinstance(param, Pointer) or isinstance(param.type, Scalar) for param in signature.params)
+    return any(isinstance(param, Pointer) for param in signature.params) and all(
+        isinstance(param, Pointer) or isinstance(param.type, Scalar) for param in signature.params
+    )
 
 
 _TEMPLATE = """\
@@ -115,8 +162,11 @@ def make(blocks, slow, current_stream):
 """
 
 
-def source(signature: Signature, family: _Family, alone: bool, cooperative: bool, barrier: bool, tensors: tuple[int, ...] = ()) -> str:
-    """The text of the function.  `alone`: there is one GPU, so that the current device is it.  `tensors`: the parameter of each tensor map.
+def source(
+    signature: Signature, family: _Family, alone: bool, cooperative: bool, barrier: bool, tensors: tuple[int, ...] = ()
+) -> str:
+    """The text of the function.  `alone`: there is one GPU, so that the current device is it.  `tensors`: the parameter
+    of each tensor map.
 
     One question after the other, each put to all arrays: the second time its code is in the processor's caches.
     """
@@ -125,21 +175,36 @@ def source(signature: Signature, family: _Family, alone: bool, cooperative: bool
     checks = ["not rest and not keywords", *(_value_check(f"a{index}", param.scalar) for index, param in values)]
     for question in (*family.guards, family.alone if alone else family.anywhere):
         checks += [question.format(a=f"a{index}", i=index) for index, _ in pointers]
-    checks += [f"not (p{index} := {family.pointer.format(a=f'a{index}', i=index)}) % {param.widest}" for index, param in pointers]
+    checks += [
+        f"not (p{index} := {family.pointer.format(a=f'a{index}', i=index)}) % {param.widest}"
+        for index, param in pointers
+    ]
     checks += [f"not n{index} % {param.align}" for index, param in pointers if param.lanes > 1]
     checks += _shape_checks(signature, family.shape)
-    checks += [f"not {f'd{index}' if param.lanes == 1 else param.dims}[-1] % {param.whole}" for index, param in pointers if param.whole > 1]
+    checks += [
+        f"not {f'd{index}' if param.lanes == 1 else param.dims}[-1] % {param.whole}"
+        for index, param in pointers
+        if param.whole > 1
+    ]
     checks += _overlap_checks(signature)
     if not alone:
         checks.append("current_device() == DEVICE")
-    packed = [_packed(f"{'p' if isinstance(param, Pointer) else 'a'}{index}", param) for index, param in enumerate(signature.params)]
+    packed = [
+        _packed(f"{'p' if isinstance(param, Pointer) else 'a'}{index}", param)
+        for index, param in enumerate(signature.params)
+    ]
     packed += [f"maps{number}[p{index}, d{index}]" for number, index in enumerate(tensors)]
     if barrier:
         packed.append("barriers[stream]")
     args = [f"a{index}" for index in range(len(signature.params))]
     return _TEMPLATE.format(
-        params=", ".join(f"{arg}=NOTHING" for arg in args), args="".join(f"{arg}, " for arg in args), checks="\n                and ".join(checks),
-        attributes=", attributes, attribute_count" if cooperative else "", at=STREAM_AT, packed=", ".join(packed))
+        params=", ".join(f"{arg}=NOTHING" for arg in args),
+        args="".join(f"{arg}, " for arg in args),
+        checks="\n                and ".join(checks),
+        attributes=", attributes, attribute_count" if cooperative else "",
+        at=STREAM_AT,
+        packed=", ".join(packed),
+    )
 
 
 def _packed(name: str, param: Pointer | Value) -> str:
@@ -163,15 +228,22 @@ def _shape_checks(signature: Signature, shape: str) -> list[str]:
         if isinstance(param, Pointer) and param.dims is not None:
             given = shape.format(a=f"a{index}", i=index)
             dims = f"d{index}"
-            checks.append(f"((s := {given}) == ({dims} := {param.dims}) or s == (prod({dims}),) and min({dims}) >= 0)" if param.lanes == 1
-                          else f"{given} in accepted_shapes({param.dims}, {param.lanes})")
+            checks.append(
+                f"((s := {given}) == ({dims} := {param.dims}) or s == (prod({dims}),) and min({dims}) >= 0)"
+                if param.lanes == 1
+                else f"{given} in accepted_shapes({param.dims}, {param.lanes})"
+            )
     return checks
 
 
 def _overlap_checks(signature: Signature) -> list[str]:
     pointers = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
     pairs = itertools.combinations(pointers, 2)
-    return [f"(p{i} + n{i} <= p{j} or p{j} + n{j} <= p{i})" for (i, one), (j, other) in pairs if not (one.const and other.const)]
+    return [
+        f"(p{i} + n{i} <= p{j} or p{j} + n{j} <= p{i})"
+        for (i, one), (j, other) in pairs
+        if not (one.const and other.const)
+    ]
 
 
 def maker(kernel: GpuKernel, family: str) -> Callable[[int, Callable, Callable | None], Callable]:
@@ -179,15 +251,32 @@ def maker(kernel: GpuKernel, family: str) -> Callable[[int, Callable, Callable |
     signature = kernel.signature
     spelled = FAMILIES[family](signature)
     module = kernel.compiled.module
-    text = source(signature, spelled, kernel.driver.count == 1, module.cooperative, bool(module.grid_barrier),
-                  tuple(tensor.param for tensor in module.tensors))
+    text = source(
+        signature,
+        spelled,
+        kernel.driver.count == 1,
+        module.cooperative,
+        bool(module.grid_barrier),
+        tuple(tensor.param for tensor in module.tensors),
+    )
     names = {
-        **HELPERS, **spelled.names, "DEVICE": kernel.device.number, "launch": kernel.driver.launch,
-        "failed": kernel.failed, "pack": kernel.layout.pack.pack_into, "new_slot": kernel.slot, "barriers": kernel.barriers, "bf16_bits": bf16_bits,
-        "NOTHING": object(), "prod": math.prod, "accepted_shapes": accepted_shapes,
+        **HELPERS,
+        **spelled.names,
+        "DEVICE": kernel.device.number,
+        "launch": kernel.driver.launch,
+        "failed": kernel.failed,
+        "pack": kernel.layout.pack.pack_into,
+        "new_slot": kernel.slot,
+        "barriers": kernel.barriers,
+        "bf16_bits": bf16_bits,
+        "NOTHING": object(),
+        "prod": math.prod,
+        "accepted_shapes": accepted_shapes,
         **{f"maps{number}": maps for number, maps in enumerate(kernel.maps)},
         "ordered": lambda args, keywords: ordered(signature, args, keywords),
     }
     exec(compile(text, f"<launch of {signature.kernel}>", "exec"), names)
     current = names[f"{family}_stream"]
-    return lambda blocks, slow, stream: names["make"](blocks, slow, current if stream is None else lambda device: stream)
+    return lambda blocks, slow, stream: names["make"](
+        blocks, slow, current if stream is None else lambda device: stream
+    )

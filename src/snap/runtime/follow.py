@@ -2,13 +2,17 @@
 
 Input:      a kernel in typed IR, the number of blocks, the arguments
 Output:     `needed`: for each array the access that asks for the most of its address
-Invariant:  some thread of the launch comes to the access, so that an address which does not fit it would be a fault: no launch that could have
+Invariant:  some thread of the launch comes to the access, so that an address which does not fit it would be a fault: no
+launch that could have
             run is refused
 Non-goals:  finding all of them
 
-An access through `.view(float4)` may stand under a condition, and the kernel may have another way for arrays that begin elsewhere.  So some threads
-are followed through the kernel with the launch's own numbers.  What depends on memory, on floats or on other threads is unknown, and what an unknown
-condition decides does not count; of a loop, the first iteration does.  It is asked for only where an address does not fit every access in the text.
+An access through `.view(float4)` may stand under a condition, and the kernel may have another way for arrays that begin
+elsewhere.  So some threads
+are followed through the kernel with the launch's own numbers.  What depends on memory, on floats or on other threads is
+unknown, and what an unknown
+condition decides does not count; of a loop, the first iteration does.  It is asked for only where an address does not
+fit every access in the text.
 """
 
 from __future__ import annotations
@@ -38,8 +42,14 @@ class Need:
 def needed(function: ir.Function, blocks: int, args: tuple[object, ...]) -> dict[int, Need]:
     """By the index of its parameter."""
     found: dict[int, Need] = {}
-    given = {param.var.uid: arg for param, arg in zip(function.params, args) if isinstance(param, ir.ValueParam) and isinstance(arg, (bool, int))}
-    arrays = {param.handle.obj.uid: index for index, param in enumerate(function.params) if isinstance(param, ir.MemParam)}
+    given = {
+        param.var.uid: arg
+        for param, arg in zip(function.params, args)
+        if isinstance(param, ir.ValueParam) and isinstance(arg, (bool, int))
+    }
+    arrays = {
+        param.handle.obj.uid: index for index, param in enumerate(function.params) if isinstance(param, ir.MemParam)
+    }
     patience = iter(range(MOST_STATEMENTS))
     try:
         for at in _watched(function.place, blocks):
@@ -50,13 +60,17 @@ def needed(function: ir.Function, blocks: int, args: tuple[object, ...]) -> dict
 
 
 def _watched(place: Place, blocks: int) -> Iterator[dict[Level, int]]:
-    """Of three blocks: one thread of each warp, since warps may have different parts, the second and the last, since a border may spare the first."""
+    """Of three blocks: one thread of each warp, since warps may have different parts, the second and the last, since a
+    border may spare the first.
+    """
     threads = place.held(Level.THREAD).count
     cluster = place.held(Level.BLOCK).count if place.held(Level.CLUSTER) is not None else 0
     chosen = sorted({*range(0, threads, 32), 1 % threads, threads - 1})
     for block in sorted({0, blocks // 2, blocks - 1}):
         for thread in chosen:
-            of_grid = {Level.CLUSTER: block // cluster, Level.BLOCK: block % cluster} if cluster else {Level.BLOCK: block}
+            of_grid = (
+                {Level.CLUSTER: block // cluster, Level.BLOCK: block % cluster} if cluster else {Level.BLOCK: block}
+            )
             yield {**of_grid, Level.THREAD: thread}
 
 
@@ -68,14 +82,29 @@ class _Thread:
     """One thread in one function.
 
     at      its index at each level, in the current group
-    arrays  what the function's pointers are: by their uid, the index of the kernel's parameter; shared memory is not among them
+    arrays  what the function's pointers are: by their uid, the index of the kernel's parameter; shared memory is not
+    among them
     values  what is known of the variables
     patience  one of it for every statement that is followed, of all threads
     """
 
-    def __init__(self, blocks: int, at: dict[Level, int], arrays: dict[int, int], values: dict[int, Number], found: dict[int, Need],
-                 patience: Iterator[int]):
-        self.blocks, self.at, self.arrays, self.values, self.found, self.patience = blocks, at, arrays, values, found, patience
+    def __init__(
+        self,
+        blocks: int,
+        at: dict[Level, int],
+        arrays: dict[int, int],
+        values: dict[int, Number],
+        found: dict[int, Need],
+        patience: Iterator[int],
+    ):
+        self.blocks, self.at, self.arrays, self.values, self.found, self.patience = (
+            blocks,
+            at,
+            arrays,
+            values,
+            found,
+            patience,
+        )
 
     # ---- statements ----
 
@@ -283,7 +312,8 @@ def _targets(s: ir.Stmt) -> tuple[ir.Target | None, ...]:
             return ()
 
 
-# ---- numbers, as the GPU's ------------------------------------------------------------------------------------------------------------------
+# ---- numbers, as the GPU's
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _wrapped(value: int, type: Scalar) -> int:

@@ -2,7 +2,8 @@
 
 Input:      a compiled module and validated arguments
 Output:     the kernel runs on the given stream
-Invariant:  what only the device knows (architecture, shared memory, residency) is checked before the first launch; the module is loaded once a device
+Invariant:  what only the device knows (architecture, shared memory, residency) is checked before the first launch; the
+module is loaded once a device
 Non-goals:  validating arguments (validate.py), the fast path of repeated launches (fastpath.py)
 """
 
@@ -21,7 +22,8 @@ from snap.runtime.errors import GpuError, LaunchError, LostGpuError, ToolchainEr
 from snap.runtime.signature import Pointer, Signature, bf16_bits
 from snap.runtime.tensors import TensorMaps
 
-# CUlaunchConfig: three unsigned for the grid, three for the block, one for dynamic shared memory, padding, the stream, the attributes, their number.
+# CUlaunchConfig: three unsigned for the grid, three for the block, one for dynamic shared memory, padding, the stream,
+# the attributes, their number.
 _CONFIG = struct.Struct("<7I4xQQI4x")
 STREAM_AT = 32
 # CUlaunchAttribute: an id, padding, and a value of 64 bytes.
@@ -35,9 +37,11 @@ PORTABLE_CLUSTER, MOST_CLUSTER = 8, 16
 
 @record
 class Layout:
-    """One block of memory holds all that a launch passes: the configuration, its attribute, the values, and the array of their addresses.
+    """One block of memory holds all that a launch passes: the configuration, its attribute, the values, and the array
+    of their addresses.
 
-    pack     writes, from STREAM_AT on: the stream, of a cooperative kernel its attributes (address and number), each value (pointers as integers,
+    pack     writes, from STREAM_AT on: the stream, of a cooperative kernel its attributes (address and number), each
+    value (pointers as integers,
              tensor maps as bytes)
     offsets  where each value lies
     align    what the block's address must be a multiple of for every value to be aligned
@@ -62,7 +66,9 @@ class Layout:
         attribute_at = at + -at % 16
         addresses_at = attribute_at + _ATTRIBUTE.size
         align = TENSOR_MAP_ALIGN if TENSOR_MAP in formats else 16
-        return Layout(struct.Struct(text), tuple(offsets), attribute_at, addresses_at, addresses_at + 8 * len(formats), align)
+        return Layout(
+            struct.Struct(text), tuple(offsets), attribute_at, addresses_at, addresses_at + 8 * len(formats), align
+        )
 
 
 def _alignment(packing: str, size: int) -> int:
@@ -88,7 +94,10 @@ class GpuKernel:
         self.argument = function_argument(self.function)
         self.layout = Layout.of(formats_of(signature, module), module.cooperative)
         self.barriers: dict[int, int] = {}
-        self.maps = tuple(TensorMaps(self.driver, signature.kernel, signature.params[tensor.param].name, tensor) for tensor in module.tensors)
+        self.maps = tuple(
+            TensorMaps(self.driver, signature.kernel, signature.params[tensor.param].name, tensor)
+            for tensor in module.tensors
+        )
         self.most_blocks = self._most_blocks(module)
 
     def _load(self, compiled, device: Device) -> ctypes.c_void_p:
@@ -103,7 +112,9 @@ class GpuKernel:
         except LostGpuError as lost:
             raise self.driver.launch_failure(lost.result, module.kernel) from lost
         except GpuError as refused:
-            raise ToolchainError(f"the driver did not load `{module.kernel}` for {device.target}: {refused}") from refused
+            raise ToolchainError(
+                f"the driver did not load `{module.kernel}` for {device.target}: {refused}"
+            ) from refused
         return function
 
     def _most_blocks(self, module) -> int | None:
@@ -112,21 +123,30 @@ class GpuKernel:
             config = _CONFIG.pack(module.cluster, 1, 1, module.threads, 1, 1, module.dynamic_smem, 0, 0, 0)
             clusters = self.driver.resident_clusters(self.function, config)
             if not clusters:
-                raise LaunchError(self.signature.kernel, f"needs {module.cluster} blocks of {module.threads} threads and {module.smem} bytes of "
-                                  f"shared memory at once, a cluster, and GPU {self.device.number} has no room for one; "
-                                  "make the cluster or its blocks smaller")
+                raise LaunchError(
+                    self.signature.kernel,
+                    f"needs {module.cluster} blocks of {module.threads} threads and {module.smem} bytes of "
+                    f"shared memory at once, a cluster, and GPU {self.device.number} has no room for one; "
+                    "make the cluster or its blocks smaller",
+                )
             return clusters * module.cluster if module.cooperative else None
         if not module.cooperative:
             return None
-        return self.device.multiprocessors * self.driver.resident_blocks(self.function, module.threads, module.dynamic_smem)
+        return self.device.multiprocessors * self.driver.resident_blocks(
+            self.function, module.threads, module.dynamic_smem
+        )
 
     def check_blocks(self, blocks: int) -> None:
         if self.most_blocks is not None and blocks > self.most_blocks:
-            raise LaunchError(self.signature.kernel, "a cooperative launch needs all blocks on the GPU at once: "
-                              f"{blocks} were asked for, {self.most_blocks} fit")
+            raise LaunchError(
+                self.signature.kernel,
+                "a cooperative launch needs all blocks on the GPU at once: "
+                f"{blocks} were asked for, {self.most_blocks} fit",
+            )
 
     def slot(self, blocks: int) -> tuple[object, ...]:
-        """Memory for the launches of one thread at a time: the buffer, the launch's arguments, and of a cooperative kernel its attributes to pack.
+        """Memory for the launches of one thread at a time: the buffer, the launch's arguments, and of a cooperative
+        kernel its attributes to pack.
 
         The arguments are in the form that ctypes takes as it is; pointers it would wrap anew at every call.
         """
@@ -138,12 +158,20 @@ class GpuKernel:
         _CONFIG.pack_into(buffer, 0, blocks, 1, 1, module.threads, 1, 1, module.dynamic_smem, 0, 0, 0)
         if module.cooperative:
             _ATTRIBUTE.pack_into(buffer, layout.attribute_at, _COOPERATIVE, 1)
-        struct.pack_into(f"<{len(layout.offsets)}Q", buffer, layout.addresses_at, *(base + offset for offset in layout.offsets))
+        struct.pack_into(
+            f"<{len(layout.offsets)}Q", buffer, layout.addresses_at, *(base + offset for offset in layout.offsets)
+        )
         attributes = (base + layout.attribute_at, 1) if module.cooperative else ()
-        return buffer, (ctypes.byref(memory, start), self.argument, ctypes.byref(memory, start + layout.addresses_at), None), *attributes
+        return (
+            buffer,
+            (ctypes.byref(memory, start), self.argument, ctypes.byref(memory, start + layout.addresses_at), None),
+            *attributes,
+        )
 
     def barrier(self, stream: int) -> int:
-        """The words that a grid barrier counts in, one set a stream: launches on one stream follow each other, those on two may overlap."""
+        """The words that a grid barrier counts in, one set a stream: launches on one stream follow each other, those on
+        two may overlap.
+        """
         found = self.barriers.get(stream)
         if found is None:
             found = self.barriers[stream] = self.driver.zeroed(64, stream)
@@ -170,7 +198,9 @@ class GpuKernel:
         return found
 
     def failed(self, result: int, arguments: tuple[object, ...]) -> None:
-        """On the fast path nobody asks whether this thread has a context; where it has none it gets one, and the launch is made once more."""
+        """On the fast path nobody asks whether this thread has a context; where it has none it gets one, and the launch
+        is made once more.
+        """
         if result == INVALID_CONTEXT:
             self.driver.enter(self.device)
             result = self.driver.launch(*arguments)
@@ -192,23 +222,33 @@ def _numbers(param, arg) -> tuple:
 
 def _check_device(kernel: str, module, device: Device) -> None:
     if module.arch_specific and device.arch != ARCH_SPECIFIC:
-        raise LaunchError(kernel, f"uses instructions that only GPUs of sm_{ARCH_SPECIFIC} have (Hopper: `wgmma`, `setmaxnreg`); "
-                          f"GPU {device.number} is sm_{device.arch}")
+        raise LaunchError(
+            kernel,
+            f"uses instructions that only GPUs of sm_{ARCH_SPECIFIC} have (Hopper: `wgmma`, `setmaxnreg`); "
+            f"GPU {device.number} is sm_{device.arch}",
+        )
     if device.arch < max(module.min_arch, 80):
-        raise LaunchError(kernel, f"needs a GPU of sm_{max(module.min_arch, 80)} or later; GPU {device.number} is sm_{device.arch}")
+        raise LaunchError(
+            kernel, f"needs a GPU of sm_{max(module.min_arch, 80)} or later; GPU {device.number} is sm_{device.arch}"
+        )
     if module.cluster > MOST_CLUSTER:
         raise LaunchError(kernel, f"needs clusters of {module.cluster} blocks; a GPU has at most {MOST_CLUSTER}")
     if module.smem > device.shared_limit:
-        raise LaunchError(kernel, f"needs {module.smem} bytes of shared memory a block; GPU {device.number} has {device.shared_limit}")
+        raise LaunchError(
+            kernel, f"needs {module.smem} bytes of shared memory a block; GPU {device.number} has {device.shared_limit}"
+        )
     if module.cooperative and not device.cooperative:
         raise LaunchError(kernel, f"needs cooperative launches, which GPU {device.number} does not have")
 
 
-# ---- streams -----------------------------------------------------------------------------------------------------------------------------
+# ---- streams
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def stream_handle(kernel: str, stream: object) -> int:
-    """What users pass as `stream=`: a handle, or a stream of torch, CuPy or anything with the `__cuda_stream__` protocol."""
+    """What users pass as `stream=`: a handle, or a stream of torch, CuPy or anything with the `__cuda_stream__`
+    protocol.
+    """
     if isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0:
         return stream
     for attribute in ("cuda_stream", "ptr"):
@@ -218,11 +258,15 @@ def stream_handle(kernel: str, stream: object) -> int:
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         return int((protocol() if callable(protocol) else protocol)[1])
-    raise LaunchError(kernel, f"stream= takes a stream of torch or CuPy, or an integer handle, not a {type(stream).__name__}")
+    raise LaunchError(
+        kernel, f"stream= takes a stream of torch or CuPy, or an integer handle, not a {type(stream).__name__}"
+    )
 
 
 def current_stream(args: tuple[object, ...]) -> int:
-    """torch's current stream where there are torch tensors, else CuPy's where there are CuPy arrays, else the default stream."""
+    """torch's current stream where there are torch tensors, else CuPy's where there are CuPy arrays, else the default
+    stream.
+    """
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     for arg in args:
         if torch is not None and isinstance(arg, torch.Tensor) and arg.is_cuda:

@@ -2,7 +2,8 @@
 
 Input:      a `Compiled` kernel (api.py), the arguments, the number of blocks, and the target
 Output:     the arrays hold the results (on the GPU: will, in stream order)
-Invariant:  a launch that is refused has done nothing; a target other than the arrays' place is refused, never silently changed
+Invariant:  a launch that is refused has done nothing; a target other than the arrays' place is refused, never silently
+changed
 Non-goals:  constexpr parameters (the kernel is specialised by the time it gets here)
 """
 
@@ -28,7 +29,8 @@ _MOST_BOUND = 1024
 class Launcher:
     """All launches of one specialised kernel.
 
-    `at[blocks]` is a function that launches with that number of blocks; after the first launch with GPU arrays it is the generated fast path.
+    `at[blocks]` is a function that launches with that number of blocks; after the first launch with GPU arrays it is
+    the generated fast path.
     """
 
     def __init__(self, compiled):
@@ -40,20 +42,38 @@ class Launcher:
         self._ready: dict[tuple[int, str, int | None], tuple[Callable, Callable]] = {}
         self._needed: dict[tuple[object, ...], dict[int, Need]] = {}
 
-    def launch(self, args: tuple[object, ...], blocks: object, target: str = "auto", stream: object = None, seed: int | None = None) -> None:
+    def launch(
+        self,
+        args: tuple[object, ...],
+        blocks: object,
+        target: str = "auto",
+        stream: object = None,
+        seed: int | None = None,
+    ) -> None:
         if seed is None and type(blocks) is int and type(target) is str and (stream is None or type(stream) is int):
             ready = self._ready.get((blocks, target, stream))
             if ready is not None:
                 return ready[1](*args)
         return self.start(args, blocks, target, stream, seed)
 
-    def start(self, args: tuple[object, ...], blocks: object, target: str = "auto", stream: object = None, seed: int | None = None) -> None:
+    def start(
+        self,
+        args: tuple[object, ...],
+        blocks: object,
+        target: str = "auto",
+        stream: object = None,
+        seed: int | None = None,
+    ) -> None:
         """The whole way, every check included."""
         kernel = self.signature.kernel
         if target not in TARGETS:
             raise LaunchError(kernel, f"target= is one of {', '.join(map(repr, TARGETS))}, not {target!r}")
         if target == "ptx":
-            raise LaunchError(kernel, "target=\"ptx\" asks for the PTX machine, which is not part of this version; use \"cpu\" for the CPU machine")
+            raise LaunchError(
+                kernel,
+                'target="ptx" asks for the PTX machine, which is not part of this version; use "cpu" for the CPU'
+                " machine",
+            )
         if seed is not None:
             seed = check_seed(self.signature, seed)
         number = check_blocks(self.signature, blocks)
@@ -92,11 +112,17 @@ class Launcher:
 
     def _place(self, bound: Bound, target: str) -> int | str:
         kernel = self.signature.kernel
-        first = next((param.name for param, arg in zip(self.signature.params, bound.args) if isinstance(arg, ArrayInfo)), None)
+        first = next(
+            (param.name for param, arg in zip(self.signature.params, bound.args) if isinstance(arg, ArrayInfo)), None
+        )
         if target == "cpu" and isinstance(bound.device, int):
-            raise LaunchError(kernel, f"target=\"cpu\", but the array is on GPU {bound.device}; pass it in the CPU's memory", first)
+            raise LaunchError(
+                kernel, f'target="cpu", but the array is on GPU {bound.device}; pass it in the CPU\'s memory', first
+            )
         if target == "gpu" and bound.device == "cpu":
-            raise LaunchError(kernel, "target=\"gpu\", but the array is in the CPU's memory; move it to the GPU first", first)
+            raise LaunchError(
+                kernel, 'target="gpu", but the array is in the CPU\'s memory; move it to the GPU first', first
+            )
         if isinstance(bound.device, int) or target == "gpu":
             return self._gpu(bound.device, first)
         return "cpu"
@@ -107,10 +133,16 @@ class Launcher:
         try:
             current = driver().current_device()
         except (ToolchainError, GpuError) as missing:
-            raise LaunchError(self.signature.kernel, f"cannot run on a GPU: {missing}; NumPy arrays run on the CPU machine") from missing
+            raise LaunchError(
+                self.signature.kernel, f"cannot run on a GPU: {missing}; NumPy arrays run on the CPU machine"
+            ) from missing
         if device is not None and device != current:
-            raise LaunchError(self.signature.kernel, f"the array is on GPU {device}, but the current device is GPU {current}; "
-                              f"make it current first (`with torch.cuda.device({device}):`)", first)
+            raise LaunchError(
+                self.signature.kernel,
+                f"the array is on GPU {device}, but the current device is GPU {current}; "
+                f"make it current first (`with torch.cuda.device({device}):`)",
+                first,
+            )
         return current
 
     def _run_on_cpu(self, bound: Bound, blocks: int, seed: int | None) -> None:
@@ -126,20 +158,30 @@ class Launcher:
             machine.run_adversarial(self.compiled.synced, args, blocks, seed)
 
     def _check_boxes(self, bound: Bound) -> None:
-        """Arrays that a GPU could not copy boxes of are refused here as there; only their address is this machine's own affair."""
+        """Arrays that a GPU could not copy boxes of are refused here as there; only their address is this machine's own
+        affair.
+        """
         if not self._moves_boxes:
             return
         from snap.runtime.tensors import encoding
 
         for tensor in self.compiled.module.tensors:
-            encoding(self.signature.kernel, self.signature.params[tensor.param].name, tensor, 0, self.signature.dims[tensor.param](*bound.args))
+            encoding(
+                self.signature.kernel,
+                self.signature.params[tensor.param].name,
+                tensor,
+                0,
+                self.signature.dims[tensor.param](*bound.args),
+            )
 
     @cached_property
     def _moves_boxes(self) -> bool:
         from snap.ir import nodes as ir
         from snap.ir.walk import statements
 
-        return any(isinstance(s, ir.BoxCopy) for s in statements(self.compiled.synced.body))  # calls that do have been inlined
+        return any(
+            isinstance(s, ir.BoxCopy) for s in statements(self.compiled.synced.body)
+        )  # calls that do have been inlined
 
     def _run_on_gpu(self, bound: Bound, blocks: int, device: int, stream: int) -> None:
         kernel = self._kernels.get(device)
@@ -155,7 +197,12 @@ class Launcher:
         """The next launch like this one takes the fast path."""
         make = self._maker(self._kernels[device], bound)
         key = blocks, target, stream
-        if make is None or blocks == 0 or not (stream is None or type(stream) is int) or self._ready.get(key, (None,))[0] is make:
+        if (
+            make is None
+            or blocks == 0
+            or not (stream is None or type(stream) is int)
+            or self._ready.get(key, (None,))[0] is make
+        ):
             return
         function = make(blocks, lambda args: self.start(args, blocks, target, stream), stream)
         _keep(self._ready, key, (make, function))
@@ -205,12 +252,20 @@ def launcher(compiled) -> Launcher:
     return found
 
 
-def launch(compiled, args: Sequence[object], blocks: object, target: str = "auto", stream: object = None, seed: int | None = None) -> None:
+def launch(
+    compiled,
+    args: Sequence[object],
+    blocks: object,
+    target: str = "auto",
+    stream: object = None,
+    seed: int | None = None,
+) -> None:
     launcher(compiled).launch(tuple(args), blocks, target, stream, seed)
 
 
 def races(compiled, args: Sequence[object], blocks: object, seeds: object = 8) -> list[Race]:
-    """The data races that adversarial runs show, one for each pair of places in the source; the arrays themselves are left alone.
+    """The data races that adversarial runs show, one for each pair of places in the source; the arrays themselves are
+    left alone.
 
     `seeds`: how many schedules to try, or which.
     """

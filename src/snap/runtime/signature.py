@@ -2,7 +2,8 @@
 
 Input:      a specialised kernel's parameters in the typed IR
 Output:     `Signature`: one `Pointer` or `Value` a parameter, and what the number of blocks must be a multiple of
-Invariant:  a shape is kept as Python text over the scalar parameters, so that the checked path and the generated fast path evaluate the same thing
+Invariant:  a shape is kept as Python text over the scalar parameters, so that the checked path and the generated fast
+path evaluate the same thing
 Non-goals:  looking at arguments
 """
 
@@ -18,8 +19,19 @@ from snap.runtime.alignment import whole_rows, widest
 from snap.runtime.errors import InternalError
 
 _PACK = {
-    "bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
-    "f16": "e", "bf16": "H", "f32": "f", "f64": "d",
+    "bool": "?",
+    "i8": "b",
+    "i16": "h",
+    "i32": "i",
+    "i64": "q",
+    "u8": "B",
+    "u16": "H",
+    "u32": "I",
+    "u64": "Q",
+    "f16": "e",
+    "bf16": "H",
+    "f32": "f",
+    "f64": "d",
 }
 
 
@@ -27,7 +39,8 @@ _PACK = {
 class Pointer:
     """dims: None, or Python text of a tuple over the names `a0`, `a1`, ... of the arguments.
 
-    align: what every array's address must be a multiple of, in bytes.  widest: what fits every access in the kernel; an array whose address is no
+    align: what every array's address must be a multiple of, in bytes.  widest: what fits every access in the kernel; an
+    array whose address is no
     multiple of it fits some launches only (follow.py).  whole: the same of the last dimension, in elements.
     """
 
@@ -77,7 +90,9 @@ class Value:
 
 @record
 class Signature:
-    """`multiple`: what `@requires` promised the number of blocks to be a multiple of.  `cluster`: blocks a cluster, 0 without clusters."""
+    """`multiple`: what `@requires` promised the number of blocks to be a multiple of.  `cluster`: blocks a cluster, 0
+    without clusters.
+    """
 
     kernel: str
     params: tuple[Pointer | Value, ...]
@@ -87,11 +102,18 @@ class Signature:
 
     @staticmethod
     def of(function: ir.Function) -> Signature:
-        names = {param.var.uid: f"a{index}" for index, param in enumerate(function.params) if isinstance(param, ir.ValueParam)}
+        names = {
+            param.var.uid: f"a{index}"
+            for index, param in enumerate(function.params)
+            if isinstance(param, ir.ValueParam)
+        }
         asked, rows = widest(function), whole_rows(function)
         params = tuple(_param(param, names, asked, rows) for param in function.params)
         order = ", ".join(f"a{index}" for index in range(len(params)))
-        dims = tuple(eval(f"lambda {order}: {param.dims}", dict(HELPERS)) if isinstance(param, Pointer) and param.dims else None for param in params)
+        dims = tuple(
+            eval(f"lambda {order}: {param.dims}", dict(HELPERS)) if isinstance(param, Pointer) and param.dims else None
+            for param in params
+        )
         return Signature(function.name, params, _multiple(function), dims, _cluster(function))
 
 
@@ -113,13 +135,21 @@ def _param(param: ir.Param, names: dict[int, str], asked: dict[int, int], rows: 
             elem = handle.obj.elem
             shape = handle.obj.shape
             dims = None if shape is None else f"({''.join(python_text(dim, names) + ', ' for dim in shape)})"
-            return Pointer(handle.name, scalar_of(elem), elem.lanes if isinstance(elem, Vector) else 1, handle.const, dims,
-                           max(elem.bytes, asked.get(handle.obj.uid, 1)), rows.get(handle.obj.uid, 1))
+            return Pointer(
+                handle.name,
+                scalar_of(elem),
+                elem.lanes if isinstance(elem, Vector) else 1,
+                handle.const,
+                dims,
+                max(elem.bytes, asked.get(handle.obj.uid, 1)),
+                rows.get(handle.obj.uid, 1),
+            )
         case other:
             raise InternalError(f"a kernel cannot take a {type(other).__name__}")
 
 
-# ---- shapes ------------------------------------------------------------------------------------------------------------------------------
+# ---- shapes
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def divide(left: int, right: int) -> int:
@@ -135,7 +165,9 @@ HELPERS = {"_divide": divide, "_remainder": remainder}
 
 
 def python_text(expr: ir.Expr, names: dict[int, str]) -> str:
-    """A shape's dimension, an integer expression over parameters, as Python.  Nothing wraps: a size that overflows fits no array."""
+    """A shape's dimension, an integer expression over parameters, as Python.  Nothing wraps: a size that overflows fits
+    no array.
+    """
 
     def text(inner: ir.Expr) -> str:
         return python_text(inner, names)
@@ -155,7 +187,11 @@ def python_text(expr: ir.Expr, names: dict[int, str]) -> str:
             return f"_divide({text(left)}, {text(right)})"
         case ir.Binary(op="%", left=left, right=right):
             return f"_remainder({text(left)}, {text(right)})"
-        case ir.Binary(op=op, left=left, right=right) | ir.Compare(op=op, left=left, right=right) | ir.Logical(op=op, left=left, right=right):
+        case (
+            ir.Binary(op=op, left=left, right=right)
+            | ir.Compare(op=op, left=left, right=right)
+            | ir.Logical(op=op, left=left, right=right)
+        ):
             return f"({text(left)} {op} {text(right)})"
         case ir.Select(cond=cond, then=then, other=other):
             return f"({text(then)} if {text(cond)} else {text(other)})"

@@ -1,11 +1,14 @@
 """Tensor maps: what the GPU's copy engine knows of an array that a kernel moves boxes of.
 
-Input:      `TensorMap`s of a compiled module (parameter, element type, box, swizzle), an array's address, and its extents in this launch
+Input:      `TensorMap`s of a compiled module (parameter, element type, box, swizzle), an array's address, and its
+extents in this launch
 Output:     128 bytes a map, which a launch passes by value
-Invariant:  what the engine cannot address is refused with the parameter's name, before the launch; a map that was made is not made again
+Invariant:  what the engine cannot address is refused with the parameter's name, before the launch; a map that was made
+is not made again
 Non-goals:  arrays that are not contiguous in row-major order (validate.py refuses them)
 
-A map depends on the address and the extents alone, so it stays right when the memory behind it is given back and used again.
+A map depends on the address and the extents alone, so it stays right when the memory behind it is given back and used
+again.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ MOST_BOX = 256
 ALIGN = 16
 _MOST_KEPT = 256
 
-# CUtensorMapDataType.  Loads and stores move bits; the type says how a reduction adds, and there are none of 8- and 16-bit integers.
+# CUtensorMapDataType.  Loads and stores move bits; the type says how a reduction adds, and there are none of 8- and
+# 16-bit integers.
 _KINDS = {BOOL: 0, I8: 0, U8: 0, I16: 1, U16: 1, U32: 2, I32: 3, U64: 4, I64: 5, F16: 6, F32: 7, F64: 8, BF16: 9}
 _TF32 = 11  # f32 in memory, rounded on its way
 # CUtensorMapSwizzle
@@ -50,11 +54,22 @@ class Encoding:
 def check_box(kernel: str, parameter: str, tensor) -> None:
     """What holds for every launch, and is the compiler's to get right."""
     inner = tensor.box[-1] * tensor.elem.bytes
-    fits = 1 <= len(tensor.box) <= MOST_RANK and all(1 <= extent <= MOST_BOX for extent in tensor.box) and inner % ALIGN == 0
-    if not fits or tensor.swizzle not in _SWIZZLES or tensor.elem not in _KINDS or (tensor.swizzle and inner > tensor.swizzle) \
-            or (tensor.tf32 and tensor.elem != F32):
-        raise InternalError(f"`{kernel}` copies boxes of `{parameter}` that no tensor map describes ({tensor}); this is a bug in Snap, "
-                            "please report it")
+    fits = (
+        1 <= len(tensor.box) <= MOST_RANK
+        and all(1 <= extent <= MOST_BOX for extent in tensor.box)
+        and inner % ALIGN == 0
+    )
+    if (
+        not fits
+        or tensor.swizzle not in _SWIZZLES
+        or tensor.elem not in _KINDS
+        or (tensor.swizzle and inner > tensor.swizzle)
+        or (tensor.tf32 and tensor.elem != F32)
+    ):
+        raise InternalError(
+            f"`{kernel}` copies boxes of `{parameter}` that no tensor map describes ({tensor}); this is a bug in Snap, "
+            "please report it"
+        )
 
 
 def encoding(kernel: str, parameter: str, tensor, pointer: int, shape: tuple[int, ...]) -> Encoding:
@@ -63,36 +78,57 @@ def encoding(kernel: str, parameter: str, tensor, pointer: int, shape: tuple[int
 
     size = tensor.elem.bytes
     if len(shape) != len(tensor.box):
-        raise InternalError(f"`{kernel}` copies boxes of {len(tensor.box)} dimensions of `{parameter}`, which has {len(shape)}")
+        raise InternalError(
+            f"`{kernel}` copies boxes of {len(tensor.box)} dimensions of `{parameter}`, which has {len(shape)}"
+        )
     if pointer % ALIGN:
-        raise refuse(f"so its address must be a multiple of {ALIGN} bytes, which the array's is not; a slice may start anywhere, "
-                     "a copy of it is aligned")
+        raise refuse(
+            f"so its address must be a multiple of {ALIGN} bytes, which the array's is not; a slice may start anywhere,"
+            " a copy of it is aligned"
+        )
     if min(shape) < 1:
         raise refuse(f"but its shape is {shape} for these arguments: nothing to copy; do not launch for an empty array")
     if max(shape) > MOST_EXTENT:
-        raise refuse(f"but its shape is {shape} for these arguments; no dimension may be above 2**32: declare it with more, smaller dimensions")
-    strides = tuple(math.prod(shape[axis + 1:]) * size for axis in range(len(shape) - 1))
+        raise refuse(
+            f"but its shape is {shape} for these arguments; no dimension may be above 2**32: declare it with more,"
+            " smaller dimensions"
+        )
+    strides = tuple(math.prod(shape[axis + 1 :]) * size for axis in range(len(shape) - 1))
     if strides and strides[-1] % ALIGN:
         step = ALIGN // math.gcd(ALIGN, size)
         padded = shape[-1] + -shape[-1] % step
-        raise refuse(f"so its rows must be a multiple of {ALIGN} bytes: a row has {shape[-1]} elements of {size}, {strides[-1]} bytes; "
-                     f"pad the array's rows to {padded} elements (a multiple of {step})")
+        raise refuse(
+            f"so its rows must be a multiple of {ALIGN} bytes: a row has {shape[-1]} elements of {size}, {strides[-1]}"
+            f" bytes; pad the array's rows to {padded} elements (a multiple of {step})"
+        )
     if strides and max(strides) >= MOST_STRIDE:
-        raise refuse(f"but its shape is {shape} for these arguments; what lies behind one index of a dimension may not reach 2**40 bytes: "
-                     "pass the array in parts")
-    return Encoding(_TF32 if tensor.tf32 else _KINDS[tensor.elem], shape[::-1], strides[::-1], tensor.box[::-1], _SWIZZLES[tensor.swizzle],
-                    _promotion(shape[-1] * size, tensor.box[-1] * size, len(shape)))
+        raise refuse(
+            f"but its shape is {shape} for these arguments; what lies behind one index of a dimension may not reach"
+            " 2**40 bytes: pass the array in parts"
+        )
+    return Encoding(
+        _TF32 if tensor.tf32 else _KINDS[tensor.elem],
+        shape[::-1],
+        strides[::-1],
+        tensor.box[::-1],
+        _SWIZZLES[tensor.swizzle],
+        _promotion(shape[-1] * size, tensor.box[-1] * size, len(shape)),
+    )
 
 
 def _promotion(row: int, inner: int, rank: int) -> int:
-    """How much the L2 cache fetches at a time.  A box that takes half of 256 bytes is mostly followed by the one that takes the other half.
-    Rows that begin in the middle of sectors are better off with less: a product of 3080 x 3080 matrices of 16 bits takes 9 to 12% less time."""
+    """How much the L2 cache fetches at a time.  A box that takes half of 256 bytes is mostly followed by the one that
+    takes the other half.
+    Rows that begin in the middle of sectors are better off with less: a product of 3080 x 3080 matrices of 16 bits
+    takes 9 to 12% less time."""
     begins_at_sectors = rank == 1 or row % _SECTOR == 0
     return _PROMOTE_256 if row >= 256 and inner >= 128 and begins_at_sectors else _PROMOTE_128
 
 
 class TensorMaps(dict):
-    """(address, extents) -> the map's bytes, for one tensor map of one kernel.  The newest are kept: a warm launch costs one lookup."""
+    """(address, extents) -> the map's bytes, for one tensor map of one kernel.  The newest are kept: a warm launch
+    costs one lookup.
+    """
 
     def __init__(self, driver: Driver, kernel: str, parameter: str, tensor):
         super().__init__()
@@ -103,7 +139,9 @@ class TensorMaps(dict):
     def __missing__(self, key: tuple[int, tuple[int, ...]]) -> bytes:
         pointer, shape = key
         told = encoding(self._kernel, self._parameter, self._tensor, pointer, shape)
-        made = self._driver.tensor_map(told.kind, pointer, told.extents, told.strides, told.box, told.swizzle, told.promotion)
+        made = self._driver.tensor_map(
+            told.kind, pointer, told.extents, told.strides, told.box, told.swizzle, told.promotion
+        )
         with self._lock:
             while len(self) >= _MOST_KEPT:
                 del self[next(iter(self))]

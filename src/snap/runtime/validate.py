@@ -2,7 +2,8 @@
 
 Input:      a signature and the arguments
 Output:     `Bound`: the arguments as arrays and plain numbers, and where the arrays are
-Invariant:  everything that can be known before the launch is refused here, with the parameter's name, and nothing has happened yet
+Invariant:  everything that can be known before the launch is refused here, with the parameter's name, and nothing has
+happened yet
 Non-goals:  what only a device knows (gpu.py): its architecture, its shared memory, its residency limits
 """
 
@@ -22,7 +23,11 @@ from snap.runtime.follow import Need
 from snap.runtime.signature import Pointer, Signature, Value, overflows, scalar_limits
 
 MAX_BLOCKS = (1 << 31) - 1
-NUMPY_WORDS = {t: {"i": "int", "u": "uint", "f": "float"}[t.name[0]] + str(t.bits) for t in SCALARS.values() if t.name not in ("bool", "bf16")}
+NUMPY_WORDS = {
+    t: {"i": "int", "u": "uint", "f": "float"}[t.name[0]] + str(t.bits)
+    for t in SCALARS.values()
+    if t.name not in ("bool", "bf16")
+}
 
 
 @record
@@ -38,7 +43,11 @@ class Bound:
 def check_blocks(signature: Signature, blocks: object) -> int:
     kernel, multiple = signature.kernel, signature.multiple
     if isinstance(blocks, tuple):
-        raise LaunchError(kernel, f"`{kernel}[blocks]` takes one number: grids have one dimension, and @requires states the threads of a block")
+        raise LaunchError(
+            kernel,
+            f"`{kernel}[blocks]` takes one number: grids have one dimension, and @requires states the threads of a"
+            " block",
+        )
     if isinstance(blocks, bool) or not hasattr(type(blocks), "__index__"):
         raise LaunchError(kernel, f"the number of blocks is an integer, not {_what(blocks)}")
     number = _index(blocks, lambda problem: LaunchError(kernel, f"the number of blocks {problem}"))
@@ -48,8 +57,11 @@ def check_blocks(signature: Signature, blocks: object) -> int:
         raise LaunchError(kernel, f"{number} blocks are more than a grid may have ({MAX_BLOCKS})")
     if number % multiple:
         why = f" (clusters of {signature.cluster})" if signature.cluster > 1 else ""
-        raise LaunchError(kernel, f"its @requires promises a multiple of {multiple} blocks{why}, but {number} were asked for; "
-                          f"{_near(number, multiple)}")
+        raise LaunchError(
+            kernel,
+            f"its @requires promises a multiple of {multiple} blocks{why}, but {number} were asked for; "
+            f"{_near(number, multiple)}",
+        )
     return number
 
 
@@ -64,7 +76,9 @@ def check_seeds(signature: Signature, seeds: object) -> list[int]:
     if hasattr(type(seeds), "__index__") and not isinstance(seeds, bool):
         number = check_seed(signature, seeds)
         if number < 1:
-            raise LaunchError(signature.kernel, f"seeds= is how many orders to try, at least 1, or a list of seeds; not {number}")
+            raise LaunchError(
+                signature.kernel, f"seeds= is how many orders to try, at least 1, or a list of seeds; not {number}"
+            )
         return list(range(number))
     if isinstance(seeds, (str, bytes)) or not hasattr(type(seeds), "__iter__"):
         raise LaunchError(signature.kernel, f"seeds= is how many orders to try, or a list of seeds; not {_what(seeds)}")
@@ -83,13 +97,17 @@ def ordered(signature: Signature, args: tuple[object, ...], keywords: dict[str, 
     names = [param.name for param in signature.params]
     for name in keywords:
         if name not in names:
-            raise LaunchError(signature.kernel, f"there is no parameter `{name}`; it takes {', '.join(names) or 'none'}")
-        if name in names[:len(args)]:
+            raise LaunchError(
+                signature.kernel, f"there is no parameter `{name}`; it takes {', '.join(names) or 'none'}"
+            )
+        if name in names[: len(args)]:
             raise LaunchError(signature.kernel, "given twice, by position and by name", name)
-    rest = names[len(args):]
+    rest = names[len(args) :]
     for name in rest:
         if name not in keywords:
-            raise LaunchError(signature.kernel, f"missing: the kernel takes {len(names)} arguments ({', '.join(names)})", name)
+            raise LaunchError(
+                signature.kernel, f"missing: the kernel takes {len(names)} arguments ({', '.join(names)})", name
+            )
     return (*args, *(keywords[name] for name in rest))
 
 
@@ -114,7 +132,8 @@ def _check_count(signature: Signature, args: tuple[object, ...]) -> None:
         raise LaunchError(signature.kernel, takes)
 
 
-# ---- arrays ------------------------------------------------------------------------------------------------------------------------------
+# ---- arrays
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> ArrayInfo:
@@ -139,15 +158,30 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
         help = f"; convert it: `.astype({info.family}.{cast})`" if cast else ""
         raise refuse(f"takes {word}, the array holds {info.dtype_name}{help}")
     if not info.contiguous:
-        copy = {"numpy": "numpy.ascontiguousarray(...)", "cupy": "cupy.ascontiguousarray(...)", "torch": "its `.contiguous()`"}
-        raise refuse(f"the array (shape {info.shape}) is not contiguous in row-major order; pass {copy.get(info.family, 'a contiguous copy')}")
+        copy = {
+            "numpy": "numpy.ascontiguousarray(...)",
+            "cupy": "cupy.ascontiguousarray(...)",
+            "torch": "its `.contiguous()`",
+        }
+        raise refuse(
+            f"the array (shape {info.shape}) is not contiguous in row-major order; pass"
+            f" {copy.get(info.family, 'a contiguous copy')}"
+        )
     if info.readonly and not param.const:
-        raise refuse("the kernel may write to it, but the array is read-only; pass a writable copy, or declare the parameter `ptr(const(...))`")
+        raise refuse(
+            "the kernel may write to it, but the array is read-only; pass a writable copy, or declare the parameter"
+            " `ptr(const(...))`"
+        )
     if info.size % param.lanes:
-        raise refuse(f"takes {param.type_name}, {param.lanes} elements at a time, but the array's size {info.size} is no multiple of {param.lanes}")
+        raise refuse(
+            f"takes {param.type_name}, {param.lanes} elements at a time, but the array's size {info.size} is no"
+            f" multiple of {param.lanes}"
+        )
     if info.pointer % param.align:
-        raise refuse(f"{param.type_name} needs an address that is a multiple of {param.align} bytes, which the array's is not; "
-                     "a slice may start anywhere, a copy of it is aligned")
+        raise refuse(
+            f"{param.type_name} needs an address that is a multiple of {param.align} bytes, which the array's is not; "
+            "a slice may start anywhere, a copy of it is aligned"
+        )
     return info
 
 
@@ -163,8 +197,12 @@ def _one_device(signature: Signature, bound: tuple[object, ...]) -> int | str | 
         if first is None:
             first = param.name, info
         elif info.device != first[1].device:
-            raise LaunchError(signature.kernel, f"the array is {_place_word(info.device)}, but `{first[0]}` is {_place_word(first[1].device)}; "
-                              "all arrays of a launch must be in one place", param.name)
+            raise LaunchError(
+                signature.kernel,
+                f"the array is {_place_word(info.device)}, but `{first[0]}` is {_place_word(first[1].device)}; "
+                "all arrays of a launch must be in one place",
+                param.name,
+            )
     return first[1].device if first else None
 
 
@@ -173,7 +211,9 @@ def _place_word(device: int | str) -> str:
 
 
 def _check_shapes(signature: Signature, bound: tuple[object, ...]) -> None:
-    """A shaped pointer takes an array of that shape, or a flat one of the same size; of a vector type, the last dimension may be written out."""
+    """A shaped pointer takes an array of that shape, or a flat one of the same size; of a vector type, the last
+    dimension may be written out.
+    """
     for param, dims, info in zip(signature.params, signature.dims, bound):
         if dims is None:
             continue
@@ -185,7 +225,11 @@ def _check_shapes(signature: Signature, bound: tuple[object, ...]) -> None:
         if not accepted:
             raise LaunchError(signature.kernel, f"its shape is {shape} for these arguments: negative", param.name)
         if info.shape not in accepted:
-            raise LaunchError(signature.kernel, f"takes an array of shape {accepted[0]} for these arguments, got {info.shape}", param.name)
+            raise LaunchError(
+                signature.kernel,
+                f"takes an array of shape {accepted[0]} for these arguments, got {info.shape}",
+                param.name,
+            )
 
 
 def accepted_shapes(shape: tuple[int, ...], lanes: int) -> tuple[tuple[int, ...], ...]:
@@ -198,23 +242,34 @@ def accepted_shapes(shape: tuple[int, ...], lanes: int) -> tuple[tuple[int, ...]
 
 
 def _check_overlap(signature: Signature, bound: tuple[object, ...]) -> None:
-    arrays = [(param, info) for param, info in zip(signature.params, bound) if isinstance(info, ArrayInfo) and info.nbytes]
+    arrays = [
+        (param, info) for param, info in zip(signature.params, bound) if isinstance(info, ArrayInfo) and info.nbytes
+    ]
     for index, (param, info) in enumerate(arrays):
         for other, before in arrays[:index]:
             apart = info.pointer >= before.pointer + before.nbytes or before.pointer >= info.pointer + info.nbytes
             if not apart and not (param.const and other.const):
                 written = param.name if not param.const else other.name
-                raise LaunchError(signature.kernel, f"the array shares memory with `{other.name}`, and the kernel may write to `{written}`; "
-                                  "arrays may overlap only where all of them are const", param.name)
+                raise LaunchError(
+                    signature.kernel,
+                    f"the array shares memory with `{other.name}`, and the kernel may write to `{written}`; "
+                    "arrays may overlap only where all of them are const",
+                    param.name,
+                )
 
 
 def check_alignment(signature: Signature, bound: Bound, needed: Callable[[], dict[int, Need]]) -> None:
-    """An address, and the rows of a matrix, must fit the widest access that the launch will make.  `needed` is asked only where one does not fit all
+    """An address, and the rows of a matrix, must fit the widest access that the launch will make.  `needed` is asked
+    only where one does not fit all
     that the kernel has."""
     given = enumerate(zip(signature.params, bound.args))
     arrays = [(index, param, info) for index, (param, info) in given if isinstance(info, ArrayInfo) and info.nbytes]
     rows = {index: signature.dims[index](*bound.args)[-1] for index, param, _ in arrays if param.whole > 1}
-    doubtful = [(index, param, info) for index, param, info in arrays if info.pointer % param.widest or rows.get(index, 0) % param.whole]
+    doubtful = [
+        (index, param, info)
+        for index, param, info in arrays
+        if info.pointer % param.widest or rows.get(index, 0) % param.whole
+    ]
     needs = needed() if doubtful else {}
     for index, param, info in doubtful:
         need = needs.get(index)
@@ -227,14 +282,18 @@ def check_alignment(signature: Signature, bound: Bound, needed: Callable[[], dic
 def _misaligned(info: ArrayInfo, need: Need) -> str:
     past, fits = info.pointer % need.bytes, info.pointer & -info.pointer
     copy = {"numpy": " (`.copy()`)", "cupy": " (`.copy()`)", "torch": " (`.clone()`)"}.get(info.family, "")
-    return (f"{_accessed(need)}, so its address must be a multiple of {need.bytes} bytes, and the "
-            f"array's is {past} past one; a slice may start anywhere: pass a copy{copy}, or launch a kernel whose view has at most {fits} bytes")
+    return (
+        f"{_accessed(need)}, so its address must be a multiple of {need.bytes} bytes, and the array's is {past} past"
+        f" one; a slice may start anywhere: pass a copy{copy}, or launch a kernel whose view has at most {fits} bytes"
+    )
 
 
 def _torn(row: int, need: Need) -> str:
     whole = elements_of(need.access.view)
-    return (f"{_accessed(need)}, so its rows must be a multiple of {whole} elements long, and they have {row}; pad them to {row + -row % whole}, or "
-            "launch a kernel that views it as narrower elements")
+    return (
+        f"{_accessed(need)}, so its rows must be a multiple of {whole} elements long, and they have {row}; pad them to"
+        f" {row + -row % whole}, or launch a kernel that views it as narrower elements"
+    )
 
 
 def _accessed(need: Need) -> str:
@@ -242,7 +301,8 @@ def _accessed(need: Need) -> str:
     return f"the kernel accesses it as `{need.access.view.elem}` ({os.path.basename(span.filename)}:{span.line})"
 
 
-# ---- values ------------------------------------------------------------------------------------------------------------------------------
+# ---- values
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _value(signature: Signature, param: Value, arg: object) -> object:
@@ -272,7 +332,9 @@ def _flattened(items: tuple | list):
 
 def fitting_scalar(refuse, scalar: Scalar, arg: object) -> int | float | bool:
     if isinstance(arg, (str, bytes)) or is_array(arg):
-        raise refuse(f"takes one {scalar}, got {_what(arg)}" + ("; pass `.item()`" if hasattr(type(arg), "item") else ""))
+        raise refuse(
+            f"takes one {scalar}, got {_what(arg)}" + ("; pass `.item()`" if hasattr(type(arg), "item") else "")
+        )
     if scalar == BOOL:
         if not isinstance(arg, bool) and type(arg).__name__ not in ("bool_", "bool"):
             raise refuse(f"takes True or False, got {_what(arg)}")

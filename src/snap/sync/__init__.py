@@ -1,10 +1,15 @@
 """Synchronization: typed IR -> synchronized IR.
 
-Input: a checked function.  Output: the same tree with `Sync` statements, callees included.  Invariant: between two accesses of one element by
-different threads, one of them a write, a barrier of a group that contains both is executed on every path; and no barrier can be left out.
-Work in the background (copies, boxes, products) is waited for where its data is used.  Memory that roles hand to each other, or into which boxes are
-loaded, is ordered by mbarriers (channels.py, weave.py); their slots are given back by the waits for what was made of them (slots.py); each role
-becomes a program of its own (project.py), and waits for products that find none are left out (flight.py).  Non-goals: what the program means.
+Input: a checked function.  Output: the same tree with `Sync` statements, callees included.  Invariant: between two
+accesses of one element by
+different threads, one of them a write, a barrier of a group that contains both is executed on every path; and no
+barrier can be left out.
+Work in the background (copies, boxes, products) is waited for where its data is used.  Memory that roles hand to each
+other, or into which boxes are
+loaded, is ordered by mbarriers (channels.py, weave.py); their slots are given back by the waits for what was made of
+them (slots.py); each role
+becomes a program of its own (project.py), and waits for products that find none are left out (flight.py).  Non-goals:
+what the program means.
 """
 
 from __future__ import annotations
@@ -43,30 +48,47 @@ def synchronize(function: ir.Function) -> ir.Function:
 def probe(function: ir.Function) -> None:
     """Raises what `synchronize` would for a device function on its own.
 
-    What it calls was looked at when that was defined; where a barrier beside the call orders all the two have in common, the calls are not entered
-    again, so that functions that call functions take as long as their own texts.  The kernel is synchronized as a whole in any case."""
+    What it calls was looked at when that was defined; where a barrier beside the call orders all the two have in
+    common, the calls are not entered
+    again, so that functions that call functions take as long as their own texts.  The kernel is synchronized as a whole
+    in any case."""
     synchronize(_without_callees(function) if _meets_beside_calls(function) else function)
 
 
 def _without_callees(function: ir.Function) -> ir.Function:
-    hollow = lambda s: replace(s, function=replace(s.function, body=())) if isinstance(s, ir.Call) else with_bodies(s, body)  # noqa: E731
+    def hollow(s):
+        return replace(s, function=replace(s.function, body=())) if isinstance(s, ir.Call) else with_bodies(s, body)
+
     body = lambda statements: tuple(map(hollow, statements))  # noqa: E731
     return replace(function, body=body(function.body))
 
 
 def _meets_beside_calls(function: ir.Function) -> bool:
-    """All of the block, or of a part of a warp, calls, and the memory is its own: it can meet before any call and behind it.  Work in the background
+    """All of the block, or of a part of a warp, calls, and the memory is its own: it can meet before any call and
+    behind it.  Work in the background
     and roles are synchronized over the whole program instead."""
     place, privilege = function.place, function.place.privilege
-    met = privilege.n == 1 if privilege.level is Level.BLOCK else privilege.level is Level.THREAD and privilege.n in (1, 2, 4, 8, 16, 32)
+    met = (
+        privilege.n == 1
+        if privilege.level is Level.BLOCK
+        else privilege.level is Level.THREAD and privilege.n in (1, 2, 4, 8, 16, 32)
+    )
     own = all(p.handle.const or p.handle.privilege == privilege for p in function.params if isinstance(p, ir.MemParam))
     calls = [s for s in statements(function.body) if isinstance(s, ir.Call)]
-    return met and own and bool(calls) and all(s.place == s.function.place == place for s in calls) and not must_be_inlined(function)
+    return (
+        met
+        and own
+        and bool(calls)
+        and all(s.place == s.function.place == place for s in calls)
+        and not must_be_inlined(function)
+    )
 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Many small tuples are made, in no cycles: collections in between, over all objects alive, would take a third of the time."""
+    """Many small tuples are made, in no cycles: collections in between, over all objects alive, would take a third of
+    the time.
+    """
     before = gc.isenabled()
     gc.disable()
     try:
@@ -90,7 +112,8 @@ def _synchronize(function: ir.Function) -> ir.Function:
 
 
 def points(function: ir.Function, collectives: bool = False) -> list[ir.SyncPoint]:
-    """The points of a synchronized function and of all it calls, each function once, in the order of the text; `collectives`: with those that
+    """The points of a synchronized function and of all it calls, each function once, in the order of the text;
+    `collectives`: with those that
     collectives bring along.
 
     Calls of one function may need different points; then they call copies of it, which share its number."""
@@ -115,18 +138,27 @@ def points(function: ir.Function, collectives: bool = False) -> list[ir.SyncPoin
 
 
 def brought(s: ir.Collective) -> list[ir.SyncPoint]:
-    """The barriers that a collective consists of, or contains: they stand in the generated code, though nobody inferred them."""
+    """The barriers that a collective consists of, or contains: they stand in the generated code, though nobody inferred
+    them.
+    """
     if not COLLECTIVES[s.op].barrier:
         return []
     kind = {Level.THREAD: "warp", Level.BLOCK: "block", Level.CLUSTER: "cluster", Level.GRID: "grid"}[s.requires.level]
     reasons = _BROUGHT.get(s.op, ("the program asks for it",))
     number = -(s.span.line << 16 | s.span.column << 1)  # which no inferred point has
     who = str(s.requires)
-    return [ir.SyncPoint(number - k, kind, s.requires, s.op, reason, s.span, s.span, arrivals=who, waiters=who, span=s.span)
-            for k, reason in enumerate(reasons)]
+    return [
+        ir.SyncPoint(number - k, kind, s.requires, s.op, reason, s.span, s.span, arrivals=who, waiters=who, span=s.span)
+        for k, reason in enumerate(reasons)
+    ]
 
 
 _BROUGHT = {
-    "broadcast": ("the value is written before it is read", "everyone has read the value before its place is used again"),
-    **dict.fromkeys(("syncthreads_or", "syncthreads_and", "syncthreads_count"), ("the answer takes every thread's value",)),
+    "broadcast": (
+        "the value is written before it is read",
+        "everyone has read the value before its place is used again",
+    ),
+    **dict.fromkeys(
+        ("syncthreads_or", "syncthreads_and", "syncthreads_count"), ("the answer takes every thread's value",)
+    ),
 }

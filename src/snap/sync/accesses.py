@@ -1,14 +1,18 @@
 """The accesses that statements make, and which pairs of them must be ordered.
 
-Input: a statement at its place in the walk, with what has happened before (graph.py).  Output: tokens, and edges where an access is in conflict
+Input: a statement at its place in the walk, with what has happened before (graph.py).  Output: tokens, and edges where
+an access is in conflict
 with one.
 
 When two accesses of an object conflict:
-- one of them writes (atomics do not conflict with atomics), two different threads can touch one element (analysis/overlap.py), and they were not
+- one of them writes (atomics do not conflict with atomics), two different threads can touch one element
+  (analysis/overlap.py), and they were not
   made in one lowering scope:
   inside a scope units do not interfere, and once it ended its accesses are the base's;
-- the group to wait is the smallest that contains all such pairs, within the unit of the lowest name both were made from.
-Shared arrays that hold the same bytes conflict as a whole.  Registers that products in flight use count like memory.  Non-goals: the order in which
+- the group to wait is the smallest that contains all such pairs, within the unit of the lowest name both were made
+  from.
+Shared arrays that hold the same bytes conflict as a whole.  Registers that products in flight use count like memory.
+Non-goals: the order in which
 statements happen.
 """
 
@@ -37,21 +41,31 @@ DEEPEST = 5  # loops around an access beyond which its index is not followed: ev
 
 
 class Accesses(Publishing):
-    """`plan`, where barriers are already chosen: their gaps by number with their groups, and the statements after which copies are committed.
-    The walk then counts the groups of copies between the issue of each and the barrier that waits for it, `pending`, by gap, and nothing but copies
+    """`plan`, where barriers are already chosen: their gaps by number with their groups, and the statements after which
+    copies are committed.
+    The walk then counts the groups of copies between the issue of each and the barrier that waits for it, `pending`, by
+    gap, and nothing but copies
     is remembered."""
 
-    def __init__(self, function: ir.Function, plan: Plan | None = None, woven: Woven | None = None, memo: Memo | None = None):
+    def __init__(
+        self, function: ir.Function, plan: Plan | None = None, woven: Woven | None = None, memo: Memo | None = None
+    ):
         self.function = function
         self.plan = plan
         self.woven = woven or Woven(function)
-        self.unsettled = {uid for one in self.woven.lagging for uid in one.waits}  # waits that may turn out to be needless (slots.py)
+        self.unsettled = {
+            uid for one in self.woven.lagging for uid in one.waits
+        }  # waits that may turn out to be needless (slots.py)
         self.pending: dict[tuple[int, str], int] = {}
         self.again = False  # whether a loop is walked again, with what came around: all accesses in it have been made
         self.turning: set[int] = set()  # loops whose iterations are counted for what was there before
         self.turns: tuple[int, ...] = ()  # of the loops we are in whose iterations are walked one by one, which ones
-        self.known_after: dict[tuple, dict[tuple[Frame, int], Form] | None] = {}  # by statement in a loop, and turns; None: the way ends there
-        self.known_at_top: dict[tuple, tuple[dict[tuple[Frame, int], Form], list[Form]]] = {}  # the same by loop, and what is known of its variable
+        self.known_after: dict[
+            tuple, dict[tuple[Frame, int], Form] | None
+        ] = {}  # by statement in a loop, and turns; None: the way ends there
+        self.known_at_top: dict[
+            tuple, tuple[dict[tuple[Frame, int], Form], list[Form]]
+        ] = {}  # the same by loop, and what is known of its variable
         self.last_gap = 0
         self.role: tuple[int, int] | None = None
         self.nested_stages = nested_stages(function.body)
@@ -60,7 +74,9 @@ class Accesses(Publishing):
         threads = function.place.held(Level.THREAD)
         self.values = Values(threads=None if threads is None else threads.count)
         clustered = function.place.held(Level.CLUSTER) is not None
-        self.overlap = Overlap(self.values, threads.count if threads is not None else None, clustered, sizes(every), memo)
+        self.overlap = Overlap(
+            self.values, threads.count if threads is not None else None, clustered, sizes(every), memo
+        )
         self.memo = self.overlap.memo
         self.values.systems = self.memo.systems
         self.gaps: dict[GapKey, Gap] = {} if plan is None else plan.gaps
@@ -73,9 +89,13 @@ class Accesses(Publishing):
         self.path: list[tuple[Frame, int]] = []  # the statements we are in
         self.scopes: list[tuple[Frame, ir.Partition | ir.Claim]] = []
         self.returns: list[list[State]] = [[]]
-        self.regions: list[tuple[Place, dict[ObjectKey, Touched]]] = []  # for each group, case or call we are in, what was touched in it
+        self.regions: list[
+            tuple[Place, dict[ObjectKey, Touched]]
+        ] = []  # for each group, case or call we are in, what was touched in it
         self.splits = 0  # splits of threads that we are in: only some of a block's threads are here
-        self.siblings: list[tuple[Place, dict[ObjectKey, Touched]]] = []  # the same for earlier cases of the splits we are in
+        self.siblings: list[
+            tuple[Place, dict[ObjectKey, Touched]]
+        ] = []  # the same for earlier cases of the splits we are in
         self.objects: dict[ObjectKey, ObjectKey] = {}
         self.names: dict[tuple[Frame, int], tuple[Name, ...]] = {}
         self.ranges: dict[ObjectKey, tuple[int, int]] = {}
@@ -101,7 +121,11 @@ class Accesses(Publishing):
         self.object_names: dict[ObjectKey, str] = {}
         self.assigned_privileges: dict[tuple[Frame, int], Privilege] = {}
         # a kernel's const memory is written by nobody; a device function's const parameter only not by that function
-        self.const_objects = {((), p.handle.obj.uid) for p in function.params if isinstance(p, ir.MemParam) and p.handle.const and function.kernel}
+        self.const_objects = {
+            ((), p.handle.obj.uid)
+            for p in function.params
+            if isinstance(p, ir.MemParam) and p.handle.const and function.kernel
+        }
         self.values.facts = self.facts
         start = {Level.THREAD: ("thread",), Level.BLOCK: ("block",), Level.CLUSTER: ("cluster",)}
         self.at = Position({level: linear.unknown(atom) for level, atom in start.items()}, function.place)
@@ -110,7 +134,8 @@ class Accesses(Publishing):
     def first_uses(self) -> dict[int, Span]:
         return first_uses(self.function)
 
-    # ---- names -----------------------------------------------------------------------------------------------------------------------------
+    # ---- names
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _declare(self, handle: ir.Handle, obj: ObjectKey, base: tuple[Name, ...] | None, claimed: bool = False) -> None:
         if base is None:
@@ -126,7 +151,8 @@ class Accesses(Publishing):
         self.values.known = state.known
         return self.values
 
-    # ---- accesses --------------------------------------------------------------------------------------------------------------------------
+    # ---- accesses
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _evaluate(self, s: ir.Stmt, state: State) -> None:
         """The accesses a statement makes itself: reads first, then what it writes."""
@@ -175,7 +201,9 @@ class Accesses(Publishing):
         return parts
 
     def _reads(self, e: ir.Expr, s: ir.Stmt, state: State) -> None:
-        """What an expression reads itself, and where a part of it may not be evaluated, in that part: what decides that is known there."""
+        """What an expression reads itself, and where a part of it may not be evaluated, in that part: what decides that
+        is known there.
+        """
         match e:
             case ir.Select(cond, then, other):
                 self._reads_in(cond, s, state)
@@ -208,7 +236,9 @@ class Accesses(Publishing):
             self._access("C", s.tile.access, s, state, box=s.tile.shape, engine="load")
         else:
             self._access("S", s.tile.access, s, state, box=s.tile.shape, engine="bulk", issuer=issuer)
-            self._access("C", s.origin, s, state, box=s.box, engine="bulk", issuer=issuer, atomic="" if s.op == "store" else s.op)
+            self._access(
+                "C", s.origin, s, state, box=s.box, engine="bulk", issuer=issuer, atomic="" if s.op == "store" else s.op
+            )
 
     # Boxes are loaded from memory that this kernel does not write: nothing says when the source has been read.
     def _read_only(self, s: ir.BoxCopy) -> None:
@@ -236,8 +266,10 @@ class Accesses(Publishing):
                 self._register("S", t.var, s, state)
         self._register("C", s.acc.var, s, state)
 
-    # A slot that the same threads load and use is loaded again by one of them.  If that one did not wait for the others, it could be two phases ahead
-    # of a thread that has not looked at the slot's mbarrier yet, and that thread would take one phase for the other.  So to have waited for a load is
+    # A slot that the same threads load and use is loaded again by one of them.  If that one did not wait for the
+    # others, it could be two phases ahead
+    # of a thread that has not looked at the slot's mbarrier yet, and that thread would take one phase for the other.
+    # So to have waited for a load is
     # a use of what was loaded, whatever comes of it.
     def _arrived(self, obj: ObjectKey, s: ir.BarrierWait, state: State) -> None:
         if self.again and not state.tokens.get(obj):
@@ -245,7 +277,10 @@ class Accesses(Publishing):
         declared = self.shared[obj].obj
         values = self._values(state)
         slot = [form(s.slot, values, self.frame, self.at)] if declared.depth else []
-        inside = [self.values.unknown(("any", (self.frame, id(s), "box", k)), THREAD1) for k in range(len(declared.shape) - len(slot))]
+        inside = [
+            self.values.unknown(("any", (self.frame, id(s), "box", k)), THREAD1)
+            for k in range(len(declared.shape) - len(slot))
+        ]
         shape = tuple(form(n, values, self.frame, self.at) for n in declared.shape)
         footprint = self.memo.footprint(declared.elem, shape, (*slot, *inside), tuple(self.facts))
         chain = self._chain(self.shared[obj].handle)
@@ -269,13 +304,20 @@ class Accesses(Publishing):
             self._happened(token, obj, state)
 
     def _all_came(self, tile: ir.Tile, state: State) -> None:
-        """The warps of a warpgroup multiply together: whoever knows that a product has ended knows that all of them have come to it."""
+        """The warps of a warpgroup multiply together: whoever knows that a product has ended knows that all of them
+        have come to it.
+        """
         obj = self.objects[(self.frame, tile.access.view.obj.uid)]
         if (self.overlap.threads if self.role is None else self.role[1]) == WARPGROUP1.n:
-            state.drop(obj, [key for key, t in state.tokens.get(obj, {}).items() if t.site[2] == "wait" and t.role == self.role])
+            state.drop(
+                obj,
+                [key for key, t in state.tokens.get(obj, {}).items() if t.site[2] == "wait" and t.role == self.role],
+            )
 
     def _register(self, kind: str, var: ir.Var, s: ir.Stmt, state: State) -> None:
-        """Registers that products in flight use: C, those they accumulate in, S, those they read.  Products follow each other in order."""
+        """Registers that products in flight use: C, those they accumulate in, S, those they read.  Products follow each
+        other in order.
+        """
         obj = (self.frame, "registers", var.uid)
         held = state.tokens.get(obj, {})
         if not held and kind in "RW":
@@ -320,8 +362,10 @@ class Accesses(Publishing):
         fragment: bool = False,
         atomic: str = "",
     ) -> None:
-        """anywhere: nobody knows where.  matrix: rows of 16 bytes that the lanes of a warp name.  box: not one element but so many in each dimension;
-        fragment: of these, this thread's part of an accumulator.  stays: whether later accesses must be ordered after this one."""
+        """anywhere: nobody knows where.  matrix: rows of 16 bytes that the lanes of a warp name.  box: not one element
+        but so many in each dimension;
+        fragment: of these, this thread's part of an accumulator.  stays: whether later accesses must be ordered after
+        this one."""
         obj = self.objects[(self.frame, a.view.obj.uid)]
         if obj in self.const_objects:
             return
@@ -340,7 +384,9 @@ class Accesses(Publishing):
             index, inside = self._inside_fragment(index, box, a) if fragment else self._inside_box(index, box, a)
             known = (*known, *inside)
         if a.view.obj.spread == "across":
-            rank = OWN_RANK if a.block is None else form(a.block, values, self.frame, self.at)  # in a group of one block, too, where its index is 0
+            rank = (
+                OWN_RANK if a.block is None else form(a.block, values, self.frame, self.at)
+            )  # in a group of one block, too, where its index is 0
             shape = None if shape is None else (linear.number(self.function.place.held(Level.BLOCK).count), *shape)
             index = None if index is None else (rank, *index)
             if a.block is not None:
@@ -360,13 +406,21 @@ class Accesses(Publishing):
             issuer=issuer,
             role=self.role,
             atomic=atomic,
-            fragment=(footprint.shape, box, *(form(i, values, self.frame, self.at) for i in a.index[-2:])) if fragment else None,
+            fragment=(
+                (footprint.shape, box, *(form(i, values, self.frame, self.at) for i in a.index[-2:]))
+                if fragment
+                else None
+            ),
             name=a.handle.name,
             span=a.span,
             crossed=0,
             since=state.crossed,
             born=tuple(self.values.loops),
-            aging=0 if a.view.obj.uid in self.counted else a.view.obj.depth or (OLDEST if engine == "copy" else self._alternates(footprint)),
+            aging=(
+                0
+                if a.view.obj.uid in self.counted
+                else a.view.obj.depth or (OLDEST if engine == "copy" else self._alternates(footprint))
+            ),
         )
         self._conflicts(token, chain, obj, state)
         self._learned(token, obj, state)
@@ -386,7 +440,9 @@ class Accesses(Publishing):
         return found
 
     def _alternates(self, f: Footprint) -> int:
-        """Of buffers that iterations take in turn, `s[k % 2, ...]`, the last iteration's is told from older ones: only those may be this one's."""
+        """Of buffers that iterations take in turn, `s[k % 2, ...]`, the last iteration's is told from older ones: only
+        those may be this one's.
+        """
         if not self.values.loops or f.index is None:
             return 0
         turns = {atom for atom, (loop, _) in self.values.steps.items() if loop == self.values.loops[-1]}
@@ -394,13 +450,17 @@ class Accesses(Publishing):
         return 2 if any(part in turns for part in inside) else 0
 
     def _happened(self, t: Token, obj: ObjectKey, state: State) -> None:
-        """It takes the place of the same access in an earlier iteration.  Where a loop is walked again, what follows from it is known."""
+        """It takes the place of the same access in an earlier iteration.  Where a loop is walked again, what follows
+        from it is known.
+        """
         if not self.again:
             state.held(obj)[t.key] = t
         elif t.key in state.tokens.get(obj, {}):
             state.drop(obj, [t.key])
 
-    def _inside_fragment(self, index: tuple[Form, ...], box: tuple[int, ...], a: ir.MemAccess) -> tuple[tuple[Form, ...], list[Form]]:
+    def _inside_fragment(
+        self, index: tuple[Form, ...], box: tuple[int, ...], a: ir.MemAccess
+    ) -> tuple[tuple[Form, ...], list[Form]]:
         """What one thread of a warpgroup holds of a tile of 64 rows, as PTX lays it out."""
         thread = self.at.index[Level.THREAD]
         moved, inside = self._inside_box(index, (*box[:-2], 1, 1), a)
@@ -414,8 +474,12 @@ class Accesses(Publishing):
         column = linear.add(linear.add(linear.times(linear.remainder(lane, 4), 2), more[1], 8), more[2])
         return (*moved[:-2], linear.add(moved[-2], row), linear.add(moved[-1], column)), inside
 
-    def _inside_rows(self, index: tuple[Form, ...], shape: tuple[Form, ...] | None, a: ir.MemAccess) -> tuple[tuple[Form, ...] | None, list[Form]]:
-        """Any element of a row that any lane of this thread's warp names: which lane moves what is the hardware's matter."""
+    def _inside_rows(
+        self, index: tuple[Form, ...], shape: tuple[Form, ...] | None, a: ir.MemAccess
+    ) -> tuple[tuple[Form, ...] | None, list[Form]]:
+        """Any element of a row that any lane of this thread's warp names: which lane moves what is the hardware's
+        matter.
+        """
         wide = 16 // a.view.elem.bytes
         whole_rows = shape is None or linear.is_number(shape[-1]) and shape[-1][0] % wide == 0
         if not whole_rows or not all(self._same_for_a_warp(atom) for atom in linear.atoms(index)):
@@ -423,7 +487,9 @@ class Accesses(Publishing):
         lane = self.values.unknown(("any", (self.frame, id(a), "box", "lane")), THREAD1)
         thread = ("thread",)
         there = {thread: linear.add(lane, linear.quotient(linear.unknown(thread), WARP1.n), WARP1.n)}
-        moved, inside = self._inside_box(tuple(linear.replaced(i, there) for i in index), (*(1 for _ in index[1:]), wide), a)
+        moved, inside = self._inside_box(
+            tuple(linear.replaced(i, there) for i in index), (*(1 for _ in index[1:]), wide), a
+        )
         return moved, [lane, linear.subtract(linear.number(WARP1.n - 1), lane), *inside]
 
     def _same_for_a_warp(self, atom: Atom) -> bool:
@@ -432,7 +498,9 @@ class Accesses(Publishing):
             return True
         return atom[0] in ("var", "loop", "turn") and self.values.privileges.get(atom, THREAD1).at_least(WARP1)
 
-    def _inside_box(self, index: tuple[Form, ...], box: tuple[int, ...], a: ir.MemAccess) -> tuple[tuple[Form, ...], list[Form]]:
+    def _inside_box(
+        self, index: tuple[Form, ...], box: tuple[int, ...], a: ir.MemAccess
+    ) -> tuple[tuple[Form, ...], list[Form]]:
         """Any element of a box: in each dimension the first one's index and something below the extent."""
         moved, inside = [], []
         for k, (first, extent) in enumerate(zip(index, box)):
@@ -465,9 +533,12 @@ class Accesses(Publishing):
                 continue
             self._edge(t, b, need, state.since(t), obj)
             whole = need == privileges[owner] or privileges[owner] == BLOCK1 and need == self.overlap.small
-            fenced = not t.by_threads or not self.background or obj not in self.ranges  # else a later access may need a fence, too
+            fenced = (
+                not t.by_threads or not self.background or obj not in self.ranges
+            )  # else a later access may need a fence, too
             if whole and again is None and not self.splits and fenced:
-                # Whatever this access conflicts with later, its group has met here: all who may touch the object, or those who share the owner.
+                # Whatever this access conflicts with later, its group has met here: all who may touch the object, or
+                # those who share the owner.
                 if privileges[owner] == chain[-1].privilege:
                     over.append(key)
                 elif t.kind not in "CS" and (t.ordered is None or need.at_least(t.ordered)):
@@ -481,35 +552,63 @@ class Accesses(Publishing):
     def _needed(
         self, t: Token, b: Token, privileges: dict[tuple[Frame, int], Privilege], met: Privilege | None
     ) -> tuple[tuple[Frame, int] | None, tuple[Frame, int] | None, Privilege | None]:
-        """The lowest name both were made from, the disjoint scope entered again, and the group that must wait between the two; none of a group that
+        """The lowest name both were made from, the disjoint scope entered again, and the group that must wait between
+        the two; none of a group that
         has met between them."""
         if t.kind in "RS" and b.kind in "RS":
             return None, None, None
         owner = next((k for k in t.names if k in privileges), None)
         again = next((k for k in t.disjoint if k in privileges), None)
-        if met is not None and owner is not None and t.kind not in "CS" and met.at_least(privileges[owner if again is None else again]):
+        if (
+            met is not None
+            and owner is not None
+            and t.kind not in "CS"
+            and met.at_least(privileges[owner if again is None else again])
+        ):
             return None, None, None
         if (t.kind == "A" or t.atomic) and (b.kind == "A" or b.atomic):
-            # Nobody orders the atomics of different threads; but the boxes that one thread combines are combined one after the other.
+            # Nobody orders the atomics of different threads; but the boxes that one thread combines are combined one
+            # after the other.
             one_thread = t.issuer is not None and (t.issuer, t.role) == (b.issuer, b.role)
             apart = t.atomic == b.atomic or not one_thread or not self.overlap.own(t.footprint, b.footprint, t.ages)
             return (None, None, None) if apart else (owner, again, THREAD1)
         together = owner == b.names[0] == t.names[0] and owner is not None and privileges[owner] == THREAD1
         fence = t.by_threads and b.engine in BACKGROUND
-        if owner is None or together and t.kind not in "CS" and not fence or t.fragment is not None and t.fragment == b.fragment:
+        if (
+            owner is None
+            or together
+            and t.kind not in "CS"
+            and not fence
+            or t.fragment is not None
+            and t.fragment == b.fragment
+        ):
             return None, None, None
-        need = None if together else self.overlap.group(t.footprint, b.footprint, privileges[owner if again is None else again], t.ages)
-        if need is not None and t.issuer is not None and (t.issuer, t.role) == (b.issuer, b.role) and t.issuer.at_least(need):
+        need = (
+            None
+            if together
+            else self.overlap.group(t.footprint, b.footprint, privileges[owner if again is None else again], t.ages)
+        )
+        if (
+            need is not None
+            and t.issuer is not None
+            and (t.issuer, t.role) == (b.issuer, b.role)
+            and t.issuer.at_least(need)
+        ):
             need = THREAD1  # one thread issues both
-        warpgroup = need is not None and (WARPGROUP1.at_least(need) or need == BLOCK1 and self.overlap.threads == WARPGROUP1.n)
+        warpgroup = need is not None and (
+            WARPGROUP1.at_least(need) or need == BLOCK1 and self.overlap.threads == WARPGROUP1.n
+        )
         if warpgroup and "wgmma" in (t.engine, t.settled):
-            need = THREAD1  # a warpgroup multiplies as one: any of its threads that has waited knows that the tiles were read
+            # a warpgroup multiplies as one: any of its threads that has waited knows that the tiles were read
+            need = THREAD1
         if need is None and (t.kind in "CS" or fence) and self.overlap.own(t.footprint, b.footprint, t.ages):
-            need = THREAD1  # even the thread that asked for a copy must wait for it, and one that did something itself must fence it
+            # even the thread that asked for a copy must wait for it, and one that did something itself must fence it
+            need = THREAD1
         return owner, again, None if t.settled and need == THREAD1 else need  # it has waited already
 
     def _at_once(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey) -> None:
-        """Units of a group, and cases of a split, run side by side, each its own way: no gap in there orders what belongs to more than one of
+        """Units of a group, and cases of a split, run side by side, each its own way: no gap in there orders what
+        belongs to more than one of
         them."""
         for place, touched in [*(self.regions[k] for k in self._widest()), *self.siblings]:
             if obj in touched:
@@ -560,14 +659,17 @@ class Accesses(Publishing):
             self._wait_for(t, need, crossed, b.site[2] == "end")
         have = self.edges.get(key)
         if have is None:
-            self.edges[key] = Edge(t, b, need, crossed, self.object_names[obj], self.last_gap, max(0, t.commits), crossed & ~t.early)
+            self.edges[key] = Edge(
+                t, b, need, crossed, self.object_names[obj], self.last_gap, max(0, t.commits), crossed & ~t.early
+            )
         else:
             have.candidates &= crossed
             have.late &= crossed & ~t.early
             have.younger = min(have.younger, max(0, t.commits))
 
     def _wait_for(self, t: Token, need: Privilege, crossed: int, ends: bool) -> None:
-        """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most younger groups
+        """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most
+        younger groups
         waits for it; where only the kernel's end asks for that, one that waits for such copies anyway."""
         alone = need == THREAD1 and t.engine in ("bulk", "wgmma")  # such waits have been placed for themselves
         serves = (lambda p: p == THREAD1) if alone else (lambda p: p.at_least(need))
@@ -582,7 +684,12 @@ class Accesses(Publishing):
         blocks have been there, or will write there."""
         low, high = self.ranges[obj]
         for other, held in state.tokens.items():
-            if other == obj or other not in self.ranges or self.ranges[other][1] <= low or high <= self.ranges[other][0]:
+            if (
+                other == obj
+                or other not in self.ranges
+                or self.ranges[other][1] <= low
+                or high <= self.ranges[other][0]
+            ):
                 continue
             for t in held.values():
                 engine = "load" if s.obj.uid in self.background else ""
@@ -608,7 +715,9 @@ class Accesses(Publishing):
 
 
 def _reading(s: ir.Stmt) -> list[ir.Expr]:
-    """The parts of a statement's expressions that read memory or registers, in order; of what is evaluated only sometimes, the whole."""
+    """The parts of a statement's expressions that read memory or registers, in order; of what is evaluated only
+    sometimes, the whole.
+    """
     return [part for e in own_expressions(s) for part in _reading_parts(e)]
 
 

@@ -12,10 +12,14 @@ from snap.ir.walk import bodies, moved, statements, touched
 
 def reused(every: list[ir.Stmt]) -> set[int]:
     """Shared arrays of which other arrays take bytes; where functions that are called may, all."""
-    arrays = [(s.obj.uid, s.obj.offset, s.obj.offset + bytes_of(s.obj)) for s in every if isinstance(s, ir.DeclareShared)]
+    arrays = [
+        (s.obj.uid, s.obj.offset, s.obj.offset + bytes_of(s.obj)) for s in every if isinstance(s, ir.DeclareShared)
+    ]
     if any(isinstance(s, ir.Call) and s.function.smem for s in every):
         return {uid for uid, *_ in arrays}
-    return {uid for uid, low, high in arrays for other, first, end in arrays if other != uid and first < high and low < end}
+    return {
+        uid for uid, low, high in arrays for other, first, end in arrays if other != uid and first < high and low < end
+    }
 
 
 def bytes_of(obj: ir.MemObject) -> int:

@@ -15,7 +15,9 @@ WAITING = ("block", "named", "cluster", "grid")  # kinds at which more than a wa
 
 @dataclass(slots=True, eq=False)
 class Barrier:
-    """A mark while it is decided what becomes of it.  `duties`: the edges that nothing else orders any more, once it is taken apart."""
+    """A mark while it is decided what becomes of it.  `duties`: the edges that nothing else orders any more, once it is
+    taken apart.
+    """
 
     key: GapKey
     gap: int
@@ -48,24 +50,35 @@ class Barrier:
         return [s for s in ((self.spot,) if self.whole else (self.arrive, self.wait)) if s is not None]
 
     def orders(self, edge: Edge) -> bool:
-        """In parts, it orders uses that those who made the parts thought of: they come before the arrival, and after the wait."""
+        """In parts, it orders uses that those who made the parts thought of: they come before the arrival, and after
+        the wait.
+        """
         if not edge.candidates >> self.gap & 1 or not self.mark.participants.at_least(edge.participants):
             return False
         if self.whole:
             return True
-        return any(e.first.site == edge.first.site for e in self.duties) and any(e.second.site == edge.second.site for e in self.duties)
+        return any(e.first.site == edge.first.site for e in self.duties) and any(
+            e.second.site == edge.second.site for e in self.duties
+        )
 
     @property
     def number_needed(self) -> bool:
         """Whether it is a named barrier: of a part of the block, or of two parts."""
-        return self.mark.kind == "named" if self.whole else self.mark.kind in ("block", "named") and len(self.coming | self.waiting) > 1
+        return (
+            self.mark.kind == "named"
+            if self.whole
+            else self.mark.kind in ("block", "named") and len(self.coming | self.waiting) > 1
+        )
 
     def settles(self, other: Barrier) -> bool:
-        """Whether threads that only arrive at `other` cannot come to it again before its waiters have been there, once they have passed this one:
+        """Whether threads that only arrive at `other` cannot come to it again before its waiters have been there, once
+        they have passed this one:
         those here wait for the others."""
         if self.whole:
             return self.mark.kind in WAITING and self.group.at_least(other.group)
-        return self.group == other.group and other.arriving <= self.waiting and other.waiting <= self.coming | self.waiting
+        return (
+            self.group == other.group and other.arriving <= self.waiting and other.waiting <= self.coming | self.waiting
+        )
 
 
 def settled(by: Barrier | ir.Collective, other: Barrier) -> bool:

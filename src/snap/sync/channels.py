@@ -1,11 +1,17 @@
 """Which shared memory is handed from threads to threads, and in which order.
 
-Input: a typed kernel, calls with background work inlined.  Output: channels.  A *role* is a case of a split of a block's threads; a *fill* is one
-execution of a stage of a pipeline, or of the body in which a plain array is loaded and used; its *episodes* are what one set of roles does with
-the memory, in the order of the text: first load, then use.  Memory into which boxes are loaded is always a channel, since only an mbarrier can
-say that they have arrived; a pipeline that different roles use is one too.  Invariant: in every fill all episodes happen, in this order, so that
-the arrivals of each are followed by the waits of the next and nothing can hang.  What has no such order is refused where boxes are loaded
-(SNAP020, or SNAP021 where it is about fills); other memory is then left to ordinary barriers.  Non-goals: where the operations stand (weave.py).
+Input: a typed kernel, calls with background work inlined.  Output: channels.  A *role* is a case of a split of a
+block's threads; a *fill* is one
+execution of a stage of a pipeline, or of the body in which a plain array is loaded and used; its *episodes* are what
+one set of roles does with
+the memory, in the order of the text: first load, then use.  Memory into which boxes are loaded is always a channel,
+since only an mbarrier can
+say that they have arrived; a pipeline that different roles use is one too.  Invariant: in every fill all episodes
+happen, in this order, so that
+the arrivals of each are followed by the waits of the next and nothing can hang.  What has no such order is refused
+where boxes are loaded
+(SNAP020, or SNAP021 where it is about fills); other memory is then left to ordinary barriers.  Non-goals: where the
+operations stand (weave.py).
 """
 
 from __future__ import annotations
@@ -44,7 +50,9 @@ class Uses:
 
     @property
     def span(self) -> Span:
-        return next(s for s in (self.loads, self.products, self.reads, self.writes, self.stores, self.remote) if s is not None)
+        return next(
+            s for s in (self.loads, self.products, self.reads, self.writes, self.stores, self.remote) if s is not None
+        )
 
     @property
     def mixed(self) -> bool:
@@ -61,7 +69,17 @@ class Uses:
 
     @property
     def word(self) -> str:
-        return "loaded" if self.loads else "multiplied" if self.products else "written" if self.writes else "stored" if self.stores else "read"
+        return (
+            "loaded"
+            if self.loads
+            else "multiplied"
+            if self.products
+            else "written"
+            if self.writes
+            else "stored"
+            if self.stores
+            else "read"
+        )
 
 
 ByRole = dict[Role, Uses]
@@ -69,7 +87,9 @@ ByRole = dict[Role, Uses]
 
 @dataclass(slots=True)
 class Leaf:
-    """A statement that belongs to one episode.  inside: the place of the role's code where the statement already stands in it."""
+    """A statement that belongs to one episode.  inside: the place of the role's code where the statement already stands
+    in it.
+    """
 
     statement: ir.Stmt
     roles: frozenset[Role]
@@ -123,7 +143,8 @@ class Channel:
 
     @property
     def handed_back(self) -> bool:
-        """Whether the next fill's first episode waits for the last one of the fill before by arrivals; else the threads are the same, and a
+        """Whether the next fill's first episode waits for the last one of the fill before by arrivals; else the threads
+        are the same, and a
         barrier of theirs will do."""
         first, last = self.fills[0].episodes[0], self.fills[0].episodes[-1]
         return not self.numbered and self.repeated and (first.roles != last.roles or self.copies)
@@ -134,14 +155,18 @@ class Channel:
 
     @property
     def structure(self) -> tuple:
-        return tuple(tuple((tuple(id(leaf.statement) for leaf in e.leaves), *e.shape) for e in f.episodes) for f in self.fills)
+        return tuple(
+            tuple((tuple(id(leaf.statement) for leaf in e.leaves), *e.shape) for e in f.episodes) for f in self.fills
+        )
 
 
 def find(function: ir.Function) -> list[Channel]:
     threads = function.place.held(Level.THREAD)
     if not function.kernel or threads is None or threads.count is None:
         return []
-    if not any(isinstance(s, ir.BoxCopy) or isinstance(s, ir.DeclareShared) and s.obj.depth for s in statements(function.body)):
+    if not any(
+        isinstance(s, ir.BoxCopy) or isinstance(s, ir.DeclareShared) and s.obj.depth for s in statements(function.body)
+    ):
         return []
     search = _Search(function, (0, threads.count))
     return search.run()
@@ -175,11 +200,20 @@ class _Search:
             _merge(total, self.uses(s).get(obj.uid, {}))
         loads = next((u.loads for u in total.values() if u.loads), None)
         whole_warps = all(first % 32 == 0 and n % 32 == 0 for first, n in total)
-        if loads is None and (obj.depth == 0 or len(total) < 2 or self.everyone in total or not whole_warps or obj.spread):
+        if loads is None and (
+            obj.depth == 0 or len(total) < 2 or self.everyone in total or not whole_warps or obj.spread
+        ):
             return None
         try:
             fills = self._stages(obj, body) if obj.depth else self._plain(obj, body)
-            channel = Channel([obj], fills, declare, obj.depth or 1, obj.lag, any(f.scope is not None and not f.scope.counted for f in fills))
+            channel = Channel(
+                [obj],
+                fills,
+                declare,
+                obj.depth or 1,
+                obj.lag,
+                any(f.scope is not None and not f.scope.counted for f in fills),
+            )
             if channel.numbered:
                 self._check_numbers(channel, body)
             else:
@@ -196,8 +230,13 @@ class _Search:
                     loads,
                     "loaded here",
                     (Label(irregular.span, "this is in the way"),) if irregular.span != loads else (),
-                    note="every fill is loaded once, then used, in the order of the text by all of its threads; else some would wait for ever",
-                    help=irregular.help or "load it and use it in one `with stage(...)`, one after the other, and let nothing leave it in between",
+                    note=(
+                        "every fill is loaded once, then used, in the order of the text by all of its threads; else"
+                        " some would wait for ever"
+                    ),
+                    help=irregular.help
+                    or "load it and use it in one `with stage(...)`, one after the other, and let nothing leave it in"
+                    " between",
                 )
             ) from None
 
@@ -206,13 +245,18 @@ class _Search:
         shapes = {tuple(e.shape for e in f.episodes): f for f in channel.fills}
         if len(shapes) > 1:
             other = list(shapes.values())[1]
-            raise _Irregular("its stages are used in different ways", other.episodes[0].uses.span if other.episodes else other.scope.span)
+            raise _Irregular(
+                "its stages are used in different ways",
+                other.episodes[0].uses.span if other.episodes else other.scope.span,
+            )
         if not shapes or len(next(iter(shapes))) < 2:
             first = channel.fills[0].episodes[0] if channel.fills and channel.fills[0].episodes else None
             raise _Irregular("nothing uses it in the same stage", first.uses.span if first else channel.declared.span)
         episodes = channel.fills[0].episodes
         if any(e.loads for e in episodes[1:]):
-            raise _Irregular("it is loaded again before all have used it", next(e for e in episodes[1:] if e.loads).uses.span)
+            raise _Irregular(
+                "it is loaded again before all have used it", next(e for e in episodes[1:] if e.loads).uses.span
+            )
         if len({e.shape for e in episodes}) < 2:
             raise _Irregular("the same threads write and read it", episodes[0].uses.span)
 
@@ -228,11 +272,16 @@ class _Search:
     def _check_numbers(self, channel: Channel, body: ir.Body) -> None:
         episodes = [e for f in channel.fills for e in f.episodes]
         if len({e.roles for e in episodes}) > 1 or channel.copies:
-            raise _Irregular("its stages are numbered, and different threads load and use them: let them be counted, `stage(x)`",
-                             next(e for e in episodes if e.roles != episodes[0].roles).uses.span)
+            raise _Irregular(
+                "its stages are numbered, and different threads load and use them: let them be counted, `stage(x)`",
+                next(e for e in episodes if e.roles != episodes[0].roles).uses.span,
+            )
         if self._in_loop(channel.objects[0]):
-            raise _Irregular("it is declared in a loop, and its numbers begin again: declare it before, or let stages be counted, `stage(x)`",
-                             channel.declared.span)
+            raise _Irregular(
+                "it is declared in a loop, and its numbers begin again: declare it before, or let stages be counted,"
+                " `stage(x)`",
+                channel.declared.span,
+            )
         loads = [f.scope for f in channel.fills if any(e.loads for e in f.episodes)]
         uses = [f.scope for f in channel.fills if any(not e.loads for e in f.episodes)]
         if any(e.loads for f in channel.fills for e in f.episodes[1:]):
@@ -242,13 +291,18 @@ class _Search:
         except numbered.Unordered as unordered:
             raise _Irregular(unordered.why, unordered.span, unordered.help) from None
 
-    # ---- structure ---------------------------------------------------------------------------------------------------------------------------
+    # ---- structure
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _stages(self, obj: ir.MemObject, body: ir.Body) -> list[Fill]:
         found: list[Fill] = []
         in_loops = {id(x) for s in statements(body) if isinstance(s, LOOPS) for x in statements((s,))}
         looped = self._in_loop(obj)
-        for stage in (s for s in statements(body) if isinstance(s, ir.Partition) and s.handle.origin == "stage" and s.handle.obj.uid == obj.uid):
+        for stage in (
+            s
+            for s in statements(body)
+            if isinstance(s, ir.Partition) and s.handle.origin == "stage" and s.handle.obj.uid == obj.uid
+        ):
             again = looped or id(stage) in in_loops
             self._undisturbed(obj, stage)
             first = not again and not any(f.again for f in found) and len(found) < obj.depth
@@ -265,8 +319,12 @@ class _Search:
 
     def _in_loop(self, obj: ir.MemObject) -> bool:
         """Whether it is declared again and again: its barriers are always the same."""
-        return any(isinstance(x, ir.DeclareShared) and x.obj.uid == obj.uid
-                   for s in statements(self.function.body) if isinstance(s, LOOPS) for x in statements((s,)))
+        return any(
+            isinstance(x, ir.DeclareShared) and x.obj.uid == obj.uid
+            for s in statements(self.function.body)
+            if isinstance(s, LOOPS)
+            for x in statements((s,))
+        )
 
     def _plain(self, obj: ir.MemObject, body: ir.Body) -> list[Fill]:
         """The innermost body that holds everything done to the array."""
@@ -274,7 +332,11 @@ class _Search:
         role: tuple[Role, Place] | None = None
         while True:
             leaves = self._leaves(obj.uid, body, role)
-            if len(leaves) == 1 and isinstance(leaves[0].statement, (*LOOPS, ir.If)) and (leaves[0].uses.mixed or len(leaves[0].roles) > 1):
+            if (
+                len(leaves) == 1
+                and isinstance(leaves[0].statement, (*LOOPS, ir.If))
+                and (leaves[0].uses.mixed or len(leaves[0].roles) > 1)
+            ):
                 s = leaves[0].statement
                 inner = [b for b in bodies(s) if any(obj.uid in self.uses(x) for x in b)]
                 if len(inner) != 1:
@@ -339,7 +401,8 @@ class _Search:
                     found.append(Leaf(s, roles, total, None if role is None else role[1]))
         return found
 
-    # ---- uses ----------------------------------------------------------------------------------------------------------------------------------
+    # ---- uses
+    # ------------------------------------------------------------------------------------------------------------------
 
     def uses(self, s: ir.Stmt) -> dict[int, ByRole]:
         """By object and role, what a statement of the block's (or cluster's) code does."""
@@ -435,7 +498,8 @@ def _own_uses(s: ir.Stmt) -> dict[int, Uses]:
 
 
 def _merged(channels: list[Channel]) -> list[Channel]:
-    """Objects that live as long and are filled and used by the very same statements share their barriers; where the compiler counts the fills, their
+    """Objects that live as long and are filled and used by the very same statements share their barriers; where the
+    compiler counts the fills, their
     numbers are the same."""
     found: dict[tuple, Channel] = {}
     for c in channels:

@@ -1,6 +1,7 @@
 """How much a piece of program begins in the background: bytes that loads bring, groups of products.
 
-Input: a statement.  Output: a number, or None where it depends on what is known at run time only.  Non-goals: when it ends.
+Input: a statement.  Output: a number, or None where it depends on what is known at run time only.  Non-goals: when it
+ends.
 """
 
 from __future__ import annotations

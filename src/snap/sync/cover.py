@@ -1,8 +1,11 @@
 """The fewest barriers that order every edge.
 
-Input: edges with candidate gaps.  Output: marks, the gaps chosen and what each is for.  Larger groups come first, since their barriers serve
-smaller ones too; among the edges of one group the smallest set of gaps that hits all of them is chosen, at equal number the one in the fewest
-loops, then in the fewest calls, then the latest gaps.  But two barriers beside a loop are better than one in it, which every iteration would wait
+Input: edges with candidate gaps.  Output: marks, the gaps chosen and what each is for.  Larger groups come first, since
+their barriers serve
+smaller ones too; among the edges of one group the smallest set of gaps that hits all of them is chosen, at equal number
+the one in the fewest
+loops, then in the fewest calls, then the latest gaps.  But two barriers beside a loop are better than one in it, which
+every iteration would wait
 at.  Invariant: no mark can be left out. SNAP020 where an edge has no gap that its whole group reaches.
 """
 
@@ -76,7 +79,9 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
             if not edge.candidates & mask:
                 raise _impossible(edge, reached, function)
             open_edges.append(edge)
-        wanted = {id(edge): _in_time(edge, mask) if engine == PRODUCTS else edge.candidates & mask for edge in open_edges}
+        wanted = {
+            id(edge): _in_time(edge, mask) if engine == PRODUCTS else edge.candidates & mask for edge in open_edges
+        }
         found = _smallest(list(wanted.values()), legal, p, _earliness(open_edges, len(gaps)))
         ordered_by: dict[int, list[Edge]] = {gap.number: [] for gap in found}
         taken = mask_of(gap.number for gap in found)
@@ -92,14 +97,26 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
             first, text = reason(ordered_by[gap.number], "", _others(p), function)
             everyone = participants_in_words(p, kind, function)
             marks.setdefault(gap.key, []).append(
-                Mark(p, kind, first.object, text, gap.place, first.first.span, first.second.span, arrivals=everyone, waiters=everyone)
+                Mark(
+                    p,
+                    kind,
+                    first.object,
+                    text,
+                    gap.place,
+                    first.first.span,
+                    first.second.span,
+                    arrivals=everyone,
+                    waiters=everyone,
+                )
             )
             chosen.append((gap, p))
     return marks
 
 
 def reason(edges: list[Edge], before: str, after: str, function: ir.Function) -> tuple[Edge, str]:
-    """Why these edges need a barrier: the first of them, and what it says; `before` and `after` name who makes the two uses."""
+    """Why these edges need a barrier: the first of them, and what it says; `before` and `after` name who makes the two
+    uses.
+    """
     overwritten = lambda e: e.first.kind == e.second.kind == "C"  # noqa: E731
     weakness = lambda e: (e.first.site[2] == "wait", e.second.site[2] == "end", overwritten(e))  # noqa: E731
     ordered = sorted(edges, key=lambda e: (*weakness(e), e.first.span.line, e.second.span.line))
@@ -115,7 +132,9 @@ def reason(edges: list[Edge], before: str, after: str, function: ir.Function) ->
         text += f"{_word(b)} at {lines(here, b.span)} {maybe}by {after}"
     others = {e.object: e for e in reversed(ordered) if e.object != first.object}
     if others:
-        text += "; also for " + ", ".join(f"{name} ({lines(here, e.first.span, e.second.span)})" for name, e in sorted(others.items()))
+        text += "; also for " + ", ".join(
+            f"{name} ({lines(here, e.first.span, e.second.span)})" for name, e in sorted(others.items())
+        )
     return first, text
 
 
@@ -125,12 +144,17 @@ def _word(t: Token) -> str:
 
 def _impossible(edge: Edge, reached: dict[int, Gap], function: ir.Function) -> SnapError:
     gap = next((gap for n, gap in reached.items() if edge.candidates >> n & 1), None)
-    why = "no point between the two uses belongs to the whole group" if gap is None else primitive(edge.participants, gap.place, function)[1]
+    why = (
+        "no point between the two uses belongs to the whole group"
+        if gap is None
+        else primitive(edge.participants, gap.place, function)[1]
+    )
     a, b = edge.first, edge.second
     return SnapError(
         Diagnostic(
             "SNAP020",
-            f"`{edge.object}` is {WORDS[a.kind]}, then {WORDS[b.kind]}, and nothing can order the two for `{edge.participants}`",
+            f"`{edge.object}` is {WORDS[a.kind]}, then {WORDS[b.kind]}, and nothing can order the two for"
+            f" `{edge.participants}`",
             b.span,
             f"{WORDS[b.kind]} here",
             (Label(a.span, f"{WORDS[a.kind]} here"),) if a.span != b.span else (),
@@ -143,9 +167,19 @@ def _impossible(edge: Edge, reached: dict[int, Gap], function: ir.Function) -> S
 def _others(p: Privilege) -> str:
     """Who makes the second use, seen from the first: why no smaller group would do."""
     if p.level is Level.THREAD:
-        return "the same thread" if p.n == 1 else "another thread of the warp" if p.n == 32 else f"another of {p.n} threads"
+        return (
+            "the same thread"
+            if p.n == 1
+            else "another thread of the warp"
+            if p.n == 32
+            else f"another of {p.n} threads"
+        )
     return (
-        {Level.BLOCK: "a thread of another warp", Level.CLUSTER: "another block of the cluster", Level.GRID: "another block"}[p.level]
+        {
+            Level.BLOCK: "a thread of another warp",
+            Level.CLUSTER: "another block of the cluster",
+            Level.GRID: "another block",
+        }[p.level]
         if p.n == 1
         else "another block"
     )
@@ -153,19 +187,33 @@ def _others(p: Privilege) -> str:
 
 def _way_out(edge: Edge, function: ir.Function) -> str:
     need, kinds = edge.participants, {edge.first.kind, edge.second.kind}
-    atomic = next((f"{does} it with `atomic.{name}(...)`, too: atomics do not conflict with atomics; or "
-                   for kind, does, name in (("R", "read", "load"), ("W", "write", "store")) if kinds == {"A", kind}), "")
+    atomic = next(
+        (
+            f"{does} it with `atomic.{name}(...)`, too: atomics do not conflict with atomics; or "
+            for kind, does, name in (("R", "read", "load"), ("W", "write", "store"))
+            if kinds == {"A", kind}
+        ),
+        "",
+    )
     if need.level is Level.GRID:
-        meet = f"bring the uses apart, so that `{need}` meets between them" if function.cooperative \
+        meet = (
+            f"bring the uses apart, so that `{need}` meets between them"
+            if function.cooperative
             else "launch cooperatively (`@requires(..., cooperative=True)`)"
-        return f"{atomic}{meet}, use two kernels, or make all uses through one partition, if no thread needs what another wrote"
+        )
+        return (
+            f"{atomic}{meet}, use two kernels, or make all uses through one partition, if no thread needs what another"
+            " wrote"
+        )
     if need.level is Level.BLOCK:
         return f"{atomic}require a cluster of these blocks, or use two kernels"
     return f"{atomic}bring the uses apart, so that `{need}` meets between them"
 
 
-# Boxes and products are waited for where that is best: at a barrier that is there anyway a thread might wait for more, or more often.
-# Products end in the order they were begun: a wait for the younger ones serves the older ones too, where it comes in time; else these are waited for
+# Boxes and products are waited for where that is best: at a barrier that is there anyway a thread might wait for more,
+# or more often.
+# Products end in the order they were begun: a wait for the younger ones serves the older ones too, where it comes in
+# time; else these are waited for
 # on their own, and the younger ones stay in flight.
 def _alone(edge: Edge) -> tuple[str, int]:
     engine = edge.first.engine
@@ -181,7 +229,8 @@ def _in_time(edge: Edge, legal: int) -> int:
 
 
 def _earliness(edges: list[Edge], gaps: int) -> dict[int, int]:
-    """How long before the second use each gap is passed at least, for uses of what is done in the background: late is better.  An element's copy
+    """How long before the second use each gap is passed at least, for uses of what is done in the background: late is
+    better.  An element's copy
     over another is no use: what it overwrites was used, and waited for, before."""
     found: dict[int, int] = {}
     for e in edges:
@@ -195,7 +244,17 @@ def _smallest(sets: list[int], legal: dict[int, Gap], p: Privilege, early: dict[
     """The smallest set of gaps that meets every set of candidates, or a larger one that is in fewer loops."""
     order = sorted(legal)
     wide = lambda gap: p.n > 1 and gap.place.top > p.level  # noqa: E731
-    rank = lambda n: (legal[n].depth, legal[n].nested, len(legal[n].key[0]), wide(legal[n]), early.get(n, 0), -n)  # noqa: E731
+
+    def rank(n):
+        return (
+            legal[n].depth,
+            legal[n].nested,
+            len(legal[n].key[0]),
+            wide(legal[n]),
+            early.get(n, 0),
+            -n,
+        )
+
     distinct = list(dict.fromkeys(sets))
     numbers = {s: bits(s) for s in distinct}
     found = _fewest(distinct, numbers, order, rank)
@@ -206,13 +265,17 @@ def _smallest(sets: list[int], legal: dict[int, Gap], p: Privilege, early: dict[
     return [legal[n] for n in sorted(found)]
 
 
-def _least_inside(sets: list[int], numbers: dict[int, list[int]], legal: dict[int, Gap], order: list[int], rank) -> list[int]:
+def _least_inside(
+    sets: list[int], numbers: dict[int, list[int]], legal: dict[int, Gap], order: list[int], rank
+) -> list[int]:
     """What must be ordered in a loop first, and nothing else there."""
     depth = {s: min(legal[n].depth for n in numbers[s]) for s in sets}
     chosen: list[int] = []
     taken = 0
     for most in sorted(set(depth.values()), reverse=True):
-        shallow = {s: [n for n in numbers[s] if legal[n].depth <= most] for s in sets if depth[s] == most and not s & taken}
+        shallow = {
+            s: [n for n in numbers[s] if legal[n].depth <= most] for s in sets if depth[s] == most and not s & taken
+        }
         new = _fewest(list(shallow), shallow, [n for n in order if legal[n].depth <= most], rank) if shallow else []
         chosen += new
         taken |= mask_of(new)
@@ -283,7 +346,9 @@ def _hitting(sets: list[int], rank) -> list[int]:
 
 
 def mask_of(numbers: Iterable[int]) -> int:
-    """The set of these numbers, each a bit.  One that comes twice (a gap can hold the barriers of several groups) is still one bit."""
+    """The set of these numbers, each a bit.  One that comes twice (a gap can hold the barriers of several groups) is
+    still one bit.
+    """
     found = 0
     for n in numbers:
         found |= 1 << n

@@ -1,8 +1,11 @@
 """Waits for products that find nothing to wait for.
 
-Input: a synchronized kernel, each role a program of its own.  Output: the same without the waits for products that, on every path, others have
-done the work of: no more groups are in flight than the wait would leave.  Such waits come about where registers are used again and a slot is given
-back behind the same products (slots.py).  Invariant: whatever had come to its end at a statement still has.  Non-goals: waits for anything else.
+Input: a synchronized kernel, each role a program of its own.  Output: the same without the waits for products that, on
+every path, others have
+done the work of: no more groups are in flight than the wait would leave.  Such waits come about where registers are
+used again and a slot is given
+back behind the same products (slots.py).  Invariant: whatever had come to its end at a statement still has.  Non-goals:
+waits for anything else.
 """
 
 from __future__ import annotations
@@ -26,7 +29,12 @@ def without_idle_waits(function: ir.Function) -> ir.Function:
 
 def _waits(s: ir.Stmt) -> bool:
     """Whether it waits for products and does nothing else."""
-    return isinstance(s, ir.Sync) and s.point.kind == "thread" and not s.point.fence and [engine for engine, _ in s.point.waits] == ["wgmma"]
+    return (
+        isinstance(s, ir.Sync)
+        and s.point.kind == "thread"
+        and not s.point.fence
+        and [engine for engine, _ in s.point.waits] == ["wgmma"]
+    )
 
 
 def _most(states: list[int | None]) -> int | None:

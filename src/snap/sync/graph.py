@@ -1,9 +1,13 @@
 """The graph of accesses: which pairs must be ordered, and at which gaps of the text a barrier would do it.
 
-Input: a typed kernel (or a device function on its own).  Output: edges.  A forward walk, calls entered, carries *tokens*: accesses that happened
-and may still be in conflict with what follows, each with the gaps between statements that every path since has crossed.  An access in conflict
-with a token (accesses.py) makes an edge whose candidates are those gaps.  Loops are walked again with what came around, until nothing new does;
-what an iteration computed is renamed when it ends.  Only loops that make the first fills of buffers taken in turn are walked iteration by iteration.
+Input: a typed kernel (or a device function on its own).  Output: edges.  A forward walk, calls entered, carries
+*tokens*: accesses that happened
+and may still be in conflict with what follows, each with the gaps between statements that every path since has crossed.
+An access in conflict
+with a token (accesses.py) makes an edge whose candidates are those gaps.  Loops are walked again with what came around,
+until nothing new does;
+what an iteration computed is renamed when it ends.  Only loops that make the first fills of buffers taken in turn are
+walked iteration by iteration.
 """
 
 from __future__ import annotations
@@ -47,7 +51,9 @@ class Graph(Accesses):
         return list(self.edges.values())
 
     def _widen(self) -> None:
-        """A group that only some of a block's threads can form (128 of 192) meets in code of its own; where there is none in between, all wait."""
+        """A group that only some of a block's threads can form (128 of 192) meets in code of its own; where there is
+        none in between, all wait.
+        """
         threads = self.overlap.threads
         for edge in self.edges.values():
             p = edge.participants
@@ -57,19 +63,33 @@ class Graph(Accesses):
                     edge.participants = BLOCK1
 
     def _exit(self, state: State, last: ir.Stmt) -> None:
-        """A kernel ends, here or at a `return` on the way.  Shared memory goes with its block: what reads it from outside must have read it."""
+        """A kernel ends, here or at a `return` on the way.  Shared memory goes with its block: what reads it from
+        outside must have read it.
+        """
         if not self.function.kernel:
             return
         for obj, held in state.tokens.items():
             for t in held.values():
-                b = Token((self.frame, id(last), "end"), "W", (), t.footprint, (), None, name=t.name, span=last.span, crossed=0, since=0)
+                b = Token(
+                    (self.frame, id(last), "end"),
+                    "W",
+                    (),
+                    t.footprint,
+                    (),
+                    None,
+                    name=t.name,
+                    span=last.span,
+                    crossed=0,
+                    since=0,
+                )
                 crossed = state.since(t)
                 if t.engine == "bulk" and t.kind == "S" or t.engine == "wgmma" and t.kind == "C":
                     self._edge(t, b, THREAD1, crossed, obj)
                 elif obj in self.remote and t.site[1] in self.remote[obj]:
                     self._edge(t, b, self.function.place.grouped(CLUSTER1).privilege, crossed, obj)
 
-    # ---- flow ------------------------------------------------------------------------------------------------------------------------------
+    # ---- flow
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _cross(self, kind: str, s: ir.Stmt, state: State) -> None:
         key = (self.frame, kind, id(s))
@@ -92,7 +112,8 @@ class Graph(Accesses):
         for s in body:
             if state is None:
                 return None
-            # Walked again, a statement is passed over where nothing that came around reaches it; what variables are after it, the first walk told.
+            # Walked again, a statement is passed over where nothing that came around reaches it; what variables are
+            # after it, the first walk told.
             here, crossed = (self.frame, id(s)), state.crossed
             if (self.again or self.plan is not None) and self._bare(s):
                 self._cross("before", s, state)
@@ -138,7 +159,10 @@ class Graph(Accesses):
                 return None
             case ir.Return():
                 self._evaluate(s, state)
-                left = self._leave(state, next((k for k, (f, _) in enumerate(self.scopes) if len(f) >= len(self.frame)), len(self.scopes)))
+                left = self._leave(
+                    state,
+                    next((k for k, (f, _) in enumerate(self.scopes) if len(f) >= len(self.frame)), len(self.scopes)),
+                )
                 self._committed(left, next(k for k, (f, _) in enumerate(self.path) if len(f) >= len(self.frame)))
                 self.returns[-1].append(left)
                 if not self.frame:
@@ -179,8 +203,15 @@ class Graph(Accesses):
             case ir.Call():
                 return self._call(s, state)
             case ir.AsyncCommit(engine):
-                mine = lambda t: t.role == self.role and (t.issuer is None or s.place is None or t.issuer == s.place.privilege)  # noqa: E731
-                state.each_copy(lambda t: t if not mine(t) else altered(t, commits=t.commits + 1, early=state.since(t)), engine)
+
+                def mine(t):
+                    return t.role == self.role and (
+                        t.issuer is None or s.place is None or t.issuer == s.place.privilege
+                    )
+
+                state.each_copy(
+                    lambda t: t if not mine(t) else altered(t, commits=t.commits + 1, early=state.since(t)), engine
+                )
                 return state
             case ir.Sync(point) if point.uid in self.unsettled:
                 return state
@@ -204,7 +235,10 @@ class Graph(Accesses):
     def _if(self, s: ir.If, state: State) -> State | None:
         self._evaluate(s, state)
         results = []
-        known = facts(s.cond, True, self._values(state), self.frame, self.at), facts(s.cond, False, self._values(state), self.frame, self.at)
+        known = (
+            facts(s.cond, True, self._values(state), self.frame, self.at),
+            facts(s.cond, False, self._values(state), self.frame, self.at),
+        )
         for part, learned in zip((s.then, s.other), known):
             mark = len(self.facts)
             self.facts += learned
@@ -241,7 +275,9 @@ class Graph(Accesses):
                             other.without_role((case.offset, case.size))
         return self._join(results, id(s))
 
-    def _inside(self, level: Level, index: Form, place: Place, body: ir.Body, state: State, learned: list[Form]) -> State | None:
+    def _inside(
+        self, level: Level, index: Form, place: Place, body: ir.Body, state: State, learned: list[Form]
+    ) -> State | None:
         outer, mark = self.at, len(self.facts)
         self.at = outer.entered(level, index, place)
         self.facts += learned
@@ -264,17 +300,25 @@ class Graph(Accesses):
         known_at_top, learned = self._top(s, state, loop)
         self.depth += 1
         values = turns(s)
-        once = values is not None and len(values) <= 1  # a loop of one iteration is none, when it comes to what is done how often
+        once = (
+            values is not None and len(values) <= 1
+        )  # a loop of one iteration is none, when it comes to what is done how often
         self.once += once
         if self.depth > MOST_LOOPS:
             raise SnapError(
                 Diagnostic(
-                    "SNAP017", f"loops are nested more than {MOST_LOOPS} deep, calls included", s.span, help="use one loop and divide its counter"
+                    "SNAP017",
+                    f"loops are nested more than {MOST_LOOPS} deep, calls included",
+                    s.span,
+                    help="use one loop and divide its counter",
                 )
             )
-        # The first walk makes the accesses of the loop, and all that follows from them.  What it brings back to the top that has not been there
-        # before goes around once more, alone: accesses are in conflict pair by pair, so that others would only be found in conflict again.
-        # Where a copy has come by a new way it goes around as what all ways have in common (`absorb`): that decides which barrier waits for it.
+        # The first walk makes the accesses of the loop, and all that follows from them.  What it brings back to the top
+        # that has not been there
+        # before goes around once more, alone: accesses are in conflict pair by pair, so that others would only be found
+        # in conflict again.
+        # Where a copy has come by a new way it goes around as what all ways have in common (`absorb`): that decides
+        # which barrier waits for it.
         first = not self.again
         news = head
         after: State | None = None
@@ -308,7 +352,9 @@ class Graph(Accesses):
                     head.absorb(end, news)
                     if ends is not None:
                         ends.append(end)
-            if not news.tokens or only_reads:  # then nothing in there can be in conflict with what another iteration did
+            if (
+                not news.tokens or only_reads
+            ):  # then nothing in there can be in conflict with what another iteration did
                 break
             if first:
                 if self.plan is None:
@@ -335,7 +381,11 @@ class Graph(Accesses):
         assigned_here, growing_here, cycling_here, _ = self._text_of(s)
         known = dict(state.known)
         learned: list[Form] = []
-        bounds = [form(e, self._values(state), self.frame, self.at) for e in (s.start, s.stop, s.step)] if isinstance(s, ir.For) else []
+        bounds = (
+            [form(e, self._values(state), self.frame, self.at) for e in (s.start, s.stop, s.step)]
+            if isinstance(s, ir.For)
+            else []
+        )
         self.values.loops.append(loop)
         for key in ((self.frame, uid) for uid in assigned_here):
             if key in state.known:
@@ -347,12 +397,17 @@ class Graph(Accesses):
             k = known[self.frame, s.var.uid] = self.values.loop_variable(self.frame, s.var, start, step)
             if linear.is_number(step) and step[0]:
                 up = 1 if step[0] > 0 else -1
-                learned = [linear.times(linear.subtract(k, start), up), linear.add(linear.number(-1), linear.subtract(stop, k), up)]
+                learned = [
+                    linear.times(linear.subtract(k, start), up),
+                    linear.add(linear.number(-1), linear.subtract(stop, k), up),
+                ]
         self.values.loops.pop()
         self.known_at_top[here] = known, learned
         return known, learned
 
-    def _counting(self, entry: dict[tuple[Frame, int], Form], s: ir.While | ir.For, turn: Form) -> dict[tuple[Frame, int], Form]:
+    def _counting(
+        self, entry: dict[tuple[Frame, int], Form], s: ir.While | ir.For, turn: Form
+    ) -> dict[tuple[Frame, int], Form]:
         """Variables that follow from how many iterations came before."""
         _, grown, cycling_here, _ = self._text_of(s)
         found: dict[tuple[Frame, int], Form] = {}
@@ -371,11 +426,17 @@ class Graph(Accesses):
         found = self.memo.loop_texts.get(id(s))
         if found is None:
             grown, around = growing(s), cycling(s)
-            found = self.memo.loop_texts[id(s)] = assigned(s), grown, around, self.copies and copies_in_turn(s, (*grown, *around))
+            found = self.memo.loop_texts[id(s)] = (
+                assigned(s),
+                grown,
+                around,
+                self.copies and copies_in_turn(s, (*grown, *around)),
+            )
         return found
 
     def _bare(self, s: ir.Stmt) -> bool:
-        """Whether it is a loop in which nothing happens that matters where it is walked again: arithmetic on a thread's own values.  (That no barrier
+        """Whether it is a loop in which nothing happens that matters where it is walked again: arithmetic on a thread's
+        own values.  (That no barrier
         stands in there is why: it would not order anything.)"""
         if not isinstance(s, ir.For):
             return False
@@ -390,7 +451,9 @@ class Graph(Accesses):
                 pass
             case ir.Assign(ir.VarTarget(var)) if is_integer(var.type):
                 return False
-            case ir.Assign(ir.VarTarget() | ir.ElemTarget() | ir.ComponentTarget(ir.VarTarget() | ir.ElemTarget()) as target):
+            case ir.Assign(
+                ir.VarTarget() | ir.ElemTarget() | ir.ComponentTarget(ir.VarTarget() | ir.ElemTarget()) as target
+            ):
                 if not isinstance(target, ir.VarTarget) and self.multiplies:
                     return False
             case _:
@@ -441,7 +504,8 @@ class Graph(Accesses):
         """A variable that the loop assigns, at the top of an iteration."""
         return self.values.unknown(("var", key[0], key[1], ("loop", loop)), self.assigned_privileges[key])
 
-    # ---- states ----------------------------------------------------------------------------------------------------------------------------
+    # ---- states
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _join(self, states: list[State | None], where: int) -> State | None:
         reached = [s for s in states if s is not None]
@@ -464,7 +528,8 @@ class Graph(Accesses):
         begun = before(loop) if loop in self.turning else None
 
         def later(t: Token) -> Token:
-            # What was made outside knows nothing of this iteration: it comes here after the end of one of a loop around both, which renamed that.
+            # What was made outside knows nothing of this iteration: it comes here after the end of one of a loop around
+            # both, which renamed that.
             footprint = self._aged(t.footprint, loop, change) if loop in t.born else t.footprint
             if footprint is not t.footprint:
                 t = altered(t, footprint=footprint)
@@ -472,7 +537,8 @@ class Graph(Accesses):
                 ages = tuple((at, older(n, t.aging) if at == begun else n) for at, n in t.ages)
                 t = t if ages == t.ages else altered(t, ages=ages)
             if counted and t.aging and loop in t.born and (t.engine == "copy" or loop == t.born[-1]):
-                # Of an earlier iteration of a loop around this one: how often this one has turned since tells nothing about its counter then.
+                # Of an earlier iteration of a loop around this one: how often this one has turned since tells nothing
+                # about its counter then.
                 around = t.born[: t.born.index(loop)]
                 if not any(at in around for at, _ in t.ages):
                     ages = ((loop, older(dict(t.ages).get(loop, 0), t.aging)),)
@@ -505,17 +571,24 @@ class Graph(Accesses):
             if key not in t.names:
                 return t
             k = t.names.index(key)
-            return altered(t, names=t.names[k + 1 :], disjoint=(*t.disjoint, key) if scope.handle.disjoint else t.disjoint)
+            return altered(
+                t, names=t.names[k + 1 :], disjoint=(*t.disjoint, key) if scope.handle.disjoint else t.disjoint
+            )
 
         if obj in state.tokens:
             state.regrouped(obj, outside)
         for acquired in state.tokens.keys() & ACQUIRED.values():
-            state.regrouped(acquired, lambda t: altered(t, names=tuple(name for name in t.names if name != key)) if key in t.names else t)
+            state.regrouped(
+                acquired,
+                lambda t: altered(t, names=tuple(name for name in t.names if name != key)) if key in t.names else t,
+            )
 
     def _met(self, state: State, group: Privilege) -> None:
         """A barrier of the user's: tokens are ordered for that group."""
         for obj in state.tokens:
-            state.regrouped(obj, lambda t: altered(t, ordered=group) if t.ordered is None or group.at_least(t.ordered) else t)
+            state.regrouped(
+                obj, lambda t: altered(t, ordered=group) if t.ordered is None or group.at_least(t.ordered) else t
+            )
 
     def _update(self, s: ir.Stmt, state: State) -> None:
         """New values of variables."""
@@ -541,7 +614,9 @@ class Graph(Accesses):
         if value is not None:
             new = form(value, self._values(state), self.frame, self.at)
             if var.privilege != THREAD1 and any(atom[0] == "any" for atom in linear.atoms([new])):
-                new = self.values.fresh(self.frame, var, id(s))  # what the value is, we do not know; that all threads of the unit agree, we do
+                new = self.values.fresh(
+                    self.frame, var, id(s)
+                )  # what the value is, we do not know; that all threads of the unit agree, we do
         else:
             new = linear.ZERO if zero else self.values.fresh(self.frame, var, id(s))
         state.learn({key: new})

@@ -1,10 +1,15 @@
 """What a barrier must do besides: wait for groups of work in the background, and come before it.
 
-Input: edges and the marks that order them.  Output: the statements after which this thread's copies are committed, and the duties of each mark:
-how many younger groups of each engine may be in flight, and whether a fence must put what threads did before what units that copy boxes and multiply
-tiles do.  A copy is committed in the body its barrier stands in (or, if that body does not contain the copy, in the innermost that
-contains both), right after the statement that contains it: on every path of that body, a `break` out of the statement included, so that the
-number of groups between a copy and its barrier is known.  Where a loop's iterations fill buffers in turn, before the barrier's loop goes on with
+Input: edges and the marks that order them.  Output: the statements after which this thread's copies are committed, and
+the duties of each mark:
+how many younger groups of each engine may be in flight, and whether a fence must put what threads did before what units
+that copy boxes and multiply
+tiles do.  A copy is committed in the body its barrier stands in (or, if that body does not contain the copy, in the
+innermost that
+contains both), right after the statement that contains it: on every path of that body, a `break` out of the statement
+included, so that the
+number of groups between a copy and its barrier is known.  Where a loop's iterations fill buffers in turn, before the
+barrier's loop goes on with
 them, each iteration commits its own: they are waited for one by one.
 """
 
@@ -33,7 +38,12 @@ NONE = Duty()
 
 
 def plan_copies(
-    function: ir.Function, edges: list[Edge], gaps: dict[GapKey, Gap], marks: dict[GapKey, list[Mark]], woven: Woven, memo: Memo
+    function: ir.Function,
+    edges: list[Edge],
+    gaps: dict[GapKey, Gap],
+    marks: dict[GapKey, list[Mark]],
+    woven: Woven,
+    memo: Memo,
 ) -> tuple[frozenset[tuple[Frame, int]], dict[GapKey, Duty]]:
     numbers = {gaps[key].number: key for key in marks}
     fences = _fences(edges, numbers, marks)
@@ -56,16 +66,22 @@ def plan_copies(
     waits: dict[GapKey, dict[str, int]] = {}
     for (n, engine), pending in counting.pending.items():
         waits.setdefault(numbers[n], {})[engine] = max(0, pending)
-    return plan.commits, {key: Duty(tuple(sorted(waits.get(key, {}).items())), key in fences) for key in {*waits, *fences}}
+    return plan.commits, {
+        key: Duty(tuple(sorted(waits.get(key, {}).items())), key in fences) for key in {*waits, *fences}
+    }
 
 
-# What threads did comes before what units that copy boxes and multiply tiles do only behind a fence between the two, before the barrier.
+# What threads did comes before what units that copy boxes and multiply tiles do only behind a fence between the two,
+# before the barrier.
 def _fences(edges: list[Edge], numbers: dict[int, GapKey], marks: dict[GapKey, list[Mark]]) -> set[GapKey]:
     found: set[GapKey] = set()
     for edge in edges:
         if edge.first.by_threads and edge.second.engine in BACKGROUND:
-            serving = [key for n, key in sorted(numbers.items())
-                       if edge.candidates >> n & 1 and any(m.participants.at_least(edge.participants) for m in marks[key])]
+            serving = [
+                key
+                for n, key in sorted(numbers.items())
+                if edge.candidates >> n & 1 and any(m.participants.at_least(edge.participants) for m in marks[key])
+            ]
             if not any(key in found for key in serving):
                 found.update(serving[-1:])
     return found
@@ -106,7 +122,8 @@ class _Parents:
             here = above[0]
 
     def commit(self, site: tuple[Frame, int, str], gap: GapKey) -> tuple[Frame, int]:
-        """The statement that contains the copy, in the innermost body that contains the gap as well; of a loop that fills buffers in turn, the one in
+        """The statement that contains the copy, in the innermost body that contains the gap as well; of a loop that
+        fills buffers in turn, the one in
         its body."""
         here = (gap[0], gap[2])
         around = {body for _, body in self._path(here)}

@@ -1,12 +1,15 @@
 """Calls replaced by what they call.
 
 Input:      a checked kernel (typed IR)
-Output:     the same kernel, in which no call is left whose callee begins background work, takes turns, fills stages or splits a block into roles:
+Output:     the same kernel, in which no call is left whose callee begins background work, takes turns, fills stages or
+splits a block into roles:
             these are synchronized over the whole kernel, so they must stand in it
-Invariant:  the meaning is the same; every statement of the result is an object of its own, and no variable, object or handle is declared twice.
+Invariant:  the meaning is the same; every statement of the result is an object of its own, and no variable, object or
+handle is declared twice.
             What nothing changed is returned as the same object
 
-The callee runs as if in a group of what it requires, so its body becomes a `Group`: this keeps positions, and ends the scope of what it declares.
+The callee runs as if in a group of what it requires, so its body becomes a `Group`: this keeps positions, and ends the
+scope of what it declares.
 Arguments are evaluated before it, at the caller's position.
 """
 
@@ -21,7 +24,9 @@ from snap.ir.types import BOOL, I32, Array, Level, Privilege
 from snap.ir.walk import statements
 
 # Parts of the tree; what else a field holds (types, places, spans, texts) says the same in every copy.
-_NODES = frozenset(c for c in vars(ir).values() if isinstance(c, type) and c.__module__ in ("snap.ir.nodes", "snap.ir.expressions"))
+_NODES = frozenset(
+    c for c in vars(ir).values() if isinstance(c, type) and c.__module__ in ("snap.ir.nodes", "snap.ir.expressions")
+)
 RETURNED = 0  # the number of the variable that notes a `return`; those of the checker begin at 1
 
 
@@ -34,7 +39,8 @@ def inline(function: ir.Function, every: bool = False) -> ir.Function:
     return function if body is function.body else replace(function, body=body)
 
 
-# ---- which calls -------------------------------------------------------------------------------------------------------------------------
+# ---- which calls
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _is_wanted(function: ir.Function, every: bool) -> bool:
@@ -71,13 +77,18 @@ def _into_roles(s: ir.Split) -> bool:
     return s.level is Level.THREAD and s.outer.top >= Level.BLOCK and any(case.size % 32 == 0 for case in s.cases)
 
 
-# ---- returns -----------------------------------------------------------------------------------------------------------------------------
+# ---- returns
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-# What follows `if c: return x` becomes the other branch.  Elsewhere a `return` notes that it was there: a loop is left by `break`, and what follows
-# asks.  Code that can return runs as one (else the checker refuses it), so one note for all of the function's threads will do.
+# What follows `if c: return x` becomes the other branch.  Elsewhere a `return` notes that it was there: a loop is left
+# by `break`, and what follows
+# asks.  Code that can return runs as one (else the checker refuses it), so one note for all of the function's threads
+# will do.
 def returning_last(body: ir.Body, privilege: Privilege) -> ir.Body:
-    """A body in which nothing happens behind a `return` on its path, so that it need not leave anything.  `privilege`: that of the code."""
+    """A body in which nothing happens behind a `return` on its path, so that it need not leave anything.  `privilege`:
+    that of the code.
+    """
     returns = [s for s in statements(body) if isinstance(s, ir.Return)]
     if not returns:
         return body
@@ -119,7 +130,11 @@ def _ending(body: ir.Body, leave: ir.Body, note: ir.Var) -> ir.Body:
             s = replace(s, body=_ending(s.body, leave, note))
     if not after:
         return *before, s
-    return *before, s, ir.If(ir.Unary("not", was_there, BOOL, span=s.span), _ending(after, leave, note), (), span=s.span)
+    return (
+        *before,
+        s,
+        ir.If(ir.Unary("not", was_there, BOOL, span=s.span), _ending(after, leave, note), (), span=s.span),
+    )
 
 
 def _returns(s: ir.Stmt) -> bool:
@@ -139,18 +154,23 @@ def _always_returns(body: ir.Body) -> bool:
 
 
 def _movable(body: ir.Body) -> bool:
-    """Whether more may follow in this body: the shared memory that it declares would stay alive, and its bytes may be promised to what follows."""
+    """Whether more may follow in this body: the shared memory that it declares would stay alive, and its bytes may be
+    promised to what follows.
+    """
     return not any(isinstance(s, ir.DeclareShared) for s in body)
 
 
-# ---- copies ------------------------------------------------------------------------------------------------------------------------------
+# ---- copies
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 class _Names:
     """What the names of one function are called in the kernel.
 
-    vars, objects, handles   parameters bound to what the caller gave; what the function declares is added, with a fresh number, when it is met
-    values                   parameters that stand for an expression of the caller's, which nothing changes during the call
+    vars, objects, handles   parameters bound to what the caller gave; what the function declares is added, with a fresh
+    number, when it is met
+    values                   parameters that stand for an expression of the caller's, which nothing changes during the
+    call
     offset                   where the function's shared memory begins in the kernel's
     target                   what a `return` assigns
     """
@@ -179,13 +199,17 @@ class _Inliner:
                     made += self._call(self._copied_call(s, names))
                 case ir.Return(value) if names is not None:
                     if names.target is not None:
-                        made.append(ir.Assign(ir.VarTarget(names.target, span=s.span), self.copy(value, names), span=s.span))
+                        made.append(
+                            ir.Assign(ir.VarTarget(names.target, span=s.span), self.copy(value, names), span=s.span)
+                        )
                 case _:
                     made.append(self.copy(s, names))
         return body if len(made) == len(body) and all(map(_same, made, body)) else tuple(made)
 
     def copy(self, part: object, names: _Names | None) -> object:
-        """Any part of the tree.  The kernel's own parts are kept where nothing in them changed; those of a callee are always new."""
+        """Any part of the tree.  The kernel's own parts are kept where nothing in them changed; those of a callee are
+        always new.
+        """
         match part:
             case tuple() if part and isinstance(part[0], ir.Stmt):
                 return self.body(part, names)
@@ -205,7 +229,11 @@ class _Inliner:
             case _ if type(part) in _NODES:
                 parts = {name: getattr(part, name) for name in _field_names(type(part))}
                 made = {name: self.copy(value, names) for name, value in parts.items()}
-                return part if names is None and all(made[name] is value for name, value in parts.items()) else type(part)(**made)
+                return (
+                    part
+                    if names is None and all(made[name] is value for name, value in parts.items())
+                    else type(part)(**made)
+                )
             case _:
                 return part
 
@@ -216,13 +244,17 @@ class _Inliner:
 
     def _object(self, obj: ir.MemObject, names: _Names) -> ir.MemObject:
         if obj.uid not in names.objects:
-            names.objects[obj.uid] = replace(obj, uid=next(self._uids), shape=self.copy(obj.shape, names), offset=obj.offset + names.offset)
+            names.objects[obj.uid] = replace(
+                obj, uid=next(self._uids), shape=self.copy(obj.shape, names), offset=obj.offset + names.offset
+            )
         return names.objects[obj.uid]
 
     def _handle(self, handle: ir.Handle, names: _Names) -> ir.Handle:
         if handle.uid not in names.handles:
             base = None if handle.base is None else self._handle(handle.base, names)
-            names.handles[handle.uid] = replace(handle, uid=next(self._uids), obj=self._object(handle.obj, names), base=base)
+            names.handles[handle.uid] = replace(
+                handle, uid=next(self._uids), obj=self._object(handle.obj, names), base=base
+            )
         return names.handles[handle.uid]
 
     # ---- calls ----
@@ -241,8 +273,17 @@ class _Inliner:
         body = returning_last(s.function.body, s.function.place.privilege)
         before: list[ir.Stmt] = []
         after: list[ir.Stmt] = []
-        if s.target is not None and target is None:  # evaluated at the caller's position, so not where the callee returns
-            target = ir.Var(next(self._uids), f"{s.function.name}_result", s.function.returns, _result_privilege(s), temp=True, span=s.span)
+        if (
+            s.target is not None and target is None
+        ):  # evaluated at the caller's position, so not where the callee returns
+            target = ir.Var(
+                next(self._uids),
+                f"{s.function.name}_result",
+                s.function.returns,
+                _result_privilege(s),
+                temp=True,
+                span=s.span,
+            )
             before.append(ir.Declare(target, None, span=s.span))
             after.append(ir.Assign(s.target, ir.Read(target, target.type, span=s.span), span=s.span))
         names = _Names(s.smem_offset, target)
@@ -258,11 +299,14 @@ class _Inliner:
             self._wanted[id(function)] = _is_wanted(function, self._every)
         return self._wanted[id(function)]
 
-    def _bound(self, param: ir.Param, arg: object, handle: ir.Handle | None, names: _Names, changed: set[int], s: ir.Call) -> list[ir.Stmt]:
+    def _bound(
+        self, param: ir.Param, arg: object, handle: ir.Handle | None, names: _Names, changed: set[int], s: ir.Call
+    ) -> list[ir.Stmt]:
         """Bind one parameter: the statements that evaluate its argument."""
         match param, arg:
             case ir.MemParam(inner), ir.MemView(obj):
-                # The callee's object is the caller's seen as the parameter says, so views of the one are views of the other.
+                # The callee's object is the caller's seen as the parameter says, so views of the one are views of the
+                # other.
                 names.objects[inner.obj.uid] = obj
                 names.handles[inner.uid] = handle
                 return []
@@ -286,10 +330,15 @@ class _Inliner:
     def _array_copy(self, own: ir.Var, array: ir.ArrayRef, s: ir.Call) -> list[ir.Stmt]:
         """Element by element, in loops over the dimensions."""
         assert isinstance(own.type, Array)
-        loops = [ir.Var(next(self._uids), f"k{axis}", I32, own.privilege, temp=True, span=s.span) for axis in range(len(own.type.shape))]
+        loops = [
+            ir.Var(next(self._uids), f"k{axis}", I32, own.privilege, temp=True, span=s.span)
+            for axis in range(len(own.type.shape))
+        ]
         index = tuple(ir.Read(k, I32, span=s.span) for k in loops)
         whole = ir.ArrayRef(own, own.type.elem, own.type.shape)
-        made: ir.Stmt = ir.Assign(ir.ElemTarget(whole, index, span=s.span), ir.Elem(array, index, own.type.elem, span=s.span), span=s.span)
+        made: ir.Stmt = ir.Assign(
+            ir.ElemTarget(whole, index, span=s.span), ir.Elem(array, index, own.type.elem, span=s.span), span=s.span
+        )
         for k, extent in reversed(list(zip(loops, own.type.shape))):
             start, stop, step = (ir.Const(n, I32, span=s.span) for n in (0, extent, 1))
             made = ir.For(k, start, stop, step, (made,), -1, span=s.span)
@@ -309,20 +358,26 @@ def _result_privilege(s: ir.Call) -> Privilege:
     return s.target.var.privilege if isinstance(s.target, ir.VarTarget) else s.function.place.privilege
 
 
-# ---- what a function holds ---------------------------------------------------------------------------------------------------------------
+# ---- what a function holds
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-# Given by value, an array is what it was when the function was called, also where the function changes it by another name: as a `ref` of its own.
+# Given by value, an array is what it was when the function was called, also where the function changes it by another
+# name: as a `ref` of its own.
 def _changed_arguments(s: ir.Call) -> set[int]:
     """Parameters whose argument may not be what it was until the function has ended."""
     changed = _changed(s.function)
     given = list(zip(s.function.params, s.args, strict=True))
     written = {arg.var.uid for param, arg in given if isinstance(param, ir.RefParam) and param.var.uid in changed}
-    return changed | {param.var.uid for param, arg in given if isinstance(arg, ir.ArrayValue) and arg.array.var.uid in written}
+    return changed | {
+        param.var.uid for param, arg in given if isinstance(arg, ir.ArrayValue) and arg.array.var.uid in written
+    }
 
 
 def _changed(function: ir.Function) -> set[int]:
-    """Variables that the function may give another value: those it assigns, and arrays that it uses otherwise than by reading elements."""
+    """Variables that the function may give another value: those it assigns, and arrays that it uses otherwise than by
+    reading elements.
+    """
     found: set[int] = set()
 
     def arrays(part: object) -> None:

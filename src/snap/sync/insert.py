@@ -1,6 +1,7 @@
 """Put the chosen barriers into the text.
 
-Input: a typed function and marks by gap.  Output: the function with `Sync` statements.  Gaps inside a callee belong to one call of it: calls
+Input: a typed function and marks by gap.  Output: the function with `Sync` statements.  Gaps inside a callee belong to
+one call of it: calls
 that need the same barriers share one synchronized callee, others get one of their own.
 """
 
@@ -23,23 +24,42 @@ def original(function: ir.Function) -> int:
     return function.uid if function.uid >= 0 else -function.uid // MOST_TWINS
 
 
-def insert(function: ir.Function, marks: dict[GapKey, list[Mark]], commits: frozenset[tuple[Frame, int]], pending: dict[GapKey, Duty]) -> ir.Function:
+def insert(
+    function: ir.Function,
+    marks: dict[GapKey, list[Mark]],
+    commits: frozenset[tuple[Frame, int]],
+    pending: dict[GapKey, Duty],
+) -> ir.Function:
     return _Inserter(marks, commits, pending).function(function, ())
 
 
 class _Inserter:
-    def __init__(self, marks: dict[GapKey, list[Mark]], commits: frozenset[tuple[Frame, int]], pending: dict[GapKey, Duty]):
+    def __init__(
+        self, marks: dict[GapKey, list[Mark]], commits: frozenset[tuple[Frame, int]], pending: dict[GapKey, Duty]
+    ):
         self.marks, self.commits, self.pending = marks, commits, pending
         self.count = 0
         self.halves: dict[tuple[Frame, int], ir.SyncPoint] = {}
         self.variants: dict[tuple, ir.Function] = {}
         self.frame: Frame = ()
-        self.path: list[tuple[Frame, int]] = []  # the statements we are in, and how many of them are around the innermost loop's body
+        self.path: list[
+            tuple[Frame, int]
+        ] = []  # the statements we are in, and how many of them are around the innermost loop's body
         self.loop = 0
 
     def function(self, function: ir.Function, frame: Frame) -> ir.Function:
         inside = frozenset(
-            (key[0][len(frame) :], *key[1:], m.participants, m.kind, m.part, m.only, m.number, m.threads, self.pending.get(key))
+            (
+                key[0][len(frame) :],
+                *key[1:],
+                m.participants,
+                m.kind,
+                m.part,
+                m.only,
+                m.number,
+                m.threads,
+                self.pending.get(key),
+            )
             for key, found in self.marks.items()
             for m in found
             if key[0][: len(frame)] == frame
@@ -52,7 +72,9 @@ class _Inserter:
             made = replace(function, body=self.body(function.body))
             self.frame, self.path, self.loop = outer
             twins = sum(uid == function.uid for uid, _ in self.variants)
-            variant = self.variants[(function.uid, inside)] = made if not twins else replace(made, uid=-(function.uid * MOST_TWINS + twins))
+            variant = self.variants[(function.uid, inside)] = (
+                made if not twins else replace(made, uid=-(function.uid * MOST_TWINS + twins))
+            )
         return variant
 
     def syncs(self, kind: str, s: ir.Stmt) -> list[ir.Stmt]:
@@ -68,9 +90,21 @@ class _Inserter:
         if mark.pair and (self.frame, mark.pair) in self.halves:
             return self.halves[(self.frame, mark.pair)]
         point = ir.SyncPoint(
-            self.count, mark.kind, mark.participants, mark.object, mark.reason, mark.first, mark.second, duty.waits, duty.fence,
-            number=mark.number, threads=mark.threads, arrivals=mark.arrivals, waiters=mark.waiters, span=mark.at or s.span,
-        )  # fmt: skip
+            self.count,
+            mark.kind,
+            mark.participants,
+            mark.object,
+            mark.reason,
+            mark.first,
+            mark.second,
+            duty.waits,
+            duty.fence,
+            number=mark.number,
+            threads=mark.threads,
+            arrivals=mark.arrivals,
+            waiters=mark.waiters,
+            span=mark.at or s.span,
+        )
         self.count += 1
         if mark.pair:
             self.halves[(self.frame, mark.pair)] = point
@@ -123,7 +157,9 @@ def _for_some(point: ir.SyncPoint, mark: Mark, s: ir.Stmt) -> ir.Split:
     cases = []
     for low, high in mark.only:
         place = mark.place.sharded(Level.THREAD, low, high - low)
-        cases.append(ir.Case(low, high - low, False, place, (ir.Sync(point, place, mark.part, span=s.span),), span=s.span))
+        cases.append(
+            ir.Case(low, high - low, False, place, (ir.Sync(point, place, mark.part, span=s.span),), span=s.span)
+        )
     return ir.Split(Level.THREAD, mark.place, tuple(cases), span=s.span)
 
 

@@ -22,7 +22,9 @@ def assigned(s: ir.While | ir.For) -> set[int]:
 
 
 def growing(s: ir.While | ir.For) -> dict[int, int]:
-    """Variables that every iteration increases once, by a constant, and not so fast that they wrap soon: uid -> constant."""
+    """Variables that every iteration increases once, by a constant, and not so fast that they wrap soon: uid ->
+    constant.
+    """
     every = list(statements(s.body))
     if any(isinstance(inner, ir.Continue) for inner in every):
         return {}
@@ -41,7 +43,8 @@ def growing(s: ir.While | ir.For) -> dict[int, int]:
 
 
 def cycling(s: ir.While | ir.For) -> dict[int, ir.Body]:
-    """Variables that every iteration sets once more from what they were and nothing else, `b = 1 - b`, `b ^= 1`, `b = (b + 1) % 3`, or `b += 1` and
+    """Variables that every iteration sets once more from what they were and nothing else, `b = 1 - b`, `b ^= 1`, `b =
+    (b + 1) % 3`, or `b += 1` and
     `if b == 3: b = 0` after it: uid -> the statements that do it."""
     every = list(statements(s.body))
     if any(isinstance(inner, ir.Continue) for inner in every):
@@ -56,7 +59,9 @@ def cycling(s: ir.While | ir.For) -> dict[int, ir.Body]:
                 pending += reversed(body)
             case ir.Assign(ir.VarTarget(var), value) if _only_from(var, value):
                 found.setdefault(var.uid, []).append(inner)
-            case ir.If(cond, (ir.Assign(ir.VarTarget(var), value),), ()) if _only_from(var, cond) and _only_from(var, value):
+            case ir.If(cond, (ir.Assign(ir.VarTarget(var), value),), ()) if _only_from(var, cond) and _only_from(
+                var, value
+            ):
                 found.setdefault(var.uid, []).append(inner)
     return {uid: tuple(steps) for uid, steps in found.items() if len(steps) == written[uid]}
 
@@ -79,11 +84,20 @@ def _only_from(var: ir.Var, e: ir.Expr) -> bool:
 
 
 _EXACT = {"+": operator.add, "-": operator.sub, "^": operator.xor, "&": operator.and_, "%": lambda a, b: a % b}
-_COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne}
+_COMPARED = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 
 
 def _computed(e: ir.Expr, now: int) -> int | None:
-    """The expression's value, the variable being `now`; None where it leaves the small numbers from zero on, in which all types compute alike."""
+    """The expression's value, the variable being `now`; None where it leaves the small numbers from zero on, in which
+    all types compute alike.
+    """
     match e:
         case ir.Const(value):
             return value
@@ -103,7 +117,8 @@ def _computed(e: ir.Expr, now: int) -> int | None:
 
 
 def cycle(steps: ir.Body, start: int, turn: Form) -> Form | None:
-    """What a variable is after so many turns, where its values from `start` on come around to it in few steps, in one of two ways: a constant apart,
+    """What a variable is after so many turns, where its values from `start` on come around to it in few steps, in one
+    of two ways: a constant apart,
     or counted modulo their number."""
     values, now = [], start
     while len(values) <= MOST_TURNS:
@@ -131,7 +146,9 @@ def cycle(steps: ir.Body, start: int, turn: Form) -> Form | None:
 
 # Buffers that are taken in turn are told apart by the first index.
 def copies_in_turn(s: ir.While | ir.For, counting: Iterable[int]) -> bool:
-    """Whether iterations copy elements to a buffer that depends on which iteration it is; `counting` are the variables that tell."""
+    """Whether iterations copy elements to a buffer that depends on which iteration it is; `counting` are the variables
+    that tell.
+    """
     inside = list(statements(s.body))
     if not any(isinstance(inner, ir.AsyncCopy) for inner in inside):
         return False
@@ -139,7 +156,10 @@ def copies_in_turn(s: ir.While | ir.For, counting: Iterable[int]) -> bool:
     for inner in inside:
         if isinstance(inner, ir.Declare) and inner.init is not None and _reads(inner.init, depends):
             depends.add(inner.var.uid)
-    return any(isinstance(inner, ir.AsyncCopy) and len(inner.target.index) > 1 and _reads(inner.target.index[0], depends) for inner in inside)
+    return any(
+        isinstance(inner, ir.AsyncCopy) and len(inner.target.index) > 1 and _reads(inner.target.index[0], depends)
+        for inner in inside
+    )
 
 
 def _reads(e: ir.Expr, uids: set[int]) -> bool:
@@ -168,7 +188,11 @@ def targets(s: ir.Stmt) -> list[int]:
             return [var.uid]
         case ir.Collective(targets=targets):
             return [t.var.uid for t in targets if isinstance(t, ir.VarTarget)]
-        case ir.Atomic(target=ir.VarTarget(var)) | ir.Unsafe(target=ir.VarTarget(var)) | ir.Call(target=ir.VarTarget(var)):
+        case (
+            ir.Atomic(target=ir.VarTarget(var))
+            | ir.Unsafe(target=ir.VarTarget(var))
+            | ir.Call(target=ir.VarTarget(var))
+        ):
             return [var.uid]
         case _:
             return []
@@ -184,7 +208,9 @@ def writes(body: ir.Body, known: dict[int, bool]) -> bool:
 
 def _writes(s: ir.Stmt, known: dict[int, bool]) -> bool:
     match s:
-        case ir.Atomic() | ir.AsyncCopy() | ir.BoxCopy() | ir.Wgmma() | ir.StoreAcc() | ir.Unsafe() | ir.DeclareShared():
+        case (
+            ir.Atomic() | ir.AsyncCopy() | ir.BoxCopy() | ir.Wgmma() | ir.StoreAcc() | ir.Unsafe() | ir.DeclareShared()
+        ):
             return True
         case ir.Collective(op):
             return op == "stmatrix" or COLLECTIVES[op].barrier

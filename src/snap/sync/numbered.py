@@ -1,8 +1,11 @@
 """Fills that the program numbers itself, `stage(x, k)`: are they loaded in order, and is what is used there?
 
-Input: the stages of a pipeline in which boxes are loaded, and those in which they are used.  Output: nothing, or why not.  Rule: the loads, in the
-order of the text, are fills 0, 1, 2, ...; a use of fill f comes after the load of f and before that of f + depth.  A wait for a fill that was
-never loaded, or is no longer there, would never end.  Decided for numbers of the form `k + c` in loops that count by one, with guards that compare
+Input: the stages of a pipeline in which boxes are loaded, and those in which they are used.  Output: nothing, or why
+not.  Rule: the loads, in the
+order of the text, are fills 0, 1, 2, ...; a use of fill f comes after the load of f and before that of f + depth.  A
+wait for a fill that was
+never loaded, or is no longer there, would never end.  Decided for numbers of the form `k + c` in loops that count by
+one, with guards that compare
 such numbers with something the loop does not change.  Non-goals: other forms are refused.
 """
 
@@ -19,7 +22,10 @@ from snap.ir.walk import bodies, statements, stored, variables, walk
 Sum = tuple[ir.Expr | None, int]  # something, and a number
 
 
-UNUSED = "load what is used and no more: where the loop may end sooner than the first fills, guard them with its limit, `if k < n:`"
+UNUSED = (
+    "load what is used and no more: where the loop may end sooner than the first fills, guard them with its limit, `if"
+    " k < n:`"
+)
 
 
 class Unordered(Exception):
@@ -29,7 +35,9 @@ class Unordered(Exception):
 
 @dataclass(slots=True)
 class Numbered:
-    """One stage: fill `loop`'s variable + `more`, or the number `more`.  low, high: what its guards say of the variable (low <= v < high)."""
+    """One stage: fill `loop`'s variable + `more`, or the number `more`.  low, high: what its guards say of the variable
+    (low <= v < high).
+    """
 
     stage: ir.Partition
     loop: ir.For | None
@@ -38,7 +46,9 @@ class Numbered:
     high: list[Sum]
 
 
-Loads = list[tuple[Numbered, list[Sum]]]  # in the order of the text, each with what its numbers are below; the first says where its loop ends
+Loads = list[
+    tuple[Numbered, list[Sum]]
+]  # in the order of the text, each with what its numbers are below; the first says where its loop ends
 
 
 def check(body: ir.Body, loads: list[ir.Partition], uses: list[ir.Partition], depth: int) -> None:
@@ -55,7 +65,9 @@ def check(body: ir.Body, loads: list[ir.Partition], uses: list[ir.Partition], de
         _there(found[id(s)], filled, depth, order)
     left = [n.stage for n, limits in filled if not any(_all_of_them(found[id(s)], n, limits, filled[-1]) for s in uses)]
     if left and not _each_by_number([found[id(s)] for s in uses], filled[-1][1]):
-        raise Unordered("not every fill that is loaded is certainly used: nobody waits for the others", left[0].span, UNUSED)
+        raise Unordered(
+            "not every fill that is loaded is certainly used: nobody waits for the others", left[0].span, UNUSED
+        )
 
 
 # Every fill is used, so that its load has ended before the slot is filled again, and before the block is gone.
@@ -88,7 +100,9 @@ def _numbered(stage: ir.Partition, body: ir.Body) -> Numbered:
         return Numbered(stage, None, more, [], [])
     loop = loops[-1]
     if len(loops) > 1:
-        raise Unordered("its numbers begin again in an outer loop; without a number, `stage(x)`, they are counted on", stage.span)
+        raise Unordered(
+            "its numbers begin again in an outer loop; without a number, `stage(x)`, they are counted on", stage.span
+        )
     for way_out in ways_out(loop.body):
         raise Unordered("some iterations leave it early", way_out.span)
     if not isinstance(loop, ir.For) or not isinstance(loop.step, ir.Const) or loop.step.value != 1:
@@ -108,7 +122,8 @@ def _numbered(stage: ir.Partition, body: ir.Body) -> Numbered:
     return Numbered(stage, loop, more, low, high)
 
 
-# The loads, one after the other, number 0, 1, 2, ...; where something stops one of them early, it stops those that follow, too.
+# The loads, one after the other, number 0, 1, 2, ...; where something stops one of them early, it stops those that
+# follow, too.
 def _in_order(loads: list[Numbered]) -> Loads:
     found: Loads = []
     expected = 0
@@ -131,7 +146,10 @@ def _in_order(loads: list[Numbered]) -> Loads:
 def _there(use: Numbered, filled: Loads, depth: int, order: dict[int, int]) -> None:
     load, total = filled[-1]
     if use.loop is None:
-        if not all(base is None and 0 <= use.more < n <= depth for base, n in total) or order[id(use.stage)] < order[id(load.stage)]:
+        if (
+            not all(base is None and 0 <= use.more < n <= depth for base, n in total)
+            or order[id(use.stage)] < order[id(load.stage)]
+        ):
             raise Unordered("what is used is not certainly loaded", use.stage.span)
         return
     if not any(base is None and n + use.more >= 0 for base, n in use.low):
@@ -142,18 +160,27 @@ def _there(use: Numbered, filled: Loads, depth: int, order: dict[int, int]) -> N
         if ahead < 1:
             raise Unordered("a fill is used before it is loaded", use.stage.span)
         if ahead > depth:
-            raise Unordered(f"a fill is used when the next one in its slot has been loaded: there are {depth} slots", use.stage.span,
-                            f"give the pipeline {ahead} slots, or use the old fill before the new one is loaded")
-        rest = [*total[1:], *(limit for _, limits in filled[:-1] for limit in limits if limit[0] is not None)]  # guards of the loads
+            raise Unordered(
+                f"a fill is used when the next one in its slot has been loaded: there are {depth} slots",
+                use.stage.span,
+                f"give the pipeline {ahead} slots, or use the old fill before the new one is loaded",
+            )
+        rest = [
+            *total[1:],
+            *(limit for _, limits in filled[:-1] for limit in limits if limit[0] is not None),
+        ]  # guards of the loads
     else:
         if order[id(use.stage)] < order[id(load.stage)] or not all(base is None and n <= depth for base, n in total):
-            raise Unordered("it is used in another loop than it is loaded in, and there are not slots for all", use.stage.span)
+            raise Unordered(
+                "it is used in another loop than it is loaded in, and there are not slots for all", use.stage.span
+            )
         rest = total
     if not all(_below([_plus(h, use.more) for h in use.high], limit) for limit in rest):
         raise Unordered("more fills are used than are loaded, as far as one can see", use.stage.span)
 
 
-# ---- expressions -----------------------------------------------------------------------------------------------------------------------------------
+# ---- expressions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _plus(x: Sum, more: int) -> Sum:
@@ -176,12 +203,21 @@ def _sum(e: ir.Expr) -> Sum:
 
 def _keeps(given: Element, type: Element) -> bool:
     """Whether a conversion keeps every number what it is."""
-    return given == type or is_integer(given) and is_integer(type) and type.bits > given.bits and (type.kind is Kind.INT or given.kind is type.kind)
+    return (
+        given == type
+        or is_integer(given)
+        and is_integer(type)
+        and type.bits > given.bits
+        and (type.kind is Kind.INT or given.kind is type.kind)
+    )
 
 
-# Limits of two loops are compared, and so is what a loop began with and what its iterations ask: they must be the same numbers.
+# Limits of two loops are compared, and so is what a loop began with and what its iterations ask: they must be the same
+# numbers.
 def _stays(e: ir.Expr, body: ir.Body, inside: set[int]) -> bool:
-    """Whether the expression has one value as long as the pipeline lives.  `inside`: what is declared anew in each iteration."""
+    """Whether the expression has one value as long as the pipeline lives.  `inside`: what is declared anew in each
+    iteration.
+    """
     read = {v.uid for v in variables(e)}
     if read & inside or any(isinstance(part, ir.Load) and not part.access.handle.obj.const for part in walk(e)):
         return False
@@ -224,7 +260,11 @@ def _value(e: ir.Expr, body: ir.Body) -> ir.Expr:
 def _deciding(stage: ir.Partition, loop: ir.For | None, body: ir.Body) -> list[tuple[int, int]]:
     """The branches around a stage's loop, or around the stage: which statement, and which of its arms."""
     path = [*_path(stage, body), stage]
-    return [(id(x), _arm(x, path[k + 1 :])) for k, x in enumerate(path) if isinstance(x, ir.If) and (loop is None or _holds(x, loop))]
+    return [
+        (id(x), _arm(x, path[k + 1 :]))
+        for k, x in enumerate(path)
+        if isinstance(x, ir.If) and (loop is None or _holds(x, loop))
+    ]
 
 
 def _arm(s: ir.If, inside: list[ir.Stmt]) -> int:

@@ -1,10 +1,13 @@
 """Which of the sixteen named barriers each point uses.
 
-Input: the barriers, in the text.  Output: for each named one the number of its block's first group; groups of one size have consecutive numbers.
+Input: the barriers, in the text.  Output: for each named one the number of its block's first group; groups of one size
+have consecutive numbers.
 
 - Barriers at which all of a group wait need one set of numbers for each size: a group comes to them in one order.
-- A barrier at which some only arrive has numbers of its own.  Two of a block share one where the whole block meets between them, on every path.
-- Number 0 is `__syncthreads`'.  Where none is left, a barrier that need not be named is one of the whole block; else SNAP020.
+- A barrier at which some only arrive has numbers of its own.  Two of a block share one where the whole block meets
+  between them, on every path.
+- Number 0 is `__syncthreads`'.  Where none is left, a barrier that need not be named is one of the whole block; else
+  SNAP020.
 """
 
 from __future__ import annotations
@@ -78,7 +81,10 @@ def _never_open_together(text: Text, barriers: list[Barrier]) -> set[tuple[Barri
     for b in barriers:
         for spot in b.spots():
             at.setdefault(spot, []).append(b)
-    pairs = text.follows(lambda spot: at.get(spot, ()), lambda by, other: settled(by, other) and (by.whole if isinstance(by, Barrier) else True))
+    pairs = text.follows(
+        lambda spot: at.get(spot, ()),
+        lambda by, other: settled(by, other) and (by.whole if isinstance(by, Barrier) else True),
+    )
     return {(a, b) for a in split for b in split if a is not b and (a, b) not in pairs and (b, a) not in pairs}
 
 
@@ -103,7 +109,8 @@ def _too_many(text: Text, b: Barrier, named: list[Barrier]) -> SnapError:
     return SnapError(
         Diagnostic(
             "SNAP020",
-            f"`{mark.object}` needs a barrier of `{mark.participants}`, and all {HARDWARE} barriers of the block are in use",
+            f"`{mark.object}` needs a barrier of `{mark.participants}`, and all {HARDWARE} barriers of the block are"
+            " in use",
             mark.second,
             "this use waits for the other",
             (Label(mark.first, "which is here"),) if mark.first != mark.second else (),

@@ -1,6 +1,7 @@
 """Which barrier a group can wait with.
 
-Rule: a warp or an aligned power-of-two part of one by `__syncwarp`, whole warps of a block by a named barrier, the block by `__syncthreads`, a
+Rule: a warp or an aligned power-of-two part of one by `__syncwarp`, whole warps of a block by a named barrier, the
+block by `__syncthreads`, a
 cluster by its barrier, the grid only in a cooperative launch.
 """
 
@@ -16,7 +17,11 @@ def primitive(p: Privilege, place: Place, function: ir.Function) -> tuple[str | 
     """(kind, "") or (None, why not), for code at `place`, which contains the group p."""
     match p.level:
         case Level.GRID:
-            return ("grid", "") if function.cooperative else (None, "only a cooperative launch can make the whole grid wait")
+            return (
+                ("grid", "")
+                if function.cooperative
+                else (None, "only a cooperative launch can make the whole grid wait")
+            )
         case Level.CLUSTER:
             return ("cluster", "") if p.n == 1 else (None, "several clusters cannot wait for each other")
         case Level.BLOCK:
@@ -40,7 +45,13 @@ def primitive(p: Privilege, place: Place, function: ir.Function) -> tuple[str | 
             return "named", ""
         if place.top >= Level.BLOCK:
             return "block", ""
-        return None, f"{groups} groups of {p.n} threads (of {held.count}) would need as many named barriers, and there are {NAMED_BARRIERS}"
+        return (
+            None,
+            (
+                f"{groups} groups of {p.n} threads (of {held.count}) would need as many named barriers, and there are"
+                f" {NAMED_BARRIERS}"
+            ),
+        )
     if place.top >= Level.BLOCK:
         return "block", ""
     return None, f"groups of {p.n} threads share warps with their neighbours, and no barrier can tell them apart"
@@ -55,7 +66,11 @@ def participants_in_words(p: Privilege, kind: str, function: ir.Function) -> str
         case "warp":
             return "the threads of each warp" if p.n == 32 else f"every {p.n} threads"
         case "block":
-            return f"all {threads.count} threads" if function.kernel and threads is not None else "all threads of the block"
+            return (
+                f"all {threads.count} threads"
+                if function.kernel and threads is not None
+                else "all threads of the block"
+            )
         case "named":
             return f"every {p.n} threads"
         case "cluster":

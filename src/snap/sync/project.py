@@ -1,9 +1,13 @@
 """Roles: `for k: split{A}{B}; split{C}{D}` becomes `split{for k: A; C}{for k: B; D}`.
 
-Input: a synchronized kernel.  Output: the same, with runs of statements of the block's (or cluster's) code in which splits stand in loops turned
-inside out, so that each role is a program of its own.  The cases of a split are disjoint sets of threads; uniform code between the splits works on
-registers, of which each thread has its own, so each role gets what it needs of it.  A role that only issues boxes and waits for mbarriers runs in
-one thread.  Invariant: each thread executes the same accesses and synchronization in the same order as before.  Non-goals: runs that hold a
+Input: a synchronized kernel.  Output: the same, with runs of statements of the block's (or cluster's) code in which
+splits stand in loops turned
+inside out, so that each role is a program of its own.  The cases of a split are disjoint sets of threads; uniform code
+between the splits works on
+registers, of which each thread has its own, so each role gets what it needs of it.  A role that only issues boxes and
+waits for mbarriers runs in
+one thread.  Invariant: each thread executes the same accesses and synchronization in the same order as before.
+Non-goals: runs that hold a
 barrier of the whole block stay as they are.
 """
 
@@ -70,7 +74,8 @@ class _Projector:
             case _:
                 return s
 
-    # ---- what can be projected -------------------------------------------------------------------------------------------------------------------
+    # ---- what can be projected
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _projectable(self, s: ir.Stmt) -> bool:
         match s:
@@ -89,8 +94,15 @@ class _Projector:
 
     def _roles(self, run: ir.Body) -> list[Range]:
         """The largest sets of threads that splits of the run tell apart; none where they overlap in part."""
-        found = sorted({(c.offset, c.size) for s in statements(run) if isinstance(s, ir.Split) and s.outer.top > Level.THREAD for c in s.cases},
-                       key=lambda r: (r[0], -r[1]))
+        found = sorted(
+            {
+                (c.offset, c.size)
+                for s in statements(run)
+                if isinstance(s, ir.Split) and s.outer.top > Level.THREAD
+                for c in s.cases
+            },
+            key=lambda r: (r[0], -r[1]),
+        )
         roles: list[Range] = []
         for first, n in found:
             if roles and first < sum(roles[-1]):
@@ -100,7 +112,8 @@ class _Projector:
             roles.append((first, n))
         return roles
 
-    # ---- projection --------------------------------------------------------------------------------------------------------------------------
+    # ---- projection
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _projected(self, run: ir.Body, roles: list[Range]) -> list[ir.Stmt]:
         within = {id(s) for s in statements(run)}
@@ -118,7 +131,9 @@ class _Projector:
             body = tuple(_fused(self._for_role(run, role, place)))
             body = _needed(body, used_later, committed)
             if body or role in roles:
-                cases.append(ir.Case(role[0], role[1], False, place, _elected(body, place, used_later), span=run[0].span))
+                cases.append(
+                    ir.Case(role[0], role[1], False, place, _elected(body, place, used_later), span=run[0].span)
+                )
         return [*hoisted, ir.Split(Level.THREAD, outer, tuple(cases), span=run[0].span)]
 
     def _others(self, roles: list[Range]) -> list[Range]:
@@ -140,7 +155,9 @@ class _Projector:
             if e not in known:
                 self.next_uid += 1
                 name = f"{e.target.level.word}_index" if isinstance(e, ir.UnitId) else "units"
-                known[e] = ir.Var(self.next_uid, name, e.type, e.target if isinstance(e, ir.UnitId) else GRID1, True, span=e.span)
+                known[e] = ir.Var(
+                    self.next_uid, name, e.type, e.target if isinstance(e, ir.UnitId) else GRID1, True, span=e.span
+                )
                 hoisted.append(ir.Declare(known[e], e, span=e.span))
             return ir.Read(known[e], e.type, span=e.span)
 
@@ -152,7 +169,9 @@ class _Projector:
         return tuple(uniform(s) for s in run)
 
     def _declared_first(self, run: ir.Body, named_later: set[int], hoisted: list[ir.Stmt]) -> ir.Body:
-        """What is declared in the run and used behind it, be it to store a result that nobody reads, is declared before it."""
+        """What is declared in the run and used behind it, be it to store a result that nobody reads, is declared before
+        it.
+        """
         out: list[ir.Stmt] = []
         inside: set[int] = set()
         for s in run:
@@ -179,7 +198,9 @@ class _Projector:
                 if exact is not None:
                     out += exact.body
                 elif within:
-                    out.append(replace(s, outer=place, cases=tuple(replace(c, offset=c.offset - role[0]) for c in within)))
+                    out.append(
+                        replace(s, outer=place, cases=tuple(replace(c, offset=c.offset - role[0]) for c in within))
+                    )
             else:
                 out.append(with_bodies(s, lambda b: tuple(_fused(self._for_role(b, role, place)))))
         return out
@@ -251,7 +272,13 @@ def _read_by(s: ir.Stmt) -> set[int]:
             found.add(acc.var.uid)
         case ir.Call(args=args):
             found |= {a.var.uid for a in args if isinstance(a, ir.ArrayRef)}
-            found |= {v for a in args if isinstance(a, ir.MemView) for n in a.shape or () for v in _read_by(ir.Return(n, span=s.span))}
+            found |= {
+                v
+                for a in args
+                if isinstance(a, ir.MemView)
+                for n in a.shape or ()
+                for v in _read_by(ir.Return(n, span=s.span))
+            }
     for a in accesses:
         found |= {v for n in a.view.shape or () for v in _read_by(ir.Return(n, span=s.span))}
     return found
@@ -278,8 +305,10 @@ def _accesses(s: ir.Stmt) -> list[ir.MemAccess]:
     return found
 
 
-# Uniform code that a role does not need is left out: what gives values to variables that nothing in the role reads, and what is left empty by that.
-# What does more stays (atomics, unsafe text, whatever accesses memory), and with it the declaration of what it gives a value to.
+# Uniform code that a role does not need is left out: what gives values to variables that nothing in the role reads, and
+# what is left empty by that.
+# What does more stays (atomics, unsafe text, whatever accesses memory), and with it the declaration of what it gives a
+# value to.
 def _needed(body: ir.Body, used_later: set[int], committed: set[str]) -> ir.Body:
     read = set(used_later)
     engines = committed | {s.engine for s in statements(body) if isinstance(s, ir.AsyncCommit)}
@@ -319,7 +348,11 @@ def _without(body: ir.Body, read: set[int], engines: set[str]) -> ir.Body:
     for s in body:
         if _only_gives(s) and stored(s)[0] not in read:
             continue
-        if isinstance(s, ir.Sync) and s.point.kind == "thread" and not any(engine.split()[0] in engines for engine, _ in s.point.waits):
+        if (
+            isinstance(s, ir.Sync)
+            and s.point.kind == "thread"
+            and not any(engine.split()[0] in engines for engine, _ in s.point.waits)
+        ):
             continue
         s = with_bodies(s, lambda b: _without(b, read, engines))
         if isinstance(s, (ir.If, ir.For, ir.Partition, ir.Claim, ir.Group)) and not any(bodies(s)):
@@ -363,7 +396,8 @@ def _single(s: ir.Stmt) -> bool:
             return False
 
 
-# ---- expressions -----------------------------------------------------------------------------------------------------------------------------------
+# ---- expressions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _mapped(s: ir.Stmt, change: Callable[[ir.Expr], ir.Expr | None]) -> ir.Stmt:

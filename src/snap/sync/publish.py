@@ -1,17 +1,25 @@
 """What one thread publishes for its group, and learns for it.
 
-Threads hand memory to each other by atomics: what was done before a release is seen by whoever acquires what it stored.  The hardware counts what
-the releasing thread itself did, or has met at a barrier; the program means what its group did.  So the group meets between what it did and a release
+Threads hand memory to each other by atomics: what was done before a release is seen by whoever acquires what it stored.
+The hardware counts what
+the releasing thread itself did, or has met at a barrier; the program means what its group did.  So the group meets
+between what it did and a release
 by one of its threads, and between an acquire by one of them and what the others do then.
 
-Input: an atomic, or an access, at its place in the walk.  Output: edges.  The group is the one that the memory belongs to: the unit of the lowest
-scope that is open around both.  Of more than a block's memory, it is the block.  Where only threads of the same block listen, because the atomic has
-the scope of a block, or because it or the data is in the block's own shared memory, groups smaller than the block meet, and the block does not: what
+Input: an atomic, or an access, at its place in the walk.  Output: edges.  The group is the one that the memory belongs
+to: the unit of the lowest
+scope that is open around both.  Of more than a block's memory, it is the block.  Where only threads of the same block
+listen, because the atomic has
+the scope of a block, or because it or the data is in the block's own shared memory, groups smaller than the block meet,
+and the block does not: what
 its threads do to what belongs to all of them is ordered by barriers anyway.
 
-What counts is shared memory, and global memory that can be handed over: what is written here and read somewhere in the kernel, and the reverse.  A
-thread's own part of a partition that is open is nobody else's matter; nor are atomics, which are not ordered with each other unless they say so
-themselves.  Where no place between the two belongs to the group, as in code that each thread runs for itself, the threads speak for themselves.
+What counts is shared memory, and global memory that can be handed over: what is written here and read somewhere in the
+kernel, and the reverse.  A
+thread's own part of a partition that is open is nobody else's matter; nor are atomics, which are not ordered with each
+other unless they say so
+themselves.  Where no place between the two belongs to the group, as in code that each thread runs for itself, the
+threads speak for themselves.
 """
 
 from __future__ import annotations
@@ -68,14 +76,20 @@ class Publishing:
                 self._met_for(t, b, owner if owner == THREAD1 or inside or self._private(obj) else BLOCK1, obj, state)
 
     def _speaks_for(self, names: tuple[tuple[Frame, int], ...], obj: ObjectKey, inside: bool) -> Privilege:
-        """The group for which one of its threads speaks, of memory held by these names.  Where only threads of its block listen, what belongs to the
-        whole block, or to more, is nothing they could not know: wherever two of them use it, a barrier is inferred between the uses.  Nor is what one
+        """The group for which one of its threads speaks, of memory held by these names.  Where only threads of its
+        block listen, what belongs to the
+        whole block, or to more, is nothing they could not know: wherever two of them use it, a barrier is inferred
+        between the uses.  Nor is what one
         unit has claimed: no other one can hold it then."""
         chain = self.names[names[0]] if names else ()
         owner = chain[0].privilege if chain and chain[0].privilege.level < Level.BLOCK else BLOCK1
         if not inside and not self._private(obj):
             return owner
-        held_by_others = any(n.privilege != base.privilege and not n.claimed for n, base in zip(chain, chain[1:]) if n.privilege.level < Level.BLOCK)
+        held_by_others = any(
+            n.privilege != base.privilege and not n.claimed
+            for n, base in zip(chain, chain[1:])
+            if n.privilege.level < Level.BLOCK
+        )
         return owner if held_by_others and owner.n != self.overlap.threads else THREAD1
 
     def _met_for(self, t: Token, b: Token, owner: Privilege, obj: ObjectKey, state: State) -> None:
@@ -87,19 +101,36 @@ class Publishing:
         crossed = state.since(t)
         places = {id(gap.place): gap.place for gap in self.gaps.values() if crossed >> gap.number & 1}.values()
         if not any(place.privilege.at_least(need) and place.holds(need) for place in places):
-            threads = [place.privilege for place in places if place.privilege.level is Level.THREAD and need.at_least(place.privilege)]
+            threads = [
+                place.privilege
+                for place in places
+                if place.privilege.level is Level.THREAD and need.at_least(place.privilege)
+            ]
             need = max(threads, key=lambda p: p.n, default=THREAD1)
         if need != THREAD1 or t.kind in "CS":
             self._edge(t, b, need, crossed, obj)
 
     def _speaker(self, s: ir.Atomic, what: str, names: tuple, state: State) -> Token:
         footprint = self.memo.footprint(s.access.view.elem, None, None, tuple(self.facts))
-        return Token((self.frame, id(s), what), "A", names, footprint, (), None, role=self.role, name=s.access.handle.name, span=s.span,
-                     crossed=0, since=state.crossed, born=tuple(self.values.loops))  # fmt: skip
+        return Token(
+            (self.frame, id(s), what),
+            "A",
+            names,
+            footprint,
+            (),
+            None,
+            role=self.role,
+            name=s.access.handle.name,
+            span=s.span,
+            crossed=0,
+            since=state.crossed,
+            born=tuple(self.values.loops),
+        )
 
 
 def handed(function: ir.Function) -> dict[ObjectKey, str] | None:
-    """Of a kernel whose atomics order something, the arrays of global memory that are both read and written in it, other than by atomics alone, with
+    """Of a kernel whose atomics order something, the arrays of global memory that are both read and written in it,
+    other than by atomics alone, with
     the kinds of access that matter.  None of any other function."""
     if not function.kernel or not _orders(function):
         return None
@@ -118,7 +149,8 @@ def handed(function: ir.Function) -> dict[ObjectKey, str] | None:
 
 def _orders(function: ir.Function) -> bool:
     return any(
-        isinstance(s, ir.Atomic) and s.order != "relaxed" or isinstance(s, ir.Call) and _orders(s.function) for s in statements(function.body)
+        isinstance(s, ir.Atomic) and s.order != "relaxed" or isinstance(s, ir.Call) and _orders(s.function)
+        for s in statements(function.body)
     )
 
 

@@ -2,13 +2,18 @@
 
 Input: the barriers chosen, and the edges they order.  Output: the same marks, some of them in parts.
 
-- A barrier of a block (or of a group of whole warps) is looked at by warps: those that make first uses must come, those that make second uses must
+- A barrier of a block (or of a group of whole warps) is looked at by warps: those that make first uses must come, those
+  that make second uses must
   wait.  Who does neither stays away; who only comes goes on at once.  Where one warp is left, it waits by itself.
-- An arrival moves up to right behind the last first use, a wait down to right before the first second use; into the case of a split, where the case
-  is those threads.  A barrier of a cluster, at which all arrive and wait, is taken apart the same way where something stands between.
+- An arrival moves up to right behind the last first use, a wait down to right before the first second use; into the
+  case of a split, where the case
+  is those threads.  A barrier of a cluster, at which all arrive and wait, is taken apart the same way where something
+  stands between.
 
-Invariant: every edge is still ordered by a barrier of which both its ends are part.  A warp that only arrives cannot come round and arrive again
-before all have met elsewhere: else the barrier stays whole.  Parts of one point are control-equivalent, and no other barrier of the same kind of
+Invariant: every edge is still ordered by a barrier of which both its ends are part.  A warp that only arrives cannot
+come round and arrive again
+before all have met elsewhere: else the barrier stays whole.  Parts of one point are control-equivalent, and no other
+barrier of the same kind of
 threads stands between them.  Non-goals: barriers that wait for copies.
 """
 
@@ -28,9 +33,15 @@ from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Token
 
 
 def relax(
-    function: ir.Function, edges: list[Edge], gaps: dict[GapKey, Gap], marks: dict[GapKey, list[Mark]], pending: dict[GapKey, Duty]
+    function: ir.Function,
+    edges: list[Edge],
+    gaps: dict[GapKey, Gap],
+    marks: dict[GapKey, list[Mark]],
+    pending: dict[GapKey, Duty],
 ) -> dict[GapKey, list[Mark]]:
-    """Numbers named barriers as well: one for which none is left stays whole, and SNAP020 is raised where that does not help."""
+    """Numbers named barriers as well: one for which none is left stays whole, and SNAP020 is raised where that does not
+    help.
+    """
     if not any(m.kind in WAITING for found in marks.values() for m in found):
         return marks
     text = Text(function)
@@ -64,11 +75,19 @@ class _Relaxer:
     def consider(self, b: Barrier) -> None:
         if b.spot is None or b.waits_for_copies or b.mark.kind not in ("block", "named", "cluster"):
             return
-        duties = [e for e in self.served.get(id(b), ()) if b.orders(e) and not any(o.orders(e) for o in self.servers[id(e)] if o is not b)]
+        duties = [
+            e
+            for e in self.served.get(id(b), ())
+            if b.orders(e) and not any(o.orders(e) for o in self.servers[id(e)] if o is not b)
+        ]
         sides = [(a, b) for e in duties for a in self._standing(e.first) for b in self._standing(e.second)]
-        if not duties or any(e.first.kind not in "RWA" or e.first.settled in BACKGROUND for e in duties):  # who waited for it did so later
+        if not duties or any(
+            e.first.kind not in "RWA" or e.first.settled in BACKGROUND for e in duties
+        ):  # who waited for it did so later
             return
-        firsts, seconds = ({here for first_or_second in pairs for here in self.text.around(first_or_second)} for pairs in zip(*sides))
+        firsts, seconds = (
+            {here for first_or_second in pairs for here in self.text.around(first_or_second)} for pairs in zip(*sides)
+        )
         if b.mark.kind == "cluster":
             self._in_two(b, duties, firsts, seconds)
         else:
@@ -78,7 +97,8 @@ class _Relaxer:
         """The statements that make a use."""
         return self.text.sites[use.site[:2]]
 
-    # ---- a barrier of a cluster ------------------------------------------------------------------------------------------------------------
+    # ---- a barrier of a cluster
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _in_two(self, b: Barrier, duties: list[Edge], firsts: set[Here], seconds: set[Here]) -> None:
         arrive = self._up(b, b.spot, firsts, None, CLUSTER1)
@@ -86,9 +106,12 @@ class _Relaxer:
         if arrive != wait:
             b.duties, b.arrive, b.wait = duties, arrive, wait
 
-    # ---- a barrier of warps ----------------------------------------------------------------------------------------------------------------
+    # ---- a barrier of warps
+    # ------------------------------------------------------------------------------------------------------------------
 
-    def _for_some(self, b: Barrier, duties: list[Edge], sides: list[tuple[Here, Here]], firsts: set[Here], seconds: set[Here]) -> None:
+    def _for_some(
+        self, b: Barrier, duties: list[Edge], sides: list[tuple[Here, Here]], firsts: set[Here], seconds: set[Here]
+    ) -> None:
         size = self.text.threads if b.mark.kind == "block" else b.mark.participants.n
         held = b.mark.place.held(Level.THREAD)
         if not size or size % WARP or held is None or held.count != size:
@@ -114,9 +137,12 @@ class _Relaxer:
         pairs = self.text.follows(lambda spot: at.get(spot, ()), settled)
         return not any(b.arriving and (b, b) in pairs for b in self.barriers)
 
-    # ---- motion ----------------------------------------------------------------------------------------------------------------------------
+    # ---- motion
+    # ------------------------------------------------------------------------------------------------------------------
 
-    def _up(self, b: Barrier, spot: Spot, stop: set[Here], threads: list[tuple[int, int]] | None, group: Privilege) -> Spot:
+    def _up(
+        self, b: Barrier, spot: Spot, stop: set[Here], threads: list[tuple[int, int]] | None, group: Privilege
+    ) -> Spot:
         """As early as possible: behind the last statement of `stop`, the same barriers on all paths."""
         while True:
             if spot.at == 0:
@@ -138,7 +164,9 @@ class _Relaxer:
                 return spot
             spot = above
 
-    def _down(self, b: Barrier, spot: Spot, stop: set[Here], threads: list[tuple[int, int]] | None, group: Privilege) -> Spot:
+    def _down(
+        self, b: Barrier, spot: Spot, stop: set[Here], threads: list[tuple[int, int]] | None, group: Privilege
+    ) -> Spot:
         """As late as possible: before the first statement of `stop`."""
         while True:
             if spot.at == len(self.text.bodies[spot.body][1]):
@@ -163,12 +191,19 @@ class _Relaxer:
     def _exit(self, spot: Spot, stop: set[Here]) -> Spot | None:
         """Before the scope that a spot stands in, where none of its body matters."""
         here = spot.body[0]
-        if here is None or here in stop or not isinstance(self.text.statement[here], (ir.Partition, ir.Claim)) or self._leaves(here):
+        if (
+            here is None
+            or here in stop
+            or not isinstance(self.text.statement[here], (ir.Partition, ir.Claim))
+            or self._leaves(here)
+        ):
             return None
         return Spot(*self.text.stands[here])
 
     def _entrance(self, here: Here, threads: list[tuple[int, int]] | None) -> tuple[tuple, bool] | None:
-        """The body of the statement that runs whenever it is reached, for these threads: a scope's, or the case that is exactly those threads."""
+        """The body of the statement that runs whenever it is reached, for these threads: a scope's, or the case that is
+        exactly those threads.
+        """
         s = self.text.statement[here]
         if isinstance(s, (ir.Partition, ir.Claim)) and s.body:
             return (here, 0), False
@@ -179,7 +214,9 @@ class _Relaxer:
         return None
 
     def _blocked(self, b: Barrier, spot: Spot, group: Privilege) -> bool:
-        """Another barrier of this group (for a cluster: another of the cluster) stands here, and stays before or behind."""
+        """Another barrier of this group (for a cluster: another of the cluster) stands here, and stays before or
+        behind.
+        """
         return any(spot in other.spots() for other in self.barriers if other is not b and _same_kind(other.mark, group))
 
     def _passable(self, b: Barrier, here: Here, group: Privilege) -> bool:
@@ -193,7 +230,9 @@ class _Relaxer:
             if any(outer is not None and here in self.text.around(outer) for outer in inside):
                 return False
         return not any(
-            isinstance(s, ir.Collective) and COLLECTIVES[s.op].barrier and s.requires.at_least(CLUSTER1 if group == CLUSTER1 else BLOCK1)
+            isinstance(s, ir.Collective)
+            and COLLECTIVES[s.op].barrier
+            and s.requires.at_least(CLUSTER1 if group == CLUSTER1 else BLOCK1)
             for s in self._below(here)
         )
 
@@ -254,7 +293,8 @@ def _words(warps: frozenset[int], group: Privilege, size: int) -> str:
     return text if group == BLOCK1 else f"{text} of every {size} threads"
 
 
-# ---- what comes out ------------------------------------------------------------------------------------------------------------------------
+# ---- what comes out
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _marks(text: Text, barriers: list[Barrier], numbers: dict[Barrier, int]) -> dict[GapKey, list[Mark]]:
@@ -279,13 +319,26 @@ def _parts(text: Text, b: Barrier, number: int) -> list[tuple[Spot, str, Mark]]:
     arriving = _words(b.arriving, b.group, size) if b.arriving else waiting
     first, why = reason(b.duties, _words(b.coming, b.group, size), f"{waiting} alone", text.function)
     mark = replace(
-        b.mark, object=first.object, reason=why, first=first.first.span, second=first.second.span, kind="named", number=number,
-        pair=b.number, threads=len(b.coming | b.waiting) * WARP, arrivals=arriving, waiters=waiting, at=at,
-    )  # fmt: skip
+        b.mark,
+        object=first.object,
+        reason=why,
+        first=first.first.span,
+        second=first.second.span,
+        kind="named",
+        number=number,
+        pair=b.number,
+        threads=len(b.coming | b.waiting) * WARP,
+        arrivals=arriving,
+        waiters=waiting,
+        at=at,
+    )
     wait = _standing(text, mark, b, b.wait, b.waiting)
     if len(b.coming | b.waiting) == 1:
         return [(b.wait, "both", replace(wait, kind="warp", participants=WARP1, number=0, threads=0, pair=0))]
-    return [*([(b.arrive, "arrive", _standing(text, mark, b, b.arrive, b.arriving))] if b.arriving else []), (b.wait, "wait", wait)]
+    return [
+        *([(b.arrive, "arrive", _standing(text, mark, b, b.arrive, b.arriving))] if b.arriving else []),
+        (b.wait, "wait", wait),
+    ]
 
 
 def _standing(text: Text, mark: Mark, b: Barrier, spot: Spot, warps: frozenset[int]) -> Mark:

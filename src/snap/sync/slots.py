@@ -1,9 +1,13 @@
 """When slots are given back that products in flight may still read.
 
-Input: a kernel with all its waits, and the channels whose last users multiply.  Output: the same, each slot given back by the first wait that
-covers its products: one that is there anyway, before their results are used, or the one at the end of the stage after it, which leaves exactly
-the younger groups in flight; that one is left out where on every path others have done its work.  Invariant: a slot is given back after its stage
-has ended and its products have, and before the stage `lag` further ends, so that whoever fills it never waits for ever.  Non-goals: where products
+Input: a kernel with all its waits, and the channels whose last users multiply.  Output: the same, each slot given back
+by the first wait that
+covers its products: one that is there anyway, before their results are used, or the one at the end of the stage after
+it, which leaves exactly
+the younger groups in flight; that one is left out where on every path others have done its work.  Invariant: a slot is
+given back after its stage
+has ended and its products have, and before the stage `lag` further ends, so that whoever fills it never waits for ever.
+Non-goals: where products
 must be waited for because of their registers (graph.py).
 """
 
@@ -33,7 +37,8 @@ def give_back(function: ir.Function, lagging: list[Lagging]) -> ir.Function:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """ended: groups of products younger than those of the last stage that ended, None where its slot was given back; now: the same for the
+    """ended: groups of products younger than those of the last stage that ended, None where its slot was given back;
+    now: the same for the
     stage we are in; open: products of this stage are in no group yet."""
 
     ended: int | None = None
@@ -57,7 +62,8 @@ def _join(states: list[State | None]) -> State | None:
 
 
 class _Flow:
-    """Along the role's own paths.  own: by wait at the end of a stage, what it must leave in flight, None where it has nothing to do;
+    """Along the role's own paths.  own: by wait at the end of a stage, what it must leave in flight, None where it has
+    nothing to do;
     riding: other waits, and whether a slot is given back there."""
 
     def __init__(self, one: Lagging, unsettled: set[int]):
@@ -145,7 +151,9 @@ def _overlaps(case: ir.Case, role: tuple[int, int]) -> bool:
 
 
 def _waits_first(body: ir.Body) -> ir.Body:
-    """A wait for products that a group begins with stands before the group: the larger the group that has waited, the sooner it can say so."""
+    """A wait for products that a group begins with stands before the group: the larger the group that has waited, the
+    sooner it can say so.
+    """
     out: list[ir.Stmt] = []
     for s in body:
         s = with_bodies(s, _waits_first)
@@ -187,7 +195,9 @@ def _rewritten(body: ir.Body, one: Lagging, flow: _Flow, role: tuple[int, int] |
 
 
 def _releases(s: ir.Stmt, one: Lagging) -> bool:
-    return isinstance(s, (ir.If, ir.While)) and any(isinstance(x, ir.BarrierArrive) and x.barrier == one.barrier for b in bodies(s) for x in b)
+    return isinstance(s, (ir.If, ir.While)) and any(
+        isinstance(x, ir.BarrierArrive) and x.barrier == one.barrier for b in bodies(s) for x in b
+    )
 
 
 def _given(s: ir.Sync | ir.Group, one: Lagging, role: tuple[int, int] | None) -> list[ir.Stmt]:

@@ -1,7 +1,10 @@
-"""The text of a kernel, calls entered: where each statement stands, which threads run it, and what orders what along its paths.
+"""The text of a kernel, calls entered: where each statement stands, which threads run it, and what orders what along
+its paths.
 
-Input: a typed function.  Output: `Text`.  Invariant: a *spot* is a place between two statements of one body, and every gap but that of a loop's
-condition has one.  Which threads run a body is read off groups and split cases alone; conditions are not looked at, so the answer may be too large.
+Input: a typed function.  Output: `Text`.  Invariant: a *spot* is a place between two statements of one body, and every
+gap but that of a loop's
+condition has one.  Which threads run a body is read off groups and split cases alone; conditions are not looked at, so
+the answer may be too large.
 """
 
 from __future__ import annotations
@@ -60,7 +63,8 @@ class Text:
                 inside = (*runners, _whole(required.privilege.n)) if required.top is Level.THREAD else runners
                 self._enter(called(frame, id(s)), s.function.body, (here, 0), inside)
 
-    # ---- places ----------------------------------------------------------------------------------------------------------------------------
+    # ---- places
+    # ------------------------------------------------------------------------------------------------------------------
 
     def spot(self, gap: GapKey) -> Spot | None:
         frame, kind, at = gap
@@ -96,15 +100,19 @@ class Text:
 
     def groups(self, body: BodyKey, n: int) -> range:
         """Which of the block's groups of n threads run a body."""
-        _, low, high = next((r for r in reversed(self.runners[body]) if r[0] == self.threads), (0, 0, self.threads or 0))
+        _, low, high = next(
+            (r for r in reversed(self.runners[body]) if r[0] == self.threads), (0, 0, self.threads or 0)
+        )
         return range(low // n, -(-high // n))
 
-    # ---- paths -----------------------------------------------------------------------------------------------------------------------------
+    # ---- paths
+    # ------------------------------------------------------------------------------------------------------------------
 
     def follows(self, met: Met, settles: Callable[[object, object], bool]) -> set[tuple[object, object]]:
         """Pairs (a, b) of which b can come after a with nothing between that settles a.
 
-        `met`: what stands at a spot; `settles(x, a)`: whether a is over where x, or a barrier of the user's, was passed."""
+        `met`: what stands at a spot; `settles(x, a)`: whether a is over where x, or a barrier of the user's, was
+        passed."""
         return _Paths(self, met, settles).run()
 
 

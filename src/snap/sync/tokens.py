@@ -30,9 +30,11 @@ class Gap:
 
 @dataclass(eq=False)
 class Token:
-    """An access that happened.  `names` are the handles it was made through, lowest first; those of scopes that ended are dropped.
+    """An access that happened.  `names` are the handles it was made through, lowest first; those of scopes that ended
+    are dropped.
 
-    It is never changed; `altered` makes another one of it.  (Walks make thousands of them, which is why it is no frozen dataclass, and has no
+    It is never changed; `altered` makes another one of it.  (Walks make thousands of them, which is why it is no frozen
+    dataclass, and has no
     slots: a dictionary is copied at once.)"""
 
     site: tuple[Frame, int, str]
@@ -45,20 +47,28 @@ class Token:
     span: Span
     crossed: int  # bits: gaps crossed until `since`
     since: int  # bits: gaps that the walk had crossed when `crossed` was last brought up to date
-    ages: Ages = ()  # where it counts (`aging`): iterations since it was made, or since a loop began that it was made before
+    # where it counts (`aging`): iterations since it was made, or since a loop began that it was made before
+    ages: Ages = ()
     engine: str = ""  # of what is done in the background: 'copy', 'bulk', 'wgmma'
     fills: int = 0  # of a pipeline's memory: stages taken since, at most its depth
     issuer: Privilege | None = None  # of a box: the group for which one thread issues it
-    role: tuple[int, int] | None = None  # the case of a split of the block's threads it was made in: first thread, number
+    role: tuple[int, int] | None = (
+        None  # the case of a split of the block's threads it was made in: first thread, number
+    )
     atomic: str = ""  # of a box that is combined with what is there, like an atomic: how
-    fragment: tuple | None = None  # of a part of an accumulator: which tile; in equal tiles each thread's part is its own
+    fragment: tuple | None = (
+        None  # of a part of an accumulator: which tile; in equal tiles each thread's part is its own
+    )
     born: tuple[int, ...] = ()  # the loops it was made in
     aging: int = 0  # of a copy in flight, or of a pipeline's slot that is numbered: up to which age
     commits: int = -1  # groups committed since, its own not counted
     early: int = 0  # of products, bits: gaps crossed before the last of these
     waited: dict[int, int] = field(default_factory=dict)  # `commits` at each barrier's gap crossed since
-    settled: str = ""  # of boxes and products that were waited for, their engine: they are over, but only those who waited know
-    passed: bool = False  # an mbarrier has ordered it before every later use of the array, but not before what comes when the array is gone
+    settled: str = (
+        ""  # of boxes and products that were waited for, their engine: they are over, but only those who waited know
+    )
+    # an mbarrier has ordered it before every later use of the array, but not before what comes when the array is gone
+    passed: bool = False
 
     def awaited(self, engine: str) -> bool:
         """Whether a wait of that name is one for this: the end of boxes, or only that their memory has been read."""
@@ -66,7 +76,8 @@ class Token:
 
     @property
     def by_threads(self) -> bool:
-        """Whether threads did it, element by element.  The units that copy boxes and multiply tiles reach memory by another way, where barriers have
+        """Whether threads did it, element by element.  The units that copy boxes and multiply tiles reach memory by
+        another way, where barriers have
         no effect: they see what was written, and do not overwrite what is still being read, only after a fence."""
         return not self.settled and (self.kind in "RWA" or self.engine == "copy")
 
@@ -119,12 +130,15 @@ class Edge:
     late: int = 0  # of products: the candidates with all of these begun
 
 
-# Tokens do not keep count of the gaps crossed: the state does, and a token notes what the state had crossed when it was made.  So where paths meet
-# or a loop begins anew, the tokens that no path has touched stay what they are.  A gap is crossed once in an iteration of its innermost loop, and
+# Tokens do not keep count of the gaps crossed: the state does, and a token notes what the state had crossed when it was
+# made.  So where paths meet
+# or a loop begins anew, the tokens that no path has touched stay what they are.  A gap is crossed once in an iteration
+# of its innermost loop, and
 # at the loop's end what has come around is told from the loop's top (`absorb`).
 @dataclass(slots=True)
 class State:
-    """What has happened on the paths so far.  `own`: the objects whose tokens no other state shares; only these dictionaries may be changed.
+    """What has happened on the paths so far.  `own`: the objects whose tokens no other state shares; only these
+    dictionaries may be changed.
     `alone`: nobody else has `known`, so that it may be changed, too."""
 
     tokens: dict[ObjectKey, dict[tuple, Token]]
@@ -162,8 +176,10 @@ class State:
         self.own.add(obj)
 
     def hand_on(self, obj: ObjectKey, comes_back: bool, reused: bool) -> None:
-        """An mbarrier orders all that was done to the array before what will be.  Products end in the order they were begun, and slots that come back
-        do so behind a wait for theirs: who waits for the last ones, which are to come, need not wait for these.  reused: whether other arrays take
+        """An mbarrier orders all that was done to the array before what will be.  Products end in the order they were
+        begun, and slots that come back
+        do so behind a wait for theirs: who waits for the last ones, which are to come, need not wait for these.
+        reused: whether other arrays take
         the same bytes; else only what is still in flight matters when the array is gone."""
         over = lambda t: comes_back if t.engine == "wgmma" else not reused and t.engine != "bulk"  # noqa: E731
         self.drop(obj, [key for key, t in self.tokens.get(obj, {}).items() if over(t)])
@@ -209,7 +225,9 @@ class State:
             self.drop(obj, [key for key in held if not any(key in keys for keys in theirs)])
 
     def absorb(self, other: State, news: State | None = None) -> None:
-        """Tokens of both; a token on two paths has crossed what both crossed.  `news` gets those that this one has not had."""
+        """Tokens of both; a token on two paths has crossed what both crossed.  `news` gets those that this one has not
+        had.
+        """
         self._meet(other)
         for obj, theirs in other.tokens.items():
             mine = self.tokens.get(obj)
@@ -227,8 +245,10 @@ class State:
                 else:
                     before = self.since(have)
                     both = before & since
-                    if both == before and t.commits >= have.commits and not any(
-                        n < have.waited.get(gap, n + 1) for gap, n in t.waited.items() if both >> gap & 1
+                    if (
+                        both == before
+                        and t.commits >= have.commits
+                        and not any(n < have.waited.get(gap, n + 1) for gap, n in t.waited.items() if both >> gap & 1)
                     ):
                         continue
                     new = merged(t, have, both, self.crossed)
@@ -238,7 +258,9 @@ class State:
                     news.held(obj)[key] = new
 
     def _meet(self, other: State) -> None:
-        """From here on the state has crossed what both have.  A token that both have, as it is, has too; the others keep their own."""
+        """From here on the state has crossed what both have.  A token that both have, as it is, has too; the others
+        keep their own.
+        """
         crossed = self.crossed & other.crossed
         lost = self.crossed & ~crossed
         if not lost:
@@ -246,8 +268,11 @@ class State:
         for obj, mine in self.tokens.items():
             theirs = other.tokens.get(obj, {})
             if mine is not theirs:
-                kept = {key: altered(t, crossed=self.since(t), since=crossed) for key, t in mine.items()
-                        if lost & ~t.since & ~t.crossed and theirs.get(key) is not t}
+                kept = {
+                    key: altered(t, crossed=self.since(t), since=crossed)
+                    for key, t in mine.items()
+                    if lost & ~t.since & ~t.crossed and theirs.get(key) is not t
+                }
                 if kept:
                     self.put(obj, {**mine, **kept})
         self.crossed = crossed
@@ -259,7 +284,8 @@ class State:
                 self.put(obj, {**held, **found})
 
     def covered(self, engine: str, younger: int, role: tuple[int, int] | None) -> None:
-        """A wait by a role, or by all: what has so many younger groups of its own, or more, has come to its end.  Those who waited know that; from
+        """A wait by a role, or by all: what has so many younger groups of its own, or more, has come to its end.  Those
+        who waited know that; from
         here on it is for others what an access of theirs would be.  (Registers are one's own.)"""
         over = lambda t: t.kind in "CS" and t.awaited(engine) and t.commits >= younger and role in (None, t.role)  # noqa: E731
 
@@ -267,7 +293,9 @@ class State:
             if not over(t):
                 return t
             kind = "W" if t.kind == "C" else "R"
-            return altered(t, kind=kind, engine="", settled="" if t.engine == "copy" else t.engine, crossed=0, since=self.crossed)
+            return altered(
+                t, kind=kind, engine="", settled="" if t.engine == "copy" else t.engine, crossed=0, since=self.crossed
+            )
 
         for obj, held in list(self.tokens.items()):
             if obj[1] == "registers":
@@ -284,7 +312,9 @@ class State:
             self.regrouped(obj, lambda t: t if t.fills == depth else altered(t, fills=min(t.fills + 1, depth)))
 
     def recount(self, obj: ObjectKey, depth: int) -> None:
-        """The pipeline is declared again, and its stages are counted from the first slot: any earlier fill may have been in the slot that comes."""
+        """The pipeline is declared again, and its stages are counted from the first slot: any earlier fill may have
+        been in the slot that comes.
+        """
         if self.tokens.get(obj):
             self.regrouped(obj, lambda t: t if t.fills == depth else altered(t, fills=depth))
 
@@ -317,7 +347,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A handle as it is at run time: its privilege, and whether one unit of its base's has claimed it, rather than each unit having its part."""
+    """A handle as it is at run time: its privilege, and whether one unit of its base's has claimed it, rather than each
+    unit having its part.
+    """
 
     key: tuple[Frame, int]
     privilege: Privilege
@@ -326,5 +358,9 @@ class Name:
 
 def merged(a: Token, b: Token, crossed: int, since: int) -> Token:
     """One access on two paths.  What was committed at a barrier that only one of them has passed does not count."""
-    waited = {gap: min(n, b.waited.get(gap, n)) for gap, n in a.waited.items() if crossed >> gap & 1} if a.waited else {}
-    return altered(a, crossed=crossed, since=since, commits=min(a.commits, b.commits), early=a.early | b.early, waited=waited)
+    waited = (
+        {gap: min(n, b.waited.get(gap, n)) for gap, n in a.waited.items() if crossed >> gap & 1} if a.waited else {}
+    )
+    return altered(
+        a, crossed=crossed, since=since, commits=min(a.commits, b.commits), early=a.early | b.early, waited=waited
+    )

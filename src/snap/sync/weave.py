@@ -1,10 +1,15 @@
 """Put the operations of channels, groups of background work, and turns into the text.
 
-Input: a typed kernel and its channels.  Output: the kernel with mbarriers, their waits and arrivals, commits of products and stores; and for the
-graph of accesses, the statements at which a channel's memory passes from one episode to the next.  For fill f of a channel with n slots, in slot
-f % n: an episode waits for phase f / n of the episode before it, the first one for phase f / n - 1 of the last.  A load counts its bytes; others
-arrive, one arrival for each warp, or for each warpgroup where only products read.  Products may stay in flight for `lag` fills: their slots are
-given back by the wait that covers them.  Invariant: every wait has its arrivals before it in the order of the text, so nothing hangs.
+Input: a typed kernel and its channels.  Output: the kernel with mbarriers, their waits and arrivals, commits of
+products and stores; and for the
+graph of accesses, the statements at which a channel's memory passes from one episode to the next.  For fill f of a
+channel with n slots, in slot
+f % n: an episode waits for phase f / n of the episode before it, the first one for phase f / n - 1 of the last.  A load
+counts its bytes; others
+arrive, one arrival for each warp, or for each warpgroup where only products read.  Products may stay in flight for
+`lag` fills: their slots are
+given back by the wait that covers them.  Invariant: every wait has its arrivals before it in the order of the text, so
+nothing hangs.
 """
 
 from __future__ import annotations
@@ -26,7 +31,8 @@ WARP = 32
 
 @dataclass(slots=True)
 class Lagging:
-    """Slots that products may still read when their stage has ended: those from `released` up to `used` are given back later, at the latest by
+    """Slots that products may still read when their stage has ended: those from `released` up to `used` are given back
+    later, at the latest by
     the waits at the end of stages (`waits`: their points), for all but the last `lag` stages."""
 
     channel: Channel
@@ -42,16 +48,22 @@ class Lagging:
 
 @dataclass(slots=True)
 class Woven:
-    """passes: by the identity of a statement, the objects whose uses so far are all ordered before what follows; lands: those whose loads are."""
+    """passes: by the identity of a statement, the objects whose uses so far are all ordered before what follows; lands:
+    those whose loads are.
+    """
 
     function: ir.Function
     passes: dict[int, set[int]] = field(default_factory=dict)
     lands: dict[int, set[int]] = field(default_factory=dict)
     lagging: list[Lagging] = field(default_factory=list)
     numbered: set[int] = field(default_factory=set)  # objects whose fills the program numbers
-    awaited: dict[int, set[int]] = field(default_factory=dict)  # by barrier: the objects whose loads are waited for by those who load them again
+    awaited: dict[int, set[int]] = field(
+        default_factory=dict
+    )  # by barrier: the objects whose loads are waited for by those who load them again
     coming_back: set[int] = field(default_factory=set)  # objects whose slots are given back by arrivals
-    counted_on: set[int] = field(default_factory=set)  # objects whose fills are counted on where they are declared again
+    counted_on: set[int] = field(
+        default_factory=set
+    )  # objects whose fills are counted on where they are declared again
 
 
 def weave(function: ir.Function, channels: list[Channel]) -> Woven:
@@ -61,7 +73,8 @@ def weave(function: ir.Function, channels: list[Channel]) -> Woven:
     return weaver.result()
 
 
-# ---- small expressions -------------------------------------------------------------------------------------------------------------------------
+# ---- small expressions
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def number(value: int, span: Span) -> ir.Const:
@@ -94,9 +107,13 @@ class _Weaver:
         self.barriers: list[ir.Barrier] = []
         self.before: dict[int, list[ir.Stmt]] = {}
         self.after: dict[int, list[ir.Stmt]] = {}
-        self.loads: dict[int, tuple[ir.Barrier, ir.Expr, bool]] = {}  # by statement: where its bytes are counted, and whether it says so itself
+        self.loads: dict[
+            int, tuple[ir.Barrier, ir.Expr, bool]
+        ] = {}  # by statement: where its bytes are counted, and whether it says so itself
         self.top: list[ir.Stmt] = []  # declarations that outlive everything
-        self.threads = function.place.held(Level.THREAD).count if function.place.held(Level.THREAD) is not None else None
+        self.threads = (
+            function.place.held(Level.THREAD).count if function.place.held(Level.THREAD) is not None else None
+        )
         self.blocks = function.place.held(Level.BLOCK).count if function.place.held(Level.CLUSTER) is not None else 1
         self.points = 0
         self.arrive_by: dict[int, int] = {}  # by the identity of an episode, the threads that make one arrival
@@ -111,13 +128,18 @@ class _Weaver:
 
     def result(self) -> Woven:
         body = self._body(self.function.body)
-        self.woven.function = replace(self.function, body=(*self.top, *body), barriers=tuple(self.barriers)) if self.changed(body) else self.function
+        self.woven.function = (
+            replace(self.function, body=(*self.top, *body), barriers=tuple(self.barriers))
+            if self.changed(body)
+            else self.function
+        )
         return self.woven
 
     def changed(self, body: ir.Body) -> bool:
         return bool(self.top or self.barriers) or body is not self.function.body
 
-    # ---- channels ----------------------------------------------------------------------------------------------------------------------------
+    # ---- channels
+    # ------------------------------------------------------------------------------------------------------------------
 
     def channel(self, channel: Channel) -> None:
         if id(channel.declared) in self.again:
@@ -132,7 +154,9 @@ class _Weaver:
         barriers: list[ir.Barrier | None] = [
             self._barrier(f"{stem}_{name}", channel, e, f) for name, e, f in zip(names, episodes, episodes[1:])
         ]
-        barriers.append(self._barrier(f"{stem}_empty", channel, episodes[-1], episodes[0]) if channel.handed_back else None)
+        barriers.append(
+            self._barrier(f"{stem}_empty", channel, episodes[-1], episodes[0]) if channel.handed_back else None
+        )
         lag = self._lag(channel, barriers[-1])
         lagging: Lagging | None = None
         for fill in channel.fills:
@@ -144,7 +168,8 @@ class _Weaver:
         if lagging is not None:
             self.woven.lagging.append(lagging)
 
-    # The barriers of a channel live as long as the kernel: where its memory is declared anew in each iteration of a loop, fills are still counted on.
+    # The barriers of a channel live as long as the kernel: where its memory is declared anew in each iteration of a
+    # loop, fills are still counted on.
     def _count_on(self, channel: Channel) -> None:
         objects = {o.uid for o in channel.objects}
         self.woven.counted_on |= objects
@@ -152,7 +177,12 @@ class _Weaver:
         values = {s.var.uid: s.init for s in everything if isinstance(s, ir.Declare)}
         counters = set()
         for s in everything:
-            if isinstance(s, ir.Partition) and s.counted and s.handle.obj.uid in objects and isinstance(s.fill, ir.Read):
+            if (
+                isinstance(s, ir.Partition)
+                and s.counted
+                and s.handle.obj.uid in objects
+                and isinstance(s.fill, ir.Read)
+            ):
                 counter = values.get(s.fill.var.uid)
                 counters |= {counter.var.uid} if isinstance(counter, ir.Read) else set()
         for s in everything:
@@ -178,14 +208,21 @@ class _Weaver:
             fill_number = self._fill_number(channel, fill)
             for e in fill.episodes:
                 span = e.uses.span
-                slot, phase = binary("%", fill_number, channel.depth, span), binary("/", fill_number, channel.depth, span)
+                slot, phase = (
+                    binary("%", fill_number, channel.depth, span),
+                    binary("/", fill_number, channel.depth, span),
+                )
                 begin: list[ir.Stmt] = []
                 end: list[ir.Stmt] = []
                 if e.loads:
                     begin += self._load(channel, e, full, slot, self._point(channel, e, use, False), end)
                     begin = [ir.Elect(self._place(e), tuple(begin), span=span)] if begin else []
                 else:
-                    begin.append(ir.BarrierWait(full, slot, phase, self._place(e), self._point(channel, load, e, False), span=span))
+                    begin.append(
+                        ir.BarrierWait(
+                            full, slot, phase, self._place(e), self._point(channel, load, e, False), span=span
+                        )
+                    )
                 self._around(channel, e, begin, end, False)
 
     def _barrier(self, name: str, channel: Channel, e: Episode, then: Episode) -> ir.Barrier:
@@ -199,7 +236,8 @@ class _Weaver:
         """How many threads make one arrival."""
         return self.arrive_by.get(id(e), WARP)
 
-    # One arrival of a warpgroup stands for all its warps only if they have multiplied together since they waited: in every fill, and nothing else.
+    # One arrival of a warpgroup stands for all its warps only if they have multiplied together since they waited: in
+    # every fill, and nothing else.
     def _units(self, channel: Channel) -> None:
         for alike in zip(*(f.episodes for f in channel.fills)):
             only_products = all(e.uses.products and not (e.uses.reads or e.uses.writes or e.uses.stores) for e in alike)
@@ -221,14 +259,24 @@ class _Weaver:
         self._beside(channel, [ir.Declare(fills, number(0, span), span=span)])
         first = fill.episodes[0].leaves[0].statement
         top = next(s for s in fill.body if any(inner is first for inner in statements((s,))))
-        self.before.setdefault(id(top), []).extend((
-            ir.Declare(now, read(fills, span), span=span),
-            ir.Assign(ir.VarTarget(fills, span=span), binary("+", read(fills, span), 1, span), span=span),
-        ))
+        self.before.setdefault(id(top), []).extend(
+            (
+                ir.Declare(now, read(fills, span), span=span),
+                ir.Assign(ir.VarTarget(fills, span=span), binary("+", read(fills, span), 1, span), span=span),
+            )
+        )
         return read(now, span)
 
     def _episode(
-        self, channel: Channel, fill: Fill, k: int, e: Episode, barriers: list, fill_number: ir.Expr, lag: int, lagging: Lagging | None
+        self,
+        channel: Channel,
+        fill: Fill,
+        k: int,
+        e: Episode,
+        barriers: list,
+        fill_number: ir.Expr,
+        lag: int,
+        lagging: Lagging | None,
     ) -> None:
         span = e.uses.span
         slot = binary("%", fill_number, channel.depth, span)
@@ -239,11 +287,17 @@ class _Weaver:
         incoming = None if k == 0 and fill.first else barriers[k - 1]
         if incoming is not None:
             phase = turn if k else binary("-", turn, 1, span)
-            begin.append(ir.BarrierWait(incoming, slot, phase, self._place(e), self._point(channel, previous, e, False), span=span))
+            begin.append(
+                ir.BarrierWait(
+                    incoming, slot, phase, self._place(e), self._point(channel, previous, e, False), span=span
+                )
+            )
         outgoing = barriers[k]
         if outgoing is not None:
             then = fill.episodes[(k + 1) % len(fill.episodes)]
-            others = [other for other in fill.episodes if other is not e]  # maybe not the next one, but in the same memory
+            others = [
+                other for other in fill.episodes if other is not e
+            ]  # maybe not the next one, but in the same memory
             seen = e.uses.writes is not None and any(other.uses.background for other in others)
             overwritten = e.uses.reads is not None and any(other.loads for other in others)
             point = self._point(channel, e, then, seen or overwritten)
@@ -303,7 +357,9 @@ class _Weaver:
         return place.grouped(Privilege(top, 1))
 
     def _place(self, e: Episode) -> Place:
-        """Of a role's threads.  All of a block are one too where there are other blocks in the cluster, each with its own."""
+        """Of a role's threads.  All of a block are one too where there are other blocks in the cluster, each with its
+        own.
+        """
         outer = self._block_place()
         if len(e.roles) == 1 and (next(iter(e.roles)) != (0, self.threads) or outer.top == Level.CLUSTER):
             return outer.sharded(Level.THREAD, *next(iter(e.roles)))
@@ -317,20 +373,41 @@ class _Weaver:
         if e.loads:
             text += "; only an mbarrier counts a load's bytes"
         elif e.roles != then.roles:
-            text += "; who arrives goes on at once" + (f", up to {channel.depth} fills ahead" if channel.depth > 1 else "")
+            text += "; who arrives goes on at once" + (
+                f", up to {channel.depth} fills ahead" if channel.depth > 1 else ""
+            )
         threads = max(n for _, n in then.roles)
         participants = BLOCK1 if threads == self.threads else Privilege(Level.THREAD, threads)
-        arrivals = "the load's bytes" if e.loads else f"each {'warpgroup' if self._unit(e) == WARPGROUP else 'warp'} of {_who(e.roles)}"
+        arrivals = (
+            "the load's bytes"
+            if e.loads
+            else f"each {'warpgroup' if self._unit(e) == WARPGROUP else 'warp'} of {_who(e.roles)}"
+        )
         if then.loads and channel.copies and not e.loads:
             arrivals += ", of every block of the cluster"
         waiters = "the thread that loads" if then.loads else _who(then.roles)
-        return ir.SyncPoint(-self.points, "mbarrier", participants, channel.name, text, first, second, fence=fence,
-                            arrivals=arrivals, waiters=waiters, span=second)
+        return ir.SyncPoint(
+            -self.points,
+            "mbarrier",
+            participants,
+            channel.name,
+            text,
+            first,
+            second,
+            fence=fence,
+            arrivals=arrivals,
+            waiters=waiters,
+            span=second,
+        )
 
-    # ---- loads -------------------------------------------------------------------------------------------------------------------------------
+    # ---- loads
+    # ------------------------------------------------------------------------------------------------------------------
 
-    def _load(self, channel: Channel, e: Episode, barrier: ir.Barrier, slot: ir.Expr, point: ir.SyncPoint, end: list[ir.Stmt]) -> list[ir.Stmt]:
-        """Where it is known before how many bytes come, they are announced by one arrival ahead of them; else one by one, and the arrival
+    def _load(
+        self, channel: Channel, e: Episode, barrier: ir.Barrier, slot: ir.Expr, point: ir.SyncPoint, end: list[ir.Stmt]
+    ) -> list[ir.Stmt]:
+        """Where it is known before how many bytes come, they are announced by one arrival ahead of them; else one by
+        one, and the arrival
         follows."""
         role = next(iter(e.roles))
         known = 0
@@ -342,25 +419,45 @@ class _Weaver:
             for s in statements((leaf.statement,)):
                 if isinstance(s, ir.BoxCopy) and s.op == "load" and s.tile.access.view.obj.uid in objects:
                     held = s.place.privilege
-                    whole = held == Privilege(Level.THREAD, role[1]) or (role == (0, self.threads) and held.level >= Level.BLOCK)
+                    whole = held == Privilege(Level.THREAD, role[1]) or (
+                        role == (0, self.threads) and held.level >= Level.BLOCK
+                    )
                     if not whole:
-                        raise SnapError(Diagnostic(
-                            "SNAP020", f"each group of `{held}` would load `{s.tile.access.handle.name}` on its own, and its users wait for one load",
-                            s.span, "loaded here", (Label(leaf.statement.span, "in this role"),),
-                            help="load it where the code's privilege is the whole role's, outside of the inner group"))
+                        raise SnapError(
+                            Diagnostic(
+                                "SNAP020",
+                                f"each group of `{held}` would load `{s.tile.access.handle.name}` on its own, and its"
+                                " users wait for one load",
+                                s.span,
+                                "loaded here",
+                                (Label(leaf.statement.span, "in this role"),),
+                                help=(
+                                    "load it where the code's privilege is the whole role's, outside of the inner group"
+                                ),
+                            )
+                        )
                     self.loads[id(s)] = (barrier, slot, known is None)
-        arrive = ir.BarrierArrive(barrier, slot, self._place(e).privilege, self._place(e), point, known or 0, span=e.uses.span)
+        arrive = ir.BarrierArrive(
+            barrier, slot, self._place(e).privilege, self._place(e), point, known or 0, span=e.uses.span
+        )
         if known is None:
             end.append(arrive)
             return []
         return [arrive]
 
-    # ---- products ------------------------------------------------------------------------------------------------------------------------------
+    # ---- products
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _lag(self, channel: Channel, empty: ir.Barrier | None) -> int:
         last = channel.fills[0].episodes[-1]
         counted = all(f.scope is not None and f.scope.counted for f in channel.fills)
-        if empty is None or not last.uses.products or self._unit(last) != WARPGROUP or not counted or len(last.roles) != 1:
+        if (
+            empty is None
+            or not last.uses.products
+            or self._unit(last) != WARPGROUP
+            or not counted
+            or len(last.roles) != 1
+        ):
             return 0
         if any(leaf.inside is not None for f in channel.fills for leaf in f.episodes[-1].leaves):
             return 0
@@ -373,7 +470,10 @@ class _Weaver:
     def _lagging(self, channel: Channel, fill: Fill, empty: ir.Barrier, lag: int) -> Lagging:
         span = channel.declared.span
         last = fill.episodes[-1]
-        released, used = (ir.Var(self.uid(), f"{channel.objects[0].name}_{word}", I32, THREAD1, True, span=span) for word in ("released", "used"))
+        released, used = (
+            ir.Var(self.uid(), f"{channel.objects[0].name}_{word}", I32, THREAD1, True, span=span)
+            for word in ("released", "used")
+        )
         self._beside(channel, [ir.Declare(var, number(0, span), span=span) for var in (released, used)])
         point = self._point(channel, last, fill.episodes[0], False)
         return Lagging(channel, next(iter(last.roles)), self._place(last), empty, released, used, point, lag)
@@ -390,47 +490,107 @@ class _Weaver:
         self.points += 1
         text = f"products begun at line {span.line} have read their tiles before the slot is given back"
         group = Privilege(Level.THREAD, WARPGROUP)
-        point = ir.SyncPoint(-self.points, "thread", THREAD1, channel.name, text, span, span, (("wgmma", younger),), arrivals="its products",
-                             waiters=f"each {group}", span=span)
+        point = ir.SyncPoint(
+            -self.points,
+            "thread",
+            THREAD1,
+            channel.name,
+            text,
+            span,
+            span,
+            (("wgmma", younger),),
+            arrivals="its products",
+            waiters=f"each {group}",
+            span=span,
+        )
         return ir.Sync(point, self._place(e), span=span)
 
     def _wait_for_copies(self, channel: Channel, e: Episode) -> list[ir.Stmt]:
         """What a role copies element by element has arrived before it says so."""
         self.points += 1
         span = e.uses.copies
-        point = ir.SyncPoint(-self.points, "thread", THREAD1, channel.name, f"copied to at line {span.line}, and then handed on", span, span,
-                             (("copy", 0),), arrivals="its copies", waiters="each thread that copies", span=span)
+        point = ir.SyncPoint(
+            -self.points,
+            "thread",
+            THREAD1,
+            channel.name,
+            f"copied to at line {span.line}, and then handed on",
+            span,
+            span,
+            (("copy", 0),),
+            arrivals="its copies",
+            waiters="each thread that copies",
+            span=span,
+        )
         return [ir.AsyncCommit("copy", self._place(e), span=span), ir.Sync(point, self._place(e), span=span)]
 
     def _wait_for_stores(self, channel: Channel, e: Episode) -> ir.Sync:
         """What a role stores as boxes has been read before its memory is handed on."""
         self.points += 1
         span = e.uses.stores
-        point = ir.SyncPoint(-self.points, "thread", THREAD1, channel.name, f"stored at line {span.line}, and then handed on", span, span,
-                             (("bulk read", 0),), arrivals="its boxes", waiters="the thread that stores", span=span)
+        point = ir.SyncPoint(
+            -self.points,
+            "thread",
+            THREAD1,
+            channel.name,
+            f"stored at line {span.line}, and then handed on",
+            span,
+            span,
+            (("bulk read", 0),),
+            arrivals="its boxes",
+            waiters="the thread that stores",
+            span=span,
+        )
         return ir.Sync(point, self._place(e), span=span)
 
-    # ---- turns -------------------------------------------------------------------------------------------------------------------------------
+    # ---- turns
+    # ------------------------------------------------------------------------------------------------------------------
 
     # Unit u's turn number j comes after turn j of unit u-1; that of unit 0 after turn j-1 of the last.
     def _turn(self, s: ir.Turn) -> list[ir.Stmt]:
         p, span = s.place.privilege, s.span
         held = s.outer.held(p.level)
         if p.level is not Level.THREAD or p.n % WARP or s.outer.top > Level.BLOCK and held is None:
-            raise SnapError(Diagnostic("SNAP020", f"groups of `{p}` cannot take turns", span, note="whole warps of a block can",
-                                       help="open `turn()` in `group(warp)` or a larger group of threads"))
+            raise SnapError(
+                Diagnostic(
+                    "SNAP020",
+                    f"groups of `{p}` cannot take turns",
+                    span,
+                    note="whole warps of a block can",
+                    help="open `turn()` in `group(warp)` or a larger group of threads",
+                )
+            )
         units = held.count // p.n
-        several = s.outer.top is Level.THREAD and held.count < self.threads  # there may be more such groups beside this one
+        several = (
+            s.outer.top is Level.THREAD and held.count < self.threads
+        )  # there may be more such groups beside this one
         if several and self.threads % p.n:
-            raise SnapError(Diagnostic("SNAP020", f"groups of `{p}` cannot take turns here: they do not divide the block", span,
-                                       help="choose groups whose size divides the block's"))
+            raise SnapError(
+                Diagnostic(
+                    "SNAP020",
+                    f"groups of `{p}` cannot take turns here: they do not divide the block",
+                    span,
+                    help="choose groups whose size divides the block's",
+                )
+            )
         barrier = ir.Barrier(self.uid(), "turn", self.threads // p.n if several else units, p.n // WARP, span=span)
         self.barriers.append(barrier)
         turns = ir.Var(self.uid(), "turns", I32, THREAD1, True, span=span)
         self.top.append(ir.Declare(turns, number(0, span), span=span))
         self.points += 1
         text = f"units of {p} take turns, line {span.line}"
-        point = ir.SyncPoint(-self.points, "mbarrier", p, "turn", text, span, span, arrivals="the unit before", waiters="the next unit", span=span)
+        point = ir.SyncPoint(
+            -self.points,
+            "mbarrier",
+            p,
+            "turn",
+            text,
+            span,
+            span,
+            arrivals="the unit before",
+            waiters="the next unit",
+            span=span,
+        )
         unit = read(self.units[-1], span)
         first = ir.Cast(ir.Compare("==", unit, number(0, span), BOOL, span=span), I32, span=span)
         following = binary("%", binary("+", unit, 1, span), units, span)
@@ -448,7 +608,13 @@ class _Weaver:
     def _place_in_block(self, p: Privilege, span: Span) -> ir.Var:
         """Which group of that size this is in its block, taken where nothing has been grouped yet."""
         var = ir.Var(self.uid(), "unit_of_block", I32, p, True, span=span)
-        self.top.append(ir.Declare(var, binary("%", ir.UnitId(p, self.function.place, I32, span=span), self.threads // p.n, span), span=span))
+        self.top.append(
+            ir.Declare(
+                var,
+                binary("%", ir.UnitId(p, self.function.place, I32, span=span), self.threads // p.n, span),
+                span=span,
+            )
+        )
         return var
 
     def _unit_of(self, s: ir.Group) -> ir.Declare:
@@ -456,7 +622,8 @@ class _Weaver:
         self.unit_of[id(s)] = var
         return ir.Declare(var, ir.UnitId(s.privilege, s.outer, I32, span=s.span), span=s.span)
 
-    # ---- the text ----------------------------------------------------------------------------------------------------------------------------
+    # ---- the text
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _body(self, body: ir.Body) -> ir.Body:
         out: list[ir.Stmt] = []
@@ -466,7 +633,9 @@ class _Weaver:
             out += self.before.get(id(s), ())
             if id(s) in self.loads and self.loads[id(s)][2]:
                 barrier, slot, _ = self.loads[id(s)]
-                out.append(ir.BarrierExpect(barrier, slot, bytes_of(s, {s.tile.access.view.obj.uid}), s.place, span=s.span))
+                out.append(
+                    ir.BarrierExpect(barrier, slot, bytes_of(s, {s.tile.access.view.obj.uid}), s.place, span=s.span)
+                )
             if isinstance(s, ir.Group) and any(isinstance(x, ir.Turn) for x in _of_this_group(s.body)):
                 out.append(self._unit_of(s))
             if isinstance(s, ir.Turn):
@@ -545,7 +714,9 @@ def release(lagging: Lagging, until: ir.Expr, several: bool, span: Span) -> list
     released = read(lagging.released, span)
     slot = binary("%", released, lagging.channel.depth, span)
     body = (
-        ir.BarrierArrive(lagging.barrier, slot, Privilege(Level.THREAD, WARPGROUP), lagging.place, lagging.point, span=span),
+        ir.BarrierArrive(
+            lagging.barrier, slot, Privilege(Level.THREAD, WARPGROUP), lagging.place, lagging.point, span=span
+        ),
         ir.Assign(ir.VarTarget(lagging.released, span=span), binary("+", released, 1, span), span=span),
     )
     cond = ir.Compare("<", released, until, BOOL, span=span)

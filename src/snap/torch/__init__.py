@@ -1,8 +1,11 @@
 """A kernel as a torch operator, in one line.
 
-Input:      a kernel whose constexpr parameters are all given, and how its grid and its results follow from the arguments
-Output:     an operator of torch's own: it works under torch.compile, on fake and on CPU tensors (there on the CPU machine)
-Invariant:  constness is read from the kernel: a `ptr(const(...))` is an input, any other pointer is mutated, unless `out` says that it is made
+Input:      a kernel whose constexpr parameters are all given, and how its grid and its results follow from the
+arguments
+Output:     an operator of torch's own: it works under torch.compile, on fake and on CPU tensors (there on the CPU
+machine)
+Invariant:  constness is read from the kernel: a `ptr(const(...))` is an input, any other pointer is mutated, unless
+`out` says that it is made
 Non-goals:  generic kernels (specialise them first), vmap
 
     scale = snap.torch.operator(scale_kernel, "mylib::scale", blocks=lambda n: -(-n // 256),
@@ -34,7 +37,9 @@ _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 @record
 class _Plan:
-    """params  of the kernel, in order; given: those that the operator's caller passes; made: results, by name; values: scalars that are computed"""
+    """params  of the kernel, in order; given: those that the operator's caller passes; made: results, by name; values:
+    scalars that are computed
+    """
 
     kernel: SnapFunction
     params: tuple[Pointer | Value, ...]
@@ -82,21 +87,35 @@ class _Plan:
 
     @property
     def mutated(self) -> tuple[str, ...]:
-        return tuple(param.name for param in self.params if isinstance(param, Pointer) and not param.const and param.name in self.given)
+        return tuple(
+            param.name
+            for param in self.params
+            if isinstance(param, Pointer) and not param.const and param.name in self.given
+        )
 
 
 _kernel_of: dict[str, str] = {}  # by operator: the name of its kernel
 
 
-def operator(kernel: SnapFunction, name: str, *, blocks: object, out: object = None, values: Mapping[str, object] | None = None,
-             backward: Callable | None = None):
-    """Register `kernel` with torch.library as `name` ("mylib::saxpy"); returns the operator, to be called with the kernel's arguments in order.
+def operator(
+    kernel: SnapFunction,
+    name: str,
+    *,
+    blocks: object,
+    out: object = None,
+    values: Mapping[str, object] | None = None,
+    backward: Callable | None = None,
+):
+    """Register `kernel` with torch.library as `name` ("mylib::saxpy"); returns the operator, to be called with the
+    kernel's arguments in order.
 
     blocks    the number of blocks: an integer, or a function of the kernel's arguments by name
-    out       what the operator makes and returns instead of taking it: a function of the arguments that returns an empty tensor, for the kernel's
+    out       what the operator makes and returns instead of taking it: a function of the arguments that returns an
+    empty tensor, for the kernel's
               only non-const pointer, or a dict of such functions by parameter; it also tells torch.compile the shapes
     values    scalars that follow from the other arguments, by parameter: {"n": lambda x: x.numel()}
-    backward  the gradients of inputs, as a dict by parameter, from `grad` (`grad_y` for each of several results), inputs and results by name:
+    backward  the gradients of inputs, as a dict by parameter, from `grad` (`grad_y` for each of several results),
+    inputs and results by name:
               lambda grad, x: {"x": 2 * x * grad}
     """
     plan = _plan(kernel, name, blocks, out, dict(values or {}))
@@ -124,10 +143,12 @@ def on_device_of(args: object):
 
 def _plan(kernel: object, name: object, blocks: object, out: object, values: dict[str, object]) -> _Plan:
     if not isinstance(kernel, SnapFunction) or not kernel.is_kernel:
-        raise TypeError("snap.torch.operator takes a kernel (@kernel or @ccuda(\"global\"), with @requires)")
+        raise TypeError('snap.torch.operator takes a kernel (@kernel or @ccuda("global"), with @requires)')
     _check_name(name, kernel.definition.tree.name)
     if kernel.generic:
-        raise TypeError(f"`{kernel.definition.tree.name}` is generic: register `.specialize({kernel.generic[0]}=...)` of it")
+        raise TypeError(
+            f"`{kernel.definition.tree.name}` is generic: register `.specialize({kernel.generic[0]}=...)` of it"
+        )
     params = launcher(kernel._specialised({})).signature.params
     made = _made(kernel, params, out)
     given = tuple(param.name for param in params if param.name not in made and param.name not in values)
@@ -141,19 +162,30 @@ def _plan(kernel: object, name: object, blocks: object, out: object, values: dic
 
 
 def _check_name(name: object, kernel: str) -> None:
-    """torch would replace an operator of the same name under the feet of those who hold the first.  A kernel of the same name is that kernel defined
+    """torch would replace an operator of the same name under the feet of those who hold the first.  A kernel of the
+    same name is that kernel defined
     again, as a cell of a notebook that is run twice does."""
     words = name.split("::") if isinstance(name, str) else []
     if len(words) != 2:
-        raise ValueError(f"an operator's name has a namespace, \"mylib::{kernel}\"; {name!r} does not")
+        raise ValueError(f'an operator\'s name has a namespace, "mylib::{kernel}"; {name!r} does not')
     for word in words:
         if not _WORD.fullmatch(word):
             strange = next((c for c in word if not (c.isascii() and (c.isalnum() or c == "_"))), None)
-            problem = "a name is missing" if not word else f"`{word}` begins with a digit" if strange is None else f"`{strange}` cannot be in it"
-            raise ValueError(f"an operator's name is two words of letters, digits and _, \"mylib::{kernel}\"; in {name!r} {problem}")
+            problem = (
+                "a name is missing"
+                if not word
+                else f"`{word}` begins with a digit"
+                if strange is None
+                else f"`{strange}` cannot be in it"
+            )
+            raise ValueError(
+                f'an operator\'s name is two words of letters, digits and _, "mylib::{kernel}"; in {name!r} {problem}'
+            )
     exists = isinstance(getattr(getattr(torch.ops, words[0]), words[1], None), torch._ops.OpOverloadPacket)
     if exists and _kernel_of.get(name) != kernel:
-        raise ValueError(f"there is an operator {name} already: take another name, or go on with torch.ops.{words[0]}.{words[1]}")
+        raise ValueError(
+            f"there is an operator {name} already: take another name, or go on with torch.ops.{words[0]}.{words[1]}"
+        )
 
 
 def _made(kernel: SnapFunction, params: tuple, out: object) -> dict[str, object]:
@@ -163,8 +195,10 @@ def _made(kernel: SnapFunction, params: tuple, out: object) -> dict[str, object]
         return {param.name: out[param.name] for param in params if param.name in out} | dict(out)
     written = [param.name for param in params if isinstance(param, Pointer) and not param.const]
     if len(written) != 1:
-        raise TypeError(f"`{kernel.definition.tree.name}` writes {', '.join(f'`{n}`' for n in written) or 'nothing'}: "
-                        "say which are made with a dict, out={\"y\": lambda x: torch.empty_like(x)}")
+        raise TypeError(
+            f"`{kernel.definition.tree.name}` writes {', '.join(f'`{n}`' for n in written) or 'nothing'}: "
+            'say which are made with a dict, out={"y": lambda x: torch.empty_like(x)}'
+        )
     return {written[0]: out}
 
 
@@ -179,10 +213,14 @@ def _check(kernel: SnapFunction, params: tuple, made: Mapping[str, object], valu
             raise TypeError(f"`out` makes `{name}`, which `{word}` does not write: results are non-const pointers")
     for param in params:
         if isinstance(param, Value) and not isinstance(param.type, Scalar):
-            raise TypeError(f"`{word}` takes `{param.name}` of type {param.type}; torch operators take tensors and numbers")
+            raise TypeError(
+                f"`{word}` takes `{param.name}` of type {param.type}; torch operators take tensors and numbers"
+            )
     for name in values:
         if not isinstance(by_name[name], Value):
-            raise TypeError(f"`values` computes `{name}`, which is a pointer: numbers are computed, tensors made with `out`")
+            raise TypeError(
+                f"`values` computes `{name}`, which is a pointer: numbers are computed, tensors made with `out`"
+            )
 
 
 def _schema_type(param: Pointer | Value, aliases) -> str:
@@ -195,7 +233,8 @@ def _schema_type(param: Pointer | Value, aliases) -> str:
             return "bool" if scalar == BOOL else "float" if scalar.is_float else "SymInt"
 
 
-# ---- gradients ---------------------------------------------------------------------------------------------------------------------------
+# ---- gradients
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _incoming(plan: _Plan) -> list[str]:
@@ -205,7 +244,9 @@ def _incoming(plan: _Plan) -> list[str]:
 def _check_backward(plan: _Plan, backward: Callable) -> None:
     """Before anything is registered: a name is used up by an operator that is refused afterwards."""
     if not plan.made or plan.mutated:
-        raise TypeError("`backward` belongs to an operator that returns its results (`out=`) and changes none of its arguments")
+        raise TypeError(
+            "`backward` belongs to an operator that returns its results (`out=`) and changes none of its arguments"
+        )
     check_names("backward", backward, [*_incoming(plan), *plan.given, *plan.made])
 
 
@@ -224,7 +265,10 @@ def _register_backward(made, plan: _Plan, backward: Callable) -> None:
         found = resolve(backward, known)
         unknown = [name for name in found if name not in plan.given]
         if unknown:
-            raise TypeError(f"`backward` returns a gradient of `{unknown[0]}`, which is no argument; there is {', '.join(plan.given)}")
+            raise TypeError(
+                f"`backward` returns a gradient of `{unknown[0]}`, which is no argument; there is"
+                f" {', '.join(plan.given)}"
+            )
         return tuple(found.get(name) for name in plan.given)
 
     made.register_autograd(gradients, setup_context=setup)

@@ -5,7 +5,8 @@ Output:     for each, None, or what the compiler said against it; the cubins are
 Invariant:  a text is compiled once, however many candidates share it; one that fails does not stop the others
 Non-goals:  loading
 
-Threads are enough: the binding gives up Python's lock while NVRTC works (24 kernels on 16 cores: 3.0 s with 1 thread, 0.8 s with 4, 0.5 s with 16),
+Threads are enough: the binding gives up Python's lock while NVRTC works (24 kernels on 16 cores: 3.0 s with 1 thread,
+0.8 s with 4, 0.5 s with 16),
 and nothing has to be pickled or imported again.
 """
 
@@ -28,14 +29,21 @@ def compile_one(text: str, target: str, unsafe: bool) -> str | None:
     return None
 
 
-def compile_all(ready: Sequence[Ready], target: str, workers: int | None, done: Callable[[Ready], None]) -> list[str | None]:
+def compile_all(
+    ready: Sequence[Ready], target: str, workers: int | None, done: Callable[[Ready], None]
+) -> list[str | None]:
     """In the order of `ready`.  A missing compiler is raised, since it is the same for all."""
     by_text: dict[str, list[int]] = {}
     for index, candidate in enumerate(ready):
         by_text.setdefault(candidate.text, []).append(index)
     answers: list[str | None] = [None] * len(ready)
-    with ThreadPoolExecutor(min(len(by_text), workers or os.cpu_count() or 1), thread_name_prefix="snap-compile") as pool:
-        jobs = {pool.submit(compile_one, text, target, ready[same[0]].compiled.typed.uses_unsafe): same for text, same in by_text.items()}
+    with ThreadPoolExecutor(
+        min(len(by_text), workers or os.cpu_count() or 1), thread_name_prefix="snap-compile"
+    ) as pool:
+        jobs = {
+            pool.submit(compile_one, text, target, ready[same[0]].compiled.typed.uses_unsafe): same
+            for text, same in by_text.items()
+        }
         try:
             for job in as_completed(jobs):
                 for index in jobs[job]:

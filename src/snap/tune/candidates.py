@@ -2,7 +2,8 @@
 
 Input:      a family of kernels, the values to try, the arguments of a launch, and a GPU's limits
 Output:     for each candidate a `Ready` kernel, or `Pruned` with the reason
-Invariant:  nothing is compiled here: the checker, the typed IR and the generated text say whether a candidate can be used; the order is the user's
+Invariant:  nothing is compiled here: the checker, the typed IR and the generated text say whether a candidate can be
+used; the order is the user's
 Non-goals:  which of them is fast
 """
 
@@ -58,11 +59,14 @@ def spelled(config: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in config.items())
 
 
-# ---- what the user asked for -------------------------------------------------------------------------------------------------------------
+# ---- what the user asked for
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def expand(family: Family, candidates: object) -> list[Config]:
-    """All combinations of `{name: values}`, the last name changing fastest, or the list of dicts as it is; each once, defaults filled in."""
+    """All combinations of `{name: values}`, the last name changing fastest, or the list of dicts as it is; each once,
+    defaults filled in.
+    """
     if isinstance(candidates, Mapping):
         values = {name: _values(name, given) for name, given in candidates.items()}
         configs = [dict(zip(values, chosen)) for chosen in itertools.product(*values.values())]
@@ -75,7 +79,9 @@ def expand(family: Family, candidates: object) -> list[Config]:
 
 def _values(name: object, given: object) -> list:
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise TypeError(f"`candidates` gives `{name}` {given!r}; it takes a list of values to try: {{{name!r}: [{given!r}]}}")
+        raise TypeError(
+            f"`candidates` gives `{name}` {given!r}; it takes a list of values to try: {{{name!r}: [{given!r}]}}"
+        )
     return list(given)
 
 
@@ -114,10 +120,13 @@ def _distinct(configs: list[Config]) -> list[Config]:
     return list(found.values())
 
 
-# ---- pruning -----------------------------------------------------------------------------------------------------------------------------
+# ---- pruning
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-def prepare(family: Family, config: Config, args: tuple, blocks: object, where: Callable | None, limits: Limits) -> Ready:
+def prepare(
+    family: Family, config: Config, args: tuple, blocks: object, where: Callable | None, limits: Limits
+) -> Ready:
     """The candidate, checked and turned into text; raises Pruned.  Cheap reasons first."""
     if where is not None:
         _wanted(where, family.named(config, args))

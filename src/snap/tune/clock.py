@@ -2,7 +2,8 @@
 
 Input:      a function that launches
 Output:     seconds of each run
-Invariant:  what a run costs on the GPU, not what Python takes to launch it: runs are queued behind a wait for the memory that is written between them
+Invariant:  what a run costs on the GPU, not what Python takes to launch it: runs are queued behind a wait for the
+memory that is written between them
 Non-goals:  averages (rounds.py); timing of code on the CPU
 """
 
@@ -67,8 +68,8 @@ class GpuClock:
 
     def _between(self, start: c_void_p, stop: c_void_p) -> float:
         milliseconds = c_float()
-        elapsed = "cuEventElapsedTime_v2" if hasattr(self.driver._library, "cuEventElapsedTime_v2") else "cuEventElapsedTime"
+        elapsed = (
+            "cuEventElapsedTime_v2" if hasattr(self.driver._library, "cuEventElapsedTime_v2") else "cuEventElapsedTime"
+        )
         self.driver.call(elapsed, byref(milliseconds), start, stop)
         return milliseconds.value / 1e3
-
-

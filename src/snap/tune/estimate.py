@@ -2,8 +2,10 @@
 
 Input:      the typed IR of a kernel
 Output:     the most 32-bit registers that its local arrays fill at once in a thread
-Invariant:  only arrays count, each from its declaration to its last use, so what is above the limit spills whatever the compiler does with the rest
-Non-goals:  scalars, addresses, and what ptxas needs for itself: the estimate is low, and never a reason to take a candidate
+Invariant:  only arrays count, each from its declaration to its last use, so what is above the limit spills whatever the
+compiler does with the rest
+Non-goals:  scalars, addresses, and what ptxas needs for itself: the estimate is low, and never a reason to take a
+candidate
 """
 
 from __future__ import annotations
@@ -22,7 +24,12 @@ def array_registers(function: ir.Function) -> int:
 
 def raised_limit(function: ir.Function) -> int | None:
     """The most that `setmaxnreg` gives a thread of the kernel, None where it is not used."""
-    counts = (s.attr("n") for f in _functions(function) for s in walk.statements(f.body) if isinstance(s, ir.Collective) and s.op == "setmaxnreg")
+    counts = (
+        s.attr("n")
+        for f in _functions(function)
+        for s in walk.statements(f.body)
+        if isinstance(s, ir.Collective) and s.op == "setmaxnreg"
+    )
     return max(counts, default=None)
 
 
@@ -53,7 +60,9 @@ class _Estimate:
         return self.functions[function.uid]
 
     def body(self, body: ir.Body) -> int:
-        """An array lives from its declaration to the last statement of its body that mentions it; a loop that mentions it keeps it throughout."""
+        """An array lives from its declaration to the last statement of its body that mentions it; a loop that mentions
+        it keeps it throughout.
+        """
         last: dict[int, int] = {}
         for at, s in enumerate(body):
             for uid in self.mentioned(s):
@@ -63,7 +72,9 @@ class _Estimate:
         for at, s in enumerate(body):
             if isinstance(s, ir.Declare) and isinstance(s.var.type, Array):
                 alive[s.var.uid] = -(-s.var.type.bytes // 4)
-            inside = max(map(self.body, walk.bodies(s)), default=0) + (self.function(s.function) if isinstance(s, ir.Call) else 0)
+            inside = max(map(self.body, walk.bodies(s)), default=0) + (
+                self.function(s.function) if isinstance(s, ir.Call) else 0
+            )
             most = max(most, sum(alive.values()) + inside)
             for uid in [uid for uid in alive if last[uid] <= at]:
                 del alive[uid]

@@ -34,7 +34,9 @@ class Family:
         if not kernel.is_kernel:
             raise TypeError(f"`{kernel.definition.tree.name}` is a device function; snap.tune takes a kernel")
         if not kernel.generic:
-            raise TypeError(f"`{kernel.definition.tree.name}` has no constexpr parameter left, so there is nothing to choose")
+            raise TypeError(
+                f"`{kernel.definition.tree.name}` has no constexpr parameter left, so there is nothing to choose"
+            )
         self.name, self.what = kernel.definition.tree.name, "constexpr parameter"
         self.free, self.fixed = list(kernel.generic), dict(kernel.bound)
         self.defaults = {name: value for name, value in kernel._defaults().items() if name in self.free}
@@ -44,10 +46,16 @@ class Family:
 
     def _of_function(self, function: Callable) -> None:
         parameters = inspect.signature(function).parameters.values()
-        open_ended = [param for param in parameters if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD, param.POSITIONAL_ONLY)]
+        open_ended = [
+            param
+            for param in parameters
+            if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD, param.POSITIONAL_ONLY)
+        ]
         self.name = getattr(function, "__name__", "make")
         if open_ended:
-            raise TypeError(f"`{self.name}` takes `{open_ended[0]}`; a function that makes kernels names each value it wants")
+            raise TypeError(
+                f"`{self.name}` takes `{open_ended[0]}`; a function that makes kernels names each value it wants"
+            )
         self.what = "parameter"
         self.free, self.fixed = [param.name for param in parameters], {}
         self.defaults = {param.name: param.default for param in parameters if param.default is not param.empty}
@@ -60,14 +68,22 @@ class Family:
         if key not in self.made:
             kernel = self.build(**config)
             if not isinstance(kernel, SnapFunction) or not kernel.is_kernel or kernel.generic:
-                raise TypeError(f"`{self.name}` makes {kernel!r}; it must make a kernel with no constexpr parameter left")
+                raise TypeError(
+                    f"`{self.name}` makes {kernel!r}; it must make a kernel with no constexpr parameter left"
+                )
             self.made[key] = kernel
         return self.made[key]
 
-    def named(self, config: Mapping[str, object], args: Sequence[object], configs: Sequence[Mapping[str, object]] = ()) -> dict[str, object]:
-        """Arguments and values by name.  A function's kernels all take the same arguments; the first of `configs` that can be made tells which."""
+    def named(
+        self, config: Mapping[str, object], args: Sequence[object], configs: Sequence[Mapping[str, object]] = ()
+    ) -> dict[str, object]:
+        """Arguments and values by name.  A function's kernels all take the same arguments; the first of `configs` that
+        can be made tells which.
+        """
         if self.arguments is None:
-            self.arguments = next((_arguments(kernel) for kernel in map(self._attempt, configs or [config]) if kernel is not None), None)
+            self.arguments = next(
+                (_arguments(kernel) for kernel in map(self._attempt, configs or [config]) if kernel is not None), None
+            )
         return {**dict(zip(self.arguments or (), args)), **self.fixed, **config}
 
     def _attempt(self, config: Mapping[str, object]) -> SnapFunction | None:
@@ -78,4 +94,8 @@ class Family:
 
 
 def _arguments(kernel: SnapFunction) -> list[str]:
-    return [param.name for param in kernel.definition.tree.params if param.name not in kernel.bound and param.name not in kernel.generic]
+    return [
+        param.name
+        for param in kernel.definition.tree.params
+        if param.name not in kernel.bound and param.name not in kernel.generic
+    ]

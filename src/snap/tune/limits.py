@@ -15,8 +15,20 @@ MOST_THREADS = 1024
 MOST_REGISTERS = 255  # a thread can name
 BLOCK_REGISTERS = 65_536
 
-# Shared memory that one block may ask for, in bytes; an architecture that is not here has what the smallest of its generation has.
-_SHARED = {80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376, 90: 232_448, 100: 232_448, 103: 232_448, 110: 232_448, 120: 101_376, 121: 101_376}
+# Shared memory that one block may ask for, in bytes; an architecture that is not here has what the smallest of its
+# generation has.
+_SHARED = {
+    80: 166_912,
+    86: 101_376,
+    87: 166_912,
+    89: 101_376,
+    90: 232_448,
+    100: 232_448,
+    103: 232_448,
+    110: 232_448,
+    120: 101_376,
+    121: 101_376,
+}
 
 
 @record

@@ -2,7 +2,8 @@
 
 Input:      named functions that launch, and a clock
 Output:     the median time of each, and which is best
-Invariant:  all are timed a few times, the close ones again in turns, so that a change of the GPU's clock meets all of them; of two that are equal the
+Invariant:  all are timed a few times, the close ones again in turns, so that a change of the GPU's clock meets all of
+them; of two that are equal the
             earlier one wins
 Non-goals:  how long a run takes (the clock's)
 """
@@ -22,7 +23,9 @@ Clock = Callable[..., list[float]]
 Launch = Callable[[], None]
 
 
-def fastest(runs: Sequence[Launch], clock: Clock, before: Launch | None, done: Callable[[], None]) -> tuple[int | None, list[float | str]]:
+def fastest(
+    runs: Sequence[Launch], clock: Clock, before: Launch | None, done: Callable[[], None]
+) -> tuple[int | None, list[float | str]]:
     """(the index of the best, for each its median in seconds, or why it was refused)."""
     answers: list[float | str] = []
     for run in runs:
@@ -46,7 +49,9 @@ def _first_round(run: Launch, clock: Clock, before: Launch | None) -> float | st
     return statistics.median(clock(run, FIRST, before))
 
 
-def _final(runs: Sequence[Launch], clock: Clock, before: Launch | None, names: Sequence[int]) -> list[tuple[int, float]]:
+def _final(
+    runs: Sequence[Launch], clock: Clock, before: Launch | None, names: Sequence[int]
+) -> list[tuple[int, float]]:
     times: list[list[float]] = [[] for _ in runs]
     for turn in range(TURNS):
         for place in range(len(runs)):

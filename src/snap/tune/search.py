@@ -34,8 +34,13 @@ class TuneError(ValueError):
     def __init__(self, kernel: str, trials: tuple[Trial, ...]):
         reasons: dict[str, list[str]] = {}
         for trial in trials:
-            reasons.setdefault(trial.reason + (f" ({trial.place})" if trial.place else ""), []).append(spelled(trial.config))
-        lines = [f"  {configs[0]}{f' and {len(configs) - 1} more' if len(configs) > 1 else ''}: {reason}" for reason, configs in reasons.items()]
+            reasons.setdefault(trial.reason + (f" ({trial.place})" if trial.place else ""), []).append(
+                spelled(trial.config)
+            )
+        lines = [
+            f"  {configs[0]}{f' and {len(configs) - 1} more' if len(configs) > 1 else ''}: {reason}"
+            for reason, configs in reasons.items()
+        ]
         if len(lines) > 12:
             lines = [*lines[:12], f"  and {len(lines) - 12} other reasons"]
         super().__init__(f"no candidate of `{kernel}` can be used\n" + "\n".join(lines))
@@ -44,7 +49,8 @@ class TuneError(ValueError):
 
 @record
 class Trial:
-    """outcome  'pruned' (before compiling), 'refused' (by the compiler or at launch), 'timed', 'compiled' or 'untried' (without timing)
+    """outcome  'pruned' (before compiling), 'refused' (by the compiler or at launch), 'timed', 'compiled' or 'untried'
+    (without timing)
     place    file and line of the first error, where the checker refused it
     """
 
@@ -76,7 +82,10 @@ class Tuned:
 
     def __call__(self, *args: object) -> None:
         if self.blocks is None:
-            raise TypeError(f"launch it with the number of blocks, `.kernel[blocks](...)`, or give snap.tune `blocks=` ({spelled(self.config)})")
+            raise TypeError(
+                "launch it with the number of blocks, `.kernel[blocks](...)`, or give snap.tune `blocks=`"
+                f" ({spelled(self.config)})"
+            )
         number = resolve(self.blocks, self.family.named(self.config, args))
         self.kernel[number](*args)
 
@@ -84,9 +93,15 @@ class Tuned:
         """A table: the timed ones from fast to slow, then the others with their reasons."""
         order = sorted(self.trials, key=lambda trial: (trial.seconds is None, trial.seconds or 0.0))
         width = max(len(spelled(trial.config)) for trial in order)
-        lines = [f"{'*' if trial.config == self.config else ' '} {spelled(trial.config):<{width}}  "
-                 + (f"{trial.seconds * 1e6:10.1f} us" if trial.seconds is not None else trial.outcome + (f": {trial.reason}" if trial.reason else ""))
-                 for trial in order]
+        lines = [
+            f"{'*' if trial.config == self.config else ' '} {spelled(trial.config):<{width}}  "
+            + (
+                f"{trial.seconds * 1e6:10.1f} us"
+                if trial.seconds is not None
+                else trial.outcome + (f": {trial.reason}" if trial.reason else "")
+            )
+            for trial in order
+        ]
         return "\n".join(lines)
 
 
@@ -95,19 +110,36 @@ class Tuner:
 
     kernel    generic, or a function that makes a kernel from values
     blocks    a number, or a function of arguments and constexpr values by name
-    key       what a choice is kept for: a value, or a function of arguments by name; left out, sizes up to the next power of two
+    key       what a choice is kept for: a value, or a function of arguments by name; left out, sizes up to the next
+    power of two
     where     a function by name: false, or a text that says why not, prunes the candidate
-    reset     a function of arguments by name, called before each timed run: for memory that a launch expects in some state
-    timing    False: the first candidate that can be used and compiles; None: as the arrays allow (GPU), unless SNAP_TUNE=off
+    reset     a function of arguments by name, called before each timed run: for memory that a launch expects in some
+    state
+    timing    False: the first candidate that can be used and compiles; None: as the arrays allow (GPU), unless
+    SNAP_TUNE=off
     arch      what is compiled for where no GPU is meant
     timer     clock(run, runs, before) -> seconds of each run; left out, CUDA events
     preserve  time on copies of the arrays that the kernel writes
     quiet     True: nothing is shown; False: always; None: where stderr is a terminal
     """
 
-    def __init__(self, kernel: object, candidates: object, *, blocks: object = None, key: object = None, where: Callable | None = None,
-                 reset: Callable | None = None, timing: bool | None = None, arch: str = "sm_90a", timer: Callable | None = None,
-                 preserve: bool = True, quiet: bool | None = None, cache: Cache | None = None, workers: int | None = None):
+    def __init__(
+        self,
+        kernel: object,
+        candidates: object,
+        *,
+        blocks: object = None,
+        key: object = None,
+        where: Callable | None = None,
+        reset: Callable | None = None,
+        timing: bool | None = None,
+        arch: str = "sm_90a",
+        timer: Callable | None = None,
+        preserve: bool = True,
+        quiet: bool | None = None,
+        cache: Cache | None = None,
+        workers: int | None = None,
+    ):
         self.family = Family(kernel)
         self.configs = expand(self.family, candidates)
         self.blocks, self.key, self.where, self.reset = blocks, key, where, reset
@@ -127,7 +159,9 @@ class Tuner:
 
     def tuned(self, *args: object) -> Tuned:
         """The choice for these arguments, made now if need be."""
-        shapes = store.shape_class(args, None if self.key is None else resolve(self.key, self.family.named({}, args, self.configs)))
+        shapes = store.shape_class(
+            args, None if self.key is None else resolve(self.key, self.family.named({}, args, self.configs))
+        )
         device = _device(args)
         label = f"{device} {shapes}"
         if label not in self.found:
@@ -139,7 +173,10 @@ class Tuner:
         progress = Progress(self.name, self.quiet)
         timed = self._timed(device)
         if self.blocks is None and (args or timed):
-            raise TypeError(f"launching `{self.name}` needs `blocks=`: a number, or a function of arguments and constexpr values by name")
+            raise TypeError(
+                f"launching `{self.name}` needs `blocks=`: a number, or a function of arguments and constexpr values by"
+                " name"
+            )
         if not timed:
             return self._first(args, limits, progress)
         cache = Cache.default() if self.cache is None else self.cache
@@ -151,7 +188,9 @@ class Tuner:
             return False
         if device is None and self.timer is None:
             if self.timing:
-                raise LaunchError(self.name, "timing=True needs arrays on a GPU; without, the first candidate that compiles is taken")
+                raise LaunchError(
+                    self.name, "timing=True needs arrays on a GPU; without, the first candidate that compiles is taken"
+                )
             return False
         return True
 
@@ -160,7 +199,11 @@ class Tuner:
 
     def _remembered(self, cache: Cache, key: str, args: tuple, limits: Limits) -> Tuned | None:
         choice = store.load(cache, key)
-        config = None if choice is None else next((config for config in self.configs if store.written(config) == choice.config), None)
+        config = (
+            None
+            if choice is None
+            else next((config for config in self.configs if store.written(config) == choice.config), None)
+        )
         if config is None:
             return None
         try:
@@ -169,12 +212,22 @@ class Tuner:
             return None
         if store.code_key(ready) != choice.code:
             return None
-        return Tuned(self.family, ready.kernel, ready.config, self.blocks, choice.seconds, True, (Trial(ready.config, "timed", "", choice.seconds),))
+        return Tuned(
+            self.family,
+            ready.kernel,
+            ready.config,
+            self.blocks,
+            choice.seconds,
+            True,
+            (Trial(ready.config, "timed", "", choice.seconds),),
+        )
 
     # -- without timing
 
     def _first(self, args: tuple, limits: Limits, progress: Progress) -> Tuned:
-        """The first candidate that can be used and compiles.  Where there is no compiler, the first that can be used."""
+        """The first candidate that can be used and compiles.  Where there is no compiler, the first that can be
+        used.
+        """
         trials: list[Trial] = []
         chosen: Ready | None = None
         with progress.stage("checking", len(self.configs)) as step:
@@ -197,7 +250,9 @@ class Tuner:
 
     # -- with timing
 
-    def _search(self, cache: Cache, key: str, args: tuple, device: int | None, limits: Limits, progress: Progress) -> Tuned:
+    def _search(
+        self, cache: Cache, key: str, args: tuple, device: int | None, limits: Limits, progress: Progress
+    ) -> Tuned:
         trials: dict[int, Trial] = {}
         ready: dict[int, Ready] = {}
         with progress.stage("checking", len(self.configs)) as step:
@@ -220,10 +275,15 @@ class Tuner:
             raise TuneError(self.name, every)
         seconds = trials[best].seconds
         store.save(cache, key, store.Choice(store.written(ready[best].config), seconds, store.code_key(ready[best])))
-        progress.say(f"{spelled(ready[best].config)}, {seconds * 1e6:.1f} us (best of {len(ready)}; {pruned} of {len(self.configs)} pruned)")
+        progress.say(
+            f"{spelled(ready[best].config)}, {seconds * 1e6:.1f} us (best of {len(ready)}; {pruned} of"
+            f" {len(self.configs)} pruned)"
+        )
         return Tuned(self.family, ready[best].kernel, ready[best].config, self.blocks, seconds, False, every)
 
-    def _race(self, ready: dict[int, Ready], trials: dict[int, Trial], args: tuple, device: int | None, progress: Progress) -> int | None:
+    def _race(
+        self, ready: dict[int, Ready], trials: dict[int, Trial], args: tuple, device: int | None, progress: Progress
+    ) -> int | None:
         if not ready:
             return None
         working = self._working(next(iter(ready.values())), args)
@@ -237,7 +297,9 @@ class Tuner:
             close()
         for index, answer in zip(ready, answers):
             config = self.configs[index]
-            trials[index] = Trial(config, "refused", answer) if isinstance(answer, str) else Trial(config, "timed", "", answer)
+            trials[index] = (
+                Trial(config, "refused", answer) if isinstance(answer, str) else Trial(config, "timed", "", answer)
+            )
         return None if best is None else list(ready)[best]
 
     def _clock(self, device: int | None, args: tuple) -> tuple[Callable, Callable[[], None]]:
@@ -254,7 +316,10 @@ class Tuner:
         if not self.preserve:
             return args
         params = launcher(ready.compiled).signature.params
-        return tuple(_copy(self.name, param.name, arg) if isinstance(param, Pointer) and not param.const else arg for param, arg in zip(params, args))
+        return tuple(
+            _copy(self.name, param.name, arg) if isinstance(param, Pointer) and not param.const else arg
+            for param, arg in zip(params, args)
+        )
 
 
 def tune(kernel: object, candidates: object, *args: object, **options: object) -> Tuned:
@@ -289,4 +354,8 @@ def _copy(kernel: str, parameter: str, arg: object) -> object:
         make = getattr(arg, method, None)
         if callable(make):
             return make()
-    raise LaunchError(kernel, f"a {type(arg).__name__} cannot be copied for timing; pass preserve=False to time on the array itself", parameter)
+    raise LaunchError(
+        kernel,
+        f"a {type(arg).__name__} cannot be copied for timing; pass preserve=False to time on the array itself",
+        parameter,
+    )

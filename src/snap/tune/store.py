@@ -2,11 +2,13 @@
 
 Input:      a kernel, its candidates, a GPU, and the class of shapes
 Output:     the choice made earlier, or None
-Invariant:  a choice is used only where it is still a candidate and its code is still the code that was timed; losing an entry costs time, never a
+Invariant:  a choice is used only where it is still a candidate and its code is still the code that was timed; losing an
+entry costs time, never a
             wrong result
 Non-goals:  sharing between GPUs of different names
 
-The key names the kernel, not its text: a kernel and all that it calls are known by their text only once they are checked, and that of the chosen
+The key names the kernel, not its text: a kernel and all that it calls are known by their text only once they are
+checked, and that of the chosen
 candidate alone is enough to notice a change.
 """
 
@@ -37,7 +39,9 @@ class Choice:
 
 
 def entry_key(family: Family, configs: Sequence[Config], limits: Limits, shapes: str) -> str:
-    return key_of(_VERSION, family.label, written(family.fixed), *map(written, configs), limits.name, limits.target, shapes)
+    return key_of(
+        _VERSION, family.label, written(family.fixed), *map(written, configs), limits.name, limits.target, shapes
+    )
 
 
 def written(config: Config) -> str:
@@ -65,13 +69,15 @@ def save(cache: Cache, key: str, choice: Choice) -> None:
     cache.put(key, json.dumps({"config": choice.config, "seconds": choice.seconds, "code": choice.code}).encode())
 
 
-# ---- classes of shapes -------------------------------------------------------------------------------------------------------------------
+# ---- classes of shapes
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def shape_class(args: Sequence[object], key: object = None) -> str:
     """What launches must have in common to share a choice.
 
-    Without `key`: sizes up to the same power of two.  Always: types and alignment, since they decide which candidates can be used at all.
+    Without `key`: sizes up to the same power of two.  Always: types and alignment, since they decide which candidates
+    can be used at all.
     """
     arrays = [classify(arg) for arg in args]
     always = [_kind(info) if info is not None else type(arg).__name__ for arg, info in zip(args, arrays)]
@@ -87,7 +93,13 @@ def _kind(info: ArrayInfo) -> str:
 def _sizes(arg: object, info: ArrayInfo | None) -> object:
     if info is not None:
         return [_bucket(extent) for extent in info.shape]
-    return [_bucket(arg), math.gcd(arg, _ALIGN)] if isinstance(arg, int) and not isinstance(arg, bool) else str(arg) if isinstance(arg, bool) else ""
+    return (
+        [_bucket(arg), math.gcd(arg, _ALIGN)]
+        if isinstance(arg, int) and not isinstance(arg, bool)
+        else str(arg)
+        if isinstance(arg, bool)
+        else ""
+    )
 
 
 def _bucket(number: int) -> int:

@@ -128,8 +128,8 @@ class SnapFunction:
 
     def syncs(self, **constexprs: object) -> list[ir.SyncPoint]:
         """The synchronization points of the generated code, in the order of the text, calls included: those that were
-        inferred, those that
-        collectives bring along, and a kernel's first and last."""
+        inferred, those that collectives bring along, and a kernel's first and last.
+        """
         from snap.sync import points
 
         compiled = self._the_one(constexprs)
@@ -254,8 +254,7 @@ def _number(name: str, value: object) -> bool | int | float:
     return value
 
 
-# ---- decorators
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- decorators -----------------------------------------------------------------------------------------------------
 
 
 class Pending:

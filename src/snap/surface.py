@@ -2,8 +2,7 @@
 these objects in it.
 
 Python itself evaluates only decorators and, without `from __future__ import annotations`, the annotations of a
-signature; these objects are
-inert enough for that.  Used as statements outside a Snap function they say so.
+signature; these objects are inert enough for that.  Used as statements outside a Snap function they say so.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Linear forms over named unknowns, and whether a system of them has a solution.
 
 A form is `(constant, ((atom, coefficient), ...))`, atoms sorted, no zero coefficients: immutable, comparable, hashable.
-An atom is a tuple
-whose first item says what it is.  `feasible` answers False only where no integers satisfy the system: it eliminates
-equalities, then variables
-(Fourier and Motzkin), rounding constants to integers on the way; where the system grows too large it answers True.
+An atom is a tuple whose first item says what it is.  `feasible` answers False only where no integers satisfy the
+system: it eliminates equalities, then variables (Fourier and Motzkin), rounding constants to integers on the way; where
+the system grows too large it answers True.
 """
 
 from __future__ import annotations
@@ -103,8 +102,8 @@ def _is_form(part: object) -> bool:
 
 def rename(form: Form, change: Callable[[Atom], Atom | None]) -> Form:
     """Replace atoms, inside quotients and products too; `change` says None where an atom is to be looked into instead.
-    The same object where
-    nothing changes."""
+    The same object where nothing changes.
+    """
     terms: list[tuple[Atom, int]] = []
     same = True
     for atom, k in form[1]:
@@ -151,8 +150,8 @@ def exclusive(a: Form, b: Form, bits: int) -> Form:
 
 def derived(found: Iterable[Atom]) -> list[Form]:
     """What holds of compound atoms, each form >= 0.  Of quotients: n q <= x <= n q + n - 1.  Of `x ^ y`: it has no more
-    bits than both, and x's
-    upper bits where y is a number that has none there."""
+    bits than both, and x's upper bits where y is a number that has none there.
+    """
     facts: list[Form] = []
     for atom in found:
         if atom[0] == "div":
@@ -249,8 +248,8 @@ def _substituted(row: Row, unit: int, constant: int, terms: dict[int, int], sign
 
 def _tighten(best: dict[frozenset, Row], rows: Iterable[Row]) -> bool:
     """Divide each row by the greatest common divisor, rounding the constant; keep the strongest of rows that differ in
-    it alone.  False: a
-    contradiction."""
+    it alone.  False: a contradiction.
+    """
     for row in rows:
         constant, terms = row
         if not terms:
@@ -320,8 +319,8 @@ def _bounded(rows: list[Row]) -> bool:
 # Most systems have solutions near zero, and finding one takes a tenth of the time of eliminating everything.
 def _has_solution(rows: list[Row]) -> bool:
     """Whether integers that satisfy the system are found: from zero on, each step changes one unknown so that a row
-    that fails holds, the one
-    that makes the fewest others fail.  False says nothing."""
+    that fails holds, the one that makes the fewest others fail.  False says nothing.
+    """
     inside: dict[int, list[tuple[int, int]]] = {}  # rows and factors of each unknown
     for n, (_, terms) in enumerate(rows):
         for a, k in terms.items():

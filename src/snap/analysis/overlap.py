@@ -1,9 +1,8 @@
 """Can two different threads touch one element?  And if so, within which group do all such pairs lie?
 
 Input: two accesses with their indices as linear forms and what is known where they are made, and the group whose
-threads make them.  Output: the
-smallest group, of those a barrier exists for, that contains every conflicting pair; None where there is none.
-Undecided counts as a conflict.
+threads make them.  Output: the smallest group, of those a barrier exists for, that contains every conflicting pair;
+None where there is none. Undecided counts as a conflict.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ Forms = tuple[Form, ...]
 @dataclass(slots=True, eq=False)
 class Footprint:
     """Which elements one access touches: an index per dimension, or (start, size) in bytes where that is how it must be
-    compared; None: unknown,
-    any.  It is never changed.  Those of accesses come from `Memo.footprint`, one object for equal ones: they are
-    compared by identity."""
+    compared; None: unknown, any.  It is never changed.  Those of accesses come from `Memo.footprint`, one object for
+    equal ones: they are compared by identity.
+    """
 
     elem: Element
     shape: Forms | None
@@ -124,8 +123,7 @@ def flat(f: Footprint) -> tuple[Form, int] | None:
 
 
 # By loop: how many iterations ago; by `before(loop)`, of what was there when the loop began: how many iterations have
-# ended since.  Negative: so many
-# or more.
+# ended since.  Negative: so many or more.
 Ages = tuple[tuple[int, int], ...]
 OLDEST = 8
 
@@ -242,8 +240,8 @@ class Overlap:
 
     def _possible(self, zero: list[Form], positive: list[Form]) -> bool:
         """Whether the system has a solution, as far as can be told.  Swizzled elements, `s[row, column ^ row % 8]`:
-        where two exclusive ors are
-        equal, and one operand of each is, so are the others."""
+        where two exclusive ors are equal, and one operand of each is, so are the others.
+        """
         while self.memo.systems.feasible(zero, positive):
             follows = next(self._operands(zero, positive), None)
             if follows is None:
@@ -279,8 +277,8 @@ class Overlap:
         self, a: Footprint, b: Footprint, uniform: Privilege, across_blocks: bool
     ) -> tuple[list[Form], list[Form]]:
         """What is known of two threads that touch one element: forms that are zero, and forms that are not negative.
-        The last answer is kept: units
-        of several sizes are asked about, one after the other."""
+        The last answer is kept: units of several sizes are asked about, one after the other.
+        """
         asked = (a, b, uniform, across_blocks, self.ages)
         if self.last is not None and self.last[0] == asked:
             return self.last[1]
@@ -411,8 +409,8 @@ def _counts_from_zero(atom: Atom) -> bool:
 
 def reached(body: ir.Body) -> set[int]:
     """The arrays in shared memory that blocks write for each other; functions that are called have theirs.  (What
-    another block reads, its own block
-    has written before.)"""
+    another block reads, its own block has written before.)
+    """
     found: set[int] = set()
     for s in statements(body):
         if isinstance(s, ir.Call):

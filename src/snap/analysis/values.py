@@ -1,8 +1,8 @@
 """What integers are at run time, as linear forms over thread positions, parameters and loop variables.
 
 Input: integer expressions and conditions of the typed IR.  Output: forms (analysis/linear.py), and facts `form >= 0`.
-Invariant: a form equals the
-expression for every thread; what cannot be said linearly is an unknown of its own.  An unknown is `(kind, ...)`:
+Invariant: a form equals the expression for every thread; what cannot be said linearly is an unknown of its own.  An
+unknown is `(kind, ...)`:
 
   ("thread",) ("block",) ("cluster",)   the hardware's index of the thread in its block (for a device function on its
   own: in its group), of the
@@ -100,8 +100,8 @@ class Values:
 
     def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: Form) -> Form:
         """Where the step is a number it is counted, `start + step * turn`: so loops over own elements, `range(t, n,
-        64)`, are seen to be just that,
-        and what else follows from the number of iterations is seen to go with it."""
+        64)`, are seen to be just that, and what else follows from the number of iterations is seen to go with it.
+        """
         loop = self.loops[-1]
         if linear.is_number(step) and step[0]:
             counted = linear.add(start, self.turns(loop, var.privilege), step[0])
@@ -248,8 +248,8 @@ def held_by(type: Scalar) -> Range:
 
 def form(e: ir.Expr, values: Values, frame: Frame, at: Position) -> Form:
     """The value of an integer expression.  Sums and products of signed integers do not overflow, which would be
-    undefined; those of unsigned ones
-    wrap, and so do shifts, and what is converted to a type that does not hold it."""
+    undefined; those of unsigned ones wrap, and so do shifts, and what is converted to a type that does not hold it.
+    """
     match e:
         case ir.Const(value):
             return linear.number(int(value)) if isinstance(value, (int, bool)) else values.anything(id(e), e.type)
@@ -284,8 +284,8 @@ def wrapped(x: Form, type: Scalar, values: Values) -> Form:
 
 def _held(x: Form, type: Scalar, values: Values) -> Form:
     """The result of arithmetic.  Where a signed one may be far too large it is followed as it wraps in practice, too: a
-    guess, and one on the safe
-    side, since the program has no meaning where the two differ."""
+    guess, and one on the safe side, since the program has no meaning where the two differ.
+    """
     if type.kind is Kind.INT:
         reach = abs(x[0]) + sum(abs(k) * REACH.get(atom[0], LIKELY) for atom, k in x[1])
         if not reach >> (type.bits - 1):

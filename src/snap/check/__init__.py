@@ -1,8 +1,7 @@
 """The checker: untyped tree -> typed IR, or everything that is wrong with it.
 
 Input: a `Definition` (tree, captured names, requirements).  Output: an `ir.Function`.  Invariant: after it passes, no
-later stage refuses the
-program.
+later stage refuses the program.
 """
 
 from __future__ import annotations

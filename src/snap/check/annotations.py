@@ -1,10 +1,8 @@
 """Annotations: the type and the privilege of what is declared.
 
 Input: the tree of an annotation.  Output: a `Spec` and, where `@` is written, a privilege.  Invariant: sizes are
-positive constants; the
-dimensions of a shaped pointer are integer expressions over grid-level values.  Non-goals: whether the privilege is
-allowed here
-(check/statements.py).
+positive constants; the dimensions of a shaped pointer are integer expressions over grid-level values.  Non-goals:
+whether the privilege is allowed here (check/statements.py).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Boxes between global and shared memory (TMA): `async_copy(dst, src, at=...)`, `async_reduce(dst, src, at=...)`.
 
 Input: the tree of a call.  Output: a `BoxCopy`.  Invariant: the tile is contiguous, begins where the hardware lets a
-box begin, and its extents are
-those a box can have; what is written belongs to the code's privilege; a box that goes into every block's copy is issued
-by all blocks alike.
-Non-goals: when it has arrived (sync/), the array's own alignment (runtime/).
+box begin, and its extents are those a box can have; what is written belongs to the code's privilege; a box that goes
+into every block's copy is issued by all blocks alike. Non-goals: when it has arrived (sync/), the array's own alignment
+(runtime/).
 """
 
 from __future__ import annotations
@@ -207,8 +206,7 @@ def _give(c: State, handle: ir.Handle) -> str:
     return f"give it to this group, outside of it: `with claim({handle.name}, p={c.privilege}) as mine:`, or {part}"
 
 
-# ---- tiles
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- tiles ----------------------------------------------------------------------------------------------------------
 
 
 def tile_of(c: State, memory: Memory, what: str, span: Span) -> ir.Tile:
@@ -361,8 +359,7 @@ def _position(memory: Memory, k: int) -> str:
     return f"index {used[0]} of its position" if used else f"index {k} that its index function returns"
 
 
-# ---- the statement
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- the statement --------------------------------------------------------------------------------------------------
 
 
 def _emit(

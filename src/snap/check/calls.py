@@ -1,8 +1,7 @@
 """Calls: words of the language that look like calls, and device functions.
 
 Input: the tree of a call and the target of its value.  Output: a pure expression, or statements in `c.out`.  Device
-functions are checked
-against their signature alone (SNAP008, SNAP015), then instantiated for what this call gives them.
+functions are checked against their signature alone (SNAP008, SNAP015), then instantiated for what this call gives them.
 """
 
 from __future__ import annotations
@@ -164,8 +163,7 @@ def _count(c: State, e: tree.Call) -> ir.Expr:
     return ir.Const(math.prod(held.count for held in counts) // p.n, I32, span=e.span)
 
 
-# ---- device functions
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- device functions -----------------------------------------------------------------------------------------------
 
 
 # T-Function-Call, mended: the class satisfies the callee's, alignment included; arguments fit the parameters'

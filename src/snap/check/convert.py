@@ -1,8 +1,7 @@
 """Scalar types at work: C's conversions, and folding of constants with CUDA's arithmetic.
 
 Input: typed operands.  Output: typed expressions with every conversion explicit.  Invariant: a `Const` holds a value of
-its type (integers in
-range, f32 and narrower already rounded).  Non-goals: privileges.
+its type (integers in range, f32 and narrower already rounded).  Non-goals: privileges.
 """
 
 from __future__ import annotations

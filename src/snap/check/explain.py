@@ -46,8 +46,8 @@ def agree_help(p: Privilege, have: Privilege, name: str) -> str:
 
 def atomic_help(want: Want) -> str:
     """How a group comes to one result of an atomic: each thread would do it, so one does.  To agree on the results of
-    all threads is no way out:
-    where they wait for what one of them holds, that one would wait for the others."""
+    all threads is no way out: where they wait for what one of them holds, that one would wait for the others.
+    """
     p = want.privilege
     alone = (
         "let each thread do it for itself, in `with group(thread[1]):`"

@@ -1,9 +1,8 @@
 """Expressions, each evaluated for a target.
 
 Input: a tree expression and a `Want`.  Output: a typed, pure expression; calls, collectives and atomics inside it have
-become statements in
-`c.out`, in the order they were written.  Invariant: every leaf is ⊒ the target (SNAP006).  Non-goals: statements,
-declarations.
+become statements in `c.out`, in the order they were written.  Invariant: every leaf is ⊒ the target (SNAP006).
+Non-goals: statements, declarations.
 """
 
 from __future__ import annotations
@@ -146,8 +145,7 @@ def _cast_word(type: Scalar) -> str:
     return {"i32": "int", "f32": "float"}.get(type.name, type.name)
 
 
-# ---- leaves
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- leaves ---------------------------------------------------------------------------------------------------------
 
 
 # T-Var, mended: x:^ρ is read for a target π iff ρ ⊒ π.
@@ -262,8 +260,7 @@ def array_index(
     return index
 
 
-# ---- operators
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- operators ------------------------------------------------------------------------------------------------------
 
 
 def _no_common_type(c: State, a: ir.Expr, b: ir.Expr, span: Span) -> Exception:
@@ -460,8 +457,7 @@ def _unify(c: State, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Ex
     raise c.fail("SNAP018", f"the two sides of `if-else` are `{a.type}` and `{b.type}`", span)
 
 
-# ---- pure calls
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- pure calls -----------------------------------------------------------------------------------------------------
 
 
 def cast_call(c: State, type: object, e: tree.Call, want: Want) -> ir.Expr:

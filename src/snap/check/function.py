@@ -1,10 +1,9 @@
 """Functions: signatures, the place they start in, and their elaboration to typed IR.
 
 Input: a `Definition` and the values of its constexpr parameters.  Output: an `ir.Function`, or a SnapError with
-everything that is wrong.
-Invariant: a device function is first checked against its signature alone, with unknown counts for levels it does not
-name and pointers that may
-be shared or global; an instance, made for a call, differs only in what the call decides.  Non-goals: synchronization.
+everything that is wrong. Invariant: a device function is first checked against its signature alone, with unknown counts
+for levels it does not name and pointers that may be shared or global; an instance, made for a call, differs only in
+what the call decides.  Non-goals: synchronization.
 """
 
 from __future__ import annotations
@@ -71,8 +70,7 @@ class Incoming:
     shape_here: tuple[ir.Expr, ...] | None = field(compare=False)
 
 
-# ---- places
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- places ---------------------------------------------------------------------------------------------------------
 
 
 def required(definition: Definition, constexprs: Mapping[str, object]) -> tuple[Privilege, ...]:
@@ -152,8 +150,7 @@ def starting_place(definition: Definition, requires: tuple[Privilege, ...], call
     return Place(tuple(levels))
 
 
-# ---- signatures
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- signatures -----------------------------------------------------------------------------------------------------
 
 
 def constexpr_names(definition: Definition) -> list[str]:
@@ -301,8 +298,7 @@ def _read_header(definition: Definition, constexprs: Mapping[str, object]) -> He
     return Header(definition, requires, place, params, returns)
 
 
-# ---- bodies
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- bodies ---------------------------------------------------------------------------------------------------------
 
 
 def instantiate(

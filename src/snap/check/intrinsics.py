@@ -1,10 +1,8 @@
 """Collectives, atomics and `unsafe`: operations with an effect, each with a signature (`ir/operations.py`).
 
 Input: the tree of a call.  Output: a statement in `c.out` and the result as an expression.  Rule: the class holds the
-group an operation
-requires, with its alignment (SNAP016); arguments are evaluated for the privileges its signature names; the result has
-the privilege its
-signature gives.
+group an operation requires, with its alignment (SNAP016); arguments are evaluated for the privileges its signature
+names; the result has the privilege its signature gives.
 """
 
 from __future__ import annotations
@@ -184,8 +182,7 @@ def _typed_argument(c: State, op: CollectiveOp, i: int, value: ir.Expr, span: Sp
     return value
 
 
-# ---- tensor cores
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- tensor cores ---------------------------------------------------------------------------------------------------
 
 MMA_KINDS = {F32: ("tf32", 4, 2), F16: ("f16", 8, 4), BF16: ("bf16", 8, 4)}
 
@@ -364,8 +361,7 @@ def _stmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
     return None
 
 
-# ---- atomics
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- atomics --------------------------------------------------------------------------------------------------------
 
 
 # Atomics are safe to share: any pointer privilege; they run once per thread and return thread[1].
@@ -449,8 +445,7 @@ def text_option(c: State, options: dict[str, tree.Expr], name: str, choices: tup
     return value
 
 
-# ---- copies in the background
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- copies in the background ---------------------------------------------------------------------------------------
 
 
 # An element of global memory is copied into shared memory that this thread may write; when it has arrived is the
@@ -487,8 +482,7 @@ def async_copy(c: State, e: tree.Call) -> None:
     c.out.append(ir.AsyncCopy(target, source, span=e.span))
 
 
-# ---- unsafe
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- unsafe ---------------------------------------------------------------------------------------------------------
 
 
 # The one place where the compiler takes the user's word: it stands directly in the function whose `@requires` says what

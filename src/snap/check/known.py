@@ -1,8 +1,7 @@
 """What the text tells about values: what divides them, and who agrees on them.
 
 Input: typed expressions and the state.  Output: a divisor, or the first part of an expression that a group may disagree
-on.  Invariant: both err on
-the safe side: a divisor of 1, a part that might differ.  Non-goals: ranges of values.
+on.  Invariant: both err on the safe side: a divisor of 1, a part that might differ.  Non-goals: ranges of values.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Memory by name: what may be read, what may be written, and how a use becomes an access of the object itself.
 
 Input: tree expressions that denote storage.  Output: `Memory` bindings with index functions composed, and `MemAccess`
-nodes that address
-the object.  Invariant: an access carries the handle, and so the privilege, it was made through.  Non-goals: order of
-accesses (sync/).
+nodes that address the object.  Invariant: an access carries the handle, and so the privilege, it was made through.
+Non-goals: order of accesses (sync/).
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ Storage = Memory | LocalArray
 
 def storage(c: State, e: tree.Expr, target: Privilege | None = None, kept: bool = False) -> Storage | None:
     """What `e` denotes if it denotes storage: a name, `x.view(T)`, `tile(x, at, shape)`.  `target` is for whom it is
-    used, where a tile's
-    position may vary as much.  kept: it gets a name, or is handed on, so what is read to find its position is read
-    now."""
+    used, where a tile's position may vary as much.  kept: it gets a name, or is handed on, so what is read to find its
+    position is read now.
+    """
     match e:
         case tree.Name():
             found = resolve(c, e)
@@ -145,8 +144,8 @@ def _owned(c: State, name: str, memory: Memory, span: Span) -> None:
 
 def _several(outer: Place, frame: Frame, memory: Memory) -> bool:
     """Whether a group or case opens more than one group of its kind for all that is around it.  Memory that is spread
-    over a cluster is claimed by
-    each block's threads: there the blocks do not count."""
+    over a cluster is claimed by each block's threads: there the blocks do not count.
+    """
     level, inside = frame.place.levels[0]
     each_block = memory.handle.obj.spread and memory.claim.privilege.level is Level.THREAD
     above = [at for at, held in outer.levels if at > level and (held.count != 1 or held.open)]
@@ -201,8 +200,7 @@ def _not_its_branch(c: State, name: str, claim: ClaimUse, inside: list[SplitBran
     return c.fail("SNAP014", message, span, "used here", labels, help=way)
 
 
-# ---- the same object, seen otherwise
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- the same object, seen otherwise --------------------------------------------------------------------------------
 
 
 def scaled_shape(
@@ -349,8 +347,7 @@ def _read_now(c: State, e: ir.Expr, p: Privilege) -> ir.Expr:
     return ir.Read(var, e.type, span=e.span)
 
 
-# ---- accesses
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- accesses -------------------------------------------------------------------------------------------------------
 
 
 def indices(c: State, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Expr, ...]:

@@ -1,8 +1,7 @@
 """What a name means: a local binding, or what it was bound to outside.
 
 Input: tree expressions.  Output: a binding of `check/state.py`, or a Python object that stands for a word of the
-language, a type, a privilege, a
-number, a function, or a module.  Non-goals: run-time values.
+language, a type, a privilege, a number, a function, or a module.  Non-goals: run-time values.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """Operands, each with the value of its turn.
 
 Expressions are pure: a call, an atomic or a collective inside one has become a statement before it.  So an operand that
-was written before a call
-would be read after it.  Where the call may change what the operand reads, the operand is kept in a temporary above the
-call; elsewhere the text stays
-as it was written.
+was written before a call would be read after it.  Where the call may change what the operand reads, the operand is kept
+in a temporary above the call; elsewhere the text stays as it was written.
 
 Input: what evaluates each operand, in the order in which Python does.  Output: typed, pure expressions.  Non-goals:
-which operands are evaluated at
-all (`and`, `or`, `if-else`).
+which operands are evaluated at all (`and`, `or`, `if-else`).
 """
 
 from __future__ import annotations

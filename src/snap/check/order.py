@@ -1,10 +1,9 @@
 """The order of fills (SNAP021): the stages of a pipeline are all counted or all numbered, those that are counted fill
-it, and the numbers of those
-that fill it do not go back.
+it, and the numbers of those that fill it do not go back.
 
 Input: the stages of one pipeline, as they come in the text.  Output: errors, or nothing.  Invariant: what is refused is
-out of order, if the loops
-around it run more than once.  Non-goals: proving order: a number that the text does not show is taken as it comes.
+out of order, if the loops around it run more than once.  Non-goals: proving order: a number that the text does not show
+is taken as it comes.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ def note_stage(c: State, pipeline: Pipeline, number: ir.Expr | None, span: Span)
 
 def in_order(c: State, pipeline: Pipeline, use: StageUse, handle: ir.Handle, inside: ir.Body, complete: bool) -> None:
     """A counted stage that is used is filled, and a numbered one that fills comes after the fills before it.  complete:
-    `inside` is all that the
-    stage contains, nothing in it was refused."""
+    `inside` is all that the stage contains, nothing in it was refused.
+    """
     use.fills = _writes(inside, handle)
     if use.number is None and not use.fills and complete and _uses(inside, handle):
         name = pipeline.memory.handle.name

@@ -1,14 +1,11 @@
 """Parts that a group reads as one value: nobody else may write there meanwhile.
 
 Input: a checked function, and its reads for a target above thread[1] that go through partitions.  Output: the reads
-that another unit of such a
-partition might overwrite, with the write.  In one scope of a partition nothing orders its units, so an element that one
-unit reads for several
-threads must not be one that another unit writes, wherever in the scope.  That is shown with what the text tells of the
-indices; a partition that is
-declared `disjoint=True` needs no showing.  Invariant: undecided counts as overwritten.  Non-goals: what one unit does
-itself, and what was done in
-other scopes, is put in order by sync/.
+that another unit of such a partition might overwrite, with the write.  In one scope of a partition nothing orders its
+units, so an element that one unit reads for several threads must not be one that another unit writes, wherever in the
+scope.  That is shown with what the text tells of the indices; a partition that is declared `disjoint=True` needs no
+showing.  Invariant: undecided counts as overwritten.  Non-goals: what one unit does itself, and what was done in other
+scopes, is put in order by sync/.
 """
 
 from __future__ import annotations
@@ -75,8 +72,9 @@ def overwritten(
 
 class _Walk:
     """Through the text once, calls entered: what is read and written in the scopes of partitions, with indices as
-    linear forms.  A variable that is
-    assigned more than once may have any value; the others are what they were declared."""
+    linear forms.  A variable that is assigned more than once may have any value; the others are what they were
+    declared.
+    """
 
     def __init__(self, place: Place, params: Iterable[ir.Param], body: ir.Body, reads: set[int]):
         self.reads, self.scopes, self.open = reads, [], []
@@ -177,8 +175,7 @@ class _Walk:
         self.body(s.function.body)
         self.frame, self.at = outer
 
-    # ---- values
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- values -----------------------------------------------------------------------------------------------------
 
     def _define(self, var: ir.Var, init: ir.Expr | None) -> None:
         if not is_integer(var.type) or var.uid in self.changing:
@@ -203,8 +200,7 @@ class _Walk:
             if var.uid in self.changing:
                 self.values.known[self.frame, var.uid] = self.values.anything(next(self.numbers), var.type)
 
-    # ---- accesses
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- accesses ---------------------------------------------------------------------------------------------------
 
     def _accesses(self, s: ir.Stmt) -> None:
         if not self.open:
@@ -274,8 +270,8 @@ class _Walk:
 
 def _changing(body: ir.Body) -> Iterator[int]:
     """The variables that may have more than one value while they live: all that are assigned, but for the results of
-    statements for which they
-    were just declared."""
+    statements for which they were just declared.
+    """
     before: ir.Stmt | None = None
     for s in body:
         match s:

@@ -1,8 +1,7 @@
 """Groups and splits narrow the code's privilege; partitions and claims lower memory.
 
 Input: the tree of a `with` or `match` statement.  Output: `Group`, `Split`, `Partition`, `Claim`.  Invariant: inside,
-the place is what the
-contract's section 2 says; a lowered base is out of reach until its scope ends.
+the place is what the contract's section 2 says; a lowered base is out of reach until its scope ends.
 """
 
 from __future__ import annotations
@@ -142,8 +141,7 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
     c.out.append(ir.Group(p, outer, place, tuple(out), span=s.head))
 
 
-# ---- split
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- split ----------------------------------------------------------------------------------------------------------
 
 
 # T-Split: the cases fit (SNAP003) and each is aligned to its size (SNAP004).
@@ -320,8 +318,7 @@ def _siblings(c: State, branches: list[SplitBranch]) -> None:
     c.errors.extend(diagnostic for uid, (_, diagnostic, _) in first.items() if uid not in shared)
 
 
-# ---- memory
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- memory ---------------------------------------------------------------------------------------------------------
 
 
 def _base(
@@ -521,8 +518,7 @@ def _at_entry(c: State, map: IndexMap | None, s: tree.With) -> IndexMap | None:
 
 
 # T-Claim, mended: code = base, nothing replicated between base and l; one branch of exactly that size uses the name.
-# Memory that is spread over
-# a cluster is claimed block by block: the threads of each block get its own part.
+# Memory that is spread over a cluster is claimed block by block: the threads of each block get its own part.
 def _claim(c: State, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "claim", {"p"})
     base = seen.handle

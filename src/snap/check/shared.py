@@ -1,9 +1,8 @@
 """Shared memory comes to life: of a block, or spread over the blocks of a cluster.
 
 Input: a declaration and its `Spec`.  Output: `DeclareShared`, and a `Memory` or `Pipeline` binding.  Invariant: an
-object's offset is a multiple of
-what its uses need; `shape`, offset and size are those of one block.  Non-goals: lowering (check/scopes.py), stages
-(check/stages.py).
+object's offset is a multiple of what its uses need; `shape`, offset and size are those of one block.  Non-goals:
+lowering (check/scopes.py), stages (check/stages.py).
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Stages of a pipeline, and turns.
 
 Input: the tree of `with stage(...)` or `with turn()`.  Output: a `Partition` with a fill, or a `Turn`.  Invariant: the
-stages of a pipeline are all
-counted or all numbered, and numbers come in order as far as the text tells (SNAP021); all units reach a turn equally
-often.  Non-goals: when a
-slot is free, who waits for whom (sync/).
+stages of a pipeline are all counted or all numbered, and numbers come in order as far as the text tells (SNAP021); all
+units reach a turn equally often.  Non-goals: when a slot is free, who waits for whom (sync/).
 """
 
 from __future__ import annotations

@@ -34,8 +34,7 @@ class NotOpened(Abort):
         self.place = place
 
 
-# ---- bindings
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- bindings -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
@@ -121,8 +120,9 @@ class Pipeline:
 @dataclass(slots=True, eq=False)
 class StageUse:
     """One `stage(...)` of a pipeline in the text.  number: the fill's number as written, None where the compiler
-    counts.  frames: what was opened
-    between the pipeline's declaration and the stage, outermost first.  fills: whether memory is put into it."""
+    counts.  frames: what was opened between the pipeline's declaration and the stage, outermost first.  fills: whether
+    memory is put into it.
+    """
 
     number: ir.Expr | None
     span: Span
@@ -142,8 +142,8 @@ class Lowering:
 @dataclass(slots=True, eq=False)
 class ClaimUse:
     """Who a claimed name belongs to: the group of `privilege` whose first unit is `owner` units into what the claim was
-    made by.  The first use
-    decides.  depth: how many constructs were open at the claim."""
+    made by.  The first use decides.  depth: how many constructs were open at the claim.
+    """
 
     privilege: Privilege
     depth: int
@@ -169,8 +169,7 @@ class SplitBranch:
 Binding = Variable | Constant | IndexFunction | Memory | Pipeline | Poison
 
 
-# ---- where we are
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- where we are ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
@@ -206,9 +205,9 @@ class Want:
 @dataclass(slots=True, eq=False)
 class StableRead:
     """A read for a target above thread[1]: wrong if the object is touched by atomics or unsafe anywhere in the kernel,
-    or if another unit may write
-    the element.  handle: the name here, through which it is read; access: the read itself, maybe in a function that is
-    called."""
+    or if another unit may write the element.  handle: the name here, through which it is read; access: the read itself,
+    maybe in a function that is called.
+    """
 
     handle: ir.Handle
     access: ir.MemAccess
@@ -401,8 +400,7 @@ class State:
         return self.place.privilege
 
     # Bytes that were given back a moment ago may still be read by other threads, and would cost a barrier before they
-    # are written again: two
-    # reductions in a row take turns between two places, where there is room.
+    # are written again: two reductions in a row take turns between two places, where there is room.
     def room(self, bytes: int, align: int) -> int:
         """Where so many bytes of shared memory begin."""
         after = lambda held: (held + align - 1) // align * align  # noqa: E731
@@ -412,8 +410,9 @@ class State:
 
     def _spare(self) -> int:
         """Up to where more may be held than has to be: what the kernel declares, or 16 bytes a thread, which every GPU
-        has for all the threads that
-        it runs at a time.  A device function holds as little as it can: how much there is, its callers say."""
+        has for all the threads that it runs at a time.  A device function holds as little as it can: how much there is,
+        its callers say.
+        """
         if self.definition.kind != "global":
             return 0
         declared, threads = self.definition.requires.smem, self.frames[0].place.held(Level.THREAD)

@@ -1,10 +1,8 @@
 """Statements: declarations, assignments, control flow.
 
 Input: the tree of a body.  Output: typed statements in `c.out`.  Invariant: data flows from high privileges to low
-ones, and threads of a group
-stay together. A statement that is wrong is reported and left out; checking goes on with the next.  Non-goals: groups,
-splits and memory scopes
-(check/scopes.py).
+ones, and threads of a group stay together. A statement that is wrong is reported and left out; checking goes on with
+the next.  Non-goals: groups, splits and memory scopes (check/scopes.py).
 """
 
 from __future__ import annotations
@@ -95,8 +93,7 @@ def statement(c: State, s: tree.Stmt, tail: bool) -> None:
             raise TypeError(type(s).__name__)
 
 
-# ---- declarations
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- declarations ---------------------------------------------------------------------------------------------------
 
 
 # T-Decl, mended: code ⊒ p, p well-formed here; the value is evaluated for p.
@@ -210,8 +207,7 @@ def _value(c: State, e: tree.Expr, want: Want, type: object, what: str) -> ir.Ex
     return converted(c, expression(c, e, want), type, e.span, what)
 
 
-# ---- assignment
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- assignment -----------------------------------------------------------------------------------------------------
 
 
 def _assign(c: State, s: tree.Assign) -> None:
@@ -414,8 +410,7 @@ def register_target(c: State, e: tree.Expr) -> tuple[ir.Target, Element]:
     return target, type
 
 
-# ---- control flow
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- control flow ---------------------------------------------------------------------------------------------------
 
 
 def _if(c: State, s: tree.If, tail: bool) -> None:

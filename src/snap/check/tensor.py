@@ -1,10 +1,8 @@
 """Products of tiles by a warpgroup: `wgmma(acc, a, b)`, and `store_acc(tile, acc)`.
 
 Input: the tree of a call.  Output: a `Wgmma` or `StoreAcc` in code of exactly one warpgroup: where the code holds
-several, in a group of it.
-Invariant: shapes and types are among those the tensor cores have; operands in shared memory are swizzled tiles that
-begin where their pattern does.
-Non-goals: waiting for the product (sync/).
+several, in a group of it. Invariant: shapes and types are among those the tensor cores have; operands in shared memory
+are swizzled tiles that begin where their pattern does. Non-goals: waiting for the product (sync/).
 """
 
 from __future__ import annotations
@@ -179,8 +177,7 @@ def store_acc(c: State, e: tree.Call) -> None:
     _by_warpgroups(c, lambda place: ir.StoreAcc(tile, acc, first, place, span=e.span), e.span)
 
 
-# ---- operands
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- operands -------------------------------------------------------------------------------------------------------
 
 
 # size: how many floats a thread the other operands take.  A store may take a part, and then the array keeps its own
@@ -300,8 +297,7 @@ def _kind(c: State, elem: Scalar, given: str, span: Span) -> str:
     return given or can[0]
 
 
-# ---- by warpgroups
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- by warpgroups --------------------------------------------------------------------------------------------------
 
 
 def _kept(c: State, value: ir.Expr, name: str) -> ir.Expr:

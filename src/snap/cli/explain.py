@@ -79,8 +79,8 @@ def explain(
     typed: ir.Function, synced: ir.Function, entry: tuple[ir.SyncPoint, ...] = (), exit: tuple[ir.SyncPoint, ...] = ()
 ) -> tuple[Listing, ...]:
     """The function and, after it, each function it calls, in the order of their calls; instances of one function that
-    read alike are shown once.
-    entry, exit: a kernel's own barriers before and behind what it says."""
+    read alike are shown once. entry, exit: a kernel's own barriers before and behind what it says.
+    """
     written = _functions(typed)
     listings: dict[Listing, None] = {}
     waiting, seen = [synced], set()

@@ -147,8 +147,8 @@ def _global_fences(function: ir.Function) -> bool:
 
 def _touched(function: ir.Function, known: dict[int, tuple[set[int], set[int]]]) -> tuple[set[int], set[int]]:
     """The objects that boxes are copied to or from, and those of global memory, or of other blocks, that threads touch
-    element by element, calls
-    entered.  Where boxes are loaded from memory that is not const, threads may write it."""
+    element by element, calls entered.  Where boxes are loaded from memory that is not const, threads may write it.
+    """
     if id(function) in known:
         return known[id(function)]
     boxes, threads = known[id(function)] = set(), set()

@@ -97,8 +97,7 @@ def _from_bits(module: Module, name: str, t: Scalar) -> str:
     return expression(bitcast(module, tree.Name(name), UNSIGNED[t.bits], t))
 
 
-# ---- single instructions
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- single instructions --------------------------------------------------------------------------------------------
 
 
 def _load(module: Module, t: Scalar, order: str, scope: str) -> Helper:
@@ -185,8 +184,7 @@ static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {
     )
 
 
-# ---- loops around compare-and-swap
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- loops around compare-and-swap ----------------------------------------------------------------------------------
 
 
 def _next(module: Module, op: str, t: Scalar) -> str:

@@ -91,8 +91,8 @@ def commit(scope: Scope) -> list[tree.Stmt]:
 
 def wait(scope: Scope, younger: int, read: bool) -> list[tree.Stmt]:
     """Each thread waits for what it issued for its group, and those who issued nothing pass; `read`: only until the
-    boxes' memory may be written
-    again."""
+    boxes' memory may be written again.
+    """
     helper = WAIT_READ if read else WAIT
     return [tree.Evaluate(tree.Call(f"{scope.module.helper(helper)}<{younger}>", ()))]
 
@@ -101,8 +101,7 @@ def _do(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:
     return tree.Evaluate(tree.Call(module.helper(helper), args))
 
 
-# ---- instructions
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- instructions ---------------------------------------------------------------------------------------------------
 
 
 def _coordinates(rank: int, first: int) -> tuple[str, str, str]:

@@ -117,8 +117,7 @@ def _truth(e: tree.Expr) -> tree.Expr:
     return tree.Binary("!=", e, tree.Integer(0))
 
 
-# ---- shuffles, votes, reductions
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- shuffles, votes, reductions ------------------------------------------------------------------------------------
 
 
 def _shuffle(module: Module, name: str, type: Element, what: tree.Expr, lane: tree.Expr, width: object) -> tree.Expr:
@@ -223,8 +222,7 @@ static __device__ __forceinline__ {spelled} {name}({spelled} value, int source) 
     )
 
 
-# ---- tensor cores
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- tensor cores ---------------------------------------------------------------------------------------------------
 
 
 def _pack(module: Module, type: Scalar) -> Helper:

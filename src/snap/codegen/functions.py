@@ -235,18 +235,17 @@ class Lowering:
 
     def _pointer(self, obj: ir.MemObject, kernel: bool) -> str:
         """A pointer's type.  `__restrict__` says that what is read through it is written by nobody, other threads
-        included: only const arrays of
-        a kernel keep that, since a launch refuses arrays that overlap.  On an array that is written the compiler would
-        take it to mean that
-        memory cannot change at a barrier, and use a register that was loaded before it."""
+        included: only const arrays of a kernel keep that, since a launch refuses arrays that overlap.  On an array that
+        is written the compiler would take it to mean that memory cannot change at a barrier, and use a register that
+        was loaded before it.
+        """
         elem = type_name(self.module, obj.elem)
         if not obj.const:
             return f"{elem}*"
         return f"const {elem}*{' __restrict__' if kernel else ''}"
 
 
-# ---- arrays passed by value
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- arrays passed by value -----------------------------------------------------------------------------------------
 
 
 def _frame(function: ir.Function, kind: str, object: str, reason: str) -> ir.SyncPoint:

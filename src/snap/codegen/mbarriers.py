@@ -206,8 +206,7 @@ def _everywhere(scope: Scope, target: tree.Expr, unit: int) -> list[tree.Stmt]:
     return issue.only(issue.first_thread(scope, _part(scope, unit)), loop)
 
 
-# ---- start and end of a kernel
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- start and end of a kernel --------------------------------------------------------------------------------------
 
 
 def declarations(state: FunctionState, made: tuple[ir.Barrier, ...], offset: int) -> list[tree.Stmt]:

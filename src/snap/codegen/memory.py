@@ -115,9 +115,9 @@ def address_of(place: tree.Expr) -> tree.Expr:
 
 def linear(scope: Scope, view: ir.MemView, index: tuple[ir.Expr, ...]) -> tree.Expr:
     """The offset of an element, row by row.  Where the array may have 2^31 elements or more, what an extent multiplies
-    is 64 bits wide, and so is
-    the product: an offset above 2^31 comes about in no other way.  Only the sum of a leading zero and an index needs no
-    width of its own."""
+    is 64 bits wide, and so is the product: an offset above 2^31 comes about in no other way.  Only the sum of a leading
+    zero and an index needs no width of its own.
+    """
     first, *rest = (expressions.lower(scope, i) for i in index)
     if view.shape is None or not rest:
         return first
@@ -142,8 +142,7 @@ def _widened(value: tree.Expr) -> tree.Expr:
     return tree.Integer(value.value, "ll") if isinstance(value, tree.Integer) else tree.Cast("long long", value)
 
 
-# ---- local arrays
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- local arrays ---------------------------------------------------------------------------------------------------
 
 
 def own_shape(array: ir.ArrayRef) -> bool:

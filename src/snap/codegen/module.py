@@ -33,12 +33,11 @@ class Module:
     memory is.
 
     barriers: the first number of the named barriers for groups of each size; rounds, round_count: the same for barriers
-    made of shared memory.
-    buffer: bytes of the block's one shared buffer, mbarriers included; dynamic: it is given at launch.
-    fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between them.
-    global_fences: boxes and threads may meet in global memory, or in that of another block.
-    entry, exit: the kernel's barriers before and behind what the program says.
-    accumulators: local arrays that products go into somewhere, each as (id of the function, uid).
+    made of shared memory. buffer: bytes of the block's one shared buffer, mbarriers included; dynamic: it is given at
+    launch. fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between
+    them. global_fences: boxes and threads may meet in global memory, or in that of another block. entry, exit: the
+    kernel's barriers before and behind what the program says. accumulators: local arrays that products go into
+    somewhere, each as (id of the function, uid).
     """
 
     threads: int

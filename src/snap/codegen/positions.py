@@ -23,8 +23,7 @@ THREAD_INDEX, BLOCK_INDEX, BLOCKS = tree.Name("threadIdx.x"), tree.Name("blockId
 @dataclass(slots=True, eq=False)
 class Position:
     """The index at one level.  `base` None is the index 0; `unsigned` says so of the base's C++ type; `original` is the
-    hardware's own index;
-    `source` is the position that the base was taken from.
+    hardware's own index; `source` is the position that the base was taken from.
 
     Its uses are counted while the scope is lowered; `settle` then decides whether it gets a name.
     """

@@ -83,8 +83,7 @@ def store(scope: Scope, value: tree.Expr, type: ValueType) -> tree.Expr:
     return value if isinstance(type, Array) else stored(value, type_name(scope.module, type))
 
 
-# ---- declarations
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- declarations ---------------------------------------------------------------------------------------------------
 
 
 def declaration(scope: Scope, var: ir.Var, init: tree.Expr | None, zero: bool = False) -> tree.Stmt:

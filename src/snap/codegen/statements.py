@@ -129,8 +129,7 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             raise TypeError(type(s).__name__)
 
 
-# ---- simple statements
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- simple statements ----------------------------------------------------------------------------------------------
 
 
 def _declare(scope: Scope, s: ir.Declare) -> tree.Stmt:
@@ -199,8 +198,7 @@ def _effect(scope: Scope, s: ir.Collective | ir.Atomic | ir.Call | ir.Unsafe) ->
     return [tensor.assign(scope, target, store(scope, expression, target_type(target)))]
 
 
-# ---- control flow
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- control flow ---------------------------------------------------------------------------------------------------
 
 
 def _if(scope: Scope, cond: ir.Expr, then: ir.Body, other: ir.Body) -> list[tree.Stmt]:
@@ -272,8 +270,7 @@ def _advance(variable: tree.Expr, step: tree.Expr, type: Scalar) -> tree.Stmt:
     return tree.Assign(variable, "+=", step)
 
 
-# ---- places
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- places ---------------------------------------------------------------------------------------------------------
 
 
 def _spliced(inner: tuple[tree.Stmt, ...], last: bool) -> list[tree.Stmt]:

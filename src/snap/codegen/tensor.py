@@ -8,10 +8,9 @@ about them (a constant, an early
 Non-goals:  tiles whose rows are not as long as their swizzle
 
 A matrix descriptor says where a tile begins, how it is swizzled, and how far its pieces lie apart, all in units of 16
-bytes.  The pieces are 8 rows
-each (8 * swizzle bytes).  A tile whose rows run along k steps along its rows, 32 bytes an instruction, and then to its
-next panel; one whose rows run
-along m or n ('transposed') steps down its rows, and its panels are the further columns.
+bytes.  The pieces are 8 rows each (8 * swizzle bytes).  A tile whose rows run along k steps along its rows, 32 bytes an
+instruction, and then to its next panel; one whose rows run along m or n ('transposed') steps down its rows, and its
+panels are the further columns.
 """
 
 from __future__ import annotations
@@ -104,10 +103,9 @@ static __device__ __forceinline__ void snap_wgmma_wait(Accumulators&... accumula
 )
 
 # The condition always holds, but the assembler does not know it, so that what is there before counts as read.  A plain
-# move it would take for a
-# second name of the value: it knows that a product writes its accumulators, and yet goes on to read one of them for the
-# value (a constant that is
-# used later, up to 13.0), or leaves the next such move out (up to 13.4, also for variables).
+# move it would take for a second name of the value: it knows that a product writes its accumulators, and yet goes on to
+# read one of them for the value (a constant that is used later, up to 13.0), or leaves the next such move out (up to
+# 13.4, also for variables).
 OVERWRITE = Helper(
     "snap_overwrite",
     """\
@@ -121,8 +119,7 @@ def _do(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:
     return tree.Evaluate(tree.Call(module.helper(helper), args))
 
 
-# ---- accumulators
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- accumulators ---------------------------------------------------------------------------------------------------
 
 
 def registers(scope: Scope, var: ir.Var) -> tree.Expr:
@@ -170,8 +167,7 @@ def wait(scope: Scope, younger: int) -> list[tree.Stmt]:
     return [tree.Evaluate(tree.Call(name, tuple(registers(scope, var) for var in scope.state.visible_accumulators())))]
 
 
-# ---- products
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- products -------------------------------------------------------------------------------------------------------
 
 
 def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
@@ -325,8 +321,7 @@ def _wrapped_operands(form: str, count: int, a_line: int = 8) -> str:
     return "                 : " + ",\n                   ".join(lines)
 
 
-# ---- accumulators into shared memory
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- accumulators into shared memory --------------------------------------------------------------------------------
 
 
 def store(scope: Scope, s: ir.StoreAcc) -> list[tree.Stmt]:

@@ -20,8 +20,8 @@ from snap.ir.types import Array, Scalar
 @record
 class TensorUse:
     """Boxes of one array, as one tensor map moves them: the array's uid, its elements, the box's extents, how it is
-    swizzled in shared memory,
-    whether elements are rounded to tf32."""
+    swizzled in shared memory, whether elements are rounded to tf32.
+    """
 
     array: int
     elem: Scalar
@@ -48,8 +48,8 @@ def parts(cls: type) -> tuple[str, ...]:
 @dataclass(slots=True)
 class Usage:
     """pinned: variables that something may write through a reference, so they are neither constant nor superfluous.
-    align: bytes, of arrays seen as vectors.  accumulators: of arrays that wgmma writes.
-    boxes, barriers, calls: the statements that copy boxes, the mbarriers and the calls, in order.
+    align: bytes, of arrays seen as vectors.  accumulators: of arrays that wgmma writes. boxes, barriers, calls: the
+    statements that copy boxes, the mbarriers and the calls, in order.
     """
 
     reads: Counter[int] = field(default_factory=Counter)

@@ -1,10 +1,9 @@
 """Diagnostics as text for people and as plain data for editors.
 
 Input: a `Diagnostic`.  Output: the form shown in docs/system.md (code, place, source lines with `^^^^` under the cause
-and `----` under what it
-conflicts with, note, help), or a dictionary.  Invariant: carets stand under the characters they mean, whatever their
-width, and nothing here raises
-for want of source.  Non-goals: deciding what to report, and where to print it.
+and `----` under what it conflicts with, note, help), or a dictionary.  Invariant: carets stand under the characters
+they mean, whatever their width, and nothing here raises for want of source.  Non-goals: deciding what to report, and
+where to print it.
 """
 
 from __future__ import annotations

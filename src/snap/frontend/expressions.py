@@ -1,10 +1,8 @@
 """Python expressions -> the untyped tree's.
 
 Input: `ast` expressions.  Output: tree nodes, each with its span.  Invariant: what is not Snap is recorded in `errors`
-(SNAP017) and stands as a
-placeholder, so that one run reports everything; a caller raises before the tree gets out.  Non-goals: names, types, and
-whether an expression makes
-sense.
+(SNAP017) and stands as a placeholder, so that one run reports everything; a caller raises before the tree gets out.
+Non-goals: names, types, and whether an expression makes sense.
 """
 
 from __future__ import annotations
@@ -60,8 +58,7 @@ class ExpressionParser:
         self.calls: list[tuple[str, Span]] = []
         self.in_annotation = False
 
-    # ---- reporting
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- reporting --------------------------------------------------------------------------------------------------
 
     def refuse(self, refusal: Refusal, span: Span) -> tree.Number:
         self.errors.append(refusal.at(span))
@@ -73,8 +70,7 @@ class ExpressionParser:
         if self.depth > MAX_DEPTH:
             raise TooDeep(self.spans(at))
 
-    # ---- expressions
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- expressions ------------------------------------------------------------------------------------------------
 
     def expression(self, node: ast.expr, text: bool = False) -> tree.Expr:
         """`text`: a string literal may stand here."""
@@ -171,8 +167,7 @@ class ExpressionParser:
         params = tuple(argument.arg for argument in (*arguments.posonlyargs, *arguments.args))
         return tree.Lambda(params, self.expression(node.body), span=self.spans(node))
 
-    # ---- annotations
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- annotations ------------------------------------------------------------------------------------------------
 
     def annotation(self, node: ast.expr) -> tree.Expr:
         outer, self.in_annotation = self.in_annotation, True

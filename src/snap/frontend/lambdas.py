@@ -1,9 +1,8 @@
 """A Python lambda bound outside a kernel -> its tree.
 
 Input: a function object made by `lambda`, or by a `def` that only returns an expression.  Output: `tree.Lambda` and the
-outside names it uses.
-Invariant: as in parse.py; a lambda that cannot be told from its neighbours is refused, never guessed.  Non-goals: what
-the body means.
+outside names it uses. Invariant: as in parse.py; a lambda that cannot be told from its neighbours is refused, never
+guessed.  Non-goals: what the body means.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The outside names a function uses, and what they were bound to when it was defined.
 
 Input: a tree and the Python function it came from.  Output: name -> value.  Invariant: a name the function itself
-assigns is its own, as in
-Python, so that a use outside that name's scope is an error and never silently an outside constant; annotations are read
-where the function stands,
-so they may name what is outside even then (`block: int @ block[1]`).  Non-goals: builtins (the checker knows those it
-accepts).
+assigns is its own, as in Python, so that a use outside that name's scope is an error and never silently an outside
+constant; annotations are read where the function stands, so they may name what is outside even then (`block: int @
+block[1]`).  Non-goals: builtins (the checker knows those it accepts).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Python functions -> the untyped tree.
 
 Input: a Python function object.  Output: `tree.Function`, and the outside names it uses.  Invariant: only `SnapError`
-is raised, once per function
-with all errors in `.all` in the order of the source; every node has the span of the real file.  Non-goals: scopes,
-types and privileges (check/).
+is raised, once per function with all errors in `.all` in the order of the source; every node has the span of the real
+file.  Non-goals: scopes, types and privileges (check/).
 """
 
 from __future__ import annotations
@@ -91,8 +90,7 @@ class StatementParser(ExpressionParser):
     def __init__(self, located: Located):
         super().__init__(located.locator)
 
-    # ---- functions
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- functions --------------------------------------------------------------------------------------------------
 
     def function(self, node: FunctionNode) -> tree.Function:
         if isinstance(node, ast.AsyncFunctionDef):
@@ -127,8 +125,7 @@ class StatementParser(ExpressionParser):
             for argument, default in zip(plain, defaults)
         )
 
-    # ---- statements
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- statements -------------------------------------------------------------------------------------------------
 
     def body(self, statements: list[ast.stmt]) -> tree.Body:
         return tuple(done for statement in statements for done in self.statement(statement))

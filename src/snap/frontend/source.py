@@ -1,10 +1,9 @@
 """From a Python function object to its text and its `ast` node.
 
 Input: a function made by `def` or `lambda`, from a file, a notebook cell, the REPL, or `exec`'d text whose source is
-registered.  Output: the node
-and a `Locator` that turns node positions into spans of the real file.  Invariant: the node is the one the function's
-code was compiled from, as far
-as that can be told; else SNAP017 with the place the code object names.  Non-goals: judging what the node contains.
+registered.  Output: the node and a `Locator` that turns node positions into spans of the real file.  Invariant: the
+node is the one the function's code was compiled from, as far as that can be told; else SNAP017 with the place the code
+object names.  Non-goals: judging what the node contains.
 """
 
 from __future__ import annotations
@@ -108,8 +107,7 @@ def as_function(pyfunc: object) -> FunctionType:
     raise failure(Span("<unknown>", 1, 0, 1, 0), what, help="decorate a function written with `def`")
 
 
-# ---- finding the function
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- finding the function -------------------------------------------------------------------------------------------
 
 
 def locate(pyfunc: FunctionType) -> Located:

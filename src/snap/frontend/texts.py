@@ -1,10 +1,9 @@
 """The texts a Python function may have been compiled from.
 
 Input: a function object.  Output: candidates, best first: what was registered for its file name, the file (or notebook
-cell, or doctest) as it is
-and as it was, the input of an interactive session.  Invariant: a text that may not be the function's is marked as not
-trusted, and counts only if
-compiling it gives the function's code.  Non-goals: finding the function in the text.
+cell, or doctest) as it is and as it was, the input of an interactive session.  Invariant: a text that may not be the
+function's is marked as not trusted, and counts only if compiling it gives the function's code.  Non-goals: finding the
+function in the text.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 calls deep.
 
 Python stops at about 1000 frames.  One function of a program needs fewer, or is refused (SNAP017); functions that call
-functions need more, and get
-it while a pass runs.
+functions need more, and get it while a pass runs.
 """
 
 from __future__ import annotations

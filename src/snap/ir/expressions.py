@@ -15,8 +15,7 @@ def _span() -> Span:
     return field(compare=False, kw_only=True)
 
 
-# ---- names
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- names ----------------------------------------------------------------------------------------------------------
 
 
 @node
@@ -37,11 +36,10 @@ class MemObject:
     of unknown length.
 
     spread: '' for memory of a block (or global memory); shared memory of a cluster is 'across' its blocks, a part each,
-    or 'copies', one value of
-    which every block holds a copy.  `shape`, `offset` and the size are those of one block's part, or copy.
-    depth: of a pipeline, how many slots it has (its leading dimension); 0 for plain memory.  lag: how many stages may
-    go by before one whose
-    tensor-core products are in flight is given back; None leaves it to the compiler.
+    or 'copies', one value of which every block holds a copy.  `shape`, `offset` and the size are those of one block's
+    part, or copy. depth: of a pipeline, how many slots it has (its leading dimension); 0 for plain memory.  lag: how
+    many stages may go by before one whose tensor-core products are in flight is given back; None leaves it to the
+    compiler.
     """
 
     uid: int
@@ -120,8 +118,7 @@ class ArrayRef:
     shape: tuple[int, ...]
 
 
-# ---- expressions
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- expressions ----------------------------------------------------------------------------------------------------
 
 
 @node
@@ -260,8 +257,8 @@ class Select:
 @node
 class Cast:
     """Value conversion, C's rules: float to integer truncates, integer to narrower wraps, anything to bool is `!= 0`,
-    to narrower float rounds
-    to even."""
+    to narrower float rounds to even.
+    """
 
     value: Expr
     type: Scalar
@@ -329,8 +326,7 @@ Expr = (
 )
 
 
-# ---- targets of assignment
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- targets of assignment ------------------------------------------------------------------------------------------
 
 
 @node

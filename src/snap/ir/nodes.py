@@ -1,45 +1,33 @@
 """The typed IR: what a checked kernel means, and the one thing every later stage consumes.
 
 *Evaluation.*  Expressions are pure: reading memory (`Load`) has no effect, and nothing in an expression can diverge,
-block or write.  All
-effects are statements, run in order.  Calls, collectives and atomics are statements that assign their results; the
-checker takes them out of the
-expressions they were written in, left to right, before the statement that uses them (`While.pre` holds those of a
-loop's condition, and runs
-before each test).  `Logical` and `Select` are C's: the operand not chosen is not evaluated.  Types are explicit: both
-operands of `Binary` and
-`Compare` have one type (shifts: the left one's), every conversion is a `Cast`, every index is an integer.  Integer
-arithmetic is CUDA's: two's
+block or write.  All effects are statements, run in order.  Calls, collectives and atomics are statements that assign
+their results; the checker takes them out of the expressions they were written in, left to right, before the statement
+that uses them (`While.pre` holds those of a loop's condition, and runs before each test).  `Logical` and `Select` are
+C's: the operand not chosen is not evaluated.  Types are explicit: both operands of `Binary` and `Compare` have one type
+(shifts: the left one's), every conversion is a `Cast`, every index is an integer.  Integer arithmetic is CUDA's: two's
 complement that wraps, `/` and `%` truncate toward zero.
 
 *Threads.*  A statement is executed by every thread of the current group.  `Group` replicates its body over groups,
-`Split` gives disjoint units
-different bodies that run in parallel; in both, the body's `place` is the privilege class inside.  Positions are
-relative: entering `Group(l[n])`
-takes the index at level l modulo n, entering a split case subtracts its offset, and a call enters its callee as if in a
-group of what the
-callee requires.  `UnitId(p)` is then: start with the index at the place's highest level, and on the way down to p's
-level multiply by the count
-there and add the index there; at the end divide by p.n.  (At grid level the index is 0; the highest level's own index
-is the relative one.)
+`Split` gives disjoint units different bodies that run in parallel; in both, the body's `place` is the privilege class
+inside.  Positions are relative: entering `Group(l[n])` takes the index at level l modulo n, entering a split case
+subtracts its offset, and a call enters its callee as if in a group of what the callee requires.  `UnitId(p)` is then:
+start with the index at the place's highest level, and on the way down to p's level multiply by the count there and add
+the index there; at the end divide by p.n.  (At grid level the index is 0; the highest level's own index is the relative
+one.)
 
 *Names.*  `Var` is one declaration (identity is its uid, not its name).  Scopes are the blocks: a variable declared in a
-body ends with it.
-A variable of privilege p holds one value per unit of p; the checker has proved that all threads of a unit store the
-same one.
+body ends with it. A variable of privilege p holds one value per unit of p; the checker has proved that all threads of a
+unit store the same one.
 
 *Memory.*  `MemObject` is storage: a kernel's array, a shared array, or, inside a device function, whatever the call
-binds to its pointer
-parameter.  `Handle` is a name for it at a privilege: the object itself, or what `partition`, `claim`, `tile` or `.view`
-called it.  Index
-functions are already applied: `MemAccess.index` addresses `MemAccess.view`, the object seen as an array of `view.elem`
-with shape `view.shape`
-(row-major), or as one dimension where shape is None.  The handle says through which name, and so at which privilege,
-the access is made.
+binds to its pointer parameter.  `Handle` is a name for it at a privilege: the object itself, or what `partition`,
+`claim`, `tile` or `.view` called it.  Index functions are already applied: `MemAccess.index` addresses
+`MemAccess.view`, the object seen as an array of `view.elem` with shape `view.shape` (row-major), or as one dimension
+where shape is None.  The handle says through which name, and so at which privilege, the access is made.
 
 *Synchronization.*  The typed IR holds no barrier of the compiler's; the synchronized IR is the same tree with `Sync`
-statements.  What the user
-asked for (`intrinsic.syncthreads()`) is a `Collective` in both.
+statements.  What the user asked for (`intrinsic.syncthreads()`) is a `Collective` in both.
 
 Every node is immutable and has a span; spans do not count in comparisons.
 """
@@ -89,8 +77,7 @@ def _span() -> Span:
     return field(compare=False, kw_only=True)
 
 
-# ---- statements
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- statements -----------------------------------------------------------------------------------------------------
 
 Body = tuple["Stmt", ...]
 
@@ -215,8 +202,7 @@ class Partition:
     """The scope in which `base` is lowered to `handle`; accesses inside carry the index function applied.
 
     fill: of a stage, its number among the fills of its pipeline, a value at the pipeline's privilege; the slot is this
-    modulo the depth.  counted:
-    the compiler counts the fills, so they come in order.
+    modulo the depth.  counted: the compiler counts the fills, so they come in order.
     """
 
     base: Handle
@@ -351,8 +337,8 @@ class StoreAcc:
 @node
 class Turn:
     """Units of `place`'s group, the current ones of `outer`, run the body one at a time, cyclically, unit 0 first.  It
-    orders when the body is
-    run, not memory."""
+    orders when the body is run, not memory.
+    """
 
     outer: Place
     place: Place
@@ -363,8 +349,9 @@ class Turn:
 @node
 class AsyncCommit:
     """Only in the synchronized IR: what this thread (for 'bulk', the thread that issues for its group) began since the
-    last one becomes a group,
-    which a wait can name.  engine: 'copy' (elements), 'bulk' (boxes out of shared memory), 'wgmma'."""
+    last one becomes a group, which a wait can name.  engine: 'copy' (elements), 'bulk' (boxes out of shared memory),
+    'wgmma'.
+    """
 
     engine: str = "copy"
     place: Place | None = None
@@ -403,8 +390,7 @@ class Call:
     span: Span = _span()
 
 
-# ---- only in the synchronized IR
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- only in the synchronized IR ------------------------------------------------------------------------------------
 
 
 @node
@@ -561,8 +547,7 @@ Stmt = (
 )
 
 
-# ---- functions
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- functions ------------------------------------------------------------------------------------------------------
 
 
 @node
@@ -594,12 +579,10 @@ class Function:
     """A kernel, or one instance of a device function.
 
     Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and
-    index function of each
-    pointer (values that an index function captured are extra ValueParams at the end).  `smem` is the most shared
-    memory, in bytes, that it and
-    all it calls hold at once.  `requires` is the place it starts in.  barriers: of a kernel in synchronized IR.
-    resident: of a kernel, how many
-    blocks its registers must leave room for on a multiprocessor; None for as many as there happen to be.
+    index function of each pointer (values that an index function captured are extra ValueParams at the end).  `smem` is
+    the most shared memory, in bytes, that it and all it calls hold at once.  `requires` is the place it starts in.
+    barriers: of a kernel in synchronized IR. resident: of a kernel, how many blocks its registers must leave room for
+    on a multiprocessor; None for as many as there happen to be.
     """
 
     uid: int

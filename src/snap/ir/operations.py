@@ -1,6 +1,5 @@
 """The operations of the language: pure functions, collectives, atomics.  The checker types them from here, the machine
-and the code generator
-implement exactly these, and `docs/intrinsics.md` is printed from here.
+and the code generator implement exactly these, and `docs/intrinsics.md` is printed from here.
 """
 
 from __future__ import annotations
@@ -8,15 +7,14 @@ from __future__ import annotations
 from snap.ir.record import record
 from snap.ir.types import BLOCK1, BOOL, CLUSTER1, GRID1, I32, THREAD1, U32, WARP1, Level, Privilege, Scalar
 
-# ---- pure functions
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- pure functions -------------------------------------------------------------------------------------------------
 
 
 @record
 class MathOp:
     """domain: 'float' (integers are converted to f32), 'number', or 'int'.  result: 'same', 'bool' or 'int' (i32).
-    fast: an approximate form
-    exists."""
+    fast: an approximate form exists.
+    """
 
     name: str
     arity: int
@@ -52,8 +50,7 @@ MATH: dict[str, MathOp] = {
 
 WARPGROUP1 = Privilege(Level.THREAD, 128)
 
-# ---- collectives
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- collectives ----------------------------------------------------------------------------------------------------
 
 
 @record
@@ -71,15 +68,14 @@ class CollectiveOp:
       otherwise: 2, 4, 8, 16);
           a lane whose source is out of range keeps its own value
       reduce_*: butterfly over the warp, xor 16, 8, 4, 2, 1 in that order, so that floats agree bit for bit everywhere
-      broadcast(v): the value of
-      thread attr 'source' (default 0, index in the block) mma: attr 'kind' is 'tf32' (m16n8k8: a 4, b 2, c 4 scalars of
-      f32), 'f16' or 'bf16'
-      (m16n8k16: a 8, b 4 scalars of that type, c 4 of f32), args are a, b, c
+      broadcast(v): the value of thread attr 'source' (default 0, index in the block) mma: attr 'kind' is 'tf32'
+      (m16n8k8: a 4, b 2, c 4 scalars of f32), 'f16' or 'bf16' (m16n8k16: a 8, b 4 scalars of that type, c 4 of f32),
+      args are a, b, c
           flattened, targets the 4 results, f32.  Fragments lie in registers as PTX lays them out; 16-bit ones in pairs,
           low half first
       ldmatrix: accesses[0] is this lane's row (16 bytes of shared memory), targets the elements received, 2 of 16 bits
-      per matrix; attrs 'count'
-      1, 2, 4 and 'trans' stmatrix: accesses[0] is this lane's row, args the elements stored, attrs as for ldmatrix
+      per matrix; attrs 'count' 1, 2, 4 and 'trans' stmatrix: accesses[0] is this lane's row, args the elements stored,
+      attrs as for ldmatrix
     """
 
     name: str
@@ -173,8 +169,7 @@ COLLECTIVES: dict[str, CollectiveOp] = {
     )
 }
 
-# ---- atomics
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- atomics --------------------------------------------------------------------------------------------------------
 
 ATOMICS: dict[str, int] = {
     "load": 0,

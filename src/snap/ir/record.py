@@ -1,11 +1,9 @@
 """`@record`: a frozen slotted dataclass that costs little to define.
 
 `dataclass(frozen=True, slots=True)` writes and compiles six functions a class before any program has been read, and the
-trees have well over a
-hundred classes, of which a program uses a few dozen.  Records share their methods, and a class's `__init__` is compiled
-when it is first called.
-Else the two are the same: `field(...)`, defaults, keywords, `match`, equality, hash, repr, pickling,
-`dataclasses.fields` and `replace`.
+trees have well over a hundred classes, of which a program uses a few dozen.  Records share their methods, and a class's
+`__init__` is compiled when it is first called. Else the two are the same: `field(...)`, defaults, keywords, `match`,
+equality, hash, repr, pickling, `dataclasses.fields` and `replace`.
 
 Non-goals: inherited fields, `default_factory`, `__post_init__`, class variables.
 """

@@ -1,9 +1,8 @@
 """Levels, privileges, places, and the types of values: the vocabulary every stage shares.
 
 A *privilege* `level[n]` names n aligned units of one level of the machine.  A *place* is the privilege class under
-which a piece of code
-runs: how many units of each level it holds, from its highest level down to thread, and how each group of them is
-aligned.
+which a piece of code runs: how many units of each level it holds, from its highest level down to thread, and how each
+group of them is aligned.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Kernels to call, written in Snap, and a device-side library to write kernels with.
 
 `snap.lib.reduce(x)`, `scan`, `transpose`, `histogram`, `softmax`, `gemv`, `gemm`, `gemm_tf32`, `sgemm` take NumPy, CuPy
-and torch arrays and
-allocate their results beside them; NumPy arrays run on the CPU machine.  `snap.lib.warp` and `snap.lib.block` make
-device functions:
-`block.reduce(float, 256, "max")`.
+and torch arrays and allocate their results beside them; NumPy arrays run on the CPU machine.  `snap.lib.warp` and
+`snap.lib.block` make device functions: `block.reduce(float, 256, "max")`.
 """
 
 from snap.lib import block, torch_ops, warp

@@ -32,8 +32,8 @@ def scan(type, threads, op="add", items=None, exclusive=False, identity=None):
     """The values of this thread and all before it combined; exclusive: of those before.
 
     Without `items` f(v: T @ thread[1]) -> T @ thread[1].  With it f(v: ref(T[items]) @ thread[1]) -> T @ block[1]: the
-    items of a thread are
-    consecutive, they are scanned in place, and what comes back is all values of the block combined.
+    items of a thread are consecutive, they are scanned in place, and what comes back is all values of the block
+    combined.
     """
     combine = operator(op, type, identity)
     nothing = with_identity(combine, op) if exclusive else 0
@@ -97,10 +97,8 @@ def load(type, threads, items, how="striped"):
     block[1].
 
     Elements start .. start + threads*items of src, which has n; what lies beyond is `fill`.  "direct", "vectorized" and
-    "transposed" give each
-    thread consecutive elements, "striped" every `threads`-th; "vectorized" reads words of up to 16 bytes, for which src
-    begins at a multiple of
-    them; "transposed" reads striped and exchanges in shared memory.
+    "transposed" give each thread consecutive elements, "striped" every `threads`-th; "vectorized" reads words of up to
+    16 bytes, for which src begins at a multiple of them; "transposed" reads striped and exchanges in shared memory.
     """
     check_how(how)
     whole_warps(threads), positive("items", items)
@@ -133,8 +131,7 @@ def whole_warps(threads: object) -> int:
     return threads
 
 
-# ---- reduce
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- reduce ---------------------------------------------------------------------------------------------------------
 
 
 def _reduce_named(T, THREADS, in_warp, together):
@@ -185,8 +182,7 @@ def _reduce_given(T, THREADS, in_warp, op):
     return block_reduce
 
 
-# ---- scan
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- scan -----------------------------------------------------------------------------------------------------------
 
 
 def _scan(T, THREADS, in_warp, op):
@@ -254,8 +250,7 @@ def _scan_items(T, THREADS, ITEMS, upto, op, EXCLUSIVE, nothing):
     return block_scan_items
 
 
-# ---- load, store
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- load, store ----------------------------------------------------------------------------------------------------
 
 
 def _load_items(T, THREADS, ITEMS, across, along):

@@ -5,8 +5,7 @@ Output:     M x N, in the type of a or, where `out` is so, in f32; sums are f32
 Invariant:  a matrix or its transpose that is row-major, with rows and an address of whole 16 bytes, is read where it
 lies; any other is copied first,
             its rows filled up with zeros, and so is one whose rows are not whole sectors where that is faster.  A
-            result that cannot be written
-            where it belongs is copied there.  The same matrices give the same bits
+            result that cannot be written where it belongs is copied there.  The same matrices give the same bits
 Non-goals:  batches; GPUs other than Hopper's
 """
 
@@ -104,8 +103,7 @@ def gemm(a, b, out=None, bias=None, activation=None):
     return written.array
 
 
-# ---- who computes what
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- who computes what ----------------------------------------------------------------------------------------------
 
 # Cycles of an H200's multiprocessor, as measured.
 PRODUCTS, ISSUE = 30, 35  # a step of 64 along k takes height * width / PRODUCTS + ISSUE: as long as without any loads
@@ -133,9 +131,9 @@ LARGE_CLUSTERS = 12  # multiprocessors without any, where clusters have more tha
 @record
 class Plan:
     """kind: "tiles" or "pairs" (gemm_kernels.py), "slices" or "thin" (gemm_slices.py, gemm_thin.py); height, width: of
-    a tile;
-    copied: which operands are copied first; divided, share: see gemm_kernels.py; slices: blocks of a cluster that
-    divide k"""
+    a tile; copied: which operands are copied first; divided, share: see gemm_kernels.py; slices: blocks of a cluster
+    that divide k
+    """
 
     cycles: float
     height: int
@@ -316,8 +314,7 @@ def _thin(shape: Shape) -> Iterator[Plan]:
             )
 
 
-# ---- arrays
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
 def _argument(name: str, value: object, types: tuple[Scalar, ...], rank: int) -> Argument:

@@ -11,8 +11,7 @@ teams, ... of the order below;
 Non-goals:  rows that no box can be made of (gemm.py copies those); teams of blocks that divide tiles
 
 An operand that lies with k along its rows is loaded as one tile [rows, 64]; one that lies the other way as panels [64
-of k, 64 of m or n], or of 32
-where that is what tiles are multiples of.
+of k, 64 of m or n], or of 32 where that is what tiles are multiples of.
 """
 
 from __future__ import annotations
@@ -77,26 +76,21 @@ def gemm_kernel(
     type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias_type=None, activation=None, DIVIDED=False, TEAM=1
 ):
     """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K].  Blocks take tiles of BM x BN in bands of BAND tiles'
-    height, down one column of the
-    band and then the next, so that what runs at the same time reads few rows and columns.  Without a bias any array
-    stands for it.
+    height, down one column of the band and then the next, so that what runs at the same time reads few rows and
+    columns.  Without a bias any array stands for it.
 
     DIVIDED: the steps of k of the first `divided` tiles, one tile after another, are dealt out to the blocks, `share`
-    to each, no more than a tile
-    has.  So a block has the end of one tile and the beginning, or the middle, of the next.  It begins with the latter
-    and leaves its sums in
-    `parts`; then it finishes the former, with what the blocks before it have left.  Each thread waits for, and adds,
-    what the thread in its place has
-    left, in the order of the blocks.  All blocks run at the same time, and leave their sums before they wait: nothing
-    hangs.
+    to each, no more than a tile has.  So a block has the end of one tile and the beginning, or the middle, of the next.
+    It begins with the latter and leaves its sums in `parts`; then it finishes the former, with what the blocks before
+    it have left.  Each thread waits for, and adds, what the thread in its place has left, in the order of the blocks.
+    All blocks run at the same time, and leave their sums before they wait: nothing hangs.
 
     TEAM: blocks of a cluster, whose tiles lie one above the other: such a column is what is one tile in the order
-    above, so bands are BAND columns
-    high.  Each block loads its part of B's tile for all of them, so fewer rows of B are asked for.  That counts where
-    rows do not begin at multiples
-    of 32 bytes: each costs nearly twice as much.  Large products of whole rows win nothing: there a multiprocessor
-    multiplies all the time already,
-    and blocks that wait for each other do so less often.  The number of blocks is a multiple of TEAM."""
+    above, so bands are BAND columns high.  Each block loads its part of B's tile for all of them, so fewer rows of B
+    are asked for.  That counts where rows do not begin at multiples of 32 bytes: each costs nearly twice as much.
+    Large products of whole rows win nothing: there a multiprocessor multiplies all the time already, and blocks that
+    wait for each other do so less often.  The number of blocks is a multiple of TEAM.
+    """
     SHARING = TEAM > 1  # then all tiles are whole
     assert not (SHARING and DIVIDED)
     E, O, V = element(type), element(out_type), element(bias_type or type)

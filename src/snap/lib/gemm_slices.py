@@ -8,10 +8,9 @@ same each time
 Non-goals:  products that have a tile for every multiprocessor
 
 A block multiplies a slice of k, and finishes a share of the tile's columns: it gives the sums of the other columns
-away, and adds what it is given.
-Sums go through the L2 cache, and blocks wait for each other once.  From shared memory to shared memory they took longer
-(16.7 us instead of 15.0 for
-64 x 4096 x 4096): blocks then wait a second time, before they end.
+away, and adds what it is given. Sums go through the L2 cache, and blocks wait for each other once.  From shared memory
+to shared memory they took longer (16.7 us instead of 15.0 for 64 x 4096 x 4096): blocks then wait a second time, before
+they end.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ MOST_STAGES = 12
 @functools.cache
 def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, bias_type=None, activation=None, SLICES=2):
     """As gemm_kernel.  A block's own columns are the first of its sums, those of the block i further on (after the last
-    comes the first) part i.
-    Where parts are whole panels, B's are loaded in this order; else sums are moved when they are given away."""
+    comes the first) part i. Where parts are whole panels, B's are loaded in this order; else sums are moved when they
+    are given away.
+    """
     E, O, V = element(type), element(out_type), element(bias_type or type)
     CONSUMERS = BM // 64  # warpgroups that multiply
     OWN = BN // SLICES  # columns that a block finishes

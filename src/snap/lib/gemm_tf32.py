@@ -9,8 +9,7 @@ zero and not written
 Non-goals:  other GPUs than Hopper's
 
 The instruction takes tiles that lie along k only.  So does b if it is the transpose of a row-major matrix (`w.T`): the
-kernel below is for that.
-A row-major b goes through registers (gemm_tf32_rows.py).
+kernel below is for that. A row-major b goes through registers (gemm_tf32_rows.py).
 """
 
 from __future__ import annotations
@@ -62,8 +61,7 @@ def gemm_tf32(a, b):
     return C if C.shape[1] == columns else row_major(cut(left, C, columns)).array
 
 
-# ---- who computes what
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- who computes what ----------------------------------------------------------------------------------------------
 
 SIDES = ((128, 256), (128, 192), (128, 128), (64, 128))  # of tiles: the one that warpgroups divide, the other
 MOST_PARTS = 8  # of a tile that is divided
@@ -163,8 +161,7 @@ def load_cost(given: Argument) -> float:
     return LINES if row % LINE == 0 else PARTS_OF_LINES if row % SECTOR == 0 else PARTS_OF_SECTORS
 
 
-# ---- arrays
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
 def flipped(given: Argument) -> Argument:
@@ -202,8 +199,7 @@ def cut(like: Argument, array: object, columns: int) -> Argument:
     return Argument(array[:, :columns], classify(array[:, :columns]), like.type)
 
 
-# ---- the kernel for a B that lies along k
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- the kernel for a B that lies along k ---------------------------------------------------------------------------
 
 
 @functools.cache

@@ -8,12 +8,10 @@ are loaded
 Non-goals:  other layouts; which tiles are best (gemm_tf32.py)
 
 The instruction takes tiles along k only, but one of its operands may come from registers, which threads read from
-shared memory in any order.  So
-a tile of C is computed turned round, C.T = B.T @ A.T: B.T from registers, A from shared memory.  Which column of B is
-which row of that product is
-free: they are dealt out so that threads that read or write together meet in no bank (see `place`).  Fragments of B take
-turns in two sets of
-registers: one is read while the other is multiplied.
+shared memory in any order.  So a tile of C is computed turned round, C.T = B.T @ A.T: B.T from registers, A from shared
+memory.  Which column of B is which row of that product is free: they are dealt out so that threads that read or write
+together meet in no bank (see `place`).  Fragments of B take turns in two sets of registers: one is read while the other
+is multiplied.
 """
 
 from __future__ import annotations
@@ -76,16 +74,13 @@ def tf32_rows(BM, BN, TEAM=1, HOW="whole"):
     of them.
 
     HOW it is done: "whole" tiles are taken in turns, t, t + teams, ...  "added": a piece of work is a tile and one of
-    `slices` parts of K, and
-    what comes of it is added to C by the units that copy boxes.  "divided": as "whole", but the steps of k of the first
-    `divided` tiles, one tile
-    after another, are dealt out to the teams, `share` to each, no more than a tile has.  So a team has the end of one
-    tile and the beginning, or the
-    middle, of the next.  It begins with the latter and leaves its sums in `parts`; then it finishes the former, with
-    what the teams before it have
+    `slices` parts of K, and what comes of it is added to C by the units that copy boxes.  "divided": as "whole", but
+    the steps of k of the first `divided` tiles, one tile after another, are dealt out to the teams, `share` to each, no
+    more than a tile has.  So a team has the end of one tile and the beginning, or the middle, of the next.  It begins
+    with the latter and leaves its sums in `parts`; then it finishes the former, with what the teams before it have
     left.  Each thread waits for, and adds, what the thread in its place has left, in the order of the teams.  All
-    blocks run at the same time, and
-    leave their sums before they wait: nothing hangs."""
+    blocks run at the same time, and leave their sums before they wait: nothing hangs.
+    """
     C_THREADS = 2 * BN  # a warpgroup multiplies 64 columns
     T = C_THREADS + 128
     STAGES = min(8, SHARED // ((BM + BN) * DEPTH * 4))

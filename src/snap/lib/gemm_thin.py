@@ -8,8 +8,7 @@ Invariant:  any extents; one cluster a tile.  Sums are added in the order of k: 
 Non-goals:  speed where A has more rows than a tile
 
 So a tile is as high as A, and hardly anything outside of A is loaded: boxes take longer where they reach out of a
-matrix.  With tiles of 64 rows,
-1 x 4096 x 4096 took 23 us, and 64 x 4096 x 4096 17 us.
+matrix.  With tiles of 64 rows, 1 x 4096 x 4096 took 23 us, and 64 x 4096 x 4096 17 us.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ tile's total is there;
 Invariant:  status words are touched by atomics only, so nothing but themselves orders them; a total and the word that
 it is there arrive
             together: in one word where it has 32 bits, else by release and acquire.  It depends on the tile's own
-            elements only: nobody
-            waits for a chain of others
+            elements only: nobody waits for a chain of others
 Non-goals:  dealing out tiles.  One that is waited for must belong to a block that runs, and that publishes it before it
 waits for this one
 """

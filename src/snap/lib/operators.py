@@ -84,8 +84,7 @@ def operator(op: object, type: object, identity: object = None) -> Operator:
     )
 
 
-# ---- operators of a call
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- operators of a call --------------------------------------------------------------------------------------------
 
 
 def identity_of_call(function: str, op: object, identity: object, held: Scalar, inside: Scalar) -> object:
@@ -155,8 +154,7 @@ def _takes(type: Scalar, held: Scalar, inside: Scalar) -> bool:
     return type == held or (type.name != "bool" and type.bits >= held.bits)
 
 
-# ---- operators by name
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- operators by name ----------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -224,8 +222,7 @@ def cached_factory(make):
     return factory
 
 
-# ---- one maker an operator
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- one maker an operator ------------------------------------------------------------------------------------------
 
 
 def _add(T, U, unit):

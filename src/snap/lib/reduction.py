@@ -29,8 +29,7 @@ ALONE = 4
 
 def reduce(x, op="add", identity=None, type=None):
     """All elements of `x` combined by `op`: "add", "mul", "min", "max", "and", "or", "xor", or a Snap device function
-    (a, b) -> a op b with its
-    `identity`, which must be associative and commutative.
+    (a, b) -> a op b with its `identity`, which must be associative and commutative.
 
     Sums and products of integers are 64 bits wide, as NumPy's; f16 and bf16 are combined in f32 and rounded once.
     """

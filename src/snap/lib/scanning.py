@@ -5,10 +5,8 @@ Output:     an array like it
 Invariant:  every element is read once and written once.  A short array is one team's.  Of a longer one, all blocks run
 at once, and take tiles in
             turn: block b has b, b + blocks, ...; each publishes a tile's total before it waits for those before its
-            previous tile, so that
-            look-back always ends.  What is combined in which order depends on the length and the number of blocks only:
-            floats repeat bit for
-            bit on one kind of GPU
+            previous tile, so that look-back always ends.  What is combined in which order depends on the length and the
+            number of blocks only: floats repeat bit for bit on one kind of GPU
 Non-goals:  scans along an axis
 """
 
@@ -37,8 +35,7 @@ def scan(x, op="add", exclusive=False, identity=None, type=None):
     operator's identity.
 
     `op` is "add", "mul", "min", "max", "and", "or", "xor", or an associative Snap device function (a, b) -> a op b with
-    its `identity`.  The
-    result has the type of `x`: integers wrap; f16 and bf16 are combined in f32 and rounded once.
+    its `identity`.  The result has the type of `x`: integers wrap; f16 and bf16 are combined in f32 and rounded once.
     """
     given = argument("scan", "x", x, NUMBERS, rank=1, type=type)
     inside = carried(given.type)
@@ -208,10 +205,9 @@ def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS)
 
 
 # A block has two tiles in hand.  It scans one, in each warp, and publishes its total; only then it waits for what comes
-# before the other one,
-# which was published a whole tile's time ago, and writes that.  Meanwhile the next tiles arrive in shared memory.  What
-# comes before a tile is
-# what came up to the block's last one, and the totals of the tiles since: one for each other block.
+# before the other one, which was published a whole tile's time ago, and writes that.  Meanwhile the next tiles arrive
+# in shared memory.  What comes before a tile is what came up to the block's last one, and the totals of the tiles
+# since: one for each other block.
 
 
 @functools.cache

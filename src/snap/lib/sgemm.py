@@ -57,8 +57,7 @@ def sgemm(a, b, alpha=1.0):
     return out
 
 
-# ---- who computes what
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- who computes what ----------------------------------------------------------------------------------------------
 
 # Tiles: rows, columns, depth; rows and columns of a thread.
 LARGE, WIDE, SMALL = (128, 256, 16, 16, 8), (64, 128, 16, 8, 8), (64, 64, 32, 8, 4)
@@ -122,8 +121,7 @@ def _busy(tile: tuple[int, int, int, int, int], blocks: int, steps: int, multipr
     )
 
 
-# ---- arrays
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
 def matrix(function: str, name: str, value: object) -> Argument:
@@ -153,8 +151,7 @@ def row_major(given: Argument) -> Argument:
     return Argument(copy, classify(copy), given.type)
 
 
-# ---- kernels
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- kernels --------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -163,22 +160,18 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
     words of WIDTH elements.
 
     The copies are issued a few at a time, between the products: in one burst they would stand before the reads of
-    shared memory.  After the last
-    tile its copies are made once more, into a slot that nobody reads: a condition would cut the loop into pieces.
+    shared memory.  After the last tile its copies are made once more, into a slot that nobody reads: a condition would
+    cut the loop into pieces.
 
     A thread has TM x TN results, in groups of four: 4 lanes of a warp lie below each other and 8 beside each other, so
-    a read of shared memory is
-    one float4 a lane, no two different ones in one bank.  Lanes that read the same word are neighbours (lane ^ 1 or
-    lane ^ 2), which the hardware
-    serves together.  The tile of A is turned round as it is copied; its rows are padded by one word, so that what a
-    warp copies goes to different
-    banks.
+    a read of shared memory is one float4 a lane, no two different ones in one bank.  Lanes that read the same word are
+    neighbours (lane ^ 1 or lane ^ 2), which the hardware serves together.  The tile of A is turned round as it is
+    copied; its rows are padded by one word, so that what a warp copies goes to different banks.
 
     The products go through y and back again, so that each shares a factor with the one before: of the three registers
-    an instruction reads two
-    come from the register file, which has one from its even and one from its odd half at a time.  `alpha` leaves the
-    compiler free to keep a sum
-    in the other half than the column's y: in a float4 that is stored as it is, it would be in the same.
+    an instruction reads two come from the register file, which has one from its even and one from its odd half at a
+    time.  `alpha` leaves the compiler free to keep a sum in the other half than the column's y: in a float4 that is
+    stored as it is, it would be in the same.
 
     SLICED: tiles from number `whole` on are computed by `slices` blocks each, which leave the sums of their part of K
     in P, a tile after the other.

@@ -85,8 +85,8 @@ def coalesced(T=256):
 @functools.cache
 def blocked(BM=128, BN=128, BK=8, TM=8, TN=8):
     """A block computes BM x BN elements, a thread TM x TN of them.  Tiles of A and B are fetched into shared memory
-    once for the whole block, and
-    from there an element goes into registers once for TN (or TM) products."""
+    once for the whole block, and from there an element goes into registers once for TN (or TM) products.
+    """
     ACROSS = BN // TN
     T = BM // TM * ACROSS
 
@@ -145,8 +145,8 @@ def blocked(BM=128, BN=128, BK=8, TM=8, TN=8):
 @functools.cache
 def vectorised(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
     """As `blocked`, four elements at a time: A, B and C in words of WIDTH elements, which their rows are multiples of;
-    and A's tile is turned
-    round on its way into shared memory, so that a thread reads its rows of it as float4, too."""
+    and A's tile is turned round on its way into shared memory, so that a thread reads its rows of it as float4, too.
+    """
     W = float4 if WIDTH == 4 else float
     ACROSS = BN // TN
     T = BM // TM * ACROSS

@@ -71,8 +71,9 @@ def softmax(x, type=None):
 
 def clusters(given, rows: int, ragged: bool) -> tuple[int, ...]:
     """How many blocks may share a row that one cannot hold.  Those of large clusters wait for one another for long:
-    where there are rows for
-    all multiprocessors, going twice through them is faster, and so it is where words hold elements of two rows."""
+    where there are rows for all multiprocessors, going twice through them is faster, and so it is where words hold
+    elements of two rows.
+    """
     if most_blocks(given) == 1 or ragged:
         return ()
     return (most_blocks(given),) if rows * most_blocks(given) <= 2 * given.multiprocessors() else (2,)
@@ -160,8 +161,7 @@ def softmax_by_warps(type, inside, WIDTH, K, L=32, T=WARP_THREADS):
 
 
 # Where a row has more than a warp, each thread takes exponentials against its own maximum, as soon as its elements are
-# there; the team then agrees
-# on one maximum, and every thread scales by how far its own was below it.
+# there; the team then agrees on one maximum, and every thread scales by how far its own was below it.
 @functools.cache
 def agreement(inside, T, C=1):
     """f(top, total) -> the scale of this thread's exponentials: its own maximum and sum against those of its team, C
@@ -223,10 +223,8 @@ def agreement(inside, T, C=1):
 
 
 # Rows of any length are read in whole words where the array begins at one.  RAGGED rows begin `lead` elements inside a
-# word, and end inside one:
-# such words hold elements of two rows.  Elements of the other row count as -inf and are not written; only at the
-# array's end is a word not whole.
-# A row that one block cannot hold is held by a cluster of C.
+# word, and end inside one: such words hold elements of two rows.  Elements of the other row count as -inf and are not
+# written; only at the array's end is a word not whole. A row that one block cannot hold is held by a cluster of C.
 
 
 @functools.cache
@@ -297,8 +295,8 @@ def softmax_by_blocks(type, inside, WIDTH, K, T, RAGGED=False, C=1):
 @functools.cache
 def softmax_of_long_rows(type, inside, WIDTH, U=4, T=512):
     """Twice through the row: for its maximum and sum, and, from the L2 cache if it is not very long, for the quotients.
-    Each time a thread has U
-    words in flight.  Its elements are `lead .. left` of a word, none where the row has ended."""
+    Each time a thread has U words in flight.  Its elements are `lead .. left` of a word, none where the row has ended.
+    """
     E, A, W, low, nothing = element(type), element(inside), word(type, WIDTH), LOWEST[inside], -math.inf
     power_of_two, agree = power(inside), agreement(inside, T)
 

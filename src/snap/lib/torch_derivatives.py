@@ -50,8 +50,7 @@ def wants_gradient(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled()
 
 
-# ---- the library's operators
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- the library's operators ----------------------------------------------------------------------------------------
 
 
 def reverse(call: Callable, entry: object) -> tuple[Callable, Callable]:
@@ -105,8 +104,7 @@ def differentiable(operator: Callable, entry: object, defaults: tuple) -> Callab
     return call
 
 
-# ---- any operator
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- any operator ---------------------------------------------------------------------------------------------------
 
 
 def guard(operator: object, name: str) -> None:

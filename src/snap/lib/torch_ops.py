@@ -6,12 +6,10 @@ Output:     the same functions; torch tensors go through an operator of torch.li
 the compiler, a mode),
             everything else goes straight on: an operator costs tens of microseconds
 Invariant:  torch is never imported here: operators are registered when the user's program imports it, before or after
-Snap
-Non-goals:  kernels of users (snap.torch.operator)
+Snap Non-goals:  kernels of users (snap.torch.operator)
 
 What an operator needs is one entry of OPERATORS: its arguments as torch's schema has them, the shape and type of its
-result, its gradient and its
-forward derivative.  What is made of the last two: torch_derivatives.
+result, its gradient and its forward derivative.  What is made of the last two: torch_derivatives.
 """
 
 from __future__ import annotations
@@ -62,8 +60,7 @@ class Operator:
         return self.kinds.count("Tensor")
 
 
-# ---- the operators
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- the operators --------------------------------------------------------------------------------------------------
 
 
 def _sums_only(name: str, op: str) -> None:
@@ -206,8 +203,7 @@ OPERATORS: dict[str, Operator] = {
 }
 
 
-# ---- the way in
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- the way in -----------------------------------------------------------------------------------------------------
 
 _functions: dict[str, Callable] = {}
 _defaults: dict[str, tuple] = {}  # of the operators' arguments, by function
@@ -242,8 +238,7 @@ def _in_torch(name: str, function: Callable) -> Callable:
     step.
 
     What the operator has no argument for (an operator of the user's own, say) goes straight to the function, which has
-    no gradient: tensors that
-    want one are refused.
+    no gradient: tensors that want one are refused.
     """
     entry = OPERATORS[name]
     signature = inspect.signature(function)
@@ -377,8 +372,7 @@ def _register(name: str) -> None:
     _torch = torch
 
 
-# ---- torch that comes later
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- torch that comes later -----------------------------------------------------------------------------------------
 
 
 class _Await(importlib.abc.MetaPathFinder):

@@ -98,10 +98,9 @@ def transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=BAND):
 
 
 # Rows that are no whole words long begin anywhere in one.  What is read of a row are the words that the tile touches,
-# one more than it is long.
-# What is written of a row of the result begins at the sector in which the tile's part would begin, so that every block
-# writes whole sectors, and
-# only a row's first and last word hold elements of others.  For that the block reads up to MORE rows above its tile.
+# one more than it is long. What is written of a row of the result begins at the sector in which the tile's part would
+# begin, so that every block writes whole sectors, and only a row's first and last word hold elements of others.  For
+# that the block reads up to MORE rows above its tile.
 
 
 @functools.cache

@@ -55,8 +55,7 @@ def exchange(type, items, way=STRIPED_TO_BLOCKED):
     33*items elements.
 
     Striped: item k of lane l is number k*32 + l of the warp.  Blocked: it is number l*items + k.  One element in 33 of
-    the buffer stays
-    empty, so that lanes which are a power of two apart do not meet in one bank.
+    the buffer stays empty, so that lanes which are a power of two apart do not meet in one bank.
     """
     T, ITEMS = type, positive("items", items)
     to_across, to_along, from_across, from_along = ways(way, 32, ITEMS)
@@ -82,11 +81,9 @@ def load(type, items, how="striped"):
     thread[32].
 
     Elements start .. start + 32*items of src, which has n; what lies beyond is `fill`.  "direct" and "vectorized" give
-    each lane consecutive
-    elements, "striped" every 32nd; "vectorized" reads words of up to 16 bytes, for which src begins at a multiple of
-    them.
-    "transposed" takes a last argument, buffer: ptr(T) @ thread[32] of 33*items elements: it reads striped and gives
-    consecutive ones.
+    each lane consecutive elements, "striped" every 32nd; "vectorized" reads words of up to 16 bytes, for which src
+    begins at a multiple of them. "transposed" takes a last argument, buffer: ptr(T) @ thread[32] of 33*items elements:
+    it reads striped and gives consecutive ones.
     """
     check_how(how)
     if how == "transposed":
@@ -111,8 +108,7 @@ def store(type, items, how="striped"):
     return _store_items(type, positive("items", items), *strides(how, 32, items))
 
 
-# ---- what the factories share with block.py
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- what the factories share with block.py -------------------------------------------------------------------------
 
 
 def positive(name: str, value: object) -> int:
@@ -144,8 +140,7 @@ def with_identity(combine: Operator, op: object) -> object:
     return combine.identity
 
 
-# ---- reduce, scan
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- reduce, scan ---------------------------------------------------------------------------------------------------
 
 
 def _reduce_tree(T, op):
@@ -251,8 +246,7 @@ def _exclusive(T, inclusive, nothing):
     return warp_scan_exclusive
 
 
-# ---- load, store
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- load, store ----------------------------------------------------------------------------------------------------
 
 
 def _load_items(T, ITEMS, across, along):

@@ -1,6 +1,6 @@
 """Statements in which threads act together or on memory, as Python source: groups, splits, partitions, collectives,
-atomics, calls, copies
-of elements."""
+atomics, calls, copies of elements.
+"""
 
 from __future__ import annotations
 

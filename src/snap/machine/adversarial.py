@@ -1,12 +1,9 @@
 """Adversarial mode: the synchronized IR, warp by warp, in an order drawn from a seed.
 
 Input: a kernel with its barriers.  Output: the arrays, written in place; data races in `races`, or raised.  Each warp
-is a generator that
-runs ahead until it waits at a barrier, or is stopped at a random statement; blocks interleave too, and copies arrive
-when they like.
-Invariant: a barrier releases nobody before all of its group have come; what cannot go on is reported, nothing hangs.
-Non-goals: speed on
-large grids.
+is a generator that runs ahead until it waits at a barrier, or is stopped at a random statement; blocks interleave too,
+and copies arrive when they like. Invariant: a barrier releases nobody before all of its group have come; what cannot go
+on is reported, nothing hangs. Non-goals: speed on large grids.
 """
 
 from __future__ import annotations
@@ -57,8 +54,9 @@ def run_adversarial(function: ir.Function, args: list, blocks: int, seed: int, r
 
 def run_in_turns(function: ir.Function, args: list, blocks: int) -> None:
     """Run a kernel in synchronized IR, each thread on its own where it waits for others, in one order that is always
-    the same; races are not looked
-    for.  Blocks that need not be resident together run one after the other (clusters, where there are some)."""
+    the same; races are not looked for.  Blocks that need not be resident together run one after the other (clusters,
+    where there are some).
+    """
     program = program_for(function, stepwise=True, apart=True)
     launch = Schedule(function, blocks, program.threads, program.blocks_per_cluster, random.Random(0))
     launch.log.add = lambda where, entry: None

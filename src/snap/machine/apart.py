@@ -2,11 +2,9 @@
 way.
 
 Input: a kernel that waits for atomics in a loop.  Output: its arrays.  On a GPU, threads of a warp are scheduled
-independently: one that has a lock
-goes on while the others ask for it.  Lanes in lockstep would wait for those first.  So where lockstep does not get on,
-the arrays are put back, and
-every statement in which threads wait and do nothing together becomes a generator for each thread; those of a warp take
-turns.
+independently: one that has a lock goes on while the others ask for it.  Lanes in lockstep would wait for those first.
+So where lockstep does not get on, the arrays are put back, and every statement in which threads wait and do nothing
+together becomes a generator for each thread; those of a warp take turns.
 """
 
 from __future__ import annotations
@@ -45,8 +43,8 @@ class Thread:
 
 def apart(lanes, statement: Callable, m) -> Generator:
     """Run a statement for each active thread; in each turn of the warp every one of them goes on a while.  The warp
-    goes round for nothing when
-    all of its threads do."""
+    goes round for nothing when all of its threads do.
+    """
     launch, each = lanes.launch, lanes.thread[0].tolist()
     threads = [Thread(statement(lanes.thread == t)) for t, active in zip(each, lanes.active(m)[0]) if active]
     while threads:
@@ -65,8 +63,8 @@ _OVER = object()
 
 def run_program(typed: ir.Function, synced: Callable[[], ir.Function], args: list, blocks: int) -> None:
     """What a kernel means: `typed`, all threads in lockstep; where its threads wait for each other and lockstep does
-    not get on, `synced`, each
-    thread on its own, and of blocks that need not be resident together one after the other."""
+    not get on, `synced`, each thread on its own, and of blocks that need not be resident together one after the other.
+    """
     from snap import machine
     from snap.machine.adversarial import run_in_turns
     from snap.machine.program import program_for

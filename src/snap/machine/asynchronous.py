@@ -2,8 +2,7 @@
 count, turns, elections.
 
 Input: typed IR, where all of it happens at once, or synchronized IR where `stepwise`.  Output: calls of boxes.py and
-tensor.py, or of what a warp
-has in flight.  Non-goals: what happens when (flights.py, mbarriers.py).
+tensor.py, or of what a warp has in flight.  Non-goals: what happens when (flights.py, mbarriers.py).
 """
 
 from __future__ import annotations

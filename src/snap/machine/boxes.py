@@ -1,9 +1,8 @@
 """Boxes between shared and global memory: which elements they are, and moving them.
 
 Input: for each box its first element on both sides.  Output: memory, changed.  Invariant: elements outside of the
-global array are zero when
-loaded and left out when stored; all of a tile is inside of its shared array, or it is a fault.  Non-goals: when it
-happens (flights.py).
+global array are zero when loaded and left out when stored; all of a tile is inside of its shared array, or it is a
+fault.  Non-goals: when it happens (flights.py).
 """
 
 from __future__ import annotations
@@ -64,8 +63,8 @@ class BoxSpec:
 @dataclass(slots=True, eq=False)
 class Boxes:
     """Boxes that lanes issue together.  By box: the lane (row and column among the lanes), where its tile begins, its
-    first element's index in
-    each dimension of the array."""
+    first element's index in each dimension of the array.
+    """
 
     spec: BoxSpec
     view: View
@@ -195,8 +194,7 @@ def deliver(op: str, array: View, cells: np.ndarray, inside: np.ndarray | None, 
     array.flat[cells] = bits
 
 
-# ---- reference mode: at once
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- reference mode: at once ----------------------------------------------------------------------------------------
 
 
 def box_copy(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims: tuple) -> None:

@@ -1,12 +1,9 @@
 """Happens-before, by clocks and tokens.
 
 A *segment* is what a warp's threads do between two points where they learn of others.  Barriers of a whole block,
-cluster or grid begin a new
-phase or epoch, and phases and epochs order everything; knowledge of single threads is kept only where smaller groups
-synchronize or an acquire
-meets a release.  What ends in the background, and every fence, has a *token*, a bit of its own: to know it is to come
-after it, and it is handed
-on with all else that a thread knows.
+cluster or grid begin a new phase or epoch, and phases and epochs order everything; knowledge of single threads is kept
+only where smaller groups synchronize or an acquire meets a release.  What ends in the background, and every fence, has
+a *token*, a bit of its own: to know it is to come after it, and it is handed on with all else that a thread knows.
 """
 
 from __future__ import annotations
@@ -33,10 +30,9 @@ class Known:
 @dataclass(slots=True, eq=False)
 class Segment:
     """Of one warp.  clock: each thread's own; known: (threads of the warp, threads of the block), clocks of others in
-    this phase, None for nothing;
-    foreign: what each thread knows of other blocks; done: the tokens that each thread knows; fences: how many of
-    `fenced`, the warp's fences (token
-    and lanes) in order, have been made."""
+    this phase, None for nothing; foreign: what each thread knows of other blocks; done: the tokens that each thread
+    knows; fences: how many of `fenced`, the warp's fences (token and lanes) in order, have been made.
+    """
 
     block: int
     cluster: int

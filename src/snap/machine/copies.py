@@ -1,10 +1,9 @@
 """Copies in the background, as one warp's threads have them in flight.
 
 Input: copies, commits and waits as they happen.  Output: memory, changed as early or as late as the waits allow;
-entries of the race log, one
-where a copy is issued and one where a wait covers it.  Invariant: what a wait covers has arrived when it returns;
-nothing else is promised.
-Groups are each thread's own, so everything is kept by lane.  Non-goals: deciding what is a race (races.py).
+entries of the race log, one where a copy is issued and one where a wait covers it.  Invariant: what a wait covers has
+arrived when it returns; nothing else is promised. Groups are each thread's own, so everything is kept by lane.
+Non-goals: deciding what is a race (races.py).
 """
 
 from __future__ import annotations
@@ -28,8 +27,9 @@ _HABITS = (0.0, 0.0, 0.3, 1.0)  # how likely a copy is to arrive early
 @dataclass(slots=True, eq=False)
 class Flight:
     """One `async_copy` of a warp.  By lane that took part: where to and from (the first scalar of each), its group,
-    whether it has arrived,
-    whether a wait has covered it; `held`: what was read at issue, None where the source is read on arrival."""
+    whether it has arrived, whether a wait has covered it; `held`: what was read at issue, None where the source is read
+    on arrival.
+    """
 
     target: View
     source: View

@@ -13,9 +13,8 @@ class MachineError(RuntimeError):
     """A kernel did something that has no meaning.
 
     kind: 'out of bounds', 'misaligned', 'uninitialised', 'barrier mismatch', 'overlap', 'assert', 'no progress', 'wrong
-    phase', 'race' or 'unsafe'.
-    `block` and `thread` are the first thread it happened to (its index in the block); None where no single thread did
-    it.
+    phase', 'race' or 'unsafe'. `block` and `thread` are the first thread it happened to (its index in the block); None
+    where no single thread did it.
     """
 
     def __init__(
@@ -77,10 +76,8 @@ class Race:
     `first`, reads or writes.
 
     reason: '' for that; 'one thread' where atomics order other threads of the two warps, but not these; 'proxy' where
-    they are ordered, but the
-    first was not fenced; 'registers' of a product in flight, or 'fence' where they were touched before one without a
-    fence between; 'exit' where the
-    block that holds the memory may be gone.
+    they are ordered, but the first was not fenced; 'registers' of a product in flight, or 'fence' where they were
+    touched before one without a fence between; 'exit' where the block that holds the memory may be gone.
     """
 
     object: str

@@ -1,9 +1,8 @@
 """Expressions as Python source over lanes.
 
 Input: IR expressions.  Output: source text that evaluates them with NumPy, with lines emitted before it where an
-operand must not be
-evaluated by all lanes. Invariant: text returned is used once, and evaluating it has no effect.  Non-goals: statements
-(statements.py).
+operand must not be evaluated by all lanes. Invariant: text returned is used once, and evaluating it has no effect.
+Non-goals: statements (statements.py).
 """
 
 from __future__ import annotations
@@ -89,8 +88,9 @@ class Expressions:
         """A value computed at the function's start; a kernel keeps it for later launches of as many blocks.
 
         The text says all there is to know of it: it is made of constants, of where the function was entered, and of
-        other such values.  So equal
-        texts have one name, and nothing else is compared: a description could forget an ingredient."""
+        other such values.  So equal texts have one name, and nothing else is compared: a description could forget an
+        ingredient.
+        """
         key = ("once", text)
         if key not in self.interned:
             name = self.interned[key] = self.fresh(stem)

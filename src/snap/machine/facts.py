@@ -2,8 +2,7 @@
 is never negative.
 
 Input: typed or synchronized IR.  Output: answers to questions.  Invariant: every answer is safe (a value said to be
-uniform is)..
-Non-goals: rewriting.
+uniform is).. Non-goals: rewriting.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ def fineness(p: Privilege) -> int:
     return GRID if p.level is Level.GRID else THREAD if p.level is Level.THREAD else BLOCK
 
 
-# ---- control flow
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- control flow ---------------------------------------------------------------------------------------------------
 
 
 def leaves(body: ir.Body) -> bool:
@@ -65,8 +63,7 @@ def callees(f: ir.Function) -> list[ir.Function]:
     return list(found.values())
 
 
-# ---- variables of one function
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- variables of one function --------------------------------------------------------------------------------------
 
 
 class Facts:

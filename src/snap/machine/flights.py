@@ -1,11 +1,9 @@
 """Boxes and products of tiles in the background, in adversarial mode.
 
 Input: what warps issue, commit and wait for.  Output: memory and accumulators, changed as early or as late as the waits
-allow; entries of the race
-log.  Invariant: what a wait covers has happened when it returns; a load's bytes are counted on its barrier when they
-lie in memory.  Products of a
-warpgroup happen in the order they were issued, when all of its warps have come.  Non-goals: deciding what is a race
-(races.py).
+allow; entries of the race log.  Invariant: what a wait covers has happened when it returns; a load's bytes are counted
+on its barrier when they lie in memory.  Products of a warpgroup happen in the order they were issued, when all of its
+warps have come.  Non-goals: deciding what is a race (races.py).
 """
 
 from __future__ import annotations
@@ -34,8 +32,7 @@ _WARPS = 4  # of a warpgroup
 _MANY = 64  # boxes kept before those that are over are dropped
 
 
-# ---- boxes
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- boxes ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
@@ -242,8 +239,7 @@ def wait_bulk(warp: WarpLanes, younger: int, m, read_only: bool) -> None:
             warp.segment = warp.segment.told(np.array([lane]), tokens)
 
 
-# ---- products
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- products -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)

@@ -1,8 +1,7 @@
 """The threads that a piece of generated code runs at once, and what they share.
 
 Lanes form a (blocks, threads) array: many whole blocks in reference mode, one warp in adversarial mode.  A value has
-shape (blocks, threads),
-or 1 along an axis where it does not vary, or is a NumPy scalar.
+shape (blocks, threads), or 1 along an axis where it does not vary, or is a NumPy scalar.
 """
 
 from __future__ import annotations
@@ -134,8 +133,9 @@ class Lanes:
 
     def watch(self, count: int, waits: bool, site: Site, state: tuple, seen: tuple | None) -> tuple:
         """Called late in a long loop: if neither variables nor memory changed since `seen`, they never will.  Returns
-        what to call it with next:
-        the changes of memory, the variables, and how often the loop had run when memory last changed."""
+        what to call it with next: the changes of memory, the variables, and how often the loop had run when memory last
+        changed.
+        """
         if self.unchanged(state, seen):
             self.give_up("nothing it tests can change any more", site)
         seen = self.endure(count, waits, site, state, seen)
@@ -163,8 +163,9 @@ class Lanes:
         self, handle: int, unit: Privilege, scope: Privilege, view, index: tuple, dims, m, write: bool, site: Site
     ) -> None:
         """Units of `unit` must not touch what another one in the same unit of `scope` touches, if one of the two
-        writes: never in this launch,
-        however often the scope is entered, since no barrier stands between two of its rounds."""
+        writes: never in this launch, however often the scope is entered, since no barrier stands between two of its
+        rounds.
+        """
         lin = view.resolve(index, dims, m, site)
         active = self.active(m)
         cells = self.full(lin + self.row * view.size if view.stride else lin)[active].astype(np.intp)

@@ -1,8 +1,7 @@
 """Which lanes take part.
 
 A mask is None (all lanes), False (none), or a boolean array that broadcasts to the lanes' shape and has both kinds.
-Values that are the same
-everywhere are NumPy scalars or arrays of one element, and then control flow is plain Python.
+Values that are the same everywhere are NumPy scalars or arrays of one element, and then control flow is plain Python.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 and wait stand apart, turns.
 
 Input: arrivals, waits and bytes as they happen.  Output: who may go on, and what it has learnt.  Invariant: nobody
-passes before the phase he waits
-for is complete; a wait that the parity of a real mbarrier could not decide, and arrivals beyond the count, are errors.
-A warp that cannot go on
-yields a `Gate`, and looks again when that opens.  Non-goals: choosing who runs (adversarial.py).
+passes before the phase he waits for is complete; a wait that the parity of a real mbarrier could not decide, and
+arrivals beyond the count, are errors. A warp that cannot go on yields a `Gate`, and looks again when that opens.
+Non-goals: choosing who runs (adversarial.py).
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ class Gate:
         raise NotImplementedError
 
 
-# ---- mbarriers
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- mbarriers ------------------------------------------------------------------------------------------------------
 
 
 class Slot(Gate):
@@ -166,8 +164,7 @@ def expect(warp: WarpLanes, barrier: ir.Barrier, slot, bytes: int, m, site: Site
             warp.launch.slot(barrier, warp.number, number, site).expect(bytes)
 
 
-# ---- arrive and wait apart
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- arrive and wait apart ------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
@@ -274,8 +271,7 @@ def meet_apart(warp: WarpLanes, kind: str, part: str, number: int, n: int, threa
     warp.segment = clocks.acquired(warp.segment, lanes, generation.known, schedule.threads)
 
 
-# ---- turns
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- turns ----------------------------------------------------------------------------------------------------------
 
 
 class Turns(Gate):

@@ -1,10 +1,8 @@
 """Scalar arithmetic as on the GPU, on NumPy arrays and NumPy scalars alike.
 
 Integers wrap, `/` and `%` truncate toward zero, shifts clamp, float to integer saturates.  A bf16 value is held as the
-f32 that equals it and
-rounded after each operation; in memory it is its 16 bits.  Nothing here raises or warns for any operand (callers run
-under
-`np.errstate(all="ignore")`).
+f32 that equals it and rounded after each operation; in memory it is its 16 bits.  Nothing here raises or warns for any
+operand (callers run under `np.errstate(all="ignore")`).
 """
 
 from __future__ import annotations
@@ -44,8 +42,7 @@ def constant(value: int | float | bool, type: Scalar) -> np.generic:
         return REGISTER[type](value)
 
 
-# ---- floats
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- floats ---------------------------------------------------------------------------------------------------------
 
 
 def bf16_bits(x):
@@ -135,8 +132,7 @@ def _two_sum(a, b):
     return s, (a - (s - t)) + (b - t)
 
 
-# ---- integers
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- integers -------------------------------------------------------------------------------------------------------
 
 
 def _never_negative(x) -> bool:
@@ -239,14 +235,13 @@ def reverse_bits(x):
     return out.astype(x.dtype)
 
 
-# ---- conversions
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- conversions ----------------------------------------------------------------------------------------------------
 
 
 def saturate(x, type: Scalar):
     """Float to integer: toward zero, clamped to the type's range.  NaN is 0, but where 64 bits are involved only the
-    top bit is set, as PTX has it
-    (fewer than 32 bits are clamped from that)."""
+    top bit is set, as PTX has it (fewer than 32 bits are clamped from that).
+    """
     dtype = REGISTER[type]
     range_ = np.iinfo(dtype)
     t = np.trunc(x.astype(np.float64))

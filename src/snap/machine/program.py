@@ -1,8 +1,7 @@
 """A kernel as a Python program: generated once, kept, run many times.
 
 Input: a kernel in IR.  Output: a Python function over `Lanes`.  Invariant: programs are kept by the identity of the IR
-they came from, for
-the most recent kernels only.  Non-goals: choosing which lanes run together.
+they came from, for the most recent kernels only.  Non-goals: choosing which lanes run together.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ _programs: OrderedDict[tuple[int, bool, bool], Program] = OrderedDict()
 
 class Program:
     """`run(lanes, mask, cluster, block, thread, frame, *args)`; where `stepwise`, a generator; where `apart`, one in
-    which threads that wait do
-    so each on its own."""
+    which threads that wait do so each on its own.
+    """
 
     def __init__(self, kernel: ir.Function, stepwise: bool, apart: bool = False):
         self.kernel = kernel  # also keeps its identity from being reused
@@ -78,8 +77,7 @@ def program_for(kernel: ir.Function, stepwise: bool, apart: bool = False) -> Pro
     return found
 
 
-# ---- what generated code calls
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- what generated code calls --------------------------------------------------------------------------------------
 
 
 def span(start, stop, step, dtype) -> Iterator:
@@ -105,8 +103,7 @@ def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, ty
     """Run the Python function that stands for CUDA text.
 
     It gets values as (blocks, threads) arrays and memory as arrays that begin at the element named: (elements,) for
-    global memory,
-    (blocks, elements) for shared; `active`, if it takes that, says which threads take part.
+    global memory, (blocks, elements) for shared; `active`, if it takes that, says which threads take part.
     """
     if cpu is None:
         raise MachineError(

@@ -1,18 +1,14 @@
 """Data races, found after the fact from a log of accesses.
 
 Input: accesses as they happen, each with the segment of its warp (clocks.py).  Output: `Race` records, one for each
-pair of places and
-object.  Invariant: exact: a pair is reported iff two threads touch one element, one of them writes, they are not both
-atomic, and nothing
-orders them.  Elements are bytes that any view of the object tells apart, so shared memory that another object reuses
-counts.  A copy in the
-background stands in the log twice: where it is issued, and where its thread's wait covers it.  Each counts as an access
-by that thread there,
-and whatever comes between the two, by whichever thread, races with the copy.  A box or a product of tiles stands there
-once, with a token: it
-comes after what its issuer knew, and before whoever knows the token.  It also sees memory another way than threads do,
-so what a thread wrote, or
-read where it will write, must have been fenced by that thread before.  Non-goals: stopping a run at the race.
+pair of places and object.  Invariant: exact: a pair is reported iff two threads touch one element, one of them writes,
+they are not both atomic, and nothing orders them.  Elements are bytes that any view of the object tells apart, so
+shared memory that another object reuses counts.  A copy in the background stands in the log twice: where it is issued,
+and where its thread's wait covers it.  Each counts as an access by that thread there, and whatever comes between the
+two, by whichever thread, races with the copy.  A box or a product of tiles stands there once, with a token: it comes
+after what its issuer knew, and before whoever knows the token.  It also sees memory another way than threads do, so
+what a thread wrote, or read where it will write, must have been fenced by that thread before.  Non-goals: stopping a
+run at the race.
 """
 
 from __future__ import annotations
@@ -45,9 +41,9 @@ _MOST = 100  # races reported
 @dataclass(slots=True, eq=False)
 class Entry:
     """One warp's access: byte addresses and lanes, side by side.  copy: the copy that is issued here or, where `lands`,
-    covered by a wait;
-    token: of what is issued here and ends in the background; verb: what it does there; pitch: of a cluster's memory,
-    the bytes of one block."""
+    covered by a wait; token: of what is issued here and ends in the background; verb: what it does there; pitch: of a
+    cluster's memory, the bytes of one block.
+    """
 
     address: np.ndarray
     lane: np.ndarray
@@ -231,8 +227,7 @@ class RaceLog:
         """Accesses to one element in the order they happened, up to the first race.
 
         An access that is ordered after the last plain write is ordered after all that this write was ordered after, so
-        only the last write, and
-        each thread's last access of every other kind since then, need be remembered.
+        only the last write, and each thread's last access of every other kind since then, need be remembered.
         """
         write: Access | None = None
         since: dict[int, dict[tuple[int, int], Access]] = {READ: {}, ATOMIC: {}, ATOMIC_READ: {}}

@@ -1,12 +1,9 @@
 """Reference mode: the meaning of the typed IR.
 
 Input: a kernel without barriers of the compiler's, its arguments, the number of blocks.  Output: the arrays, written in
-place.  All threads
-take each statement together, so every statement sees all that went before it; where two lanes store to one element in
-one statement, the last
-one wins.  Invariant: the lanes' values stay bounded, whatever the grid: blocks run in batches, one at a time where one
-may wait for another's
-atomics.
+place.  All threads take each statement together, so every statement sees all that went before it; where two lanes store
+to one element in one statement, the last one wins.  Invariant: the lanes' values stay bounded, whatever the grid:
+blocks run in batches, one at a time where one may wait for another's atomics.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Loops in which a thread waits for others, and what of a program its threads may run each on its own.
 
 Input: typed or synchronized IR.  Output: sets of statements, by identity.  Invariant: a loop that ends by what an
-atomic found is among those that
-wait; a statement that may be taken apart holds nothing that threads do together.
+atomic found is among those that wait; a statement that may be taken apart holds nothing that threads do together.
 """
 
 from __future__ import annotations

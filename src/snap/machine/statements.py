@@ -1,12 +1,9 @@
 """Statements as Python source over lanes: one Python function for each function of the program.
 
 Input: typed IR, or synchronized IR where `stepwise`.  Output: source text.  Invariant: at every point the name in
-`self.mask` holds the
-lanes that take part (see masks.py); a variable that was declared under the same mask is assigned without asking, since
-no other lane will ever
-look at it.  Where `stepwise` the function is a generator that yields wherever another warp may run.  Non-goals:
-deciding the order of warps
-(adversarial.py).
+`self.mask` holds the lanes that take part (see masks.py); a variable that was declared under the same mask is assigned
+without asking, since no other lane will ever look at it.  Where `stepwise` the function is a generator that yields
+wherever another warp may run.  Non-goals: deciding the order of warps (adversarial.py).
 """
 
 from __future__ import annotations
@@ -138,8 +135,8 @@ class Statements(Asynchronous):
 
     def separately(self, s: ir.Stmt) -> None:
         """The statement becomes a generator of its own, so that it can be at another place for each thread.  Variables
-        from outside are shared
-        by all of them, each with its own lane; what is declared inside belongs to one."""
+        from outside are shared by all of them, each with its own lane; what is declared inside belongs to one.
+        """
         name, mask = self.fresh("apart"), self.fresh("m")
         before = {*_bound(self.prologue), *_bound(self.lines)}
         outside, self.lines = self.lines, []

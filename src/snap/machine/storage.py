@@ -1,8 +1,7 @@
 """Memory, checked: every access is compared with the real size of what it addresses.
 
 A `Storage` is one object's bytes; a `View` sees them as elements of one type.  Shared memory has one copy a block and a
-shadow that says
-which bytes were written.  Inactive lanes address element 0 and their result is never looked at.
+shadow that says which bytes were written.  Inactive lanes address element 0 and their result is never looked at.
 """
 
 from __future__ import annotations
@@ -81,8 +80,7 @@ class Prepared:
     shift that all lanes share.
 
     lin: each lane's cell, from `base` on; bounds: per dimension lowest and highest index, size and stride; top: the
-    highest of `lin`, in elements;
-    run: lanes address consecutive elements, and only the shape of `lin` means anything.
+    highest of `lin`, in elements; run: lanes address consecutive elements, and only the shape of `lin` means anything.
     """
 
     __slots__ = ("lin", "bounds", "base", "top", "run")
@@ -93,8 +91,8 @@ class Prepared:
 
 class View:
     """`size` elements (a block, if `stride`) of `width` scalars each; `stride` is the distance of two blocks' copies in
-    scalars; `past`: so many
-    bytes the first one lies behind an address where the hardware could access it."""
+    scalars; `past`: so many bytes the first one lies behind an address where the hardware could access it.
+    """
 
     def __init__(self, storage, elem: Element, pitch: int):
         self.storage, self.lanes, self.name = storage, storage.lanes, storage.name

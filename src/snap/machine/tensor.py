@@ -1,11 +1,9 @@
 """Products of tiles by a warpgroup, with accumulators and register operands laid out as PTX lays them out.
 
 Input: tiles as they lie in shared memory, registers of the 128 threads.  Output: accumulators.  Invariant: both modes
-of the machine multiply
-with `product`, matrix by matrix of the same shape, so that they agree bit for bit.  Products are exact in f32 and sums
-are f32's; an operand of
-type tf32 loses its lower 13 bits, as in hardware.  Non-goals: when it happens (flights.py), what may not touch it
-meanwhile (races.py).
+of the machine multiply with `product`, matrix by matrix of the same shape, so that they agree bit for bit.  Products
+are exact in f32 and sums are f32's; an operand of type tf32 loses its lower 13 bits, as in hardware.  Non-goals: when
+it happens (flights.py), what may not touch it meanwhile (races.py).
 """
 
 from __future__ import annotations
@@ -47,8 +45,7 @@ def operand(type: str, k: int) -> tuple[np.ndarray, np.ndarray]:
     return _ROW + 8 * (i // per % 2), step * 8 * per + _QUAD * per + i % per + 4 * per * (i // (2 * per))
 
 
-# ---- numbers
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- numbers --------------------------------------------------------------------------------------------------------
 
 
 def _small_floats(exponent_bits: int, mantissa_bits: int, infinite: bool) -> np.ndarray:
@@ -100,8 +97,7 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return made.swapaxes(1, 2).reshape(count, 64, n)
 
 
-# ---- tiles
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- tiles ----------------------------------------------------------------------------------------------------------
 
 
 def tile_offsets(shape: tuple[int, ...], dims: tuple[int, ...]) -> np.ndarray:
@@ -218,8 +214,7 @@ class WgmmaSpec:
         return out.astype(np.float16) if scalar_of(self.acc.seen) == F16 else out
 
 
-# ---- reference mode: at once
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- reference mode: at once ----------------------------------------------------------------------------------------
 
 
 def _groups(lanes: Lanes, m) -> tuple[np.ndarray, np.ndarray]:
@@ -279,8 +274,7 @@ def check_written(view: View, cells: np.ndarray, site: Site) -> None:
         view.storage.uninitialised(MachineError("uninitialised", text, site.span, block))
 
 
-# ---- accumulators into memory
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- accumulators into memory ---------------------------------------------------------------------------------------
 
 
 def store_acc(

@@ -2,8 +2,7 @@
 means.
 
 Warps are 32 consecutive threads of a block.  Where the last warp is partial its missing lanes hold zeros; the checker
-has seen to it that no
-collective runs there.
+has seen to it that no collective runs there.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ def from_warps(lanes: Lanes, w: np.ndarray) -> np.ndarray:
     return w.reshape(w.shape[0], -1)[:, : lanes.shape[1]]
 
 
-# ---- shuffles
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- shuffles -------------------------------------------------------------------------------------------------------
 
 
 def _shuffle(lanes: Lanes, value, source: np.ndarray, valid: np.ndarray):
@@ -70,8 +68,7 @@ def shfl_xor(lanes: Lanes, value, mask, width: int = 32):
     return _shuffle(lanes, value, source, source <= (_LANE | (width - 1)))
 
 
-# ---- votes and reductions
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- votes and reductions -------------------------------------------------------------------------------------------
 
 
 def warp_any(lanes: Lanes, value):
@@ -125,8 +122,7 @@ def elect(lanes: Lanes, m):
     return from_warps(lanes, first)
 
 
-# ---- blocks
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- blocks ---------------------------------------------------------------------------------------------------------
 
 
 def block_combine(op: str, values: np.ndarray, source: int = 0) -> np.ndarray:

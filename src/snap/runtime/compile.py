@@ -105,8 +105,7 @@ def check_module(module, arch: object) -> None:
         )
 
 
-# ---- NVRTC
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- NVRTC ----------------------------------------------------------------------------------------------------------
 
 
 def _cached(what: str, text: str, arch: str, extra: tuple[str, ...], unsafe: bool) -> bytes:
@@ -205,8 +204,7 @@ def _check_known(nvrtc, arch: str) -> None:
         raise ToolchainError(f"NVRTC {major}.{minor} does not know sm_{number}; it knows {usable}")
 
 
-# ---- what is installed
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- what is installed ----------------------------------------------------------------------------------------------
 
 
 @functools.cache

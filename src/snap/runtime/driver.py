@@ -1,10 +1,8 @@
 """The few calls of the CUDA driver that a launch needs, bound by ctypes.
 
 ctypes and not a binding package: a launch then costs one foreign call with four integers, and a process whose kernels
-are in the cache imports
-nothing else.  Every function here raises `GpuError` with the driver's own words; `driver()` raises `ToolchainError`
-where there is no driver or
-no GPU.
+are in the cache imports nothing else.  Every function here raises `GpuError` with the driver's own words; `driver()`
+raises `ToolchainError` where there is no driver or no GPU.
 """
 
 from __future__ import annotations

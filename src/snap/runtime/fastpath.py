@@ -8,12 +8,10 @@ of array, a NumPy integer,
 Non-goals:  good errors; arguments of vector or array type; arrays other than torch's and CuPy's
 
 Python's own overhead is what is being saved, so the function is text: no loop over parameters, no object made, one
-`pack_into`, one foreign call.
-An array costs the five calls that its library needs to say dtype, device, contiguity, size and address; nothing of it
-is remembered, since any of
-them may change under the same object.  A tensor map costs one lookup in a dictionary that makes what it does not have.
-Slots (the memory a launch passes) come from a pool: `list.pop` and `list.append` are atomic, so a slot is never used by
-two threads at once.
+`pack_into`, one foreign call. An array costs the five calls that its library needs to say dtype, device, contiguity,
+size and address; nothing of it is remembered, since any of them may change under the same object.  A tensor map costs
+one lookup in a dictionary that makes what it does not have. Slots (the memory a launch passes) come from a pool:
+`list.pop` and `list.append` are atomic, so a slot is never used by two threads at once.
 """
 
 from __future__ import annotations

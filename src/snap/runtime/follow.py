@@ -8,11 +8,9 @@ launch that could have
 Non-goals:  finding all of them
 
 An access through `.view(float4)` may stand under a condition, and the kernel may have another way for arrays that begin
-elsewhere.  So some threads
-are followed through the kernel with the launch's own numbers.  What depends on memory, on floats or on other threads is
-unknown, and what an unknown
-condition decides does not count; of a loop, the first iteration does.  It is asked for only where an address does not
-fit every access in the text.
+elsewhere.  So some threads are followed through the kernel with the launch's own numbers.  What depends on memory, on
+floats or on other threads is unknown, and what an unknown condition decides does not count; of a loop, the first
+iteration does.  It is asked for only where an address does not fit every access in the text.
 """
 
 from __future__ import annotations
@@ -312,8 +310,7 @@ def _targets(s: ir.Stmt) -> tuple[ir.Target | None, ...]:
             return ()
 
 
-# ---- numbers, as the GPU's
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- numbers, as the GPU's ------------------------------------------------------------------------------------------
 
 
 def _wrapped(value: int, type: Scalar) -> int:

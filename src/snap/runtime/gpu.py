@@ -241,8 +241,7 @@ def _check_device(kernel: str, module, device: Device) -> None:
         raise LaunchError(kernel, f"needs cooperative launches, which GPU {device.number} does not have")
 
 
-# ---- streams
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- streams --------------------------------------------------------------------------------------------------------
 
 
 def stream_handle(kernel: str, stream: object) -> int:

@@ -40,8 +40,8 @@ class Pointer:
     """dims: None, or Python text of a tuple over the names `a0`, `a1`, ... of the arguments.
 
     align: what every array's address must be a multiple of, in bytes.  widest: what fits every access in the kernel; an
-    array whose address is no
-    multiple of it fits some launches only (follow.py).  whole: the same of the last dimension, in elements.
+    array whose address is no multiple of it fits some launches only (follow.py).  whole: the same of the last
+    dimension, in elements.
     """
 
     name: str
@@ -148,8 +148,7 @@ def _param(param: ir.Param, names: dict[int, str], asked: dict[int, int], rows: 
             raise InternalError(f"a kernel cannot take a {type(other).__name__}")
 
 
-# ---- shapes
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- shapes ---------------------------------------------------------------------------------------------------------
 
 
 def divide(left: int, right: int) -> int:

@@ -132,8 +132,7 @@ def _check_count(signature: Signature, args: tuple[object, ...]) -> None:
         raise LaunchError(signature.kernel, takes)
 
 
-# ---- arrays
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
 def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> ArrayInfo:
@@ -260,8 +259,8 @@ def _check_overlap(signature: Signature, bound: tuple[object, ...]) -> None:
 
 def check_alignment(signature: Signature, bound: Bound, needed: Callable[[], dict[int, Need]]) -> None:
     """An address, and the rows of a matrix, must fit the widest access that the launch will make.  `needed` is asked
-    only where one does not fit all
-    that the kernel has."""
+    only where one does not fit all that the kernel has.
+    """
     given = enumerate(zip(signature.params, bound.args))
     arrays = [(index, param, info) for index, (param, info) in given if isinstance(info, ArrayInfo) and info.nbytes]
     rows = {index: signature.dims[index](*bound.args)[-1] for index, param, _ in arrays if param.whole > 1}
@@ -301,8 +300,7 @@ def _accessed(need: Need) -> str:
     return f"the kernel accesses it as `{need.access.view.elem}` ({os.path.basename(span.filename)}:{span.line})"
 
 
-# ---- values
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- values ---------------------------------------------------------------------------------------------------------
 
 
 def _value(signature: Signature, param: Value, arg: object) -> object:

@@ -1,15 +1,12 @@
 """Synchronization: typed IR -> synchronized IR.
 
 Input: a checked function.  Output: the same tree with `Sync` statements, callees included.  Invariant: between two
-accesses of one element by
-different threads, one of them a write, a barrier of a group that contains both is executed on every path; and no
-barrier can be left out.
-Work in the background (copies, boxes, products) is waited for where its data is used.  Memory that roles hand to each
-other, or into which boxes are
-loaded, is ordered by mbarriers (channels.py, weave.py); their slots are given back by the waits for what was made of
-them (slots.py); each role
-becomes a program of its own (project.py), and waits for products that find none are left out (flight.py).  Non-goals:
-what the program means.
+accesses of one element by different threads, one of them a write, a barrier of a group that contains both is executed
+on every path; and no barrier can be left out. Work in the background (copies, boxes, products) is waited for where its
+data is used.  Memory that roles hand to each other, or into which boxes are loaded, is ordered by mbarriers
+(channels.py, weave.py); their slots are given back by the waits for what was made of them (slots.py); each role becomes
+a program of its own (project.py), and waits for products that find none are left out (flight.py).  Non-goals: what the
+program means.
 """
 
 from __future__ import annotations
@@ -49,9 +46,9 @@ def probe(function: ir.Function) -> None:
     """Raises what `synchronize` would for a device function on its own.
 
     What it calls was looked at when that was defined; where a barrier beside the call orders all the two have in
-    common, the calls are not entered
-    again, so that functions that call functions take as long as their own texts.  The kernel is synchronized as a whole
-    in any case."""
+    common, the calls are not entered again, so that functions that call functions take as long as their own texts.  The
+    kernel is synchronized as a whole in any case.
+    """
     synchronize(_without_callees(function) if _meets_beside_calls(function) else function)
 
 
@@ -65,8 +62,8 @@ def _without_callees(function: ir.Function) -> ir.Function:
 
 def _meets_beside_calls(function: ir.Function) -> bool:
     """All of the block, or of a part of a warp, calls, and the memory is its own: it can meet before any call and
-    behind it.  Work in the background
-    and roles are synchronized over the whole program instead."""
+    behind it.  Work in the background and roles are synchronized over the whole program instead.
+    """
     place, privilege = function.place, function.place.privilege
     met = (
         privilege.n == 1
@@ -113,8 +110,7 @@ def _synchronize(function: ir.Function) -> ir.Function:
 
 def points(function: ir.Function, collectives: bool = False) -> list[ir.SyncPoint]:
     """The points of a synchronized function and of all it calls, each function once, in the order of the text;
-    `collectives`: with those that
-    collectives bring along.
+    `collectives`: with those that collectives bring along.
 
     Calls of one function may need different points; then they call copies of it, which share its number."""
     found: list[ir.SyncPoint] = []

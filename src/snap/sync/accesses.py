@@ -1,8 +1,7 @@
 """The accesses that statements make, and which pairs of them must be ordered.
 
 Input: a statement at its place in the walk, with what has happened before (graph.py).  Output: tokens, and edges where
-an access is in conflict
-with one.
+an access is in conflict with one.
 
 When two accesses of an object conflict:
 - one of them writes (atomics do not conflict with atomics), two different threads can touch one element
@@ -12,8 +11,7 @@ When two accesses of an object conflict:
 - the group to wait is the smallest that contains all such pairs, within the unit of the lowest name both were made
   from.
 Shared arrays that hold the same bytes conflict as a whole.  Registers that products in flight use count like memory.
-Non-goals: the order in which
-statements happen.
+Non-goals: the order in which statements happen.
 """
 
 from __future__ import annotations
@@ -42,10 +40,9 @@ DEEPEST = 5  # loops around an access beyond which its index is not followed: ev
 
 class Accesses(Publishing):
     """`plan`, where barriers are already chosen: their gaps by number with their groups, and the statements after which
-    copies are committed.
-    The walk then counts the groups of copies between the issue of each and the barrier that waits for it, `pending`, by
-    gap, and nothing but copies
-    is remembered."""
+    copies are committed. The walk then counts the groups of copies between the issue of each and the barrier that waits
+    for it, `pending`, by gap, and nothing but copies is remembered.
+    """
 
     def __init__(
         self, function: ir.Function, plan: Plan | None = None, woven: Woven | None = None, memo: Memo | None = None
@@ -134,8 +131,7 @@ class Accesses(Publishing):
     def first_uses(self) -> dict[int, Span]:
         return first_uses(self.function)
 
-    # ---- names
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- names ------------------------------------------------------------------------------------------------------
 
     def _declare(self, handle: ir.Handle, obj: ObjectKey, base: tuple[Name, ...] | None, claimed: bool = False) -> None:
         if base is None:
@@ -151,8 +147,7 @@ class Accesses(Publishing):
         self.values.known = state.known
         return self.values
 
-    # ---- accesses
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- accesses ---------------------------------------------------------------------------------------------------
 
     def _evaluate(self, s: ir.Stmt, state: State) -> None:
         """The accesses a statement makes itself: reads first, then what it writes."""
@@ -267,10 +262,9 @@ class Accesses(Publishing):
         self._register("C", s.acc.var, s, state)
 
     # A slot that the same threads load and use is loaded again by one of them.  If that one did not wait for the
-    # others, it could be two phases ahead
-    # of a thread that has not looked at the slot's mbarrier yet, and that thread would take one phase for the other.
-    # So to have waited for a load is
-    # a use of what was loaded, whatever comes of it.
+    # others, it could be two phases ahead of a thread that has not looked at the slot's mbarrier yet, and that thread
+    # would take one phase for the other. So to have waited for a load is a use of what was loaded, whatever comes of
+    # it.
     def _arrived(self, obj: ObjectKey, s: ir.BarrierWait, state: State) -> None:
         if self.again and not state.tokens.get(obj):
             return
@@ -363,9 +357,9 @@ class Accesses(Publishing):
         atomic: str = "",
     ) -> None:
         """anywhere: nobody knows where.  matrix: rows of 16 bytes that the lanes of a warp name.  box: not one element
-        but so many in each dimension;
-        fragment: of these, this thread's part of an accumulator.  stays: whether later accesses must be ordered after
-        this one."""
+        but so many in each dimension; fragment: of these, this thread's part of an accumulator.  stays: whether later
+        accesses must be ordered after this one.
+        """
         obj = self.objects[(self.frame, a.view.obj.uid)]
         if obj in self.const_objects:
             return
@@ -553,8 +547,8 @@ class Accesses(Publishing):
         self, t: Token, b: Token, privileges: dict[tuple[Frame, int], Privilege], met: Privilege | None
     ) -> tuple[tuple[Frame, int] | None, tuple[Frame, int] | None, Privilege | None]:
         """The lowest name both were made from, the disjoint scope entered again, and the group that must wait between
-        the two; none of a group that
-        has met between them."""
+        the two; none of a group that has met between them.
+        """
         if t.kind in "RS" and b.kind in "RS":
             return None, None, None
         owner = next((k for k in t.names if k in privileges), None)
@@ -608,8 +602,8 @@ class Accesses(Publishing):
 
     def _at_once(self, b: Token, chain: tuple[Name, ...], obj: ObjectKey) -> None:
         """Units of a group, and cases of a split, run side by side, each its own way: no gap in there orders what
-        belongs to more than one of
-        them."""
+        belongs to more than one of them.
+        """
         for place, touched in [*(self.regions[k] for k in self._widest()), *self.siblings]:
             if obj in touched:
                 self._beside(b, chain, obj, place, touched[obj])
@@ -669,8 +663,8 @@ class Accesses(Publishing):
 
     def _wait_for(self, t: Token, need: Privilege, crossed: int, ends: bool) -> None:
         """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most
-        younger groups
-        waits for it; where only the kernel's end asks for that, one that waits for such copies anyway."""
+        younger groups waits for it; where only the kernel's end asks for that, one that waits for such copies anyway.
+        """
         alone = need == THREAD1 and t.engine in ("bulk", "wgmma")  # such waits have been placed for themselves
         serves = (lambda p: p == THREAD1) if alone else (lambda p: p.at_least(need))
         enough = [gap for gap in t.waited if crossed >> gap & 1 and any(serves(p) for p in self.plan.barriers[gap])]

@@ -72,8 +72,8 @@ class Barrier:
 
     def settles(self, other: Barrier) -> bool:
         """Whether threads that only arrive at `other` cannot come to it again before its waiters have been there, once
-        they have passed this one:
-        those here wait for the others."""
+        they have passed this one: those here wait for the others.
+        """
         if self.whole:
             return self.mark.kind in WAITING and self.group.at_least(other.group)
         return (

@@ -1,17 +1,13 @@
 """Which shared memory is handed from threads to threads, and in which order.
 
 Input: a typed kernel, calls with background work inlined.  Output: channels.  A *role* is a case of a split of a
-block's threads; a *fill* is one
-execution of a stage of a pipeline, or of the body in which a plain array is loaded and used; its *episodes* are what
-one set of roles does with
-the memory, in the order of the text: first load, then use.  Memory into which boxes are loaded is always a channel,
-since only an mbarrier can
-say that they have arrived; a pipeline that different roles use is one too.  Invariant: in every fill all episodes
-happen, in this order, so that
-the arrivals of each are followed by the waits of the next and nothing can hang.  What has no such order is refused
-where boxes are loaded
-(SNAP020, or SNAP021 where it is about fills); other memory is then left to ordinary barriers.  Non-goals: where the
-operations stand (weave.py).
+block's threads; a *fill* is one execution of a stage of a pipeline, or of the body in which a plain array is loaded and
+used; its *episodes* are what one set of roles does with the memory, in the order of the text: first load, then use.
+Memory into which boxes are loaded is always a channel, since only an mbarrier can say that they have arrived; a
+pipeline that different roles use is one too.  Invariant: in every fill all episodes happen, in this order, so that the
+arrivals of each are followed by the waits of the next and nothing can hang.  What has no such order is refused where
+boxes are loaded (SNAP020, or SNAP021 where it is about fills); other memory is then left to ordinary barriers.
+Non-goals: where the operations stand (weave.py).
 """
 
 from __future__ import annotations
@@ -144,8 +140,8 @@ class Channel:
     @property
     def handed_back(self) -> bool:
         """Whether the next fill's first episode waits for the last one of the fill before by arrivals; else the threads
-        are the same, and a
-        barrier of theirs will do."""
+        are the same, and a barrier of theirs will do.
+        """
         first, last = self.fills[0].episodes[0], self.fills[0].episodes[-1]
         return not self.numbered and self.repeated and (first.roles != last.roles or self.copies)
 
@@ -291,8 +287,7 @@ class _Search:
         except numbered.Unordered as unordered:
             raise _Irregular(unordered.why, unordered.span, unordered.help) from None
 
-    # ---- structure
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- structure --------------------------------------------------------------------------------------------------
 
     def _stages(self, obj: ir.MemObject, body: ir.Body) -> list[Fill]:
         found: list[Fill] = []
@@ -401,8 +396,7 @@ class _Search:
                     found.append(Leaf(s, roles, total, None if role is None else role[1]))
         return found
 
-    # ---- uses
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- uses -------------------------------------------------------------------------------------------------------
 
     def uses(self, s: ir.Stmt) -> dict[int, ByRole]:
         """By object and role, what a statement of the block's (or cluster's) code does."""
@@ -499,8 +493,8 @@ def _own_uses(s: ir.Stmt) -> dict[int, Uses]:
 
 def _merged(channels: list[Channel]) -> list[Channel]:
     """Objects that live as long and are filled and used by the very same statements share their barriers; where the
-    compiler counts the fills, their
-    numbers are the same."""
+    compiler counts the fills, their numbers are the same.
+    """
     found: dict[tuple, Channel] = {}
     for c in channels:
         key = (c.structure, c.depth, c.home, c.declared.obj.uid if c.numbered else 0)

@@ -1,12 +1,10 @@
 """The fewest barriers that order every edge.
 
 Input: edges with candidate gaps.  Output: marks, the gaps chosen and what each is for.  Larger groups come first, since
-their barriers serve
-smaller ones too; among the edges of one group the smallest set of gaps that hits all of them is chosen, at equal number
-the one in the fewest
-loops, then in the fewest calls, then the latest gaps.  But two barriers beside a loop are better than one in it, which
-every iteration would wait
-at.  Invariant: no mark can be left out. SNAP020 where an edge has no gap that its whole group reaches.
+their barriers serve smaller ones too; among the edges of one group the smallest set of gaps that hits all of them is
+chosen, at equal number the one in the fewest loops, then in the fewest calls, then the latest gaps.  But two barriers
+beside a loop are better than one in it, which every iteration would wait at.  Invariant: no mark can be left out.
+SNAP020 where an edge has no gap that its whole group reaches.
 """
 
 from __future__ import annotations
@@ -211,10 +209,8 @@ def _way_out(edge: Edge, function: ir.Function) -> str:
 
 
 # Boxes and products are waited for where that is best: at a barrier that is there anyway a thread might wait for more,
-# or more often.
-# Products end in the order they were begun: a wait for the younger ones serves the older ones too, where it comes in
-# time; else these are waited for
-# on their own, and the younger ones stay in flight.
+# or more often. Products end in the order they were begun: a wait for the younger ones serves the older ones too, where
+# it comes in time; else these are waited for on their own, and the younger ones stay in flight.
 def _alone(edge: Edge) -> tuple[str, int]:
     engine = edge.first.engine
     if engine == "wgmma" and edge.participants == THREAD1:
@@ -230,8 +226,8 @@ def _in_time(edge: Edge, legal: int) -> int:
 
 def _earliness(edges: list[Edge], gaps: int) -> dict[int, int]:
     """How long before the second use each gap is passed at least, for uses of what is done in the background: late is
-    better.  An element's copy
-    over another is no use: what it overwrites was used, and waited for, before."""
+    better.  An element's copy over another is no use: what it overwrites was used, and waited for, before.
+    """
     found: dict[int, int] = {}
     for e in edges:
         if e.first.engine and not e.first.engine == e.second.engine == "copy":

@@ -1,11 +1,9 @@
 """Waits for products that find nothing to wait for.
 
 Input: a synchronized kernel, each role a program of its own.  Output: the same without the waits for products that, on
-every path, others have
-done the work of: no more groups are in flight than the wait would leave.  Such waits come about where registers are
-used again and a slot is given
-back behind the same products (slots.py).  Invariant: whatever had come to its end at a statement still has.  Non-goals:
-waits for anything else.
+every path, others have done the work of: no more groups are in flight than the wait would leave.  Such waits come about
+where registers are used again and a slot is given back behind the same products (slots.py).  Invariant: whatever had
+come to its end at a statement still has.  Non-goals: waits for anything else.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """The graph of accesses: which pairs must be ordered, and at which gaps of the text a barrier would do it.
 
 Input: a typed kernel (or a device function on its own).  Output: edges.  A forward walk, calls entered, carries
-*tokens*: accesses that happened
-and may still be in conflict with what follows, each with the gaps between statements that every path since has crossed.
-An access in conflict
-with a token (accesses.py) makes an edge whose candidates are those gaps.  Loops are walked again with what came around,
-until nothing new does;
-what an iteration computed is renamed when it ends.  Only loops that make the first fills of buffers taken in turn are
-walked iteration by iteration.
+*tokens*: accesses that happened and may still be in conflict with what follows, each with the gaps between statements
+that every path since has crossed. An access in conflict with a token (accesses.py) makes an edge whose candidates are
+those gaps.  Loops are walked again with what came around, until nothing new does; what an iteration computed is renamed
+when it ends.  Only loops that make the first fills of buffers taken in turn are walked iteration by iteration.
 """
 
 from __future__ import annotations
@@ -88,8 +85,7 @@ class Graph(Accesses):
                 elif obj in self.remote and t.site[1] in self.remote[obj]:
                     self._edge(t, b, self.function.place.grouped(CLUSTER1).privilege, crossed, obj)
 
-    # ---- flow
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- flow -------------------------------------------------------------------------------------------------------
 
     def _cross(self, kind: str, s: ir.Stmt, state: State) -> None:
         key = (self.frame, kind, id(s))
@@ -314,11 +310,9 @@ class Graph(Accesses):
                 )
             )
         # The first walk makes the accesses of the loop, and all that follows from them.  What it brings back to the top
-        # that has not been there
-        # before goes around once more, alone: accesses are in conflict pair by pair, so that others would only be found
-        # in conflict again.
-        # Where a copy has come by a new way it goes around as what all ways have in common (`absorb`): that decides
-        # which barrier waits for it.
+        # that has not been there before goes around once more, alone: accesses are in conflict pair by pair, so that
+        # others would only be found in conflict again. Where a copy has come by a new way it goes around as what all
+        # ways have in common (`absorb`): that decides which barrier waits for it.
         first = not self.again
         news = head
         after: State | None = None
@@ -436,8 +430,8 @@ class Graph(Accesses):
 
     def _bare(self, s: ir.Stmt) -> bool:
         """Whether it is a loop in which nothing happens that matters where it is walked again: arithmetic on a thread's
-        own values.  (That no barrier
-        stands in there is why: it would not order anything.)"""
+        own values.  (That no barrier stands in there is why: it would not order anything.)
+        """
         if not isinstance(s, ir.For):
             return False
         found = self.memo.bare.get(id(s))
@@ -504,8 +498,7 @@ class Graph(Accesses):
         """A variable that the loop assigns, at the top of an iteration."""
         return self.values.unknown(("var", key[0], key[1], ("loop", loop)), self.assigned_privileges[key])
 
-    # ---- states
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- states -----------------------------------------------------------------------------------------------------
 
     def _join(self, states: list[State | None], where: int) -> State | None:
         reached = [s for s in states if s is not None]

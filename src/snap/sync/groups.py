@@ -1,15 +1,11 @@
 """What a barrier must do besides: wait for groups of work in the background, and come before it.
 
 Input: edges and the marks that order them.  Output: the statements after which this thread's copies are committed, and
-the duties of each mark:
-how many younger groups of each engine may be in flight, and whether a fence must put what threads did before what units
-that copy boxes and multiply
-tiles do.  A copy is committed in the body its barrier stands in (or, if that body does not contain the copy, in the
-innermost that
-contains both), right after the statement that contains it: on every path of that body, a `break` out of the statement
-included, so that the
-number of groups between a copy and its barrier is known.  Where a loop's iterations fill buffers in turn, before the
-barrier's loop goes on with
+the duties of each mark: how many younger groups of each engine may be in flight, and whether a fence must put what
+threads did before what units that copy boxes and multiply tiles do.  A copy is committed in the body its barrier stands
+in (or, if that body does not contain the copy, in the innermost that contains both), right after the statement that
+contains it: on every path of that body, a `break` out of the statement included, so that the number of groups between a
+copy and its barrier is known.  Where a loop's iterations fill buffers in turn, before the barrier's loop goes on with
 them, each iteration commits its own: they are waited for one by one.
 """
 
@@ -123,8 +119,8 @@ class _Parents:
 
     def commit(self, site: tuple[Frame, int, str], gap: GapKey) -> tuple[Frame, int]:
         """The statement that contains the copy, in the innermost body that contains the gap as well; of a loop that
-        fills buffers in turn, the one in
-        its body."""
+        fills buffers in turn, the one in its body.
+        """
         here = (gap[0], gap[2])
         around = {body for _, body in self._path(here)}
         if gap[1] == "condition":  # it stands inside of its loop

@@ -9,8 +9,7 @@ handle is declared twice.
             What nothing changed is returned as the same object
 
 The callee runs as if in a group of what it requires, so its body becomes a `Group`: this keeps positions, and ends the
-scope of what it declares.
-Arguments are evaluated before it, at the caller's position.
+scope of what it declares. Arguments are evaluated before it, at the caller's position.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ def inline(function: ir.Function, every: bool = False) -> ir.Function:
     return function if body is function.body else replace(function, body=body)
 
 
-# ---- which calls
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- which calls ----------------------------------------------------------------------------------------------------
 
 
 def _is_wanted(function: ir.Function, every: bool) -> bool:
@@ -77,14 +75,12 @@ def _into_roles(s: ir.Split) -> bool:
     return s.level is Level.THREAD and s.outer.top >= Level.BLOCK and any(case.size % 32 == 0 for case in s.cases)
 
 
-# ---- returns
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- returns --------------------------------------------------------------------------------------------------------
 
 
 # What follows `if c: return x` becomes the other branch.  Elsewhere a `return` notes that it was there: a loop is left
-# by `break`, and what follows
-# asks.  Code that can return runs as one (else the checker refuses it), so one note for all of the function's threads
-# will do.
+# by `break`, and what follows asks.  Code that can return runs as one (else the checker refuses it), so one note for
+# all of the function's threads will do.
 def returning_last(body: ir.Body, privilege: Privilege) -> ir.Body:
     """A body in which nothing happens behind a `return` on its path, so that it need not leave anything.  `privilege`:
     that of the code.
@@ -160,8 +156,7 @@ def _movable(body: ir.Body) -> bool:
     return not any(isinstance(s, ir.DeclareShared) for s in body)
 
 
-# ---- copies
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- copies ---------------------------------------------------------------------------------------------------------
 
 
 class _Names:
@@ -358,8 +353,7 @@ def _result_privilege(s: ir.Call) -> Privilege:
     return s.target.var.privilege if isinstance(s.target, ir.VarTarget) else s.function.place.privilege
 
 
-# ---- what a function holds
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- what a function holds ------------------------------------------------------------------------------------------
 
 
 # Given by value, an array is what it was when the function was called, also where the function changes it by another

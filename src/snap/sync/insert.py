@@ -1,8 +1,7 @@
 """Put the chosen barriers into the text.
 
 Input: a typed function and marks by gap.  Output: the function with `Sync` statements.  Gaps inside a callee belong to
-one call of it: calls
-that need the same barriers share one synchronized callee, others get one of their own.
+one call of it: calls that need the same barriers share one synchronized callee, others get one of their own.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ def growing(s: ir.While | ir.For) -> dict[int, int]:
 
 def cycling(s: ir.While | ir.For) -> dict[int, ir.Body]:
     """Variables that every iteration sets once more from what they were and nothing else, `b = 1 - b`, `b ^= 1`, `b =
-    (b + 1) % 3`, or `b += 1` and
-    `if b == 3: b = 0` after it: uid -> the statements that do it."""
+    (b + 1) % 3`, or `b += 1` and `if b == 3: b = 0` after it: uid -> the statements that do it.
+    """
     every = list(statements(s.body))
     if any(isinstance(inner, ir.Continue) for inner in every):
         return {}
@@ -118,8 +118,8 @@ def _computed(e: ir.Expr, now: int) -> int | None:
 
 def cycle(steps: ir.Body, start: int, turn: Form) -> Form | None:
     """What a variable is after so many turns, where its values from `start` on come around to it in few steps, in one
-    of two ways: a constant apart,
-    or counted modulo their number."""
+    of two ways: a constant apart, or counted modulo their number.
+    """
     values, now = [], start
     while len(values) <= MOST_TURNS:
         values.append(now)

@@ -1,12 +1,10 @@
 """Fills that the program numbers itself, `stage(x, k)`: are they loaded in order, and is what is used there?
 
 Input: the stages of a pipeline in which boxes are loaded, and those in which they are used.  Output: nothing, or why
-not.  Rule: the loads, in the
-order of the text, are fills 0, 1, 2, ...; a use of fill f comes after the load of f and before that of f + depth.  A
-wait for a fill that was
-never loaded, or is no longer there, would never end.  Decided for numbers of the form `k + c` in loops that count by
-one, with guards that compare
-such numbers with something the loop does not change.  Non-goals: other forms are refused.
+not.  Rule: the loads, in the order of the text, are fills 0, 1, 2, ...; a use of fill f comes after the load of f and
+before that of f + depth.  A wait for a fill that was never loaded, or is no longer there, would never end.  Decided for
+numbers of the form `k + c` in loops that count by one, with guards that compare such numbers with something the loop
+does not change.  Non-goals: other forms are refused.
 """
 
 from __future__ import annotations
@@ -179,8 +177,7 @@ def _there(use: Numbered, filled: Loads, depth: int, order: dict[int, int]) -> N
         raise Unordered("more fills are used than are loaded, as far as one can see", use.stage.span)
 
 
-# ---- expressions
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- expressions ----------------------------------------------------------------------------------------------------
 
 
 def _plus(x: Sum, more: int) -> Sum:

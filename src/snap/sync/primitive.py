@@ -1,8 +1,7 @@
 """Which barrier a group can wait with.
 
 Rule: a warp or an aligned power-of-two part of one by `__syncwarp`, whole warps of a block by a named barrier, the
-block by `__syncthreads`, a
-cluster by its barrier, the grid only in a cooperative launch.
+block by `__syncthreads`, a cluster by its barrier, the grid only in a cooperative launch.
 """
 
 from __future__ import annotations

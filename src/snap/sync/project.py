@@ -1,14 +1,11 @@
 """Roles: `for k: split{A}{B}; split{C}{D}` becomes `split{for k: A; C}{for k: B; D}`.
 
 Input: a synchronized kernel.  Output: the same, with runs of statements of the block's (or cluster's) code in which
-splits stand in loops turned
-inside out, so that each role is a program of its own.  The cases of a split are disjoint sets of threads; uniform code
-between the splits works on
-registers, of which each thread has its own, so each role gets what it needs of it.  A role that only issues boxes and
-waits for mbarriers runs in
-one thread.  Invariant: each thread executes the same accesses and synchronization in the same order as before.
-Non-goals: runs that hold a
-barrier of the whole block stay as they are.
+splits stand in loops turned inside out, so that each role is a program of its own.  The cases of a split are disjoint
+sets of threads; uniform code between the splits works on registers, of which each thread has its own, so each role gets
+what it needs of it.  A role that only issues boxes and waits for mbarriers runs in one thread.  Invariant: each thread
+executes the same accesses and synchronization in the same order as before. Non-goals: runs that hold a barrier of the
+whole block stay as they are.
 """
 
 from __future__ import annotations
@@ -74,8 +71,7 @@ class _Projector:
             case _:
                 return s
 
-    # ---- what can be projected
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- what can be projected --------------------------------------------------------------------------------------
 
     def _projectable(self, s: ir.Stmt) -> bool:
         match s:
@@ -112,8 +108,7 @@ class _Projector:
             roles.append((first, n))
         return roles
 
-    # ---- projection
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- projection -------------------------------------------------------------------------------------------------
 
     def _projected(self, run: ir.Body, roles: list[Range]) -> list[ir.Stmt]:
         within = {id(s) for s in statements(run)}
@@ -306,9 +301,8 @@ def _accesses(s: ir.Stmt) -> list[ir.MemAccess]:
 
 
 # Uniform code that a role does not need is left out: what gives values to variables that nothing in the role reads, and
-# what is left empty by that.
-# What does more stays (atomics, unsafe text, whatever accesses memory), and with it the declaration of what it gives a
-# value to.
+# what is left empty by that. What does more stays (atomics, unsafe text, whatever accesses memory), and with it the
+# declaration of what it gives a value to.
 def _needed(body: ir.Body, used_later: set[int], committed: set[str]) -> ir.Body:
     read = set(used_later)
     engines = committed | {s.engine for s in statements(body) if isinstance(s, ir.AsyncCommit)}
@@ -396,8 +390,7 @@ def _single(s: ir.Stmt) -> bool:
             return False
 
 
-# ---- expressions
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- expressions ----------------------------------------------------------------------------------------------------
 
 
 def _mapped(s: ir.Stmt, change: Callable[[ir.Expr], ir.Expr | None]) -> ir.Stmt:

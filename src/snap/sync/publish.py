@@ -1,25 +1,20 @@
 """What one thread publishes for its group, and learns for it.
 
 Threads hand memory to each other by atomics: what was done before a release is seen by whoever acquires what it stored.
-The hardware counts what
-the releasing thread itself did, or has met at a barrier; the program means what its group did.  So the group meets
-between what it did and a release
-by one of its threads, and between an acquire by one of them and what the others do then.
+The hardware counts what the releasing thread itself did, or has met at a barrier; the program means what its group did.
+So the group meets between what it did and a release by one of its threads, and between an acquire by one of them and
+what the others do then.
 
 Input: an atomic, or an access, at its place in the walk.  Output: edges.  The group is the one that the memory belongs
-to: the unit of the lowest
-scope that is open around both.  Of more than a block's memory, it is the block.  Where only threads of the same block
-listen, because the atomic has
-the scope of a block, or because it or the data is in the block's own shared memory, groups smaller than the block meet,
-and the block does not: what
-its threads do to what belongs to all of them is ordered by barriers anyway.
+to: the unit of the lowest scope that is open around both.  Of more than a block's memory, it is the block.  Where only
+threads of the same block listen, because the atomic has the scope of a block, or because it or the data is in the
+block's own shared memory, groups smaller than the block meet, and the block does not: what its threads do to what
+belongs to all of them is ordered by barriers anyway.
 
 What counts is shared memory, and global memory that can be handed over: what is written here and read somewhere in the
-kernel, and the reverse.  A
-thread's own part of a partition that is open is nobody else's matter; nor are atomics, which are not ordered with each
-other unless they say so
-themselves.  Where no place between the two belongs to the group, as in code that each thread runs for itself, the
-threads speak for themselves.
+kernel, and the reverse.  A thread's own part of a partition that is open is nobody else's matter; nor are atomics,
+which are not ordered with each other unless they say so themselves.  Where no place between the two belongs to the
+group, as in code that each thread runs for itself, the threads speak for themselves.
 """
 
 from __future__ import annotations
@@ -77,10 +72,10 @@ class Publishing:
 
     def _speaks_for(self, names: tuple[tuple[Frame, int], ...], obj: ObjectKey, inside: bool) -> Privilege:
         """The group for which one of its threads speaks, of memory held by these names.  Where only threads of its
-        block listen, what belongs to the
-        whole block, or to more, is nothing they could not know: wherever two of them use it, a barrier is inferred
-        between the uses.  Nor is what one
-        unit has claimed: no other one can hold it then."""
+        block listen, what belongs to the whole block, or to more, is nothing they could not know: wherever two of them
+        use it, a barrier is inferred between the uses.  Nor is what one unit has claimed: no other one can hold it
+        then.
+        """
         chain = self.names[names[0]] if names else ()
         owner = chain[0].privilege if chain and chain[0].privilege.level < Level.BLOCK else BLOCK1
         if not inside and not self._private(obj):
@@ -130,8 +125,8 @@ class Publishing:
 
 def handed(function: ir.Function) -> dict[ObjectKey, str] | None:
     """Of a kernel whose atomics order something, the arrays of global memory that are both read and written in it,
-    other than by atomics alone, with
-    the kinds of access that matter.  None of any other function."""
+    other than by atomics alone, with the kinds of access that matter.  None of any other function.
+    """
     if not function.kernel or not _orders(function):
         return None
     done = _done(function, {})

@@ -3,18 +3,16 @@
 Input: the barriers chosen, and the edges they order.  Output: the same marks, some of them in parts.
 
 - A barrier of a block (or of a group of whole warps) is looked at by warps: those that make first uses must come, those
-  that make second uses must
-  wait.  Who does neither stays away; who only comes goes on at once.  Where one warp is left, it waits by itself.
+  that make second uses must wait.  Who does neither stays away; who only comes goes on at once.  Where one warp is
+  left, it waits by itself.
 - An arrival moves up to right behind the last first use, a wait down to right before the first second use; into the
-  case of a split, where the case
-  is those threads.  A barrier of a cluster, at which all arrive and wait, is taken apart the same way where something
-  stands between.
+  case of a split, where the case is those threads.  A barrier of a cluster, at which all arrive and wait, is taken
+  apart the same way where something stands between.
 
 Invariant: every edge is still ordered by a barrier of which both its ends are part.  A warp that only arrives cannot
-come round and arrive again
-before all have met elsewhere: else the barrier stays whole.  Parts of one point are control-equivalent, and no other
-barrier of the same kind of
-threads stands between them.  Non-goals: barriers that wait for copies.
+come round and arrive again before all have met elsewhere: else the barrier stays whole.  Parts of one point are
+control-equivalent, and no other barrier of the same kind of threads stands between them.  Non-goals: barriers that wait
+for copies.
 """
 
 from __future__ import annotations
@@ -97,8 +95,7 @@ class _Relaxer:
         """The statements that make a use."""
         return self.text.sites[use.site[:2]]
 
-    # ---- a barrier of a cluster
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- a barrier of a cluster -------------------------------------------------------------------------------------
 
     def _in_two(self, b: Barrier, duties: list[Edge], firsts: set[Here], seconds: set[Here]) -> None:
         arrive = self._up(b, b.spot, firsts, None, CLUSTER1)
@@ -106,8 +103,7 @@ class _Relaxer:
         if arrive != wait:
             b.duties, b.arrive, b.wait = duties, arrive, wait
 
-    # ---- a barrier of warps
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- a barrier of warps -----------------------------------------------------------------------------------------
 
     def _for_some(
         self, b: Barrier, duties: list[Edge], sides: list[tuple[Here, Here]], firsts: set[Here], seconds: set[Here]
@@ -137,8 +133,7 @@ class _Relaxer:
         pairs = self.text.follows(lambda spot: at.get(spot, ()), settled)
         return not any(b.arriving and (b, b) in pairs for b in self.barriers)
 
-    # ---- motion
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- motion -----------------------------------------------------------------------------------------------------
 
     def _up(
         self, b: Barrier, spot: Spot, stop: set[Here], threads: list[tuple[int, int]] | None, group: Privilege
@@ -293,8 +288,7 @@ def _words(warps: frozenset[int], group: Privilege, size: int) -> str:
     return text if group == BLOCK1 else f"{text} of every {size} threads"
 
 
-# ---- what comes out
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- what comes out -------------------------------------------------------------------------------------------------
 
 
 def _marks(text: Text, barriers: list[Barrier], numbers: dict[Barrier, int]) -> dict[GapKey, list[Mark]]:

@@ -1,14 +1,11 @@
 """When slots are given back that products in flight may still read.
 
 Input: a kernel with all its waits, and the channels whose last users multiply.  Output: the same, each slot given back
-by the first wait that
-covers its products: one that is there anyway, before their results are used, or the one at the end of the stage after
-it, which leaves exactly
-the younger groups in flight; that one is left out where on every path others have done its work.  Invariant: a slot is
-given back after its stage
-has ended and its products have, and before the stage `lag` further ends, so that whoever fills it never waits for ever.
-Non-goals: where products
-must be waited for because of their registers (graph.py).
+by the first wait that covers its products: one that is there anyway, before their results are used, or the one at the
+end of the stage after it, which leaves exactly the younger groups in flight; that one is left out where on every path
+others have done its work.  Invariant: a slot is given back after its stage has ended and its products have, and before
+the stage `lag` further ends, so that whoever fills it never waits for ever. Non-goals: where products must be waited
+for because of their registers (graph.py).
 """
 
 from __future__ import annotations
@@ -38,8 +35,8 @@ def give_back(function: ir.Function, lagging: list[Lagging]) -> ir.Function:
 @dataclass(frozen=True, slots=True)
 class State:
     """ended: groups of products younger than those of the last stage that ended, None where its slot was given back;
-    now: the same for the
-    stage we are in; open: products of this stage are in no group yet."""
+    now: the same for the stage we are in; open: products of this stage are in no group yet.
+    """
 
     ended: int | None = None
     now: int | None = None
@@ -63,8 +60,8 @@ def _join(states: list[State | None]) -> State | None:
 
 class _Flow:
     """Along the role's own paths.  own: by wait at the end of a stage, what it must leave in flight, None where it has
-    nothing to do;
-    riding: other waits, and whether a slot is given back there."""
+    nothing to do; riding: other waits, and whether a slot is given back there.
+    """
 
     def __init__(self, one: Lagging, unsettled: set[int]):
         self.one, self.unsettled = one, unsettled  # waits of other channels: they may yet be left out

@@ -2,9 +2,8 @@
 its paths.
 
 Input: a typed function.  Output: `Text`.  Invariant: a *spot* is a place between two statements of one body, and every
-gap but that of a loop's
-condition has one.  Which threads run a body is read off groups and split cases alone; conditions are not looked at, so
-the answer may be too large.
+gap but that of a loop's condition has one.  Which threads run a body is read off groups and split cases alone;
+conditions are not looked at, so the answer may be too large.
 """
 
 from __future__ import annotations
@@ -63,8 +62,7 @@ class Text:
                 inside = (*runners, _whole(required.privilege.n)) if required.top is Level.THREAD else runners
                 self._enter(called(frame, id(s)), s.function.body, (here, 0), inside)
 
-    # ---- places
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- places -----------------------------------------------------------------------------------------------------
 
     def spot(self, gap: GapKey) -> Spot | None:
         frame, kind, at = gap
@@ -105,8 +103,7 @@ class Text:
         )
         return range(low // n, -(-high // n))
 
-    # ---- paths
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- paths ------------------------------------------------------------------------------------------------------
 
     def follows(self, met: Met, settles: Callable[[object, object], bool]) -> set[tuple[object, object]]:
         """Pairs (a, b) of which b can come after a with nothing between that settles a.

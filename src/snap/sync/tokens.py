@@ -34,8 +34,8 @@ class Token:
     are dropped.
 
     It is never changed; `altered` makes another one of it.  (Walks make thousands of them, which is why it is no frozen
-    dataclass, and has no
-    slots: a dictionary is copied at once.)"""
+    dataclass, and has no slots: a dictionary is copied at once.)
+    """
 
     site: tuple[Frame, int, str]
     kind: str
@@ -77,8 +77,9 @@ class Token:
     @property
     def by_threads(self) -> bool:
         """Whether threads did it, element by element.  The units that copy boxes and multiply tiles reach memory by
-        another way, where barriers have
-        no effect: they see what was written, and do not overwrite what is still being read, only after a fence."""
+        another way, where barriers have no effect: they see what was written, and do not overwrite what is still being
+        read, only after a fence.
+        """
         return not self.settled and (self.kind in "RWA" or self.engine == "copy")
 
     def __post_init__(self) -> None:
@@ -131,15 +132,14 @@ class Edge:
 
 
 # Tokens do not keep count of the gaps crossed: the state does, and a token notes what the state had crossed when it was
-# made.  So where paths meet
-# or a loop begins anew, the tokens that no path has touched stay what they are.  A gap is crossed once in an iteration
-# of its innermost loop, and
-# at the loop's end what has come around is told from the loop's top (`absorb`).
+# made.  So where paths meet or a loop begins anew, the tokens that no path has touched stay what they are.  A gap is
+# crossed once in an iteration of its innermost loop, and at the loop's end what has come around is told from the loop's
+# top (`absorb`).
 @dataclass(slots=True)
 class State:
     """What has happened on the paths so far.  `own`: the objects whose tokens no other state shares; only these
-    dictionaries may be changed.
-    `alone`: nobody else has `known`, so that it may be changed, too."""
+    dictionaries may be changed. `alone`: nobody else has `known`, so that it may be changed, too.
+    """
 
     tokens: dict[ObjectKey, dict[tuple, Token]]
     known: dict[tuple[Frame, int], Form]
@@ -177,10 +177,10 @@ class State:
 
     def hand_on(self, obj: ObjectKey, comes_back: bool, reused: bool) -> None:
         """An mbarrier orders all that was done to the array before what will be.  Products end in the order they were
-        begun, and slots that come back
-        do so behind a wait for theirs: who waits for the last ones, which are to come, need not wait for these.
-        reused: whether other arrays take
-        the same bytes; else only what is still in flight matters when the array is gone."""
+        begun, and slots that come back do so behind a wait for theirs: who waits for the last ones, which are to come,
+        need not wait for these. reused: whether other arrays take the same bytes; else only what is still in flight
+        matters when the array is gone.
+        """
         over = lambda t: comes_back if t.engine == "wgmma" else not reused and t.engine != "bulk"  # noqa: E731
         self.drop(obj, [key for key, t in self.tokens.get(obj, {}).items() if over(t)])
         if self.tokens.get(obj):
@@ -285,8 +285,9 @@ class State:
 
     def covered(self, engine: str, younger: int, role: tuple[int, int] | None) -> None:
         """A wait by a role, or by all: what has so many younger groups of its own, or more, has come to its end.  Those
-        who waited know that; from
-        here on it is for others what an access of theirs would be.  (Registers are one's own.)"""
+        who waited know that; from here on it is for others what an access of theirs would be.  (Registers are one's
+        own.)
+        """
         over = lambda t: t.kind in "CS" and t.awaited(engine) and t.commits >= younger and role in (None, t.role)  # noqa: E731
 
         def ended(t: Token) -> Token:

@@ -1,13 +1,10 @@
 """Put the operations of channels, groups of background work, and turns into the text.
 
 Input: a typed kernel and its channels.  Output: the kernel with mbarriers, their waits and arrivals, commits of
-products and stores; and for the
-graph of accesses, the statements at which a channel's memory passes from one episode to the next.  For fill f of a
-channel with n slots, in slot
-f % n: an episode waits for phase f / n of the episode before it, the first one for phase f / n - 1 of the last.  A load
-counts its bytes; others
-arrive, one arrival for each warp, or for each warpgroup where only products read.  Products may stay in flight for
-`lag` fills: their slots are
+products and stores; and for the graph of accesses, the statements at which a channel's memory passes from one episode
+to the next.  For fill f of a channel with n slots, in slot f % n: an episode waits for phase f / n of the episode
+before it, the first one for phase f / n - 1 of the last.  A load counts its bytes; others arrive, one arrival for each
+warp, or for each warpgroup where only products read.  Products may stay in flight for `lag` fills: their slots are
 given back by the wait that covers them.  Invariant: every wait has its arrivals before it in the order of the text, so
 nothing hangs.
 """
@@ -32,8 +29,8 @@ WARP = 32
 @dataclass(slots=True)
 class Lagging:
     """Slots that products may still read when their stage has ended: those from `released` up to `used` are given back
-    later, at the latest by
-    the waits at the end of stages (`waits`: their points), for all but the last `lag` stages."""
+    later, at the latest by the waits at the end of stages (`waits`: their points), for all but the last `lag` stages.
+    """
 
     channel: Channel
     role: Role
@@ -73,8 +70,7 @@ def weave(function: ir.Function, channels: list[Channel]) -> Woven:
     return weaver.result()
 
 
-# ---- small expressions
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- small expressions ----------------------------------------------------------------------------------------------
 
 
 def number(value: int, span: Span) -> ir.Const:
@@ -138,8 +134,7 @@ class _Weaver:
     def changed(self, body: ir.Body) -> bool:
         return bool(self.top or self.barriers) or body is not self.function.body
 
-    # ---- channels
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- channels ---------------------------------------------------------------------------------------------------
 
     def channel(self, channel: Channel) -> None:
         if id(channel.declared) in self.again:
@@ -400,15 +395,14 @@ class _Weaver:
             span=second,
         )
 
-    # ---- loads
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- loads ------------------------------------------------------------------------------------------------------
 
     def _load(
         self, channel: Channel, e: Episode, barrier: ir.Barrier, slot: ir.Expr, point: ir.SyncPoint, end: list[ir.Stmt]
     ) -> list[ir.Stmt]:
         """Where it is known before how many bytes come, they are announced by one arrival ahead of them; else one by
-        one, and the arrival
-        follows."""
+        one, and the arrival follows.
+        """
         role = next(iter(e.roles))
         known = 0
         objects = {o.uid for o in channel.objects}
@@ -445,8 +439,7 @@ class _Weaver:
             return []
         return [arrive]
 
-    # ---- products
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- products ---------------------------------------------------------------------------------------------------
 
     def _lag(self, channel: Channel, empty: ir.Barrier | None) -> int:
         last = channel.fills[0].episodes[-1]
@@ -543,8 +536,7 @@ class _Weaver:
         )
         return ir.Sync(point, self._place(e), span=span)
 
-    # ---- turns
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- turns ------------------------------------------------------------------------------------------------------
 
     # Unit u's turn number j comes after turn j of unit u-1; that of unit 0 after turn j-1 of the last.
     def _turn(self, s: ir.Turn) -> list[ir.Stmt]:
@@ -622,8 +614,7 @@ class _Weaver:
         self.unit_of[id(s)] = var
         return ir.Declare(var, ir.UnitId(s.privilege, s.outer, I32, span=s.span), span=s.span)
 
-    # ---- the text
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---- the text ---------------------------------------------------------------------------------------------------
 
     def _body(self, body: ir.Body) -> ir.Body:
         out: list[ir.Stmt] = []

@@ -163,8 +163,8 @@ def _plan(kernel: object, name: object, blocks: object, out: object, values: dic
 
 def _check_name(name: object, kernel: str) -> None:
     """torch would replace an operator of the same name under the feet of those who hold the first.  A kernel of the
-    same name is that kernel defined
-    again, as a cell of a notebook that is run twice does."""
+    same name is that kernel defined again, as a cell of a notebook that is run twice does.
+    """
     words = name.split("::") if isinstance(name, str) else []
     if len(words) != 2:
         raise ValueError(f'an operator\'s name has a namespace, "mylib::{kernel}"; {name!r} does not')
@@ -233,8 +233,7 @@ def _schema_type(param: Pointer | Value, aliases) -> str:
             return "bool" if scalar == BOOL else "float" if scalar.is_float else "SymInt"
 
 
-# ---- gradients
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- gradients ------------------------------------------------------------------------------------------------------
 
 
 def _incoming(plan: _Plan) -> list[str]:

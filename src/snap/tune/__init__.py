@@ -7,8 +7,7 @@ compiles is taken
 Non-goals:  searching a space that nobody listed
 
 The way of a candidate: `family.py` (made), `candidates.py` (pruned or ready), `build.py` (compiled), `rounds.py` with
-`clock.py` (timed),
-`store.py` (kept).
+`clock.py` (timed), `store.py` (kept).
 """
 
 from __future__ import annotations

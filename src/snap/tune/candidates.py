@@ -59,8 +59,7 @@ def spelled(config: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in config.items())
 
 
-# ---- what the user asked for
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- what the user asked for ----------------------------------------------------------------------------------------
 
 
 def expand(family: Family, candidates: object) -> list[Config]:
@@ -120,8 +119,7 @@ def _distinct(configs: list[Config]) -> list[Config]:
     return list(found.values())
 
 
-# ---- pruning
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- pruning --------------------------------------------------------------------------------------------------------
 
 
 def prepare(

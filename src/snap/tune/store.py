@@ -8,8 +8,7 @@ entry costs time, never a
 Non-goals:  sharing between GPUs of different names
 
 The key names the kernel, not its text: a kernel and all that it calls are known by their text only once they are
-checked, and that of the chosen
-candidate alone is enough to notice a change.
+checked, and that of the chosen candidate alone is enough to notice a change.
 """
 
 from __future__ import annotations
@@ -69,8 +68,7 @@ def save(cache: Cache, key: str, choice: Choice) -> None:
     cache.put(key, json.dumps({"config": choice.config, "seconds": choice.seconds, "code": choice.code}).encode())
 
 
-# ---- classes of shapes
-# ----------------------------------------------------------------------------------------------------------------------
+# ---- classes of shapes ----------------------------------------------------------------------------------------------
 
 
 def shape_class(args: Sequence[object], key: object = None) -> str:

@@ -438,4 +438,8 @@ MUTANTS = (
            '                out.append(ir.AsyncCommit("wgmma", s.place, span=s.span))',
            "                pass",
            ("tests/sync/test_channels.py::test_one_product_stays_in_flight",)),
+    Mutant("a release by one thread speaks for its group", "sync/publish.py",
+           'RELEASES = ("release", "acq_rel", "seq_cst")',
+           'RELEASES = ("acq_rel", "seq_cst")',
+           ("tests/sync/test_others_know.py::test_a_warp_tells_another",)),
 )

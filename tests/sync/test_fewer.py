@@ -91,6 +91,12 @@ def test_one_that_is_not_toggled_needs_two(depth, start, step):
     assert block(TOGGLED.format(depth=depth, start=start, at="b", step=step), n=5) == [BLOCK, BLOCK]
 
 
+def test_a_counter_that_wraps_is_not_taken_for_a_toggle():
+    """2^32 - 1 is a multiple of 3: counted down without a sign, `b` stays 0."""
+    text = TOGGLED.format(depth=3, start=0, at="b", step="b = (b - 1) % 3").replace("b: int", "b: u32")
+    assert block(text, n=5) == [BLOCK, BLOCK]
+
+
 # ---- blocks of a warp or less ------------------------------------------------------------------------------------------------------------------
 
 

@@ -11,11 +11,6 @@ from dataclasses import field
 from snap.diag.span import Span
 from snap.ir.record import record as node
 
-
-def _span() -> Span:
-    return field(compare=False, kw_only=True)
-
-
 # ---- expressions ----------------------------------------------------------------------------------------------------
 
 
@@ -24,7 +19,7 @@ class Number:
     """An int, float or bool literal."""
 
     value: int | float | bool
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -34,27 +29,27 @@ class Text:
     """
 
     value: str
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Name:
     id: str
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Attribute:
     value: Expr
     name: str
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Subscript:
     value: Expr
     index: tuple[Expr, ...]
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -62,7 +57,7 @@ class Call:
     function: Expr
     args: tuple[Expr, ...]
     keywords: tuple[tuple[str, Expr], ...]
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -71,7 +66,7 @@ class Unary:
 
     op: str
     value: Expr
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -81,7 +76,7 @@ class Binary:
     op: str
     left: Expr
     right: Expr
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -89,7 +84,7 @@ class Compare:
     op: str
     left: Expr
     right: Expr
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -98,7 +93,7 @@ class Chain:
 
     ops: tuple[str, ...]
     operands: tuple[Expr, ...]
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -108,7 +103,7 @@ class Logical:
     op: str
     left: Expr
     right: Expr
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -116,14 +111,14 @@ class Conditional:
     cond: Expr
     then: Expr
     other: Expr
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Lambda:
     params: tuple[str, ...]
     body: Expr
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -131,7 +126,7 @@ class Sequence:
     """A tuple or a list display."""
 
     items: tuple[Expr, ...]
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 Expr = (
@@ -165,14 +160,14 @@ class Declare:
     annotation: Expr
     value: Expr | None
     name_span: Span = field(compare=False)
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Assign:
     target: Expr
     value: Expr
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -182,7 +177,7 @@ class Augment:
     target: Expr
     op: str
     value: Expr
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -190,14 +185,14 @@ class If:
     cond: Expr
     then: Body
     other: Body
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class While:
     cond: Expr
     body: Body
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -208,7 +203,7 @@ class For:
     iterable: Expr
     body: Body
     name_span: Span = field(compare=False)
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -220,7 +215,7 @@ class With:
     body: Body
     name_span: Span | None = field(compare=False)
     head: Span = field(compare=False)
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -230,7 +225,7 @@ class MatchCase:
     size: Expr | None
     body: Body
     head: Span = field(compare=False)
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -238,7 +233,7 @@ class Match:
     subject: Expr
     cases: tuple[MatchCase, ...]
     head: Span = field(compare=False)
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -246,35 +241,35 @@ class Evaluate:
     """An expression as a statement."""
 
     value: Expr
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Pass:
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Break:
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Continue:
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Return:
     value: Expr | None
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Assert:
     cond: Expr
     message: str
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 Stmt = (
@@ -292,7 +287,7 @@ class Parameter:
     name: str
     annotation: Expr | None
     default: Expr | None
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -306,4 +301,4 @@ class Function:
     returns: Expr | None
     body: Body
     head: Span = field(compare=False)
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)

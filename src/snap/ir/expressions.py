@@ -10,11 +10,6 @@ from snap.diag.span import Span
 from snap.ir.record import record as node
 from snap.ir.types import Array, Element, Place, Privilege, Scalar, Space, ValueType, told_apart
 
-
-def _span() -> Span:
-    return field(compare=False, kw_only=True)
-
-
 # ---- names ----------------------------------------------------------------------------------------------------------
 
 
@@ -27,7 +22,7 @@ class Var:
     type: ValueType
     privilege: Privilege
     temp: bool = False
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -54,7 +49,7 @@ class MemObject:
     spread: str = ""
     depth: int = 0
     lag: int | None = None
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -71,7 +66,7 @@ class Handle:
     origin: str
     base: Handle | None = None
     disjoint: bool = False
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -96,7 +91,7 @@ class MemAccess:
     index: tuple[Expr, ...]
     handle: Handle
     block: Expr | None = None
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -131,7 +126,7 @@ class Const:
     value: int | float | bool
     type: Scalar
     weak: bool = field(default=False, compare=False)
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -150,7 +145,7 @@ class Read:
 
     var: Var
     type: ValueType
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -160,7 +155,7 @@ class Elem:
     array: ArrayRef
     index: tuple[Expr, ...]
     type: Element
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -169,7 +164,7 @@ class ArrayValue:
 
     array: ArrayRef
     type: Array
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -179,21 +174,21 @@ class Component:
     value: Expr
     lane: int
     type: Scalar
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class MakeVector:
     items: tuple[Expr, ...]
     type: Element
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Load:
     access: MemAccess
     type: Element
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -203,7 +198,7 @@ class Unary:
     op: str
     value: Expr
     type: Scalar
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -218,7 +213,7 @@ class Binary:
     right: Expr
     type: Scalar
     exact: bool = False
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -229,7 +224,7 @@ class Compare:
     left: Expr
     right: Expr
     type: Scalar
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -240,7 +235,7 @@ class Logical:
     left: Expr
     right: Expr
     type: Scalar
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -251,7 +246,7 @@ class Select:
     then: Expr
     other: Expr
     type: Element
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -262,7 +257,7 @@ class Cast:
 
     value: Expr
     type: Scalar
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -271,7 +266,7 @@ class Bitcast:
 
     value: Expr
     type: Scalar
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -282,7 +277,7 @@ class Math:
     args: tuple[Expr, ...]
     type: Scalar
     fast: bool = False
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -292,7 +287,7 @@ class UnitId:
     target: Privilege
     place: Place
     type: Scalar
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -302,7 +297,7 @@ class UnitCount:
     target: Privilege
     place: Place
     type: Scalar
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 Expr = (
@@ -332,20 +327,20 @@ Expr = (
 @node
 class VarTarget:
     var: Var
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class ElemTarget:
     array: ArrayRef
     index: tuple[Expr, ...]
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class MemTarget:
     access: MemAccess
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -354,7 +349,7 @@ class ComponentTarget:
 
     of: VarTarget | ElemTarget | MemTarget
     lane: int
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 Target = VarTarget | ElemTarget | MemTarget | ComponentTarget

@@ -72,11 +72,6 @@ from snap.ir.expressions import (  # noqa: F401  (all of them are found here)
 from snap.ir.record import record as node
 from snap.ir.types import Element, Level, Place, Privilege
 
-
-def _span() -> Span:
-    return field(compare=False, kw_only=True)
-
-
 # ---- statements -----------------------------------------------------------------------------------------------------
 
 Body = tuple["Stmt", ...]
@@ -91,7 +86,7 @@ class Declare:
     var: Var
     init: Expr | None
     zero: bool = False
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -100,14 +95,14 @@ class DeclareShared:
 
     obj: MemObject
     handle: Handle
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Assign:
     target: Target
     value: Expr
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -115,7 +110,7 @@ class If:
     cond: Expr
     then: Body
     other: Body
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -125,7 +120,7 @@ class While:
     pre: Body
     cond: Expr
     body: Body
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -140,23 +135,23 @@ class For:
     step: Expr
     body: Body
     unroll: int = 0
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Break:
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Continue:
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Return:
     value: Expr | None
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -165,7 +160,7 @@ class Assert:
 
     cond: Expr
     message: str
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -174,7 +169,7 @@ class Group:
     outer: Place
     place: Place
     body: Body
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -186,7 +181,7 @@ class Case:
     rest: bool
     place: Place
     body: Body
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -194,7 +189,7 @@ class Split:
     level: Level
     outer: Place
     cases: tuple[Case, ...]
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -211,7 +206,7 @@ class Partition:
     body: Body
     fill: Expr | None = None
     counted: bool = False
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -222,7 +217,7 @@ class Claim:
     handle: Handle
     place: Place
     body: Body
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -236,7 +231,7 @@ class Collective:
     args: tuple[Expr, ...]
     accesses: tuple[MemAccess, ...] = ()
     attrs: tuple[tuple[str, object], ...] = ()
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
     def attr(self, name: str, default: object = None) -> object:
         return dict(self.attrs).get(name, default)
@@ -254,7 +249,7 @@ class Atomic:
     target: Target | None
     order: str
     scope: str
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -265,7 +260,7 @@ class AsyncCopy:
 
     target: MemAccess
     source: MemAccess
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -292,7 +287,7 @@ class BoxCopy:
     barrier: Barrier | None = None
     slot: Expr | None = None
     tf32: bool = False
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -318,7 +313,7 @@ class Wgmma:
     zero: Expr | None
     place: Place
     first: bool = False
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -331,7 +326,7 @@ class StoreAcc:
     acc: ArrayRef
     first: Expr
     place: Place
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -343,7 +338,7 @@ class Turn:
     outer: Place
     place: Place
     body: Body
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -355,7 +350,7 @@ class AsyncCommit:
 
     engine: str = "copy"
     place: Place | None = None
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -370,7 +365,7 @@ class Unsafe:
     target: Target | None
     type: Element | None
     cpu: object = field(default=None, compare=False)
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -387,7 +382,7 @@ class Call:
     target: Target | None
     place: Place
     smem_offset: int
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 # ---- only in the synchronized IR ------------------------------------------------------------------------------------
@@ -424,7 +419,7 @@ class SyncPoint:
     threads: int = 0
     arrivals: str = ""
     waiters: str = ""
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
     def __repr__(self) -> str:
         """A line for people: `k.syncs()` is looked at more often than it is computed with."""
@@ -444,7 +439,7 @@ class Sync:
     point: SyncPoint
     place: Place
     part: str = "both"
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -460,7 +455,7 @@ class Barrier:
     slots: int
     count: int
     everywhere: bool = False
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -474,7 +469,7 @@ class BarrierWait:
     phase: Expr
     place: Place
     point: SyncPoint
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -491,7 +486,7 @@ class BarrierArrive:
     place: Place
     point: SyncPoint
     bytes: int = 0
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -502,7 +497,7 @@ class BarrierExpect:
     slot: Expr
     bytes: int
     place: Place
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -511,7 +506,7 @@ class Elect:
 
     place: Place
     body: Body
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)
 
 
 Stmt = (
@@ -597,4 +592,4 @@ class Function:
     uses_unsafe: bool = False
     barriers: tuple[Barrier, ...] = ()
     resident: int | None = None
-    span: Span = _span()
+    span: Span = field(compare=False, kw_only=True)

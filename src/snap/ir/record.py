@@ -12,10 +12,21 @@ from __future__ import annotations
 
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform  # which type checkers have built in, and users need not install
+else:
+
+    def dataclass_transform(**_keywords):
+        return lambda decorator: decorator
 
 
-def record(cls: type) -> type:
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def record(cls: type[T]) -> type[T]:
     body = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
     declared: dict[str, Field] = {}
     for name in cls.__annotations__:
@@ -124,6 +135,3 @@ _SHARED = {
     "__setstate__": _setstate,
     "__dataclass_fields__": _Fields(),
 }
-
-if TYPE_CHECKING:
-    record = dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from snap.ir import nodes as ir
-from snap.ir.record import record
+from snap.record import record
 
 PLAIN = dataclass(frozen=True, slots=True)
 

@@ -12,8 +12,8 @@ from snap.check.state import Abort, Constant, State, Want
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.record import record
 from snap.ir.types import THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
+from snap.record import record
 from snap.surface import LevelName, Marker, one_dimension
 
 

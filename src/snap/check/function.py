@@ -23,10 +23,10 @@ from snap.frontend import tree
 from snap.frontend.definition import Definition, identity
 from snap.ir import nodes as ir
 from snap.ir.depth import OF_A_FUNCTION, deep
-from snap.ir.record import record
 from snap.ir.types import I32, I64, Array, Element, Held, Level, Place, Privilege, Scalar, Space
 from snap.ir.walk import bodies
 from snap.ir.walk import statements as all_statements
+from snap.record import record
 
 DEVICE_SMEM = 232_448  # the most shared memory a block can hold on any device we generate code for (sm_90 and sm_100)
 # Of a multiprocessor, on any such device; of its shared memory every resident block takes a little for itself.

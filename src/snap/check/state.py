@@ -15,8 +15,8 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
-from snap.ir.record import record
 from snap.ir.types import Element, Level, Place, Privilege, ValueType
+from snap.record import record
 
 FREE_BYTES = 16  # of shared memory, a thread
 

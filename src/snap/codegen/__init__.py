@@ -18,9 +18,9 @@ from snap.codegen.functions import Lowering
 from snap.codegen.module import Module
 from snap.ir import nodes as ir
 from snap.ir.depth import deep
-from snap.ir.record import record
 from snap.ir.types import Level, Scalar, Space
 from snap.ir.walk import accesses, statements
+from snap.record import record
 
 
 @record

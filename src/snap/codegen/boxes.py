@@ -20,8 +20,8 @@ from snap.codegen.positions import BLOCK_INDEX
 from snap.codegen.scope import Scope
 from snap.codegen.usage import TensorUse
 from snap.ir import nodes as ir
-from snap.ir.record import record
 from snap.ir.types import I32, scalar_of
+from snap.record import record
 
 MAP = "snap_tensor_map"
 MAP_STRUCT = tree.Struct(MAP, 64, (("unsigned long long", "at", (16,)),))

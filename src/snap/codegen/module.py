@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from snap.codegen import tree
 from snap.codegen.names import Namer, at_file_scope
 from snap.ir import nodes as ir
-from snap.ir.record import record
+from snap.record import record
 
 
 @record

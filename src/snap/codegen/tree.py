@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Protocol
 
-from snap.ir.record import record as node
+from snap.record import record as node
 
 # ---- expressions ----------------------------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 
 from snap.ir import nodes as ir
-from snap.ir.record import record
 from snap.ir.types import Array, Scalar
+from snap.record import record
 
 
 @record

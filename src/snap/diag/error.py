@@ -10,7 +10,7 @@ from dataclasses import field
 
 from snap.diag.source import source_line
 from snap.diag.span import Span
-from snap.ir.record import record
+from snap.record import record
 
 
 @record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snap.ir.record import record
+from snap.record import record
 
 
 @record

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from snap.diag.span import Span
 from snap.frontend.tree import Function
-from snap.ir.record import record
 from snap.ir.types import Privilege, told_apart
+from snap.record import record
 
 
 @record

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from snap.diag.error import Diagnostic
 from snap.diag.span import Span
-from snap.ir.record import record
+from snap.record import record
 
 CODE = "SNAP017"
 

@@ -21,7 +21,7 @@ from snap.diag.source import register_source, source_lines
 from snap.diag.span import Span
 from snap.frontend.refuse import CODE
 from snap.frontend.texts import TOO_DEEP, compiles_to, quietly, texts
-from snap.ir.record import record
+from snap.record import record
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Node = FunctionNode | ast.Lambda

@@ -22,7 +22,7 @@ from functools import lru_cache, reduce
 from types import CodeType, FunctionType
 
 from snap.diag.source import registered_lines, split_lines
-from snap.ir.record import record
+from snap.record import record
 
 TOO_DEEP = (RecursionError, MemoryError)  # CPython's parser reports too much nesting as either
 TYPED = "<stdin>"

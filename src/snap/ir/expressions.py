@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import field
 
 from snap.diag.span import Span
-from snap.ir.record import record as node
 from snap.ir.types import Array, Element, Place, Privilege, Scalar, Space, ValueType, told_apart
+from snap.record import record as node
 
 # ---- names ----------------------------------------------------------------------------------------------------------
 

@@ -69,8 +69,8 @@ from snap.ir.expressions import (  # noqa: F401  (all of them are found here)
     Var,
     VarTarget,
 )
-from snap.ir.record import record as node
 from snap.ir.types import Element, Level, Place, Privilege
+from snap.record import record as node
 
 # ---- statements -----------------------------------------------------------------------------------------------------
 

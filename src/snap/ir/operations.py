@@ -4,8 +4,8 @@ and the code generator implement exactly these, and `docs/intrinsics.md` is prin
 
 from __future__ import annotations
 
-from snap.ir.record import record
 from snap.ir.types import BLOCK1, BOOL, CLUSTER1, GRID1, I32, THREAD1, U32, WARP1, Level, Privilege, Scalar
+from snap.record import record
 
 # ---- pure functions -------------------------------------------------------------------------------------------------
 

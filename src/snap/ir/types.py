@@ -11,7 +11,7 @@ import math
 import struct
 from enum import Enum, IntEnum
 
-from snap.ir.record import record
+from snap.record import record
 
 
 class Level(IntEnum):

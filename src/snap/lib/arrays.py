@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import sys
 
-from snap.ir.record import record
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
 from snap.lib.operators import scalar
+from snap.record import record
 from snap.runtime.arrays import MASKED, ArrayInfo, BadArray, classify, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.validate import fitting_scalar

@@ -17,12 +17,12 @@ import math
 import sys
 from collections.abc import Iterator
 
-from snap.ir.record import record
 from snap.ir.types import BF16, F16, F32, U16, Scalar
 from snap.lib.arrays import Argument, argument, exchange, same_place
 from snap.lib.gemm_kernels import ACTIVATIONS, DEPTH, PANEL, gemm_kernel
 from snap.lib.gemm_slices import slices_kernel
 from snap.lib.gemm_thin import MOST_STAGES, STRIP, thin_kernel
+from snap.record import record
 from snap.runtime.arrays import classify
 from snap.runtime.errors import LaunchError
 

@@ -18,11 +18,11 @@ import functools
 import math
 
 from snap import *
-from snap.ir.record import record
 from snap.lib.arrays import Argument, exchange
 from snap.lib.gemm_tf32_rows import BAND, DEPTH, SHARED, STEP, handover, tf32_rows
 from snap.lib.sgemm import matrix, product_shape, row_major
 from snap.lib.transposition import transpose
+from snap.record import record
 from snap.runtime.arrays import classify
 
 LINE = 128  # bytes, of which the rows of copies are multiples

@@ -16,8 +16,8 @@ import math
 
 from snap.api import SnapFunction, device, requires
 from snap.ir.nodes import ValueParam
-from snap.ir.record import record
 from snap.ir.types import SCALARS, THREAD1, Scalar
+from snap.record import record
 from snap.runtime.errors import LaunchError
 from snap.runtime.validate import fitting_scalar
 from snap.surface import LEVELS, PYTHON_TYPES, TYPES, TypeName

@@ -15,10 +15,10 @@ from __future__ import annotations
 import functools
 
 from snap import *
-from snap.ir.record import record
 from snap.ir.types import F32
 from snap.lib.arrays import Argument, argument, check_sides, number, same_place
 from snap.lib.sgemm_ladder import blocks_of_tiles
+from snap.record import record
 from snap.runtime.arrays import classify
 from snap.runtime.errors import LaunchError
 

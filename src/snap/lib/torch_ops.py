@@ -21,8 +21,8 @@ import inspect
 import sys
 from collections.abc import Callable
 
-from snap.ir.record import record
 from snap.lib.torch_derivatives import differentiable, guard, has_tangent, reverse, transformed, wants_gradient
+from snap.record import record
 from snap.runtime.errors import LaunchError
 
 NAMESPACE = "snap"

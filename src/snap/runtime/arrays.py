@@ -14,8 +14,8 @@ import math
 import operator
 import sys
 
-from snap.ir.record import record
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
+from snap.record import record
 from snap.runtime.errors import GpuError, ToolchainError
 
 _BY_NAME = {

@@ -15,7 +15,7 @@ import re
 import sys
 from pathlib import Path
 
-from snap.ir.record import record
+from snap.record import record
 from snap.runtime.cache import Cache, key_of
 from snap.runtime.errors import INSTALL, InternalError, ToolchainError, UnsafeTextError
 

@@ -14,7 +14,7 @@ import sys
 import threading
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
-from snap.ir.record import record
+from snap.record import record
 from snap.runtime.errors import GpuError, LostGpuError, ToolchainError
 
 NO_DEVICE = 100

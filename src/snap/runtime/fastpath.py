@@ -21,8 +21,8 @@ import math
 import sys
 from collections.abc import Callable
 
-from snap.ir.record import record
 from snap.ir.types import BF16, BOOL, Scalar
+from snap.record import record
 from snap.runtime.gpu import STREAM_AT, GpuKernel
 from snap.runtime.signature import HELPERS, Pointer, Signature, Value, bf16_bits
 from snap.runtime.validate import accepted_shapes, ordered

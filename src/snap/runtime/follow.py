@@ -19,9 +19,9 @@ from collections.abc import Iterable, Iterator
 from math import prod
 
 from snap.ir import nodes as ir
-from snap.ir.record import record
 from snap.ir.types import BOOL, Kind, Level, Place, Scalar, alignment
 from snap.ir.walk import children, own_accesses, own_expressions, statements
+from snap.record import record
 from snap.runtime.signature import divide, remainder
 
 Number = int | bool

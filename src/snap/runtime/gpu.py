@@ -13,8 +13,8 @@ import ctypes
 import struct
 import sys
 
-from snap.ir.record import record
 from snap.ir.types import BF16
+from snap.record import record
 from snap.runtime.arrays import ArrayInfo
 from snap.runtime.compile import ARCH_SPECIFIC, compile_cubin
 from snap.runtime.driver import INVALID_CONTEXT, TENSOR_MAP_BYTES, Device, Driver, driver

@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable
 
 from snap.ir import nodes as ir
-from snap.ir.record import record
 from snap.ir.types import BF16, Array, Kind, Level, Scalar, ValueType, Vector, scalar_of
+from snap.record import record
 from snap.runtime.alignment import whole_rows, widest
 from snap.runtime.errors import InternalError
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 import threading
 
-from snap.ir.record import record
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64
+from snap.record import record
 from snap.runtime.driver import Driver
 from snap.runtime.errors import InternalError, LaunchError
 

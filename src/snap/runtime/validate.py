@@ -14,8 +14,8 @@ import operator
 import os
 from collections.abc import Callable
 
-from snap.ir.record import record
 from snap.ir.types import BOOL, SCALARS, Array, Scalar, Vector
+from snap.record import record
 from snap.runtime.alignment import elements_of
 from snap.runtime.arrays import MASKED, ArrayInfo, BadArray, classify, is_array, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError

@@ -24,10 +24,10 @@ from collections.abc import Callable, Mapping
 import torch
 
 from snap.api import SnapFunction
-from snap.ir.record import record
 from snap.ir.types import BOOL, Scalar
 from snap.lib.torch_derivatives import guard
 from snap.lib.torch_ops import register_library
+from snap.record import record
 from snap.runtime.byname import check_names, resolve
 from snap.runtime.launch import launcher
 from snap.runtime.signature import Pointer, Value

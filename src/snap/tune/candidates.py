@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from snap.api import SnapFunction
 from snap.diag.error import SnapError
-from snap.ir.record import record
+from snap.record import record
 from snap.runtime.byname import resolve
 from snap.runtime.compile import check_module
 from snap.runtime.errors import LaunchError

@@ -8,7 +8,7 @@ Non-goals:  occupancy
 
 from __future__ import annotations
 
-from snap.ir.record import record
+from snap.record import record
 from snap.runtime.compile import check_arch
 
 MOST_THREADS = 1024

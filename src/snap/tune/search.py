@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 
 from snap.api import SnapFunction
-from snap.ir.record import record
+from snap.record import record
 from snap.runtime.arrays import classify
 from snap.runtime.byname import check_names, resolve
 from snap.runtime.cache import Cache

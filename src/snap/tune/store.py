@@ -17,7 +17,7 @@ import json
 import math
 from collections.abc import Sequence
 
-from snap.ir.record import record
+from snap.record import record
 from snap.runtime.arrays import ArrayInfo, classify
 from snap.runtime.cache import Cache, key_of
 from snap.tune.candidates import Config, Ready

@@ -244,7 +244,7 @@ def kernel_record(kernel) -> dict:
 
 def static_record(compiled) -> dict:
     """What is known of a kernel without a GPU."""
-    from snap.sync import points
+    from snap.ir.points import points
 
     return {"kernel": compiled.module.kernel, "constexprs": dict(compiled.constexprs), "threads": compiled.module.threads,
             "cluster": compiled.module.cluster, "syncs": dict(sorted(Counter(point.kind for point in points(compiled.synced)).items()))}

@@ -24,7 +24,8 @@ from corpus import OK, Program  # noqa: E402
 
 from snap.api import SnapFunction  # noqa: E402
 from snap.diag.source import register_source  # noqa: E402
-from snap.sync import points, synchronize  # noqa: E402
+from snap.ir.points import points  # noqa: E402
+from snap.sync import synchronize  # noqa: E402
 
 REPEATS = 7
 SPECIAL = {"TILE": 32, "ROWS": 8}  # generic examples need values before there is a kernel

@@ -130,7 +130,7 @@ class SnapFunction:
         """The synchronization points of the generated code, in the order of the text, calls included: those that were
         inferred, those that collectives bring along, and a kernel's first and last.
         """
-        from snap.sync import points
+        from snap.ir.points import points
 
         compiled = self._the_one(constexprs)
         found = points(compiled.synced, collectives=True)

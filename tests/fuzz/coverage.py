@@ -7,8 +7,8 @@ from typing import get_args
 
 from snap.ir import nodes as ir
 from snap.ir.operations import ATOMICS, COLLECTIVES, MATH, ORDERS, SCOPES
+from snap.ir.points import points
 from snap.ir.walk import expressions, statements
-from snap.sync import points
 
 SYNC_KINDS = ("thread", "warp", "block", "named", "cluster", "grid", "mbarrier")
 ENGINES = ("copy", "bulk", "bulk read", "wgmma")

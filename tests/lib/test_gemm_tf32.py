@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import snap
+from snap.ir.points import points
 from snap.lib.gemm_tf32 import DEPTH, PARTS_OF_LINES, SIDES, gemm_tf32, planned, tf32_along
 from snap.lib.gemm_tf32_rows import STEP, tf32_rows
 from snap.runtime.errors import LaunchError
-from snap.sync import points
 
 LAYOUTS = {"along": (tf32_along, DEPTH), "rows": (tf32_rows, STEP)}
 

@@ -8,6 +8,7 @@ from lib_support import later, packed, unpacked
 
 import snap
 from snap import device, requires, thread
+from snap.ir.points import points
 from snap.ir.types import F32, F64, I8, I32, I64, U8
 from snap.lib import gemv, histogram, reduce, scan, softmax, transpose
 from snap.lib.histograms import histogram_kernel
@@ -17,7 +18,6 @@ from snap.lib.reduction import reduction
 from snap.lib.scanning import scan_by_team, scan_kernel
 from snap.lib.softmax_rows import softmax_by_blocks, softmax_by_warps, softmax_of_long_rows
 from snap.lib.transposition import ragged_transpose_kernel, transpose_kernel
-from snap.sync import points
 
 RNG = np.random.default_rng(7)
 TAILS = [*range(1, 258, 7), 127, 128, 129, 255, 256, 257, 12_287, 12_288, 12_289, 30_001]

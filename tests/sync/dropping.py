@@ -13,7 +13,7 @@ from snap.machine import MachineError
 
 
 def points_of(function: ir.Function) -> list[ir.SyncPoint]:
-    from snap.sync import points
+    from snap.ir.points import points
 
     return points(function)
 

@@ -9,8 +9,8 @@ import pytest
 
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
+from snap.ir.points import points as inferred
 from snap.machine import run_adversarial, run_reference
-from snap.sync import points as inferred
 
 _numbers = itertools.count()
 KERNEL = """from __future__ import annotations

@@ -89,6 +89,6 @@ def test_grids(random):
 
 
 def _syncs(compiled):
-    from snap.sync import points
+    from snap.ir.points import points
 
     return points(compiled.synced)

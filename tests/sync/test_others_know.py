@@ -9,8 +9,8 @@ from dropping import all_missed, copies, is_missed
 from mutations import drop_fences
 from small import agree, compiled
 
+from snap.ir.points import points as inferred
 from snap.machine import MachineError, run_adversarial
-from snap.sync import points as inferred
 
 HEAD = """from __future__ import annotations
 from snap import *

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from snap.diag.source import source_line, source_lines
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir.points import brought, original, points
 from snap.ir.types import Element, Place
 from snap.ir.walk import bodies, statements
-from snap.sync import brought, original, points
 
 PRIMITIVES = {
     "thread": "no barrier",

@@ -14,12 +14,13 @@ result, its gradient and its forward derivative.  What is made of the last two: 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.abc
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from snap.lib.torch_derivatives import differentiable, guard, has_tangent, reverse, transformed, wants_gradient
 from snap.record import record
@@ -345,6 +346,18 @@ def _refuse_derivative(name: str, entry: Operator, outside: list[str], given: di
         )
 
 
+@contextlib.contextmanager
+def on_device_of(args: Iterable[object]) -> Iterator[None]:
+    """Kernels are launched on the current device; an operator runs where its tensors are."""
+    torch = sys.modules["torch"]
+    device = next((arg.device for arg in args if isinstance(arg, torch.Tensor) and arg.is_cuda), None)
+    if device is None or device.index == torch.cuda.current_device():
+        yield
+    else:
+        with torch.cuda.device(device):
+            yield
+
+
 def _register(name: str) -> None:
     global _torch
     torch = sys.modules["torch"]
@@ -355,8 +368,6 @@ def _register(name: str) -> None:
     entry, function = OPERATORS[name], _functions[name]
 
     def run(*args: object, **keywords: object) -> object:
-        from snap.torch import on_device_of
-
         with on_device_of((*args, *keywords.values())):
             return function(**dict(zip(entry.names, args)), **keywords)
 

@@ -18,7 +18,6 @@ from dataclasses import replace
 
 from snap.ir import nodes as ir
 from snap.ir.depth import deep
-from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level
 from snap.ir.walk import statements, with_bodies
 from snap.sync.channels import find
@@ -27,13 +26,13 @@ from snap.sync.flight import without_idle_waits
 from snap.sync.graph import Graph
 from snap.sync.groups import plan_copies
 from snap.sync.inline import inline, must_be_inlined
-from snap.sync.insert import insert, original
+from snap.sync.insert import insert
 from snap.sync.project import project
 from snap.sync.relax import relax
 from snap.sync.slots import give_back
 from snap.sync.weave import weave
 
-__all__ = ["brought", "original", "points", "probe", "synchronize"]
+__all__ = ["probe", "synchronize"]
 
 
 def synchronize(function: ir.Function) -> ir.Function:
@@ -106,55 +105,3 @@ def _synchronize(function: ir.Function) -> ir.Function:
     commits, duties = plan_copies(function, edges, graph.gaps, marks, woven, graph.overlap.memo)
     marks = relax(function, edges, graph.gaps, marks, duties)
     return without_idle_waits(project(give_back(insert(function, marks, commits, duties), woven.lagging)))
-
-
-def points(function: ir.Function, collectives: bool = False) -> list[ir.SyncPoint]:
-    """The points of a synchronized function and of all it calls, each function once, in the order of the text;
-    `collectives`: with those that collectives bring along.
-
-    Calls of one function may need different points; then they call copies of it, which share its number."""
-    found: list[ir.SyncPoint] = []
-    seen: set[int] = set()
-
-    def visit(f: ir.Function) -> None:
-        if id(f) in seen:
-            return
-        seen.add(id(f))
-        for s in statements(f.body):
-            match s:
-                case ir.Sync(point) | ir.BarrierWait(point=point) if point not in found:  # it may stand in two places
-                    found.append(point)
-                case ir.Collective() if collectives:
-                    found.extend(brought(s))
-                case ir.Call(callee):
-                    visit(callee)
-
-    visit(function)
-    return found
-
-
-def brought(s: ir.Collective) -> list[ir.SyncPoint]:
-    """The barriers that a collective consists of, or contains: they stand in the generated code, though nobody inferred
-    them.
-    """
-    if not COLLECTIVES[s.op].barrier:
-        return []
-    kind = {Level.THREAD: "warp", Level.BLOCK: "block", Level.CLUSTER: "cluster", Level.GRID: "grid"}[s.requires.level]
-    reasons = _BROUGHT.get(s.op, ("the program asks for it",))
-    number = -(s.span.line << 16 | s.span.column << 1)  # which no inferred point has
-    who = str(s.requires)
-    return [
-        ir.SyncPoint(number - k, kind, s.requires, s.op, reason, s.span, s.span, arrivals=who, waiters=who, span=s.span)
-        for k, reason in enumerate(reasons)
-    ]
-
-
-_BROUGHT = {
-    "broadcast": (
-        "the value is written before it is read",
-        "everyone has read the value before its place is used again",
-    ),
-    **dict.fromkeys(
-        ("syncthreads_or", "syncthreads_and", "syncthreads_count"), ("the answer takes every thread's value",)
-    ),
-}

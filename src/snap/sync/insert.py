@@ -10,17 +10,11 @@ from dataclasses import replace
 
 from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
+from snap.ir.points import MOST_TWINS
 from snap.ir.types import Level
 from snap.sync.cover import Mark
 from snap.sync.groups import NONE, Duty
 from snap.sync.tokens import GapKey
-
-MOST_TWINS = 4096  # copies of one function
-
-
-def original(function: ir.Function) -> int:
-    """The number of the function that this is, or that it is a copy of."""
-    return function.uid if function.uid >= 0 else -function.uid // MOST_TWINS
 
 
 def insert(

@@ -17,7 +17,6 @@ Importing this module imports torch; `import snap` does not come here.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Mapping
 
@@ -26,7 +25,7 @@ import torch
 from snap.api import SnapFunction
 from snap.ir.types import BOOL, Scalar
 from snap.lib.torch_derivatives import guard
-from snap.lib.torch_ops import register_library
+from snap.lib.torch_ops import on_device_of, register_library
 from snap.record import record
 from snap.runtime.byname import check_names, resolve
 from snap.runtime.launch import launcher
@@ -128,17 +127,6 @@ def operator(
     guard(made, name)
     _kernel_of[name] = kernel.definition.tree.name
     return made
-
-
-@contextlib.contextmanager
-def on_device_of(args: object):
-    """Kernels are launched on the current device; an operator runs where its tensors are."""
-    device = next((arg.device for arg in args if isinstance(arg, torch.Tensor) and arg.is_cuda), None)
-    if device is None or device.index == torch.cuda.current_device():
-        yield
-    else:
-        with torch.cuda.device(device):
-            yield
 
 
 def _plan(kernel: object, name: object, blocks: object, out: object, values: dict[str, object]) -> _Plan:

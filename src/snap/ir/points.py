@@ -1,0 +1,70 @@
+"""What a synchronized function says of its synchronization: its points, and which function a copy is of.
+
+Input: the synchronized IR.  Output: lists to show, to count and to compare.  Non-goals: choosing points (`snap.sync`).
+"""
+
+from __future__ import annotations
+
+from snap.ir import nodes as ir
+from snap.ir.operations import COLLECTIVES
+from snap.ir.types import Level
+from snap.ir.walk import statements
+
+MOST_TWINS = 4096  # copies of one function
+
+
+def original(function: ir.Function) -> int:
+    """The number of the function that this is, or that it is a copy of."""
+    return function.uid if function.uid >= 0 else -function.uid // MOST_TWINS
+
+
+def points(function: ir.Function, collectives: bool = False) -> list[ir.SyncPoint]:
+    """The points of a synchronized function and of all it calls, each function once, in the order of the text;
+    `collectives`: with those that collectives bring along.
+
+    Calls of one function may need different points; then they call copies of it, which share its number."""
+    found: list[ir.SyncPoint] = []
+    seen: set[int] = set()
+
+    def visit(f: ir.Function) -> None:
+        if id(f) in seen:
+            return
+        seen.add(id(f))
+        for s in statements(f.body):
+            match s:
+                case ir.Sync(point) | ir.BarrierWait(point=point) if point not in found:  # it may stand in two places
+                    found.append(point)
+                case ir.Collective() if collectives:
+                    found.extend(brought(s))
+                case ir.Call(callee):
+                    visit(callee)
+
+    visit(function)
+    return found
+
+
+def brought(s: ir.Collective) -> list[ir.SyncPoint]:
+    """The barriers that a collective consists of, or contains: they stand in the generated code, though nobody inferred
+    them.
+    """
+    if not COLLECTIVES[s.op].barrier:
+        return []
+    kind = {Level.THREAD: "warp", Level.BLOCK: "block", Level.CLUSTER: "cluster", Level.GRID: "grid"}[s.requires.level]
+    reasons = _BROUGHT.get(s.op, ("the program asks for it",))
+    number = -(s.span.line << 16 | s.span.column << 1)  # which no inferred point has
+    who = str(s.requires)
+    return [
+        ir.SyncPoint(number - k, kind, s.requires, s.op, reason, s.span, s.span, arrivals=who, waiters=who, span=s.span)
+        for k, reason in enumerate(reasons)
+    ]
+
+
+_BROUGHT = {
+    "broadcast": (
+        "the value is written before it is read",
+        "everyone has read the value before its place is used again",
+    ),
+    **dict.fromkeys(
+        ("syncthreads_or", "syncthreads_and", "syncthreads_count"), ("the answer takes every thread's value",)
+    ),
+}

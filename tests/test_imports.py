@@ -1,0 +1,96 @@
+"""The folders of src/snap import one another along the arrows drawn in docs/system.md, and along no others."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "snap"
+# snap/__init__.py finds these by name, when they are first asked for.
+BY_NAME = {("__init__.py", name, True) for name in ("check", "lib", "torch", "tune")}
+
+
+def drawn() -> dict[tuple[str, str], bool]:
+    """(from, to) -> whether it is imported inside functions only.  A row's own list comes on top of what everyone may import."""
+    text = (ROOT / "docs" / "system.md").read_text()
+    block = re.search(r"### Who imports whom.*?^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL).group(1)
+    rows = {source: targets for source, targets in (re.split(r" +-> +", line) for line in block.splitlines())}
+    everyone = rows.pop("everyone").split(", ")
+    arrows: dict[tuple[str, str], bool] = {}
+    for source, targets in rows.items():
+        named = [] if targets.startswith("nothing") else targets.split(", ")
+        if source not in everyone:
+            arrows |= {(source, target): False for target in everyone}
+        arrows |= {(source, target.rstrip("*")): target.endswith("*") for target in named}
+    return arrows
+
+
+def part(path: str) -> str:
+    """The folder, or the file beside the folders, in which the module `snap.<path>` is."""
+    first = path.partition(".")[0]
+    return first if (SOURCE / first).is_dir() else f"{first}.py" if (SOURCE / f"{first}.py").exists() else "__init__.py"
+
+
+def imported(statement: ast.AST) -> list[str]:
+    """What an import statement names below `snap`: `ir.nodes` for `from snap.ir import nodes`."""
+    match statement:
+        case ast.ImportFrom(module=module, names=names, level=level):
+            assert level == 0, f"line {statement.lineno}: a relative import"
+            paths = [f"{module}.{alias.name}" for alias in names]
+        case ast.Import(names=names):
+            paths = [alias.name for alias in names]
+        case _:
+            return []
+    return [path.partition(".")[2] for path in paths if path.partition(".")[0] == "snap"]
+
+
+def imports(node: ast.AST, lazy: bool = False):
+    """(what is imported, whether it is not needed to import this module, line)."""
+    for child in ast.iter_child_nodes(node):
+        yield from ((path, lazy, child.lineno) for path in imported(child))
+        only_types = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        yield from imports(child, lazy or only_types or isinstance(child, (ast.FunctionDef, ast.Lambda)))
+
+
+def found() -> dict[tuple[str, str, bool], list[str]]:
+    """(from, to, lazy) -> where."""
+    arrows: dict[tuple[str, str, bool], list[str]] = {}
+    for file in sorted(SOURCE.rglob("*.py")):
+        relative = file.relative_to(SOURCE)
+        for path, lazy, line in imports(ast.parse(file.read_text())):
+            source, target = relative.parts[0], part(path)
+            if source != target:
+                arrows.setdefault((source, target, lazy), []).append(f"{relative}:{line}")
+    return arrows
+
+
+def test_every_import_is_drawn():
+    allowed = drawn()
+    for (source, target, lazy), places in found().items():
+        assert (source, target) in allowed, f"docs/system.md draws no arrow {source} -> {target}: {places}"
+        assert lazy or not allowed[source, target], f"{source} -> {target} is imported inside functions only: {places}"
+
+
+def test_every_arrow_is_used():
+    """Of the arrows that a row names itself."""
+    used = found().keys() | BY_NAME
+    for (source, target), lazy in drawn().items():
+        if target not in ("record.py", "diag", "ir"):
+            assert (source, target, lazy) in used, f"docs/system.md draws {source} -> {target}, which nothing uses"
+
+
+def test_no_circle():
+    arrows = [arrow for arrow, lazy in drawn().items() if not lazy]
+    list(TopologicalSorter({source: {to for start, to in arrows if start == source} for source, _ in arrows}).static_order())
+
+
+def test_import_snap_brings_nothing_heavy():
+    heavy = ("snap.runtime", "snap.machine", "snap.sync", "snap.codegen", "snap.lib", "numpy", "cuda", "torch", "cupy", "rich", "typer")
+    code = f"import sys; sys.path.insert(0, {str(SOURCE.parent)!r}); import snap; print([m for m in sys.modules if m.startswith({heavy!r})])"
+    printed = subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True).stdout
+    assert printed == "[]\n"

@@ -12,6 +12,7 @@ import sys
 
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
+from snap.ir.hardware import WARP, WARPGROUP
 from snap.ir.operations import MATH
 from snap.ir.types import SCALARS, VECTORS, Element, Level, Privilege
 
@@ -119,8 +120,8 @@ LEVELS = {
     "cluster": LevelName("cluster", Level.CLUSTER),
     "block": LevelName("block", Level.BLOCK),
     "thread": LevelName("thread", Level.THREAD),
-    "warp": LevelName("warp", Level.THREAD, 32),
-    "warpgroup": LevelName("warpgroup", Level.THREAD, 128),
+    "warp": LevelName("warp", Level.THREAD, WARP),
+    "warpgroup": LevelName("warpgroup", Level.THREAD, WARPGROUP),
 }
 TYPES = {name: TypeName(type) for name, type in (SCALARS | VECTORS).items() if name != "bool"}
 STATEMENTS = {

@@ -15,6 +15,7 @@ from snap.analysis import linear
 from snap.analysis.linear import Atom, Form
 from snap.analysis.values import Values
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Element, Level, Privilege
 from snap.ir.walk import own_accesses, statements
 
@@ -200,14 +201,13 @@ class Overlap:
             owner = BLOCK1
         if not self._conflict(a, b, owner, across_blocks=False, unit=1):
             return None
-        if owner.level is Level.THREAD and owner.n <= 32:
+        if owner.level is Level.THREAD and owner.n <= WARP:
             return owner
         if owner == BLOCK1 and self.small is not None:
             return self.small
-        whole_warps = (
-            self.threads is not None and self.threads % 32 == 0 and (owner.level is Level.BLOCK or owner.n % 32 == 0)
-        )
-        if whole_warps and not self._conflict(a, b, owner, across_blocks=False, unit=32):
+        of_warps = owner.level is Level.BLOCK or owner.n % WARP == 0
+        whole_warps = self.threads is not None and self.threads % WARP == 0 and of_warps
+        if whole_warps and not self._conflict(a, b, owner, across_blocks=False, unit=WARP):
             return WARP1
         if whole_warps:
             most = self.threads if owner.level is Level.BLOCK else owner.n

@@ -22,18 +22,18 @@ from dataclasses import dataclass, field
 from snap.analysis import linear
 from snap.analysis.linear import Atom, Form
 from snap.ir import nodes as ir
+from snap.ir.hardware import BLOCK_THREADS
 from snap.ir.types import THREAD1, Kind, Level, Place, Privilege, Scalar
 
 Frame = tuple[int, ...]  # the calls we are in
 
 Fact = Form  # >= 0
 Range = tuple[int, int]  # from .. to, both included
-MOST_THREADS = 1024  # of a block
 MOST_UNITS = (1 << 31) - 1  # blocks of a grid, and whatever is counted
 ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
 # How large an unknown may be where a multiple of it is not suspected to overflow its signed type.  Blocks are many, but
 # what they index is memory.
-REACH = {"thread": MOST_THREADS, "block": 1, "cluster": 1, "count": 1}
+REACH = {"thread": BLOCK_THREADS, "block": 1, "cluster": 1, "count": 1}
 LIKELY = 4096
 
 
@@ -180,7 +180,7 @@ class Values:
         """What an unknown can be at least and at most."""
         match atom:
             case ("thread",):
-                return 0, MOST_THREADS - 1
+                return 0, BLOCK_THREADS - 1
             case ("block",) | ("cluster",) | ("count", *_):
                 return 0, MOST_UNITS
             case ("div", x, n):

@@ -12,6 +12,7 @@ from snap.check.state import Abort, Constant, State, Want
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
+from snap.ir.hardware import SWIZZLES
 from snap.ir.types import THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
 from snap.record import record
 from snap.surface import LevelName, Marker, one_dimension
@@ -196,7 +197,7 @@ def _shared(c: State, arg: tree.Expr, options: dict[str, tree.Expr], span: Span)
     for name, value in options.items():
         if name == "swizzle":
             swizzle = constant_int(c, value, "`swizzle`")
-            if swizzle not in (0, 32, 64, 128):
+            if swizzle not in SWIZZLES:
                 raise c.fail("SNAP018", "a swizzle is 32, 64 or 128 bytes", value.span)
         elif name in ("across", "copies"):
             level = resolve(c, value)

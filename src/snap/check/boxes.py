@@ -16,16 +16,14 @@ from snap.check.intrinsics import text_option
 from snap.check.known import decided_below, differs, divisor
 from snap.check.memory import agreed_in, foreign, indices, mapped, memory_argument, unit_stride
 from snap.check.rewrite import variables
-from snap.check.shared import BOX_ALIGN
 from snap.check.state import Frame, Memory, State, Touch, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
+from snap.ir.hardware import BOX_BYTES, BOX_EXTENT, BOX_RANK, SWIZZLES, box_align
 from snap.ir.types import BF16, BLOCK1, BOOL, CLUSTER1, F16, F32, F64, I32, I64, THREAD1, U32, U64, Level, Scalar, Space
 
-MAX_EXTENT = 256  # of a box, in each dimension
-MAX_RANK = 5
 FORMS = {
     "async_copy": (
         'in: `async_copy(tile, a, at=(i, j))`, rounded with `type="tf32"`; out: `async_copy(a, tile, at=(i, j))`'
@@ -308,7 +306,7 @@ def aligned(c: State, tile: ir.Tile, memory: Memory, what: str, span: Span) -> N
     obj = tile.access.view.obj
     if obj.uid in c.unknown_layout:
         return
-    need = 8 * obj.swizzle if obj.swizzle else BOX_ALIGN
+    need = box_align(obj.swizzle)
     stride = tile.access.view.elem.bytes
     dims = dimensions(tile)
     for k in reversed(range(len(dims))):
@@ -403,10 +401,10 @@ def _emit(
         )
     box = (1,) * (rank - len(box)) + box
     for k, (extent, moves) in enumerate(zip(box, free)):
-        if extent > MAX_EXTENT:
+        if extent > BOX_EXTENT:
             raise c.fail(
                 "SNAP018",
-                f"an extent of a box is at most {MAX_EXTENT}, and this is {extent}",
+                f"an extent of a box is at most {BOX_EXTENT}, and this is {extent}",
                 tile_span,
                 help=f"copy it in several boxes: `tile({name}, ...)`",
             )
@@ -420,7 +418,7 @@ def _emit(
     _contiguous(c, tile, name, tile_span)
     row = box[-1] * elem.bytes
     swizzle = tile.access.view.obj.swizzle
-    if row % 16:
+    if row % BOX_BYTES:
         raise c.fail(
             "SNAP018",
             f"a row of a box is a multiple of 16 bytes, and this has {box[-1]} x {elem.bytes} = {row}",
@@ -435,7 +433,7 @@ def _emit(
             secondary=(Label(tile.access.view.obj.span, f"declared with `swizzle={swizzle}`"),),
             help=(
                 f"`swizzle={row}`"
-                if row in (32, 64, 128)
+                if row in SWIZZLES
                 else f"rows of {swizzle // elem.bytes} elements, and a leading dimension of panels"
             ),
         )
@@ -468,12 +466,12 @@ def _origin(
                 else "copy it without `.view`"
             ),
         )
-    if len(view.shape) > MAX_RANK:
+    if len(view.shape) > BOX_RANK:
         raise c.fail(
-            "SNAP018", f"a box has at most {MAX_RANK} dimensions, and `{handle.name}` has {len(view.shape)}", span
+            "SNAP018", f"a box has at most {BOX_RANK} dimensions, and `{handle.name}` has {len(view.shape)}", span
         )
     last = view.shape[-1]
-    if isinstance(last, ir.Const) and len(view.shape) > 1 and last.value * view.elem.bytes % 16:
+    if isinstance(last, ir.Const) and len(view.shape) > 1 and last.value * view.elem.bytes % BOX_BYTES:
         raise c.fail(
             "SNAP018",
             f"rows of `{handle.name}` have {last.value} x {view.elem.bytes} bytes; for boxes that must be a multiple"
@@ -520,8 +518,8 @@ def _origin(
 # launch tells is up to the machine.
 def _begins(c: State, op: str, origin: ir.MemAccess, array: Memory, span: Span) -> None:
     name, last = array.handle.name, origin.index[-1]
-    if isinstance(last, ir.Const) and last.value * array.elem.bytes % 16:
-        step = 16 // array.elem.bytes
+    if isinstance(last, ir.Const) and last.value * array.elem.bytes % BOX_BYTES:
+        step = BOX_BYTES // array.elem.bytes
         raise c.fail(
             "SNAP018",
             f"a box begins at a multiple of 16 bytes in its row, and this one of `{name}` at {last.value} x"
@@ -598,7 +596,7 @@ def _alike(c: State, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], 
     blocks = start.held(Level.BLOCK).count
     rows = core(box)[0]
     share = math.prod(box) // rows * (rows // blocks) * tile.access.view.elem.bytes
-    need = 8 * obj.swizzle if obj.swizzle else BOX_ALIGN
+    need = box_align(obj.swizzle)
     if rows % blocks or share % need:
         raise c.fail(
             "SNAP018",

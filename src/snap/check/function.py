@@ -23,16 +23,20 @@ from snap.frontend import tree
 from snap.frontend.definition import Definition, identity
 from snap.ir import nodes as ir
 from snap.ir.depth import OF_A_FUNCTION, deep
+from snap.ir.hardware import (
+    BLOCK_RESERVED,
+    BLOCK_THREADS,
+    CLUSTER_BLOCKS,
+    MOST_BLOCK_SHARED,
+    SM_BLOCKS,
+    SM_SHARED,
+    SM_THREADS,
+    WARP,
+)
 from snap.ir.types import I32, I64, Array, Element, Held, Level, Place, Privilege, Scalar, Space
 from snap.ir.walk import bodies
 from snap.ir.walk import statements as all_statements
 from snap.record import record
-
-DEVICE_SMEM = 232_448  # the most shared memory a block can hold on any device we generate code for (sm_90 and sm_100)
-# Of a multiprocessor, on any such device; of its shared memory every resident block takes a little for itself.
-MOST_THREADS, MOST_BLOCKS, ALL_SMEM, BLOCK_SMEM = 2048, 32, 233_472, 1024
-MAX_THREADS = 1024
-MAX_CLUSTER = 16
 
 
 @record
@@ -119,10 +123,10 @@ def starting_place(definition: Definition, requires: tuple[Privilege, ...], call
 
     if named.get(Level.GRID, 1) != 1:
         raise wrong("there is one grid: write `grid[1]`")
-    if named.get(Level.THREAD, 1) > MAX_THREADS and definition.requires.span is not None:
-        raise wrong(f"a block has at most {MAX_THREADS} threads, not {named[Level.THREAD]}")
-    if Level.CLUSTER in named and named.get(Level.BLOCK, 1) > MAX_CLUSTER:
-        raise wrong(f"a cluster has at most {MAX_CLUSTER} blocks, not {named[Level.BLOCK]}")
+    if named.get(Level.THREAD, 1) > BLOCK_THREADS and definition.requires.span is not None:
+        raise wrong(f"a block has at most {BLOCK_THREADS} threads, not {named[Level.THREAD]}")
+    if Level.CLUSTER in named and named.get(Level.BLOCK, 1) > CLUSTER_BLOCKS:
+        raise wrong(f"a cluster has at most {CLUSTER_BLOCKS} blocks, not {named[Level.BLOCK]}")
     if definition.kind == "global":
         if Level.THREAD not in named:
             raise wrong("a kernel says how many threads a block has", "add `thread[256]` to `@requires`")
@@ -519,11 +523,11 @@ def _parts(c: State, params: list[ir.Param], made: ir.Body) -> None:
 
 def _shared_limit(c: State) -> None:
     declared = c.definition.requires.smem
-    limit = DEVICE_SMEM if declared is None else min(declared, DEVICE_SMEM)
-    if declared is not None and declared > DEVICE_SMEM:
+    limit = MOST_BLOCK_SHARED if declared is None else min(declared, MOST_BLOCK_SHARED)
+    if declared is not None and declared > MOST_BLOCK_SHARED:
         c.report(
             "SNAP013",
-            f"`smem={declared}` is more than a block can have: {DEVICE_SMEM} bytes",
+            f"`smem={declared}` is more than a block can have: {MOST_BLOCK_SHARED} bytes",
             c.definition.requires.span or c.definition.tree.head,
         )
     elif c.smem_peak > limit:
@@ -557,15 +561,15 @@ def _residency(c: State, made: ir.Body) -> None:
         )
         return
     threads = c.place.held(Level.THREAD).count
-    most = min(MOST_BLOCKS, MOST_THREADS // (-(-threads // 32) * 32))  # whole warps
-    fit = min(most, ALL_SMEM // (c.smem_peak + BLOCK_SMEM))
+    most = min(SM_BLOCKS, SM_THREADS // (-(-threads // WARP) * WARP))  # whole warps
+    fit = min(most, SM_SHARED // (c.smem_peak + BLOCK_RESERVED))
     way = f"ask for {fit} at most" if fit else "leave `resident=` out"
     if wanted > most:
         c.report(
             "SNAP018",
             f"`resident={wanted}`: {wanted} blocks of {threads} threads do not fit a multiprocessor",
             span,
-            note=f"it holds at most {MOST_THREADS} threads, in whole warps, and {MOST_BLOCKS} blocks at a time",
+            note=f"it holds at most {SM_THREADS} threads, in whole warps, and {SM_BLOCKS} blocks at a time",
             help=f"{way}, or use fewer threads a block",
         )
     elif wanted > fit:
@@ -576,7 +580,7 @@ def _residency(c: State, made: ir.Body) -> None:
             c.smem_peak_span,
             "the most is held here",
             (Label(span, f"asks for {wanted} blocks"),),
-            note=f"it has {ALL_SMEM} bytes, and each block takes {BLOCK_SMEM} more than it holds",
+            note=f"it has {SM_SHARED} bytes, and each block takes {BLOCK_RESERVED} more than it holds",
             help=f"{way}, or hold less at once",
         )
     elif wanted > 1:

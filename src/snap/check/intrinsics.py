@@ -31,6 +31,7 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
+from snap.ir.hardware import COPIED, MATRICES, MMA_FRAGMENTS, REGISTER_UNIT, SET_REGISTERS, SHUFFLE_WIDTHS
 from snap.ir.operations import ATOMICS, BITWISE, COLLECTIVES, MATH, ORDERS, SCOPES, CollectiveOp
 from snap.ir.types import BF16, BOOL, F16, F32, I32, THREAD1, WARP1, Level, Privilege, Scalar, Space
 
@@ -123,7 +124,7 @@ def _plain(c: State, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | No
     attrs: list[tuple[str, object]] = []
     if op.name.startswith("shfl") and "width" in options:
         width = constant_int(c, options.pop("width"), "`width`")
-        if width not in (2, 4, 8, 16, 32):
+        if width not in SHUFFLE_WIDTHS:
             raise c.fail("SNAP018", "a shuffle's width is 2, 4, 8, 16 or 32", e.span)
         attrs.append(("width", width))
     if op.name == "broadcast" and "source" in options:
@@ -184,7 +185,7 @@ def _typed_argument(c: State, op: CollectiveOp, i: int, value: ir.Expr, span: Sp
 
 # ---- tensor cores ---------------------------------------------------------------------------------------------------
 
-MMA_KINDS = {F32: ("tf32", 4, 2), F16: ("f16", 8, 4), BF16: ("bf16", 8, 4)}
+MMA_KINDS = {F32: "tf32", F16: "f16", BF16: "bf16"}
 
 
 def _elements(array: LocalArray, span: Span) -> list[ir.Elem]:
@@ -259,18 +260,18 @@ def _mma(c: State, op: CollectiveOp, e: tree.Call) -> None:
     kind = MMA_KINDS.get(values[0].type) if values else None
     if kind is None:
         raise c.fail("SNAP018", "`mma` multiplies f32 (as tf32), f16 or bf16", e.span)
-    name, na, nb = kind
-    if len(values) != na + nb + 4:
+    na, nb, nc = MMA_FRAGMENTS[kind]
+    if len(values) != na + nb + nc:
         raise c.fail(
             "SNAP018",
-            f"`mma` on `{values[0].type}` takes {na} + {nb} + 4 registers, not {len(values)}",
+            f"`mma` on `{values[0].type}` takes {na} + {nb} + {nc} registers, not {len(values)}",
             e.span,
             help="m16n8k8 for tf32: a 4, b 2, c 4; m16n8k16 for f16 and bf16: a 8, b 4, c 4",
         )
-    types = [values[0].type] * (na + nb) + [F32] * 4
+    types = [values[0].type] * (na + nb) + [F32] * nc
     args = tuple(converted(c, v, t, v.span, "this operand of `mma`") for v, t in zip(values, types))
-    targets = _register_targets(c, out, 4, F32, "mma")
-    c.out.append(ir.Collective("mma", op.requires, c.place, targets, args, attrs=(("kind", name),), span=e.span))
+    targets = _register_targets(c, out, nc, F32, "mma")
+    c.out.append(ir.Collective("mma", op.requires, c.place, targets, args, attrs=(("kind", kind),), span=e.span))
     return None
 
 
@@ -289,7 +290,7 @@ def _matrix_attrs(c: State, e: tree.Call, fragment: tree.Expr) -> tuple[LocalArr
             ),
         )
     count = found.ref.var.type.bytes // 4
-    if count not in (1, 2, 4) or found.ref.var.type.bytes % 4:
+    if count not in MATRICES or found.ref.var.type.bytes % 4:
         raise c.fail(
             "SNAP018", "a matrix load or store moves 1, 2 or 4 matrices: 2, 4 or 8 elements a thread", fragment.span
         )
@@ -327,7 +328,7 @@ def _setmaxnreg(c: State, op: CollectiveOp, e: tree.Call) -> None:
             "SNAP018", "`setmaxnreg` takes the number of registers", e.span, help="`intrinsic.setmaxnreg(240)`"
         )
     n = constant_int(c, e.args[0], "the number of registers")
-    if not 24 <= n <= 256 or n % 8:
+    if not SET_REGISTERS[0] <= n <= SET_REGISTERS[1] or n % REGISTER_UNIT:
         raise c.fail(
             "SNAP018", f"a thread can have 24, 32, ... 256 registers, a multiple of 8, not {n}", e.args[0].span
         )
@@ -471,7 +472,7 @@ def async_copy(c: State, e: tree.Call) -> None:
     (target,) = kept(c, mark, (target, THREAD1))
     if to.handle.obj.space is Space.GLOBAL or source_memory.handle.obj.space is Space.SHARED:
         raise c.fail("SNAP018", "`async_copy` of an element goes from global to shared memory", e.span)
-    if to.elem != source_memory.elem or to.elem.bytes not in (4, 8, 16):
+    if to.elem != source_memory.elem or to.elem.bytes not in COPIED:
         raise c.fail(
             "SNAP018",
             f"`async_copy` moves equal elements of 4, 8 or 16 bytes, not `{source_memory.elem}` to `{to.elem}`",

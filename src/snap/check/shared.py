@@ -18,11 +18,10 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
+from snap.ir.hardware import BOX_ALIGN, SWIZZLE_PERIOD, WIDEST
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, I32, Array, Level, Privilege, Space
 from snap.surface import WITHOUT_IMPORT, Marker
 
-BOX_ALIGN = 128  # bytes: where a box may begin in shared memory
-SWIZZLE_ALIGN = 1024  # where a swizzled array begins, so that its pattern begins there too
 BOX_WORDS = {"async_reduce", "wgmma", "store_acc"}
 
 
@@ -60,7 +59,7 @@ def declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | N
         blocks = held.count
     if c.moves_boxes is None:
         c.moves_boxes = _moves_boxes(c.definition, set())
-    align = SWIZZLE_ALIGN if spec.swizzle else BOX_ALIGN if c.moves_boxes else 16
+    align = SWIZZLE_PERIOD if spec.swizzle else BOX_ALIGN if c.moves_boxes else WIDEST
     offset = c.room(spec.type.bytes, align)
     shape = scalar_shape(spec.type.shape, s.span)
     obj = ir.MemObject(

@@ -18,6 +18,7 @@ from snap.check.statements import body
 from snap.diag.error import Label
 from snap.frontend import tree
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.ir.types import BLOCK1, GRID1, I32, Level, Place
 
 
@@ -147,7 +148,7 @@ def turn_statement(c: State, s: tree.With, tail: bool) -> None:
             help=_turn_help(c.place),
         )
         raise NotOpened
-    if held.count is None or held.count % 32 or not held.aligned_to(32):
+    if held.count is None or held.count % WARP or not held.aligned_to(WARP):
         c.report(
             "SNAP020",
             f"groups of {held.count} threads cannot take turns: whole warps can",

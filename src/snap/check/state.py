@@ -15,6 +15,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
+from snap.ir.hardware import WIDEST
 from snap.ir.types import Element, Level, Place, Privilege, ValueType
 from snap.record import record
 
@@ -231,7 +232,7 @@ class Instance:
     function: ir.Function
     touches: tuple[Touch, ...]
     stable_reads: tuple[StableRead, ...]
-    smem_align: int = 16
+    smem_align: int = WIDEST
 
 
 _numbers = itertools.count(
@@ -274,7 +275,7 @@ class State:
         self.smem_left = (0, 0)  # what was held last and is given back: from .. to
         self.smem_peak = 0
         self.smem_peak_span: Span | None = None
-        self.smem_align = 16
+        self.smem_align = WIDEST
         self.unknown_layout: set[int] = set()  # objects of pointer parameters, while no call says what they are
         self.own_ranks: set[int] = set()  # variables that hold the rank of the thread's own block in its cluster
         self.multiples: dict[int, int] = {}  # variables known to be a multiple of something

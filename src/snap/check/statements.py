@@ -26,10 +26,10 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
+from snap.ir.hardware import THREAD_LOCAL
 from snap.ir.types import I32, I64, THREAD1, Array, Element, Privilege, Scalar, Vector
 from snap.surface import Marker
 
-LOCAL_LIMIT = 512 * 1024  # bytes of local memory a thread can have
 UNROLL_LIMIT = 512  # constant loops over registers beyond this are left to the compiler
 
 
@@ -138,10 +138,10 @@ def _declare_value(c: State, s: tree.Declare, spec: Spec, p: Privilege, span: Sp
         raise Abort
     if isinstance(spec.type, Array):
         c.bind(s.name, Variable(var))
-        if spec.type.bytes > LOCAL_LIMIT:
+        if spec.type.bytes > THREAD_LOCAL:
             raise c.fail(
                 "SNAP018",
-                f"`{s.name}` takes {spec.type.bytes} bytes of each thread, and a thread has at most {LOCAL_LIMIT}",
+                f"`{s.name}` takes {spec.type.bytes} bytes of each thread, and a thread has at most {THREAD_LOCAL}",
                 s.span,
                 help="use global memory",
             )

@@ -20,13 +20,14 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
+from snap.ir.hardware import SWIZZLES, WGMMA_COLUMNS, WGMMA_ROWS, WGMMA_STEP
 from snap.ir.operations import WARPGROUP1, CollectiveOp
 from snap.ir.types import BF16, F16, F32, I32, THREAD1, U8, Scalar
 
 WGMMA = CollectiveOp("wgmma", WARPGROUP1)
 STORE_ACC = CollectiveOp("store_acc", WARPGROUP1)
 KINDS: dict[Scalar, tuple[str, ...]] = {BF16: ("bf16",), F16: ("f16",), F32: ("tf32",), U8: ("e4m3", "e5m2")}
-STEP = {"bf16": 16, "f16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32}  # what the k of one instruction is
+STEP = {name: WGMMA_STEP // elem.bytes for elem, names in KINDS.items() for name in names}  # the k of one instruction
 FORM = "`wgmma(acc, a, b, zero=(k == 0))`; `b.T` where b lies as [k, n]"
 UNIFORM = Want(WARPGROUP1, "must be the same for the warpgroup", agree=True)
 
@@ -44,7 +45,7 @@ def wgmma(c: State, e: tree.Call) -> None:
     a_transposed = _is_transposed(e.args[1])
     left = storage(c, e.args[1].value if a_transposed else e.args[1], WARPGROUP1, kept=True)
     b, n, k, b_transposed = _operand(c, e.args[2], "b")
-    if n % 8 or not 8 <= n <= 256:
+    if n not in WGMMA_COLUMNS:
         raise c.fail(
             "SNAP018",
             f"`wgmma` has 8, 16, ... 256 columns, and this b has {n}",
@@ -71,7 +72,7 @@ def wgmma(c: State, e: tree.Call) -> None:
                 f"a holds `{a.access.view.elem}`, and b `{b.access.view.elem}`: they must be the same",
                 e.span,
             )
-        if m != 64 or a_k != k:
+        if m != WGMMA_ROWS or a_k != k:
             shown = f"[{a_k}, {m}]" if a_transposed else f"[{m}, {a_k}]"
             raise c.fail(
                 "SNAP018",
@@ -81,7 +82,7 @@ def wgmma(c: State, e: tree.Call) -> None:
                 f"{m} rows of {a_k}",
                 help=(
                     "take 64 rows for each warpgroup: `tile(a, (64 * w, 0), (64, 64))`"
-                    if m != 64
+                    if m != WGMMA_ROWS
                     else "a and b share their k"
                 ),
             )
@@ -143,7 +144,7 @@ def store_acc(c: State, e: tree.Call) -> None:
         raise c.fail(
             "SNAP018", f"`store_acc` converts to float, f16 or bf16, not to `{tile.access.view.elem}`", e.args[0].span
         )
-    if len(shape) != 2 or shape[0] != 64 or shape[1] % 8 or shape[1] > columns:
+    if len(shape) != 2 or shape[0] != WGMMA_ROWS or shape[1] % 8 or shape[1] > columns:
         raise c.fail(
             "SNAP018",
             f"`store_acc` fills a tile of 64 rows and 8, 16, ... {columns} columns, and `{handle.name}` is"
@@ -265,7 +266,7 @@ def _not_swizzled(
     c: State, obj: ir.MemObject, handle: ir.Handle, row: int, elem: Scalar, width: int, span: Span
 ) -> Exception:
     panels = f"a larger k or n is made of panels: `shared({elem}[p, 64, {128 // elem.bytes}], swizzle=128)`"
-    if row in (32, 64, 128) and obj.swizzle != row:
+    if row in SWIZZLES and obj.swizzle != row:
         help = f"declare it `shared({elem}[..., {width}], swizzle={row})`"
     elif obj.swizzle and obj.swizzle != row:
         help = f"take whole rows of {obj.swizzle // elem.bytes} elements; {panels}"

@@ -17,10 +17,8 @@ from snap.codegen.module import Helper, Module
 from snap.codegen.positions import THREAD_INDEX, within
 from snap.codegen.scope import Scope
 from snap.ir import nodes as ir
+from snap.ir.hardware import NAMED_BARRIERS, WARP
 from snap.ir.types import I32, Level, Privilege
-
-WARP = 32
-HARDWARE_BARRIERS = 16
 
 CLUSTER_SYNC = Helper(
     "snap_cluster_sync",
@@ -188,7 +186,7 @@ def _allocated(module: Module, n: int) -> int | None:
     base = module.barriers.get(n)
     if base is None and n % WARP == 0:
         used = 1 + sum(module.threads // size for size in module.barriers)
-        if used + module.threads // n <= HARDWARE_BARRIERS:
+        if used + module.threads // n <= NAMED_BARRIERS:
             base = module.barriers[n] = used
     return base
 

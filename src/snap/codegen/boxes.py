@@ -20,12 +20,12 @@ from snap.codegen.positions import BLOCK_INDEX
 from snap.codegen.scope import Scope
 from snap.codegen.usage import TensorUse
 from snap.ir import nodes as ir
+from snap.ir.hardware import TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, box_align
 from snap.ir.types import I32, scalar_of
 from snap.record import record
 
 MAP = "snap_tensor_map"
-MAP_STRUCT = tree.Struct(MAP, 64, (("unsigned long long", "at", (16,)),))
-ALIGN = 128  # bytes, of a box in shared memory without swizzle
+MAP_STRUCT = tree.Struct(MAP, TENSOR_MAP_ALIGN, (("unsigned long long", "at", (TENSOR_MAP_BYTES // 8,)),))
 
 
 @record
@@ -51,7 +51,7 @@ def share(s: ir.BoxCopy, blocks: int) -> Share | None:
         return None
     box = tuple(extent // blocks if i == dimension else extent for i, extent in enumerate(s.box))
     elements = math.prod(box)
-    whole = elements * s.origin.view.elem.bytes % (8 * obj.swizzle or ALIGN) == 0
+    whole = elements * s.origin.view.elem.bytes % box_align(obj.swizzle) == 0
     return Share(box, elements, dimension) if whole else None
 
 

@@ -19,6 +19,7 @@ from snap.codegen.scope import Scope
 from snap.codegen.spelling import COMPONENTS, make_vector, type_name
 from snap.codegen.targets import target_lvalue
 from snap.ir import nodes as ir
+from snap.ir.hardware import REGISTER_UNIT, SM_REGISTERS, WARP
 from snap.ir.types import BF16, BOOL, F16, I32, U16, U32, WARP1, Element, Kind, Scalar, Vector
 
 FULL = tree.Literal("0xffffffffu")
@@ -48,7 +49,7 @@ def value(scope: Scope, s: ir.Collective) -> tree.Expr | None:
         case "match_all":
             return call(module.helper(_match_all(module, type)), _matchable(module, args[0], type))
         case "elect":
-            return tree.Binary("==", tree.Binary("%", tree.Name("threadIdx.x"), tree.Integer(32)), tree.Integer(0))
+            return tree.Binary("==", tree.Binary("%", tree.Name("threadIdx.x"), tree.Integer(WARP)), tree.Integer(0))
         case "broadcast":
             return call(module.helper(_broadcast(module, type)), args[0], tree.Integer(s.attr("source", 0)))
         case "syncthreads_or" | "syncthreads_and":
@@ -92,14 +93,11 @@ def statement(scope: Scope, s: ir.Collective) -> tree.Stmt:
             raise ValueError(f"unknown collective {s.op}")
 
 
-REGISTERS = 65536  # of a multiprocessor
-
-
 def _registers(module: Module, s: ir.Collective) -> tree.Stmt:
     """Threads start with equal shares of all registers; those of a warpgroup then take more, or give some back."""
     module.fixed_registers = True
     wanted = s.attr("n")
-    more = wanted > REGISTERS // module.threads // 8 * 8
+    more = wanted > SM_REGISTERS // module.threads // REGISTER_UNIT * REGISTER_UNIT
     helper = Helper(
         f"snap_{'more' if more else 'fewer'}_registers",
         f"""\
@@ -131,7 +129,7 @@ def _shuffle(module: Module, name: str, type: Element, what: tree.Expr, lane: tr
                 ),
             )
         case Scalar():
-            tail = () if width in (None, 32) else (tree.Integer(width),)
+            tail = () if width in (None, WARP) else (tree.Integer(width),)
             if type == BOOL:
                 return _truth(call(name, FULL, tree.Cast("int", what), lane, *tail))
             moved = call(name, FULL, what, lane, *tail)

@@ -22,11 +22,9 @@ from snap.codegen.spelling import type_name
 from snap.codegen.statements import body
 from snap.codegen.usage import TensorUse, Usage
 from snap.ir import nodes as ir
+from snap.ir.hardware import BOX_ALIGN, STATIC_SHARED, SWIZZLE_PERIOD, WIDEST
 from snap.ir.types import BLOCK1, CLUSTER1, Array
 from snap.ir.walk import accesses, bodies, statements
-
-STATIC_LIMIT = 48 * 1024  # more shared memory than this is given at launch
-SWIZZLE_ALIGN = 1024
 
 
 class Lowering:
@@ -136,10 +134,10 @@ class Lowering:
         named = mbarriers.declarations(state, function.barriers, behind)
         made = mbarriers.start(state, function.barriers, clustered)
         module.buffer = behind + mbarriers.BYTES * words if words else arrays
-        module.dynamic = module.buffer + module.static_bytes > STATIC_LIMIT
+        module.dynamic = module.buffer + module.static_bytes > STATIC_SHARED
         head: list[tree.Stmt] = []
         if state.uses_smem:
-            align = SWIZZLE_ALIGN if module.swizzled else boxes.ALIGN if state.tensors else 16
+            align = SWIZZLE_PERIOD if module.swizzled else BOX_ALIGN if state.tensors else WIDEST
             head.append(tree.SharedBuffer(state.smem, None if module.dynamic else max(module.buffer, 1), align))
         if module.round_count:
             head += barriers.start_rounds(module.round_count, module.threads)
@@ -295,7 +293,7 @@ def array_struct(module: Module, type: Array) -> str:
     """A kernel cannot take an array: it takes a struct of one."""
     elem = type_name(module, type.elem)
     name = f"snap_{str(type.elem)}_{'x'.join(map(str, type.shape))}"
-    module.structs[name] = tree.Struct(name, min(16, type.elem.bytes), ((elem, "at", type.shape),))
+    module.structs[name] = tree.Struct(name, min(WIDEST, type.elem.bytes), ((elem, "at", type.shape),))
     return name
 
 

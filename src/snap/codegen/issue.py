@@ -13,6 +13,7 @@ from snap.codegen import tree
 from snap.codegen.positions import Position, within
 from snap.codegen.scope import Scope
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.ir.types import Level, Place, Privilege
 
 
@@ -85,4 +86,4 @@ def _whole(place: Place, by: Privilege) -> bool:
     if by.level is not Level.THREAD or place.top is not Level.THREAD:
         return by.level is place.top and by.level is not Level.CLUSTER
     held = place.held(Level.THREAD)
-    return by.n > 32 and held.count == by.n and not held.open
+    return by.n > WARP and held.count == by.n and not held.open

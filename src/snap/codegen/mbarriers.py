@@ -14,11 +14,11 @@ from snap.codegen.module import Helper, Module
 from snap.codegen.positions import THREAD_INDEX
 from snap.codegen.scope import FunctionState, Scope
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.ir.types import Level
 
 WORD = "unsigned long long"
 BYTES = 8
-WARP = 32
 
 SHARED = Helper(
     "snap_shared",

@@ -18,6 +18,7 @@ from snap.codegen.module import Helper
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import type_name
 from snap.ir import nodes as ir
+from snap.ir.hardware import SWIZZLE_CHUNK
 from snap.ir.types import I32, I64, Array, Scalar, Space
 
 
@@ -69,7 +70,7 @@ def lvalue(scope: Scope, access: ir.MemAccess) -> tree.Expr:
             _in_block(scope, access, _from(scope, view, start)), linear(scope, view, (*access.index[:-1], last))
         )
     index = linear(scope, view, access.index)
-    if view.obj.swizzle and view.elem.bytes <= swizzles.CHUNK:
+    if view.obj.swizzle and view.elem.bytes <= SWIZZLE_CHUNK:
         index = swizzles.place(scope.module, view.obj.swizzle, view.elem.bytes, index)
     if start is None:
         return tree.Index(base(scope, access), index)

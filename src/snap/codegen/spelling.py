@@ -13,6 +13,7 @@ import struct
 
 from snap.codegen import tree
 from snap.codegen.module import Module
+from snap.ir.hardware import WIDEST
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Element, Kind, Scalar, Vector
 
 SCALAR_NAMES = {
@@ -64,7 +65,6 @@ OWN_VECTORS = {
     (BF16, 4): "snap_bfloat4",
 }
 COMPONENTS = "xyzw"
-MAX_ALIGN = 16  # the widest access of one instruction
 
 
 def type_name(module: Module, t: Element) -> str:
@@ -79,7 +79,7 @@ def type_name(module: Module, t: Element) -> str:
                 return VECTOR_NAMES[elem, lanes]
             name = OWN_VECTORS[elem, lanes]
             module.structs[name] = tree.Struct(
-                name, min(t.bytes, MAX_ALIGN), tuple((scalar, COMPONENTS[i], ()) for i in range(lanes))
+                name, min(t.bytes, WIDEST), tuple((scalar, COMPONENTS[i], ()) for i in range(lanes))
             )
             return name
         case _:

@@ -14,10 +14,8 @@ from collections.abc import Iterator
 
 from snap.codegen import fold, tree
 from snap.codegen.module import Helper, Module
+from snap.ir.hardware import SWIZZLE_CHUNK, SWIZZLE_PERIOD
 from snap.ir.types import I32
-
-CHUNK = 16  # bytes that stay together
-PERIOD = 8 * 128  # bytes after which the pattern repeats
 
 
 def swizzle(width: int) -> Helper:
@@ -38,15 +36,15 @@ def _helper(name: str, width: int, back: str, index: str) -> Helper:
         f"""\
 template <int chunk>  // elements in 16 bytes
 static __device__ __forceinline__ int {name}(int index) {{
-    return index ^ {back}({index} / (8 * chunk) % {width // CHUNK} * chunk);
+    return index ^ {back}({index} / (8 * chunk) % {width // SWIZZLE_CHUNK} * chunk);
 }}""",
     )
 
 
 def place(module: Module, width: int, size: int, index: tree.Expr) -> tree.Expr:
-    outside, inside = parts(index, PERIOD // size)
+    outside, inside = parts(index, SWIZZLE_PERIOD // size)
     helper = swizzle(width) if outside == tree.Integer(0) else _of_a_part(width)
-    moved = tree.Call(f"{module.helper(helper)}<{CHUNK // size}>", (inside,))
+    moved = tree.Call(f"{module.helper(helper)}<{SWIZZLE_CHUNK // size}>", (inside,))
     return fold.binary("+", outside, moved, I32)
 
 

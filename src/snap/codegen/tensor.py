@@ -28,11 +28,9 @@ from snap.codegen.scope import Scope
 from snap.codegen.spelling import type_name
 from snap.codegen.targets import target_lvalue
 from snap.ir import nodes as ir
+from snap.ir.hardware import DESCRIPTOR_UNIT, SWIZZLE_CHUNK, WARPGROUP, WGMMA_STEP
 from snap.ir.types import BF16, F16, F32, I32, U32, Array, Scalar
 
-WARPGROUP = 128
-STEP_BYTES = 32  # of k, in one instruction
-UNIT = 16  # bytes
 A_REGISTERS = 4  # of A, in one instruction
 ROWS = 8  # of a piece
 
@@ -172,7 +170,7 @@ def wait(scope: Scope, younger: int) -> list[tree.Stmt]:
 
 def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
     module, namer = scope.module, scope.state.namer
-    steps = s.k * _bytes(s.type) // STEP_BYTES
+    steps = s.k * _bytes(s.type) // WGMMA_STEP
     helper = module.helper(_product(s, isinstance(s.a, ir.ArrayRef), s.acc.elem == F32))
     namer.open()
     step = tree.Name(namer.own("step")) if steps > 1 else tree.Integer(0)
@@ -233,18 +231,18 @@ def _operand(
     made = tree.Call(f"{scope.module.helper(MATRIX)}{args}", (memory.tile_start(scope, tile),))
     out.append(tree.Declare("unsigned long long", name, made, const=True))
     if transposed:
-        rows = STEP_BYTES // view.elem.bytes
-        offset = fold.binary("*", step, tree.Integer(rows * swizzle // UNIT), I32)
+        rows = WGMMA_STEP // view.elem.bytes
+        offset = fold.binary("*", step, tree.Integer(rows * swizzle // DESCRIPTOR_UNIT), I32)
     else:
-        offset = _along(step, width // STEP_BYTES, panel // UNIT, panels=math.prod(tile.shape[:-2]))
+        offset = _along(step, width // WGMMA_STEP, panel // DESCRIPTOR_UNIT, panels=math.prod(tile.shape[:-2]))
     return fold.binary("+", tree.Name(name), offset, I32)
 
 
 def _along(step: tree.Expr, per_panel: int, panel: int, panels: int) -> tree.Expr:
     if panels == 1:
-        return fold.binary("*", step, tree.Integer(STEP_BYTES // UNIT), I32)
+        return fold.binary("*", step, tree.Integer(WGMMA_STEP // DESCRIPTOR_UNIT), I32)
     inside = fold.binary(
-        "*", fold.binary("%", step, tree.Integer(per_panel), I32), tree.Integer(STEP_BYTES // UNIT), I32
+        "*", fold.binary("%", step, tree.Integer(per_panel), I32), tree.Integer(WGMMA_STEP // DESCRIPTOR_UNIT), I32
     )
     return fold.binary(
         "+",
@@ -260,7 +258,7 @@ def _bytes(type: str) -> int:
 
 def _product(s: ir.Wgmma, from_registers: bool, wide: bool) -> Helper:
     """One instruction.  tf32 operands are taken as they are: the hardware reads the upper 19 bits."""
-    k = STEP_BYTES // _bytes(s.type)
+    k = WGMMA_STEP // _bytes(s.type)
     shape, sides = f"m64n{s.n}k{k}", f"{'t' if s.a_transposed else ''}{'u' if s.b_transposed else ''}"
     result = "f32" if wide else "f16"
     name = f"snap_wgmma_{shape}_{result}_{s.type}{'_registers' if from_registers else ''}"
@@ -348,7 +346,7 @@ def _store(module: Module, elem: Scalar, swizzle: int, given: Scalar) -> Helper:
     needs: tuple[Helper, ...] = ()
     if swizzle:
         permute = swizzles.swizzle(swizzle)
-        needs, place = (permute,), f"{permute.name}<{swizzles.CHUNK // elem.bytes}>({place})"
+        needs, place = (permute,), f"{permute.name}<{SWIZZLE_CHUNK // elem.bytes}>({place})"
     body, more = _matrices(module, elem, place) if elem in (BF16, F16) else _elements(module, elem, given, place)
     return Helper(
         name,

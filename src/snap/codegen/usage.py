@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import WIDEST
 from snap.ir.types import Array, Scalar
 from snap.record import record
 
@@ -141,7 +142,7 @@ class Usage:
     def _array(self, array: ir.ArrayRef) -> None:
         own = array.var.type
         if isinstance(own, Array) and array.elem.bytes > own.elem.bytes:
-            self.align[array.var.uid] = max(self.align.get(array.var.uid, 0), min(16, array.elem.bytes))
+            self.align[array.var.uid] = max(self.align.get(array.var.uid, 0), min(WIDEST, array.elem.bytes))
 
 
 def variable_of(target: ir.Target) -> ir.Var | None:

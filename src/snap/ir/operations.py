@@ -4,7 +4,7 @@ and the code generator implement exactly these, and `docs/intrinsics.md` is prin
 
 from __future__ import annotations
 
-from snap.ir.types import BLOCK1, BOOL, CLUSTER1, GRID1, I32, THREAD1, U32, WARP1, Level, Privilege, Scalar
+from snap.ir.types import BLOCK1, BOOL, CLUSTER1, GRID1, I32, THREAD1, U32, WARP1, WARPGROUP1, Privilege, Scalar
 from snap.record import record
 
 # ---- pure functions -------------------------------------------------------------------------------------------------
@@ -48,7 +48,6 @@ MATH: dict[str, MathOp] = {
     )
 }
 
-WARPGROUP1 = Privilege(Level.THREAD, 128)
 
 # ---- collectives ----------------------------------------------------------------------------------------------------
 

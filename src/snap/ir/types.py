@@ -11,6 +11,7 @@ import math
 import struct
 from enum import Enum, IntEnum
 
+from snap.ir.hardware import WARP, WARPGROUP, WIDEST
 from snap.record import record
 
 
@@ -54,8 +55,8 @@ class Privilege:
 
 
 THREAD1 = Privilege(Level.THREAD, 1)
-WARP1 = Privilege(Level.THREAD, 32)
-WARPGROUP1 = Privilege(Level.THREAD, 128)
+WARP1 = Privilege(Level.THREAD, WARP)
+WARPGROUP1 = Privilege(Level.THREAD, WARPGROUP)
 BLOCK1 = Privilege(Level.BLOCK, 1)
 CLUSTER1 = Privilege(Level.CLUSTER, 1)
 GRID1 = Privilege(Level.GRID, 1)
@@ -199,7 +200,6 @@ class Vector:
 
 VECTORS = {v.name: v for v in (Vector(s, n) for s in SCALARS.values() if s is not BOOL for n in (2, 4))}
 Element = Scalar | Vector
-WIDEST = 16  # bytes that one instruction accesses
 
 
 @record

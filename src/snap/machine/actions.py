@@ -5,6 +5,7 @@ atomics, calls, copies of elements.
 from __future__ import annotations
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level, Privilege
 from snap.machine.expressions import Expressions
@@ -70,7 +71,7 @@ class Actions(Expressions):
         args = [self.expr(a) for a in s.args]
         match s.op:
             case "shfl" | "shfl_up" | "shfl_down" | "shfl_xor":
-                return f"{s.op}(C, {args[0]}, {args[1]}, {s.attr('width', 32)})"
+                return f"{s.op}(C, {args[0]}, {args[1]}, {s.attr('width', WARP)})"
             case "any" | "all":
                 return f"warp_{s.op}(C, {args[0]})"
             case "ballot":

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import BOX_ALIGN, WARP, WARPGROUP, WIDEST
 from snap.machine import clocks
 from snap.machine.apart import Kept
 from snap.machine.clocks import Segment
@@ -149,7 +150,7 @@ class Schedule(Launch):
         self.log = RaceLog(forgets=self.blocks_per_cluster == 1)
         self.uninitialised: MachineError | None = None
         self.arenas = [
-            SharedArena(max(kernel.smem, 16), self.blocks_per_cluster)
+            SharedArena(max(kernel.smem, WIDEST), self.blocks_per_cluster)
             for _ in range(-(-blocks // self.blocks_per_cluster))
         ]
         self.published: dict[tuple, clocks.Known] = {}
@@ -201,7 +202,7 @@ class Schedule(Launch):
         return self.slots[key]
 
     def lanes_of(self, blocks: range) -> list[WarpLanes]:
-        return [WarpLanes(self, block, first) for block in blocks for first in range(0, self.threads, 32)]
+        return [WarpLanes(self, block, first) for block in blocks for first in range(0, self.threads, WARP)]
 
     def start(self, lanes: WarpLanes, steps: Generator) -> None:
         self.warps.append(Warp(lanes, steps))
@@ -428,7 +429,7 @@ class SharedArena:
     """
 
     def __init__(self, size: int, blocks: int):
-        self.pitch = -(-size // 128) * 128
+        self.pitch = -(-size // BOX_ALIGN) * BOX_ALIGN
         self.blocks = blocks
         self.bytes = np.zeros(self.pitch * blocks, np.uint8)
         self.shadow = np.zeros(self.pitch * blocks, np.uint8)
@@ -473,7 +474,7 @@ class WarpLanes(Lanes, RegisterFile):
     rounds = 200_000
 
     def __init__(self, schedule: Schedule, block: int, first: int):
-        threads = np.arange(first, min(first + 32, schedule.threads), dtype=np.int32)
+        threads = np.arange(first, min(first + WARP, schedule.threads), dtype=np.int32)
         super().__init__(schedule, np.full((1, 1), block, np.int32), threads.reshape(1, -1))
         self.number = block
         self.fuel = 0
@@ -490,7 +491,7 @@ class WarpLanes(Lanes, RegisterFile):
 
     @property
     def products(self) -> Products:
-        key = (self.number, int(self.thread[0, 0]) // 128)
+        key = (self.number, int(self.thread[0, 0]) // WARPGROUP)
         if key not in self.launch.products:
             self.launch.products[key] = Products(self.launch)
         return self.launch.products[key]

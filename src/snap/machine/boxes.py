@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import BOX_BYTES
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Lanes, Site
 from snap.machine.numbers import from_memory, loaded_as_tf32, to_memory
@@ -125,15 +126,15 @@ def _check_start(
         )
 
     size = array.flat.dtype.itemsize * array.width
-    if array.storage.address % 16 and len(rows):
+    if array.storage.address % BOX_BYTES and len(rows):
         raise refuse(
             "misaligned",
             0,
-            f"boxes of `{array.name}` are copied, and it begins {array.storage.address % 16} bytes past a multiple"
-            " of 16",
+            f"boxes of `{array.name}` are copied, and it begins {array.storage.address % BOX_BYTES} bytes past a"
+            " multiple of 16",
             "a slice may start anywhere: pass a copy of it (`.copy()`)",
         )
-    wrong = np.flatnonzero(first[-1] * size % 16)
+    wrong = np.flatnonzero(first[-1] * size % BOX_BYTES)
     if len(wrong):
         at = int(first[-1][wrong[0]])
         raise refuse(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP, WARPGROUP
 from snap.ir.types import scalar_of
 from snap.machine.boxes import BoxSpec, boxes, claim, deliver, fetched
 from snap.machine.errors import MachineError, Race, RaceAccess
@@ -268,19 +269,19 @@ class Product:
     def execute(self) -> None:
         spec, parts = self.spec, self.parts
         if spec.a is None:
-            values = [np.stack([np.broadcast_to(x, (1, 32))[0] for x in spec.a_values(part.a)]) for part in parts]
+            values = [np.stack([np.broadcast_to(x, (1, WARP))[0] for x in spec.a_values(part.a)]) for part in parts]
             left = spec.from_registers(np.concatenate(values, axis=1)[:, None, :])
         else:
             left = spec.from_tile(self._tile(spec.a, *parts[0].a), spec.a, spec.a_transposed)
         right = spec.from_tile(self._tile(spec.b, *parts[0].b), spec.b, spec.b_transposed)
         dtype = REGISTER[scalar_of(spec.acc.seen)]
-        before = np.empty((1, spec.n // 2, 128), dtype)
+        before = np.empty((1, spec.n // 2, WARPGROUP), dtype)
         for w, part in enumerate(parts):
             for i, x in enumerate(spec.acc.as_seen(part.acc)):
-                before[0, i, 32 * w : 32 * w + 32] = x
+                before[0, i, WARP * w : WARP * w + WARP] = x
         after = spec.total(left, right, before, np.array([parts[0].zero]))
         for w, part in enumerate(parts):
-            part.acc[:] = spec.acc.as_stored(list(after[0, :, None, 32 * w : 32 * w + 32]))
+            part.acc[:] = spec.acc.as_stored(list(after[0, :, None, WARP * w : WARP * w + WARP]))
             part.acc = part.a = part.b = None  # a long run has many
 
     def _tile(self, tile: TileSpec, view: View, cells: np.ndarray) -> np.ndarray:
@@ -361,7 +362,7 @@ class Products(Gate):
 
 
 def _number(warp: WarpLanes) -> int:
-    return int(warp.thread[0, 0]) % 128 // 32
+    return int(warp.thread[0, 0]) % WARPGROUP // WARP
 
 
 @dataclass(slots=True, eq=False)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from snap.ir.hardware import MATRIX_ROW, WARP
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Lanes, Site
 from snap.machine.numbers import from_memory, round_tf32, to_memory
 from snap.machine.warps import from_warps, to_warps
 
-_G, _T = np.arange(32) // 4, np.arange(32) % 4
+_G, _T = np.arange(WARP) // 4, np.arange(WARP) % 4
 
 
 def _layout(count: int, place) -> tuple[np.ndarray, np.ndarray]:
@@ -53,10 +54,10 @@ def mma(lanes: Lanes, kind: str, args: tuple) -> tuple:
 def _rows(view, index: tuple, dims, m, count: int, site: Site) -> tuple[np.ndarray, np.ndarray]:
     """Cells of the 8 elements that each lane's address points to, and which lanes' addresses count."""
     lanes = view.lanes
-    used = lanes.active(m) & (np.arange(lanes.shape[1])[None, :] % 32 < 8 * count)
+    used = lanes.active(m) & (np.arange(lanes.shape[1])[None, :] % WARP < 8 * count)
     # Elements may be addressed in any width; rows are 16 bytes.
     lin = np.where(used, view.resolve(index, dims, used, site), 0)
-    per_row = 16 // view.scalar.bytes
+    per_row = MATRIX_ROW // view.scalar.bytes
     first = lin * view.width
     crooked = used & (first % per_row != 0)
     if crooked.any():

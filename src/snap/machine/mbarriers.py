@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.machine import clocks
 from snap.machine.clocks import Known
 from snap.machine.errors import MachineError
@@ -145,7 +146,7 @@ def arrive(warp: WarpLanes, barrier: ir.Barrier, slot, index, n: int, m, bytes: 
     place = np.broadcast_to(index, warp.shape)[0] % n if n else warp.thread[0]
     numbers = np.broadcast_to(slot, warp.shape)[0]
     for lane in active[place[active] == 0].tolist():
-        unit = active[(active >= lane) & (active < lane + n)] if 1 < n <= 32 else np.array([lane])
+        unit = active[(active >= lane) & (active < lane + n)] if 1 < n <= WARP else np.array([lane])
         if len(unit) > 1:
             warp.segment = clocks.joined([(warp.segment, unit)], schedule.threads)[0]
         before = warp.segment

@@ -11,6 +11,7 @@ from copy import copy
 
 import numpy as np
 
+from snap.ir.hardware import WIDEST
 from snap.ir.types import Element, Scalar, Vector, alignment
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Lanes, Site
@@ -52,7 +53,7 @@ class SharedStorage:
 
     def __init__(self, lanes: Lanes, size: int, name: str):
         self.lanes, self.name = lanes, name
-        self.pitch = -(-size // 16) * 16
+        self.pitch = -(-size // WIDEST) * WIDEST
         self.size = size
         self.bytes = np.zeros(lanes.shape[0] * self.pitch, np.uint8)
         self.shadow = np.zeros_like(self.bytes)

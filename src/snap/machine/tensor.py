@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP, WARPGROUP, WGMMA_ROWS
 from snap.ir.types import BF16, F16, F32, U8, scalar_of
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Lanes, Site
@@ -23,8 +24,8 @@ from snap.machine.storage import View
 
 ELEMENT = {"bf16": BF16, "f16": F16, "tf32": F32, "e4m3": U8, "e5m2": U8}
 _AT_ONCE = 1 << 21  # values stored at a time
-_T = np.arange(128)
-_ROW, _QUAD = _T // 32 * 16 + _T % 32 // 4, _T % 4
+_T = np.arange(WARPGROUP)
+_ROW, _QUAD = _T // WARP * 16 + _T % WARP // 4, _T % 4
 
 
 @cache
@@ -91,10 +92,10 @@ _SMALL = 1 << 18  # multiplications that BLAS does in the calling thread: waking
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """(N, 64, k) by (N, n, k) -> (N, 64, n), in f32; columns in portions."""
     count, n, k = b.shape
-    portion = max((w for w in range(8, n + 1, 8) if n % w == 0 and 64 * k * w <= _SMALL), default=8)
+    portion = max((w for w in range(8, n + 1, 8) if n % w == 0 and WGMMA_ROWS * k * w <= _SMALL), default=8)
     right = np.ascontiguousarray(b).reshape(count, n // portion, portion, k).swapaxes(2, 3)
     made = np.matmul(np.ascontiguousarray(a)[:, None], right)
-    return made.swapaxes(1, 2).reshape(count, 64, n)
+    return made.swapaxes(1, 2).reshape(count, WGMMA_ROWS, n)
 
 
 # ---- tiles ----------------------------------------------------------------------------------------------------------
@@ -188,7 +189,7 @@ class WgmmaSpec:
 
     def from_registers(self, values: np.ndarray) -> np.ndarray:
         """(k/2, N, 128) values -> (N, 64, k)."""
-        out = np.empty((values.shape[1], 64, self.k), np.float32)
+        out = np.empty((values.shape[1], WGMMA_ROWS, self.k), np.float32)
         row, column = operand(self.type, self.k)
         out[:, row, column] = values.swapaxes(0, 1)
         return out
@@ -219,15 +220,15 @@ class WgmmaSpec:
 
 def _groups(lanes: Lanes, m) -> tuple[np.ndarray, np.ndarray]:
     """Block (row) and number of each warpgroup that takes part."""
-    return np.nonzero(lanes.active(m)[:, ::128])
+    return np.nonzero(lanes.active(m)[:, ::WARPGROUP])
 
 
 def _by_group(lanes: Lanes, x, rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """(N, 128): what the threads of each warpgroup hold."""
     full = lanes.full(x)
-    if full.shape[1] % 128:
-        full = np.pad(full, ((0, 0), (0, -full.shape[1] % 128)))
-    return full.reshape(full.shape[0], -1, 128)[rows, groups]
+    if full.shape[1] % WARPGROUP:
+        full = np.pad(full, ((0, 0), (0, -full.shape[1] % WARPGROUP)))
+    return full.reshape(full.shape[0], -1, WARPGROUP)[rows, groups]
 
 
 def wgmma(lanes: Lanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) -> None:
@@ -243,10 +244,10 @@ def wgmma(lanes: Lanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) -> Non
     before = np.stack([_by_group(lanes, x, rows, groups) for x in seen], axis=1)
     none = np.zeros(len(rows), np.bool_)
     after = spec.total(left, right, before, none if zero is None else _by_group(lanes, zero, rows, groups)[:, 0])
-    out = np.empty((len(seen), lanes.shape[0], -(-lanes.shape[1] // 128), 128), after.dtype)
+    out = np.empty((len(seen), lanes.shape[0], -(-lanes.shape[1] // WARPGROUP), WARPGROUP), after.dtype)
     if m is not None:
         for i, x in enumerate(seen):
-            full = np.pad(lanes.full(x), ((0, 0), (0, -lanes.shape[1] % 128)))
+            full = np.pad(lanes.full(x), ((0, 0), (0, -lanes.shape[1] % WARPGROUP)))
             out[i] = full.reshape(out.shape[1:])
     out[:, rows, groups] = after.swapaxes(0, 1)
     acc[:] = spec.acc.as_stored(list(out.reshape(*out.shape[:2], -1)[:, :, : lanes.shape[1]]))
@@ -254,7 +255,7 @@ def wgmma(lanes: Lanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) -> Non
 
 def _tiles(lanes: Lanes, tile: TileSpec, view: View, index: tuple, dims, rows, groups, m) -> np.ndarray:
     """(N, elements), as they lie in memory."""
-    starts = tile.start(view, index, dims, m)[rows, groups * 128]
+    starts = tile.start(view, index, dims, m)[rows, groups * WARPGROUP]
     cells = starts[:, None] + tile.offsets(view, dims)
     check_written(view, cells, tile.site)
     return view.flat.take(cells)
@@ -285,7 +286,7 @@ def store_acc(
     starts = tile.start(view, index, dims, m)
     where = matrix(tile.offsets(view, dims)[None], tile.shape)[0]
     row, column = accumulator(2 * len(seen))
-    threads = lanes.thread[0] % 128
+    threads = lanes.thread[0] % WARPGROUP
     active = lanes.active(m)
     begins = lanes.full(first).astype(np.intp)
     step = max(1, _AT_ONCE // active.size)

@@ -9,26 +9,27 @@ from __future__ import annotations
 
 import numpy as np
 
+from snap.ir.hardware import WARP
 from snap.ir.types import BF16, Scalar
 from snap.machine.lanes import Lanes
 from snap.machine.numbers import round_bf16, to_memory
 
-_LANE = np.arange(32)
-_BIT = (np.uint32(1) << np.arange(32, dtype=np.uint32)).astype(np.uint32)
+_LANE = np.arange(WARP)
+_BIT = (np.uint32(1) << np.arange(WARP, dtype=np.uint32)).astype(np.uint32)
 
 
 def to_warps(lanes: Lanes, x) -> np.ndarray:
     """(blocks, warps, 32)"""
     full = lanes.full(x)
-    missing = -full.shape[1] % 32
+    missing = -full.shape[1] % WARP
     if missing:
         full = np.pad(full, ((0, 0), (0, missing)))
-    return np.ascontiguousarray(full).reshape(full.shape[0], -1, 32)
+    return np.ascontiguousarray(full).reshape(full.shape[0], -1, WARP)
 
 
 def from_warps(lanes: Lanes, w: np.ndarray) -> np.ndarray:
     """Back to lanes; a value a warp, (blocks, warps, 1), is given to each of its lanes."""
-    w = np.broadcast_to(w, (*w.shape[:2], 32))
+    w = np.broadcast_to(w, (*w.shape[:2], WARP))
     return w.reshape(w.shape[0], -1)[:, : lanes.shape[1]]
 
 
@@ -44,26 +45,26 @@ def _shuffle(lanes: Lanes, value, source: np.ndarray, valid: np.ndarray):
 
 
 def _operand(lanes: Lanes, x) -> np.ndarray:
-    return to_warps(lanes, x).astype(np.int64) & 31
+    return to_warps(lanes, x).astype(np.int64) & (WARP - 1)
 
 
-def shfl(lanes: Lanes, value, lane, width: int = 32):
+def shfl(lanes: Lanes, value, lane, width: int = WARP):
     start = _LANE & -width
     source = start | (_operand(lanes, lane) & (width - 1))
     return _shuffle(lanes, value, source, np.True_)
 
 
-def shfl_up(lanes: Lanes, value, delta, width: int = 32):
+def shfl_up(lanes: Lanes, value, delta, width: int = WARP):
     source = _LANE - _operand(lanes, delta)
     return _shuffle(lanes, value, source, source >= (_LANE & -width))
 
 
-def shfl_down(lanes: Lanes, value, delta, width: int = 32):
+def shfl_down(lanes: Lanes, value, delta, width: int = WARP):
     source = _LANE + _operand(lanes, delta)
     return _shuffle(lanes, value, source, source <= (_LANE | (width - 1)))
 
 
-def shfl_xor(lanes: Lanes, value, mask, width: int = 32):
+def shfl_xor(lanes: Lanes, value, mask, width: int = WARP):
     source = _LANE ^ _operand(lanes, mask)
     return _shuffle(lanes, value, source, source <= (_LANE | (width - 1)))
 

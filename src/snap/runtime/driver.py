@@ -14,13 +14,13 @@ import sys
 import threading
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
+from snap.ir.hardware import TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES
 from snap.record import record
 from snap.runtime.errors import GpuError, LostGpuError, ToolchainError
 
 NO_DEVICE = 100
 INVALID_CONTEXT = 201
 MISALIGNED = 716
-TENSOR_MAP_BYTES = 128
 
 # What a kernel that ran earlier left behind: the context is lost, and every later call reports it again.
 _STICKY = {
@@ -217,8 +217,8 @@ class Driver:
         if encode is None:
             raise ToolchainError("the NVIDIA driver is older than CUDA 12.0, which copies of boxes need")
         rank = len(extents)
-        memory = ctypes.create_string_buffer(TENSOR_MAP_BYTES + 64)
-        start = -ctypes.addressof(memory) % 64  # the driver wants it aligned
+        memory = ctypes.create_string_buffer(TENSOR_MAP_BYTES + TENSOR_MAP_ALIGN)
+        start = -ctypes.addressof(memory) % TENSOR_MAP_ALIGN  # the driver wants it aligned
         self.call(
             "cuTensorMapEncodeTiled",
             byref(memory, start),

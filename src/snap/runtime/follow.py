@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from math import prod
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.ir.types import BOOL, Kind, Level, Place, Scalar, alignment
 from snap.ir.walk import children, own_accesses, own_expressions, statements
 from snap.record import record
@@ -63,7 +64,7 @@ def _watched(place: Place, blocks: int) -> Iterator[dict[Level, int]]:
     """
     threads = place.held(Level.THREAD).count
     cluster = place.held(Level.BLOCK).count if place.held(Level.CLUSTER) is not None else 0
-    chosen = sorted({*range(0, threads, 32), 1 % threads, threads - 1})
+    chosen = sorted({*range(0, threads, WARP), 1 % threads, threads - 1})
     for block in sorted({0, blocks // 2, blocks - 1}):
         for thread in chosen:
             of_grid = (

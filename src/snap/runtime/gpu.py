@@ -13,11 +13,12 @@ import ctypes
 import struct
 import sys
 
+from snap.ir.hardware import CLUSTER_BLOCKS, PORTABLE_CLUSTER, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES
 from snap.ir.types import BF16
 from snap.record import record
 from snap.runtime.arrays import ArrayInfo
 from snap.runtime.compile import ARCH_SPECIFIC, compile_cubin
-from snap.runtime.driver import INVALID_CONTEXT, TENSOR_MAP_BYTES, Device, Driver, driver
+from snap.runtime.driver import INVALID_CONTEXT, Device, Driver, driver
 from snap.runtime.errors import GpuError, LaunchError, LostGpuError, ToolchainError
 from snap.runtime.signature import Pointer, Signature, bf16_bits
 from snap.runtime.tensors import TensorMaps
@@ -31,8 +32,6 @@ _ATTRIBUTE = struct.Struct("<I4xI60x")
 _COOPERATIVE = 2
 
 TENSOR_MAP = f"{TENSOR_MAP_BYTES}s"
-TENSOR_MAP_ALIGN = 64
-PORTABLE_CLUSTER, MOST_CLUSTER = 8, 16
 
 
 @record
@@ -231,8 +230,8 @@ def _check_device(kernel: str, module, device: Device) -> None:
         raise LaunchError(
             kernel, f"needs a GPU of sm_{max(module.min_arch, 80)} or later; GPU {device.number} is sm_{device.arch}"
         )
-    if module.cluster > MOST_CLUSTER:
-        raise LaunchError(kernel, f"needs clusters of {module.cluster} blocks; a GPU has at most {MOST_CLUSTER}")
+    if module.cluster > CLUSTER_BLOCKS:
+        raise LaunchError(kernel, f"needs clusters of {module.cluster} blocks; a GPU has at most {CLUSTER_BLOCKS}")
     if module.smem > device.shared_limit:
         raise LaunchError(
             kernel, f"needs {module.smem} bytes of shared memory a block; GPU {device.number} has {device.shared_limit}"

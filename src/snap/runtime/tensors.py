@@ -16,24 +16,18 @@ from __future__ import annotations
 import math
 import threading
 
+from snap.ir.hardware import ARRAY_EXTENT, ARRAY_STRIDE, BOX_BYTES, BOX_EXTENT, BOX_RANK, SWIZZLES
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64
 from snap.record import record
 from snap.runtime.driver import Driver
 from snap.runtime.errors import InternalError, LaunchError
 
-MOST_RANK = 5
-MOST_EXTENT = 1 << 32
-MOST_STRIDE = 1 << 40
-MOST_BOX = 256
-ALIGN = 16
 _MOST_KEPT = 256
 
 # CUtensorMapDataType.  Loads and stores move bits; the type says how a reduction adds, and there are none of 8- and
 # 16-bit integers.
 _KINDS = {BOOL: 0, I8: 0, U8: 0, I16: 1, U16: 1, U32: 2, I32: 3, U64: 4, I64: 5, F16: 6, F32: 7, F64: 8, BF16: 9}
 _TF32 = 11  # f32 in memory, rounded on its way
-# CUtensorMapSwizzle
-_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 # CUtensorMapL2promotion
 _PROMOTE_128, _PROMOTE_256 = 2, 3
 _SECTOR = 32
@@ -55,13 +49,13 @@ def check_box(kernel: str, parameter: str, tensor) -> None:
     """What holds for every launch, and is the compiler's to get right."""
     inner = tensor.box[-1] * tensor.elem.bytes
     fits = (
-        1 <= len(tensor.box) <= MOST_RANK
-        and all(1 <= extent <= MOST_BOX for extent in tensor.box)
-        and inner % ALIGN == 0
+        1 <= len(tensor.box) <= BOX_RANK
+        and all(1 <= extent <= BOX_EXTENT for extent in tensor.box)
+        and inner % BOX_BYTES == 0
     )
     if (
         not fits
-        or tensor.swizzle not in _SWIZZLES
+        or tensor.swizzle not in SWIZZLES
         or tensor.elem not in _KINDS
         or (tensor.swizzle and inner > tensor.swizzle)
         or (tensor.tf32 and tensor.elem != F32)
@@ -81,27 +75,27 @@ def encoding(kernel: str, parameter: str, tensor, pointer: int, shape: tuple[int
         raise InternalError(
             f"`{kernel}` copies boxes of {len(tensor.box)} dimensions of `{parameter}`, which has {len(shape)}"
         )
-    if pointer % ALIGN:
+    if pointer % BOX_BYTES:
         raise refuse(
-            f"so its address must be a multiple of {ALIGN} bytes, which the array's is not; a slice may start anywhere,"
-            " a copy of it is aligned"
+            f"so its address must be a multiple of {BOX_BYTES} bytes, which the array's is not; a slice may start"
+            " anywhere, a copy of it is aligned"
         )
     if min(shape) < 1:
         raise refuse(f"but its shape is {shape} for these arguments: nothing to copy; do not launch for an empty array")
-    if max(shape) > MOST_EXTENT:
+    if max(shape) > ARRAY_EXTENT:
         raise refuse(
             f"but its shape is {shape} for these arguments; no dimension may be above 2**32: declare it with more,"
             " smaller dimensions"
         )
     strides = tuple(math.prod(shape[axis + 1 :]) * size for axis in range(len(shape) - 1))
-    if strides and strides[-1] % ALIGN:
-        step = ALIGN // math.gcd(ALIGN, size)
+    if strides and strides[-1] % BOX_BYTES:
+        step = BOX_BYTES // math.gcd(BOX_BYTES, size)
         padded = shape[-1] + -shape[-1] % step
         raise refuse(
-            f"so its rows must be a multiple of {ALIGN} bytes: a row has {shape[-1]} elements of {size}, {strides[-1]}"
-            f" bytes; pad the array's rows to {padded} elements (a multiple of {step})"
+            f"so its rows must be a multiple of {BOX_BYTES} bytes: a row has {shape[-1]} elements of {size},"
+            f" {strides[-1]} bytes; pad the array's rows to {padded} elements (a multiple of {step})"
         )
-    if strides and max(strides) >= MOST_STRIDE:
+    if strides and max(strides) >= ARRAY_STRIDE:
         raise refuse(
             f"but its shape is {shape} for these arguments; what lies behind one index of a dimension may not reach"
             " 2**40 bytes: pass the array in parts"
@@ -111,7 +105,7 @@ def encoding(kernel: str, parameter: str, tensor, pointer: int, shape: tuple[int
         shape[::-1],
         strides[::-1],
         tensor.box[::-1],
-        _SWIZZLES[tensor.swizzle],
+        SWIZZLES[tensor.swizzle],
         _promotion(shape[-1] * size, tensor.box[-1] * size, len(shape)),
     )
 

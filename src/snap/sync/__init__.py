@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from snap.ir import nodes as ir
 from snap.ir.depth import deep
+from snap.ir.hardware import WARP
 from snap.ir.types import Level
 from snap.ir.walk import statements, with_bodies
 from snap.sync.channels import find
@@ -67,7 +68,7 @@ def _meets_beside_calls(function: ir.Function) -> bool:
     met = (
         privilege.n == 1
         if privilege.level is Level.BLOCK
-        else privilege.level is Level.THREAD and privilege.n in (1, 2, 4, 8, 16, 32)
+        else privilege.level is Level.THREAD and WARP % privilege.n == 0
     )
     own = all(p.handle.const or p.handle.privilege == privilege for p in function.params if isinstance(p, ir.MemParam))
     calls = [s for s in statements(function.body) if isinstance(s, ir.Call)]

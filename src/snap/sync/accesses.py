@@ -27,6 +27,7 @@ from snap.analysis.values import Frame, Position, Values, facts, form
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
 from snap.ir.types import BLOCK1, CLUSTER1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place, Privilege
 from snap.ir.walk import children, own_expressions, statements
 from snap.sync.arrays import first_uses, nested_stages, reused, sizes, written
@@ -462,8 +463,8 @@ class Accesses(Publishing):
         for k, extent in enumerate((2, box[-1] // 8, 2)):
             more.append(self.values.unknown(("any", (self.frame, id(a), "fragment", k)), THREAD1))
             inside += [more[-1], linear.subtract(linear.number(extent - 1), more[-1])]
-        lane = linear.remainder(thread, 32)
-        warp = linear.quotient(linear.remainder(thread, 128), 32)
+        lane = linear.remainder(thread, WARP)
+        warp = linear.quotient(linear.remainder(thread, WARPGROUP), WARP)
         row = linear.add(linear.add(linear.quotient(lane, 4), warp, 16), more[0], 8)
         column = linear.add(linear.add(linear.times(linear.remainder(lane, 4), 2), more[1], 8), more[2])
         return (*moved[:-2], linear.add(moved[-2], row), linear.add(moved[-1], column)), inside
@@ -474,7 +475,7 @@ class Accesses(Publishing):
         """Any element of a row that any lane of this thread's warp names: which lane moves what is the hardware's
         matter.
         """
-        wide = 16 // a.view.elem.bytes
+        wide = MATRIX_ROW // a.view.elem.bytes
         whole_rows = shape is None or linear.is_number(shape[-1]) and shape[-1][0] % wide == 0
         if not whole_rows or not all(self._same_for_a_warp(atom) for atom in linear.atoms(index)):
             return None, []

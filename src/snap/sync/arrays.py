@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.ir.types import Level
 from snap.ir.walk import bodies, moved, statements, touched
 
@@ -38,7 +39,7 @@ def sizes(every: list[ir.Stmt]) -> tuple[int, ...]:
                 found.add(privilege.n)
             case ir.Split(Level.THREAD, cases=cases):
                 found |= {case.size for case in cases}
-    return tuple(sorted(n for n in found if n > 32))
+    return tuple(sorted(n for n in found if n > WARP))
 
 
 def nested_stages(body: ir.Body, inside: frozenset[int] = frozenset()) -> set[int]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level, Place
 from snap.ir.walk import bodies, own_expressions, statements, walk
@@ -195,7 +196,7 @@ class _Search:
         for s in body:
             _merge(total, self.uses(s).get(obj.uid, {}))
         loads = next((u.loads for u in total.values() if u.loads), None)
-        whole_warps = all(first % 32 == 0 and n % 32 == 0 for first, n in total)
+        whole_warps = all(first % WARP == 0 and n % WARP == 0 for first, n in total)
         if loads is None and (
             obj.depth == 0 or len(total) < 2 or self.everyone in total or not whole_warps or obj.spread
         ):
@@ -258,7 +259,7 @@ class _Search:
 
     def _check_users(self, total: ByRole) -> None:
         for first, n in total:
-            if first % 32 or n % 32:
+            if first % WARP or n % WARP:
                 raise _Irregular("a part of a warp uses it on its own", total[first, n].span)
         remote = next((u.remote for u in total.values() if u.remote), None)
         if remote is not None:

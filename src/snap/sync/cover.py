@@ -16,6 +16,7 @@ from snap.analysis.overlap import undecided
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span, lines
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.ir.types import THREAD1, Level, Place, Privilege
 from snap.sync.primitive import participants_in_words, primitive
 from snap.sync.tokens import Edge, Gap, GapKey, Token
@@ -169,7 +170,7 @@ def _others(p: Privilege) -> str:
             "the same thread"
             if p.n == 1
             else "another thread of the warp"
-            if p.n == 32
+            if p.n == WARP
             else f"another of {p.n} threads"
         )
     return (

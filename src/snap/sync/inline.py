@@ -19,6 +19,7 @@ import itertools
 from dataclasses import fields, replace
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.ir.types import BOOL, I32, Array, Level, Privilege
 from snap.ir.walk import statements
 
@@ -72,7 +73,7 @@ def _needs_the_kernel(s: ir.Stmt) -> bool:
 
 def _into_roles(s: ir.Split) -> bool:
     """Whole warps of a block, which run different programs and hand memory to each other."""
-    return s.level is Level.THREAD and s.outer.top >= Level.BLOCK and any(case.size % 32 == 0 for case in s.cases)
+    return s.level is Level.THREAD and s.outer.top >= Level.BLOCK and any(case.size % WARP == 0 for case in s.cases)
 
 
 # ---- returns --------------------------------------------------------------------------------------------------------

@@ -15,11 +15,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snap.diag.error import Diagnostic, Label, SnapError
+from snap.ir.hardware import NAMED_BARRIERS
 from snap.ir.types import BLOCK1, Level
 from snap.sync.barriers import Barrier, settled
 from snap.sync.text import Spot, Text
-
-HARDWARE = 16
 
 Taken = dict[object, range]
 
@@ -66,7 +65,7 @@ def _groups(text: Text, barriers: list[Barrier]) -> range:
 
 
 def _first_free(groups: range, taken: list[range]) -> int | None:
-    for base in range(max(1 - groups.start, 1), HARDWARE - groups.stop + 1):
+    for base in range(max(1 - groups.start, 1), NAMED_BARRIERS - groups.stop + 1):
         if not any(base + groups.start < r.stop and r.start < base + groups.stop for r in taken):
             return base
     return None
@@ -109,12 +108,12 @@ def _too_many(text: Text, b: Barrier, named: list[Barrier]) -> SnapError:
     return SnapError(
         Diagnostic(
             "SNAP020",
-            f"`{mark.object}` needs a barrier of `{mark.participants}`, and all {HARDWARE} barriers of the block are"
-            " in use",
+            f"`{mark.object}` needs a barrier of `{mark.participants}`, and all {NAMED_BARRIERS} barriers of the block"
+            " are in use",
             mark.second,
             "this use waits for the other",
             (Label(mark.first, "which is here"),) if mark.first != mark.second else (),
-            note=f"a block has {HARDWARE} barriers, one of them for all of it; this kernel needs {needs}",
+            note=f"a block has {NAMED_BARRIERS} barriers, one of them for all of it; this kernel needs {needs}",
             help="use groups of fewer different sizes, larger groups, or let the whole block wait",
         )
     )

@@ -7,9 +7,8 @@ block by `__syncthreads`, a cluster by its barrier, the grid only in a cooperati
 from __future__ import annotations
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import BLOCK_THREADS, NAMED_BARRIERS, WARP
 from snap.ir.types import Level, Place, Privilege
-
-NAMED_BARRIERS = 15  # hardware has 16; 0 is __syncthreads'
 
 
 def primitive(p: Privilege, place: Place, function: ir.Function) -> tuple[str | None, str]:
@@ -33,14 +32,14 @@ def primitive(p: Privilege, place: Place, function: ir.Function) -> tuple[str | 
     if p.n == 1:
         return "thread", ""
     threads = function.place.held(Level.THREAD)
-    if 32 % p.n == 0:
+    if WARP % p.n == 0:
         return "warp", ""
     if function.kernel and threads.count == p.n:
         return "block", ""
-    if p.n % 32 == 0:
+    if p.n % WARP == 0:
         held = place.held(Level.THREAD)
-        groups = (threads.count or 1024) // p.n
-        if groups <= NAMED_BARRIERS:
+        groups = (threads.count or BLOCK_THREADS) // p.n
+        if groups < NAMED_BARRIERS:  # number 0 is __syncthreads'
             return "named", ""
         if place.top >= Level.BLOCK:
             return "block", ""
@@ -48,7 +47,7 @@ def primitive(p: Privilege, place: Place, function: ir.Function) -> tuple[str | 
             None,
             (
                 f"{groups} groups of {p.n} threads (of {held.count}) would need as many named barriers, and there are"
-                f" {NAMED_BARRIERS}"
+                f" {NAMED_BARRIERS - 1}"
             ),
         )
     if place.top >= Level.BLOCK:
@@ -63,7 +62,7 @@ def participants_in_words(p: Privilege, kind: str, function: ir.Function) -> str
         case "thread":
             return "each thread by itself"
         case "warp":
-            return "the threads of each warp" if p.n == 32 else f"every {p.n} threads"
+            return "the threads of each warp" if p.n == WARP else f"every {p.n} threads"
         case "block":
             return (
                 f"all {threads.count} threads"

@@ -20,13 +20,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, WARP1, Level, Privilege
 from snap.sync.barriers import WAITING, Barrier, settled
 from snap.sync.cover import Mark, bits, mask_of, reason
 from snap.sync.groups import Duty
 from snap.sync.numbers import allocate
-from snap.sync.text import WARP, BodyKey, Here, Spot, Text
+from snap.sync.text import BodyKey, Here, Spot, Text
 from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Token
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level
 from snap.ir.walk import bodies, own_expressions, walk
@@ -21,7 +22,6 @@ from snap.sync.tokens import GapKey
 Here = tuple[Frame, int]  # a statement, in one call of its function
 BodyKey = tuple[Here | None, int]  # which of the bodies of a statement; a kernel's own stands in none
 Runners = tuple[tuple[int, int, int], ...]  # outer ones first: of every so many threads, those from .. to
-WARP = 32
 
 
 @dataclass(frozen=True, slots=True)

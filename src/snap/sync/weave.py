@@ -17,13 +17,11 @@ from dataclasses import dataclass, field, replace
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span, lines
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP, WARPGROUP
 from snap.ir.types import BLOCK1, BOOL, I32, THREAD1, Level, Place, Privilege
 from snap.ir.walk import bodies, statements
 from snap.sync.channels import Channel, Episode, Fill, Leaf, Role
 from snap.sync.counting import bytes_of, groups_of
-
-WARPGROUP = 128
-WARP = 32
 
 
 @dataclass(slots=True)

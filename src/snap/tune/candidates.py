@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from snap.api import SnapFunction
 from snap.diag.error import SnapError
+from snap.ir.hardware import BLOCK_THREADS
 from snap.record import record
 from snap.runtime.byname import resolve
 from snap.runtime.compile import check_module
@@ -25,7 +26,7 @@ from snap.runtime.tensors import encoding
 from snap.runtime.validate import bind, check_blocks
 from snap.tune.estimate import array_registers, raised_limit, threads_of
 from snap.tune.family import Family
-from snap.tune.limits import MOST_THREADS, Limits, registers_a_thread
+from snap.tune.limits import Limits, registers_a_thread
 
 Config = dict[str, object]
 
@@ -159,8 +160,8 @@ def _made(family: Family, config: Config) -> SnapFunction:
 
 def _check_block(typed, limits: Limits) -> None:
     threads = threads_of(typed)
-    if threads > MOST_THREADS:
-        raise Pruned(f"{threads} threads a block; a block has at most {MOST_THREADS}")
+    if threads > BLOCK_THREADS:
+        raise Pruned(f"{threads} threads a block; a block has at most {BLOCK_THREADS}")
     _check_shared(typed.smem, limits)
     blocks = typed.resident or 1
     limit = raised_limit(typed) or registers_a_thread(threads * blocks)

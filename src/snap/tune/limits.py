@@ -8,27 +8,9 @@ Non-goals:  occupancy
 
 from __future__ import annotations
 
+from snap.ir.hardware import BLOCK_SHARED, LEAST_BLOCK_SHARED, REGISTER_UNIT, SM_REGISTERS, THREAD_REGISTERS, WARP
 from snap.record import record
 from snap.runtime.compile import check_arch
-
-MOST_THREADS = 1024
-MOST_REGISTERS = 255  # a thread can name
-BLOCK_REGISTERS = 65_536
-
-# Shared memory that one block may ask for, in bytes; an architecture that is not here has what the smallest of its
-# generation has.
-_SHARED = {
-    80: 166_912,
-    86: 101_376,
-    87: 166_912,
-    89: 101_376,
-    90: 232_448,
-    100: 232_448,
-    103: 232_448,
-    110: 232_448,
-    120: 101_376,
-    121: 101_376,
-}
 
 
 @record
@@ -46,7 +28,7 @@ class Limits:
     @staticmethod
     def of_arch(target: str) -> Limits:
         number = check_arch(target)
-        return Limits(target, target, number, _SHARED.get(number, 101_376))
+        return Limits(target, target, number, BLOCK_SHARED.get(number, LEAST_BLOCK_SHARED))
 
     @staticmethod
     def of_gpu(number: int) -> Limits:
@@ -69,5 +51,5 @@ def gpu_name(number: int) -> str:
 
 def registers_a_thread(threads: int) -> int:
     """The most registers that a thread of a block of so many can have; they are given out in eights."""
-    warps = -(-threads // 32)
-    return min(MOST_REGISTERS, BLOCK_REGISTERS // (warps * 32) // 8 * 8)
+    warps = -(-threads // WARP)
+    return min(THREAD_REGISTERS, SM_REGISTERS // (warps * WARP) // REGISTER_UNIT * REGISTER_UNIT)

@@ -13,6 +13,7 @@ from itertools import combinations
 
 from snap.analysis import linear
 from snap.analysis.linear import Atom, Form
+from snap.analysis.solve import Systems
 from snap.analysis.values import Values
 from snap.ir import nodes as ir
 from snap.ir.hardware import WARP
@@ -48,7 +49,7 @@ class Memo:
         self.form: dict[Form, Form] = {}
         self.renamed: dict[tuple, Form | Forms] = {}
         self.answers: dict[tuple, Privilege | bool | None] = {}
-        self.systems = linear.Systems()
+        self.systems = Systems()
         self.loops: dict[tuple[tuple[int, ...], int], int] = {}  # by frame and loop: what unknowns and ages call it
         # Of the text, by id: what a statement reads, a loop assigns (see `Graph`), what constants a shape is, and which
         # loops are only arithmetic.

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from snap.analysis import linear
 from snap.analysis.linear import Atom, Form
+from snap.analysis.solve import Systems
 from snap.ir import nodes as ir
 from snap.ir.hardware import BLOCK_THREADS
 from snap.ir.types import THREAD1, Kind, Level, Place, Privilege, Scalar
@@ -92,7 +93,7 @@ class Values:
     threads: int | None = None  # of the block
     loops: list[int] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
-    systems: linear.Systems = field(default_factory=linear.Systems)
+    systems: Systems = field(default_factory=Systems)
 
     def fresh(self, frame: Frame, var: ir.Var, where: object) -> Form:
         self.types[frame, var.uid] = var.type

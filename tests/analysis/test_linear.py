@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snap.analysis import linear
+from snap.analysis import linear, solve
+from snap.analysis.linear import value
 
 UNKNOWNS = [("x", n) for n in range(3)]
 BOX = 3
@@ -28,25 +29,11 @@ def forms(draw, quotients: bool = True):
     return total
 
 
-def value(form: linear.Form, given: dict) -> int:
-    return form[0] + sum(k * _value(atom, given) for atom, k in form[1])
-
-
-def _value(atom: linear.Atom, given: dict) -> int:
-    match atom[0]:
-        case "div":
-            return value(atom[1], given) // atom[2]
-        case "xor":
-            return value(atom[1], given) ^ value(atom[2], given)
-        case _:
-            return given[atom]
-
-
 @settings(max_examples=150, deadline=None)
 @given(st.lists(forms(), max_size=2), st.lists(forms(), max_size=4))
 def test_infeasible_means_no_solution(zero, positive):
     box = [linear.add(linear.unknown(a), linear.number(BOX)) for a in UNKNOWNS] + [linear.subtract(linear.number(BOX), linear.unknown(a)) for a in UNKNOWNS]
-    if linear.feasible(zero, [*positive, *box]):
+    if solve.feasible(zero, [*positive, *box]):
         return
     for point in itertools.product(range(-BOX, BOX + 1), repeat=len(UNKNOWNS)):
         given = dict(zip(UNKNOWNS, point))
@@ -67,8 +54,8 @@ def test_what_barriers_hang_on():
     inside = [t1, t2, linear.subtract(linear.number(255), t1), linear.subtract(linear.number(255), t2)]
     below = [linear.subtract(linear.subtract(d, t), linear.number(1)) for t in (t1, t2)]
     meets = [linear.subtract(linear.add(t1, d), t2)]  # one thread reads s[t1 + d], another writes s[t2]
-    assert linear.feasible(meets, inside)
-    assert not linear.feasible(meets, inside + below)  # a tree reduction, where both are below d
+    assert solve.feasible(meets, inside)
+    assert not solve.feasible(meets, inside + below)  # a tree reduction, where both are below d
 
 
 @settings(max_examples=300, deadline=None)
@@ -76,7 +63,7 @@ def test_what_barriers_hang_on():
 def test_a_solution_that_is_found_is_none_that_elimination_denies(positive):
     numbers = {atom: n for n, atom in enumerate(UNKNOWNS)}
     rows = [(f[0], {numbers[a]: k for a, k in f[1]}) for f in positive if f[1]]
-    if linear._has_solution(rows):
+    if solve._solution(rows) is not None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(linear, "_has_solution", lambda rows: False)
-            assert linear._eliminate(rows)
+            patch.setattr(solve, "_solution", lambda rows: None)
+            assert solve._eliminate(rows, None) is not solve.NO

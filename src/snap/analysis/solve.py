@@ -1,0 +1,321 @@
+"""Whether integers satisfy a system of linear forms, and which.
+
+Input: forms that are to be zero, and forms that are to be at least zero (analysis/linear.py).  Output: `feasible`, a
+truth value; or `solve`: NO, a model (a satisfying assignment), or UNKNOWN.  Invariant: NO is a proof: no integers
+satisfy the system.  A model is one by plain evaluation of every form (`linear.value`), quotients, products and
+exclusive ors included.  Non-goals: an answer to everything: where the system grows too large, or a solution of the
+linear part does not fit its products, it is UNKNOWN, which `feasible` takes for true.
+
+Equalities are eliminated, then a solution is looked for by small steps, then unknowns are eliminated one by one
+(Fourier and Motzkin), rounding constants to integers on the way.  Other solvers answer the same question in
+analysis/oracles.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from enum import Enum
+
+from snap.analysis import linear
+from snap.analysis.linear import Atom, Form
+
+Row = tuple[int, dict[int, int]]  # a form over numbered unknowns
+Model = dict[Atom, int]  # of the unknowns that are not made of forms
+MOST_STEPS = 60  # towards a solution
+MOST_CONSTRAINTS = 400
+
+
+class Verdict(Enum):
+    NO = "no integers satisfy it"
+    UNKNOWN = "undecided"
+
+
+NO, UNKNOWN = Verdict.NO, Verdict.UNKNOWN
+Solver = Callable[[Iterable[Form], Iterable[Form]], "Model | Verdict"]
+
+# How a model of a smaller system becomes one of the larger, last step first.  Either an unknown is so many times a row
+# (`_Unit`), or these rows hold if the unknowns among them are moved far enough (`_Rows`).
+_Unit = tuple[int, int, Row]
+_Rows = tuple[set[int], list[Row]]
+Trail = list["_Unit | _Rows"]
+
+
+def feasible(zero: Iterable[Form], positive: Iterable[Form]) -> bool:
+    """Whether integers exist with every form of `zero` = 0 and every form of `positive` >= 0, as far as this
+    can tell.
+    """
+    return _decided([*zero], [*positive], None) is not NO
+
+
+def solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | Verdict:
+    """The same question, with a model where one is found."""
+    zero, positive = [*zero], [*positive]
+    trail: Trail = []
+    found = _decided(zero, positive, trail)
+    if isinstance(found, Verdict):
+        return found
+    for step in reversed(trail):
+        if len(step) == 3:
+            unit, sign, row = step
+            found[unit] = sign * _at(row, found)
+        else:
+            _settle(*step, found)
+    atoms = _atoms(zero, positive)[0]
+    return confirmed({atom: found.get(n, 0) for n, atom in enumerate(atoms)}, zero, positive)
+
+
+def confirmed(model: Model, zero: Iterable[Form], positive: Iterable[Form]) -> Model | Verdict:
+    """The model, if plain evaluation says that it is one."""
+    model = {atom: n for atom, n in model.items() if atom[0] not in linear.COMPOUND}
+    holds = all(linear.value(f, model) == 0 for f in zero) and all(linear.value(f, model) >= 0 for f in positive)
+    return model if holds else UNKNOWN
+
+
+class Systems:
+    """`feasible`, of which most systems are asked about again: loops are walked more than once, and in many scopes the
+    same is known.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[frozenset[Form], frozenset[Form]], bool] = {}
+
+    def feasible(self, zero: list[Form], positive: list[Form]) -> bool:
+        key = (frozenset(zero), frozenset(positive))
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = feasible(zero, positive)
+        return found
+
+
+def _atoms(zero: list[Form], positive: list[Form]) -> tuple[dict[Atom, None], list[Form]]:
+    """The unknowns of a system, in an order that is the same each time, and what holds of those that are made of
+    forms.
+    """
+    found = linear.atoms([*zero, *positive])
+    known = linear.derived(found)
+    if any(atom[0] == "xor" for atom in found):  # what holds of these may name others
+        found |= linear.atoms(known)
+    return found, known
+
+
+def _decided(zero: list[Form], positive: list[Form], trail: Trail | None) -> dict[int, int] | Verdict:
+    """NO, UNKNOWN, or numbers for the unknowns that are left when all else has been put on the trail."""
+    found, known = _atoms(zero, positive)
+    number_of = {atom: n for n, atom in enumerate(found)}  # small numbers sort and hash faster than atoms
+    equalities = [(f[0], {number_of[a]: k for a, k in f[1]}) for f in zero]
+    rows = [(f[0], {number_of[a]: k for a, k in f[1]}) for f in [*positive, *known]]
+    while equalities:
+        constant, terms = equalities.pop()
+        if not terms:
+            if constant:
+                return NO
+            continue
+        divisor = math.gcd(*terms.values())
+        if constant % divisor:
+            return NO
+        constant, terms = constant // divisor, {a: k // divisor for a, k in terms.items()}
+        unit = next((a for a, k in terms.items() if k in (1, -1)), None)
+        if unit is None:
+            rows.append((constant, terms))
+            rows.append((-constant, {a: -k for a, k in terms.items()}))
+            continue
+        sign = -terms.pop(unit)  # unit = sign * (constant + rest)
+        if trail is not None:
+            trail.append((unit, sign, (constant, terms)))
+        equalities = [_substituted(row, unit, constant, terms, sign) for row in equalities]
+        rows = [_substituted(row, unit, constant, terms, sign) for row in rows]
+    return _eliminate(rows, trail)
+
+
+def _at(row: Row, values: dict[int, int]) -> int:
+    return row[0] + sum(k * values.get(a, 0) for a, k in row[1].items())
+
+
+def _settle(free: set[int], rows: list[Row], values: dict[int, int]) -> None:
+    """Move these unknowns, from zero on, until the rows hold: those that bound one from below first."""
+    for row in rows:
+        short = _at(row, values)
+        if short < 0:
+            a = min(free.intersection(row[1]))
+            k = row[1][a]
+            values[a] = values.get(a, 0) + (-(short // k) if k > 0 else short // -k)
+
+
+def _substituted(row: Row, unit: int, constant: int, terms: dict[int, int], sign: int) -> Row:
+    k = row[1].get(unit)
+    if k is None:
+        return row
+    new = dict(row[1])
+    del new[unit]
+    for a, value in terms.items():
+        total = new.get(a, 0) + k * sign * value
+        if total:
+            new[a] = total
+        else:
+            new.pop(a, None)
+    return (row[0] + k * sign * constant, new)
+
+
+def _tighten(best: dict[frozenset, Row], rows: Iterable[Row]) -> bool:
+    """Divide each row by the greatest common divisor, rounding the constant; keep the strongest of rows that differ in
+    it alone.  False: a contradiction.
+    """
+    for row in rows:
+        constant, terms = row
+        if not terms:
+            if constant < 0:
+                return False
+            continue
+        divisor = math.gcd(*terms.values())
+        if divisor > 1:
+            constant, terms = row = (constant // divisor, {a: k // divisor for a, k in terms.items()})
+        key = frozenset(terms.items())
+        have = best.get(key)
+        if have is None or constant < have[0]:
+            best[key] = row
+    return True
+
+
+def _pruned(best: dict[frozenset, Row], trail: Trail | None) -> dict[frozenset, Row]:
+    """Without the rows of unknowns that are bounded on one side only: these rows hold, whatever the other
+    unknowns are.
+    """
+    while True:
+        lower: set[int] = set()
+        upper: set[int] = set()
+        for _, terms in best.values():
+            for a, k in terms.items():
+                (lower if k > 0 else upper).add(a)
+        free = lower ^ upper
+        if not free:
+            return best
+        if trail is not None:
+            trail.append((free, [row for row in best.values() if not free.isdisjoint(row[1])]))
+        best = {key: row for key, row in best.items() if free.isdisjoint(row[1])}
+
+
+def _bounded(rows: list[Row]) -> bool:
+    """False where bounds of single unknowns, passed from row to row a few times, already contradict each other."""
+    low: dict[int, int] = {}
+    high: dict[int, int] = {}
+    for _ in range(4):
+        changed = False
+        for constant, terms in rows:
+            # the most that the row can be, and which unknowns have no bound on that side
+            most, free = constant, None
+            for a, k in terms.items():
+                bound = high.get(a) if k > 0 else low.get(a)
+                if bound is None:
+                    free = a if free is None else -1
+                else:
+                    most += k * bound
+            if free is None and most < 0:
+                return False
+            for a, k in terms.items():
+                if free is not None and free != a:
+                    continue
+                rest = most if free is not None else most - k * (high[a] if k > 0 else low[a])
+                if k > 0:  # k a >= -rest
+                    bound = -(rest // k)
+                    if a not in low or bound > low[a]:
+                        low[a], changed = bound, True
+                else:
+                    bound = rest // -k
+                    if a not in high or bound < high[a]:
+                        high[a], changed = bound, True
+        if not changed:
+            break
+    return all(low[a] <= high[a] for a in low if a in high)
+
+
+# Most systems have solutions near zero, and finding one takes a tenth of the time of eliminating everything.
+def _solution(rows: list[Row]) -> dict[int, int] | None:
+    """Integers that satisfy the system: from zero on, each step changes one unknown so that a row that fails holds, the
+    one that makes the fewest others fail.  None says nothing.
+    """
+    inside: dict[int, list[tuple[int, int]]] = {}  # rows and factors of each unknown
+    for n, (_, terms) in enumerate(rows):
+        for a, k in terms.items():
+            inside.setdefault(a, []).append((n, k))
+    value = [constant for constant, _ in rows]
+    failing = {n for n, v in enumerate(value) if v < 0}
+    last = None
+    found: dict[int, int] = {}
+    for _ in range(MOST_STEPS):
+        if not failing:
+            return found
+        n = min(failing)
+        chosen, least = None, 0
+        for a, k in rows[n][1].items():
+            if a == last and len(rows[n][1]) > 1:  # it was moved for the sake of another row
+                continue
+            change = -(value[n] // k) if k > 0 else value[n] // -k
+            made = sum((value[m] + j * change < 0) - (value[m] < 0) for m, j in inside[a])
+            if chosen is None or made < least:
+                chosen, least = (a, change), made
+        last, change = chosen
+        found[last] = found.get(last, 0) + change
+        for m, j in inside[last]:
+            value[m] += j * change
+            if value[m] < 0:
+                failing.add(m)
+            else:
+                failing.discard(m)
+    return None
+
+
+def _eliminate(rows: list[Row], trail: Trail | None) -> dict[int, int] | Verdict:
+    best: dict[frozenset, Row] = {}
+    if not _tighten(best, rows):
+        return NO
+    best = _pruned(best, trail)
+    rows = list(best.values())
+    if not _bounded(rows):
+        return NO
+    found = _solution(rows)
+    if found is not None:
+        return found
+    while best:
+        lower: dict[int, int] = {}
+        upper: dict[int, int] = {}
+        multiple: tuple[set[int], set[int]] = (set(), set())
+        for _, terms in best.values():
+            for a, k in terms.items():
+                side = lower if k > 0 else upper
+                side[a] = side.get(a, 0) + 1
+                if k != 1 and k != -1:
+                    multiple[k > 0].add(a)
+        # Where an unknown stands alone in all rows of one side, no integer is lost when it goes; where it does not, one
+        # may be.
+        loses = multiple[0] & multiple[1]
+        choice = min(lower, key=lambda a: (a in loses, lower[a] * upper[a] - lower[a] - upper[a], a))
+        if len(best) - lower[choice] - upper[choice] + lower[choice] * upper[choice] > MOST_CONSTRAINTS:
+            return UNKNOWN
+        below, above, kept = [], [], {}
+        for key, row in best.items():
+            k = row[1].get(choice)
+            if k is None:
+                kept[key] = row
+            else:
+                (below if k > 0 else above).append(row)
+        if not _tighten(kept, (_combined(x, y, choice) for x in below for y in above)):
+            return NO
+        if trail is not None:
+            trail.append(({choice}, below + above))
+        best = _pruned(kept, trail)
+    return {}
+
+
+def _combined(below: Row, above: Row, choice: int) -> Row:
+    """What follows from two rows without an unknown that one bounds from below and one from above."""
+    (c1, t1), (c2, t2) = below, above
+    m, n = -t2[choice], t1[choice]
+    terms = {a: m * k for a, k in t1.items()}
+    for a, k in t2.items():
+        total = terms.get(a, 0) + n * k
+        if total:
+            terms[a] = total
+        else:
+            del terms[a]  # `choice` among them
+    return (m * c1 + n * c2, terms)

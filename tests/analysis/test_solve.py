@@ -1,0 +1,96 @@
+"""The solver against z3, isl and plain evaluation, on systems of the shape that the analysis asks about: two threads, small factors, quotients and
+remainders by small numbers, bounds.  Seeds are fixed: a system is a function of its number."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+
+import pytest
+
+from snap.analysis import linear, oracles, solve
+from snap.analysis.linear import Form, add, number, quotient, remainder, subtract, times, unknown
+
+COUNT = 300
+
+
+def form(draw: random.Random, unknowns: list[Form], deep: bool = True) -> Form:
+    """A sum of a few unknowns, of quotients and of remainders."""
+    total = number(draw.randint(-9, 9))
+    for x in draw.sample(unknowns, draw.randint(1, min(3, len(unknowns)))):
+        total = add(total, x, draw.choice((-16, -4, -2, -1, 1, 1, 2, 4, 3, 8)))
+    if deep and draw.random() < 0.6:
+        part = draw.choice((quotient, remainder))(form(draw, unknowns, deep=False), draw.choice((2, 3, 4, 8, 32)))
+        total = add(total, part, draw.choice((-8, -1, 1, 4)))
+    return total
+
+
+def system(seed: int) -> tuple[list[Form], list[Form]]:
+    """Two threads' indices are equal, under bounds of what they are made of and a few conditions."""
+    draw = random.Random(seed)
+    unknowns = [unknown((name,)) for name in ("t1", "t2", "k", "n")[: draw.randint(2, 4)]]
+    zero = [subtract(form(draw, unknowns), form(draw, unknowns)) for _ in range(draw.randint(0, 2))]
+    positive = [form(draw, unknowns) for _ in range(draw.randint(0, 4))]
+    for x in unknowns:
+        if draw.random() < 0.8:
+            positive += [x, subtract(number(draw.choice((3, 31, 255))), x)]
+    return zero, positive
+
+
+def holds(model: dict, zero: list[Form], positive: list[Form]) -> bool:
+    return all(linear.value(f, model) == 0 for f in zero) and all(linear.value(f, model) >= 0 for f in positive)
+
+
+@pytest.mark.parametrize("name, other", [("z3", oracles.z3_solve), ("islpy", oracles.isl_solve)])
+def test_the_same_systems_have_solutions(name, other):
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
+    answers = {"no": 0, "model": 0, "unknown": 0}
+    for seed in range(COUNT):
+        zero, positive = system(seed)
+        ours, theirs = solve.solve(zero, positive), other(zero, positive)
+        assert solve.feasible(zero, positive) is (ours is not solve.NO)
+        assert theirs is not solve.UNKNOWN
+        if ours is solve.NO:
+            assert theirs is solve.NO, (seed, theirs)
+        for model in (ours, theirs):
+            assert not isinstance(model, dict) or holds(model, zero, positive), (seed, model)
+        if ours is solve.UNKNOWN or theirs is solve.NO and ours is not solve.NO:
+            answers["unknown"] += 1
+        else:
+            answers["no" if ours is solve.NO else "model"] += 1
+    assert answers["no"] >= COUNT / 8 and answers["model"] >= COUNT / 3  # both are asked about
+    assert answers["unknown"] <= COUNT / 8, answers  # equalities without a factor of one, mostly
+
+
+def test_a_model_of_what_meets():
+    """`s[t1 + d]` is read and `s[t2]` written: which threads meet, the model tells."""
+    t1, t2, d = (unknown((name,)) for name in ("t1", "t2", "d"))
+    inside = [t1, t2, subtract(number(255), t1), subtract(number(255), t2), subtract(d, number(1)), subtract(subtract(t2, t1), number(3))]
+    model = solve.solve([subtract(add(t1, d), t2)], inside)
+    assert model[("t1",)] + model[("d",)] == model[("t2",)] >= model[("t1",)] + 3
+
+
+@pytest.mark.parametrize("zero, positive, answer", [
+    ([], [], {}),
+    ([number(1)], [], solve.NO),
+    ([times(unknown(("x",)), 2), ], [number(-1)], solve.NO),
+    ([add(times(unknown(("x",)), 2), number(1))], [], solve.NO),  # an even number is not odd
+    ([add(unknown(("x",)), number(-7))], [], {("x",): 7}),
+    ([], [add(unknown(("x",)), number(-7))], {("x",): 7}),  # bounded on one side only
+    ([subtract(unknown(("mul", unknown(("x",)), unknown(("y",)))), number(7))], [], solve.UNKNOWN),  # x y = 7: a product is an unknown to us
+])  # fmt: skip
+def test_small_systems(zero, positive, answer):
+    assert solve.solve(zero, positive) == answer
+
+
+def test_products_and_exclusive_ors_are_not_taken_at_their_word():
+    x, y = unknown(("x",)), unknown(("y",))
+    product = [subtract(unknown(("mul", x, y)), number(7))]
+    if importlib.util.find_spec("z3") is not None:
+        model = oracles.z3_solve(product, [])
+        assert model[("x",)] * model[("y",)] == 7
+    if importlib.util.find_spec("islpy") is not None:
+        assert oracles.isl_solve(product, []) is solve.UNKNOWN
+    swizzled = [subtract(linear.exclusive(x, number(5), 3), number(9))]
+    assert solve.solve(swizzled, [x, subtract(number(7), x)]) is solve.NO  # three bits are at most 7

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import BLOCK1, BOOL, I32, WARP1, Level
 from snap.ir.walk import own_expressions, statements, variables
 
 Edit = Callable[[ir.Stmt], Iterator[tuple[str, tuple[ir.Stmt, ...]]]]
 Mutants = Iterator[tuple[str, ir.Function]]
-POINTS = (ir.Sync, ir.BarrierWait, ir.BarrierArrive)
+POINTS = (synced.Sync, synced.BarrierWait, synced.BarrierArrive)
 
 
 # ---- one statement at a time ---------------------------------------------------------------------------------------------------------------
@@ -49,7 +50,7 @@ def _inside(s: ir.Stmt, change) -> Iterator[tuple[str, ir.Stmt]]:
         case ir.While():
             for name in ("pre", "body"):
                 yield from ((text, replace(s, **{name: body})) for text, body in _bodies(getattr(s, name), change))
-        case ir.For() | ir.Group() | ir.Partition() | ir.Claim() | ir.Turn() | ir.Elect():
+        case ir.For() | ir.Group() | ir.Partition() | ir.Claim() | ir.Turn() | synced.Elect():
             yield from ((text, replace(s, body=body)) for text, body in _bodies(s.body, change))
         case ir.Split(cases=cases):
             for k, case in enumerate(cases):
@@ -62,11 +63,11 @@ def _inside(s: ir.Stmt, change) -> Iterator[tuple[str, ir.Stmt]]:
 
 def _name(s: ir.Stmt) -> str:
     match s:
-        case ir.Sync(point, _, part):
+        case synced.Sync(point, _, part):
             return f"{point.kind} barrier for {point.object}" + ("" if part == "both" else f" ({part})")
-        case ir.BarrierWait(barrier):
+        case synced.BarrierWait(barrier):
             return f"wait for {barrier.name}"
-        case ir.BarrierArrive(barrier):
+        case synced.BarrierArrive(barrier):
             return f"arrival at {barrier.name}"
         case _:
             return type(s).__name__
@@ -78,7 +79,7 @@ def _name(s: ir.Stmt) -> str:
 def drop_points(function: ir.Function) -> Mutants:
     """Without one of its barriers or waits (arrivals have a function of their own)."""
     def edit(s):
-        if isinstance(s, (ir.Sync, ir.BarrierWait)) and not (isinstance(s, ir.Sync) and s.part == "arrive"):
+        if isinstance(s, (synced.Sync, synced.BarrierWait)) and not (isinstance(s, synced.Sync) and s.part == "arrive"):
             yield f"drop {_name(s)}", ()
 
     return edited(function, edit)
@@ -86,7 +87,7 @@ def drop_points(function: ir.Function) -> Mutants:
 
 def drop_arrives(function: ir.Function) -> Mutants:
     def edit(s):
-        if isinstance(s, ir.BarrierArrive) or (isinstance(s, ir.Sync) and s.part == "arrive"):
+        if isinstance(s, synced.BarrierArrive) or (isinstance(s, synced.Sync) and s.part == "arrive"):
             yield f"drop {_name(s)}", ()
 
     return edited(function, edit)
@@ -95,7 +96,7 @@ def drop_arrives(function: ir.Function) -> Mutants:
 def arrive_on_one_path(function: ir.Function) -> Mutants:
     """An arrival in all slots but the first."""
     def edit(s):
-        if isinstance(s, ir.BarrierArrive) and s.barrier.slots > 1:
+        if isinstance(s, synced.BarrierArrive) and s.barrier.slots > 1:
             there = ir.Compare("!=", s.slot, ir.Const(0, I32, span=s.span), BOOL, span=s.span)
             yield f"{_name(s)}: not in slot 0", (ir.If(there, (s,), (), span=s.span),)
 
@@ -105,7 +106,7 @@ def arrive_on_one_path(function: ir.Function) -> Mutants:
 def drop_fences(function: ir.Function) -> Mutants:
     def edit(s):
         match s:
-            case (ir.Sync() | ir.BarrierArrive()) if s.point.fence:
+            case (synced.Sync() | synced.BarrierArrive()) if s.point.fence:
                 yield f"drop the fence of {_name(s)}", (replace(s, point=replace(s.point, fence=False)),)
             case ir.Wgmma(first=True):
                 yield "drop the fence of registers", (replace(s, first=False),)
@@ -115,7 +116,7 @@ def drop_fences(function: ir.Function) -> Mutants:
 
 def drop_commits(function: ir.Function) -> Mutants:
     def edit(s):
-        if isinstance(s, ir.AsyncCommit):
+        if isinstance(s, synced.AsyncCommit):
             yield f"drop a commit of {s.engine}", ()
 
     return edited(function, edit)
@@ -127,7 +128,7 @@ def drop_commits(function: ir.Function) -> Mutants:
 def shift_phases(function: ir.Function, by: tuple[int, ...] = (-1, 1)) -> Mutants:
     """A wait for another phase of the slot."""
     def edit(s):
-        if isinstance(s, ir.BarrierWait):
+        if isinstance(s, synced.BarrierWait):
             for k in by:
                 phase = ir.Binary("+", s.phase, ir.Const(k, s.phase.type, span=s.span), s.phase.type, span=s.span)
                 yield f"{_name(s)} {k:+} phases", (replace(s, phase=phase),)
@@ -138,7 +139,7 @@ def shift_phases(function: ir.Function, by: tuple[int, ...] = (-1, 1)) -> Mutant
 def change_waits(function: ir.Function, by: int = 1) -> Mutants:
     """So many more of the youngest groups may be in flight."""
     def edit(s):
-        if isinstance(s, (ir.Sync, ir.BarrierArrive)):
+        if isinstance(s, (synced.Sync, synced.BarrierArrive)):
             for k, (engine, number) in enumerate(s.point.waits):
                 if number + by >= 0:
                     waits = (*s.point.waits[:k], (engine, number + by), *s.point.waits[k + 1:])
@@ -150,7 +151,7 @@ def change_waits(function: ir.Function, by: int = 1) -> Mutants:
 def change_bytes(function: ir.Function, by: tuple[int, ...] = (-16, 16)) -> Mutants:
     """Fewer or more bytes are expected than come."""
     def edit(s):
-        if isinstance(s, (ir.BarrierArrive, ir.BarrierExpect)) and s.bytes:
+        if isinstance(s, (synced.BarrierArrive, synced.BarrierExpect)) and s.bytes:
             for k in by:
                 yield f"{s.bytes} bytes -> {s.bytes + k}", (replace(s, bytes=s.bytes + k),)
 
@@ -160,7 +161,7 @@ def change_bytes(function: ir.Function, by: tuple[int, ...] = (-16, 16)) -> Muta
 def change_slots(function: ir.Function) -> Mutants:
     """A wait or arrival at the next slot."""
     def edit(s):
-        if isinstance(s, (ir.BarrierWait, ir.BarrierArrive)) and s.barrier.slots > 1:
+        if isinstance(s, (synced.BarrierWait, synced.BarrierArrive)) and s.barrier.slots > 1:
             one, all_slots = ir.Const(1, I32, span=s.span), ir.Const(s.barrier.slots, I32, span=s.span)
             further = ir.Binary("%", ir.Binary("+", s.slot, one, I32, span=s.span), all_slots, I32, span=s.span)
             yield f"{_name(s)}: the next slot", (replace(s, slot=further),)
@@ -173,33 +174,33 @@ def change_slots(function: ir.Function) -> Mutants:
 
 def weaken_cluster(function: ir.Function) -> Mutants:
     """A block's barrier where the cluster's is needed; where arrival and wait stand apart, both are gone, and it stands where they wait."""
-    points = {s.point.uid: s.point for s in statements(function.body) if isinstance(s, ir.Sync) and s.point.kind == "cluster"}
+    points = {s.point.uid: s.point for s in statements(function.body) if isinstance(s, synced.Sync) and s.point.kind == "cluster"}
     for uid, point in points.items():
         weak = replace(point, kind="block", participants=BLOCK1)
         body = function.body
         while any(_is_part(s, uid) for s in statements(body)):
-            edit = lambda s: iter((("", () if s.part == "arrive" else (ir.Sync(weak, s.place, span=s.span),)),) if _is_part(s, uid) else ())  # noqa: E731
+            edit = lambda s: iter((("", () if s.part == "arrive" else (synced.Sync(weak, s.place, span=s.span),)),) if _is_part(s, uid) else ())  # noqa: E731
             body = next(_bodies(body, lambda b: _one_by_one(b, edit)))[1]
         yield f"line {point.span.line}: cluster barrier for {point.object} of the block only", replace(function, body=body)
 
 
 def _is_part(s: ir.Stmt, uid: int) -> bool:
-    return isinstance(s, ir.Sync) and s.point.uid == uid and s.point.kind == "cluster"
+    return isinstance(s, synced.Sync) and s.point.uid == uid and s.point.kind == "cluster"
 
 
 def shrink_participants(function: ir.Function) -> Mutants:
     """A warp's barrier where more threads must meet; arrivals in this block only."""
     def edit(s):
         match s:
-            case ir.Sync(point, _, "both") if point.kind in ("block", "named") and _threads(point) > 32:
+            case synced.Sync(point, _, "both") if point.kind in ("block", "named") and _threads(point) > 32:
                 yield f"{_name(s)} of the warp only", (replace(s, point=replace(point, kind="warp", participants=WARP1)),)
-            case ir.BarrierArrive(barrier) if barrier.everywhere:
+            case synced.BarrierArrive(barrier) if barrier.everywhere:
                 yield f"{_name(s)} in this block only", (replace(s, barrier=replace(barrier, everywhere=False)),)
 
     return edited(function, edit)
 
 
-def _threads(point: ir.SyncPoint) -> int:
+def _threads(point: synced.SyncPoint) -> int:
     return point.participants.n if point.participants.level is Level.THREAD else 1 << 10
 
 

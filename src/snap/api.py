@@ -15,6 +15,8 @@ from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.frontend.definition import Definition, Refused, Requires, identity
 from snap.ir import nodes as ir
+from snap.ir.synced import Function as Synced
+from snap.ir.synced import SyncPoint
 from snap.ir.types import Level, Privilege
 from snap.surface import caller_span
 
@@ -37,7 +39,7 @@ class Compiled:
         return check(self.definition, self.constexprs)
 
     @functools.cached_property
-    def synced(self) -> ir.Function:
+    def synced(self) -> Synced:
         from snap.sync import synchronize
 
         return synchronize(self.typed)
@@ -126,7 +128,7 @@ class SnapFunction:
 
     # -- stages
 
-    def syncs(self, **constexprs: object) -> list[ir.SyncPoint]:
+    def syncs(self, **constexprs: object) -> list[SyncPoint]:
         """The synchronization points of the generated code, in the order of the text, calls included: those that were
         inferred, those that collectives bring along, and a kernel's first and last.
         """

@@ -6,6 +6,7 @@ from itertools import count
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import BLOCK1, BOOL, GRID1, I32, THREAD1, Held, Level, Place, Privilege, Space
 
 SPAN = Span("/somewhere/else/kernel.py", 7, 0, 7, 1)
@@ -133,27 +134,27 @@ def collective(op, requires, where, targets=(), args=(), accesses=(), **attrs):
 
 def point(kind, participants, reason="written, then read", object="tile", **options):
     line = Span(SPAN.filename, 9, 0, 9, 1)
-    return ir.SyncPoint(next(_uids), kind, participants, object, reason, SPAN, line, span=SPAN, **options)
+    return synced.SyncPoint(next(_uids), kind, participants, object, reason, SPAN, line, span=SPAN, **options)
 
 
 def sync(kind, participants, where, reason="written, then read", object="tile", part="both", **options):
-    return ir.Sync(point(kind, participants, reason, object, **options), where, part, span=SPAN)
+    return synced.Sync(point(kind, participants, reason, object, **options), where, part, span=SPAN)
 
 
 def barrier(name, slots=1, count=1, everywhere=False):
-    return ir.Barrier(next(_uids), name, slots, count, everywhere, span=SPAN)
+    return synced.Barrier(next(_uids), name, slots, count, everywhere, span=SPAN)
 
 
 def wait(b, slot, phase, where, reason="filled, then read"):
-    return ir.BarrierWait(b, slot, phase, where, point("mbarrier", THREAD1, reason), span=SPAN)
+    return synced.BarrierWait(b, slot, phase, where, point("mbarrier", THREAD1, reason), span=SPAN)
 
 
 def arrive(b, slot, by, where, bytes=0, reason="read, then filled again", fence=False):
-    return ir.BarrierArrive(b, slot, by, where, point("mbarrier", by, reason, fence=fence), bytes, span=SPAN)
+    return synced.BarrierArrive(b, slot, by, where, point("mbarrier", by, reason, fence=fence), bytes, span=SPAN)
 
 
 def expect(b, slot, bytes, where):
-    return ir.BarrierExpect(b, slot, bytes, where, span=SPAN)
+    return synced.BarrierExpect(b, slot, bytes, where, span=SPAN)
 
 
 def box(op, tile, origin, extents, where, b=None, slot=None):
@@ -161,11 +162,11 @@ def box(op, tile, origin, extents, where, b=None, slot=None):
 
 
 def commit(engine, where=None):
-    return ir.AsyncCommit(engine, where, span=SPAN)
+    return synced.AsyncCommit(engine, where, span=SPAN)
 
 
 def elect(where, *body):
-    return ir.Elect(where, tuple(body), span=SPAN)
+    return synced.Elect(where, tuple(body), span=SPAN)
 
 
 def wgmma(type, acc, a, b, n, k, where, a_transposed=False, b_transposed=False, zero=None, first=True):
@@ -185,12 +186,12 @@ def whole(handle):
 
 
 def device(name, params, body, where, returns=None, smem=0):
-    return ir.Function(next(_uids), name, False, tuple(map(_param, params)), returns, where, tuple(body), smem, False, span=SPAN)
+    return synced.Function(next(_uids), name, False, tuple(map(_param, params)), returns, where, tuple(body), smem, False, span=SPAN)
 
 
 def kernel(params, body, where=None, name="kernel", smem=0, cooperative=False, barriers=()):
     where = where or place()
-    return ir.Function(next(_uids), name, True, tuple(map(_param, params)), None, where, tuple(body), smem, cooperative, False, tuple(barriers), span=SPAN)
+    return synced.Function(next(_uids), name, True, tuple(map(_param, params)), None, where, tuple(body), smem, cooperative, barriers=tuple(barriers), span=SPAN)
 
 
 def by_ref(v):

@@ -8,6 +8,7 @@ import pytest
 
 from snap.codegen import TensorMap, emit
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import (
     BF16,
     BLOCK1,
@@ -378,7 +379,7 @@ def test_named_barriers_take_the_number_of_their_point(compiles, ptx):
 def test_some_threads_only_arrive(compiles):
     def body(block):
         point = k.point("named", BLOCK1, number=1, threads=96)
-        warps = lambda part: lambda inside: [ir.Sync(point, inside, part, span=k.SPAN)]  # noqa: E731
+        warps = lambda part: lambda inside: [synced.Sync(point, inside, part, span=k.SPAN)]  # noqa: E731
         return [k.split(Level.THREAD, block, (32, warps("wait")), (None, 32, warps("arrive")))]
 
     where, inside = in_block(body)

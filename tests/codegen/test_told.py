@@ -12,6 +12,7 @@ from snap import *
 from snap.api import SnapFunction
 from snap.cli.explain import PRIMITIVES, explain
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.operations import COLLECTIVES
 from snap.ir.walk import statements
 
@@ -52,10 +53,10 @@ def told(kernel: SnapFunction) -> Counter:
         seen.append(function)
         for s in statements(function.body):
             match s:
-                case ir.Sync(point, part=part) if point.kind != "thread" and part != "arrive":
+                case synced.Sync(point, part=part) if point.kind != "thread" and part != "arrive":
                     assert point in listed
                     found[point.kind] += 1
-                case ir.BarrierWait(point=point):
+                case synced.BarrierWait(point=point):
                     assert point in listed
                     found["mbarrier"] += 1
                 case ir.Collective(op) if COLLECTIVES[op].barrier:

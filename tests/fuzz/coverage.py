@@ -6,6 +6,7 @@ from collections import Counter
 from typing import get_args
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.operations import ATOMICS, COLLECTIVES, MATH, ORDERS, SCOPES
 from snap.ir.points import points
 from snap.ir.walk import expressions, statements
@@ -24,11 +25,11 @@ def cover(compiled, seen: Counter) -> None:
     for function in functions(compiled.synced):
         for s in statements(function.body):
             match s:
-                case ir.Sync(point, part=part):
+                case synced.Sync(point, part=part):
                     seen[f"part {part}"] += 1
-                case ir.BarrierWait() | ir.BarrierArrive() | ir.BarrierExpect() | ir.Elect():
+                case synced.BarrierWait() | synced.BarrierArrive() | synced.BarrierExpect() | synced.Elect():
                     seen[type(s).__name__] += 1
-                case ir.AsyncCommit(engine):
+                case synced.AsyncCommit(engine):
                     seen[f"commit {engine}"] += 1
         for barrier in function.barriers:
             seen["barrier everywhere" if barrier.everywhere else "barrier"] += 1
@@ -92,8 +93,8 @@ def _body(body: ir.Body, seen: Counter) -> None:
 
 def kinds() -> list[str]:
     """All there is to reach: every node of the typed IR and of the synchronized one, every operation, every kind of point."""
-    typed = [c.__name__ for c in get_args(ir.Stmt) if c not in (ir.Sync, ir.AsyncCommit)]
-    return [*typed, *(c.__name__ for c in (*get_args(ir.Expr), *get_args(ir.Target), *get_args(ir.Param))), "function", "kernel", "unrolled",
+    added = [c.__name__ for c in get_args(synced.Stmt) if c not in (synced.Sync, synced.AsyncCommit)]
+    return [*(c.__name__ for c in get_args(ir.Typed)), *added, *(c.__name__ for c in (*get_args(ir.Expr), *get_args(ir.Target), *get_args(ir.Param))), "function", "kernel", "unrolled",
             *(f"collective {name}" for name in COLLECTIVES), *(f"atomic {name}" for name in ATOMICS), *(f"order {o}" for o in ORDERS), *(f"scope {s}" for s in SCOPES),
             *(f"math {name}" for name in MATH), *(f"Binary {op}" for op in "+ - * / % << >> & | ^".split()), *(f"Compare {op}" for op in "< <= > >= == !=".split()),
             *(f"Unary {op}" for op in ("-", "~", "not")), "Logical and", "Logical or", *(f"box {op}" for op in "load store add min max and or xor".split()),

@@ -6,6 +6,7 @@ import itertools
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import BOOL, GRID1, I32, THREAD1, Array, Held, Level, Place, Privilege, Space
 
 _uid = itertools.count(1)
@@ -95,8 +96,8 @@ def for_(v, stop, body, start=0):
 
 
 def sync(kind="block", participants=Privilege(Level.BLOCK, 1), line=1, within=None):
-    point = ir.SyncPoint(next(_uid), kind, participants, "x", "for the test", at(line), at(line), span=at(line))
-    return ir.Sync(point, within or block_place(), span=at(line))
+    point = synced.SyncPoint(next(_uid), kind, participants, "x", "for the test", at(line), at(line), span=at(line))
+    return synced.Sync(point, within or block_place(), span=at(line))
 
 
 def collective(op, requires, targets, args, line=1, within=None, **attrs):
@@ -129,7 +130,7 @@ def tile(handle, index, shape, line=1):
 
 
 def point(kind="thread", participants=THREAD1, what="x", line=1, **more):
-    return ir.SyncPoint(next(_uid), kind, participants, what, "for the test", at(line), at(line), span=at(line), **more)
+    return synced.SyncPoint(next(_uid), kind, participants, what, "for the test", at(line), at(line), span=at(line), **more)
 
 
 def local(name, elem, size):
@@ -138,15 +139,15 @@ def local(name, elem, size):
 
 
 def barrier(name, slots, count, everywhere=False):
-    return ir.Barrier(next(_uid), name, slots, count, everywhere, span=SPAN)
+    return synced.Barrier(next(_uid), name, slots, count, everywhere, span=SPAN)
 
 
 def wait(b, slot, phase, within, line=1):
-    return ir.BarrierWait(b, slot, phase, within, point("mbarrier", within.privilege, b.name, line), span=at(line))
+    return synced.BarrierWait(b, slot, phase, within, point("mbarrier", within.privilege, b.name, line), span=at(line))
 
 
 def arrive(b, slot, by, within, line=1, bytes=0, fence=False, waits=()):
-    return ir.BarrierArrive(b, slot, by, within, point("mbarrier", by, b.name, line, fence=fence, waits=waits), bytes, span=at(line))
+    return synced.BarrierArrive(b, slot, by, within, point("mbarrier", by, b.name, line, fence=fence, waits=waits), bytes, span=at(line))
 
 
 def split(within, *cases):

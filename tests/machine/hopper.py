@@ -11,7 +11,9 @@ import build as b
 import numpy as np
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import BF16, CLUSTER1, F32, I32, THREAD1, WARP1, Held, Level, Place, Privilege
+from snap.sync.begin import begin
 
 WARPGROUP = Privilege(Level.THREAD, 128)
 
@@ -48,11 +50,11 @@ def wgmma(acc, a, c, n, k, within, zero=None, first=True, line=4, type="bf16", a
 
 
 def waits(within, *what, line=5, fence=False):
-    return ir.Sync(b.point("thread", within.privilege, line=line, waits=what, fence=fence), within, span=b.at(line))
+    return synced.Sync(b.point("thread", within.privilege, line=line, waits=what, fence=fence), within, span=b.at(line))
 
 
 def commit(engine, within):
-    return ir.AsyncCommit(engine, within, span=b.SPAN)
+    return synced.AsyncCommit(engine, within, span=b.SPAN)
 
 
 def gemm(groups=1, n=16, k=16, steps=5, slots=2, lag=0, blocks=1, producers=32):
@@ -97,7 +99,7 @@ def gemm(groups=1, n=16, k=16, steps=5, slots=2, lag=0, blocks=1, producers=32):
             stage = b.tile(out, (w, b.const(0)), (64, n), line=8)
             return [b.declare(acc, zero=True), b.for_(i, steps, body), *([waits(inside, ("wgmma", 0), line=7)] if lag else []),
                     ir.StoreAcc(stage, ref, b.const(0), inside, span=b.at(8)),
-                    ir.Sync(b.point("named", WARPGROUP, "out", 9, fence=True, number=1), inside, span=b.at(9)),
+                    synced.Sync(b.point("named", WARPGROUP, "out", 9, fence=True, number=1), inside, span=b.at(9)),
                     b.box("store", b.tile(out, (w, b.const(0)), (64, n), line=10), b.access(C, b.binary("+", first_row, w), b.const(0), line=10),
                           (64, n), inside, line=10),
                     commit("bulk", inside), waits(inside, ("bulk read", 0), line=11)]
@@ -114,7 +116,7 @@ def gemm(groups=1, n=16, k=16, steps=5, slots=2, lag=0, blocks=1, producers=32):
                       place, line=23, barrier=full, slot=slot),
                 b.box("load", b.tile(sb, (slot, b.const(0), b.const(0)), (1, n, k), line=24), b.access(B, b.const(0), column, line=24), (n, k),
                       place, line=24, barrier=full, slot=slot)]
-        return [ir.Elect(place, (b.for_(j, steps, body),), span=b.at(20))]
+        return [synced.Elect(place, (b.for_(j, steps, body),), span=b.at(20))]
 
     body = [b.declare_shared(sa), b.declare_shared(sb), b.declare_shared(out), b.declare(row, rank),
             b.split(within, (128 * groups, consume), (producers, produce))]
@@ -123,7 +125,7 @@ def gemm(groups=1, n=16, k=16, steps=5, slots=2, lag=0, blocks=1, producers=32):
 
 
 def with_barriers(kernel, *barriers):
-    return replace(kernel, barriers=barriers)
+    return replace(begin(kernel), barriers=barriers)
 
 
 def generic_producer(steps=4, slots=2, n=8, k=16):
@@ -156,7 +158,7 @@ def generic_producer(steps=4, slots=2, n=8, k=16):
                 b.arrive(full, slot, WARP1, place, line=23, fence=True)]
         load = b.box("load", b.tile(sa, (b.const(0), b.const(0)), (64, k), line=20), b.access(A, b.const(0), b.const(0), line=20), (64, k), place,
                      line=20, barrier=ready, slot=b.const(0))
-        return [ir.Elect(place, (b.arrive(ready, b.const(0), THREAD1, place, line=19, bytes=128 * k), load), span=b.at(19)), b.for_(j, steps, body)]
+        return [synced.Elect(place, (b.arrive(ready, b.const(0), THREAD1, place, line=19, bytes=128 * k), load), span=b.at(19)), b.for_(j, steps, body)]
 
     body = [b.declare_shared(sa), b.declare_shared(sb), b.split(within, (128, consume), (32, produce))]
     return with_barriers(b.kernel([A, B, C], body, threads=threads, smem=128 * k + 2 * n * k * slots, within=within), ready, full, empty)
@@ -170,7 +172,7 @@ def store_ring(steps=6, slots=2, width=64):
     slot = mod(step, slots)
     value = b.binary("+", b.binary("*", step, b.const(1000)), me)
     body = [waits(within, ("bulk read", slots - 1), line=2), b.sync(within=within, line=3), b.store(s, (slot, me), value, line=4),
-            ir.Sync(b.point("block", within.privilege, "s", 5, fence=True), within, span=b.at(5)),
+            synced.Sync(b.point("block", within.privilege, "s", 5, fence=True), within, span=b.at(5)),
             b.box("store", b.tile(s, (slot, b.const(0)), (1, width), line=6), b.access(out, step, b.const(0), line=6), (1, width), within, line=6),
             commit("bulk", within)]
     return b.kernel([out], [b.declare_shared(s), b.for_(i, steps, body), waits(within, ("bulk read", 0), line=8)], threads=width,
@@ -190,7 +192,7 @@ def edges(steps=3, threads=32, blocks=2, apart=False, last=True):
 
     def meet(line):
         p = b.point("cluster", CLUSTER1, "e", line)
-        return [ir.Sync(p, within, part, span=b.at(line)) for part in (("arrive", "wait") if apart else ("both",))]
+        return [synced.Sync(p, within, part, span=b.at(line)) for part in (("arrive", "wait") if apart else ("both",))]
 
     there = ir.MemAccess(ir.MemView(e.obj, I32, e.obj.shape), (half, b.read(t)), e, neighbour, span=b.at(4))
     body = [b.store(e, (half, b.read(t)), value, line=2), *meet(3),

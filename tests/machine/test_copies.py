@@ -11,6 +11,7 @@ from corpus import TESTS, Program
 
 from snap import *
 from snap.ir import nodes as ir
+from snap.ir.synced import AsyncCommit, Sync, SyncPoint
 from snap.ir.types import I32, THREAD1
 from snap.ir.walk import statements
 from snap.machine import MachineError, run_adversarial, run_reference
@@ -138,7 +139,7 @@ def of_waits(**parts):
     """A change of every point that waits for copies."""
 
     def change(s):
-        if isinstance(s, ir.Sync) and s.point.younger("copy") is not None:
+        if isinstance(s, Sync) and s.point.younger("copy") is not None:
             s = replace(s, point=replace(s.point, **{name: part(s.point) if callable(part) else part for name, part in parts.items()}))
         return [s]
 
@@ -146,7 +147,7 @@ def of_waits(**parts):
 
 
 def commits_dropped(s):
-    return [] if isinstance(s, ir.AsyncCommit) else [s]
+    return [] if isinstance(s, AsyncCommit) else [s]
 
 
 def slots_modulo(n):
@@ -187,7 +188,7 @@ def test_mutant_is_found(name, what):
 def test_the_rewriter_changes_nothing_by_itself():
     f = synced(PRODUCTS["three_stages"])
     assert rewritten(f, lambda s: [s]) == f
-    assert any(isinstance(s, ir.AsyncCommit) for s in statements(f.body))
+    assert any(isinstance(s, AsyncCommit) for s in statements(f.body))
 
 
 def test_long_logs_keep_what_is_in_flight(monkeypatch):
@@ -202,11 +203,11 @@ def test_long_logs_keep_what_is_in_flight(monkeypatch):
 
 
 def wait(pending, line=8):
-    point = ir.SyncPoint(0, "thread", THREAD1, "s", "for the test", b.at(line), b.at(line), (("copy", pending),), span=b.at(line))
-    return ir.Sync(point, WITHIN, span=b.at(line))
+    point = SyncPoint(0, "thread", THREAD1, "s", "for the test", b.at(line), b.at(line), (("copy", pending),), span=b.at(line))
+    return Sync(point, WITHIN, span=b.at(line))
 
 
-COMMIT = ir.AsyncCommit(span=b.SPAN)
+COMMIT = AsyncCommit(span=b.SPAN)
 BARRIER = b.sync(within=WITHIN)
 
 

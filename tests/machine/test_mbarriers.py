@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import I32, THREAD1, WARP1, Level, Privilege
 from snap.machine import MachineError, run_adversarial, run_reference
 
@@ -58,7 +59,7 @@ def test_a_unit_larger_than_a_warp_hands_on_what_its_first_thread_did():
 
 def test_arrivals_beyond_the_count():
     full = b.barrier("full", 1, 1)
-    expects = ir.BarrierExpect(full, b.const(0), 16, WITHIN, span=b.at(2))
+    expects = synced.BarrierExpect(full, b.const(0), 16, WITHIN, span=b.at(2))
     body = [expects, b.sync(within=WITHIN), b.arrive(full, b.const(0), WARP1, WITHIN, line=4)]
     with pytest.raises(MachineError, match="beyond the 1 that phase 0 counts") as caught:
         run(h.with_barriers(b.kernel([], body, threads=T, within=WITHIN), full), seeds=[0])
@@ -94,7 +95,7 @@ def arrive_and_sync(rounds=3, back=True):
     points = [b.point("named", Privilege(Level.THREAD, 64), "s", line, number=number, threads=64) for line, number in ((3, 1), (5, 3))]
 
     def apart(k, part, place, line):
-        return ir.Sync(points[k], place, part, span=b.at(line))
+        return synced.Sync(points[k], place, part, span=b.at(line))
 
     def write(place):
         me = ir.UnitId(THREAD1, place, I32, span=b.SPAN)
@@ -131,7 +132,7 @@ def test_two_named_barriers_of_one_number():
     """Of two roles that meet at the same time, each by itself."""
     def kernel(*numbers):
         within = b.block_place(128)
-        cases = [(64, lambda place, k=k: [ir.Sync(b.point("named", Privilege(Level.THREAD, 64), "x", 3 + k, number=numbers[k]), place, span=b.at(3 + k))])
+        cases = [(64, lambda place, k=k: [synced.Sync(b.point("named", Privilege(Level.THREAD, 64), "x", 3 + k, number=numbers[k]), place, span=b.at(3 + k))])
                  for k in range(2)]
         return b.kernel([], [b.split(within, *cases)], threads=128, within=within)
 
@@ -195,7 +196,7 @@ def test_the_first_thread_of_each_group_is_elected():
     out = b.array("out", I32)
 
     def one(place):
-        return [ir.Elect(place, (b.store(out, b.read(me), b.const(1)),), span=b.SPAN)]
+        return [synced.Elect(place, (b.store(out, b.read(me), b.const(1)),), span=b.SPAN)]
 
     me = b.var("me")
     group = Privilege(Level.THREAD, 16)

@@ -9,7 +9,7 @@ import mutations
 import numpy as np
 import pytest
 
-from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.machine import MachineError, run_adversarial
 
 SEEDS = range(20)
@@ -133,7 +133,7 @@ def test_a_fence_must_stand_behind_the_write_and_before_the_barrier():
     kernel, *rest = PROGRAMS["ring of stores"]
 
     def later(s):
-        if isinstance(s, ir.Sync) and s.point.fence:
+        if isinstance(s, synced.Sync) and s.point.fence:
             own = h.waits(s.place, line=5, fence=True)
             yield "fence after the barrier", (replace(s, point=replace(s.point, fence=False)), own)
             yield "fence apart, before the barrier", (own, replace(s, point=replace(s.point, fence=False)))

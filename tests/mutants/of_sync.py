@@ -435,7 +435,7 @@ MUTANTS = (
            "read(turns, span), s.place",
            ("tests/test_corpus.py::test_ok_runs[tests/ok/turns.py]",)),
     Mutant("products are committed", "sync/weave.py",
-           '                out.append(ir.AsyncCommit("wgmma", s.place, span=s.span))',
+           '                out.append(synced.AsyncCommit("wgmma", s.place, span=s.span))',
            "                pass",
            ("tests/sync/test_channels.py::test_one_product_stays_in_flight",)),
     Mutant("a release by one thread speaks for its group", "sync/publish.py",

@@ -8,21 +8,22 @@ import numpy as np
 
 from snap import machine
 from snap.ir import nodes as ir
+from snap.ir.synced import BarrierWait, Elect, Sync, SyncPoint
 from snap.ir.walk import statements
 from snap.machine import MachineError
 
 
-def points_of(function: ir.Function) -> list[ir.SyncPoint]:
+def points_of(function: ir.Function) -> list[SyncPoint]:
     from snap.ir.points import points
 
     return points(function)
 
 
-def without(function: ir.Function, point: ir.SyncPoint) -> ir.Function:
+def without(function: ir.Function, point: SyncPoint) -> ir.Function:
     """All parts of it are gone; arrivals at an mbarrier stay, since it counts them."""
 
     def is_it(s: ir.Stmt) -> bool:
-        return isinstance(s, (ir.Sync, ir.BarrierWait)) and s.point == point
+        return isinstance(s, (Sync, BarrierWait)) and s.point == point
 
     def body(b: ir.Body) -> ir.Body:
         return tuple(statement(s) for s in b if not is_it(s))
@@ -33,7 +34,7 @@ def without(function: ir.Function, point: ir.SyncPoint) -> ir.Function:
                 return replace(s, then=body(s.then), other=body(s.other))
             case ir.While():
                 return replace(s, pre=body(s.pre), body=body(s.body))
-            case ir.For() | ir.Group() | ir.Partition() | ir.Claim() | ir.Turn() | ir.Elect():
+            case ir.For() | ir.Group() | ir.Partition() | ir.Claim() | ir.Turn() | Elect():
                 return replace(s, body=body(s.body))
             case ir.Split():
                 return replace(s, cases=tuple(replace(case, body=body(case.body)) for case in s.cases))
@@ -60,7 +61,7 @@ def goes_wrong(function: ir.Function, args, blocks: int, seed: int) -> bool:
     return bool(races)
 
 
-def is_missed(function: ir.Function, point: ir.SyncPoint, launches: list[tuple[list, int]], seeds: int) -> bool:
+def is_missed(function: ir.Function, point: SyncPoint, launches: list[tuple[list, int]], seeds: int) -> bool:
     """Whether, without the point, some launch goes wrong in some order; small launches first."""
     broken = without(function, point)
     return any(goes_wrong(broken, args, blocks, seed) for seed in range(seeds) for args, blocks in launches)

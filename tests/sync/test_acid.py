@@ -7,7 +7,7 @@ import pytest
 from corpus import ROOT, TESTS, Program
 
 from snap.diag.source import register_source
-from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.walk import statements
 from snap.machine import run_adversarial
 
@@ -63,7 +63,7 @@ def test_look_back_scan_in_cuda():
 
 
 def test_stencil_arrives_when_its_edges_are_written_and_waits_before_the_reads():
-    found = [s for s in statements(kernel_of("cluster_stencil", "stencil")._the_one({}).synced.body) if isinstance(s, ir.Sync)]
+    found = [s for s in statements(kernel_of("cluster_stencil", "stencil")._the_one({}).synced.body) if isinstance(s, synced.Sync)]
     assert [(s.point.kind, s.part) for s in found] == [("cluster", "arrive"), ("cluster", "wait"), ("cluster", "both")]
     assert found[0].point == found[1].point and found[0].point.first.line < found[0].span.line < found[1].span.line <= found[0].point.second.line
     assert "gone when its block ends" in found[2].point.reason

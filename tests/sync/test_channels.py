@@ -12,6 +12,7 @@ import snap
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
 from snap.ir import nodes as ir
+from snap.ir.synced import BarrierArrive, BarrierExpect, Elect, Sync
 from snap.ir.types import Level
 from snap.ir.walk import statements
 
@@ -67,27 +68,27 @@ def clustered():
 
 def test_both_operands_share_one_pair_of_barriers(hgemm):
     assert barriers(hgemm) == {"At_Bt_full": (4, 1, False), "At_Bt_empty": (4, 2, False)}  # one arrival a warpgroup
-    announced = [s.bytes for s in all_of(hgemm, ir.BarrierArrive) if s.bytes]
+    announced = [s.bytes for s in all_of(hgemm, BarrierArrive) if s.bytes]
     assert announced == [128 * 64 * 2 + 256 * 64 * 2]
 
 
 def test_slots_are_given_back_by_both_blocks(clustered):
     assert barriers(clustered) == {"At_Bt_full": (4, 1, False), "At_Bt_empty": (4, 4, True)}
-    assert [s.bytes for s in all_of(clustered, ir.BarrierArrive) if s.bytes] == [49152]
-    assert not [s for s in all_of(clustered, ir.Sync) if s.point.kind in ("cluster", "block")]
+    assert [s.bytes for s in all_of(clustered, BarrierArrive) if s.bytes] == [49152]
+    assert not [s for s in all_of(clustered, Sync) if s.point.kind in ("cluster", "block")]
 
 
 @pytest.mark.parametrize("name", ["hgemm", "clustered"])
 def test_one_product_stays_in_flight(name, request):
     f = request.getfixturevalue(name)
-    waits = [(depth_of(f, s), s.point.younger("wgmma")) for s in all_of(f, ir.Sync) if s.point.younger("wgmma") is not None]
+    waits = [(depth_of(f, s), s.point.younger("wgmma")) for s in all_of(f, Sync) if s.point.younger("wgmma") is not None]
     assert waits == [(2, 1), (1, 0)]  # in the loop over k, and once a tile before the accumulator is read
 
 
 @pytest.mark.parametrize("name", ["hgemm", "clustered"])
 def test_the_staged_epilogue(name, request):
     f = request.getfixturevalue(name)
-    named = [s.point for s in all_of(f, ir.Sync) if s.point.kind == "named"]
+    named = [s.point for s in all_of(f, Sync) if s.point.kind == "named"]
     assert [(p.participants.n, p.waits, p.fence) for p in named] == [(128, (("bulk read", 1),), False), (128, (), True)]
 
 
@@ -95,8 +96,8 @@ def test_roles_are_programs_of_their_own(hgemm):
     (split,) = [s for s in all_of(hgemm, ir.Split) if s.outer.top > Level.THREAD]
     consumers, producer = split.cases
     assert (consumers.offset, consumers.size, producer.offset, producer.size) == (0, 256, 256, 128)
-    assert isinstance(producer.body[0], ir.Collective) and isinstance(producer.body[1], ir.Elect)
-    assert not [s for s in statements(producer.body) if isinstance(s, (ir.Wgmma, ir.StoreAcc, ir.Sync))]
+    assert isinstance(producer.body[0], ir.Collective) and isinstance(producer.body[1], Elect)
+    assert not [s for s in statements(producer.body) if isinstance(s, (ir.Wgmma, ir.StoreAcc, Sync))]
     assert not [s for s in statements(consumers.body) if isinstance(s, ir.BoxCopy) and s.op == "load"]
     counters = {s.var.name for s in statements(producer.body) if isinstance(s, ir.Declare)}
     assert not any(name.startswith("ct_") for name in counters)  # the epilogue's are none of the producer's business
@@ -107,26 +108,26 @@ def test_roles_are_programs_of_their_own(hgemm):
 
 def test_the_stencil_of_acid_test_g():
     f = synced(kernel_of("cluster_stencil", "stencil"))
-    found = [(s.point.kind, s.part, depth_of(f, s)) for s in all_of(f, ir.Sync)]
+    found = [(s.point.kind, s.part, depth_of(f, s)) for s in all_of(f, Sync)]
     assert found == [("cluster", "arrive", 1), ("cluster", "wait", 1), ("cluster", "both", 0)]  # the last before the block goes
 
 
 def test_slots_with_names_of_their_own():
     f = synced(kernel_of("boxes", "scaled"))
     assert barriers(f) == {"even_full": (1, 1, False), "even_empty": (1, 4, False), "odd_full": (1, 1, False), "odd_empty": (1, 4, False)}
-    assert not all_of(f, ir.Sync)
+    assert not all_of(f, Sync)
 
 
 def test_no_box_and_still_roles():
     f = synced(kernel_of("boxes", "relay"))
-    assert barriers(f) == {"q_full": (2, 1, False), "q_empty": (2, 2, False)} and not all_of(f, ir.Sync)
-    assert all(s.by.n == 32 and not s.point.fence for s in all_of(f, ir.BarrierArrive))
+    assert barriers(f) == {"q_full": (2, 1, False), "q_empty": (2, 2, False)} and not all_of(f, Sync)
+    assert all(s.by.n == 32 and not s.point.fence for s in all_of(f, BarrierArrive))
 
 
 def test_numbered_fills():
     f = synced(kernel_of("boxes", "column_sums"))
     assert barriers(f) == {"rows_full": (2, 1, False)}
-    in_loop = [s.point.kind for s in all_of(f, ir.Sync) if depth_of(f, s)]
+    in_loop = [s.point.kind for s in all_of(f, Sync) if depth_of(f, s)]
     assert in_loop == ["block"]  # before a slot is filled again
 
 
@@ -141,7 +142,7 @@ def test_elements_copied_by_a_role_have_arrived_before_they_are_handed_on():
                 async_copy(c[0], x[k, l])
 """
     kernel = define(staged(copy, USE_A))
-    (wait,) = all_of(synced(kernel), ir.Sync)
+    (wait,) = all_of(synced(kernel), Sync)
     assert wait.point.waits == (("copy", 0),)
     x, y, w = np.arange(160, dtype=np.float32).reshape(5, 32), np.zeros(64, np.float32), np.zeros((5, 32), np.float32)
     kernel[1](x, y, w, 5)
@@ -165,9 +166,9 @@ with claim(a, p=thread[32]) as au:
             async_reduce(w, au, at=(k, 0), op="add")
 """
     kernel = define(staged(text))
-    waits = [(s.point.waits, depth_of(synced(kernel), s)) for s in all_of(synced(kernel), ir.Sync)]
+    waits = [(s.point.waits, depth_of(synced(kernel), s)) for s in all_of(synced(kernel), Sync)]
     assert waits == [((("bulk read", 0),), 1)]
-    assert [s.point.fence for s in all_of(synced(kernel), ir.BarrierArrive)].count(True) == 1  # what was written is read as a box
+    assert [s.point.fence for s in all_of(synced(kernel), BarrierArrive)].count(True) == 1  # what was written is read as a box
     x, y, w = np.arange(160, dtype=np.float32).reshape(5, 32), np.zeros(64, np.float32), np.zeros((5, 32), np.float32)
     kernel[1](x, y, w, 5)
     np.testing.assert_array_equal(w, x + np.arange(5)[:, None])
@@ -241,7 +242,7 @@ def test_both_may_depend_on_something_each_for_itself():
     """Whoever does not use a fill waits for it and gives it back all the same."""
     sometimes = define(staged("if k % 3 > 0:\n" + indent(LOAD_A), "if k % 2 == 0:\n" + indent(USE_A)))
     f = synced(sometimes)
-    assert barriers(f) == {"q_full": (2, 1, False), "q_empty": (2, 1, False)} and [s.bytes for s in all_of(f, ir.BarrierExpect)] == [128]
+    assert barriers(f) == {"q_full": (2, 1, False), "q_empty": (2, 1, False)} and [s.bytes for s in all_of(f, BarrierExpect)] == [128]
 
 
 def test_what_is_refused_above_is_accepted_in_order():

@@ -10,6 +10,7 @@ from small import agree, block_kernel, compiled
 
 from snap.diag.error import SnapError
 from snap.ir import nodes as ir
+from snap.ir.synced import Sync
 from snap.ir.walk import statements
 
 
@@ -99,7 +100,7 @@ def test_a_read_under_a_threads_own_condition():
     kernel = block_kernel(text, 64)
     assert checked(kernel, [np.zeros(128, np.int32), 1]) == [everyone(64)]
     inside = [s for outer in statements(kernel._the_one({}).synced.body) if isinstance(outer, ir.If) for s in statements(outer.then)]
-    assert inside and not any(isinstance(s, ir.Sync) for s in inside)
+    assert inside and not any(isinstance(s, Sync) for s in inside)
 
 
 def test_both_uses_under_a_threads_own_condition_cannot_be_ordered():

@@ -11,6 +11,7 @@ import pytest
 from small import compiled
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.walk import statements
 from snap.machine import MachineError, run_adversarial, run_reference
 
@@ -90,7 +91,7 @@ def kernel(slots: int, ahead: int, first, then, plain: bool = False, around: str
 
 
 def copy_waits(function) -> list[int]:
-    return [s.point.younger("copy") for s in statements(function.body) if isinstance(s, ir.Sync) and s.point.younger("copy") is not None]
+    return [s.point.younger("copy") for s in statements(function.body) if isinstance(s, synced.Sync) and s.point.younger("copy") is not None]
 
 
 def clean(function, typed) -> bool:
@@ -149,7 +150,7 @@ def test_a_loop_around():
 
 def test_commits_stand_where_they_are_needed():
     apart, together = (kernel(3, 2, looped, then)._the_one({}).synced for then in (sometimes, lambda fill, use, ahead: use("0") + "\n" + use("1")))
-    in_loops = lambda f: sum(isinstance(s, ir.AsyncCommit) for loop in statements(f.body) if isinstance(loop, ir.For) for s in loop.body)  # noqa: E731
+    in_loops = lambda f: sum(isinstance(s, synced.AsyncCommit) for loop in statements(f.body) if isinstance(loop, ir.For) for s in loop.body)  # noqa: E731
     assert in_loops(apart) == 2 and in_loops(together) == 1
 
 

@@ -7,7 +7,7 @@ import pytest
 from small import BLOCK, NAMED, WARP, agree, block_kernel, compiled, points
 
 from snap.diag.error import SnapError
-from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.walk import statements
 
 
@@ -24,7 +24,7 @@ def who(kernel) -> list[tuple[str, str, str, int]]:
 
 def parts(kernel, number: int = 0) -> list[tuple[str, int]]:
     """The parts of named points, with the line of the statement each stands before or behind."""
-    return [(s.part, s.span.line) for s in statements(kernel._the_one({}).synced.body) if isinstance(s, ir.Sync) and s.point.kind == "named"]
+    return [(s.part, s.span.line) for s in statements(kernel._the_one({}).synced.body) if isinstance(s, synced.Sync) and s.point.kind == "named"]
 
 
 FIRST_LINE = 17  # of a body in a small kernel
@@ -279,7 +279,7 @@ def k(x: ptr(int) @ grid[1], out: ptr(int) @ grid[1]):
 def cluster_parts(between: str) -> list[tuple[str, int]]:
     lines = "\n".join("                " + line for line in between.splitlines())
     kernel = compiled(CLUSTER.format(between=lines))
-    return [(s.part, s.span.line) for s in statements(kernel._the_one({}).synced.body) if isinstance(s, ir.Sync) and s.point.kind == "cluster"]
+    return [(s.part, s.span.line) for s in statements(kernel._the_one({}).synced.body) if isinstance(s, synced.Sync) and s.point.kind == "cluster"]
 
 
 def test_a_cluster_arrives_before_its_work_and_waits_after_it():

@@ -8,6 +8,7 @@ from small import BLOCK, KERNEL, NAMED, WARP, agree, block, block_kernel, compil
 
 from snap.diag.error import SnapError
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.walk import bodies
 
 # ---- which pairs count -----------------------------------------------------------------------------------------------------------------------
@@ -177,7 +178,7 @@ def test_two_barriers_beside_a_loop_are_better_than_one_in_it(where, expected):
 
 
 def _loops_around_barriers(body: ir.Body, around: int = 0) -> list[int]:
-    found = [around for s in body if isinstance(s, ir.Sync)]
+    found = [around for s in body if isinstance(s, synced.Sync)]
     return sorted(found + [n for s in body for b in bodies(s) for n in _loops_around_barriers(b, around + isinstance(s, (ir.For, ir.While)))])
 
 

@@ -12,6 +12,7 @@ from hopper_programs import HEAD, bf16, matrices
 from small import compiled
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.walk import bodies, own_expressions, statements, variables, with_bodies
 from snap.lib.gemm_tf32_rows import tf32_rows
 from snap.machine import MachineError, run_adversarial, run_reference
@@ -33,7 +34,7 @@ def clean(function, args, at, want) -> bool:
 
 
 def product_waits(function) -> list[tuple[str, int]]:
-    return [(s.point.object, s.point.younger("wgmma")) for s in statements(function.body) if isinstance(s, ir.Sync) and s.point.younger("wgmma") is not None]
+    return [(s.point.object, s.point.younger("wgmma")) for s in statements(function.body) if isinstance(s, synced.Sync) and s.point.younger("wgmma") is not None]
 
 
 def test_attention():
@@ -43,8 +44,8 @@ def test_attention():
     assert counts["Ks_full"] == counts["Vs_full"] == (2, 1) and counts["Ks_empty"] == counts["Vs_empty"] == (2, 2)
     assert product_waits(function) == [("s", 0), ("s", 1), ("acc", 0), ("acc", 0)]
     loop = next(s for s in statements(function.body) if isinstance(s, ir.For) and any(isinstance(x, ir.Wgmma) for x in statements(s.body)))
-    order = [s.point.object if isinstance(s, ir.Sync) else s.barrier.name for s in statements(loop.body)
-             if isinstance(s, ir.Sync) and s.point.waits or isinstance(s, ir.BarrierArrive) and s.barrier.name.endswith("empty")]
+    order = [s.point.object if isinstance(s, synced.Sync) else s.barrier.name for s in statements(loop.body)
+             if isinstance(s, synced.Sync) and s.point.waits or isinstance(s, synced.BarrierArrive) and s.barrier.name.endswith("empty")]
     assert order == ["s", "Ks_empty", "acc", "Vs_empty"]  # each slot is given back by the wait for what was made of it
 
 
@@ -177,7 +178,7 @@ def test_registers_that_a_slots_wait_settles():
 
 def test_a_wait_that_finds_nothing_in_flight():
     function, args, at, want = two(2, "")
-    waits = [s for s in statements(function.body) if isinstance(s, ir.Sync) and s.point.younger("wgmma") is not None]
+    waits = [s for s in statements(function.body) if isinstance(s, synced.Sync) and s.point.younger("wgmma") is not None]
     twice = replace(function, body=doubled(function.body, waits))
     assert len(product_waits(twice)) == 2 * len(waits)
     assert product_waits(without_idle_waits(twice)) == product_waits(function)

@@ -18,6 +18,16 @@ from snap.diag.source import source_line, source_lines
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.points import brought, original, points
+from snap.ir.synced import (
+    AnyFunction,
+    AsyncCommit,
+    BarrierArrive,
+    BarrierExpect,
+    BarrierWait,
+    Function,
+    Sync,
+    SyncPoint,
+)
 from snap.ir.types import Element, Place
 from snap.ir.walk import bodies, statements
 
@@ -33,8 +43,8 @@ PRIMITIVES = {
 _ENGINES = {"copy": "copies", "bulk": "boxes written", "bulk read": "boxes read", "wgmma": "products"}
 
 # what the compiler has put in
-_ADDED = (ir.Sync, ir.AsyncCommit, ir.BarrierWait, ir.BarrierArrive, ir.BarrierExpect)
-Added = ir.Sync | ir.AsyncCommit | ir.BarrierWait | ir.BarrierArrive | ir.BarrierExpect
+_ADDED = (Sync, AsyncCommit, BarrierWait, BarrierArrive, BarrierExpect)
+Added = Sync | AsyncCommit | BarrierWait | BarrierArrive | BarrierExpect
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +86,7 @@ class _Page:
 
 
 def explain(
-    typed: ir.Function, synced: ir.Function, entry: tuple[ir.SyncPoint, ...] = (), exit: tuple[ir.SyncPoint, ...] = ()
+    typed: ir.Function, synced: Function, entry: tuple[SyncPoint, ...] = (), exit: tuple[SyncPoint, ...] = ()
 ) -> tuple[Listing, ...]:
     """The function and, after it, each function it calls, in the order of their calls; instances of one function that
     read alike are shown once. entry, exit: a kernel's own barriers before and behind what it says.
@@ -96,7 +106,7 @@ def explain(
     return (*listings, *(_listing(f, f, typed.span.filename) for f in put_in_place))
 
 
-def _functions(function: ir.Function) -> dict[int, ir.Function]:
+def _functions(function: AnyFunction) -> dict[int, AnyFunction]:
     """It and all it calls, by number."""
     found, waiting = {}, [function]
     while waiting:
@@ -108,11 +118,11 @@ def _functions(function: ir.Function) -> dict[int, ir.Function]:
 
 
 def _listing(
-    typed: ir.Function,
-    synced: ir.Function,
+    typed: AnyFunction,
+    synced: AnyFunction,
     home: str,
-    entry: tuple[ir.SyncPoint, ...] = (),
-    exit: tuple[ir.SyncPoint, ...] = (),
+    entry: tuple[SyncPoint, ...] = (),
+    exit: tuple[SyncPoint, ...] = (),
 ) -> Listing:
     """home: the file of the kernel; that of a function from elsewhere is named."""
     page = _Page()
@@ -121,9 +131,9 @@ def _listing(
     for param in typed.params:
         _note_param(page, param)
     _walk(page, typed.body, typed.place, first)
-    page.waits[first] = [ir.Sync(point, typed.place, span=typed.span) for point in entry]
+    page.waits[first] = [Sync(point, typed.place, span=typed.span) for point in entry]
     _put_into(page, synced.body, first, typed.span.filename, range(first, last + 1))
-    page.waits.setdefault(last, []).extend(ir.Sync(point, typed.place, span=typed.span) for point in exit)
+    page.waits.setdefault(last, []).extend(Sync(point, typed.place, span=typed.span) for point in exit)
     rows = []
     for line in range(first, last + 1):
         text = source_line(typed.span.filename, line)
@@ -136,9 +146,7 @@ def _listing(
                     source_line(typed.span.filename, min(max(added.span.line, first), last)),
                 )
             )
-    shown = {
-        added.point for found in page.waits.values() for added in found if isinstance(added, (ir.Sync, ir.BarrierWait))
-    }
+    shown = {added.point for found in page.waits.values() for added in found if isinstance(added, (Sync, BarrierWait))}
     count, elsewhere = len(shown), len(set(points(synced, collectives=True)) - shown)
     found = (
         "no synchronization"
@@ -208,9 +216,7 @@ def _put_into(page: _Page, body: ir.Body, header: int, filename: str, lines: ran
             inside = (s.span.end_line for s in statements((stmt,)) if not isinstance(s, _ADDED) and here(s))
             before = max(before, stmt.span.end_line, *inside)
         if isinstance(stmt, ir.Collective):
-            page.waits.setdefault(before, []).extend(
-                ir.Sync(point, stmt.place, span=stmt.span) for point in brought(stmt)
-            )
+            page.waits.setdefault(before, []).extend(Sync(point, stmt.place, span=stmt.span) for point in brought(stmt))
 
 
 def _put_in(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
@@ -314,31 +320,31 @@ def _added_row(added: Added, privilege: str, near: str) -> Row:
     """Indented like the code it stands by."""
     indent = near[: len(near) - len(near.lstrip())]
     match added:
-        case ir.AsyncCommit("copy"):
+        case AsyncCommit("copy"):
             text = "commit: what each thread has copied since the last one is a group"
-        case ir.AsyncCommit(engine):
+        case AsyncCommit(engine):
             text = f"commit: the {_ENGINES[engine]} begun since the last one are a group"
-        case ir.BarrierExpect(barrier, _, size):
+        case BarrierExpect(barrier, _, size):
             text = f"{barrier.name} expects {size} bytes more"
-        case ir.BarrierArrive(barrier, point=point):
+        case BarrierArrive(barrier, point=point):
             text = f"{barrier.name}: {_does(point.arrivals or 'these threads', 'arrive')}, for `{point.object}`"
-        case ir.Sync(point, part="arrive"):
+        case Sync(point, part="arrive"):
             text = (
                 f"{_arrive_words(point)}: {_does(point.arrivals, 'arrive')} for `{point.object}`, without waiting; "
                 f"{_does(point.waiters, 'wait')} at line {point.span.line}"
             )
-        case ir.Sync(point) | ir.BarrierWait(point=point):
+        case Sync(point) | BarrierWait(point=point):
             text = (
                 f"{_wait_primitive(point)}: {_does(point.waiters or str(point.participants), 'wait')} for"
                 f" `{point.object}`: {point.reason}{wait_words(point)}"
             )
         case other:
             raise TypeError(other)
-    place = privilege if isinstance(added, ir.AsyncCommit) else str(added.place.privilege)
+    place = privilege if isinstance(added, AsyncCommit) else str(added.place.privilege)
     return Row(None, place, f"{indent}== {text}")
 
 
-def point_words(point: ir.SyncPoint) -> str:
+def point_words(point: SyncPoint) -> str:
     """A point in a line: with what, who, for what, why."""
     how = _wait_primitive(point)
     who = _does(point.waiters or str(point.participants), "wait")
@@ -348,11 +354,11 @@ def point_words(point: ir.SyncPoint) -> str:
     return f"{how}: {who} for `{point.object}`: {point.reason}{wait_words(point)}"
 
 
-def _arrive_words(point: ir.SyncPoint) -> str:
+def _arrive_words(point: SyncPoint) -> str:
     return f"bar.arrive {point.number}" if point.kind == "named" else f"{PRIMITIVES[point.kind]}, arrival"
 
 
-def _wait_primitive(point: ir.SyncPoint) -> str:
+def _wait_primitive(point: SyncPoint) -> str:
     return PRIMITIVES[point.kind] + (f" {point.number}" if point.kind == "named" else "")
 
 
@@ -376,7 +382,7 @@ def _does(who: str, verb: str) -> str:
     return f"{who} {verb}{'s' * one}".strip()
 
 
-def wait_words(point: ir.SyncPoint) -> str:
+def wait_words(point: SyncPoint) -> str:
     """What a point says about work in the background, after its reason."""
     text = ""
     for engine, younger in point.waits:

@@ -10,6 +10,7 @@ from snap.api import SnapFunction
 from snap.cli.load import Checked, Unchecked, UsageError, in_order
 from snap.diag.error import SnapError
 from snap.ir import nodes as ir
+from snap.ir import synced
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Chosen:
     function: SnapFunction
     values: dict[str, object]
 
-    def stages(self) -> tuple[ir.Function, ir.Function, tuple[ir.SyncPoint, ...], tuple[ir.SyncPoint, ...]]:
+    def stages(self) -> tuple[ir.Function, synced.Function, tuple[synced.SyncPoint, ...], tuple[synced.SyncPoint, ...]]:
         """The kernel typed, and synchronized; its barriers before and behind what it says."""
         compiled = self.function._the_one(self.values)
         return compiled.typed, compiled.synced, compiled.module.entry, compiled.module.exit

@@ -1,6 +1,6 @@
 """Synchronized IR -> CUDA C++.
 
-Input:      a kernel (`ir.Function`) after `snap.sync`: every barrier it needs is in it
+Input:      a kernel (`synced.Function`) after `snap.sync`: every barrier it needs is in it
 Output:     `CudaModule`: the text, and what a launch must know
 Invariant:  the text compiles with NVRTC and with nvcc for `min_arch` and later; it holds no trace of privileges and no
 run-time checks but the user's
@@ -17,6 +17,7 @@ from snap.codegen.barriers import rounds_declaration
 from snap.codegen.functions import Lowering
 from snap.codegen.module import Module
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.depth import deep
 from snap.ir.types import Level, Scalar, Space
 from snap.ir.walk import accesses, statements
@@ -83,16 +84,16 @@ class CudaModule:
     min_arch: int
     tensors: tuple[TensorMap, ...] = ()
     arch_specific: bool = False
-    entry: tuple[ir.SyncPoint, ...] = ()
-    exit: tuple[ir.SyncPoint, ...] = ()
+    entry: tuple[synced.SyncPoint, ...] = ()
+    exit: tuple[synced.SyncPoint, ...] = ()
 
 
-def emit(function: ir.Function) -> CudaModule:
+def emit(function: synced.Function) -> CudaModule:
     with deep():
         return _emit(function)
 
 
-def _emit(function: ir.Function) -> CudaModule:
+def _emit(function: synced.Function) -> CudaModule:
     held = function.place.held
     clustered = held(Level.CLUSTER) is not None
     module = Module(
@@ -135,7 +136,7 @@ def _emit(function: ir.Function) -> CudaModule:
     )
 
 
-def _global_fences(function: ir.Function) -> bool:
+def _global_fences(function: synced.Function) -> bool:
     """Whether boxes and threads may meet in memory other than the threads' own block's: then fences between the two are
     about all of it.
     """
@@ -145,7 +146,7 @@ def _global_fences(function: ir.Function) -> bool:
     return bool(boxes & threads)
 
 
-def _touched(function: ir.Function, known: dict[int, tuple[set[int], set[int]]]) -> tuple[set[int], set[int]]:
+def _touched(function: synced.Function, known: dict[int, tuple[set[int], set[int]]]) -> tuple[set[int], set[int]]:
     """The objects that boxes are copied to or from, and those of global memory, or of other blocks, that threads touch
     element by element, calls entered.  Where boxes are loaded from memory that is not const, threads may write it.
     """
@@ -170,7 +171,7 @@ def _touched(function: ir.Function, known: dict[int, tuple[set[int], set[int]]])
     return boxes, threads
 
 
-def _everywhere(function: ir.Function, seen: set[int]) -> Iterator[tuple[ir.Function, ir.Stmt]]:
+def _everywhere(function: synced.Function, seen: set[int]) -> Iterator[tuple[synced.Function, ir.Stmt]]:
     """The statements of the kernel and of the functions that it calls, each function once."""
     if id(function) in seen:
         return
@@ -181,7 +182,7 @@ def _everywhere(function: ir.Function, seen: set[int]) -> Iterator[tuple[ir.Func
             yield from _everywhere(s.function, seen)
 
 
-def _accumulators(kernel: ir.Function) -> set[tuple[int, int]]:
+def _accumulators(kernel: synced.Function) -> set[tuple[int, int]]:
     """The arrays that products may go into, each as (function, variable): also what a function takes by reference and
     only assigns to.
     """
@@ -214,7 +215,7 @@ def _param(param: ir.Param, made: tree.Param) -> KernelParam:
             raise TypeError(type(param).__name__)
 
 
-def _header(function: ir.Function, name: str, module: Module, smem: int) -> tuple[str, ...]:
+def _header(function: synced.Function, name: str, module: Module, smem: int) -> tuple[str, ...]:
     launch = [f"{module.threads} threads a block"]
     if module.cluster > 1:
         launch.append(f"clusters of {module.cluster} blocks")

@@ -16,7 +16,7 @@ from snap.codegen import fold, tree
 from snap.codegen.module import Helper, Module
 from snap.codegen.positions import THREAD_INDEX, within
 from snap.codegen.scope import Scope
-from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import NAMED_BARRIERS, WARP
 from snap.ir.types import I32, Level, Privilege
 
@@ -104,7 +104,7 @@ static __device__ __forceinline__ void snap_group_sync(unsigned int* word, unsig
 ROUNDS = "snap_rounds"
 
 
-def at(scope: Scope, point: ir.SyncPoint, part: str) -> tree.Stmt:
+def at(scope: Scope, point: synced.SyncPoint, part: str) -> tree.Stmt:
     """The barrier of a point, or one half of it."""
     match point.kind, part:
         case "cluster", "arrive":
@@ -135,7 +135,7 @@ def sync(scope: Scope, kind: str, participants: Privilege) -> tree.Stmt:
             raise ValueError(f"unknown kind of barrier {kind}")
 
 
-def comment(point: ir.SyncPoint) -> tree.Comment:
+def comment(point: synced.SyncPoint) -> tree.Comment:
     first, second = point.first.line, point.second.line
     text = f"{point.object}: {point.reason}"
     if {str(first), str(second)} <= set(re.findall(r"\d+", point.reason)):  # the reason says it itself
@@ -165,7 +165,7 @@ def _mask(scope: Scope, n: int) -> tuple[tree.Expr, ...]:
     return (lanes,) if first == tree.Integer(0) else (tree.Binary("<<", lanes, first),)
 
 
-def _numbered(scope: Scope, point: ir.SyncPoint, part: str) -> tree.Stmt:
+def _numbered(scope: Scope, point: synced.SyncPoint, part: str) -> tree.Stmt:
     """A hardware barrier whose number the point brings along; without one it is that of the groups of this size."""
     module = scope.module
     n = point.participants.n if point.participants.level is Level.THREAD else module.threads

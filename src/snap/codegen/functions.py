@@ -22,6 +22,7 @@ from snap.codegen.spelling import type_name
 from snap.codegen.statements import body
 from snap.codegen.usage import TensorUse, Usage
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import BOX_ALIGN, STATIC_SHARED, SWIZZLE_PERIOD, WIDEST
 from snap.ir.types import BLOCK1, CLUSTER1, Array
 from snap.ir.walk import accesses, bodies, statements
@@ -32,11 +33,11 @@ class Lowering:
 
     def __init__(self, module: Module):
         self.module = module
-        self.done: dict[int, tuple[ir.Function, Lowered]] = {}
+        self.done: dict[int, tuple[synced.Function, Lowered]] = {}
         self.by_body: dict[str, Lowered] = {}
-        self.barriers: dict[int, ir.Barrier] = {}
+        self.barriers: dict[int, synced.Barrier] = {}
 
-    def device(self, function: ir.Function) -> Lowered:
+    def device(self, function: synced.Function) -> Lowered:
         known = self.done.get(id(function))
         if known is not None:
             return known[1]
@@ -92,7 +93,7 @@ class Lowering:
             self.by_body[key] = replace(lowered, name=name)
         return self.by_body[key]
 
-    def kernel(self, function: ir.Function) -> tuple[tree.Function, tuple[TensorUse, ...], bool]:
+    def kernel(self, function: synced.Function) -> tuple[tree.Function, tuple[TensorUse, ...], bool]:
         """The kernel, the tensor maps it takes, and whether the grid's barrier is its last parameter."""
         module = self.module
         name = module.names.user(function.name)  # before any function that it calls takes it
@@ -152,7 +153,7 @@ class Lowering:
             )
         return [*head, *named, *made]
 
-    def _begin(self, function: ir.Function) -> tuple[FunctionState, Positions, Position]:
+    def _begin(self, function: synced.Function) -> tuple[FunctionState, Positions, Position]:
         usage = Usage.of(function)
         namer = Namer(avoid=frozenset(map(identifier, usage.names)))
         callees = [(call, self.device(call.function)) for call in usage.calls]
@@ -246,10 +247,10 @@ class Lowering:
 # ---- arrays passed by value -----------------------------------------------------------------------------------------
 
 
-def _frame(function: ir.Function, kind: str, object: str, reason: str) -> ir.SyncPoint:
+def _frame(function: synced.Function, kind: str, object: str, reason: str) -> synced.SyncPoint:
     """A barrier that the kernel needs whatever it computes."""
     group = CLUSTER1 if kind == "cluster" else BLOCK1
-    return ir.SyncPoint(
+    return synced.SyncPoint(
         0,
         kind,
         group,
@@ -268,7 +269,7 @@ def _reaches_out_first(body: ir.Body) -> bool | None:
     where there is neither.
     """
     for s in body:
-        if isinstance(s, ir.Sync) and s.point.kind == "cluster" and s.part != "arrive":
+        if isinstance(s, synced.Sync) and s.point.kind == "cluster" and s.part != "arrive":
             return False
         found = [_reaches_out_first(inner) for inner in bodies(s)]
         if True in found or _reaches_out(s):

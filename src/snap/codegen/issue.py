@@ -13,6 +13,7 @@ from snap.codegen import tree
 from snap.codegen.positions import Position, within
 from snap.codegen.scope import Scope
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.ir.types import Level, Place, Privilege
 
@@ -62,18 +63,18 @@ def gathered(scope: Scope, statements: ir.Body) -> ir.Body:
     for s in statements:
         if not _issued(s):
             out.append(s)
-        elif out and isinstance(out[-1], ir.Elect) and out[-1].place == s.place:
-            out[-1] = ir.Elect(s.place, (*out[-1].body, s), span=out[-1].span)
+        elif out and isinstance(out[-1], synced.Elect) and out[-1].place == s.place:
+            out[-1] = synced.Elect(s.place, (*out[-1].body, s), span=out[-1].span)
         else:
-            out.append(ir.Elect(s.place, (s,), span=s.span))
+            out.append(synced.Elect(s.place, (s,), span=s.span))
     return tuple(out)
 
 
 def _issued(s: ir.Stmt) -> bool:
     match s:
-        case ir.BoxCopy() | ir.BarrierExpect() | ir.AsyncCommit(engine="bulk"):
+        case ir.BoxCopy() | synced.BarrierExpect() | synced.AsyncCommit(engine="bulk"):
             return s.place is not None
-        case ir.BarrierArrive(barrier, _, by, place, point):
+        case synced.BarrierArrive(barrier, _, by, place, point):
             return not barrier.everywhere and not point.fence and _whole(place, by)
         case _:
             return False

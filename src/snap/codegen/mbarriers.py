@@ -14,6 +14,7 @@ from snap.codegen.module import Helper, Module
 from snap.codegen.positions import THREAD_INDEX
 from snap.codegen.scope import FunctionState, Scope
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.ir.types import Level
 
@@ -142,13 +143,13 @@ def _do(scope: Scope, helper: Helper, *args: tree.Expr) -> tree.Stmt:
     return tree.Evaluate(tree.Call(scope.module.helper(helper), args))
 
 
-def slot_of(scope: Scope, barrier: ir.Barrier, slot: ir.Expr) -> tree.Expr:
+def slot_of(scope: Scope, barrier: synced.Barrier, slot: ir.Expr) -> tree.Expr:
     """A pointer to the barrier of one slot."""
     name, at = tree.Name(scope.state.barriers[barrier.uid]), lower(scope, slot)
     return name if at == tree.Integer(0) else tree.Unary("&", tree.Index(name, at))
 
 
-def wait(scope: Scope, s: ir.BarrierWait) -> list[tree.Stmt]:
+def wait(scope: Scope, s: synced.BarrierWait) -> list[tree.Stmt]:
     """A thread that only issues for others reads nothing itself, so it need not see what other blocks wrote."""
     everywhere = s.barrier.everywhere and scope.module.cluster > 1 and not scope.elected
     return [
@@ -157,7 +158,7 @@ def wait(scope: Scope, s: ir.BarrierWait) -> list[tree.Stmt]:
     ]
 
 
-def expect(scope: Scope, s: ir.BarrierExpect) -> list[tree.Stmt]:
+def expect(scope: Scope, s: synced.BarrierExpect) -> list[tree.Stmt]:
     return issue.only(
         issue.first_thread(scope), _do(scope, EXPECT, slot_of(scope, s.barrier, s.slot), tree.Integer(s.bytes))
     )
@@ -167,7 +168,7 @@ def fence(scope: Scope, wanted: bool) -> list[tree.Stmt]:
     return [_do(scope, FENCE if scope.module.global_fences else FENCE_SHARED)] if wanted else []
 
 
-def arrive(scope: Scope, s: ir.BarrierArrive) -> list[tree.Stmt]:
+def arrive(scope: Scope, s: synced.BarrierArrive) -> list[tree.Stmt]:
     """The threads of a warp meet before one of them arrives; of larger units the first thread's arrival says enough."""
     unit = issue.threads_of(scope, s.by)
     before = [barriers.comment(s.point), *fence(scope, s.point.fence)]
@@ -209,7 +210,7 @@ def _everywhere(scope: Scope, target: tree.Expr, unit: int) -> list[tree.Stmt]:
 # ---- start and end of a kernel --------------------------------------------------------------------------------------
 
 
-def declarations(state: FunctionState, made: tuple[ir.Barrier, ...], offset: int) -> list[tree.Stmt]:
+def declarations(state: FunctionState, made: tuple[synced.Barrier, ...], offset: int) -> list[tree.Stmt]:
     """Names for the barriers, which lie behind the arrays in the block's shared memory."""
     out: list[tree.Stmt] = []
     for barrier in made:
@@ -219,7 +220,7 @@ def declarations(state: FunctionState, made: tuple[ir.Barrier, ...], offset: int
     return out
 
 
-def start(state: FunctionState, made: tuple[ir.Barrier, ...], clustered: bool) -> list[tree.Stmt]:
+def start(state: FunctionState, made: tuple[synced.Barrier, ...], clustered: bool) -> list[tree.Stmt]:
     """One thread makes the barriers and announces the tensor maps; everyone who may meet a barrier waits until they are
     made.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from snap.codegen import tree
 from snap.codegen.names import Namer, at_file_scope
-from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.record import record
 
 
@@ -57,8 +57,8 @@ class Module:
     dynamic: bool = False
     fixed_registers: bool = False
     global_fences: bool = False
-    entry: list[ir.SyncPoint] = field(default_factory=list)
-    exit: list[ir.SyncPoint] = field(default_factory=list)
+    entry: list[synced.SyncPoint] = field(default_factory=list)
+    exit: list[synced.SyncPoint] = field(default_factory=list)
     accumulators: set[tuple[int, int]] = field(default_factory=set)
 
     def helper(self, helper: Helper) -> str:

@@ -11,6 +11,7 @@ from snap.codegen.names import Namer
 from snap.codegen.positions import Positions
 from snap.codegen.usage import TensorUse, Usage
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import Place
 
 
@@ -50,10 +51,10 @@ class FunctionState:
     """
 
     module: Module
-    function: ir.Function
+    function: synced.Function
     usage: Usage
     namer: Namer
-    callee: Callable[[ir.Function], Lowered]
+    callee: Callable[[synced.Function], Lowered]
     variables: dict[int, str] = field(default_factory=dict)
     objects: dict[int, str] = field(default_factory=dict)
     constants: set[int] = field(default_factory=set)

@@ -21,6 +21,7 @@ from snap.codegen.spelling import integer, type_name
 from snap.codegen.targets import reads_target, target_lvalue, target_type
 from snap.codegen.unsafe import raw
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import Level, Scalar
 
 AUGMENTED = frozenset("+ - * / % << >> & | ^".split())
@@ -94,11 +95,11 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             return _split(scope, s, last)
         case ir.Partition(body=inner) | ir.Claim(body=inner):
             return _spliced(block(scope, inner), last)
-        case ir.Sync(place=place):
+        case synced.Sync(place=place):
             return _sync(replace(scope, place=place), s)
         case ir.AsyncCopy(target, source):
             return [copies.copy(scope, target, source)]
-        case ir.AsyncCommit(engine):
+        case synced.AsyncCommit(engine):
             match engine:
                 case "copy":
                     return [copies.commit(scope)]
@@ -114,13 +115,13 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             return tensor.multiply(scope, s)
         case ir.StoreAcc():
             return tensor.store(scope, s)
-        case ir.BarrierWait():
+        case synced.BarrierWait():
             return mbarriers.wait(scope, s)
-        case ir.BarrierArrive():
+        case synced.BarrierArrive():
             return mbarriers.arrive(scope, s)
-        case ir.BarrierExpect():
+        case synced.BarrierExpect():
             return mbarriers.expect(scope, s)
-        case ir.Elect(_, inner):
+        case synced.Elect(_, inner):
             made = block(replace(scope, elected=True), inner)
             return issue.only(issue.first_thread(scope), *made) if made else []
         case ir.Collective() | ir.Atomic() | ir.Call() | ir.Unsafe():
@@ -160,7 +161,7 @@ def _assign(scope: Scope, target: ir.Target, value: ir.Expr) -> tree.Stmt:
     return tensor.assign(scope, target, store(scope, lower(scope, value), type))
 
 
-def _sync(scope: Scope, s: ir.Sync) -> list[tree.Stmt]:
+def _sync(scope: Scope, s: synced.Sync) -> list[tree.Stmt]:
     """Who only waits at a barrier has nothing to wait for before it."""
     point = s.point
     before: list[tree.Stmt] = []

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import WIDEST
 from snap.ir.types import Array, Scalar
 from snap.record import record
@@ -31,7 +32,7 @@ class TensorUse:
     tf32: bool
 
 
-LEAVES = frozenset((ir.Const, ir.UnitId, ir.UnitCount, ir.Break, ir.Continue, ir.Sync, type(None), str, bool, int))
+LEAVES = frozenset((ir.Const, ir.UnitId, ir.UnitCount, ir.Break, ir.Continue, synced.Sync, type(None), str, bool, int))
 # Fields in which no use of a variable or of memory can stand.
 NOT_USES = frozenset(
     """
@@ -61,11 +62,11 @@ class Usage:
     names: set[str] = field(default_factory=set)
     accumulators: set[int] = field(default_factory=set)
     boxes: list[ir.BoxCopy] = field(default_factory=list)
-    barriers: dict[int, ir.Barrier] = field(default_factory=dict)
+    barriers: dict[int, synced.Barrier] = field(default_factory=dict)
     calls: list[ir.Call] = field(default_factory=list)
 
     @staticmethod
-    def of(function: ir.Function) -> Usage:
+    def of(function: synced.Function) -> Usage:
         usage = Usage()
         for param in function.params:
             usage.names.add(param.handle.obj.name if isinstance(param, ir.MemParam) else param.var.name)
@@ -128,7 +129,7 @@ class Usage:
                 self.boxes.append(node)
                 if barrier is not None:
                     self.barriers[barrier.uid] = barrier
-            case ir.BarrierWait(barrier) | ir.BarrierArrive(barrier) | ir.BarrierExpect(barrier):
+            case synced.BarrierWait(barrier) | synced.BarrierArrive(barrier) | synced.BarrierExpect(barrier):
                 self.barriers[barrier.uid] = barrier
             case ir.Wgmma(acc=acc):
                 self.accumulators.add(acc.var.uid)

@@ -26,8 +26,8 @@ binds to its pointer parameter.  `Handle` is a name for it at a privilege: the o
 `MemAccess.view`, the object seen as an array of `view.elem` with shape `view.shape` (row-major), or as one dimension
 where shape is None.  The handle says through which name, and so at which privilege, the access is made.
 
-*Synchronization.*  The typed IR holds no barrier of the compiler's; the synchronized IR is the same tree with `Sync`
-statements.  What the user asked for (`intrinsic.syncthreads()`) is a `Collective` in both.
+*Synchronization.*  The typed IR holds no barrier of the compiler's; the synchronized IR (`synced.py`) is the same tree
+with more statements in it.  What the user asked for (`intrinsic.syncthreads()`) is a `Collective` in both.
 
 Every node is immutable and has a span; spans do not count in comparisons.
 """
@@ -35,6 +35,7 @@ Every node is immutable and has a span; spans do not count in comparisons.
 from __future__ import annotations
 
 from dataclasses import field
+from typing import TYPE_CHECKING, Union
 
 from snap.diag.span import Span
 from snap.ir.expressions import (  # noqa: F401  (all of them are found here)
@@ -71,6 +72,10 @@ from snap.ir.expressions import (  # noqa: F401  (all of them are found here)
 )
 from snap.ir.types import Element, Level, Place, Privilege
 from snap.record import record as node
+
+if TYPE_CHECKING:
+    from snap.ir import synced
+
 
 # ---- statements -----------------------------------------------------------------------------------------------------
 
@@ -284,7 +289,7 @@ class BoxCopy:
     origin: MemAccess
     box: tuple[int, ...]
     place: Place
-    barrier: Barrier | None = None
+    barrier: synced.Barrier | None = None
     slot: Expr | None = None
     tf32: bool = False
     span: Span = field(compare=False, kw_only=True)
@@ -342,18 +347,6 @@ class Turn:
 
 
 @node
-class AsyncCommit:
-    """Only in the synchronized IR: what this thread (for 'bulk', the thread that issues for its group) began since the
-    last one becomes a group, which a wait can name.  engine: 'copy' (elements), 'bulk' (boxes out of shared memory),
-    'wgmma'.
-    """
-
-    engine: str = "copy"
-    place: Place | None = None
-    span: Span = field(compare=False, kw_only=True)
-
-
-@node
 class Unsafe:
     """CUDA text with {name} holes, bound to values and memory.  `cpu` is a Python callable that stands for it on the
     CPU machine, or None.
@@ -376,7 +369,7 @@ class Call:
     `smem_offset`: bytes of the caller's frame that are in use at the call.
     """
 
-    function: Function
+    function: Function | synced.Function
     args: tuple[Expr | ArrayRef | MemView, ...]
     handles: tuple[Handle | None, ...]
     target: Target | None
@@ -385,131 +378,8 @@ class Call:
     span: Span = field(compare=False, kw_only=True)
 
 
-# ---- only in the synchronized IR ------------------------------------------------------------------------------------
-
-
-@node
-class SyncPoint:
-    """One point of synchronization that the compiler put in.
-
-    kind    'thread' (waits for what the thread itself has in flight, no barrier) | 'warp' | 'block' | 'named' |
-    'cluster' | 'grid' | 'mbarrier'
-    participants: the group that waits for each other; `object` and `reason` say why; `arrivals` and `waiters` say who,
-    in words
-    waits   before the barrier, each thread waits until at most so many of the youngest groups of an engine are in
-    flight: (engine, number); for
-            'bulk' that is what the thread issued for its group, and with ('bulk read', n) it waits until their memory
-            has been read
-    fence   before the barrier (or arrival), what threads did is put before what the units that copy boxes and multiply
-    tiles do
-    number  of a 'named' barrier: that of the first group; the groups of one size in a block have consecutive ones
-    threads of a 'named' barrier at which some only arrive: how many take part, 0 for all of the group
-    """
-
-    uid: int
-    kind: str
-    participants: Privilege
-    object: str
-    reason: str
-    first: Span = field(compare=False)
-    second: Span = field(compare=False)
-    waits: tuple[tuple[str, int], ...] = ()
-    fence: bool = False
-    number: int = 0
-    threads: int = 0
-    arrivals: str = ""
-    waiters: str = ""
-    span: Span = field(compare=False, kw_only=True)
-
-    def __repr__(self) -> str:
-        """A line for people: `k.syncs()` is looked at more often than it is computed with."""
-        return f"<{self.kind} at line {self.span.line}, {self.participants}, for `{self.object}`: {self.reason}>"
-
-    def younger(self, engine: str) -> int | None:
-        """How many groups of the engine this point leaves in flight; None where it does not wait for it."""
-        return dict(self.waits).get(engine)
-
-
-@node
-class Sync:
-    """`place` is the class of the code it stands in.  part: 'both', or 'arrive' and 'wait' where the point stands in
-    two places.
-    """
-
-    point: SyncPoint
-    place: Place
-    part: str = "both"
-    span: Span = field(compare=False, kw_only=True)
-
-
-@node
-class Barrier:
-    """Shared memory that counts (mbarrier), one for each slot.  A phase of a slot is complete when `count` arrivals
-    have come and all bytes expected.
-
-    everywhere: arrivals come from every block of the cluster, and each block has its own.
-    """
-
-    uid: int
-    name: str
-    slots: int
-    count: int
-    everywhere: bool = False
-    span: Span = field(compare=False, kw_only=True)
-
-
-@node
-class BarrierWait:
-    """Every thread that runs this waits until phase `phase` of the slot is complete; phase -1 was complete from the
-    start.
-    """
-
-    barrier: Barrier
-    slot: Expr
-    phase: Expr
-    place: Place
-    point: SyncPoint
-    span: Span = field(compare=False, kw_only=True)
-
-
-@node
-class BarrierArrive:
-    """One arrival for each unit of `by` in the current group (after what all its threads did), in this block or
-    `everywhere`.
-
-    `bytes` more are expected in this phase.  point.fence as in `Sync`.
-    """
-
-    barrier: Barrier
-    slot: Expr
-    by: Privilege
-    place: Place
-    point: SyncPoint
-    bytes: int = 0
-    span: Span = field(compare=False, kw_only=True)
-
-
-@node
-class BarrierExpect:
-    """`bytes` more are expected in the slot's phase; by the thread that issues for its group."""
-
-    barrier: Barrier
-    slot: Expr
-    bytes: int
-    place: Place
-    span: Span = field(compare=False, kw_only=True)
-
-
-@node
-class Elect:
-    """The first thread of the group runs the body, alone: what it holds is issued once."""
-
-    place: Place
-    body: Body
-    span: Span = field(compare=False, kw_only=True)
-
-
-Stmt = (
+# The statements of the typed IR; those of the synchronized one stand in the same bodies.
+Typed = (
     Declare
     | DeclareShared
     | Assign
@@ -533,13 +403,8 @@ Stmt = (
     | StoreAcc
     | Unsafe
     | Call
-    | AsyncCommit
-    | Sync
-    | BarrierWait
-    | BarrierArrive
-    | BarrierExpect
-    | Elect
 )
+Stmt = Union[Typed, "synced.Stmt"]
 
 
 # ---- functions ------------------------------------------------------------------------------------------------------
@@ -576,8 +441,8 @@ class Function:
     Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and
     index function of each pointer (values that an index function captured are extra ValueParams at the end).  `smem` is
     the most shared memory, in bytes, that it and all it calls hold at once.  `requires` is the place it starts in.
-    barriers: of a kernel in synchronized IR. resident: of a kernel, how many blocks its registers must leave room for
-    on a multiprocessor; None for as many as there happen to be.
+    resident: of a kernel, how many blocks its registers must leave room for on a multiprocessor; None for as many as
+    there happen to be.
     """
 
     uid: int
@@ -590,6 +455,5 @@ class Function:
     smem: int
     cooperative: bool
     uses_unsafe: bool = False
-    barriers: tuple[Barrier, ...] = ()
     resident: int | None = None
     span: Span = field(compare=False, kw_only=True)

@@ -6,6 +6,7 @@ Input: the synchronized IR.  Output: lists to show, to count and to compare.  No
 from __future__ import annotations
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level
 from snap.ir.walk import statements
@@ -13,27 +14,28 @@ from snap.ir.walk import statements
 MOST_TWINS = 4096  # copies of one function
 
 
-def original(function: ir.Function) -> int:
+def original(function: synced.AnyFunction) -> int:
     """The number of the function that this is, or that it is a copy of."""
     return function.uid if function.uid >= 0 else -function.uid // MOST_TWINS
 
 
-def points(function: ir.Function, collectives: bool = False) -> list[ir.SyncPoint]:
+def points(function: synced.Function, collectives: bool = False) -> list[synced.SyncPoint]:
     """The points of a synchronized function and of all it calls, each function once, in the order of the text;
     `collectives`: with those that collectives bring along.
 
     Calls of one function may need different points; then they call copies of it, which share its number."""
-    found: list[ir.SyncPoint] = []
+    found: list[synced.SyncPoint] = []
     seen: set[int] = set()
 
-    def visit(f: ir.Function) -> None:
+    def visit(f: synced.Function) -> None:
         if id(f) in seen:
             return
         seen.add(id(f))
         for s in statements(f.body):
             match s:
-                case ir.Sync(point) | ir.BarrierWait(point=point) if point not in found:  # it may stand in two places
-                    found.append(point)
+                case synced.Sync(point) | synced.BarrierWait(point=point):
+                    if point not in found:  # it may stand in two places
+                        found.append(point)
                 case ir.Collective() if collectives:
                     found.extend(brought(s))
                 case ir.Call(callee):
@@ -43,7 +45,7 @@ def points(function: ir.Function, collectives: bool = False) -> list[ir.SyncPoin
     return found
 
 
-def brought(s: ir.Collective) -> list[ir.SyncPoint]:
+def brought(s: ir.Collective) -> list[synced.SyncPoint]:
     """The barriers that a collective consists of, or contains: they stand in the generated code, though nobody inferred
     them.
     """
@@ -54,7 +56,9 @@ def brought(s: ir.Collective) -> list[ir.SyncPoint]:
     number = -(s.span.line << 16 | s.span.column << 1)  # which no inferred point has
     who = str(s.requires)
     return [
-        ir.SyncPoint(number - k, kind, s.requires, s.op, reason, s.span, s.span, arrivals=who, waiters=who, span=s.span)
+        synced.SyncPoint(
+            number - k, kind, s.requires, s.op, reason, s.span, s.span, arrivals=who, waiters=who, span=s.span
+        )
         for k, reason in enumerate(reasons)
     ]
 

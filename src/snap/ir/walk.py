@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 
 
 def bodies(s: ir.Stmt) -> tuple[ir.Body, ...]:
@@ -19,7 +20,7 @@ _BODIES: dict[type, Callable[[ir.Stmt], tuple[ir.Body, ...]]] = {
     ir.If: lambda s: (s.then, s.other),
     ir.While: lambda s: (s.pre, s.body),
     ir.Split: lambda s: tuple(case.body for case in s.cases),
-    **dict.fromkeys((ir.For, ir.Group, ir.Partition, ir.Claim, ir.Turn, ir.Elect), lambda s: (s.body,)),
+    **dict.fromkeys((ir.For, ir.Group, ir.Partition, ir.Claim, ir.Turn, synced.Elect), lambda s: (s.body,)),
 }
 
 
@@ -30,7 +31,7 @@ def with_bodies(s: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
             return replace(s, then=change(s.then), other=change(s.other))
         case ir.While():
             return replace(s, pre=change(s.pre), body=change(s.body))
-        case ir.For() | ir.Group() | ir.Partition() | ir.Claim() | ir.Elect() | ir.Turn():
+        case ir.For() | ir.Group() | ir.Partition() | ir.Claim() | synced.Elect() | ir.Turn():
             return replace(s, body=change(s.body))
         case ir.Split():
             return replace(s, cases=tuple(replace(case, body=change(case.body)) for case in s.cases))
@@ -95,9 +96,9 @@ def own_expressions(s: ir.Stmt) -> tuple[ir.Expr, ...]:
             return (*access_expressions(*tiles), *(() if s.zero is None else (s.zero,)))
         case ir.StoreAcc(tile, _, first):
             return (*access_expressions(tile.access), first)
-        case ir.BarrierWait(_, slot, phase):
+        case synced.BarrierWait(_, slot, phase):
             return (slot, phase)
-        case ir.BarrierArrive(_, slot) | ir.BarrierExpect(_, slot):
+        case synced.BarrierArrive(_, slot) | synced.BarrierExpect(_, slot):
             return (slot,)
         case ir.Partition(fill=fill):
             return () if fill is None else (fill,)
@@ -107,7 +108,7 @@ def own_expressions(s: ir.Stmt) -> tuple[ir.Expr, ...]:
             return tuple(a for a in s.args if not isinstance(a, (ir.ArrayRef, ir.MemView)))
         case ir.DeclareShared() | ir.Break() | ir.Continue() | ir.Group() | ir.Split() | ir.Claim() | ir.Turn():
             return ()
-        case ir.AsyncCommit() | ir.Sync() | ir.Elect():
+        case synced.AsyncCommit() | synced.Sync() | synced.Elect():
             return ()
         case _:
             raise TypeError(type(s).__name__)

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import BOX_ALIGN, WARP, WARPGROUP, WIDEST
 from snap.machine import clocks
 from snap.machine.apart import Kept
@@ -35,7 +35,7 @@ from snap.machine.warps import block_combine
 _STEPS = 20_000_000  # turns of all warps together that are certainly too many
 
 
-def run_adversarial(function: ir.Function, args: list, blocks: int, seed: int, races: list | None = None) -> None:
+def run_adversarial(function: synced.Function, args: list, blocks: int, seed: int, races: list | None = None) -> None:
     """Run a kernel in synchronized IR; races are appended to `races`, or the first one is raised where that is None."""
     if blocks <= 0:
         return
@@ -53,7 +53,7 @@ def run_adversarial(function: ir.Function, args: list, blocks: int, seed: int, r
         raise found[0].error()
 
 
-def run_in_turns(function: ir.Function, args: list, blocks: int) -> None:
+def run_in_turns(function: synced.Function, args: list, blocks: int) -> None:
     """Run a kernel in synchronized IR, each thread on its own where it waits for others, in one order that is always
     the same; races are not looked for.  Blocks that need not be resident together run one after the other (clusters,
     where there are some).
@@ -143,7 +143,7 @@ class Schedule(Launch):
     """Who runs next, and who waits."""
 
     def __init__(
-        self, kernel: ir.Function, blocks: int, threads: int, blocks_per_cluster: int | None, rng: random.Random
+        self, kernel: synced.Function, blocks: int, threads: int, blocks_per_cluster: int | None, rng: random.Random
     ):
         super().__init__(blocks, threads, blocks_per_cluster)
         self.kernel, self.rng = kernel, rng
@@ -191,7 +191,7 @@ class Schedule(Launch):
         first = block // self.blocks_per_cluster * self.blocks_per_cluster
         return list(range(first, first + self.blocks_per_cluster))
 
-    def slot(self, barrier: ir.Barrier, block: int, number: int, site: Site) -> Slot:
+    def slot(self, barrier: synced.Barrier, block: int, number: int, site: Site) -> Slot:
         if not 0 <= number < barrier.slots:
             raise MachineError(
                 "out of bounds", f"slot {number} of `{barrier.name}`, which has {barrier.slots}", site.span, block

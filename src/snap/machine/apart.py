@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 import numpy as np
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Site
 
@@ -21,7 +22,7 @@ from snap.machine.lanes import Site
 class Kept:
     """What the arrays of a launch held before it; nothing where the launch will not begin again."""
 
-    def __init__(self, function: ir.Function, args: list, wanted: bool):
+    def __init__(self, function: synced.AnyFunction, args: list, wanted: bool):
         written = (
             a for p, a in zip(function.params, args) if wanted and isinstance(p, ir.MemParam) and not p.handle.const
         )
@@ -61,7 +62,7 @@ def apart(lanes, statement: Callable, m) -> Generator:
 _OVER = object()
 
 
-def run_program(typed: ir.Function, synced: Callable[[], ir.Function], args: list, blocks: int) -> None:
+def run_program(typed: ir.Function, synced: Callable[[], synced.Function], args: list, blocks: int) -> None:
     """What a kernel means: `typed`, all threads in lockstep; where its threads wait for each other and lockstep does
     not get on, `synced`, each thread on its own, and of blocks that need not be resident together one after the other.
     """

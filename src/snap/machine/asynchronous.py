@@ -8,6 +8,7 @@ tensor.py, or of what a warp has in flight.  Non-goals: what happens when (fligh
 from __future__ import annotations
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import Level, Place
 from snap.machine.actions import Actions
 from snap.machine.boxes import BoxSpec
@@ -83,7 +84,7 @@ class Asynchronous(Actions):
 
     # ---- commits, waits, fences ----
 
-    def async_commit(self, s: ir.AsyncCommit) -> None:
+    def async_commit(self, s: synced.AsyncCommit) -> None:
         if not self.stepwise:
             return
         match s.engine:
@@ -99,7 +100,7 @@ class Asynchronous(Actions):
                 raise ValueError(f"unknown engine {s.engine}")
         self.pause()
 
-    def sync(self, s: ir.Sync) -> None:
+    def sync(self, s: synced.Sync) -> None:
         if not self.stepwise:
             return
         p = s.point
@@ -138,17 +139,17 @@ class Asynchronous(Actions):
 
     # ---- barriers that count ----
 
-    def barrier(self, b: ir.Barrier | None) -> str:
+    def barrier(self, b: synced.Barrier | None) -> str:
         return "None" if b is None else self.intern(b, ("barrier", b), "M")
 
-    def barrier_wait(self, s: ir.BarrierWait) -> None:
+    def barrier_wait(self, s: synced.BarrierWait) -> None:
         if not self.stepwise:
             return
         where = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}, {self.expr(s.phase)}"
         self.emit(f"yield from wait_barrier(C, {where}, {self.mask}, {self.site(s.span, s.point.object)})")
         self.pause()
 
-    def barrier_arrive(self, s: ir.BarrierArrive) -> None:
+    def barrier_arrive(self, s: synced.BarrierArrive) -> None:
         if not self.stepwise:
             return
         for engine, younger in s.point.waits:
@@ -159,7 +160,7 @@ class Asynchronous(Actions):
         )
         self.pause()
 
-    def barrier_expect(self, s: ir.BarrierExpect) -> None:
+    def barrier_expect(self, s: synced.BarrierExpect) -> None:
         if not self.stepwise:
             return
         chosen = self.issuer(s.place)
@@ -172,7 +173,7 @@ class Asynchronous(Actions):
 
     # ---- one after the other, one alone ----
 
-    def elect(self, s: ir.Elect) -> None:
+    def elect(self, s: synced.Elect) -> None:
         chosen = self.issuer(s.place)
         with self.indented(f"if {chosen} is not False:"):
             self.arm(s.body, chosen)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import BF16, BOOL, Array, Element, Kind, Level, Place, Privilege, Scalar, Vector, scalar_of
 from snap.ir.walk import children
 from snap.machine import functions, numbers
@@ -31,7 +32,7 @@ _LONG = 300  # text beyond this is bound to a name: Python's parser has a limit 
 class Expressions:
     """The state of one function being emitted, and its expressions."""
 
-    def __init__(self, f: ir.Function, functions: dict[int, str], namespace: dict[str, object], stepwise: bool):
+    def __init__(self, f: synced.AnyFunction, functions: dict[int, str], namespace: dict[str, object], stepwise: bool):
         self.function, self.functions, self.namespace, self.stepwise = f, functions, namespace, stepwise
         self.facts = Facts(f)
         self.prologue: list[str] = []

@@ -8,6 +8,7 @@ uniform is).. Non-goals: rewriting.
 from __future__ import annotations
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import Level, Privilege, Space
 from snap.ir.walk import bodies, children, statements, touched, walk
 from snap.machine.positions import Positions
@@ -51,9 +52,9 @@ def continues(body: ir.Body) -> bool:
     return False
 
 
-def callees(f: ir.Function) -> list[ir.Function]:
+def callees(f: synced.AnyFunction) -> list[synced.AnyFunction]:
     """f and all it calls, each once."""
-    found: dict[int, ir.Function] = {id(f): f}
+    found: dict[int, synced.AnyFunction] = {id(f): f}
     todo = [f]
     while todo:
         for s in statements(todo.pop().body):
@@ -69,7 +70,7 @@ def callees(f: ir.Function) -> list[ir.Function]:
 class Facts:
     """Facts about one function's variables and expressions."""
 
-    def __init__(self, f: ir.Function):
+    def __init__(self, f: synced.AnyFunction):
         self.params = {p.var.uid for p in f.params if not isinstance(p, ir.MemParam)}
         self.inits: dict[int, tuple[ir.Expr, ...]] = {}
         self.loop_vars: dict[int, ir.For] = {}

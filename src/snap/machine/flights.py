@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import WARP, WARPGROUP
 from snap.ir.types import scalar_of
 from snap.machine.boxes import BoxSpec, boxes, claim, deliver, fetched
@@ -162,7 +162,7 @@ def stretches(cells: np.ndarray, item: int, base: int) -> tuple[np.ndarray, int]
 
 
 def issue(
-    warp: WarpLanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims: tuple, barrier: ir.Barrier | None, slot
+    warp: WarpLanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims: tuple, barrier: synced.Barrier | None, slot
 ) -> None:
     """Each lane of `m` issues a box."""
     schedule: Schedule = warp.launch

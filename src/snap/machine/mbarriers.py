@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.machine import clocks
 from snap.machine.clocks import Known
@@ -49,7 +49,7 @@ class Slot(Gate):
     that of the one before.
     """
 
-    def __init__(self, schedule: Schedule, barrier: ir.Barrier, block: int, number: int):
+    def __init__(self, schedule: Schedule, barrier: synced.Barrier, block: int, number: int):
         super().__init__(schedule)
         self.barrier, self.block, self.number = barrier, block, number
         self.phase, self.arrivals, self.bytes = 0, 0, 0
@@ -123,7 +123,7 @@ def _pairs(warp: WarpLanes, m, *values) -> list[tuple[tuple[int, ...], np.ndarra
     return [(key, np.array(members)) for key, members in found.items()]
 
 
-def wait(warp: WarpLanes, barrier: ir.Barrier, slot, phase, m, site: Site):
+def wait(warp: WarpLanes, barrier: synced.Barrier, slot, phase, m, site: Site):
     """Every active thread waits until the phase of its slot is complete."""
     schedule: Schedule = warp.launch
     for (number, wanted), lanes in _pairs(warp, m, slot, phase):
@@ -135,7 +135,9 @@ def wait(warp: WarpLanes, barrier: ir.Barrier, slot, phase, m, site: Site):
             warp.segment = clocks.acquired(warp.segment, lanes, one.complete, schedule.threads)
 
 
-def arrive(warp: WarpLanes, barrier: ir.Barrier, slot, index, n: int, m, bytes: int, fence: bool, site: Site) -> None:
+def arrive(
+    warp: WarpLanes, barrier: synced.Barrier, slot, index, n: int, m, bytes: int, fence: bool, site: Site
+) -> None:
     """One arrival a unit of n threads, by its first thread.  Within a warp the unit's threads meet before; a larger
     unit's do not.
     """
@@ -159,7 +161,7 @@ def arrive(warp: WarpLanes, barrier: ir.Barrier, slot, index, n: int, m, bytes: 
             one.arrive(known, bytes if block == warp.number else 0, warp, lane, site)
 
 
-def expect(warp: WarpLanes, barrier: ir.Barrier, slot, bytes: int, m, site: Site) -> None:
+def expect(warp: WarpLanes, barrier: synced.Barrier, slot, bytes: int, m, site: Site) -> None:
     for (number,), lanes in _pairs(warp, m, slot):
         for _ in lanes:
             warp.launch.slot(barrier, warp.number, number, site).expect(bytes)

@@ -7,6 +7,7 @@ function.
 from __future__ import annotations
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import Held, Level, Place
 from snap.ir.walk import bodies, expressions
 
@@ -27,7 +28,7 @@ def sharded(relative: Relative, level: Level, case: ir.Case) -> Relative:
     return {**relative, level: (*chain, ("group", case.size)) if case.rest else chain}
 
 
-def at_start(f: ir.Function) -> Relative:
+def at_start(f: synced.AnyFunction) -> Relative:
     """A function starts as if in a group of what it requires at its highest level."""
     relative: Relative = {Level.CLUSTER: (), Level.BLOCK: (), Level.THREAD: ()}
     top = f.place.top
@@ -39,7 +40,7 @@ def at_start(f: ir.Function) -> Relative:
 
 
 class Positions:
-    def __init__(self, f: ir.Function):
+    def __init__(self, f: synced.AnyFunction):
         self.start = at_start(f)
         self._of: dict[int, Relative | None] = {}
         self._body(f.body, self.start)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.depth import deep
 from snap.ir.types import Array, Element, Level, Vector, scalar_of
 from snap.ir.walk import statements
@@ -36,7 +37,7 @@ class Program:
     which threads that wait do so each on its own.
     """
 
-    def __init__(self, kernel: ir.Function, stepwise: bool, apart: bool = False):
+    def __init__(self, kernel: synced.AnyFunction, stepwise: bool, apart: bool = False):
         self.kernel = kernel  # also keeps its identity from being reused
         namespace = dict(_NAMESPACE)
         functions = callees(kernel)
@@ -56,7 +57,8 @@ class Program:
         self.blocks_per_cluster = None if cluster is None else kernel.place.held(Level.BLOCK).count or 1
         inside = [s for f in functions for s in statements(f.body)]
         self.ends_together = (self.blocks_per_cluster or 1) > 1 and (
-            any(b.everywhere for b in kernel.barriers)
+            isinstance(kernel, synced.Function)
+            and any(b.everywhere for b in kernel.barriers)
             or any(isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread == "copies" for s in inside)
         )
         arrays = (s.var for s in inside if isinstance(s, ir.Declare) and isinstance(s.var.type, Array))
@@ -65,7 +67,7 @@ class Program:
         )
 
 
-def program_for(kernel: ir.Function, stepwise: bool, apart: bool = False) -> Program:
+def program_for(kernel: synced.AnyFunction, stepwise: bool, apart: bool = False) -> Program:
     key = (id(kernel), stepwise, apart)
     found = _programs.get(key)
     if found is None:

@@ -13,6 +13,7 @@ from collections import OrderedDict
 import numpy as np
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import Scalar, Vector, scalar_of
 from snap.machine.lanes import Lanes, Launch
 from snap.machine.numbers import MEMORY, constant
@@ -108,7 +109,7 @@ def _constant(value: object, type: Scalar) -> np.generic:
     return constant(value, type)
 
 
-def bound(function: ir.Function, values: list, lanes: Lanes, record=None) -> list:
+def bound(function: synced.AnyFunction, values: list, lanes: Lanes, record=None) -> list:
     """Arguments for generated code: each pointer is storage and what its handle promises.  What nobody can write cannot
     race.
     """

@@ -9,27 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.walk import bodies, own_expressions, statements, touched, walk
 from snap.machine.facts import callees, leaves
 from snap.machine.walk import assigned
 
 _TOGETHER = (
     ir.Collective,
-    ir.Sync,
-    ir.AsyncCommit,
+    synced.Sync,
+    synced.AsyncCommit,
     ir.BoxCopy,
     ir.Wgmma,
     ir.StoreAcc,
     ir.Turn,
-    ir.BarrierWait,
-    ir.BarrierArrive,
-    ir.BarrierExpect,
-    ir.Elect,
+    synced.BarrierWait,
+    synced.BarrierArrive,
+    synced.BarrierExpect,
+    synced.Elect,
     ir.Unsafe,
 )
 
 
-def waiting_loops(kernel: ir.Function) -> set[int]:
+def waiting_loops(kernel: synced.AnyFunction) -> set[int]:
     """The loops that end by what an atomic found: their threads may be waiting for others."""
     functions = callees(kernel)
     atomic = {id(f) for f in functions if any(isinstance(s, ir.Atomic) for g in callees(f) for s in statements(g.body))}
@@ -77,7 +78,7 @@ def _reads(e: ir.Expr, found: set[int]) -> bool:
     return False
 
 
-def separable(kernel: ir.Function, waiting: set[int]) -> set[int]:
+def separable(kernel: synced.AnyFunction, waiting: set[int]) -> set[int]:
     """The outermost statements in which threads wait and do nothing together: there each thread can go its own way."""
     functions = callees(kernel)
     wait = {id(f) for f in functions if any(id(s) in waiting for g in callees(f) for s in statements(g.body))}

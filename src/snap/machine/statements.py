@@ -12,6 +12,7 @@ import re
 from contextlib import contextmanager
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import Array, Vector
 from snap.ir.walk import children, own_expressions, statements, walk
 from snap.machine.asynchronous import Asynchronous
@@ -32,7 +33,7 @@ def _bound(lines: list[str]) -> set[str]:
 class Statements(Asynchronous):
     def __init__(
         self,
-        f: ir.Function,
+        f: synced.AnyFunction,
         functions: dict[int, str],
         namespace: dict[str, object],
         stepwise: bool,
@@ -192,7 +193,7 @@ class Statements(Asynchronous):
                 self.atomic(s)
             case ir.AsyncCopy():
                 self.async_copy(s)
-            case ir.AsyncCommit():
+            case synced.AsyncCommit():
                 self.async_commit(s)
             case ir.BoxCopy():
                 self.box_copy(s)
@@ -202,19 +203,19 @@ class Statements(Asynchronous):
                 self.store_acc(s)
             case ir.Turn():
                 self.turn(s)
-            case ir.BarrierWait():
+            case synced.BarrierWait():
                 self.barrier_wait(s)
-            case ir.BarrierArrive():
+            case synced.BarrierArrive():
                 self.barrier_arrive(s)
-            case ir.BarrierExpect():
+            case synced.BarrierExpect():
                 self.barrier_expect(s)
-            case ir.Elect():
+            case synced.Elect():
                 self.elect(s)
             case ir.Unsafe():
                 self.unsafe(s)
             case ir.Call():
                 self.call(s)
-            case ir.Sync():
+            case synced.Sync():
                 self.sync(s)
             case _:
                 raise TypeError(f"unknown statement {type(s).__name__}")

@@ -17,10 +17,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.depth import deep
 from snap.ir.hardware import WARP
 from snap.ir.types import Level
 from snap.ir.walk import statements, with_bodies
+from snap.sync.begin import begin
 from snap.sync.channels import find
 from snap.sync.cover import cover
 from snap.sync.flight import without_idle_waits
@@ -36,7 +38,7 @@ from snap.sync.weave import weave
 __all__ = ["probe", "synchronize"]
 
 
-def synchronize(function: ir.Function) -> ir.Function:
+def synchronize(function: ir.Function) -> synced.Function:
     """Raises SnapError SNAP020 where what is asked cannot be synchronized."""
     with _uncollected(), deep():
         return _synchronize(function)
@@ -95,14 +97,15 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _synchronize(function: ir.Function) -> ir.Function:
+def _synchronize(function: ir.Function) -> synced.Function:
     if function.kernel:
         function = inline(function)
-    woven = weave(function, find(function))
-    function = woven.function
-    graph = Graph(function, woven=woven)
+    begun = begin(function)
+    woven = weave(begun, find(begun))
+    text = woven.function
+    graph = Graph(text, woven=woven)
     edges = graph.run()
-    marks = cover(edges, graph.gaps, function)
-    commits, duties = plan_copies(function, edges, graph.gaps, marks, woven, graph.overlap.memo)
-    marks = relax(function, edges, graph.gaps, marks, duties)
-    return without_idle_waits(project(give_back(insert(function, marks, commits, duties), woven.lagging)))
+    marks = cover(edges, graph.gaps, text)
+    commits, duties = plan_copies(text, edges, graph.gaps, marks, woven, graph.overlap.memo)
+    marks = relax(text, edges, graph.gaps, marks, duties)
+    return without_idle_waits(project(give_back(insert(text, marks, commits, duties), woven.lagging)))

@@ -27,6 +27,7 @@ from snap.analysis.values import Frame, Position, Values, facts, form
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
 from snap.ir.types import BLOCK1, CLUSTER1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place, Privilege
 from snap.ir.walk import children, own_expressions, statements
@@ -46,7 +47,7 @@ class Accesses(Publishing):
     """
 
     def __init__(
-        self, function: ir.Function, plan: Plan | None = None, woven: Woven | None = None, memo: Memo | None = None
+        self, function: synced.Function, plan: Plan | None = None, woven: Woven | None = None, memo: Memo | None = None
     ):
         self.function = function
         self.plan = plan
@@ -266,7 +267,7 @@ class Accesses(Publishing):
     # others, it could be two phases ahead of a thread that has not looked at the slot's mbarrier yet, and that thread
     # would take one phase for the other. So to have waited for a load is a use of what was loaded, whatever comes of
     # it.
-    def _arrived(self, obj: ObjectKey, s: ir.BarrierWait, state: State) -> None:
+    def _arrived(self, obj: ObjectKey, s: synced.BarrierWait, state: State) -> None:
         if self.again and not state.tokens.get(obj):
             return
         declared = self.shared[obj].obj

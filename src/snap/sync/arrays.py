@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.ir.types import Level
 from snap.ir.walk import bodies, moved, statements, touched
@@ -69,12 +70,12 @@ def written(every: list[ir.Stmt]) -> dict[int, Span]:
     return found
 
 
-def first_uses(function: ir.Function) -> dict[int, Span]:
+def first_uses(function: synced.Function) -> dict[int, Span]:
     """Where each array is touched first, in the order of the text, calls entered."""
     found: dict[int, Span] = {}
     entered: set[int] = set()
 
-    def enter(function: ir.Function) -> None:
+    def enter(function: synced.Function) -> None:
         entered.add(id(function))
         for s in statements(function.body):
             for access, _ in touched(s):

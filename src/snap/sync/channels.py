@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level, Place
@@ -157,7 +158,7 @@ class Channel:
         )
 
 
-def find(function: ir.Function) -> list[Channel]:
+def find(function: synced.Function) -> list[Channel]:
     threads = function.place.held(Level.THREAD)
     if not function.kernel or threads is None or threads.count is None:
         return []
@@ -177,7 +178,7 @@ class _Irregular(Exception):
 
 
 class _Search:
-    def __init__(self, function: ir.Function, everyone: Role):
+    def __init__(self, function: synced.Function, everyone: Role):
         self.function, self.everyone = function, everyone
         self.memo: dict[int, dict[int, ByRole]] = {}
 

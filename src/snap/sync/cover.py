@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from snap.analysis.overlap import undecided
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span, lines
-from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.ir.types import THREAD1, Level, Place, Privilege
 from snap.sync.primitive import participants_in_words, primitive
@@ -54,7 +54,7 @@ class Mark:
     at: Span | None = None
 
 
-def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> dict[GapKey, list[Mark]]:
+def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: synced.Function) -> dict[GapKey, list[Mark]]:
     by_number = {gap.number: gap for gap in gaps.values()}
     places = {id(gap.place): gap.place for gap in gaps.values()}  # many gaps share one
     marks: dict[GapKey, list[Mark]] = {}
@@ -112,7 +112,7 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: ir.Function) -> 
     return marks
 
 
-def reason(edges: list[Edge], before: str, after: str, function: ir.Function) -> tuple[Edge, str]:
+def reason(edges: list[Edge], before: str, after: str, function: synced.Function) -> tuple[Edge, str]:
     """Why these edges need a barrier: the first of them, and what it says; `before` and `after` name who makes the two
     uses.
     """
@@ -141,7 +141,7 @@ def _word(t: Token) -> str:
     return SAID.get(t.site[2]) or (PRODUCT_WORDS[t.kind] if t.engine == "wgmma" else WORDS[t.kind])
 
 
-def _impossible(edge: Edge, reached: dict[int, Gap], function: ir.Function) -> SnapError:
+def _impossible(edge: Edge, reached: dict[int, Gap], function: synced.Function) -> SnapError:
     gap = next((gap for n, gap in reached.items() if edge.candidates >> n & 1), None)
     why = (
         "no point between the two uses belongs to the whole group"
@@ -184,7 +184,7 @@ def _others(p: Privilege) -> str:
     )
 
 
-def _way_out(edge: Edge, function: ir.Function) -> str:
+def _way_out(edge: Edge, function: synced.Function) -> str:
     need, kinds = edge.participants, {edge.first.kind, edge.second.kind}
     atomic = next(
         (

@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.walk import bodies, statements, with_bodies
 
 MOST = 64  # groups that are told apart: beyond, any number may be in flight
 
 
-def without_idle_waits(function: ir.Function) -> ir.Function:
+def without_idle_waits(function: synced.Function) -> synced.Function:
     if not any(_waits(s) for s in statements(function.body)):
         return function
     flight = _Flight()
@@ -28,7 +29,7 @@ def without_idle_waits(function: ir.Function) -> ir.Function:
 def _waits(s: ir.Stmt) -> bool:
     """Whether it waits for products and does nothing else."""
     return (
-        isinstance(s, ir.Sync)
+        isinstance(s, synced.Sync)
         and s.point.kind == "thread"
         and not s.point.fence
         and [engine for engine, _ in s.point.waits] == ["wgmma"]
@@ -62,9 +63,9 @@ class _Flight:
                 return None
             case ir.Return():
                 return None
-            case ir.AsyncCommit("wgmma"):
+            case synced.AsyncCommit("wgmma"):
                 return min(most + 1, MOST)
-            case ir.Sync(point, part="both") if (younger := point.younger("wgmma")) is not None:
+            case synced.Sync(point, part="both") if (younger := point.younger("wgmma")) is not None:
                 if _waits(s):
                     self.found[id(s)] = max(most, self.found.get(id(s), 0))
                     self.leaves[id(s)] = younger
@@ -76,7 +77,9 @@ class _Flight:
             case ir.For() | ir.While():
                 return self._loop(s, most)
             case ir.Call(function):
-                commits = any(isinstance(x, ir.AsyncCommit) and x.engine == "wgmma" for x in statements(function.body))
+                commits = any(
+                    isinstance(x, synced.AsyncCommit) and x.engine == "wgmma" for x in statements(function.body)
+                )
                 return MOST if commits else most
             case _:
                 for inner in bodies(s):

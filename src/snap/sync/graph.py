@@ -17,6 +17,7 @@ from snap.analysis.overlap import Footprint, before, older
 from snap.analysis.values import Frame, called, facts, form, is_integer, wrapped
 from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Kind, Level, Place, Privilege
 from snap.ir.walk import statements
@@ -164,7 +165,7 @@ class Graph(Accesses):
                 if not self.frame:
                     self._exit(left, s)
                 return None
-            case ir.Elect():
+            case synced.Elect():
                 return self._body(s.body, state)
             case ir.Group():
                 index = self.at.index[s.privilege.level] if s.privilege.level is not Level.GRID else linear.ZERO
@@ -198,7 +199,7 @@ class Graph(Accesses):
                 return state
             case ir.Call():
                 return self._call(s, state)
-            case ir.AsyncCommit(engine):
+            case synced.AsyncCommit(engine):
 
                 def mine(t):
                     return t.role == self.role and (
@@ -209,13 +210,13 @@ class Graph(Accesses):
                     lambda t: t if not mine(t) else altered(t, commits=t.commits + 1, early=state.since(t)), engine
                 )
                 return state
-            case ir.Sync(point) if point.uid in self.unsettled:
+            case synced.Sync(point) if point.uid in self.unsettled:
                 return state
-            case ir.Sync(point):
+            case synced.Sync(point):
                 for engine, younger in point.waits:
                     state.covered(engine, younger, self.role)
                 return state
-            case ir.BarrierWait(barrier):
+            case synced.BarrierWait(barrier):
                 for uid in self.woven.awaited.get(barrier.uid, ()):
                     self._arrived((self.frame, uid), s, state)
                 return state

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from snap.analysis.overlap import Memo
 from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.walk import bodies
 from snap.sync.cover import Mark
 from snap.sync.graph import Graph
@@ -34,7 +35,7 @@ NONE = Duty()
 
 
 def plan_copies(
-    function: ir.Function,
+    function: synced.Function,
     edges: list[Edge],
     gaps: dict[GapKey, Gap],
     marks: dict[GapKey, list[Mark]],
@@ -86,7 +87,7 @@ def _fences(edges: list[Edge], numbers: dict[int, GapKey], marks: dict[GapKey, l
 class _Parents:
     """Which statement stands in which, calls entered."""
 
-    def __init__(self, function: ir.Function):
+    def __init__(self, function: synced.Function):
         self.above: dict[tuple[Frame, int], tuple[tuple[Frame, int], int] | None] = {}
         self.accesses: dict[tuple[Frame, int], tuple[Frame, int]] = {}
         self.copies: list[tuple[Frame, int]] = []

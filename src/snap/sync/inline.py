@@ -207,7 +207,7 @@ class _Inliner:
         always new.
         """
         match part:
-            case tuple() if part and isinstance(part[0], ir.Stmt):
+            case tuple() if part and isinstance(part[0], ir.Typed):
                 return self.body(part, names)
             case tuple():
                 made = tuple(self.copy(item, names) for item in part)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.points import MOST_TWINS
 from snap.ir.types import Level
 from snap.sync.cover import Mark
@@ -18,11 +19,11 @@ from snap.sync.tokens import GapKey
 
 
 def insert(
-    function: ir.Function,
+    function: synced.Function,
     marks: dict[GapKey, list[Mark]],
     commits: frozenset[tuple[Frame, int]],
     pending: dict[GapKey, Duty],
-) -> ir.Function:
+) -> synced.Function:
     return _Inserter(marks, commits, pending).function(function, ())
 
 
@@ -32,15 +33,15 @@ class _Inserter:
     ):
         self.marks, self.commits, self.pending = marks, commits, pending
         self.count = 0
-        self.halves: dict[tuple[Frame, int], ir.SyncPoint] = {}
-        self.variants: dict[tuple, ir.Function] = {}
+        self.halves: dict[tuple[Frame, int], synced.SyncPoint] = {}
+        self.variants: dict[tuple, synced.Function] = {}
         self.frame: Frame = ()
         self.path: list[
             tuple[Frame, int]
         ] = []  # the statements we are in, and how many of them are around the innermost loop's body
         self.loop = 0
 
-    def function(self, function: ir.Function, frame: Frame) -> ir.Function:
+    def function(self, function: synced.Function, frame: Frame) -> synced.Function:
         inside = frozenset(
             (
                 key[0][len(frame) :],
@@ -75,14 +76,16 @@ class _Inserter:
         for k, mark in enumerate(self.marks.get((self.frame, kind, id(s)), ())):
             duty = self.pending.get((self.frame, kind, id(s)), NONE) if k == 0 else NONE
             point = self.point(mark, duty, s)
-            made.append(_for_some(point, mark, s) if mark.only else ir.Sync(point, mark.place, mark.part, span=s.span))
+            made.append(
+                _for_some(point, mark, s) if mark.only else synced.Sync(point, mark.place, mark.part, span=s.span)
+            )
         return made
 
-    def point(self, mark: Mark, duty: Duty, s: ir.Stmt) -> ir.SyncPoint:
+    def point(self, mark: Mark, duty: Duty, s: ir.Stmt) -> synced.SyncPoint:
         """Parts of one point have one."""
         if mark.pair and (self.frame, mark.pair) in self.halves:
             return self.halves[(self.frame, mark.pair)]
-        point = ir.SyncPoint(
+        point = synced.SyncPoint(
             self.count,
             mark.kind,
             mark.participants,
@@ -115,8 +118,8 @@ class _Inserter:
             out += self.syncs("after", s)
         return body if len(out) == len(body) and all(a is b for a, b in zip(out, body)) else tuple(out)
 
-    def commits_of(self, ended: list[tuple[Frame, int]], s: ir.Stmt) -> list[ir.AsyncCommit]:
-        return [ir.AsyncCommit(span=s.span) for here in ended if here in self.commits]
+    def commits_of(self, ended: list[tuple[Frame, int]], s: ir.Stmt) -> list[synced.AsyncCommit]:
+        return [synced.AsyncCommit(span=s.span) for here in ended if here in self.commits]
 
     def in_loop(self, body: ir.Body) -> ir.Body:
         outer, self.loop = self.loop, len(self.path)
@@ -134,7 +137,7 @@ class _Inserter:
                 return _changed(s, pre=(*pre, *condition) if condition else pre, body=self.in_loop(s.body))
             case ir.For():
                 return _changed(s, body=self.in_loop(s.body))
-            case ir.Group() | ir.Partition() | ir.Claim() | ir.Turn() | ir.Elect():
+            case ir.Group() | ir.Partition() | ir.Claim() | ir.Turn() | synced.Elect():
                 return _changed(s, body=self.body(s.body))
             case ir.Split():
                 cases = tuple(_changed(case, body=self.body(case.body)) for case in s.cases)
@@ -145,13 +148,13 @@ class _Inserter:
                 return s
 
 
-def _for_some(point: ir.SyncPoint, mark: Mark, s: ir.Stmt) -> ir.Split:
+def _for_some(point: synced.SyncPoint, mark: Mark, s: ir.Stmt) -> ir.Split:
     """A part that only some of the threads take."""
     cases = []
     for low, high in mark.only:
         place = mark.place.sharded(Level.THREAD, low, high - low)
         cases.append(
-            ir.Case(low, high - low, False, place, (ir.Sync(point, place, mark.part, span=s.span),), span=s.span)
+            ir.Case(low, high - low, False, place, (synced.Sync(point, place, mark.part, span=s.span),), span=s.span)
         )
     return ir.Split(Level.THREAD, mark.place, tuple(cases), span=s.span)
 

@@ -6,12 +6,12 @@ block by `__syncthreads`, a cluster by its barrier, the grid only in a cooperati
 
 from __future__ import annotations
 
-from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import BLOCK_THREADS, NAMED_BARRIERS, WARP
 from snap.ir.types import Level, Place, Privilege
 
 
-def primitive(p: Privilege, place: Place, function: ir.Function) -> tuple[str | None, str]:
+def primitive(p: Privilege, place: Place, function: synced.Function) -> tuple[str | None, str]:
     """(kind, "") or (None, why not), for code at `place`, which contains the group p."""
     match p.level:
         case Level.GRID:
@@ -55,7 +55,7 @@ def primitive(p: Privilege, place: Place, function: ir.Function) -> tuple[str | 
     return None, f"groups of {p.n} threads share warps with their neighbours, and no barrier can tell them apart"
 
 
-def participants_in_words(p: Privilege, kind: str, function: ir.Function) -> str:
+def participants_in_words(p: Privilege, kind: str, function: synced.Function) -> str:
     """Who takes part in a barrier that everybody waits at."""
     threads = function.place.held(Level.THREAD)
     match kind:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import GRID1, Level, Place
 from snap.ir.walk import bodies, expressions, statements, stored, with_bodies
 from snap.sync.channels import ways_out
@@ -22,7 +23,7 @@ LOOPS = (ir.For, ir.While)
 Range = tuple[int, int]  # threads of the block: first, number
 
 
-def project(function: ir.Function) -> ir.Function:
+def project(function: synced.Function) -> synced.Function:
     if not function.kernel or not any(isinstance(s, ir.Split) for s in statements(function.body)):
         return function
     projector = _Projector(function)
@@ -30,7 +31,7 @@ def project(function: ir.Function) -> ir.Function:
 
 
 class _Projector:
-    def __init__(self, function: ir.Function):
+    def __init__(self, function: synced.Function):
         self.function = function
         self.threads = function.place.held(Level.THREAD).count
         uids = [s.var.uid for s in statements(function.body) if isinstance(s, (ir.Declare, ir.For))]
@@ -83,7 +84,7 @@ class _Projector:
                 return not _reads_memory(s)
             case ir.If() | ir.While() | ir.For() | ir.Partition() | ir.Claim():
                 return not _reads_memory(s) and all(self._projectable(inner) for b in bodies(s) for inner in b)
-            case ir.Sync(point):
+            case synced.Sync(point):
                 return point.kind == "thread"
             case _:
                 return False
@@ -115,7 +116,7 @@ class _Projector:
         elsewhere = [s for s in statements(self.function.body) if id(s) not in within]
         used_later = {v for s in elsewhere for v in _read_by(s)}
         named_later = used_later.union(*map(stored, elsewhere))
-        committed = {s.engine for s in elsewhere if isinstance(s, ir.AsyncCommit)}
+        committed = {s.engine for s in elsewhere if isinstance(s, synced.AsyncCommit)}
         hoisted: list[ir.Stmt] = []
         run = self._positions_first(run, hoisted)
         run = self._declared_first(run, named_later, hoisted)
@@ -305,7 +306,7 @@ def _accesses(s: ir.Stmt) -> list[ir.MemAccess]:
 # declaration of what it gives a value to.
 def _needed(body: ir.Body, used_later: set[int], committed: set[str]) -> ir.Body:
     read = set(used_later)
-    engines = committed | {s.engine for s in statements(body) if isinstance(s, ir.AsyncCommit)}
+    engines = committed | {s.engine for s in statements(body) if isinstance(s, synced.AsyncCommit)}
     assigned: list[tuple[int, set[int]]] = []
     for s in statements(body):
         if _only_gives(s):
@@ -343,7 +344,7 @@ def _without(body: ir.Body, read: set[int], engines: set[str]) -> ir.Body:
         if _only_gives(s) and stored(s)[0] not in read:
             continue
         if (
-            isinstance(s, ir.Sync)
+            isinstance(s, synced.Sync)
             and s.point.kind == "thread"
             and not any(engine.split()[0] in engines for engine, _ in s.point.waits)
         ):
@@ -367,14 +368,14 @@ def _elected(body: ir.Body, place: Place, used_later: set[int]) -> ir.Body:
         return body
     if any(isinstance(s, ir.Assign) and s.target.var.uid in used_later for s in statements(rest)):
         return body  # what all threads use later, all compute
-    return (*body[:first], ir.Elect(place, _not_elected_again(rest), span=rest[0].span))
+    return (*body[:first], synced.Elect(place, _not_elected_again(rest), span=rest[0].span))
 
 
 def _not_elected_again(body: ir.Body) -> ir.Body:
     out: list[ir.Stmt] = []
     for s in body:
         s = with_bodies(s, _not_elected_again)
-        out += s.body if isinstance(s, ir.Elect) else (s,)
+        out += s.body if isinstance(s, synced.Elect) else (s,)
     return tuple(out)
 
 
@@ -384,7 +385,14 @@ def _single(s: ir.Stmt) -> bool:
             return op == "load"
         case ir.Declare() | ir.Assign(ir.VarTarget()) | ir.If() | ir.For() | ir.While() | ir.Break() | ir.Continue():
             return not _reads_memory(s)
-        case ir.Partition() | ir.Claim() | ir.Elect() | ir.BarrierWait() | ir.BarrierArrive() | ir.BarrierExpect():
+        case (
+            ir.Partition()
+            | ir.Claim()
+            | synced.Elect()
+            | synced.BarrierWait()
+            | synced.BarrierArrive()
+            | synced.BarrierExpect()
+        ):
             return True
         case _:
             return False

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from snap.analysis.values import Frame
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
 from snap.ir.walk import own_expressions, statements, walk
 from snap.sync.tokens import ObjectKey, State, Token
@@ -123,7 +124,7 @@ class Publishing:
         )
 
 
-def handed(function: ir.Function) -> dict[ObjectKey, str] | None:
+def handed(function: synced.Function) -> dict[ObjectKey, str] | None:
     """Of a kernel whose atomics order something, the arrays of global memory that are both read and written in it,
     other than by atomics alone, with the kinds of access that matter.  None of any other function.
     """
@@ -142,14 +143,14 @@ def handed(function: ir.Function) -> dict[ObjectKey, str] | None:
     return found
 
 
-def _orders(function: ir.Function) -> bool:
+def _orders(function: synced.Function) -> bool:
     return any(
         isinstance(s, ir.Atomic) and s.order != "relaxed" or isinstance(s, ir.Call) and _orders(s.function)
         for s in statements(function.body)
     )
 
 
-def _done(function: ir.Function, known: dict[int, dict[int, set[str]]]) -> dict[int, set[str]]:
+def _done(function: synced.Function, known: dict[int, dict[int, set[str]]]) -> dict[int, set[str]]:
     """By object, how a function touches it, calls entered."""
     if id(function) in known:
         return known[id(function)]

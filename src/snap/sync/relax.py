@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, WARP1, Level, Privilege
@@ -32,7 +33,7 @@ from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Token
 
 
 def relax(
-    function: ir.Function,
+    function: synced.Function,
     edges: list[Edge],
     gaps: dict[GapKey, Gap],
     marks: dict[GapKey, list[Mark]],

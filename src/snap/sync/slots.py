@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.types import I32, WARPGROUP1, Level, Place
 from snap.ir.walk import bodies, with_bodies
 from snap.sync.loops import turns
@@ -21,7 +22,7 @@ from snap.sync.weave import Lagging, release
 OVER = 1 << 20  # more than any number of groups in flight: the products have ended, the slot is not given back yet
 
 
-def give_back(function: ir.Function, lagging: list[Lagging]) -> ir.Function:
+def give_back(function: synced.Function, lagging: list[Lagging]) -> synced.Function:
     if lagging:
         function = replace(function, body=_waits_first(function.body))
     unsettled = {uid for one in lagging for uid in one.waits}
@@ -100,10 +101,10 @@ class _Flow:
             case ir.Wgmma(a=a, b=b):
                 reads = any(isinstance(t, ir.Tile) and t.access.view.obj.uid in self.objects for t in (a, b))
                 return replace(state, open=True) if reads else state
-            case ir.AsyncCommit("wgmma"):
+            case synced.AsyncCommit("wgmma"):
                 ended = state.ended if state.ended in (None, OVER) else state.ended + 1
                 return State(ended, 0 if state.open else None if state.now is None else state.now + 1)
-            case ir.Sync(point) if point.younger("wgmma") is not None:
+            case synced.Sync(point) if point.younger("wgmma") is not None:
                 return self._wait(s, point, state)
             case ir.Group():
                 state = self.body(s.body, state, role)
@@ -127,7 +128,7 @@ class _Flow:
                 return _join([*((end, *continues) if turns(s) else (test,)), *breaks])
             head = grown
 
-    def _wait(self, s: ir.Sync, point: ir.SyncPoint, state: State) -> State:
+    def _wait(self, s: synced.Sync, point: synced.SyncPoint, state: State) -> State:
         if point.uid in self.one.waits:
             self.own[id(s)] = state.ended
             return State(state.now)
@@ -164,7 +165,11 @@ def _waits_first(body: ir.Body) -> ir.Body:
 
 
 def _only_waits(s: ir.Stmt) -> bool:
-    return isinstance(s, ir.Sync) and s.point.kind == "thread" and all(engine == "wgmma" for engine, _ in s.point.waits)
+    return (
+        isinstance(s, synced.Sync)
+        and s.point.kind == "thread"
+        and all(engine == "wgmma" for engine, _ in s.point.waits)
+    )
 
 
 def _rewritten(body: ir.Body, one: Lagging, flow: _Flow, role: tuple[int, int] | None) -> ir.Body:
@@ -174,7 +179,7 @@ def _rewritten(body: ir.Body, one: Lagging, flow: _Flow, role: tuple[int, int] |
         if idle and _releases(s, one):
             idle = False
             continue
-        if isinstance(s, ir.Sync) and id(s) in flow.own:
+        if isinstance(s, synced.Sync) and id(s) in flow.own:
             left = flow.own[id(s)]
             idle = left is None
             if left is not None:
@@ -193,11 +198,11 @@ def _rewritten(body: ir.Body, one: Lagging, flow: _Flow, role: tuple[int, int] |
 
 def _releases(s: ir.Stmt, one: Lagging) -> bool:
     return isinstance(s, (ir.If, ir.While)) and any(
-        isinstance(x, ir.BarrierArrive) and x.barrier == one.barrier for b in bodies(s) for x in b
+        isinstance(x, synced.BarrierArrive) and x.barrier == one.barrier for b in bodies(s) for x in b
     )
 
 
-def _given(s: ir.Sync | ir.Group, one: Lagging, role: tuple[int, int] | None) -> list[ir.Stmt]:
+def _given(s: synced.Sync | ir.Group, one: Lagging, role: tuple[int, int] | None) -> list[ir.Stmt]:
     """Every slot whose stage has ended."""
     used = ir.Read(one.used, I32, span=s.span)
     place = s.outer if isinstance(s, ir.Group) else s.place

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level
@@ -36,7 +37,7 @@ Met = Callable[[Spot], Iterable[object]]
 
 
 class Text:
-    def __init__(self, function: ir.Function):
+    def __init__(self, function: synced.Function):
         self.function = function
         held = function.place.held(Level.THREAD)
         self.threads = held.count if held is not None and function.kernel else None

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span, lines
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import WARP, WARPGROUP
 from snap.ir.types import BLOCK1, BOOL, I32, THREAD1, Level, Place, Privilege
 from snap.ir.walk import bodies, statements
@@ -33,10 +34,10 @@ class Lagging:
     channel: Channel
     role: Role
     place: Place
-    barrier: ir.Barrier
+    barrier: synced.Barrier
     released: ir.Var
     used: ir.Var
-    point: ir.SyncPoint
+    point: synced.SyncPoint
     lag: int
     waits: set[int] = field(default_factory=set)
 
@@ -47,7 +48,7 @@ class Woven:
     those whose loads are.
     """
 
-    function: ir.Function
+    function: synced.Function
     passes: dict[int, set[int]] = field(default_factory=dict)
     lands: dict[int, set[int]] = field(default_factory=dict)
     lagging: list[Lagging] = field(default_factory=list)
@@ -61,7 +62,7 @@ class Woven:
     )  # objects whose fills are counted on where they are declared again
 
 
-def weave(function: ir.Function, channels: list[Channel]) -> Woven:
+def weave(function: synced.Function, channels: list[Channel]) -> Woven:
     weaver = _Weaver(function)
     for channel in channels:
         weaver.channel(channel)
@@ -93,16 +94,16 @@ def _as_i32(e: ir.Expr) -> ir.Expr:
 
 
 class _Weaver:
-    def __init__(self, function: ir.Function):
+    def __init__(self, function: synced.Function):
         self.function = function
         self.next_uid = 1 + max((v for s in statements(function.body) for v in _uids(s)), default=0)
         self.next_uid = max(self.next_uid, 1 + max((_param_uid(p) for p in function.params), default=0))
         self.woven = Woven(function)
-        self.barriers: list[ir.Barrier] = []
+        self.barriers: list[synced.Barrier] = []
         self.before: dict[int, list[ir.Stmt]] = {}
         self.after: dict[int, list[ir.Stmt]] = {}
         self.loads: dict[
-            int, tuple[ir.Barrier, ir.Expr, bool]
+            int, tuple[synced.Barrier, ir.Expr, bool]
         ] = {}  # by statement: where its bytes are counted, and whether it says so itself
         self.top: list[ir.Stmt] = []  # declarations that outlive everything
         self.threads = (
@@ -144,7 +145,7 @@ class _Weaver:
         episodes = channel.fills[0].episodes
         names = ["full", *(f"handed{k}" for k in range(1, len(episodes) - 1))] if len(episodes) > 2 else ["full"]
         stem = "_".join(o.name for o in channel.objects)
-        barriers: list[ir.Barrier | None] = [
+        barriers: list[synced.Barrier | None] = [
             self._barrier(f"{stem}_{name}", channel, e, f) for name, e, f in zip(names, episodes, episodes[1:])
         ]
         barriers.append(
@@ -209,19 +210,19 @@ class _Weaver:
                 end: list[ir.Stmt] = []
                 if e.loads:
                     begin += self._load(channel, e, full, slot, self._point(channel, e, use, False), end)
-                    begin = [ir.Elect(self._place(e), tuple(begin), span=span)] if begin else []
+                    begin = [synced.Elect(self._place(e), tuple(begin), span=span)] if begin else []
                 else:
                     begin.append(
-                        ir.BarrierWait(
+                        synced.BarrierWait(
                             full, slot, phase, self._place(e), self._point(channel, load, e, False), span=span
                         )
                     )
                 self._around(channel, e, begin, end, False)
 
-    def _barrier(self, name: str, channel: Channel, e: Episode, then: Episode) -> ir.Barrier:
+    def _barrier(self, name: str, channel: Channel, e: Episode, then: Episode) -> synced.Barrier:
         everywhere = then.loads and channel.copies
         arrivals = 1 if e.loads else sum(n // self._unit(e) for _, n in e.roles) * (self.blocks if everywhere else 1)
-        barrier = ir.Barrier(self.uid(), name, channel.depth, arrivals, everywhere, span=e.uses.span)
+        barrier = synced.Barrier(self.uid(), name, channel.depth, arrivals, everywhere, span=e.uses.span)
         self.barriers.append(barrier)
         return barrier
 
@@ -281,7 +282,7 @@ class _Weaver:
         if incoming is not None:
             phase = turn if k else binary("-", turn, 1, span)
             begin.append(
-                ir.BarrierWait(
+                synced.BarrierWait(
                     incoming, slot, phase, self._place(e), self._point(channel, previous, e, False), span=span
                 )
             )
@@ -306,11 +307,11 @@ class _Weaver:
                 if e.uses.stores:
                     end.append(self._wait_for_stores(channel, e))
                 by = Privilege(Level.THREAD, self._unit(e))
-                end.append(ir.BarrierArrive(outgoing, slot, by, self._place(e), point, span=span))
+                end.append(synced.BarrierArrive(outgoing, slot, by, self._place(e), point, span=span))
         elif e.loads:
             raise AssertionError("what was loaded is used")
         if e.loads and begin:  # others of the role would only fall behind, and take one phase for another
-            begin = [ir.Elect(self._place(e), tuple(begin), span=span)]
+            begin = [synced.Elect(self._place(e), tuple(begin), span=span)]
         ordered = incoming is not None and (channel.handed_back or not channel.repeated)
         self._around(channel, e, begin, end, ordered)
 
@@ -325,7 +326,7 @@ class _Weaver:
             if ordered or not e.loads:
                 (self.woven.passes if ordered else self.woven.lands)[id(made[0])] = objects
             if not ordered and not e.loads:
-                self.woven.awaited.update((s.barrier.uid, objects) for s in begin if isinstance(s, ir.BarrierWait))
+                self.woven.awaited.update((s.barrier.uid, objects) for s in begin if isinstance(s, synced.BarrierWait))
         self.after.setdefault(id(last.statement), [])[:0] = self._for_roles(e.roles, end, last)
 
     def _for_roles(self, roles: frozenset[Role], body: list[ir.Stmt], leaf: Leaf) -> list[ir.Stmt]:
@@ -358,7 +359,7 @@ class _Weaver:
             return outer.sharded(Level.THREAD, *next(iter(e.roles)))
         return outer
 
-    def _point(self, channel: Channel, e: Episode, then: Episode, fence: bool) -> ir.SyncPoint:
+    def _point(self, channel: Channel, e: Episode, then: Episode, fence: bool) -> synced.SyncPoint:
         self.points += 1
         first, second = e.uses.span, then.uses.span
         here = self.function.span.filename
@@ -379,7 +380,7 @@ class _Weaver:
         if then.loads and channel.copies and not e.loads:
             arrivals += ", of every block of the cluster"
         waiters = "the thread that loads" if then.loads else _who(then.roles)
-        return ir.SyncPoint(
+        return synced.SyncPoint(
             -self.points,
             "mbarrier",
             participants,
@@ -396,7 +397,13 @@ class _Weaver:
     # ---- loads ------------------------------------------------------------------------------------------------------
 
     def _load(
-        self, channel: Channel, e: Episode, barrier: ir.Barrier, slot: ir.Expr, point: ir.SyncPoint, end: list[ir.Stmt]
+        self,
+        channel: Channel,
+        e: Episode,
+        barrier: synced.Barrier,
+        slot: ir.Expr,
+        point: synced.SyncPoint,
+        end: list[ir.Stmt],
     ) -> list[ir.Stmt]:
         """Where it is known before how many bytes come, they are announced by one arrival ahead of them; else one by
         one, and the arrival follows.
@@ -429,7 +436,7 @@ class _Weaver:
                             )
                         )
                     self.loads[id(s)] = (barrier, slot, known is None)
-        arrive = ir.BarrierArrive(
+        arrive = synced.BarrierArrive(
             barrier, slot, self._place(e).privilege, self._place(e), point, known or 0, span=e.uses.span
         )
         if known is None:
@@ -439,7 +446,7 @@ class _Weaver:
 
     # ---- products ---------------------------------------------------------------------------------------------------
 
-    def _lag(self, channel: Channel, empty: ir.Barrier | None) -> int:
+    def _lag(self, channel: Channel, empty: synced.Barrier | None) -> int:
         last = channel.fills[0].episodes[-1]
         counted = all(f.scope is not None and f.scope.counted for f in channel.fills)
         if (
@@ -458,7 +465,7 @@ class _Weaver:
         wanted = 1 if channel.lag is None else channel.lag
         return min(wanted, channel.depth - 1)
 
-    def _lagging(self, channel: Channel, fill: Fill, empty: ir.Barrier, lag: int) -> Lagging:
+    def _lagging(self, channel: Channel, fill: Fill, empty: synced.Barrier, lag: int) -> Lagging:
         span = channel.declared.span
         last = fill.episodes[-1]
         released, used = (
@@ -477,11 +484,11 @@ class _Weaver:
         used = ir.Assign(ir.VarTarget(lagging.used, span=span), binary("+", fill_number, 1, span), span=span)
         return [wait, *release(lagging, binary("-", fill_number, lag - 1, span), lag > 1, span), used]
 
-    def _wait_for_products(self, channel: Channel, e: Episode, younger: int, span: Span) -> ir.Sync:
+    def _wait_for_products(self, channel: Channel, e: Episode, younger: int, span: Span) -> synced.Sync:
         self.points += 1
         text = f"products begun at line {span.line} have read their tiles before the slot is given back"
         group = Privilege(Level.THREAD, WARPGROUP)
-        point = ir.SyncPoint(
+        point = synced.SyncPoint(
             -self.points,
             "thread",
             THREAD1,
@@ -494,13 +501,13 @@ class _Weaver:
             waiters=f"each {group}",
             span=span,
         )
-        return ir.Sync(point, self._place(e), span=span)
+        return synced.Sync(point, self._place(e), span=span)
 
     def _wait_for_copies(self, channel: Channel, e: Episode) -> list[ir.Stmt]:
         """What a role copies element by element has arrived before it says so."""
         self.points += 1
         span = e.uses.copies
-        point = ir.SyncPoint(
+        point = synced.SyncPoint(
             -self.points,
             "thread",
             THREAD1,
@@ -513,13 +520,13 @@ class _Weaver:
             waiters="each thread that copies",
             span=span,
         )
-        return [ir.AsyncCommit("copy", self._place(e), span=span), ir.Sync(point, self._place(e), span=span)]
+        return [synced.AsyncCommit("copy", self._place(e), span=span), synced.Sync(point, self._place(e), span=span)]
 
-    def _wait_for_stores(self, channel: Channel, e: Episode) -> ir.Sync:
+    def _wait_for_stores(self, channel: Channel, e: Episode) -> synced.Sync:
         """What a role stores as boxes has been read before its memory is handed on."""
         self.points += 1
         span = e.uses.stores
-        point = ir.SyncPoint(
+        point = synced.SyncPoint(
             -self.points,
             "thread",
             THREAD1,
@@ -532,7 +539,7 @@ class _Weaver:
             waiters="the thread that stores",
             span=span,
         )
-        return ir.Sync(point, self._place(e), span=span)
+        return synced.Sync(point, self._place(e), span=span)
 
     # ---- turns ------------------------------------------------------------------------------------------------------
 
@@ -563,13 +570,13 @@ class _Weaver:
                     help="choose groups whose size divides the block's",
                 )
             )
-        barrier = ir.Barrier(self.uid(), "turn", self.threads // p.n if several else units, p.n // WARP, span=span)
+        barrier = synced.Barrier(self.uid(), "turn", self.threads // p.n if several else units, p.n // WARP, span=span)
         self.barriers.append(barrier)
         turns = ir.Var(self.uid(), "turns", I32, THREAD1, True, span=span)
         self.top.append(ir.Declare(turns, number(0, span), span=span))
         self.points += 1
         text = f"units of {p} take turns, line {span.line}"
-        point = ir.SyncPoint(
+        point = synced.SyncPoint(
             -self.points,
             "mbarrier",
             p,
@@ -589,9 +596,9 @@ class _Weaver:
             slot = read(self._place_in_block(p, span), span)
             following = binary("+", binary("-", slot, unit, span), following, span)
         return [
-            ir.BarrierWait(barrier, slot, binary("-", read(turns, span), first, span), s.place, point, span=span),
+            synced.BarrierWait(barrier, slot, binary("-", read(turns, span), first, span), s.place, point, span=span),
             *self._body(s.body),
-            ir.BarrierArrive(barrier, following, Privilege(Level.THREAD, WARP), s.place, point, span=span),
+            synced.BarrierArrive(barrier, following, Privilege(Level.THREAD, WARP), s.place, point, span=span),
             ir.Assign(ir.VarTarget(turns, span=span), binary("+", read(turns, span), 1, span), span=span),
         ]
 
@@ -623,7 +630,7 @@ class _Weaver:
             if id(s) in self.loads and self.loads[id(s)][2]:
                 barrier, slot, _ = self.loads[id(s)]
                 out.append(
-                    ir.BarrierExpect(barrier, slot, bytes_of(s, {s.tile.access.view.obj.uid}), s.place, span=s.span)
+                    synced.BarrierExpect(barrier, slot, bytes_of(s, {s.tile.access.view.obj.uid}), s.place, span=s.span)
                 )
             if isinstance(s, ir.Group) and any(isinstance(x, ir.Turn) for x in _of_this_group(s.body)):
                 out.append(self._unit_of(s))
@@ -636,9 +643,9 @@ class _Weaver:
             out.append(new)
             then = body[k + 1] if k + 1 < len(body) else None
             if isinstance(s, ir.Wgmma) and not isinstance(then, ir.Wgmma):
-                out.append(ir.AsyncCommit("wgmma", s.place, span=s.span))
+                out.append(synced.AsyncCommit("wgmma", s.place, span=s.span))
             if _stores(s):  # each a group of its own: the next one may have to wait for it
-                out.append(ir.AsyncCommit("bulk", s.place, span=s.span))
+                out.append(synced.AsyncCommit("bulk", s.place, span=s.span))
             out += self.after.get(id(s), ())
         if len(out) == len(body) and all(a is b for a, b in zip(out, body)):
             return body
@@ -673,7 +680,7 @@ class _Weaver:
 
 
 def _at(s: ir.Stmt, place: Place) -> ir.Stmt:
-    if isinstance(s, ir.Elect):
+    if isinstance(s, synced.Elect):
         return replace(s, place=place, body=tuple(_at(x, place) for x in s.body))
     return replace(s, place=place) if hasattr(s, "place") else s
 
@@ -703,7 +710,7 @@ def release(lagging: Lagging, until: ir.Expr, several: bool, span: Span) -> list
     released = read(lagging.released, span)
     slot = binary("%", released, lagging.channel.depth, span)
     body = (
-        ir.BarrierArrive(
+        synced.BarrierArrive(
             lagging.barrier, slot, Privilege(Level.THREAD, WARPGROUP), lagging.place, lagging.point, span=span
         ),
         ir.Assign(ir.VarTarget(lagging.released, span=span), binary("+", released, 1, span), span=span),

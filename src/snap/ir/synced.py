@@ -1,0 +1,176 @@
+"""The synchronized IR: the typed IR with what only synchronization puts in.
+
+Barriers and waits (`Sync`), barriers of shared memory with slots and phases (`Barrier` and the statements that name
+one), groups of background work (`AsyncCommit`) and code of one thread (`Elect`) stand among the statements of
+`nodes.py`.  Two of those have fields that only synchronization fills: `BoxCopy.barrier` and `.slot`, `Wgmma.first`.  A
+`Function` of this module is a synchronized one, and all it calls are.
+
+Every node is immutable and has a span; spans do not count in comparisons.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.types import Element, Place, Privilege
+from snap.record import record as node
+
+
+@node
+class AsyncCommit:
+    """What this thread (for 'bulk', the thread that issues for its group) began since the
+    last one becomes a group, which a wait can name.  engine: 'copy' (elements), 'bulk' (boxes out of shared memory),
+    'wgmma'.
+    """
+
+    engine: str = "copy"
+    place: Place | None = None
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
+class SyncPoint:
+    """One point of synchronization that the compiler put in.
+
+    kind    'thread' (waits for what the thread itself has in flight, no barrier) | 'warp' | 'block' | 'named' |
+    'cluster' | 'grid' | 'mbarrier'
+    participants: the group that waits for each other; `object` and `reason` say why; `arrivals` and `waiters` say who,
+    in words
+    waits   before the barrier, each thread waits until at most so many of the youngest groups of an engine are in
+    flight: (engine, number); for
+            'bulk' that is what the thread issued for its group, and with ('bulk read', n) it waits until their memory
+            has been read
+    fence   before the barrier (or arrival), what threads did is put before what the units that copy boxes and multiply
+    tiles do
+    number  of a 'named' barrier: that of the first group; the groups of one size in a block have consecutive ones
+    threads of a 'named' barrier at which some only arrive: how many take part, 0 for all of the group
+    """
+
+    uid: int
+    kind: str
+    participants: Privilege
+    object: str
+    reason: str
+    first: Span = field(compare=False)
+    second: Span = field(compare=False)
+    waits: tuple[tuple[str, int], ...] = ()
+    fence: bool = False
+    number: int = 0
+    threads: int = 0
+    arrivals: str = ""
+    waiters: str = ""
+    span: Span = field(compare=False, kw_only=True)
+
+    def __repr__(self) -> str:
+        """A line for people: `k.syncs()` is looked at more often than it is computed with."""
+        return f"<{self.kind} at line {self.span.line}, {self.participants}, for `{self.object}`: {self.reason}>"
+
+    def younger(self, engine: str) -> int | None:
+        """How many groups of the engine this point leaves in flight; None where it does not wait for it."""
+        return dict(self.waits).get(engine)
+
+
+@node
+class Sync:
+    """`place` is the class of the code it stands in.  part: 'both', or 'arrive' and 'wait' where the point stands in
+    two places.
+    """
+
+    point: SyncPoint
+    place: Place
+    part: str = "both"
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
+class Barrier:
+    """Shared memory that counts (mbarrier), one for each slot.  A phase of a slot is complete when `count` arrivals
+    have come and all bytes expected.
+
+    everywhere: arrivals come from every block of the cluster, and each block has its own.
+    """
+
+    uid: int
+    name: str
+    slots: int
+    count: int
+    everywhere: bool = False
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
+class BarrierWait:
+    """Every thread that runs this waits until phase `phase` of the slot is complete; phase -1 was complete from the
+    start.
+    """
+
+    barrier: Barrier
+    slot: ir.Expr
+    phase: ir.Expr
+    place: Place
+    point: SyncPoint
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
+class BarrierArrive:
+    """One arrival for each unit of `by` in the current group (after what all its threads did), in this block or
+    `everywhere`.
+
+    `bytes` more are expected in this phase.  point.fence as in `Sync`.
+    """
+
+    barrier: Barrier
+    slot: ir.Expr
+    by: Privilege
+    place: Place
+    point: SyncPoint
+    bytes: int = 0
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
+class BarrierExpect:
+    """`bytes` more are expected in the slot's phase; by the thread that issues for its group."""
+
+    barrier: Barrier
+    slot: ir.Expr
+    bytes: int
+    place: Place
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
+class Elect:
+    """The first thread of the group runs the body, alone: what it holds is issued once."""
+
+    place: Place
+    body: ir.Body
+    span: Span = field(compare=False, kw_only=True)
+
+
+Stmt = Sync | AsyncCommit | BarrierWait | BarrierArrive | BarrierExpect | Elect
+
+
+@node
+class Function:
+    """`nodes.Function`, synchronized.  barriers: all that a kernel declares; a device function's are its kernel's."""
+
+    uid: int
+    name: str
+    kernel: bool
+    params: tuple[ir.Param, ...]
+    returns: Element | None
+    place: Place
+    body: ir.Body
+    smem: int
+    cooperative: bool
+    uses_unsafe: bool = False
+    resident: int | None = None
+    barriers: tuple[Barrier, ...] = ()
+    span: Span = field(compare=False, kw_only=True)
+
+
+AnyFunction = ir.Function | Function  # for what treats both alike

@@ -6,8 +6,8 @@ from mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant("a privilege counts at least one unit", "check/annotations.py",
-           "            if n < 1:\n                raise c.fail(\"SNAP018\", \"the count of a privilege",
-           "            if n < 0:\n                raise c.fail(\"SNAP018\", \"the count of a privilege",
+           "            if n < 1:\n                raise c.type_error(\"the count of a privilege",
+           "            if n < 0:\n                raise c.type_error(\"the count of a privilege",
            ("tests/check/test_groups.py::test_group_of_what_a_kernel_holds",)),
     Mutant("a pipeline's lag is less than its depth", "check/annotations.py",
            "if not 0 <= lag < depth:",
@@ -198,9 +198,9 @@ MUTANTS = (
            "            if False:\n                raise read_down(c, f\"`{e.id}`\"",
            ("tests/check/test_data.py::test_what_decides_control_flow_is_for_the_codes_own_privilege",)),
     Mutant("an array's element is read at or below its privilege", "check/expressions.py",
-           ('            raise c.fail("SNAP018", f"{c.no_calls} cannot read an array", e.span, help="read it into a variable first")\n'
+           ('            raise c.type_error(f"{c.no_calls} cannot read an array", e.span, help="read it into a variable first")\n'
             '        if not var.privilege.at_least(want.privilege):\n'),
-           ('            raise c.fail("SNAP018", f"{c.no_calls} cannot read an array", e.span, help="read it into a variable first")\n'
+           ('            raise c.type_error(f"{c.no_calls} cannot read an array", e.span, help="read it into a variable first")\n'
             '        if False:\n'),
            ("tests/check/test_data.py::test_what_decides_control_flow_is_for_the_codes_own_privilege",)),
     Mutant("a constant index is inside of its array", "check/expressions.py",

@@ -42,7 +42,7 @@ def privilege_of(c: State, e: tree.Expr) -> Privilege | None:
                 return found
             if isinstance(found, LevelName):
                 if found.units == 1:
-                    raise c.fail("SNAP018", f"`{found}` is a level; how many?", e.span, help=f"write `{found}[1]`")
+                    raise c.type_error(f"`{found}` is a level; how many?", e.span, help=f"write `{found}[1]`")
                 return Privilege(found.level, found.units)
             return None
         case tree.Subscript(value, index):
@@ -51,15 +51,12 @@ def privilege_of(c: State, e: tree.Expr) -> Privilege | None:
                 return None
             if len(index) > 1:
                 counts = tuple(n.value if isinstance(n, tree.Number) else None for n in index)
-                raise c.fail(
-                    "SNAP018",
-                    "the count of a privilege is one positive constant",
-                    e.span,
-                    help=one_dimension(found.word, counts),
+                raise c.type_error(
+                    "the count of a privilege is one positive constant", e.span, help=one_dimension(found.word, counts)
                 )
             n = constant_int(c, index[0], f"the count of `{found}[...]`")
             if n < 1:
-                raise c.fail("SNAP018", "the count of a privilege is one positive constant", e.span)
+                raise c.type_error("the count of a privilege is one positive constant", e.span)
             return Privilege(found.level, n * found.units)
         case _:
             return None
@@ -68,7 +65,7 @@ def privilege_of(c: State, e: tree.Expr) -> Privilege | None:
 def wanted_privilege(c: State, e: tree.Expr, where: str) -> Privilege:
     p = privilege_of(c, e)
     if p is None:
-        raise c.fail("SNAP018", f"{where} wants a privilege such as `thread[32]`", e.span)
+        raise c.type_error(f"{where} wants a privilege such as `thread[32]`", e.span)
     return p
 
 
@@ -78,8 +75,7 @@ def constant_value(c: State, e: tree.Expr, what: str) -> ir.Const:
 
     value = expression(c, e, Want(THREAD1, f"{what} must be a compile-time constant"))
     if not isinstance(value, ir.Const):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"{what} must be a compile-time constant",
             e.span,
             "known only at run time",
@@ -91,14 +87,14 @@ def constant_value(c: State, e: tree.Expr, what: str) -> ir.Const:
 def constant_int(c: State, e: tree.Expr, what: str) -> int:
     value = constant_value(c, e, what)
     if not value.type.is_integer:
-        raise c.fail("SNAP018", f"{what} must be an integer", e.span)
+        raise c.type_error(f"{what} must be an integer", e.span)
     return value.value
 
 
 def size_of_dimension(c: State, e: tree.Expr) -> int:
     n = constant_int(c, e, "the size of an array")
     if n < 1:
-        raise c.fail("SNAP018", f"an array cannot have a dimension of {n}", e.span, help="sizes are positive constants")
+        raise c.type_error(f"an array cannot have a dimension of {n}", e.span, help="sizes are positive constants")
     return n
 
 
@@ -123,13 +119,12 @@ def type_spec(c: State, e: tree.Expr) -> Spec:
             if isinstance(found, Marker) and found.annotation:
                 return _constructed(c, found.word, args, keywords, e.span)
         case tree.Binary("@", _, _):
-            raise c.fail("SNAP018", "one `@` too many", e.span, help="write `type @ privilege` once")
+            raise c.type_error("one `@` too many", e.span, help="write `type @ privilege` once")
     raise _not_a_type(c, e)
 
 
 def _not_a_type(c: State, e: tree.Expr) -> Abort:
-    return c.fail(
-        "SNAP018",
+    return c.type_error(
         "this is not a type",
         e.span,
         help="types: `int`, `float`, `u32`, `float4`, `float[4]`, `shared(float[16, 8])`, `ptr(const(float))`, ...",
@@ -146,9 +141,7 @@ def _element(c: State, e: tree.Expr) -> Element:
         text = f"the number {given}" if as_number(given) is not None else describe_object(found)
         scalars = "scalars: bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64, int, float"
         known = foreign_type(found)
-        raise c.fail(
-            "SNAP018", "this is not a type", e.span, text, help=f"write {known}; {scalars}" if known else scalars
-        )
+        raise c.type_error("this is not a type", e.span, text, help=f"write {known}; {scalars}" if known else scalars)
     return type
 
 
@@ -160,17 +153,17 @@ def _constructed(
         case "const" if len(args) == 1 and not options:
             inner = type_spec(c, args[0])
             if inner.kind not in ("value", "shared"):
-                raise c.fail("SNAP018", "`const(...)` wraps a scalar, vector or array type", span)
+                raise c.type_error("`const(...)` wraps a scalar, vector or array type", span)
             return Spec(inner.kind, inner.type, inner.shape, True, inner.space, inner.swizzle, inner.spread)
         case "constexpr" if len(args) == 1 and not options:
             inner = type_spec(c, args[0])
             if not (inner.kind == "value" and isinstance(inner.type, Scalar)):
-                raise c.fail("SNAP018", "`constexpr(...)` wraps a scalar type", span)
+                raise c.type_error("`constexpr(...)` wraps a scalar type", span)
             return Spec("constexpr", inner.type, const=True)
         case "ref" if len(args) == 1 and not options:
             inner = type_spec(c, args[0])
             if not (inner.kind == "value" and isinstance(inner.type, Array)):
-                raise c.fail("SNAP018", "`ref(...)` takes a local array type, such as `ref(float[4])`", span)
+                raise c.type_error("`ref(...)` takes a local array type, such as `ref(float[4])`", span)
             return Spec("ref", inner.type)
         case "shared" if len(args) == 1:
             return _shared(c, args[0], options, span)
@@ -178,7 +171,7 @@ def _constructed(
             return _pointer(c, args, span)
         case "pipeline" if len(args) == 2 and options.keys() <= {"lag"}:
             return _pipeline(c, args, options, span)
-    raise c.fail("SNAP018", f"`{word}(...)` is given the wrong arguments", span, help=_FORMS[word])
+    raise c.type_error(f"`{word}(...)` is given the wrong arguments", span, help=_FORMS[word])
 
 
 _FORMS = {
@@ -198,27 +191,22 @@ def _shared(c: State, arg: tree.Expr, options: dict[str, tree.Expr], span: Span)
         if name == "swizzle":
             swizzle = constant_int(c, value, "`swizzle`")
             if swizzle not in SWIZZLES:
-                raise c.fail("SNAP018", "a swizzle is 32, 64 or 128 bytes", value.span)
+                raise c.type_error("a swizzle is 32, 64 or 128 bytes", value.span)
         elif name in ("across", "copies"):
             level = resolve(c, value)
             if not isinstance(level, LevelName) or (level.level, level.units) != (Level.BLOCK, 1):
-                raise c.fail(
-                    "SNAP018",
-                    f"`{name}=` names the level that shares the memory: `block`",
-                    value.span,
-                    help=f"`{name}=block`",
+                raise c.type_error(
+                    f"`{name}=` names the level that shares the memory: `block`", value.span, help=f"`{name}=block`"
                 )
             if spread:
-                raise c.fail(
-                    "SNAP018",
-                    "memory is either `across` the blocks, a part each, or `copies`, the same for each",
-                    value.span,
+                raise c.type_error(
+                    "memory is either `across` the blocks, a part each, or `copies`, the same for each", value.span
                 )
             spread = name
         else:
-            raise c.fail("SNAP018", f"`shared` has no option `{name}`", value.span)
+            raise c.type_error(f"`shared` has no option `{name}`", value.span)
     if inner.kind != "value":
-        raise c.fail("SNAP018", "`shared(...)` takes an array type, such as `shared(float[16, 8])`", span)
+        raise c.type_error("`shared(...)` takes an array type, such as `shared(float[16, 8])`", span)
     return Spec("shared", inner.type, const=inner.const, space=Space.SHARED, swizzle=swizzle, spread=spread)
 
 
@@ -226,18 +214,14 @@ def _pipeline(c: State, args: tuple[tree.Expr, ...], options: dict[str, tree.Exp
     inner = type_spec(c, args[0])
     depth = constant_int(c, args[1], "the depth of a pipeline")
     if inner.kind != "shared" or not isinstance(inner.type, Array) or inner.const or depth < 1:
-        raise c.fail(
-            "SNAP018",
-            "a pipeline has a shared array type and a positive number of stages",
-            span,
-            help=_FORMS["pipeline"],
+        raise c.type_error(
+            "a pipeline has a shared array type and a positive number of stages", span, help=_FORMS["pipeline"]
         )
     lag = None
     if "lag" in options:
         lag = constant_int(c, options["lag"], "`lag`")
         if not 0 <= lag < depth:
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"`lag` is how many stages go by before one is given back: at least 0, and less than the {depth} there"
                 f" are, not {lag}",
                 options["lag"].span,
@@ -259,10 +243,9 @@ def _pipeline(c: State, args: tuple[tree.Expr, ...], options: dict[str, tree.Exp
 def _pointer(c: State, args: tuple[tree.Expr, ...], span: Span) -> Spec:
     inner = type_spec(c, args[0])
     if inner.kind not in ("value", "shared") or isinstance(inner.type, Array):
-        raise c.fail("SNAP018", "`ptr(...)` points to a scalar or vector type", span, help=_FORMS["ptr"])
+        raise c.type_error("`ptr(...)` points to a scalar or vector type", span, help=_FORMS["ptr"])
     if inner.spread:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"a pointer does not say `{inner.spread}=`: how its memory is spread is decided where it is declared",
             span,
             help="lower the memory to a block, or to threads of it, and pass that",
@@ -271,7 +254,7 @@ def _pointer(c: State, args: tuple[tree.Expr, ...], span: Span) -> Spec:
     if len(args) == 2:
         items = args[1].items if isinstance(args[1], tree.Sequence) else (args[1],)
         if not items:
-            raise c.fail("SNAP018", "a shape has at least one dimension", args[1].span)
+            raise c.type_error("a shape has at least one dimension", args[1].span)
         shape = tuple(_dimension(c, item) for item in items)
     return Spec("pointer", inner.type, shape, inner.const, inner.space)
 
@@ -285,7 +268,7 @@ def _dimension(c: State, e: tree.Expr) -> ir.Expr:
     finally:
         c.no_calls = held
     if not isinstance(value.type, Scalar) or not value.type.is_integer:
-        raise c.fail("SNAP018", "a dimension is an integer", e.span)
+        raise c.type_error("a dimension is an integer", e.span)
     if isinstance(value, ir.Const) and value.value < 1:
-        raise c.fail("SNAP018", f"an array cannot have a dimension of {value.value}", e.span)
+        raise c.type_error(f"an array cannot have a dimension of {value.value}", e.span)
     return value

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from snap.check import convert
-from snap.check.explain import const_label, read_down
+from snap.check.explain import const_label, declared, read_down
 from snap.check.intrinsics import text_option
 from snap.check.known import decided_below, differs, divisor
 from snap.check.memory import agreed_in, foreign, indices, mapped, memory_argument, unit_stride
@@ -41,13 +41,12 @@ def box_copy(c: State, e: tree.Call) -> None:
     to, source, at, options = _arguments(c, e, "async_copy")
     tf32 = text_option(c, options, "type", ("tf32",), "") == "tf32"
     if options:
-        raise c.fail(
-            "SNAP018", f"`async_copy` of a box has no option `{next(iter(options))}`", e.span, help=FORMS["async_copy"]
+        raise c.type_error(
+            f"`async_copy` of a box has no option `{next(iter(options))}`", e.span, help=FORMS["async_copy"]
         )
     spaces = to.handle.obj.space, source.handle.obj.space
     if spaces[0] is spaces[1]:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             "a box goes between global and shared memory, and both of these are"
             f" {'the same' if Space.GENERIC in spaces else spaces[0].value}",
             e.span,
@@ -61,8 +60,7 @@ def box_copy(c: State, e: tree.Call) -> None:
         _written(c, to, e.args[0].span)
         _readable(c, source, e.args[1].span)
         if tf32:
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 "a box is rounded to tf32 when it is loaded, not when it is stored",
                 e.span,
                 help="leave `type=` out: what is in shared memory is stored as it is",
@@ -72,11 +70,10 @@ def box_copy(c: State, e: tree.Call) -> None:
         _written(c, to, e.args[0].span)
         _readable(c, source, e.args[1].span)
         if tf32 and source.elem != F32:
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"elements of f32 are rounded to tf32, and `{source.handle.name}` holds `{source.elem}`",
                 e.args[1].span,
-                secondary=(Label(source.handle.obj.span, "declared here"),),
+                secondary=declared(source.handle.obj),
                 help="leave `type=` out: other elements are loaded as they are",
             )
         _emit(c, "load", to, e.args[0].span, source, e.args[1].span, at, e.span, tf32)
@@ -87,15 +84,13 @@ def box_reduce(c: State, e: tree.Call) -> None:
     to, source, at, options = _arguments(c, e, "async_reduce")
     op = text_option(c, options, "op", tuple(REDUCTIONS), "add")
     if options:
-        raise c.fail(
-            "SNAP018", f"`async_reduce` has no option `{next(iter(options))}`", e.span, help=FORMS["async_reduce"]
-        )
+        raise c.type_error(f"`async_reduce` has no option `{next(iter(options))}`", e.span, help=FORMS["async_reduce"])
     if to.handle.obj.space is Space.SHARED or source.handle.obj.space is Space.GLOBAL:
-        raise c.fail("SNAP018", "`async_reduce` goes from shared to global memory", e.span, help=FORMS["async_reduce"])
+        raise c.type_error("`async_reduce` goes from shared to global memory", e.span, help=FORMS["async_reduce"])
     if to.elem not in REDUCTIONS[op]:
         can = ", ".join(map(str, REDUCTIONS[op]))
-        raise c.fail(
-            "SNAP018", f"`async_reduce` cannot `{op}` elements of `{to.elem}`", e.span, help=f"`{op}` works on {can}"
+        raise c.type_error(
+            f"`async_reduce` cannot `{op}` elements of `{to.elem}`", e.span, help=f"`{op}` works on {can}"
         )
     _not_const(c, to, e.args[0].span)
     _readable(c, source, e.args[1].span)
@@ -104,24 +99,19 @@ def box_reduce(c: State, e: tree.Call) -> None:
 
 
 def _arguments(c: State, e: tree.Call, word: str) -> tuple[Memory, Memory, tuple[ir.Expr, ...], dict[str, tree.Expr]]:
-    if c.no_calls:
-        raise c.fail("SNAP018", f"{c.no_calls} cannot contain a copy", e.span)
+    c.effects_allowed("a copy", e.span)
     options = dict(e.keywords)
     if len(e.args) != 2 or "at" not in options:
-        raise c.fail(
-            "SNAP018",
-            f"`{word}` takes where to, where from, and `at=`, where in the array the box is",
-            e.span,
-            help=FORMS[word],
+        raise c.type_error(
+            f"`{word}` takes where to, where from, and `at=`, where in the array the box is", e.span, help=FORMS[word]
         )
     if not BLOCK1.at_least(c.privilege):
-        frame = c.innermost("group", "split", "function")
         raise c.fail(
             "SNAP016",
             f"a box is copied by a block, or by threads of one, and this code runs at `{c.privilege}`",
             e.span,
             "issued here",
-            (Label(frame.span, f"this code holds {c.place}"),),
+            (c.holding,),
             help="claim the memory for a group of threads, or open `with group(block[1]):`",
         )
     to, source = (memory_argument(c, a, f"`{word}` of a box", c.privilege) for a in e.args)
@@ -211,10 +201,9 @@ def tile_of(c: State, memory: Memory, what: str, span: Span) -> ir.Tile:
     """The box of shared memory that a name shows, in the dimensions of its view."""
     handle, view = memory.handle, memory.view
     if handle.obj.space is Space.GLOBAL:
-        raise c.fail("SNAP018", f"{what} works on shared memory, and `{handle.name}` is global", span)
+        raise c.type_error(f"{what} works on shared memory, and `{handle.name}` is global", span)
     if not isinstance(view.elem, Scalar) or view.elem == BOOL:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"{what} works on scalars, and `{handle.name}` holds `{view.elem}`",
             span,
             help="take the tile without `.view`",
@@ -222,8 +211,7 @@ def tile_of(c: State, memory: Memory, what: str, span: Span) -> ir.Tile:
     block = None if memory.map is None else memory.map.block
     if foreign(c, block) is not None:
         named = any(p in variables(block) for p in memory.map.params)
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             (
                 f"`{handle.name}` shows the parts of all blocks; {what} works on one's own"
                 if named
@@ -248,8 +236,7 @@ def tile_of(c: State, memory: Memory, what: str, span: Span) -> ir.Tile:
             if used:
                 rest = unit_stride(first, used[0]) if used == params[:1] else None
                 if rest is None:
-                    raise c.fail(
-                        "SNAP018",
+                    raise c.type_error(
                         f"`{handle.name}` is no box: its elements do not lie side by side, in order",
                         span,
                         secondary=(Label(handle.span, "its index function does more than move it"),),
@@ -270,8 +257,7 @@ def tile_of(c: State, memory: Memory, what: str, span: Span) -> ir.Tile:
         start.append(first)
         shape.append(extent.value)
     if params:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{handle.name}` is no box: one of its indices chooses nothing",
             span,
             secondary=(Label(handle.span, "made here"),),
@@ -280,8 +266,7 @@ def tile_of(c: State, memory: Memory, what: str, span: Span) -> ir.Tile:
 
 
 def _unknown_size(c: State, handle: ir.Handle, what: str, span: Span) -> Exception:
-    return c.fail(
-        "SNAP018",
+    return c.type_error(
         f"{what} has to know how large `{handle.name}` is",
         span,
         secondary=(Label(handle.span, "this name does not say it"),),
@@ -321,19 +306,17 @@ def _misaligned(
 ) -> Exception:
     obj, name = tile.access.view.obj, tile.access.handle.name
     if obj.depth and k == 0:
-        return c.fail(
-            "SNAP018",
+        return c.type_error(
             f"a slot of `{obj.name}` takes {stride} bytes, so that slots do not begin at multiples of {need}, where"
             f" {what} needs them",
             span,
-            secondary=(Label(obj.span, "declared here"),),
+            secondary=declared(obj),
             help=f"pad the array, so that a slot takes {(stride + need - 1) // need * need} bytes",
         )
     step = need // math.gcd(need, stride)
     at = tile.access.index[k]
     begins = "begins" if isinstance(at, ir.Const) else "may begin"
-    return c.fail(
-        "SNAP018",
+    return c.type_error(
         f"{what} needs a tile that begins at a multiple of {need} bytes, and this one of `{name}` {begins} elsewhere",
         span,
         f"{_position(memory, k)} must be a multiple of {step}",
@@ -376,8 +359,7 @@ def _emit(
     tile = tile_of(c, tile_memory, what, tile_span)
     name, elem = tile_memory.handle.name, tile.access.view.elem
     if elem != array.elem:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"a box is copied as it is: `{name}` holds `{elem}`, and `{array.handle.name}` `{array.elem}`",
             span,
             secondary=(
@@ -392,25 +374,22 @@ def _emit(
     rank = len(origin.view.shape)
     box = core(tile.shape)
     if len(box) > rank:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{name}` is a box of {' x '.join(map(str, box))}, and `{array.handle.name}` has {rank} dimension(s)",
             tile_span,
-            secondary=(Label(array.handle.obj.span, "declared here"),),
+            secondary=declared(array.handle.obj),
             help=f"copy one part at a time: `tile({name}, ...)` with leading dimensions of 1",
         )
     box = (1,) * (rank - len(box)) + box
     for k, (extent, moves) in enumerate(zip(box, free)):
         if extent > BOX_EXTENT:
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"an extent of a box is at most {BOX_EXTENT}, and this is {extent}",
                 tile_span,
                 help=f"copy it in several boxes: `tile({name}, ...)`",
             )
         if extent > 1 and not moves:
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"`{array.handle.name}` stays in one place in dimension {k}, where the box has an extent of {extent}",
                 array_span,
                 secondary=(Label(array.handle.span, "its index function has no index there"),),
@@ -419,15 +398,13 @@ def _emit(
     row = box[-1] * elem.bytes
     swizzle = tile.access.view.obj.swizzle
     if row % BOX_BYTES:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"a row of a box is a multiple of 16 bytes, and this has {box[-1]} x {elem.bytes} = {row}",
             tile_span,
             help="widen the tile",
         )
     if swizzle and row != swizzle and tile.access.view.obj.uid not in c.unknown_layout:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"a row of a swizzled box is as long as its swizzle: here {swizzle} bytes, and the row has {row}",
             tile_span,
             secondary=(Label(tile.access.view.obj.span, f"declared with `swizzle={swizzle}`"),),
@@ -451,15 +428,14 @@ def _origin(
     handle, view = array.handle, array.view
     element = f"const({handle.obj.elem})" if handle.const else handle.obj.elem
     if view.shape is None or view.elem != handle.obj.elem or not isinstance(view.elem, Scalar):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             (
                 f"a box needs the shape of its array, and `{handle.name}` has none"
                 if view.shape is None
                 else f"a box is copied of the array's own elements, scalars, not of `{view.elem}`"
             ),
             span,
-            secondary=(Label(handle.obj.span, "declared here"),),
+            secondary=declared(handle.obj),
             help=(
                 f"declare it `{handle.obj.name}: ptr({element}, (M, N)) @ grid[1]`"
                 if view.shape is None
@@ -467,22 +443,18 @@ def _origin(
             ),
         )
     if len(view.shape) > BOX_RANK:
-        raise c.fail(
-            "SNAP018", f"a box has at most {BOX_RANK} dimensions, and `{handle.name}` has {len(view.shape)}", span
-        )
+        raise c.type_error(f"a box has at most {BOX_RANK} dimensions, and `{handle.name}` has {len(view.shape)}", span)
     last = view.shape[-1]
     if isinstance(last, ir.Const) and len(view.shape) > 1 and last.value * view.elem.bytes % BOX_BYTES:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"rows of `{handle.name}` have {last.value} x {view.elem.bytes} bytes; for boxes that must be a multiple"
             " of 16",
             span,
-            secondary=(Label(handle.obj.span, "declared here"),),
+            secondary=declared(handle.obj),
             help="pad the rows",
         )
     if len(at) != array.rank:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{handle.name}` has {array.rank} dimension(s), and `at` {len(at)}",
             whole,
             secondary=(Label(handle.span, f"{array.rank} dimension(s)"),),
@@ -499,8 +471,7 @@ def _origin(
                 left = [used[0]]
                 break
         if left:
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"`{handle.name}` is not a part of the array that was only moved: a box of it is no box of the array",
                 span,
                 secondary=(Label(handle.span, "lowered here"),),
@@ -509,7 +480,7 @@ def _origin(
     index = mapped(array, at)
     for i in index:
         if isinstance(i, ir.Const) and not convert.fits(i.value, I32):
-            raise c.fail("SNAP018", f"a coordinate of a box is an `i32`, which does not hold {i.value}", whole)
+            raise c.type_error(f"a coordinate of a box is an `i32`, which does not hold {i.value}", whole)
     index = tuple(convert.cast(i, I32) for i in index)
     return ir.MemAccess(view, index, handle, span=span), moves
 
@@ -520,8 +491,7 @@ def _begins(c: State, op: str, origin: ir.MemAccess, array: Memory, span: Span) 
     name, last = array.handle.name, origin.index[-1]
     if isinstance(last, ir.Const) and last.value * array.elem.bytes % BOX_BYTES:
         step = BOX_BYTES // array.elem.bytes
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"a box begins at a multiple of 16 bytes in its row, and this one of `{name}` at {last.value} x"
             f" {array.elem.bytes}",
             span,
@@ -529,8 +499,7 @@ def _begins(c: State, op: str, origin: ir.MemAccess, array: Memory, span: Span) 
         )
     before = [i.value for i in origin.index if isinstance(i, ir.Const) and i.value < 0]
     if before and op != "load":
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"a box that is written begins inside of its array, and this one of `{name}` at index {before[0]}",
             span,
             note="it may end outside, where nothing is written; and a box that is read may begin outside as well",
@@ -542,13 +511,12 @@ def _contiguous(c: State, tile: ir.Tile, name: str, span: Span) -> None:
     first = next((k for k, n in enumerate(tile.shape) if n != 1), len(dims))
     for k in range(first + 1, len(dims)):
         if tile.shape[k] != dims[k]:
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"this box of `{name}` lies in pieces: it has {tile.shape[k]} of the {dims[k]} elements of"
                 f" dimension {k}",
                 span,
                 "not contiguous",
-                secondary=(Label(tile.access.view.obj.span, "declared here"),),
+                secondary=declared(tile.access.view.obj),
                 help="take whole rows, or make panels: a leading dimension that holds one box after another",
             )
 
@@ -598,8 +566,7 @@ def _alike(c: State, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], 
     share = math.prod(box) // rows * (rows // blocks) * tile.access.view.elem.bytes
     need = box_align(obj.swizzle)
     if rows % blocks or share % need:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             (
                 f"each of the {blocks} blocks copies a share of the {rows} rows, and that does not come out even"
                 if rows % blocks

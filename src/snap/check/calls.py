@@ -39,9 +39,7 @@ def call(c: State, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | Non
         and storage(c, e.function.value) is not None
     ):
         storage(c, e)
-        raise c.fail(
-            "SNAP018", "a view is memory or an array, not a value", e.span, help="index it: `x.view(float4)[i]`"
-        )
+        raise c.type_error("a view is memory or an array, not a value", e.span, help="index it: `x.view(float4)[i]`")
     found = resolve(c, e.function) if isinstance(e.function, (tree.Name, tree.Attribute)) else None
     type = as_type(found)
     if type is not None:
@@ -57,10 +55,9 @@ def call(c: State, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | Non
     if isinstance(found, IndexFunction):
         raise c.fail("SNAP017", "an index function is used by `partition(..., f=...)`; it cannot be called", e.span)
     if isinstance(found, (Variable, Memory)) or found is None:
-        raise c.fail("SNAP018", "this cannot be called", e.function.span)
+        raise c.type_error("this cannot be called", e.function.span)
     word = e.function.name if isinstance(e.function, tree.Attribute) else ""
-    raise c.fail(
-        "SNAP018",
+    raise c.type_error(
         f"this cannot be called in Snap: it is {describe_object(found)}",
         e.function.span,
         help=(
@@ -86,8 +83,7 @@ def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr 
             return unsafe_call(c, rest, e, want, used)
         case "fast":
             if rest not in MATH:
-                raise c.fail(
-                    "SNAP018",
+                raise c.type_error(
                     f"there is no `fast.{rest}`",
                     e.function.span,
                     help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}",
@@ -110,20 +106,17 @@ def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr 
                 "SNAP017", "`split(...)` belongs to a `match` statement", e.span, help="`match split(thread):`"
             )
         case "tile":
-            raise c.fail("SNAP018", "a tile is memory, not a value", e.span, help="index it, or pass it to a function")
-    raise c.fail(
-        "SNAP018", f"`{word}(...)` belongs to an annotation", e.span, help=f"write it after a colon: `x: {word}(...)`"
+            raise c.type_error("a tile is memory, not a value", e.span, help="index it, or pass it to a function")
+    raise c.type_error(
+        f"`{word}(...)` belongs to an annotation", e.span, help=f"write it after a colon: `x: {word}(...)`"
     )
 
 
 # id(): the index of the target's unit within the code's current group.
 def _id(c: State, e: tree.Call, want: Want) -> ir.Expr:
     if e.args or e.keywords:
-        raise c.fail(
-            "SNAP018",
-            "`id()` takes no argument: its target says whose index it is",
-            e.span,
-            help="`i: int @ thread[1] = id()`",
+        raise c.type_error(
+            "`id()` takes no argument: its target says whose index it is", e.span, help="`i: int @ thread[1] = id()`"
         )
     target = c.index_privilege or want.privilege
     if not c.privilege.at_least(target) or not c.place.holds(target):
@@ -133,8 +126,7 @@ def _id(c: State, e: tree.Call, want: Want) -> ir.Expr:
         if (
             want.implied
         ):  # nobody asks a group for its index in itself; written with `@`, in generic code, it may be meant
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"`id()` is asked for {group_words(target)} in itself, which is always 0",
                 e.span,
                 "no privilege says whose index is meant",
@@ -152,7 +144,7 @@ def _id(c: State, e: tree.Call, want: Want) -> ir.Expr:
 
 def _count(c: State, e: tree.Call) -> ir.Expr:
     if len(e.args) != 1 or e.keywords:
-        raise c.fail("SNAP018", "`count` takes a privilege", e.span, help="`count(thread[1])`")
+        raise c.type_error("`count` takes a privilege", e.span, help="`count(thread[1])`")
     p = wanted_privilege(c, e.args[0], "`count`")
     if not c.privilege.at_least(p) or not c.place.holds(p):
         write_up(c, p, "a count", e.args[0].span)
@@ -174,19 +166,15 @@ def device_call(
     """`fixed`: constexprs that `.specialize(...)` has given already."""
     name = definition.tree.name
     if definition.kind != "device":
-        raise c.fail(
-            "SNAP018",
-            f"`{name}` is a kernel: it is launched, not called",
-            e.span,
-            help="call functions decorated with @device",
+        raise c.type_error(
+            f"`{name}` is a kernel: it is launched, not called", e.span, help="call functions decorated with @device"
         )
     own = (
         isinstance(e.function, tree.Name) and e.function.id == c.definition.tree.name
     )  # Python would call this function, whatever the name was
     if own or definition in c.program.active:
         raise c.fail("SNAP017", f"`{name}` calls itself: recursion is not Snap", e.span, help="write a loop")
-    if c.no_calls:
-        raise c.fail("SNAP018", f"{c.no_calls} cannot contain a call", e.span)
+    c.effects_allowed("a call", e.span)
     given = _bind(c, definition, fixed, e)
     constexprs = dict(fixed)
     for p in definition.tree.params:
@@ -254,14 +242,11 @@ def _bind(c: State, definition: Definition, fixed: Mapping[str, object], e: tree
     params = [p for p in definition.tree.params if p.name not in fixed]
     name, head = definition.tree.name, Label(definition.tree.head, "defined here")
     if len(e.args) > len(params):
-        raise c.fail(
-            "SNAP018", f"`{name}` takes {len(params)} argument(s), not {len(e.args)}", e.span, secondary=(head,)
-        )
+        raise c.type_error(f"`{name}` takes {len(params)} argument(s), not {len(e.args)}", e.span, secondary=(head,))
     given = {p.name: a for p, a in zip(params, e.args)}
     for key, value in e.keywords:
         if key in given or key not in {p.name for p in params}:
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"`{name}` has no parameter `{key}`" if key not in given else f"`{key}` is given twice",
                 value.span,
                 secondary=(head,),
@@ -272,19 +257,16 @@ def _bind(c: State, definition: Definition, fixed: Mapping[str, object], e: tree
             given[p.name] = p.default
     missing = [p.name for p in params if p.name not in given]
     if missing:
-        raise c.fail(
-            "SNAP018", f"`{name}` is missing {', '.join(f'`{m}`' for m in missing)}", e.span, secondary=(head,)
-        )
+        raise c.type_error(f"`{name}` is missing {', '.join(f'`{m}`' for m in missing)}", e.span, secondary=(head,))
     return given
 
 
 def satisfied(c: State, header: Header, span: Span, name: str) -> None:
     """The caller holds what the callee requires."""
-    frame = c.innermost("group", "split", "function")
-    labels = (
-        Label(header.definition.tree.head, f"requires {', '.join(map(str, header.requires))}"),
-        Label(frame.span, f"this code holds {c.place}"),
-    )
+
+    def labels() -> tuple[Label, ...]:
+        return Label(header.definition.tree.head, f"requires {', '.join(map(str, header.requires))}"), c.holding
+
     top, *named = header.requires
     held = c.place.held(top.level)
     if held is None or not held.multiple_of(top.n):
@@ -293,7 +275,7 @@ def satisfied(c: State, header: Header, span: Span, name: str) -> None:
             f"`{name}` requires `{top}`, and this code holds {c.place}",
             span,
             "not enough to call it",
-            labels,
+            labels(),
             help=f"call it where `{top}` acts as one",
         )
     if not held.aligned_to(top.n):
@@ -302,7 +284,7 @@ def satisfied(c: State, header: Header, span: Span, name: str) -> None:
             f"`{name}` requires `{top}` aligned to {top.n}, and these groups start at multiples of {held.align} only",
             span,
             "misaligned",
-            labels,
+            labels(),
         )
     for p in named:
         below = c.place.held(p.level)
@@ -318,7 +300,7 @@ def satisfied(c: State, header: Header, span: Span, name: str) -> None:
                 f"`{name}` requires exactly `{p}` in each {top.level.word}, and here there are {have}",
                 span,
                 "another count",
-                labels,
+                labels(),
                 help=f"call it where there are {p.n}"
                 + (f", or make one for {have}: the library's factories are told how many" if have.isdigit() else ""),
             )
@@ -360,7 +342,7 @@ def _arguments(c: State, header: Header, given: dict[str, tree.Expr], e: tree.Ca
 def _by_reference(c: State, p, item: tree.Expr, name: str) -> ir.ArrayRef:
     found = storage(c, item)
     if not isinstance(found, LocalArray) or found.ref.var.type != p.spec.type or found.ref.elem != p.spec.type.elem:
-        raise c.fail("SNAP018", f"`{p.name}` of `{name}` takes a local array `{p.spec.type}` by reference", item.span)
+        raise c.type_error(f"`{p.name}` of `{name}` takes a local array `{p.spec.type}` by reference", item.span)
     if found.ref.var.privilege != p.privilege or found.variable.read_only:
         raise c.fail(
             "SNAP015",
@@ -377,7 +359,7 @@ def _by_value(c: State, p, item: tree.Expr, name: str) -> ir.Expr:
         return converted(c, expression(c, item, _parameter(p, name)), p.spec.type, item.span, f"`{p.name}` of `{name}`")
     found = storage(c, item)
     if not isinstance(found, LocalArray) or found.ref.elem != p.spec.type.elem or found.ref.shape != p.spec.type.shape:
-        raise c.fail("SNAP018", f"`{p.name}` of `{name}` is `{p.spec.type}`", item.span)
+        raise c.type_error(f"`{p.name}` of `{name}` is `{p.spec.type}`", item.span)
     if not found.ref.var.privilege.at_least(p.privilege):
         raise read_down(
             c, f"`{found.ref.var.name}`", found.ref.var.privilege, found.ref.var.span, _parameter(p, name), item.span
@@ -406,18 +388,14 @@ def _fits_pointer(c: State, p, memory: Memory, span: Span, name: str) -> None:
     handle = memory.handle
     labels = (Label(handle.span, f"`{handle.name}` is at `{handle.privilege}`"), Label(p.span, "the parameter"))
     if memory.elem != p.spec.type:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{p.name}` of `{name}` points to `{p.spec.type}`, and `{handle.name}` holds `{memory.elem}`",
             span,
             secondary=labels,
         )
     if p.spec.space is Space.SHARED and handle.obj.space is Space.GLOBAL:
-        raise c.fail(
-            "SNAP018",
-            f"`{p.name}` of `{name}` points to shared memory, and `{handle.name}` is global",
-            span,
-            secondary=labels,
+        raise c.type_error(
+            f"`{p.name}` of `{name}` points to shared memory, and `{handle.name}` is global", span, secondary=labels
         )
     if p.spec.const:
         if not handle.privilege.at_least(p.privilege):
@@ -462,12 +440,11 @@ def _incoming(c: State, memory: Memory, spec: Spec, span: Span) -> tuple[Incomin
         elif memory.rank == 1:
             flat = True
         else:
-            raise c.fail(
-                "SNAP018", f"`{memory.handle.name}` has {memory.rank} dimensions here, and the parameter {wanted}", span
+            raise c.type_error(
+                f"`{memory.handle.name}` has {memory.rank} dimensions here, and the parameter {wanted}", span
             )
     if map is not None and foreign(c, map.block) is not None:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{memory.handle.name}` is across the blocks of a cluster; a function takes the part of one block",
             span,
             help=(

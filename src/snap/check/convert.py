@@ -329,3 +329,8 @@ def unary(op: str, value: ir.Expr, span: Span) -> ir.Expr:
         return _negated(op, value, span)
     type = promoted(value.type)
     return ir.Unary(op, cast(value, type), type, span=span)
+
+
+def settled(e: ir.Expr) -> ir.Expr:
+    """A number whose type was still open gets the one it has; anything else stays as it is."""
+    return cast(e, e.type) if is_weak(e) else e

@@ -63,6 +63,10 @@ def atomic_help(want: Want) -> str:
     )
 
 
+def declared(what: ir.Handle | ir.MemObject | ir.Var) -> tuple[Label, ...]:
+    return (Label(what.span, "declared here"),)
+
+
 def const_label(handle: ir.Handle) -> Label:
     """Where memory that is const was declared so: a part is const because what it is a part of is."""
     while handle.base is not None:

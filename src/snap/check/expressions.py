@@ -10,12 +10,11 @@ from __future__ import annotations
 from functools import partial
 
 from snap.check import convert
-from snap.check.explain import group_words, read_down
+from snap.check.explain import declared, group_words, read_down
 from snap.check.memory import LocalArray, indices, load, no_pipeline, storage
 from snap.check.names import as_definition, as_type, constant_of, describe_object, resolve
 from snap.check.operands import in_order, kept
 from snap.check.state import Constant, IndexFunction, Memory, Pipeline, State, Variable, Want
-from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
@@ -31,7 +30,7 @@ def expression(c: State, e: tree.Expr, want: Want) -> ir.Expr:
         case tree.Number(value):
             const = convert.literal(value, e.span)
             if const is None:
-                raise c.fail("SNAP018", f"no integer type holds {value}", e.span)
+                raise c.type_error(f"no integer type holds {value}", e.span)
             return const
         case tree.Text():
             raise c.fail("SNAP017", "text is not a value in Snap", e.span)
@@ -58,7 +57,7 @@ def expression(c: State, e: tree.Expr, want: Want) -> ir.Expr:
 
             value = call(c, e, want)
             if value is None:
-                raise c.fail("SNAP018", "this call returns nothing", e.span, "used as a value")
+                raise c.type_error("this call returns nothing", e.span, "used as a value")
             return value
         case tree.Lambda():
             raise c.fail(
@@ -81,8 +80,7 @@ def expression(c: State, e: tree.Expr, want: Want) -> ir.Expr:
 def scalar(c: State, e: tree.Expr, want: Want) -> ir.Expr:
     value = expression(c, e, want)
     if not isinstance(value.type, Scalar):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"a scalar is wanted here, and this is a `{value.type}`",
             e.span,
             help="vectors have no arithmetic: take their components, `.x`" if isinstance(value.type, Vector) else "",
@@ -121,10 +119,9 @@ def converted(c: State, value: ir.Expr, type: object, span: Span, what: str) -> 
     if not isinstance(type, Scalar) or not isinstance(value.type, Scalar):
         if value.type == type:
             return value
-        raise c.fail("SNAP018", f"{what} is `{type}`, and this is `{value.type}`", span)
+        raise c.type_error(f"{what} is `{type}`, and this is `{value.type}`", span)
     if not convert.implicit(value, type):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"{what} is `{type}`, and this is `{value.type}`",
             span,
             "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
@@ -132,8 +129,7 @@ def converted(c: State, value: ir.Expr, type: object, span: Span, what: str) -> 
         )
     numbers = convert.numbers(value) if convert.is_weak(value) and type.is_integer else []
     for number in (number.value for number in numbers if not convert.fits(int(number.value), type)):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"{what} is `{type}`, which does not hold {number}",
             span,
             help=f"to wrap it on purpose, cast it: `{_cast_word(type)}({number})`",
@@ -154,27 +150,21 @@ def _name(c: State, e: tree.Name, want: Want) -> ir.Expr:
     match found:
         case Variable(var):
             if isinstance(var.type, Array):
-                raise c.fail(
-                    "SNAP018", f"`{e.id}` is an array; index it", e.span, secondary=(Label(var.span, "declared here"),)
-                )
+                raise c.type_error(f"`{e.id}` is an array; index it", e.span, secondary=declared(var))
             if not var.privilege.at_least(want.privilege):
                 raise read_down(c, f"`{e.id}`", var.privilege, var.span, want, e.span)
             return ir.Read(var, var.type, span=e.span)
         case Memory():
-            raise c.fail("SNAP018", f"`{e.id}` is memory, not a value", e.span, help=f"read an element: `{e.id}[...]`")
+            raise c.type_error(f"`{e.id}` is memory, not a value", e.span, help=f"read an element: `{e.id}[...]`")
         case Pipeline():
-            raise c.fail("SNAP018", f"`{e.id}` is a pipeline, not a value", e.span, help=f"`with stage({e.id}) as s:`")
+            raise c.type_error(f"`{e.id}` is a pipeline, not a value", e.span, help=f"`with stage({e.id}) as s:`")
         case IndexFunction():
-            raise c.fail(
-                "SNAP018",
-                f"`{e.id}` is an index function, not a value",
-                e.span,
-                help=f"give it to `partition(..., f={e.id})`",
+            raise c.type_error(
+                f"`{e.id}` is an index function, not a value", e.span, help=f"give it to `partition(..., f={e.id})`"
             )
     const = constant_of(c, found, e.span)
     if const is None:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{e.id}` is not a value: it is {describe_object(found)}",
             e.span,
             help=(
@@ -190,15 +180,14 @@ def _attribute(c: State, e: tree.Attribute, want: Want) -> ir.Expr:
     if found is not None:
         const = constant_of(c, found, e.span)
         if const is None:
-            raise c.fail("SNAP018", f"this is not a value: it is {describe_object(found)}", e.span)
+            raise c.type_error(f"this is not a value: it is {describe_object(found)}", e.span)
         return const
     if (
         isinstance(e.value, tree.Name)
         and isinstance(resolve(c, e.value), (Memory, Variable))
         and e.name not in COMPONENTS
     ):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{e.value.id}` has no attribute `{e.name}`",
             e.span,
             help="vectors have .x .y .z .w; memory and arrays have .view(type)",
@@ -206,7 +195,7 @@ def _attribute(c: State, e: tree.Attribute, want: Want) -> ir.Expr:
     value = expression(c, e.value, want)
     if isinstance(value.type, Vector) and COMPONENTS.get(e.name, 9) < value.type.lanes:
         return ir.Component(value, COMPONENTS[e.name], value.type.elem, span=e.span)
-    raise c.fail("SNAP018", f"`{value.type}` has no attribute `{e.name}`", e.span, help="vectors have .x .y .z .w")
+    raise c.type_error(f"`{value.type}` has no attribute `{e.name}`", e.span, help="vectors have .x .y .z .w")
 
 
 def _subscript(c: State, e: tree.Subscript, want: Want) -> ir.Expr:
@@ -216,7 +205,7 @@ def _subscript(c: State, e: tree.Subscript, want: Want) -> ir.Expr:
     if isinstance(found, LocalArray):
         var = found.ref.var
         if c.no_calls:
-            raise c.fail("SNAP018", f"{c.no_calls} cannot read an array", e.span, help="read it into a variable first")
+            raise c.type_error(f"{c.no_calls} cannot read an array", e.span, help="read it into a variable first")
         if not var.privilege.at_least(want.privilege):
             raise read_down(
                 c, f"`{var.name}[...]`" if want.agree else f"`{var.name}`", var.privilege, var.span, want, e.span
@@ -226,36 +215,30 @@ def _subscript(c: State, e: tree.Subscript, want: Want) -> ir.Expr:
         no_pipeline(c, e.value, "`[...]`")
         base = resolve(c, e.value)
         if isinstance(base, LevelName):
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 "a privilege is not a value",
                 e.span,
                 help="ask for an index with `id()`, for a number with `count(...)`",
             )
         if base is not None and not isinstance(base, (Variable, Constant)):
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"this cannot be indexed: it is {describe_object(base)}",
                 e.value.span,
                 help="arrays are passed to a kernel as pointers: `x: ptr(float) @ grid[1]`",
             )
-    raise c.fail("SNAP018", "this cannot be indexed", e.value.span, help="memory and local arrays can")
+    raise c.type_error("this cannot be indexed", e.value.span, help="memory and local arrays can")
 
 
 def array_index(
     c: State, array: LocalArray, items: tuple[tree.Expr, ...], want: Want, span: Span
 ) -> tuple[ir.Expr, ...]:
     if len(items) != len(array.ref.shape):
-        raise c.fail(
-            "SNAP018", f"`{array.ref.var.name}` takes {len(array.ref.shape)} index(es), not {len(items)}", span
-        )
+        raise c.type_error(f"`{array.ref.var.name}` takes {len(array.ref.shape)} index(es), not {len(items)}", span)
     index = indices(c, items, want)
     for i, n, item in zip(index, array.ref.shape, items):
         if isinstance(i, ir.Const) and not 0 <= i.value < n:
-            raise c.fail(
-                "SNAP018",
-                f"index {i.value} is outside of `{array.ref.var.name}`, whose dimension here is {n}",
-                item.span,
+            raise c.type_error(
+                f"index {i.value} is outside of `{array.ref.var.name}`, whose dimension here is {n}", item.span
             )
     return index
 
@@ -264,9 +247,7 @@ def array_index(
 
 
 def _no_common_type(c: State, a: ir.Expr, b: ir.Expr, span: Span) -> Exception:
-    return c.fail(
-        "SNAP018", f"`{a.type}` and `{b.type}` have no common type", span, help="cast one of them: `float(...)`"
-    )
+    return c.type_error(f"`{a.type}` and `{b.type}` have no common type", span, help="cast one of them: `float(...)`")
 
 
 def _unary(c: State, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -> ir.Expr:
@@ -274,7 +255,7 @@ def _unary(c: State, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -> 
         return convert.unary("not", condition(c, operand, want), e.span)
     value = scalar(c, operand, want)
     if op == "~" and value.type.is_float:
-        raise c.fail("SNAP018", f"`~` takes an integer, not `{value.type}`", e.span)
+        raise c.type_error(f"`~` takes an integer, not `{value.type}`", e.span)
     if op == "+":
         return value if convert.is_weak(value) else convert.cast(value, convert.promoted(value.type))
     return convert.unary(op, value, e.span)
@@ -296,24 +277,23 @@ def arithmetic(c: State, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr
         raise c.fail("SNAP017", "`**` is not Snap", span, help="write `pow(x, y)`, or multiply")
     floating = a.type.is_float or b.type.is_float
     if floating and op in ("<<", ">>", "&", "|", "^"):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{op}` takes integers",
             span,
             f"`{a.type}` {op} `{b.type}`",
             help="for the bits of a float: `intrinsic.bitcast(x, u32)`",
         )
     if floating and op == "%":
-        raise c.fail("SNAP018", "`%` takes integers", span, f"`{a.type}` % `{b.type}`", help="write `fmod(x, y)`")
+        raise c.type_error("`%` takes integers", span, f"`{a.type}` % `{b.type}`", help="write `fmod(x, y)`")
     if floating and op == "//":
-        raise c.fail("SNAP018", "`//` takes integers", span, f"`{a.type}` // `{b.type}`", help="write `floor(x / y)`")
+        raise c.type_error("`//` takes integers", span, f"`{a.type}` // `{b.type}`", help="write `floor(x / y)`")
     op = "/" if op == "//" else op
     if op not in ("<<", ">>") and convert.common_type(a, b) is None:
         raise _no_common_type(c, a, b, span)
     if op in "/%" and not floating and isinstance(b, ir.Const) and b.value == 0:
-        raise c.fail("SNAP018", "division by zero", span)
+        raise c.type_error("division by zero", span)
     if op in ("<<", ">>") and isinstance(b, ir.Const) and not 0 <= b.value < max(32, a.type.bits):
-        raise c.fail("SNAP018", f"a shift by {b.value} is outside of `{convert.promoted(a.type)}`", span)
+        raise c.type_error(f"a shift by {b.value} is outside of `{convert.promoted(a.type)}`", span)
     return convert.binary(op, a, b, span)
 
 
@@ -422,7 +402,7 @@ def _conditional(c: State, e: tree.Conditional, want: Want) -> ir.Expr:
         with c.block() as body, _conditionally(c):
             branches.append((body, expression(c, part, want)))
     (then_body, then), (other_body, other) = branches
-    then, other = (convert.cast(v, v.type) if convert.is_weak(v) else v for v in _unify(c, then, other, e.span))
+    then, other = (convert.settled(v) for v in _unify(c, then, other, e.span))
     result = c.temp("chosen", then.type, want.privilege, e.span)
     c.out.append(ir.Declare(result, None, span=e.span))
     for body, value in ((then_body, then), (other_body, other)):
@@ -454,7 +434,7 @@ def _unify(c: State, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Ex
             return tuple((convert.weakly if free else convert.cast)(v, type) for v in (a, b))
     elif a.type == b.type:
         return a, b
-    raise c.fail("SNAP018", f"the two sides of `if-else` are `{a.type}` and `{b.type}`", span)
+    raise c.type_error(f"the two sides of `if-else` are `{a.type}` and `{b.type}`", span)
 
 
 # ---- pure calls -----------------------------------------------------------------------------------------------------
@@ -462,38 +442,35 @@ def _unify(c: State, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Ex
 
 def cast_call(c: State, type: object, e: tree.Call, want: Want) -> ir.Expr:
     if e.keywords:
-        raise c.fail("SNAP018", "a cast takes no keywords", e.span)
+        raise c.type_error("a cast takes no keywords", e.span)
     if isinstance(type, Vector):
         if len(e.args) not in (1, type.lanes):
-            raise c.fail("SNAP018", f"`{type}` takes {type.lanes} components, or one for all", e.span)
+            raise c.type_error(f"`{type}` takes {type.lanes} components, or one for all", e.span)
         items = [
             converted(c, value, type.elem, a.span, "a component") for value, a in zip(scalars(c, want, *e.args), e.args)
         ]
         return ir.MakeVector(tuple(items * type.lanes if len(items) == 1 else items), type, span=e.span)
     if len(e.args) != 1:
-        raise c.fail("SNAP018", f"the cast `{type}(...)` takes one value", e.span)
+        raise c.type_error(f"the cast `{type}(...)` takes one value", e.span)
     return convert.cast(scalar(c, e.args[0], want), type, e.span)
 
 
 def math_call(c: State, name: str, e: tree.Call, want: Want, fast: bool = False) -> ir.Expr:
     op = MATH[name]
     if fast and not op.fast:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{name}` has no fast form",
             e.span,
             help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}",
         )
     variadic = name in ("min", "max")
     if e.keywords or (len(e.args) != op.arity if not variadic else len(e.args) < 2):
-        raise c.fail(
-            "SNAP018",
-            f"`{name}` takes {op.arity} argument{'s' if op.arity > 1 else ''}{' or more' if variadic else ''}",
-            e.span,
+        raise c.type_error(
+            f"`{name}` takes {op.arity} argument{'s' if op.arity > 1 else ''}{' or more' if variadic else ''}", e.span
         )
     args = scalars(c, want, *e.args)
     if op.domain == "int" and any(not a.type.is_integer for a in args):
-        raise c.fail("SNAP018", f"`{name}` takes integers", e.span)
+        raise c.type_error(f"`{name}` takes integers", e.span)
     while len(args) > 2 and variadic:
         args[:2] = [_math(c, name, args[:2], e.span, fast)]
     return _math(c, name, args, e.span, fast)
@@ -522,11 +499,9 @@ def _math(c: State, name: str, args: list[ir.Expr], span: Span, fast: bool) -> i
 
 def bitcast_call(c: State, e: tree.Call, want: Want) -> ir.Expr:
     if len(e.args) != 2 or e.keywords:
-        raise c.fail(
-            "SNAP018", "`intrinsic.bitcast` takes a value and a type", e.span, help="`intrinsic.bitcast(x, u32)`"
-        )
+        raise c.type_error("`intrinsic.bitcast` takes a value and a type", e.span, help="`intrinsic.bitcast(x, u32)`")
     value = scalar(c, e.args[0], want)
     type = as_type(resolve(c, e.args[1]))
     if not isinstance(type, Scalar) or type.bits != value.type.bits or BOOL in (type, value.type):
-        raise c.fail("SNAP018", f"`{value.type}` has no bitcast to `{type}`: the sizes must agree", e.span)
+        raise c.type_error(f"`{value.type}` has no bitcast to `{type}`: the sizes must agree", e.span)
     return ir.Bitcast(convert.cast(value, value.type), type, span=e.span)

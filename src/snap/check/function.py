@@ -176,9 +176,9 @@ def constexpr_value(c: State, p: tree.Parameter, type: Scalar, value: object) ->
 
     number = as_number(value)
     if number is None or (isinstance(number, float) and not type.is_float):
-        raise c.fail("SNAP018", f"`{p.name}` is a constexpr `{type}`, and is given {value!r}", p.span)
+        raise c.type_error(f"`{p.name}` is a constexpr `{type}`, and is given {value!r}", p.span)
     if type.is_integer and not convert.fits(int(number), type):
-        raise c.fail("SNAP018", f"`{p.name}` is a constexpr `{type}`, which does not hold {value!r}", p.span)
+        raise c.type_error(f"`{p.name}` is a constexpr `{type}`, which does not hold {value!r}", p.span)
     return convert.constant(number, type, p.span)
 
 
@@ -193,25 +193,25 @@ def _parameters(c: State, constexprs: Mapping[str, object]) -> tuple[ParamSpec, 
 
     def evaluate(p: tree.Parameter) -> None:
         if p.annotation is None:
-            raise c.fail(
-                "SNAP018", f"parameter `{p.name}` has no type", p.span, help=f"write `{p.name}: int @ {c.privilege}`"
+            raise c.type_error(
+                f"parameter `{p.name}` has no type", p.span, help=f"write `{p.name}: int @ {c.privilege}`"
             )
         spec, privilege, _ = annotation(c, p.annotation)
         privilege = privilege or c.privilege
         if p.default is not None and spec.kind != "constexpr":
             raise c.fail("SNAP017", f"parameter `{p.name}` has a default; only constexpr parameters may", p.span)
         if p.name in specs:
-            raise c.fail("SNAP018", f"two parameters are called `{p.name}`", p.span)
+            raise c.type_error(f"two parameters are called `{p.name}`", p.span)
         if spec.kind == "shared":
-            raise c.fail(
-                "SNAP018", f"`{p.name}` is passed as a pointer", p.span, help="write `ptr(shared(float)) @ block[1]`"
+            raise c.type_error(
+                f"`{p.name}` is passed as a pointer", p.span, help="write `ptr(shared(float)) @ block[1]`"
             )
         if definition.kind == "global":
             _kernel_parameter(c, p, spec, privilege)
         specs[p.name] = ParamSpec(p.name, spec, privilege, p.span)
         if spec.kind == "constexpr":
             if p.name not in constexprs:
-                raise c.fail("SNAP018", f"constexpr parameter `{p.name}` has no value", p.span)
+                raise c.type_error(f"constexpr parameter `{p.name}` has no value", p.span)
             c.bind(p.name, Constant(constexpr_value(c, p, spec.type, constexprs[p.name])))
         elif spec.kind in ("value", "ref"):
             c.bind(p.name, Variable(c.var(p.name, spec.type, privilege, p.span), "const" if spec.const else ""))
@@ -248,10 +248,9 @@ def _mentions_ptr(e: tree.Expr | None) -> bool:
 
 def _kernel_parameter(c: State, p: tree.Parameter, spec: Spec, privilege: Privilege) -> None:
     if spec.kind == "ref" or isinstance(spec.type, Array):
-        raise c.fail("SNAP018", f"`{p.name}`: a kernel takes scalars and pointers", p.span, help="pass it as a pointer")
+        raise c.type_error(f"`{p.name}`: a kernel takes scalars and pointers", p.span, help="pass it as a pointer")
     if spec.kind == "pointer" and (privilege.level is not Level.GRID or spec.space is Space.SHARED):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{p.name}`: a kernel's pointers are global memory, at `grid[1]`",
             p.span,
             help=f"write `{p.name}: ptr(...) @ grid[1]`",
@@ -264,14 +263,13 @@ def _returns(c: State) -> tuple[Element, Privilege] | None:
         return None
     spec, privilege, _ = annotation(c, e)
     if spec.kind != "value" or isinstance(spec.type, Array):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             "a function returns a scalar or a vector",
             e.span,
             help="arrays come back through `ref` parameters, memory through pointers",
         )
     if c.definition.kind == "global":
-        raise c.fail("SNAP018", "a kernel returns nothing", e.span, help="write the result through a pointer")
+        raise c.type_error("a kernel returns nothing", e.span, help="write the result through a pointer")
     return spec.type, privilege or c.privilege
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from snap.check import convert
 from snap.check.annotations import constant_int, constant_value
-from snap.check.explain import atomic_help, const_label, read_down
+from snap.check.explain import atomic_help, const_label, declared, read_down
 from snap.check.expressions import bitcast_call, converted, expression, math_call, scalar
 from snap.check.memory import (
     LocalArray,
@@ -47,8 +47,8 @@ def intrinsic_call(c: State, name: str, e: tree.Call, want: Want) -> ir.Expr | N
         name = "match_all"
     op = COLLECTIVES.get(name)
     if op is None:
-        raise c.fail(
-            "SNAP018", f"there is no intrinsic `{name}`", e.function.span, help=f"collectives: {', '.join(COLLECTIVES)}"
+        raise c.type_error(
+            f"there is no intrinsic `{name}`", e.function.span, help=f"collectives: {', '.join(COLLECTIVES)}"
         )
     allowed(c, op, e.span)
     if name == "mma":
@@ -65,8 +65,7 @@ def intrinsic_call(c: State, name: str, e: tree.Call, want: Want) -> ir.Expr | N
 # A collective stands only where the class holds its group, aligned, and where nobody of the group can have gone another
 # way.
 def allowed(c: State, op: CollectiveOp, span: Span) -> None:
-    if c.no_calls:
-        raise c.fail("SNAP018", f"{c.no_calls} cannot contain a collective", span)
+    c.effects_allowed("a collective", span)
     if c.innermost("conditional", "loop", "group", "split", "function").kind == "conditional":
         raise c.fail(
             "SNAP017",
@@ -76,15 +75,13 @@ def allowed(c: State, op: CollectiveOp, span: Span) -> None:
         )
     need = op.requires
     held = c.place.held(need.level)
-    frame = c.innermost("group", "split", "function")
-    where = (Label(frame.span, f"this code holds {c.place}"),)
     if held is None or not held.multiple_of(need.n):
         raise c.fail(
             "SNAP016",
             f"`{op.name}` is executed by {need} together, and this code holds {c.place}",
             span,
             f"needs `{need}`",
-            where,
+            (c.holding,),
             note="executed by fewer threads it is undefined, or hangs",
             help=(
                 f"call it where `{need}` acts as one, before going down to `{c.privilege}`"
@@ -98,7 +95,7 @@ def allowed(c: State, op: CollectiveOp, span: Span) -> None:
             f"`{op.name}` needs `{need}` aligned to {need.n}, and these groups start at multiples of {held.align} only",
             span,
             f"needs `{need}`",
-            where,
+            (c.holding,),
         )
     if op.name == "sync_grid" and not c.cooperative:
         raise c.fail(
@@ -125,16 +122,15 @@ def _plain(c: State, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | No
     if op.name.startswith("shfl") and "width" in options:
         width = constant_int(c, options.pop("width"), "`width`")
         if width not in SHUFFLE_WIDTHS:
-            raise c.fail("SNAP018", "a shuffle's width is 2, 4, 8, 16 or 32", e.span)
+            raise c.type_error("a shuffle's width is 2, 4, 8, 16 or 32", e.span)
         attrs.append(("width", width))
     if op.name == "broadcast" and "source" in options:
         attrs.append(("source", constant_int(c, options.pop("source"), "`source`")))
         threads = c.place.held(Level.THREAD).count
         if attrs[0][1] < 0 or threads is not None and attrs[0][1] >= threads:
-            raise c.fail("SNAP018", f"there is no thread {attrs[0][1]} in this block", e.span)
+            raise c.type_error(f"there is no thread {attrs[0][1]} in this block", e.span)
     if options or len(e.args) != len(op.args):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{op.name}` takes {len(op.args)} argument(s)" + (f" and no `{next(iter(options))}`" if options else ""),
             e.span,
         )
@@ -171,11 +167,11 @@ def _typed_argument(c: State, op: CollectiveOp, i: int, value: ir.Expr, span: Sp
         return convert.cast(value, BOOL)
     if op.name.startswith("shfl") and i == 1:
         if not value.type.is_integer:
-            raise c.fail("SNAP018", "a lane is an integer", span)
+            raise c.type_error("a lane is an integer", span)
         return convert.cast(value, I32)
     value = convert.cast(value, value.type)
     if op.name in ("reduce_and", "reduce_or", "reduce_xor") and not value.type.is_integer:
-        raise c.fail("SNAP018", f"`{op.name}` takes integers, not `{value.type}`", span)
+        raise c.type_error(f"`{op.name}` takes integers, not `{value.type}`", span)
     if op.name.startswith("reduce_") and value.type == BOOL:
         return convert.cast(value, I32)
     if op.name.startswith("match") and value.type.bits < 32:
@@ -207,8 +203,8 @@ def _operands(c: State, items: tuple[tree.Expr, ...]) -> list[ir.Expr]:
         if isinstance(found, LocalArray):
             flat.extend(_elements(found, item.span))
         elif isinstance(found, Memory):
-            raise c.fail(
-                "SNAP018", "tensor-core operands lie in registers", item.span, help="load them into local arrays first"
+            raise c.type_error(
+                "tensor-core operands lie in registers", item.span, help="load them into local arrays first"
             )
         else:
             mark = len(c.out)
@@ -235,10 +231,9 @@ def _register_targets(c: State, e: tree.Expr, count: int, type: Scalar, op: str)
         pairs = [register_target(c, item) for item in e.items]
         targets, types = tuple(t for t, _ in pairs), {t for _, t in pairs}
     else:
-        raise c.fail("SNAP018", f"`{op}` delivers into a local array or a list of registers", e.span)
+        raise c.type_error(f"`{op}` delivers into a local array or a list of registers", e.span)
     if len(targets) != count or types != {type}:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{op}` delivers {count} values of type `{type}`, and this holds {len(targets)} of"
             f" `{', '.join(map(str, types))}`",
             e.span,
@@ -250,8 +245,7 @@ def _mma(c: State, op: CollectiveOp, e: tree.Call) -> None:
     options = dict(e.keywords)
     out = options.pop("out", None)
     if out is None or options:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             "`mma` takes a, b and c, and `out=`",
             e.span,
             help="`intrinsic.mma(A, B, C, out=C)`, or all registers one by one",
@@ -259,11 +253,10 @@ def _mma(c: State, op: CollectiveOp, e: tree.Call) -> None:
     values = _operands(c, e.args)
     kind = MMA_KINDS.get(values[0].type) if values else None
     if kind is None:
-        raise c.fail("SNAP018", "`mma` multiplies f32 (as tf32), f16 or bf16", e.span)
+        raise c.type_error("`mma` multiplies f32 (as tf32), f16 or bf16", e.span)
     na, nb, nc = MMA_FRAGMENTS[kind]
     if len(values) != na + nb + nc:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`mma` on `{values[0].type}` takes {na} + {nb} + {nc} registers, not {len(values)}",
             e.span,
             help="m16n8k8 for tf32: a 4, b 2, c 4; m16n8k16 for f16 and bf16: a 8, b 4, c 4",
@@ -280,8 +273,7 @@ def _matrix_attrs(c: State, e: tree.Call, fragment: tree.Expr) -> tuple[LocalArr
     trans = bool(constant_value(c, options.pop("trans"), "`trans`").value) if "trans" in options else False
     found = storage(c, fragment)
     if options or not isinstance(found, LocalArray) or found.ref.elem not in (F16, BF16):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             "matrix loads and stores move a local array of f16 or bf16",
             e.span,
             help=(
@@ -291,8 +283,8 @@ def _matrix_attrs(c: State, e: tree.Call, fragment: tree.Expr) -> tuple[LocalArr
         )
     count = found.ref.var.type.bytes // 4
     if count not in MATRICES or found.ref.var.type.bytes % 4:
-        raise c.fail(
-            "SNAP018", "a matrix load or store moves 1, 2 or 4 matrices: 2, 4 or 8 elements a thread", fragment.span
+        raise c.type_error(
+            "a matrix load or store moves 1, 2 or 4 matrices: 2, 4 or 8 elements a thread", fragment.span
         )
     return found, (("count", count), ("trans", trans))
 
@@ -300,17 +292,16 @@ def _matrix_attrs(c: State, e: tree.Call, fragment: tree.Expr) -> tuple[LocalArr
 def _shared_row(c: State, e: tree.Expr, op: str, elem: Scalar) -> tuple[Memory, ir.MemAccess]:
     memory, row = element_argument(c, e, PER_THREAD, f"`{op}`")
     if memory.handle.obj.space is Space.GLOBAL:
-        raise c.fail("SNAP018", f"`{op}` works on shared memory, and `{memory.handle.name}` is global", e.span)
+        raise c.type_error(f"`{op}` works on shared memory, and `{memory.handle.name}` is global", e.span)
     if memory.elem != elem:
-        raise c.fail("SNAP018", f"`{op}` moves `{elem}`, and `{memory.handle.name}` holds `{memory.elem}`", e.span)
+        raise c.type_error(f"`{op}` moves `{elem}`, and `{memory.handle.name}` holds `{memory.elem}`", e.span)
     own_memory(c, row, f"`{op}`")
     return memory, row
 
 
 def _ldmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 2:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             "`ldmatrix` takes a fragment and a row",
             e.span,
             help="`intrinsic.ldmatrix(frag, tile[row, column], trans=False)`",
@@ -324,14 +315,10 @@ def _ldmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
 
 def _setmaxnreg(c: State, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 1 or e.keywords:
-        raise c.fail(
-            "SNAP018", "`setmaxnreg` takes the number of registers", e.span, help="`intrinsic.setmaxnreg(240)`"
-        )
+        raise c.type_error("`setmaxnreg` takes the number of registers", e.span, help="`intrinsic.setmaxnreg(240)`")
     n = constant_int(c, e.args[0], "the number of registers")
     if not SET_REGISTERS[0] <= n <= SET_REGISTERS[1] or n % REGISTER_UNIT:
-        raise c.fail(
-            "SNAP018", f"a thread can have 24, 32, ... 256 registers, a multiple of 8, not {n}", e.args[0].span
-        )
+        raise c.type_error(f"a thread can have 24, 32, ... 256 registers, a multiple of 8, not {n}", e.args[0].span)
     c.out.append(ir.Collective("setmaxnreg", op.requires, c.place, (), (), attrs=(("n", n),), span=e.span))
     return None
 
@@ -339,11 +326,8 @@ def _setmaxnreg(c: State, op: CollectiveOp, e: tree.Call) -> None:
 # A collective that writes memory needs the memory's privilege to equal the code's.
 def _stmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 2:
-        raise c.fail(
-            "SNAP018",
-            "`stmatrix` takes a row and a fragment",
-            e.span,
-            help="`intrinsic.stmatrix(tile[row, column], frag)`",
+        raise c.type_error(
+            "`stmatrix` takes a row and a fragment", e.span, help="`intrinsic.stmatrix(tile[row, column], frag)`"
         )
     fragment, attrs = _matrix_attrs(c, e, e.args[1])
     memory, row = _shared_row(c, e.args[0], "stmatrix", fragment.ref.elem)
@@ -353,7 +337,7 @@ def _stmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
             f"`stmatrix` writes memory of the group that executes it: `{memory.handle.name}` is at"
             f" {memory.handle.privilege}, the code at {c.privilege}",
             e.args[0].span,
-            secondary=(Label(memory.handle.span, "declared here"),),
+            secondary=declared(memory.handle),
             help=f"partition or claim it to `{c.privilege}`",
         )
     one_value(c, memory.handle, e.args[0].span)
@@ -369,25 +353,23 @@ def _stmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
 def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
     name = word.rstrip("_")
     if name not in ATOMICS:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"there is no `atomic.{word}`",
             e.function.span,
             help="atomics: load store add min max and_ or_ xor exch cas",
         )
-    if c.no_calls:
-        raise c.fail("SNAP018", f"{c.no_calls} cannot contain an atomic", e.span)
+    c.effects_allowed("an atomic", e.span)
     options = dict(e.keywords)
     order, scope = text_option(c, options, "order", ORDERS, "relaxed"), text_option(c, options, "scope", SCOPES, "gpu")
     if options:
-        raise c.fail(
-            "SNAP018", f"`atomic.{word}` has no option `{next(iter(options))}`", e.span, help="options: order=, scope="
+        raise c.type_error(
+            f"`atomic.{word}` has no option `{next(iter(options))}`", e.span, help="options: order=, scope="
         )
     if name == "load" and order in ("release", "acq_rel") or name == "store" and order in ("acquire", "acq_rel"):
-        raise c.fail("SNAP018", f"an atomic {name} cannot be `{order}`", e.span)
+        raise c.type_error(f"an atomic {name} cannot be `{order}`", e.span)
     form = f"`atomic.{word}(memory, index{('', ', value', ', expected, new')[ATOMICS[name]]})`"
     if not e.args:
-        raise c.fail("SNAP018", f"`atomic.{word}` takes memory", e.span, help=form)
+        raise c.type_error(f"`atomic.{word}` takes memory", e.span, help=form)
     memory = memory_argument(c, e.args[0], f"`atomic.{word}`")
     rest = e.args[1:]
     if rest and isinstance(rest[0], tree.Sequence):
@@ -395,15 +377,12 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
     else:
         items, rest = rest[: memory.rank], rest[memory.rank :]
     if len(items) != memory.rank or len(rest) != ATOMICS[name]:
-        raise c.fail(
-            "SNAP018",
-            f"`atomic.{word}` takes {memory.rank} index(es) and {ATOMICS[name]} value(s) here",
-            e.span,
-            help=form,
+        raise c.type_error(
+            f"`atomic.{word}` takes {memory.rank} index(es) and {ATOMICS[name]} value(s) here", e.span, help=form
         )
     elem = memory.elem
     if not isinstance(elem, Scalar) or elem == BOOL or name in BITWISE and not elem.is_integer:
-        raise c.fail("SNAP018", f"there is no `atomic.{word}` on `{elem}`", e.span)
+        raise c.type_error(f"there is no `atomic.{word}` on `{elem}`", e.span)
     if memory.handle.const and name != "load":
         raise c.fail(
             "SNAP009",
@@ -424,9 +403,7 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
     target = value = None
     if name == "store":
         if used:
-            raise c.fail(
-                "SNAP018", "`atomic.store` returns nothing", e.span, help="`atomic.exch` returns the old value"
-            )
+            raise c.type_error("`atomic.store` returns nothing", e.span, help="`atomic.exch` returns the old value")
     elif used:
         var = _result(
             c, "loaded" if name == "load" else "old", f"atomic.{word}", elem, THREAD1, want, e.span, atomic_help(want)
@@ -442,7 +419,7 @@ def text_option(c: State, options: dict[str, tree.Expr], name: str, choices: tup
     e = options.pop(name)
     value = e.value if isinstance(e, tree.Text) else resolve(c, e) if isinstance(e, tree.Name) else None
     if value not in choices:
-        raise c.fail("SNAP018", f"`{name}` is one of {', '.join(choices)}", e.span)
+        raise c.type_error(f"`{name}` is one of {', '.join(choices)}", e.span)
     return value
 
 
@@ -452,11 +429,9 @@ def text_option(c: State, options: dict[str, tree.Expr], name: str, choices: tup
 # An element of global memory is copied into shared memory that this thread may write; when it has arrived is the
 # compiler's care.
 def async_copy(c: State, e: tree.Call) -> None:
-    if c.no_calls:
-        raise c.fail("SNAP018", f"{c.no_calls} cannot contain a copy", e.span)
+    c.effects_allowed("a copy", e.span)
     if len(e.args) != 2 or e.keywords:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             (
                 "`async_copy` takes where to and where from"
                 if len(e.args) != 2
@@ -471,10 +446,9 @@ def async_copy(c: State, e: tree.Call) -> None:
     source_memory, source = element_argument(c, e.args[1], PER_THREAD, "`async_copy`")
     (target,) = kept(c, mark, (target, THREAD1))
     if to.handle.obj.space is Space.GLOBAL or source_memory.handle.obj.space is Space.SHARED:
-        raise c.fail("SNAP018", "`async_copy` of an element goes from global to shared memory", e.span)
+        raise c.type_error("`async_copy` of an element goes from global to shared memory", e.span)
     if to.elem != source_memory.elem or to.elem.bytes not in COPIED:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`async_copy` moves equal elements of 4, 8 or 16 bytes, not `{source_memory.elem}` to `{to.elem}`",
             e.span,
             help="view both as a vector: `x.view(float4)[i]`",
@@ -490,8 +464,7 @@ def async_copy(c: State, e: tree.Call) -> None:
 # the text needs.
 def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
     if word != "cuda":
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"there is no `unsafe.{word}`",
             e.function.span,
             help='`unsafe.cuda("...", x=x, type=int)`; PTX goes into an `asm(...)` inside it',
@@ -505,8 +478,7 @@ def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
             secondary=() if frame.kind == "conditional" else (Label(frame.span, "this is around it"),),
             help="wrap it in a function of its own, whose `@requires` states what the text needs, and call that here",
         )
-    if c.no_calls:
-        raise c.fail("SNAP018", f"{c.no_calls} cannot contain `unsafe`", e.span)
+    c.effects_allowed("`unsafe`", e.span)
     text = (
         e.args[0].value
         if len(e.args) == 1 and isinstance(e.args[0], tree.Text)
@@ -515,11 +487,8 @@ def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
         else None
     )
     if not isinstance(text, str):
-        raise c.fail(
-            "SNAP018",
-            "`unsafe.cuda` takes CUDA text and named values",
-            e.span,
-            help='`unsafe.cuda("__popc({x})", x=x, type=int)`',
+        raise c.type_error(
+            "`unsafe.cuda` takes CUDA text and named values", e.span, help='`unsafe.cuda("__popc({x})", x=x, type=int)`'
         )
     options = dict(e.keywords)
     type = None
@@ -527,15 +496,13 @@ def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
         type_tree = options.pop("type")
         type = as_type(resolve(c, type_tree))
         if type is None:
-            raise c.fail("SNAP018", "`type=` is a scalar or vector type", type_tree.span)
+            raise c.type_error("`type=` is a scalar or vector type", type_tree.span)
     cpu = None
     if "cpu" in options:
         cpu_tree = options.pop("cpu")
         cpu = resolve(c, cpu_tree)
         if not callable(cpu):
-            raise c.fail(
-                "SNAP018", "`cpu=` is a Python function that stands for the text on the CPU machine", cpu_tree.span
-            )
+            raise c.type_error("`cpu=` is a Python function that stands for the text on the CPU machine", cpu_tree.span)
     values, memory = [], []
     for name, item in options.items():
         found = storage(c, item)
@@ -547,11 +514,8 @@ def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
                 one_value(c, found.handle, item.span)
                 c.touches.append(Touch(found.handle.obj, "`unsafe`", e.span))
         elif isinstance(found, LocalArray):
-            raise c.fail(
-                "SNAP018",
-                "`unsafe` takes scalars, vectors and memory",
-                item.span,
-                help="name the elements: `x0=x[0], x1=x[1]`",
+            raise c.type_error(
+                "`unsafe` takes scalars, vectors and memory", item.span, help="name the elements: `x0=x[0], x1=x[1]`"
             )
         else:
             mark = len(c.out)
@@ -574,18 +538,14 @@ def _holes(c: State, text: str, names: set[str], span: Span) -> None:
     try:
         holes = {field for _, field, _, _ in string.Formatter().parse(text) if field is not None}
     except ValueError as error:
-        raise c.fail(
-            "SNAP018",
-            f"the text's braces do not match: {error}",
-            span,
-            help="a brace of CUDA's own is written twice: `{{`",
+        raise c.type_error(
+            f"the text's braces do not match: {error}", span, help="a brace of CUDA's own is written twice: `{{`"
         ) from None
     for hole in sorted(holes - names):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"the text names `{{{hole}}}`, and nothing is given for it",
             span,
             help=f"add `{hole or 'name'}=...`; a brace of CUDA's own is written twice: `{{{{`",
         )
     for name in sorted(names - holes):
-        raise c.fail("SNAP018", f"`{name}` is given and the text does not use it", span)
+        raise c.type_error(f"`{name}` is given and the text does not use it", span)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from snap.check import convert, rewrite
-from snap.check.explain import const_label, read_by_one_help, read_down
+from snap.check.explain import const_label, declared, read_by_one_help, read_down
 from snap.check.known import note_value, remainder
 from snap.check.names import as_type, describe_object, resolve
 from snap.check.operands import in_order, may_change
@@ -69,10 +69,10 @@ def storage(c: State, e: tree.Expr, target: Privilege | None = None, kept: bool 
             if base is None:
                 return None
             if len(args) != 1 or keywords:
-                raise c.fail("SNAP018", "`.view` takes one type", e.span, help="`x.view(float4)`")
+                raise c.type_error("`.view` takes one type", e.span, help="`x.view(float4)`")
             elem = as_type(resolve(c, args[0]))
             if elem is None:
-                raise c.fail("SNAP018", "`.view` takes a scalar or vector type", args[0].span, help="`x.view(float4)`")
+                raise c.type_error("`.view` takes a scalar or vector type", args[0].span, help="`x.view(float4)`")
             return _view(c, base, elem, e.span)
         case tree.Call(function, args, keywords):
             found = resolve(c, function)
@@ -213,7 +213,7 @@ def scaled_shape(
         return None
     last = shape[-1]
     if isinstance(last, ir.Const) and last.value * old.bytes % new.bytes:
-        raise c.fail("SNAP018", f"rows of {last.value} x `{old}` do not divide into `{new}`", span)
+        raise c.type_error(f"rows of {last.value} x `{old}` do not divide into `{new}`", span)
     if new.bytes % old.bytes == 0:
         last = convert.binary("/", last, ir.Const(new.bytes // old.bytes, I32, span=span), span)
     else:
@@ -226,11 +226,11 @@ def scaled_shape(
 def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
     old = base.ref.elem if isinstance(base, LocalArray) else base.elem
     if old.bytes % elem.bytes and elem.bytes % old.bytes:
-        raise c.fail("SNAP018", f"`{old}` cannot be viewed as `{elem}`: neither size divides the other", span)
+        raise c.type_error(f"`{old}` cannot be viewed as `{elem}`: neither size divides the other", span)
     if isinstance(base, LocalArray):
         *rest, last = base.ref.shape
         if last * old.bytes % elem.bytes:
-            raise c.fail("SNAP018", f"rows of {last} x `{old}` do not divide into `{elem}`", span)
+            raise c.type_error(f"rows of {last} x `{old}` do not divide into `{elem}`", span)
         return LocalArray(base.variable, ir.ArrayRef(base.ref.var, elem, (*rest, last * old.bytes // elem.bytes)))
     view = ir.MemView(base.view.obj, elem, scaled_shape(c, base.view.shape, old, elem, span))
     shape = scaled_shape(c, base.shape, old, elem, span)
@@ -239,8 +239,7 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
         last = base.map.params[-1]
         rest = unit_stride(base.map.results[-1], last)
         if rest is None or any(last in rewrite.variables(r) for r in base.map.results[:-1]):
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"`{base.handle.name}` cannot be viewed as `{elem}`: consecutive indices are not consecutive in memory",
                 span,
                 help=f"take the view first, then partition: `partition(base.view({elem}), ...)`",
@@ -248,8 +247,7 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
         wide, narrow = max(elem.bytes, old.bytes), min(elem.bytes, old.bytes)
         op = "/" if elem.bytes > old.bytes else "*"
         if op == "/" and remainder(c, rest, wide // narrow):
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"`{base.handle.name}` begins in the middle of a `{elem}`: {remainder(c, rest, wide // narrow)} x"
                 f" `{old}` behind its start",
                 span,
@@ -314,15 +312,15 @@ def _tile(
     from snap.check.annotations import size_of_dimension
 
     if len(args) != 3 or keywords:
-        raise c.fail("SNAP018", "`tile` takes memory, a position and a shape", span, help="`tile(x, (i, j), (64, 64))`")
+        raise c.type_error("`tile` takes memory, a position and a shape", span, help="`tile(x, (i, j), (64, 64))`")
     base = storage(c, args[0], target, kept)
     if not isinstance(base, Memory):
         no_pipeline(c, args[0], "`tile`")
-        raise c.fail("SNAP018", "`tile` takes memory: a pointer, a shared array, or a part of one", args[0].span)
+        raise c.type_error("`tile` takes memory: a pointer, a shared array, or a part of one", args[0].span)
     items = [e.items if isinstance(e, tree.Sequence) else (e,) for e in args[1:]]
     if any(len(given) != base.rank for given in items):
-        raise c.fail(
-            "SNAP018", f"`{base.handle.name}` has {base.rank} dimension(s): position and shape must have as many", span
+        raise c.type_error(
+            f"`{base.handle.name}` has {base.rank} dimension(s): position and shape must have as many", span
         )
     p = target or base.handle.privilege
     at = indices(c, items[0], Want(p, "places a tile of memory that is one for its whole group", agree=True))
@@ -356,10 +354,8 @@ def indices(c: State, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Expr
     def index(item: tree.Expr) -> ir.Expr:
         value = scalar(c, item, want)
         if not value.type.is_integer:
-            raise c.fail(
-                "SNAP018", f"an index is an integer, not `{value.type}`", item.span, help="cast it: `int(...)`"
-            )
-        return convert.cast(value, value.type) if convert.is_weak(value) else value
+            raise c.type_error(f"an index is an integer, not `{value.type}`", item.span, help="cast it: `int(...)`")
+        return convert.settled(value)
 
     return tuple(in_order(c, want.privilege, *(partial(index, item) for item in items)))
 
@@ -387,11 +383,10 @@ def foreign(c: State, block: ir.Expr | None) -> ir.Expr | None:
 
 def access(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.MemAccess:
     if len(items) != memory.rank:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{memory.handle.name}` takes {memory.rank} index(es), not {len(items)}",
             span,
-            secondary=(Label(memory.handle.span, "declared here"),),
+            secondary=declared(memory.handle),
         )
     mark = len(c.out)
     index = indices(c, items, want)
@@ -399,8 +394,7 @@ def access(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, s
     if memory.shape is not None:
         for i, n, item in zip(index, memory.shape, items):
             if isinstance(i, ir.Const) and isinstance(n, ir.Const) and not 0 <= i.value < n.value:
-                raise c.fail(
-                    "SNAP018",
+                raise c.type_error(
                     f"index {i.value} is outside of `{memory.handle.name}`, whose dimension here is {n.value}",
                     item.span,
                 )
@@ -413,8 +407,7 @@ def _placed_before(c: State, memory: Memory, effects: list[ir.Stmt], span: Span)
     """Where a tile lies is evaluated before the indices into it, and a call in those must leave it there."""
     parts = [part for r in (memory.map.results if memory.map is not None and effects else ()) for part in walk(r)]
     if any(may_change(c, s, part) for s in statements(tuple(effects)) for part in parts):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"a call in this index may change what says where the tile of `{memory.handle.name}` lies",
             span,
             help="read the tile's position, or call the function, into a variable first",
@@ -426,7 +419,7 @@ def _placed_before(c: State, memory: Memory, effects: list[ir.Stmt], span: Span)
 def load(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.Load:
     handle = memory.handle
     if c.no_calls:
-        raise c.fail("SNAP018", f"{c.no_calls} cannot read memory", span, help="read it into a variable first")
+        raise c.type_error(f"{c.no_calls} cannot read memory", span, help="read it into a variable first")
     if not handle.privilege.at_least(want.privilege):
         raise read_down(c, f"`{handle.name}`", handle.privilege, handle.span, want, span)
     made = access(c, memory, items, want, span)
@@ -532,8 +525,7 @@ def one_value(c: State, handle: ir.Handle, span: Span) -> None:
 
 def own_memory(c: State, made: ir.MemAccess, what: str) -> None:
     if made.block is not None:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"{what} works on the block's own part of `{made.handle.name}`, and this may be another one's",
             made.span,
             secondary=(Label(made.handle.obj.span, "across the blocks of the cluster"),),
@@ -551,8 +543,7 @@ def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None 
         extra = ""
         if isinstance(e, tree.Name) and not isinstance(found, LocalArray):
             extra = f" (this is {describe_object(resolve(c, e))})" if not isinstance(resolve(c, e), Variable) else ""
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"{what} takes memory: a pointer, a shared array, or a part of one{extra}",
             e.span,
             help=(
@@ -568,8 +559,7 @@ def no_pipeline(c: State, e: tree.Expr, what: str) -> None:
     """Refuses a pipeline where memory is wanted: its slots are used through stages."""
     found = resolve(c, e) if isinstance(e, tree.Name) else None
     if isinstance(found, Pipeline):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"{what} takes memory, and `{e.id}` is a pipeline: only a stage of it is memory",
             e.span,
             secondary=(Label(found.memory.handle.span, f"{found.depth} slots, declared here"),),
@@ -583,8 +573,7 @@ def element_argument(c: State, e: tree.Expr, want: Want, what: str) -> tuple[Mem
         found = storage(c, e.value, want.privilege)
         if isinstance(found, Memory):
             return found, access(c, found, e.index, want, e.span)
-    raise c.fail(
-        "SNAP018",
+    raise c.type_error(
         f"{what} takes an element of memory, such as `tile[row, column]`",
         e.span,
         help="a whole box is copied with `at=`: `async_copy(tile, a, at=(i, j))`" if what == "`async_copy`" else "",

@@ -204,7 +204,7 @@ def constant_of(c: State, found: object, span: Span) -> ir.Const | None:
         return None
     const = convert.literal(number, span)
     if const is None:
-        raise c.fail("SNAP018", f"no integer type holds {number}", span)
+        raise c.type_error(f"no integer type holds {number}", span)
     return const
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from snap.check import convert, rewrite
 from snap.check.annotations import constant_int, constant_value, wanted_privilege
-from snap.check.explain import write_up
+from snap.check.explain import declared, write_up
 from snap.check.expressions import scalar
 from snap.check.known import assigned_names
 from snap.check.memory import mapped, mapped_block, memory_argument
@@ -87,16 +87,12 @@ def _check_body_anyway(c: State, s: tree.With, tail: bool, place: Place | None) 
 # T-Group: the class holds level l and its count there is a multiple of n.
 def _group(c: State, s: tree.With, tail: bool) -> None:
     if len(s.call.args) != 1 or s.call.keywords or s.name is not None:
-        raise c.fail(
-            "SNAP018", "`group` takes one privilege, and gives no name", s.head, help="`with group(thread[32]):`"
-        )
+        raise c.type_error("`group` takes one privilege, and gives no name", s.head, help="`with group(thread[32]):`")
     arg = s.call.args[0]
     if isinstance(arg, tree.Sequence) and len(arg.items) == 1:  # `group([block[2]])`, as the paper's figure 7 writes it
         arg = arg.items[0]
     p = wanted_privilege(c, arg, "`group`")
     held = c.place.held(p.level)
-    frame = c.innermost("group", "split", "function")
-    around = (Label(frame.span, f"this code holds {c.place}"),)
     if held is None:
         below = p.level < c.place.top
         c.report(
@@ -108,7 +104,7 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
             ),
             s.call.span,
             f"holds {c.place}",
-            around,
+            (c.holding,),
             note="a group can only be made of units that the code has",
             help=f"open `group({p})` outside of this one" if not below else "",
         )
@@ -126,7 +122,7 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
             f"groups of {p.n} {p.level.word}s do not divide the {p.level.word}s here: there are {have}",
             s.call.span,
             "not a divisor",
-            around,
+            (c.holding,),
             help=(
                 "choose a count that divides, or name the level in `@requires`"
                 if held.count is None or held.open
@@ -160,22 +156,18 @@ def split_statement(c: State, s: tree.Match, tail: bool) -> None:
         )
     level_name = resolve(c, s.subject.args[0])
     if not isinstance(level_name, LevelName):
-        raise c.fail(
-            "SNAP018",
-            "`split` takes a level",
-            s.subject.args[0].span,
-            help="`split(thread)`, `split(block)`, `split(warp)`",
+        raise c.type_error(
+            "`split` takes a level", s.subject.args[0].span, help="`split(thread)`, `split(block)`, `split(warp)`"
         )
     level, unit = level_name.level, level_name.units
     held = c.place.held(level)
-    frame = c.innermost("group", "split", "function")
     if held is None:
         c.report(
             "SNAP001",
             f"there is no level `{level.word}` here to split",
             s.subject.span,
             f"holds {c.place}",
-            (Label(frame.span, f"this code holds {c.place}"),),
+            (c.holding,),
         )
         raise Abort
     if held.count is None:
@@ -282,7 +274,7 @@ def _sizes(c: State, s: tree.Match, unit: int) -> list[int | None]:
         else:
             value *= unit
         if value < 1:
-            raise c.fail("SNAP018", f"a case takes a positive number of units, not {value}", case.head)
+            raise c.type_error(f"a case takes a positive number of units, not {value}", case.head)
         sizes.append(value)
     if named and len([x for x in sizes if x is not None]) < len(named):
         raise c.fail(
@@ -334,16 +326,14 @@ def _base(
     given = dict(s.call.keywords)
     for option in given:
         if option not in options:
-            c.report(
+            raise c.not_opened(
                 "SNAP018",
                 f"`{word}` has no option `{option}`",
                 given[option].span,
                 help=f"it has {', '.join(sorted(f'`{o}=`' for o in options))}",
             )
-            raise NotOpened
     if len(s.call.args) not in (1, 2) or s.name is None or ("p" in given) == (len(s.call.args) == 2):
-        c.report("SNAP018", f"`{word}` takes memory, a privilege and a name", s.head, help=form)
-        raise NotOpened
+        raise c.not_opened("SNAP018", f"`{word}` takes memory, a privilege and a name", s.head, help=form)
     try:
         seen = memory_argument(c, s.call.args[0], f"`{word}`")
         p = wanted_privilege(c, given.pop("p") if "p" in given else s.call.args[1], f"`{word}`")
@@ -427,7 +417,7 @@ def _cannot_lower(c: State, seen: Memory, p: Privilege, s: tree.With) -> Diagnos
             "SNAP005",
             f"`{base.name}` is at `{base.privilege}`, which cannot be lowered to `{p}`",
             s.head,
-            secondary=(Label(base.span, "declared here"),),
+            secondary=declared(base),
         )
     else:
         write_up(c, p, f"a part of `{base.name}`", s.head)
@@ -439,11 +429,8 @@ def _cannot_lower(c: State, seen: Memory, p: Privilege, s: tree.With) -> Diagnos
 def _index_function(c: State, given: dict[str, tree.Expr], seen: Memory, p: Privilege, s: tree.With) -> IndexMap | None:
     """The map from the indices of the new name to those of the view, composed with the base's own."""
     if "f" in given and "offset" in given:
-        raise c.fail(
-            "SNAP018",
-            "`f=` and `offset=` say the same thing",
-            s.head,
-            help="`offset=e` is short for `f=lambda k: e + k`",
+        raise c.type_error(
+            "`f=` and `offset=` say the same thing", s.head, help="`offset=e` is short for `f=lambda k: e + k`"
         )
     if "offset" in given:
         k = c.temp("k", I32, GRID1, s.head)
@@ -453,7 +440,7 @@ def _index_function(c: State, given: dict[str, tree.Expr], seen: Memory, p: Priv
         lam, names, scopes = _lambda(c, given["f"])
         params = tuple(c.temp(n, I32, GRID1, lam.span) for n in lam.params)
         if not params:
-            raise c.fail("SNAP018", "an index function takes at least one index", lam.span)
+            raise c.type_error("an index function takes at least one index", lam.span)
         held = c.names, c.scopes
         c.names, c.scopes = names, [*scopes, {n: Variable(v, "an index") for n, v in zip(lam.params, params)}]
         try:
@@ -464,8 +451,7 @@ def _index_function(c: State, given: dict[str, tree.Expr], seen: Memory, p: Priv
     else:
         return _at_entry(c, seen.map, s)
     if len(results) != seen.rank:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`{seen.handle.name}` takes {seen.rank} index(es), and the index function returns {len(results)}",
             s.head,
             help="return a tuple: `lambda i, j: (r + i, j)`" if seen.rank > 1 else "",
@@ -481,8 +467,8 @@ def _index_value(c: State, e: tree.Expr, p: Privilege) -> ir.Expr:
     finally:
         c.no_calls, c.index_privilege = held
     if not value.type.is_integer:
-        raise c.fail("SNAP018", f"an index is an integer, not `{value.type}`", e.span)
-    return convert.cast(value, value.type) if convert.is_weak(value) else value
+        raise c.type_error(f"an index is an integer, not `{value.type}`", e.span)
+    return convert.settled(value)
 
 
 def _lambda(c: State, e: tree.Expr) -> tuple[tree.Lambda, dict[str, object], Sequence[dict[str, Binding]]]:
@@ -494,7 +480,7 @@ def _lambda(c: State, e: tree.Expr) -> tuple[tree.Lambda, dict[str, object], Seq
         return found.tree, c.names, found.scopes
     if callable(found) and hasattr(found, "__code__"):
         return *captured_lambda(c, found, e.span), ()
-    raise c.fail("SNAP018", "`f=` is an index function", e.span, help="`f=lambda k: start + k`")
+    raise c.type_error("`f=` is an index function", e.span, help="`f=lambda k: start + k`")
 
 
 # Index functions and windows mean what their variables held when the scope was entered.
@@ -551,15 +537,14 @@ def _claim(c: State, s: tree.With, tail: bool) -> None:
     elif c.place.held(p.level).count is None or p.n > c.place.held(p.level).count:
         problem = f"there are not {p.n} {p.level.word}s here to claim memory for"
     if problem:
-        c.report("SNAP014", problem, s.head, secondary=labels, help=help)
-        raise NotOpened
+        raise c.not_opened("SNAP014", problem, s.head, secondary=labels, help=help)
     handle = ir.Handle(c.program.uid(), s.name, base.obj, p, base.const, "claim", base, span=s.name_span or s.head)
     part = own_part(seen) if p.level is Level.THREAD else seen
     if part is None and c.privilege == CLUSTER1:
         whole = base
         while whole.origin == "partition":
             whole = whole.base
-        c.report(
+        raise c.not_opened(
             "SNAP018",
             f"each block claims its own part of `{base.name}`, and this window names blocks",
             s.call.args[0].span,
@@ -567,7 +552,6 @@ def _claim(c: State, s: tree.With, tail: bool) -> None:
             + (f", outside of the scope of `{base.name}`" if whole is not base else "")
             + ", and take `tile(mine, ...)` of that",
         )
-        raise NotOpened
     part = part or seen  # the block's alone already, whichever part of the cluster's memory it is
     claimed = Memory(handle, part.view, _at_entry(c, part.map, s), part.shape, claim=ClaimUse(p, len(c.frames), s.head))
     place = c.place

@@ -13,7 +13,6 @@ from snap.check.annotations import Spec
 from snap.check.memory import scalar_shape
 from snap.check.names import as_definition
 from snap.check.state import IndexMap, Memory, Pipeline, State
-from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition
@@ -38,14 +37,11 @@ def declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | N
             help=f"hand it out: `with partition({s.name}, p={written}, f=...) as part:`",
         )
     if s.value is not None:
-        raise c.fail(
-            "SNAP018",
-            "shared memory has no initial value",
-            s.value.span,
-            help="let the threads write it, through a partition",
+        raise c.type_error(
+            "shared memory has no initial value", s.value.span, help="let the threads write it, through a partition"
         )
     if not isinstance(spec.type, Array):
-        raise c.fail("SNAP018", "shared memory is an array", s.annotation.span, help=f"`shared({spec.type}[1])`")
+        raise c.type_error("shared memory is an array", s.annotation.span, help=f"`shared({spec.type}[1])`")
     blocks = None
     if spec.spread:
         held = c.place.held(Level.BLOCK)
@@ -123,7 +119,6 @@ def own_part(memory: Memory) -> Memory | None:
 
 
 def _wrong_place(c: State, s: tree.Declare, spec: Spec) -> Exception:
-    frame = c.innermost("group", "split", "function")
     clusters = c.frames[0].place.held(Level.CLUSTER) is not None
     if not spec.spread:
         belongs, help = "one block", "declare it directly in `with group(block[1]):`"
@@ -145,7 +140,7 @@ def _wrong_place(c: State, s: tree.Declare, spec: Spec) -> Exception:
         f"and this code runs at `{c.privilege}`",
         s.span,
         "declared here",
-        (Label(frame.span, f"this code holds {c.place}"),),
+        (c.holding,),
         help=help,
     )
 

@@ -8,6 +8,7 @@ units reach a turn equally often.  Non-goals: when a slot is free, who waits for
 from __future__ import annotations
 
 from snap.check import convert
+from snap.check.explain import declared
 from snap.check.expressions import scalar
 from snap.check.known import assigned_names, decided_below
 from snap.check.names import resolve
@@ -27,24 +28,22 @@ def stage_statement(c: State, s: tree.With, tail: bool) -> None:
     args = s.call.args
     found = resolve(c, args[0]) if args and isinstance(args[0], tree.Name) else None
     if not isinstance(found, Pipeline) or len(args) > 2 or s.call.keywords or s.name is None:
-        c.report(
+        raise c.not_opened(
             "SNAP018",
             "`stage` takes a pipeline, maybe the number of a fill, and gives a name",
             s.head,
             help="`with stage(tiles) as t:`, `with stage(tiles, k) as t:`",
         )
-        raise NotOpened
     base = found.memory.handle
     if not c.privilege.at_least(base.privilege):
-        c.report(
+        raise c.not_opened(
             "SNAP005",
             f"`{base.name}` is at `{base.privilege}`, above this code's `{c.privilege}`: its stages cannot be taken"
             " here",
             s.head,
-            secondary=(Label(base.span, "declared here"),),
+            secondary=declared(base),
             help=f"take the stage where the whole {base.privilege.level.word} acts as one, and split or group inside",
         )
-        raise NotOpened
     try:
         fill = _fill(c, found, args, s)
     except Abort:
@@ -80,10 +79,10 @@ def _fill(c: State, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.Wit
     if len(args) == 2:
         value = scalar(c, args[1], Want(p, f"names one fill for `{p}`", agree=True))
         if not value.type.is_integer:
-            raise c.fail("SNAP018", "the number of a fill is an integer", args[1].span)
+            raise c.type_error("the number of a fill is an integer", args[1].span)
         if isinstance(value, ir.Const) and value.value < 0:
             raise c.fail("SNAP021", f"fills are numbered from 0, and this is {value.value}", args[1].span)
-        return convert.cast(value, value.type) if convert.is_weak(value) else value
+        return convert.settled(value)
     number = c.temp(f"{s.name}_fill", I32, p, s.head)
     count = ir.Read(pipeline.fills, I32, span=s.head)
     c.out.append(ir.Declare(number, count, span=s.head))
@@ -111,11 +110,10 @@ def _turn_help(place: Place) -> str:
 # others.
 def turn_statement(c: State, s: tree.With, tail: bool) -> None:
     if s.call.args or s.call.keywords or s.name is not None:
-        c.report("SNAP018", "`turn` takes nothing, and gives no name", s.head, help="`with turn():`")
-        raise NotOpened
+        raise c.not_opened("SNAP018", "`turn` takes nothing, and gives no name", s.head, help="`with turn():`")
     around = c.innermost("turn")
     if around is not None:
-        c.report(
+        raise c.not_opened(
             "SNAP020",
             "a turn inside of a turn",
             s.head,
@@ -123,22 +121,20 @@ def turn_statement(c: State, s: tree.With, tail: bool) -> None:
             (Label(around.span, "while only one of them has got in here"),),
             help="leave the outer turn first",
         )
-        raise NotOpened
     k = max(i for i, frame in enumerate(c.frames) if frame.kind in ("group", "split", "function"))
     frame, outer = c.frames[k], c.frames[k - 1].place if k else None
     if frame.kind != "group":
-        c.report(
+        raise c.not_opened(
             "SNAP020",
             "turns are taken by the groups of a `group(...)`, and there is none around this",
             s.head,
             secondary=(Label(frame.span, "this is around it"),),
             help="`with group(warpgroup):` around it; its warpgroups then run the body one at a time",
         )
-        raise NotOpened
     several = [level for level, held in outer.levels if level >= Level.BLOCK and (held.count != 1 or held.open)]
     held = c.place.held(Level.THREAD)
     if several or c.place.top is not Level.THREAD:
-        c.report(
+        raise c.not_opened(
             "SNAP020",
             "only groups of threads of one block can take turns"
             + (", and here the block acts as one" if c.privilege == BLOCK1 else ""),
@@ -147,9 +143,8 @@ def turn_statement(c: State, s: tree.With, tail: bool) -> None:
             note="blocks do not know when another one is done",
             help=_turn_help(c.place),
         )
-        raise NotOpened
     if held.count is None or held.count % WARP or not held.aligned_to(WARP):
-        c.report(
+        raise c.not_opened(
             "SNAP020",
             f"groups of {held.count} threads cannot take turns: whole warps can",
             s.head,
@@ -157,12 +152,11 @@ def turn_statement(c: State, s: tree.With, tail: bool) -> None:
             note="threads of one warp have one barrier between them, and would wait for themselves",
             help="`with group(warp):` or `with group(warpgroup):`",
         )
-        raise NotOpened
     apart = decided_below(c, outer.privilege, c.frames[k + 1 :])
     if apart is not None:
         way, what = apart
         name = what.var.name if isinstance(what, ir.Read) else ""
-        c.report(
+        raise c.not_opened(
             "SNAP020",
             "some groups may come to this turn more often than others",
             s.head,
@@ -180,7 +174,6 @@ def turn_statement(c: State, s: tree.With, tail: bool) -> None:
             note="a group that does not come would be waited for forever",
             help=f"let what decides be the same for `{outer.privilege}`, or put the `{way.text}` inside of the turn",
         )
-        raise NotOpened
     place = c.place
     with c.block() as out, c.frame("turn", s.head, "this turn"):
         body(c, s.body, tail=False)

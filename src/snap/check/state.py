@@ -20,6 +20,7 @@ from snap.ir.types import Element, Level, Place, Privilege, ValueType
 from snap.record import record
 
 FREE_BYTES = 16  # of shared memory, a thread
+Labels = tuple[Label, ...]
 
 
 class Abort(Exception):
@@ -295,7 +296,7 @@ class State:
         message: str,
         span: Span,
         label: str = "",
-        secondary: tuple[Label, ...] = (),
+        secondary: Labels = (),
         note: str = "",
         help: str = "",
     ) -> None:
@@ -307,12 +308,42 @@ class State:
         message: str,
         span: Span,
         label: str = "",
-        secondary: tuple[Label, ...] = (),
+        secondary: Labels = (),
         note: str = "",
         help: str = "",
     ) -> Abort:
+        """Reports it, and gives what is raised then: it ends the statement."""
         self.report(code, message, span, label, secondary, note, help)
         return Abort()
+
+    def type_error(
+        self, message: str, span: Span, label: str = "", secondary: Labels = (), note: str = "", help: str = ""
+    ) -> Abort:
+        """SNAP018, by far the most frequent code."""
+        return self.fail("SNAP018", message, span, label, secondary, note, help)
+
+    def not_opened(
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        label: str = "",
+        secondary: Labels = (),
+        note: str = "",
+        help: str = "",
+    ) -> NotOpened:
+        """The same for a scope whose body is checked all the same."""
+        self.report(code, message, span, label, secondary, note, help)
+        return NotOpened()
+
+    @property
+    def holding(self) -> Label:
+        """What the code here holds, where the construct around it says so."""
+        return Label(self.innermost("group", "split", "function").span, f"this code holds {self.place}")
+
+    def effects_allowed(self, what: str, span: Span) -> None:
+        if self.no_calls:
+            raise self.type_error(f"{self.no_calls} cannot contain {what}", span)
 
     @cached_property
     def assigned(self) -> set[str]:

@@ -14,7 +14,7 @@ from functools import partial
 from snap.check import convert
 from snap.check.annotations import Spec, annotation, constant_int, constant_value
 from snap.check.calls import call
-from snap.check.explain import write_up
+from snap.check.explain import declared, write_up
 from snap.check.expressions import COMPONENTS, arithmetic, array_index, condition, converted, deciding, expression
 from snap.check.known import decided_below, divisor, leaves_early, note_value
 from snap.check.memory import LocalArray, access, agreed_in, storage, writable
@@ -113,16 +113,15 @@ def _declare(c: State, s: tree.Declare) -> None:
     match spec.kind:
         case "constexpr":
             if s.value is None:
-                raise c.fail("SNAP018", f"constexpr `{s.name}` has no value", s.span)
+                raise c.type_error(f"constexpr `{s.name}` has no value", s.span)
             value = constant_value(c, s.value, f"`{s.name}`")
             if not convert.implicit(value, spec.type):
-                raise c.fail("SNAP018", f"`{s.name}` is `{spec.type}`, and this is `{value.type}`", s.value.span)
+                raise c.type_error(f"`{s.name}` is `{spec.type}`, and this is `{value.type}`", s.value.span)
             c.bind(s.name, Constant(convert.constant(value.value, spec.type, s.span)))
         case "shared" | "pipeline":
             declare_shared(c, s, spec, written)
         case "pointer" | "ref":
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 "pointers and references are parameters; they cannot be declared, assigned or stored",
                 s.span,
                 help="give memory a new name with `partition`, `claim` or `tile`",
@@ -139,14 +138,13 @@ def _declare_value(c: State, s: tree.Declare, spec: Spec, p: Privilege, span: Sp
     if isinstance(spec.type, Array):
         c.bind(s.name, Variable(var))
         if spec.type.bytes > THREAD_LOCAL:
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"`{s.name}` takes {spec.type.bytes} bytes of each thread, and a thread has at most {THREAD_LOCAL}",
                 s.span,
                 help="use global memory",
             )
         if s.value is not None:
-            raise c.fail("SNAP018", "a local array starts at zero; it is assigned element by element", s.value.span)
+            raise c.type_error("a local array starts at zero; it is assigned element by element", s.value.span)
         c.out.append(ir.Declare(var, None, zero=True, span=s.span))
         return
     value = None
@@ -162,7 +160,7 @@ def _declare_value(c: State, s: tree.Declare, spec: Spec, p: Privilege, span: Sp
     finally:
         c.bind(s.name, Variable(var, "const" if spec.const else ""))
     if value is None and spec.const:
-        raise c.fail("SNAP018", f"const `{s.name}` has no value", s.span)
+        raise c.type_error(f"const `{s.name}` has no value", s.span)
     note_value(c, var, value)
     _emit_declaration(c, var, value, s.span)
 
@@ -198,8 +196,7 @@ def _redirected(s: ir.Stmt, target: ir.Target) -> ir.Stmt:
 
 def _value(c: State, e: tree.Expr, want: Want, type: object, what: str) -> ir.Expr:
     if isinstance(e, (tree.Name, tree.Call)) and isinstance(storage(c, e), Memory):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             "memory cannot be assigned, returned or stored",
             e.span,
             help="read an element, or give it a new name with `partition`, `claim` or `tile`",
@@ -247,8 +244,7 @@ def _first_assignment(c: State, s: tree.Assign) -> None:
         c.bind(name, IndexFunction(s.value, tuple(c.scopes)))
         return
     if isinstance(s.value, (tree.Name, tree.Call)) and isinstance(storage(c, s.value), (Memory, LocalArray)):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             "memory and arrays cannot be assigned",
             s.value.span,
             help=(
@@ -278,11 +274,10 @@ def _augment(c: State, s: tree.Augment) -> None:
     (target,) = kept(c, mark, (target, p))  # the place, then what it holds, then the value
     (current,) = kept(c, mark + len(c.out) - end, (_current(c, target, type, s.target, p), p))
     if not isinstance(type, Scalar) or not isinstance(value.type, Scalar):
-        raise c.fail("SNAP018", f"`{s.op}=` works on scalars, and {name} is `{type}`", s.span)
+        raise c.type_error(f"`{s.op}=` works on scalars, and {name} is `{type}`", s.span)
     result = arithmetic(c, s.op, current, value, s.span)
     if not (type.is_integer and result.type.is_integer) and not convert.implicit(result, type):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"{name} is `{type}`, and the result is `{result.type}`",
             s.span,
             "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
@@ -329,17 +324,15 @@ def _target(c: State, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
         case tree.Name(id):
             found = resolve(c, e)
             if isinstance(found, Memory):
-                raise c.fail(
-                    "SNAP018", "pointers cannot be assigned", e.span, help=f"write an element: `{id}[...] = ...`"
-                )
+                raise c.type_error("pointers cannot be assigned", e.span, help=f"write an element: `{id}[...] = ...`")
             if isinstance(found, IndexFunction):
-                raise c.fail(
-                    "SNAP018", f"`{id}` is an index function of an enclosing block", e.span, help="choose another name"
+                raise c.type_error(
+                    f"`{id}` is an index function of an enclosing block", e.span, help="choose another name"
                 )
             if not isinstance(found, Variable):
-                raise c.fail("SNAP018", f"`{id}` is a compile-time constant and cannot be assigned", e.span)
+                raise c.type_error(f"`{id}` is a compile-time constant and cannot be assigned", e.span)
             if isinstance(found.var.type, Array):
-                raise c.fail("SNAP018", f"`{id}` is an array; it is assigned element by element", e.span)
+                raise c.type_error(f"`{id}` is an array; it is assigned element by element", e.span)
             _assignable(c, found, e.span)
             return ir.VarTarget(found.var, span=e.span), found.var.type, found.var.privilege
         case tree.Subscript(value, index):
@@ -355,11 +348,11 @@ def _target(c: State, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
                     c, found, index, Want(p, f"chooses an element for `{p}`", found.ref.var.span), e.span
                 )
                 return ir.ElemTarget(found.ref, where, span=e.span), found.ref.elem, p
-            raise c.fail("SNAP018", "this cannot be indexed", value.span, help="memory and local arrays can")
+            raise c.type_error("this cannot be indexed", value.span, help="memory and local arrays can")
         case tree.Attribute(value, name):
             of, type, p = _target(c, value)
             if not isinstance(type, Vector) or COMPONENTS.get(name, 9) >= type.lanes:
-                raise c.fail("SNAP018", f"`{type}` has no component `{name}`", e.span)
+                raise c.type_error(f"`{type}` has no component `{name}`", e.span)
             return ir.ComponentTarget(of, COMPONENTS[name], span=e.span), type.elem, p
         case _:
             raise c.fail(
@@ -373,12 +366,7 @@ def _target(c: State, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
 def _assignable(c: State, found: Variable, span: Span) -> None:
     var = found.var
     if found.read_only:
-        raise c.fail(
-            "SNAP018",
-            f"`{var.name}` is {found.read_only} and cannot be assigned",
-            span,
-            secondary=(Label(var.span, "declared here"),),
-        )
+        raise c.type_error(f"`{var.name}` is {found.read_only} and cannot be assigned", span, secondary=declared(var))
     write_up(c, var.privilege, f"`{var.name}`", span, (Label(var.span, f"`{var.name}` is at `{var.privilege}`"),))
 
 
@@ -390,7 +378,7 @@ def assignable_register(c: State, found: Variable, span: Span) -> bool:
             "SNAP005",
             f"`{found.var.name}` is one value for `{found.var.privilege}`, and this delivers one for each thread",
             span,
-            secondary=(Label(found.var.span, "declared here"),),
+            secondary=declared(found.var),
             help="declare it `@ thread[1]`",
         )
     return True
@@ -399,7 +387,7 @@ def assignable_register(c: State, found: Variable, span: Span) -> bool:
 def register_target(c: State, e: tree.Expr) -> tuple[ir.Target, Element]:
     target, type, p = _target(c, e)
     if isinstance(target, ir.MemTarget):
-        raise c.fail("SNAP018", "this delivers into registers", e.span, help="use a local array, then store it")
+        raise c.type_error("this delivers into registers", e.span, help="use a local array, then store it")
     if p != THREAD1:
         raise c.fail(
             "SNAP005",
@@ -453,10 +441,10 @@ def _for(c: State, s: tree.For) -> None:
     bounds, unroll = _range(c, s.iterable)
     kind = I64 if any(b.type == I64 for b in bounds) else I32
     if any(not b.type.is_integer or b.type.bits == 64 and b.type != I64 for b in bounds):
-        raise c.fail("SNAP018", "the bounds of `range` are integers (i64 at most)", s.iterable.span)
+        raise c.type_error("the bounds of `range` are integers (i64 at most)", s.iterable.span)
     start, stop, step = (convert.cast(b, kind) for b in bounds)
     if isinstance(step, ir.Const) and step.value == 0:
-        raise c.fail("SNAP018", "the step of `range` is zero", s.iterable.span)
+        raise c.type_error("the step of `range` is zero", s.iterable.span)
     var = c.var(s.name, kind, c.privilege, s.name_span)
     c.ranges[var.uid] = (start, stop, step)
     c.multiples[var.uid] = math.gcd(divisor(c, start), divisor(c, step))
@@ -479,14 +467,12 @@ def _range(c: State, e: tree.Expr) -> tuple[list[ir.Expr], int]:
     unroll = 0
     if word == "unroll":
         if not 1 <= len(e.args) <= 2 or e.keywords:
-            raise c.fail(
-                "SNAP018", "`unroll` takes a range and a factor", e.span, help="`for i in unroll(range(8), 4):`"
-            )
+            raise c.type_error("`unroll` takes a range and a factor", e.span, help="`for i in unroll(range(8), 4):`")
         unroll = -1
         if len(e.args) == 2:
             unroll = constant_int(c, e.args[1], "the factor of `unroll`")
             if unroll < 1:
-                raise c.fail("SNAP018", "the factor of `unroll` is positive", e.args[1].span)
+                raise c.type_error("the factor of `unroll` is positive", e.args[1].span)
         e = e.args[0]
         found = resolve(c, e.function) if isinstance(e, tree.Call) else None
         word = found.word if isinstance(found, Marker) else "range" if found is range else None
@@ -501,7 +487,7 @@ def _range(c: State, e: tree.Expr) -> tuple[list[ir.Expr], int]:
     def bound(a: tree.Expr) -> ir.Expr:
         value = expression(c, a, deciding(c))
         if not isinstance(value.type, Scalar):
-            raise c.fail("SNAP018", "the bounds of `range` are integers", a.span)
+            raise c.type_error("the bounds of `range` are integers", a.span)
         return value
 
     bounds = in_order(c, c.privilege, *(partial(bound, a) for a in e.args))
@@ -576,8 +562,7 @@ def _return(c: State, s: tree.Return, tail: bool) -> None:
     value = None
     if c.returns is None:
         if s.value is not None:
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"`{c.definition.tree.name}` declares no result",
                 s.value.span,
                 help=(
@@ -591,9 +576,7 @@ def _return(c: State, s: tree.Return, tail: bool) -> None:
     else:
         type, p = c.returns
         if s.value is None:
-            raise c.fail(
-                "SNAP018", f"`{c.definition.tree.name}` returns `{type} @ {p}`", s.span, "returns nothing here"
-            )
+            raise c.type_error(f"`{c.definition.tree.name}` returns `{type} @ {p}`", s.span, "returns nothing here")
         value = _value(c, s.value, Want(p, f"the result is one value for `{p}`"), type, "the result")
         _reached_alike(c, p, s.span)
     c.out.append(ir.Return(value, span=s.span))

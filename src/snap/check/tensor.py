@@ -11,7 +11,7 @@ import math
 
 from snap.check import convert
 from snap.check.boxes import aligned, core, dimensions, tile_of
-from snap.check.explain import read_down
+from snap.check.explain import declared, read_down
 from snap.check.expressions import condition, scalar
 from snap.check.intrinsics import allowed, text_option
 from snap.check.memory import LocalArray, memory_argument, one_value, storage
@@ -41,13 +41,12 @@ def wgmma(c: State, e: tree.Call) -> None:
     names = tuple(name for kinds in KINDS.values() for name in kinds)
     kind = text_option(c, options, "type", names, "") if "type" in options else ""
     if len(e.args) != 3 or options:
-        raise c.fail("SNAP018", "`wgmma` takes an accumulator, a and b, and `zero=`, `type=`", e.span, help=FORM)
+        raise c.type_error("`wgmma` takes an accumulator, a and b, and `zero=`, `type=`", e.span, help=FORM)
     a_transposed = _is_transposed(e.args[1])
     left = storage(c, e.args[1].value if a_transposed else e.args[1], WARPGROUP1, kept=True)
     b, n, k, b_transposed = _operand(c, e.args[2], "b")
     if n not in WGMMA_COLUMNS:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`wgmma` has 8, 16, ... 256 columns, and this b has {n}",
             e.args[2].span,
             help="take a part of b with a multiple of 8 rows, at most 256: `tile(b, (0, 0), (n, k))`",
@@ -56,8 +55,7 @@ def wgmma(c: State, e: tree.Call) -> None:
     kind = _kind(c, b.access.view.elem, kind, e.args[2].span)
     for argument in e.args[1:]:
         if _is_transposed(argument) and STEP[kind] != 16:
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"only 16-bit elements can lie transposed, and these are {kind}",
                 argument.span,
                 help="store it as [n, k]",
@@ -67,15 +65,12 @@ def wgmma(c: State, e: tree.Call) -> None:
     else:
         a, m, a_k, _ = _operand(c, e.args[1], "a", left if isinstance(left, Memory) else None)
         if a.access.view.elem != b.access.view.elem:
-            raise c.fail(
-                "SNAP018",
-                f"a holds `{a.access.view.elem}`, and b `{b.access.view.elem}`: they must be the same",
-                e.span,
+            raise c.type_error(
+                f"a holds `{a.access.view.elem}`, and b `{b.access.view.elem}`: they must be the same", e.span
             )
         if m != WGMMA_ROWS or a_k != k:
             shown = f"[{a_k}, {m}]" if a_transposed else f"[{m}, {a_k}]"
-            raise c.fail(
-                "SNAP018",
+            raise c.type_error(
                 f"`wgmma` multiplies a tile a of 64 x {k} with this b, and a is {shown}"
                 + (", transposed" if a_transposed else ""),
                 e.args[1].span,
@@ -87,14 +82,13 @@ def wgmma(c: State, e: tree.Call) -> None:
                 ),
             )
     if k % STEP[kind]:
-        raise c.fail("SNAP018", f"for {kind}, k is a multiple of {STEP[kind]}, and here it is {k}", e.args[2].span)
+        raise c.type_error(f"for {kind}, k is a multiple of {STEP[kind]}, and here it is {k}", e.args[2].span)
     size = math.prod(acc.shape)
     if size * 2 != n:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"64 x {n} products are {n // 2} floats a thread, and `{acc.var.name}` has {size}",
             e.args[0].span,
-            secondary=(Label(acc.var.span, "declared here"),),
+            secondary=declared(acc.var),
             help=f"`{acc.var.name}: float[{n // 2}] @ thread[1]`",
         )
     start = None if zero is None else condition(c, zero, UNIFORM)
@@ -111,11 +105,8 @@ def store_acc(c: State, e: tree.Call) -> None:
     options = dict(e.keywords)
     given = options.pop("first", None)
     if len(e.args) != 2 or options:
-        raise c.fail(
-            "SNAP018",
-            "`store_acc` takes a tile and an accumulator, and `first=`",
-            e.span,
-            help="`store_acc(tile, acc, first=64)`",
+        raise c.type_error(
+            "`store_acc` takes a tile and an accumulator, and `first=`", e.span, help="`store_acc(tile, acc, first=64)`"
         )
     memory = memory_argument(c, e.args[0], "`store_acc`", WARPGROUP1)
     handle = memory.handle
@@ -128,7 +119,7 @@ def store_acc(c: State, e: tree.Call) -> None:
                 else f"`store_acc` writes memory of the warpgroup: `{handle.name}` is at `{handle.privilege}`"
             ),
             e.args[0].span,
-            secondary=(Label(handle.span, "declared here"),),
+            secondary=declared(handle),
             help=(
                 ""
                 if handle.const
@@ -141,12 +132,11 @@ def store_acc(c: State, e: tree.Call) -> None:
     columns = 2 * math.prod(acc.shape)
     shape = core(tile.shape, 2)
     if tile.access.view.elem not in (F32, F16, BF16):
-        raise c.fail(
-            "SNAP018", f"`store_acc` converts to float, f16 or bf16, not to `{tile.access.view.elem}`", e.args[0].span
+        raise c.type_error(
+            f"`store_acc` converts to float, f16 or bf16, not to `{tile.access.view.elem}`", e.args[0].span
         )
     if len(shape) != 2 or shape[0] != WGMMA_ROWS or shape[1] % 8 or shape[1] > columns:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"`store_acc` fills a tile of 64 rows and 8, 16, ... {columns} columns, and `{handle.name}` is"
             f" {' x '.join(map(str, shape))}",
             e.args[0].span,
@@ -158,15 +148,11 @@ def store_acc(c: State, e: tree.Call) -> None:
         firsts = f"`first` is a multiple of 8, from 0 to {last}, for a tile of {shape[1]} columns"
     first = ir.Const(0, I32, span=e.span) if given is None else scalar(c, given, UNIFORM)
     if not first.type.is_integer:
-        raise c.fail(
-            "SNAP018",
-            f"`first` is the number of a column, an integer, and this is `{first.type}`",
-            given.span,
-            help=firsts,
+        raise c.type_error(
+            f"`first` is the number of a column, an integer, and this is `{first.type}`", given.span, help=firsts
         )
     if isinstance(first, ir.Const) and (first.value % 8 or not 0 <= first.value <= columns - shape[1]):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"columns {first.value} to {first.value + shape[1] - 1} are not among the {columns}, or do not begin at a"
             " multiple of 8",
             given.span,
@@ -192,8 +178,7 @@ def _accumulator(c: State, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
             name, size = var.name, max(size, math.prod(found.ref.shape)) if word == "store_acc" else size
             what = f", and `{name}` is " + (f"of `{elem}`" if elem != F32 else f"at `{var.privilege}`")
             labels = (Label(var.span, f"of `{elem}`, at `{var.privilege}`"),)
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"the accumulator of `{word}` is a local array of float at thread[1]{what}",
             e.span,
             secondary=labels,
@@ -205,19 +190,18 @@ def _accumulator(c: State, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
             help=f"declare it `{name}: float[{size}] @ thread[1]`",
         )
     if word == "wgmma" and found.variable.read_only:
-        raise c.fail("SNAP018", f"`{found.ref.var.name}` is {found.variable.read_only} and cannot be assigned", e.span)
+        raise c.type_error(f"`{found.ref.var.name}` is {found.variable.read_only} and cannot be assigned", e.span)
     return found.ref
 
 
 def _registers(c: State, array: LocalArray, elem: Scalar, k: int, span: Span) -> ir.ArrayRef:
     size = math.prod(array.ref.shape)
     if array.ref.elem != elem or size * 2 != k or array.ref.var.privilege != THREAD1:
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"a in registers is {k // 2} values of `{elem}` a thread for this b, and `{array.ref.var.name}` has {size}"
             f" of `{array.ref.elem}`",
             span,
-            secondary=(Label(array.ref.var.span, "declared here"),),
+            secondary=declared(array.ref.var),
             help=f"`{array.ref.var.name}: {elem}[{k // 2}] @ thread[1]`",
         )
     return array.ref
@@ -247,15 +231,14 @@ def _operand(c: State, e: tree.Expr, role: str, found: Memory | None = None) -> 
     obj, elem, shape = tile.access.view.obj, tile.access.view.elem, core(tile.shape, 2)
     row = shape[-1] * elem.bytes
     if len(shape) not in (2, 3):
-        raise c.fail(
-            "SNAP018",
+        raise c.type_error(
             f"{role} of `wgmma` is a tile, or panels of tiles, and `{handle.name}` is {' x '.join(map(str, shape))}",
             e.span,
         )
     if obj.uid not in c.unknown_layout and (obj.swizzle != row or dimensions(tile)[-1] != shape[-1]):
         raise _not_swizzled(c, obj, handle, row, elem, shape[-1], e.span)
     if elem not in KINDS:
-        raise c.fail("SNAP018", f"`wgmma` multiplies bf16, f16, f32 (as tf32), and u8 (as fp8), not `{elem}`", e.span)
+        raise c.type_error(f"`wgmma` multiplies bf16, f16, f32 (as tf32), and u8 (as fp8), not `{elem}`", e.span)
     aligned(c, tile, memory, "`wgmma`", e.span)
     panels, rows, width = (1, *shape) if len(shape) == 2 else shape
     wide = panels * width
@@ -272,12 +255,11 @@ def _not_swizzled(
         help = f"take whole rows of {obj.swizzle // elem.bytes} elements; {panels}"
     else:
         help = f"rows of {128 // elem.bytes} elements with `swizzle=128`; {panels}"
-    return c.fail(
-        "SNAP018",
+    return c.type_error(
         f"a tile of `wgmma` has rows as long as its swizzle: a row of `{handle.name}` has {row} bytes, its swizzle is"
         f" {obj.swizzle or 'none'}",
         span,
-        secondary=(Label(obj.span, "declared here"),),
+        secondary=declared(obj),
         help=help,
     )
 
@@ -285,16 +267,11 @@ def _not_swizzled(
 def _kind(c: State, elem: Scalar, given: str, span: Span) -> str:
     can = KINDS[elem]
     if not given and len(can) > 1:
-        raise c.fail(
-            "SNAP018",
-            f"`{elem}` can be {' or '.join(can)}: say which",
-            span,
-            help=f'`wgmma(acc, a, b, type="{can[0]}")`',
+        raise c.type_error(
+            f"`{elem}` can be {' or '.join(can)}: say which", span, help=f'`wgmma(acc, a, b, type="{can[0]}")`'
         )
     if given and given not in can:
-        raise c.fail(
-            "SNAP018", f"elements of `{elem}` cannot be multiplied as {given}", span, help=f"as {', '.join(can)}"
-        )
+        raise c.type_error(f"elements of `{elem}` cannot be multiplied as {given}", span, help=f"as {', '.join(can)}")
     return given or can[0]
 
 

@@ -114,7 +114,7 @@ def quoted(words: tuple[str, ...]) -> str:
 
 def page() -> str:
     return (HEAD + "".join(map(collective_row, COLLECTIVES.values())) + OPERANDS
-            + "".join(atomic_row(name, values) for name, values in ATOMICS.items())
+            + "".join(atomic_row(name, op.values) for name, op in ATOMICS.items())
             + f"\nOrders: {quoted(ORDERS)}. Scopes: {quoted(SCOPES)}.\n"
             + MATH_HEAD + "".join(map(math_row, sorted(MATH.values(), key=lambda op: op.name))))
 

@@ -146,7 +146,7 @@ SPELLED = {"and": "and_", "or": "or_"}
 @pytest.mark.parametrize("op", sorted(ATOMICS))
 def test_atomics_take_any_pointer_and_return_thread_1(op):
     word = SPELLED.get(op, op)
-    values = ", 1" * ATOMICS[op]
+    values = ", 1" * ATOMICS[op].values
     call = f"atomic.{word}({{}}, 0{values})"
     result = "" if op == "store" else "x: int @ thread[1] = "
     for memory in ("s", "g"):

@@ -236,7 +236,7 @@ def atomic_body(t, order, scope):
     x, y = k.memory("x", t), k.memory("y", t)
     shared = k.memory("bins", t, (4,), space=Space.SHARED)
     body = [ir.DeclareShared(shared.obj, shared, span=k.SPAN)]
-    for op, arity in ATOMICS.items():
+    for op, row in ATOMICS.items():
         if (
             op in ("and", "or", "xor")
             and not t.is_integer
@@ -245,7 +245,7 @@ def atomic_body(t, order, scope):
             continue
         for at in (x, shared):
             old = k.var("old", t, temp=True)
-            args = tuple(k.load(y, 1 + i) for i in range(arity))
+            args = tuple(k.load(y, 1 + i) for i in range(row.values))
             target = None if op == "store" else ir.VarTarget(old, span=k.SPAN)
             body += [k.declare(old), ir.Atomic(op, k.access(at, 3), args, target, order, scope, span=k.SPAN)] + (
                 [] if op == "store" else [k.store(y, 0, k.read(old))]

@@ -1,16 +1,22 @@
 """Rules of the compiler, each weakened once: a *mutant*.  Every one is caught by some test.
 
 Input: the sources below src/snap.  Output: `MUTANTS`.  A mutant is one exchange of text in one file; `caught_by` names tests that fail with it, the
-fast ones first.  They are in order of the folders: of_check.py, of_sync.py, of_analysis.py, of_lowering.py (codegen/ and machine/).  Run them with
+fast ones first.  They are in order of the folders: of_check.py, of_ir.py, of_sync.py, of_analysis.py, of_lowering.py (codegen/ and machine/).  Run them with
 `make mutants`; who changes a rule changes its mutants with it.
 """
 
 from __future__ import annotations
 
-from mutants import of_analysis, of_check, of_lowering, of_sync
+from mutants import of_analysis, of_check, of_ir, of_lowering, of_sync
 from mutants.mutant import Mutant
 
-MUTANTS: tuple[Mutant, ...] = (*of_check.MUTANTS, *of_sync.MUTANTS, *of_analysis.MUTANTS, *of_lowering.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (
+    *of_check.MUTANTS,
+    *of_ir.MUTANTS,
+    *of_sync.MUTANTS,
+    *of_analysis.MUTANTS,
+    *of_lowering.MUTANTS,
+)
 
 # A few, of every folder, that the suite runs itself.
 SAMPLE: tuple[str, ...] = (

@@ -16,9 +16,10 @@ from snap.analysis.linear import Atom, Form
 from snap.analysis.solve import Systems
 from snap.analysis.values import Values
 from snap.ir import nodes as ir
+from snap.ir.effects import Engine, effects
 from snap.ir.hardware import WARP
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Element, Level, Privilege
-from snap.ir.walk import own_accesses, statements
+from snap.ir.walk import statements
 
 Forms = tuple[Form, ...]
 
@@ -416,7 +417,12 @@ def reached(body: ir.Body) -> set[int]:
     for s in statements(body):
         if isinstance(s, ir.Call):
             found |= reached(s.function.body)
-        if isinstance(s, ir.BoxCopy) and s.op == "load" and s.tile.access.view.obj.spread == "copies":
-            found.add(s.tile.access.view.obj.uid)
-        found |= {a.view.obj.uid for a in own_accesses(s) if a.block is not None}
+        for e in effects(s):
+            if e.access is not None and (
+                e.access.block is not None
+                or e.engine is Engine.BOXES
+                and e.kind.writes
+                and e.access.view.obj.spread == "copies"
+            ):
+                found.add(e.access.view.obj.uid)
     return found

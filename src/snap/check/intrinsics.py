@@ -367,7 +367,7 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
         )
     if name == "load" and order in ("release", "acq_rel") or name == "store" and order in ("acquire", "acq_rel"):
         raise c.type_error(f"an atomic {name} cannot be `{order}`", e.span)
-    form = f"`atomic.{word}(memory, index{('', ', value', ', expected, new')[ATOMICS[name]]})`"
+    form = f"`atomic.{word}(memory, index{('', ', value', ', expected, new')[ATOMICS[name].values]})`"
     if not e.args:
         raise c.type_error(f"`atomic.{word}` takes memory", e.span, help=form)
     memory = memory_argument(c, e.args[0], f"`atomic.{word}`")
@@ -376,9 +376,9 @@ def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
         items, rest = rest[0].items, rest[1:]
     else:
         items, rest = rest[: memory.rank], rest[memory.rank :]
-    if len(items) != memory.rank or len(rest) != ATOMICS[name]:
+    if len(items) != memory.rank or len(rest) != ATOMICS[name].values:
         raise c.type_error(
-            f"`atomic.{word}` takes {memory.rank} index(es) and {ATOMICS[name]} value(s) here", e.span, help=form
+            f"`atomic.{word}` takes {memory.rank} index(es) and {ATOMICS[name].values} value(s) here", e.span, help=form
         )
     elem = memory.elem
     if not isinstance(elem, Scalar) or elem == BOOL or name in BITWISE and not elem.is_integer:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from snap.check import convert
 from snap.check.state import State
 from snap.ir import nodes as ir
+from snap.ir.effects import assigned, passed, written
 from snap.ir.types import I32, Array, Privilege
 from snap.ir.walk import statements, walk
 
@@ -108,9 +109,7 @@ def may_change(c: State, s: ir.Stmt, part: ir.Expr) -> bool:
     """
     match part:
         case ir.Elem(array) | ir.ArrayValue(array):
-            return isinstance(s, ir.Call) and any(
-                isinstance(arg, ir.ArrayRef) and arg.var == array.var for arg in s.args
-            )
+            return array.var in assigned(s)
         case ir.Load(access):
             from snap.check.memory import never_written
 
@@ -119,15 +118,8 @@ def may_change(c: State, s: ir.Stmt, part: ir.Expr) -> bool:
 
 
 def _written(s: ir.Stmt, obj: ir.MemObject) -> bool:
-    match s:
-        case ir.Call():
-            given = (
-                arg for p, arg in zip(s.function.params, s.args) if isinstance(p, ir.MemParam) and not p.handle.const
-            )
-            return any(view.obj.uid == obj.uid for view in given)
-        case ir.Atomic(op, access):
-            return op != "load" and access.view.obj.uid == obj.uid
-    return False
+    given = (view.obj for p, view, _ in passed(s) if not p.handle.const)
+    return any(one.uid == obj.uid for one in (*given, *(a.view.obj for a in written(s))))
 
 
 def _publishes(s: ir.Stmt) -> bool:

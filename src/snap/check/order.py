@@ -14,8 +14,9 @@ from snap.check.state import Frame, Pipeline, StageUse, State
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir.effects import effects, loads, passed, written
 from snap.ir.types import I32
-from snap.ir.walk import expressions, statements
+from snap.ir.walk import statements
 
 WHY = (
     "what waits for a fill, and for its slot to be free, counts on numbers that only go up over the pipeline's lifetime"
@@ -240,48 +241,9 @@ def _uses(body: ir.Body, handle: ir.Handle) -> bool:
 
 
 def _read(s: ir.Stmt) -> list[ir.Handle]:
-    found = [e.access.handle for e in expressions(s) if isinstance(e, ir.Load)]
-    match s:
-        case ir.BoxCopy(tile=tile):
-            return [*found, tile.access.handle]
-        case ir.Wgmma(a=a, b=b):
-            return [*found, *(t.access.handle for t in (a, b) if isinstance(t, ir.Tile))]
-        case ir.Collective(accesses=accesses):
-            return [*found, *(a.handle for a in accesses)]
-        case ir.Atomic(_, access):
-            return [*found, access.handle]
-        case ir.Unsafe(memory=memory):
-            return [*found, *(a.handle for _, a in memory)]
-        case ir.Call(handles=handles):
-            return [*found, *handles]
-        case _:
-            return found
+    read = (*loads(s), *(e.access for e in effects(s) if e.access is not None and e.kind.reads))
+    return [*(a.handle for a in read), *(handle for _, _, handle in passed(s))]
 
 
 def _written(s: ir.Stmt) -> list[ir.Handle]:
-    match s:
-        case ir.Assign(target) if _memory(target) is not None:
-            return [_memory(target)]
-        case ir.AsyncCopy(target):
-            return [target.handle]
-        case ir.BoxCopy("load", tile) | ir.StoreAcc(tile):
-            return [tile.access.handle]
-        case ir.Collective(op="stmatrix", accesses=accesses):
-            return [a.handle for a in accesses]
-        case ir.Atomic(op, access) if op != "load":
-            return [access.handle]
-        case ir.Unsafe(memory=memory):
-            return [a.handle for _, a in memory if not a.handle.const]
-        case ir.Call(function, handles=handles):
-            return [
-                h
-                for p, h in zip(function.params, handles)
-                if isinstance(p, ir.MemParam) and not p.handle.const and h is not None
-            ]
-        case _:
-            return []
-
-
-def _memory(target: ir.Target) -> ir.Handle | None:
-    target = target.of if isinstance(target, ir.ComponentTarget) else target
-    return target.access.handle if isinstance(target, ir.MemTarget) else None
+    return [*(a.handle for a in written(s)), *(h for p, _, h in passed(s) if not p.handle.const)]

@@ -19,6 +19,7 @@ from snap.analysis.linear import Atom, Form
 from snap.analysis.overlap import Overlap
 from snap.analysis.values import Frame, Position, Values, facts, form, is_integer
 from snap.ir import nodes as ir
+from snap.ir.effects import Effect, Engine, Extent, assigned, effects
 from snap.ir.types import I32, Level, Place, Privilege
 from snap.ir.walk import bodies, children, own_expressions, variables
 
@@ -207,8 +208,9 @@ class _Walk:
             return
         for e in own_expressions(s):
             self._reads(e)
-        for access, box in _writes(s):
-            self._note(access, box, lambda scope: scope.writes)
+        for e in effects(s):
+            if e.access is not None and e.kind.writes and not _refused_anyway(e):
+                self._note(e.access, () if e.extent is Extent.ROWS else e.box, lambda scope: scope.writes)
 
     def _reads(self, e: ir.Expr) -> None:
         match e:
@@ -268,38 +270,20 @@ class _Walk:
         return shape, tuple(index), (*self.facts, *inside)
 
 
+# Of memory that atomics of threads or unsafe text change, nothing is read as one value, wherever they stand (`Touch`).
+def _refused_anyway(e: Effect) -> bool:
+    return e.extent is Extent.ANYWHERE or e.engine is Engine.THREADS and bool(e.atomic)
+
+
 def _changing(body: ir.Body) -> Iterator[int]:
     """The variables that may have more than one value while they live: all that are assigned, but for the results of
     statements for which they were just declared.
     """
     before: ir.Stmt | None = None
     for s in body:
-        match s:
-            case ir.Assign(target) | ir.Atomic(target=target) | ir.Unsafe(target=target) | ir.Call(target=target):
-                targets = (target,)
-            case ir.Collective(targets=targets):
-                pass
-            case _:
-                targets = ()
-        for target in targets:
-            var = getattr(target.of if isinstance(target, ir.ComponentTarget) else target, "var", None)
-            if var is not None and not (isinstance(before, ir.Declare) and before.init is None and before.var == var):
+        for var in () if isinstance(s, (ir.Declare, ir.For)) else assigned(s):
+            if not (isinstance(before, ir.Declare) and before.init is None and before.var == var):
                 yield var.uid
         for inner in bodies(s):
             yield from _changing(inner)
         before = s
-
-
-def _writes(s: ir.Stmt) -> Iterator[tuple[ir.MemAccess, tuple[int, ...] | None]]:
-    """What a statement writes: an element, or a box of so many in each dimension; () where nobody knows which."""
-    match s:
-        case ir.Assign(ir.MemTarget(access)) | ir.Assign(ir.ComponentTarget(ir.MemTarget(access))):
-            yield access, None
-        case ir.AsyncCopy(target):
-            yield target, None
-        case ir.Collective("stmatrix", accesses=accesses):
-            yield from ((access, ()) for access in accesses)
-        case ir.BoxCopy("load", tile) | ir.StoreAcc(tile):
-            yield tile.access, tile.shape
-        case ir.BoxCopy(origin=origin, box=box):
-            yield origin, box

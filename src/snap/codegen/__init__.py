@@ -19,8 +19,9 @@ from snap.codegen.module import Module
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep
+from snap.ir.effects import Engine, effects, loads, multiplied_into, passed
 from snap.ir.types import Level, Scalar, Space
-from snap.ir.walk import accesses, statements
+from snap.ir.walk import statements
 from snap.record import record
 
 
@@ -154,21 +155,29 @@ def _touched(function: synced.Function, known: dict[int, tuple[set[int], set[int
         return known[id(function)]
     boxes, threads = known[id(function)] = set(), set()
     for s in statements(function.body):
-        threads |= {a.view.obj.uid for a in accesses(s) if a.view.obj.space is not Space.SHARED or a.block is not None}
-        match s:
-            case ir.BoxCopy(op, tile, origin):
-                boxes |= {tile.access.view.obj.uid, origin.view.obj.uid}
-                if op == "load" and not origin.view.obj.const:
-                    threads.add(origin.view.obj.uid)
-            case ir.Unsafe(memory=memory):
-                threads |= {a.view.obj.uid for _, a in memory if a.view.obj.space is not Space.SHARED}
-            case ir.Call(callee, args):
-                inner = _touched(callee, known)
-                for p, a in zip(callee.params, args):
-                    if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam):
-                        for found, there in zip((boxes, threads), inner):
-                            found |= {a.obj.uid} if p.handle.obj.uid in there else set()
+        threads |= {a.view.obj.uid for a in loads(s) if _elsewhere(a)}
+        for e in effects(s):
+            if e.access is None:
+                continue
+            obj = e.access.view.obj
+            if e.engine is Engine.BOXES:
+                boxes.add(obj.uid)
+            if _elsewhere(e.access) and (
+                e.engine in (Engine.THREADS, Engine.COPIES)
+                or e.engine is Engine.BOXES
+                and not e.kind.writes
+                and not obj.const
+            ):
+                threads.add(obj.uid)
+        for p, a, _ in passed(s):
+            for found, there in zip((boxes, threads), _touched(s.function, known)):
+                found |= {a.obj.uid} if p.handle.obj.uid in there else set()
     return boxes, threads
+
+
+def _elsewhere(a: ir.MemAccess) -> bool:
+    """Whether it is in memory other than the threads' own block's."""
+    return a.view.obj.space is not Space.SHARED or a.block is not None
 
 
 def _everywhere(function: synced.Function, seen: set[int]) -> Iterator[tuple[synced.Function, ir.Stmt]]:
@@ -189,15 +198,13 @@ def _accumulators(kernel: synced.Function) -> set[tuple[int, int]]:
     found: set[tuple[int, int]] = set()
     same: list[tuple[tuple[int, int], tuple[int, int]]] = []  # an argument and the parameter that it is
     for function, s in _everywhere(kernel, set()):
-        match s:
-            case ir.Wgmma(acc=acc):
-                found.add((id(function), acc.var.uid))
-            case ir.Call(callee, args):
-                same += [
-                    ((id(function), arg.var.uid), (id(callee), param.var.uid))
-                    for arg, param in zip(args, callee.params)
-                    if isinstance(param, ir.RefParam)
-                ]
+        found |= {(id(function), var.uid) for var in multiplied_into(s)}
+        if isinstance(s, ir.Call):
+            same += [
+                ((id(function), arg.var.uid), (id(s.function), param.var.uid))
+                for arg, param in zip(s.args, s.function.params)
+                if isinstance(param, ir.RefParam)
+            ]
     count = -1
     while found and count != len(found):
         count = len(found)

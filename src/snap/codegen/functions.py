@@ -23,9 +23,10 @@ from snap.codegen.statements import body
 from snap.codegen.usage import TensorUse, Usage
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import accesses
 from snap.ir.hardware import BOX_ALIGN, STATIC_SHARED, SWIZZLE_PERIOD, WIDEST
 from snap.ir.types import BLOCK1, CLUSTER1, Array
-from snap.ir.walk import accesses, bodies, statements
+from snap.ir.walk import bodies, statements
 
 
 class Lowering:

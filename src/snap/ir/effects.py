@@ -1,14 +1,30 @@
-"""What a statement does to memory: by which engine, and in which way."""
+"""What each statement reads and writes: one table, from the class of a statement to its effects.
+
+Input:      a statement, of the typed or of the synchronized IR
+Output:     its effects: each a place in memory or a variable, what is done to it, and by whom
+Invariant:  every class of statement has a row, and rows know nothing of what a stage makes of them; what collectives
+            and atomics do to memory is said by their rows in `operations`
+Non-goals:  statements inside of a statement, and what a call's callee does: callers enter them (`walk.statements`,
+            `passed`)
+
+Expressions are pure, and read only: what they load is `loads`, not among the effects of the statement they stand in.
+"""
 
 from __future__ import annotations
 
-from enum import Enum
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
+
+from snap.ir import nodes as ir
+from snap.ir import synced
+from snap.ir.operations import ATOMICS, COLLECTIVES
+from snap.ir.types import Privilege
+from snap.ir.walk import expressions
+from snap.record import record
 
 
 class Engine(Enum):
-    """Who moves the elements.  What an engine other than the threads does goes on in the background until somebody
-    waits for it.
-    """
+    """Who does it.  What another engine than the threads does goes on in the background until somebody waits for it."""
 
     THREADS = "threads"
     COPIES = "copies"  # of elements, cp.async
@@ -20,10 +36,193 @@ class Engine(Enum):
 
 
 class Kind(Enum):
-    """What an access does to its elements."""
+    """What is done, told by whether it reads and whether it writes.  COMBINE is both: what is there is changed, or may
+    be, so that the result depends on it.  Atomics and reductions do it, products, and whoever is given a reference.
+    """
 
-    READ = "read"
-    WRITE = "write"
-    COMBINE = "combine"  # atomics and reductions: with what is there, in any order
+    READ = (True, False)
+    WRITE = (False, True)
+    COMBINE = (True, True)
+
+    def __init__(self, reads: bool, writes: bool):
+        self.reads, self.writes = reads, writes
 
     __hash__ = object.__hash__
+
+
+class Extent(Enum):
+    """Of the memory that an access names by an index, how much is meant."""
+
+    ELEMENT = auto()
+    ROWS = auto()  # 16 bytes from the element on, for every lane of the warp: which lane moves what is the hardware's
+    BOX = auto()  # so many elements in each dimension, from the element on
+    FRAGMENT = auto()  # of such a box, the part that this thread holds of an accumulator
+    ANYWHERE = auto()  # nobody knows where in the array
+
+
+@record
+class Effect:
+    """One thing that a statement does to memory (`access`) or to a variable or local array (`var`); the other is None.
+
+    box     the extents of a BOX or FRAGMENT, in the dimensions of the access or of the array
+    atomic  the operation that each element is changed by at once, so that no other such one comes between; '' for none
+    """
+
+    kind: Kind
+    access: ir.MemAccess | None = None
+    var: ir.Var | None = None
+    engine: Engine = Engine.THREADS
+    extent: Extent = Extent.ELEMENT
+    box: tuple[int, ...] | None = None
+    atomic: str = ""
+
+    @property
+    def privilege(self) -> Privilege:
+        """That of the name through which the memory is accessed, or of the variable."""
+        return self.var.privilege if self.access is None else self.access.handle.privilege
+
+
+def effects(s: ir.Stmt) -> tuple[Effect, ...]:
+    """What a statement does itself, in this order: what it reads, then what it writes."""
+    return _ROWS[type(s)](s)
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------
+
+
+def _target(t: ir.Target | None) -> tuple[Effect, ...]:
+    if type(t) is ir.ComponentTarget:
+        t = t.of
+    match t:
+        case None:
+            return ()
+        case ir.VarTarget(var):
+            return (Effect(Kind.WRITE, var=var),)
+        case ir.ElemTarget(array):
+            return (Effect(Kind.WRITE, var=array.var),)
+        case ir.MemTarget(access):
+            return (Effect(Kind.WRITE, access),)
+        case _:
+            raise TypeError(type(t).__name__)
+
+
+def _array(a: ir.ArrayRef, kind: Kind, engine: Engine = Engine.THREADS) -> Effect:
+    return Effect(kind, var=a.var, engine=engine, extent=Extent.BOX, box=a.shape)
+
+
+def _tile(t: ir.Tile, kind: Kind, engine: Engine, extent: Extent = Extent.BOX) -> Effect:
+    return Effect(kind, t.access, engine=engine, extent=extent, box=t.shape)
+
+
+def _collective(s: ir.Collective) -> tuple[Effect, ...]:
+    targets = tuple(one for t in s.targets for one in _target(t))
+    if not s.accesses:
+        return targets
+    op = COLLECTIVES[s.op]
+    kind = Kind((op.reads, op.writes))
+    return *(Effect(kind, a, extent=Extent.ROWS) for a in s.accesses), *targets
+
+
+def _atomic(s: ir.Atomic) -> tuple[Effect, ...]:
+    op = ATOMICS[s.op]
+    return Effect(Kind((op.reads, op.writes)), s.access, atomic=s.op), *_target(s.target)
+
+
+def _box_copy(s: ir.BoxCopy) -> tuple[Effect, ...]:
+    kind = {"load": Kind.READ, "store": Kind.WRITE}.get(s.op, Kind.COMBINE)
+    atomic = s.op if kind is Kind.COMBINE else ""
+    there = Effect(kind, s.origin, engine=Engine.BOXES, extent=Extent.BOX, box=s.box, atomic=atomic)
+    if s.op == "load":
+        return there, _tile(s.tile, Kind.WRITE, Engine.BOXES)
+    return _tile(s.tile, Kind.READ, Engine.BOXES), there
+
+
+def _wgmma(s: ir.Wgmma) -> tuple[Effect, ...]:
+    a = (_array if isinstance(s.a, ir.ArrayRef) else _tile)(s.a, Kind.READ, Engine.PRODUCTS)
+    return a, _tile(s.b, Kind.READ, Engine.PRODUCTS), _array(s.acc, Kind.COMBINE, Engine.PRODUCTS)
+
+
+def _unsafe(s: ir.Unsafe) -> tuple[Effect, ...]:
+    given = (Effect(Kind.READ if a.handle.const else Kind.COMBINE, a, extent=Extent.ANYWHERE) for _, a in s.memory)
+    return *given, *_target(s.target)
+
+
+def _call(s: ir.Call) -> tuple[Effect, ...]:
+    by_reference = (_array(a, Kind.COMBINE) for a in s.args if isinstance(a, ir.ArrayRef))
+    return *by_reference, *_target(s.target)
+
+
+_ROWS: dict[type, Callable[[ir.Stmt], tuple[Effect, ...]]] = {
+    **dict.fromkeys((ir.Declare, ir.For), lambda s: (Effect(Kind.WRITE, var=s.var),)),
+    ir.Assign: lambda s: _target(s.target),
+    ir.Collective: _collective,
+    ir.Atomic: _atomic,
+    ir.AsyncCopy: lambda s: (
+        Effect(Kind.READ, s.source, engine=Engine.COPIES),
+        Effect(Kind.WRITE, s.target, engine=Engine.COPIES),
+    ),
+    ir.BoxCopy: _box_copy,
+    ir.Wgmma: _wgmma,
+    ir.StoreAcc: lambda s: (
+        _array(s.acc, Kind.READ),
+        _tile(s.tile, Kind.WRITE, Engine.THREADS, Extent.FRAGMENT),
+    ),
+    ir.Unsafe: _unsafe,
+    ir.Call: _call,
+    **dict.fromkeys(
+        (
+            *(ir.DeclareShared, ir.If, ir.While, ir.Break, ir.Continue, ir.Return, ir.Assert),
+            *(ir.Group, ir.Split, ir.Partition, ir.Claim, ir.Turn),
+            *(synced.AsyncCommit, synced.Sync, synced.Elect),
+            *(synced.BarrierWait, synced.BarrierArrive, synced.BarrierExpect),
+        ),
+        lambda s: (),
+    ),
+}
+
+
+# ---- what is often asked of it --------------------------------------------------------------------------------------
+
+
+def loads(s: ir.Stmt) -> list[ir.MemAccess]:
+    """The elements that a statement's own expressions load."""
+    return [e.access for e in expressions(s) if type(e) is ir.Load]
+
+
+def accesses(s: ir.Stmt) -> list[ir.MemAccess]:
+    """All the memory that a statement touches, whoever does it for it: what its expressions load comes first."""
+    return [*loads(s), *(e.access for e in effects(s) if e.access is not None)]
+
+
+def elements(s: ir.Stmt) -> list[ir.MemAccess]:
+    """What a statement itself accesses as elements of the type that it is seen as: neither boxes nor what unsafe text
+    does.
+    """
+    return [e.access for e in effects(s) if e.access is not None and e.extent in _ELEMENTS]
+
+
+_ELEMENTS = (Extent.ELEMENT, Extent.ROWS)
+
+
+def written(s: ir.Stmt) -> list[ir.MemAccess]:
+    return [e.access for e in effects(s) if e.access is not None and e.kind.writes]
+
+
+def assigned(s: ir.Stmt) -> list[ir.Var]:
+    """The variables and local arrays that a statement itself gives a value, by reference, too."""
+    return [e.var for e in effects(s) if e.var is not None and e.kind.writes]
+
+
+def multiplied_into(s: ir.Stmt) -> list[ir.Var]:
+    """The local arrays that products in the background add to."""
+    return [e.var for e in effects(s) if e.engine is Engine.PRODUCTS and e.var is not None and e.kind.writes]
+
+
+def passed(s: ir.Stmt) -> Iterator[tuple[ir.MemParam, ir.MemView, ir.Handle]]:
+    """The memory that a call hands over: the parameter that it becomes, what it is, and by which name.  The callee does
+    with it what its own statements say, and writes no const parameter.
+    """
+    if type(s) is ir.Call:
+        for p, a, handle in zip(s.function.params, s.args, s.handles):
+            if type(p) is ir.MemParam:
+                yield p, a, handle

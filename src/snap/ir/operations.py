@@ -60,6 +60,9 @@ class CollectiveOp:
     args      the privilege each argument is evaluated for (the last one repeats)
     result    None, a scalar type, or 'first' (the first argument's)
     returns   the privilege of the result
+    reads     whether it reads the elements that it is given (`Collective.accesses`), as rows of 16 bytes, one a lane
+    writes    whether it writes them
+    barrier   whether its group waits for all of itself, and memory is ordered by that
     doc       one line for the published table
 
     What the operands of `Collective` are, where the table does not say it all:
@@ -170,17 +173,23 @@ COLLECTIVES: dict[str, CollectiveOp] = {
 
 # ---- atomics --------------------------------------------------------------------------------------------------------
 
-ATOMICS: dict[str, int] = {
-    "load": 0,
-    "store": 1,
-    "add": 1,
-    "min": 1,
-    "max": 1,
-    "and": 1,
-    "or": 1,
-    "xor": 1,
-    "exch": 1,
-    "cas": 2,
+
+@record
+class AtomicOp:
+    """values: how many operands beside the element.  reads, writes: what is done to the element; the result is the old
+    one.
+    """
+
+    values: int
+    reads: bool = True
+    writes: bool = True
+
+
+ATOMICS: dict[str, AtomicOp] = {
+    "load": AtomicOp(0, writes=False),
+    "store": AtomicOp(1, reads=False),
+    **{name: AtomicOp(1) for name in "add min max and or xor exch".split()},
+    "cas": AtomicOp(2),
 }
 BITWISE = ("and", "or", "xor")  # of integers; the others are of floats as well
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")

@@ -84,8 +84,8 @@ class Actions(Expressions):
                 return f"mma(C, {s.attr('kind')!r}, ({', '.join(args)},))"
             case "ldmatrix" | "stmatrix":
                 a = s.accesses[0]
-                self.check_claims(a, s.op == "stmatrix")
-                values = f"({', '.join(args)},), " if s.op == "stmatrix" else ""
+                self.check_claims(a, COLLECTIVES[s.op].writes)
+                values = f"({', '.join(args)},), " if args else ""
                 shape = f"{int(s.attr('count', 1))}, {bool(s.attr('trans', False))}"
                 return (
                     f"{s.op}({self.view_of(a)}, {self.place_of(a)}, {shape},"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import Engine, accesses, effects
 from snap.ir.types import Level, Privilege, Space
-from snap.ir.walk import bodies, children, statements, touched, walk
+from snap.ir.walk import bodies, children, statements, walk
 from snap.machine.positions import Positions
-from snap.machine.walk import assigned
 
 GRID, BLOCK, THREAD = 0, 1, 2  # how finely a value may vary
 
@@ -81,8 +81,11 @@ class Facts:
         }  # arrays that products in the background may be using
         times: dict[int, int] = {}
         for s in statements(f.body):
-            for v in assigned(s):
-                times[v.uid] = times.get(v.uid, 0) + 1
+            for e in effects(s):
+                if e.var is not None and e.kind.writes:
+                    times[e.var.uid] = times.get(e.var.uid, 0) + 1
+                if e.var is not None and e.engine is Engine.PRODUCTS:
+                    self.multiplied.add(e.var.uid)
             match s:
                 case ir.Declare(var, init, zero):
                     if init is not None:
@@ -92,11 +95,9 @@ class Facts:
                 case ir.For():
                     self.inits[s.var.uid] = (s.start, s.stop, s.step)
                     self.loop_vars[s.var.uid] = s
-                case ir.Wgmma():
-                    self.multiplied.update(x.var.uid for x in (s.acc, s.a) if isinstance(x, ir.ArrayRef))
                 case ir.Call():
                     self.multiplied.update(x.var.uid for x in s.args if isinstance(x, ir.ArrayRef))
-            for a, _ in touched(s):
+            for a in accesses(s):
                 self.elems.setdefault(a.view.obj.uid, {})[a.view.elem] = None
         for uid, count in times.items():
             if count > 1 or uid in self.params:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.walk import bodies, own_expressions, statements, touched, walk
+from snap.ir.effects import effects
+from snap.ir.walk import bodies, own_expressions, statements, walk
 from snap.machine.facts import callees, leaves
-from snap.machine.walk import assigned
 
 _TOGETHER = (
     ir.Collective,
@@ -60,10 +60,9 @@ def _waits(loop: ir.For | ir.While, atomic: set[int]) -> bool:
 
 def _written(s: ir.Stmt) -> set[int]:
     """The variables and the memory that a statement itself gives values."""
-    memory = (
-        () if isinstance(s, ir.Atomic) and s.target is None else (a.view.obj.uid for a, writes in touched(s) if writes)
-    )
-    return {*(v.uid for v in assigned(s)), *memory}
+    if isinstance(s, ir.Atomic) and s.target is None:
+        return set()
+    return {e.access.view.obj.uid if e.var is None else e.var.uid for e in effects(s) if e.kind.writes or e.atomic}
 
 
 def _reads(e: ir.Expr, found: set[int]) -> bool:

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import assigned
 from snap.ir.types import Array, Vector
 from snap.ir.walk import children, own_expressions, statements, walk
 from snap.machine.asynchronous import Asynchronous
 from snap.machine.facts import GRID, continues, leaves, returns
 from snap.machine.locals import zero
-from snap.machine.walk import assigned
 
 _MOST_NESTED = 5
 _NAMES = re.compile(r"\s*(?:for )?(\w+(?:, \w+)*) (?:=|\+=|in) ")

@@ -11,11 +11,10 @@ Non-goals:  whether a launch comes to the access (follow.py); boxes (tensors.py)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from snap.ir import nodes as ir
+from snap.ir.effects import elements, loads, passed
 from snap.ir.types import alignment
-from snap.ir.walk import accesses, statements
+from snap.ir.walk import statements
 
 
 def widest(function: ir.Function) -> dict[int, int]:
@@ -34,11 +33,11 @@ def _widest(function: ir.Function, known: dict[int, dict[int, int]]) -> dict[int
         found[uid] = max(found.get(uid, 1), size)
 
     for s in statements(function.body):
-        for access in accesses(s):
+        for access in (*loads(s), *elements(s)):
             ask(access.view.obj.uid, alignment(access.view.elem))
         if isinstance(s, ir.Call):
             inside = _widest(s.function, known)
-            for param, arg in _handed_over(s):
+            for param, arg, _ in passed(s):
                 ask(arg.obj.uid, inside.get(param.handle.obj.uid, 1))
     return found
 
@@ -51,7 +50,7 @@ def whole_rows(function: ir.Function) -> dict[int, int]:
     """
     found: dict[int, int] = {}
     for s in statements(function.body):
-        for access in accesses(s):
+        for access in (*loads(s), *elements(s)):
             view = access.view
             if view.shape is not None and len(view.shape) > 1:
                 found[view.obj.uid] = max(found.get(view.obj.uid, 1), elements_of(view))
@@ -61,7 +60,3 @@ def whole_rows(function: ir.Function) -> dict[int, int]:
 def elements_of(view: ir.MemView) -> int:
     """How many of the array's elements one of the view's is."""
     return max(1, view.elem.bytes // view.obj.elem.bytes)
-
-
-def _handed_over(call: ir.Call) -> Iterator[tuple[ir.MemParam, ir.MemView]]:
-    return ((param, arg) for param, arg in zip(call.function.params, call.args) if isinstance(param, ir.MemParam))

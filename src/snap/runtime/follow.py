@@ -19,9 +19,10 @@ from collections.abc import Iterable, Iterator
 from math import prod
 
 from snap.ir import nodes as ir
+from snap.ir.effects import assigned, elements
 from snap.ir.hardware import WARP
 from snap.ir.types import BOOL, Kind, Level, Place, Scalar, alignment
-from snap.ir.walk import children, own_accesses, own_expressions, statements
+from snap.ir.walk import children, own_expressions, statements
 from snap.record import record
 from snap.runtime.signature import divide, remainder
 
@@ -200,7 +201,7 @@ class _Thread:
     def evaluated(self, s: ir.Stmt) -> None:
         for e in own_expressions(s):
             self.expression(e)
-        for access in own_accesses(s):
+        for access in elements(s):
             self.accessed(access)
 
     def expression(self, e: ir.Expr) -> None:
@@ -248,9 +249,8 @@ class _Thread:
     def forget(self, s: ir.Stmt) -> None:
         """Whatever the statement, or one inside it, may assign."""
         for inner in statements((s,)):
-            for target in _targets(inner):
-                if isinstance(target, ir.VarTarget):
-                    self.values.pop(target.var.uid, None)
+            for var in assigned(inner):
+                self.values.pop(var.uid, None)
 
     def value(self, e: ir.Expr) -> Number | None:
         match e:
@@ -299,16 +299,6 @@ class _Thread:
 
 def _down_to(target: Level, place: Place) -> Iterable[Level]:
     return (level for level, _ in place.levels if level >= target and level is not Level.GRID)
-
-
-def _targets(s: ir.Stmt) -> tuple[ir.Target | None, ...]:
-    match s:
-        case ir.Assign(target) | ir.Atomic(target=target) | ir.Call(target=target) | ir.Unsafe(target=target):
-            return (target.of if isinstance(target, ir.ComponentTarget) else target,)
-        case ir.Collective(targets=targets):
-            return targets
-        case _:
-            return ()
 
 
 # ---- numbers, as the GPU's ------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import Effect, Engine, Extent, effects
 from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
 from snap.ir.types import BLOCK1, CLUSTER1, F32, THREAD1, WARP1, WARPGROUP1, Level, Place, Privilege
 from snap.ir.walk import children, own_expressions, statements
@@ -101,14 +102,12 @@ class Accesses(Publishing):
         self.frame_offset = 0
         self.writes: dict[int, bool] = {}
         self.numbers = self.memo.loops
-        self.multiplies = any(isinstance(s, ir.Wgmma) for s in every)
-        self.copies = any(isinstance(s, ir.AsyncCopy) for s in every)
+        done = [e for s in every for e in effects(s)]
+        self.multiplies = any(e.engine is Engine.PRODUCTS for e in done)
+        self.copies = any(e.engine is Engine.COPIES for e in done)
         self.shared_facts: tuple[Form, ...] = ()
         self.background = {
-            tile.access.view.obj.uid
-            for s in every
-            for tile in ((s.tile,) if isinstance(s, ir.BoxCopy) else (s.a, s.b) if isinstance(s, ir.Wgmma) else ())
-            if isinstance(tile, ir.Tile)
+            e.access.view.obj.uid for e in done if e.access is not None and e.engine in (Engine.BOXES, Engine.PRODUCTS)
         }
         self.remote: dict[ObjectKey, set[int]] = {}  # accesses to other blocks' parts
         self.reached = reached(function.body) if clustered and function.place.held(Level.BLOCK).count != 1 else set()
@@ -155,41 +154,27 @@ class Accesses(Publishing):
         """The accesses a statement makes itself: reads first, then what it writes."""
         for part in self._reading(s):
             self._reads(part, s, state)
-        match s:
-            case ir.Assign(target):
-                inner = target.of if isinstance(target, ir.ComponentTarget) else target
-                if isinstance(inner, ir.MemTarget):
-                    self._access("W", inner.access, s, state)
-                elif isinstance(inner, ir.ElemTarget):
-                    self._register("W", inner.array.var, s, state)
-            case ir.Collective(op, accesses=accesses):
-                for t in s.targets:
-                    if isinstance(t, ir.ElemTarget):
-                        self._register("W", t.array.var, s, state)
-                for a in accesses:
-                    self._access("W" if op == "stmatrix" else "R", a, s, state, matrix=True)
-            case ir.Atomic():
-                self._access("A", s.access, s, state)
-                self._published(s, state)
-            case ir.AsyncCopy(target, source):
-                self._access("S", source, s, state, engine="copy")
-                self._access("C", target, s, state, engine="copy")
-            case ir.BoxCopy():
-                self._box_copy(s, state)
-            case ir.Wgmma():
-                self._product(s, state)
-            case ir.StoreAcc(tile, acc):
-                self._register("R", acc.var, s, state)
-                self._access("W", tile.access, s, state, box=tile.shape, fragment=True)
-            case ir.Declare(var) if (self.frame, "registers", var.uid) in state.tokens:
-                self._register("W", var, s, state)
-            case ir.Call():
-                for a in s.args:
-                    if isinstance(a, ir.ArrayRef):
-                        self._register("W", a.var, s, state)
-            case ir.Unsafe():
-                for _, a in s.memory:
-                    self._access("R" if a.handle.const else "W", a, s, state, anywhere=True)
+        for e in effects(s):
+            if e.var is not None:
+                self._register(_letter(e), e.var, s, state)
+            elif e.engine is Engine.BOXES:
+                self._box(e, s, state)
+            else:
+                if e.engine is Engine.PRODUCTS:
+                    self._all_came(e.access, state)
+                self._access(
+                    _letter(e),
+                    e.access,
+                    s,
+                    state,
+                    anywhere=e.extent is Extent.ANYWHERE,
+                    matrix=e.extent is Extent.ROWS,
+                    box=e.box,
+                    engine=_WAITS[e.engine],
+                    fragment=e.extent is Extent.FRAGMENT,
+                )
+        if isinstance(s, ir.Atomic):
+            self._published(s, state)
 
     def _reading(self, s: ir.Stmt) -> list[ir.Expr]:
         parts = self.memo.reading.get(id(s))
@@ -224,18 +209,17 @@ class Accesses(Publishing):
         self._reads_in(e, s, state)
         del self.facts[mark:]
 
-    def _box_copy(self, s: ir.BoxCopy, state: State) -> None:
+    def _box(self, e: Effect, s: ir.BoxCopy, state: State) -> None:
         """A load's own end is a channel's care; what is stored is in flight until a wait."""
-        issuer = s.place.privilege
-        if s.op == "load":
-            self._read_only(s)
-            self._access("S", s.origin, s, state, box=s.box, stays=False)
-            self._access("C", s.tile.access, s, state, box=s.tile.shape, engine="load")
-        else:
-            self._access("S", s.tile.access, s, state, box=s.tile.shape, engine="bulk", issuer=issuer)
+        if s.op != "load":
             self._access(
-                "C", s.origin, s, state, box=s.box, engine="bulk", issuer=issuer, atomic="" if s.op == "store" else s.op
+                _letter(e), e.access, s, state, box=e.box, engine="bulk", issuer=s.place.privilege, atomic=e.atomic
             )
+        elif e.kind.writes:
+            self._access(_letter(e), e.access, s, state, box=e.box, engine="load")
+        else:
+            self._read_only(s)
+            self._access(_letter(e), e.access, s, state, box=e.box, stays=False)
 
     # Boxes are loaded from memory that this kernel does not write: nothing says when the source has been read.
     def _read_only(self, s: ir.BoxCopy) -> None:
@@ -253,15 +237,6 @@ class Accesses(Publishing):
                 help="write to another array, or use two kernels",
             )
         )
-
-    def _product(self, s: ir.Wgmma, state: State) -> None:
-        for t in (s.a, s.b):
-            if isinstance(t, ir.Tile):
-                self._all_came(t, state)
-                self._access("S", t.access, s, state, box=t.shape, engine="wgmma")
-            else:
-                self._register("S", t.var, s, state)
-        self._register("C", s.acc.var, s, state)
 
     # A slot that the same threads load and use is loaded again by one of them.  If that one did not wait for the
     # others, it could be two phases ahead of a thread that has not looked at the slot's mbarrier yet, and that thread
@@ -299,11 +274,11 @@ class Accesses(Publishing):
         if self.plan is None:
             self._happened(token, obj, state)
 
-    def _all_came(self, tile: ir.Tile, state: State) -> None:
+    def _all_came(self, a: ir.MemAccess, state: State) -> None:
         """The warps of a warpgroup multiply together: whoever knows that a product has ended knows that all of them
         have come to it.
         """
-        obj = self.objects[(self.frame, tile.access.view.obj.uid)]
+        obj = self.objects[(self.frame, a.view.obj.uid)]
         if (self.overlap.threads if self.role is None else self.role[1]) == WARPGROUP1.n:
             state.drop(
                 obj,
@@ -708,6 +683,17 @@ class Accesses(Publishing):
                     )
                     self._edge(t, place, shared_by, state.since(t), obj)
             state.put(other, {})
+
+
+# What a barrier would wait for, by its engine.
+_WAITS = {Engine.THREADS: "", Engine.COPIES: "copy", Engine.PRODUCTS: "wgmma"}
+
+
+def _letter(e: Effect) -> str:
+    """R and W, read and written by threads, A, by their atomics; S and C, read and written in the background."""
+    if e.engine is not Engine.THREADS:
+        return "C" if e.kind.writes else "S"
+    return "A" if e.atomic else "W" if e.kind.writes else "R"
 
 
 def _reading(s: ir.Stmt) -> list[ir.Expr]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import accesses, effects, passed
 from snap.ir.hardware import WARP
 from snap.ir.types import Level
-from snap.ir.walk import bodies, moved, statements, touched
+from snap.ir.walk import bodies, statements
 
 
 def reused(every: list[ir.Stmt]) -> set[int]:
@@ -61,10 +60,10 @@ def written(every: list[ir.Stmt]) -> dict[int, Span]:
     """A kernel's arrays that it writes, and where."""
     found: dict[int, Span] = {}
     for s in every:
-        for access, writes in moved(s):
-            if writes:
-                found.setdefault(access.view.obj.uid, access.span)
-        for p, a in passed(s):
+        for e in effects(s):
+            if e.access is not None and (e.kind.writes or e.atomic):
+                found.setdefault(e.access.view.obj.uid, e.access.span)
+        for p, a, _ in passed(s):
             if not p.handle.const:
                 found.setdefault(a.obj.uid, s.span)
     return found
@@ -78,20 +77,12 @@ def first_uses(function: synced.Function) -> dict[int, Span]:
     def enter(function: synced.Function) -> None:
         entered.add(id(function))
         for s in statements(function.body):
-            for access, _ in touched(s):
+            for access in accesses(s):
                 found.setdefault(access.view.obj.uid, access.span)
-            for _, a in passed(s):
+            for _, a, _ in passed(s):
                 found.setdefault(a.obj.uid, s.span)
             if isinstance(s, ir.Call) and s.function.smem and id(s.function) not in entered:
                 enter(s.function)
 
     enter(function)
     return found
-
-
-def passed(s: ir.Stmt) -> Iterator[tuple[ir.MemParam, ir.MemView]]:
-    """The arrays that a call passes, with the parameters they become."""
-    if isinstance(s, ir.Call):
-        for p, a in zip(s.function.params, s.args):
-            if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam):
-                yield p, a

@@ -18,10 +18,10 @@ from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import Effect, Engine, effects, loads, passed
 from snap.ir.hardware import WARP
-from snap.ir.operations import COLLECTIVES
-from snap.ir.types import Level, Place
-from snap.ir.walk import bodies, own_expressions, statements, walk
+from snap.ir.types import Level, Place, Space
+from snap.ir.walk import bodies, statements
 from snap.sync import numbered
 from snap.sync.numbered import ways_out
 
@@ -458,39 +458,27 @@ def _own_uses(s: ir.Stmt) -> dict[int, Uses]:
         if a.block is not None:
             u.add(Uses(remote=a.span))
 
-    for top in own_expressions(s):
-        for e in walk(top):
-            if isinstance(e, ir.Load):
-                note(e.access, "reads")
-    match s:
-        case ir.Assign(ir.MemTarget(access) | ir.ComponentTarget(ir.MemTarget(access))):
-            note(access, "writes")
-        case ir.Collective(op, accesses=accesses):
-            for a in accesses:
-                note(a, "writes" if COLLECTIVES[op].writes else "reads")
-        case ir.Atomic(access=access):
-            note(access, "writes")
-        case ir.AsyncCopy(target, source):
-            note(target, "writes")
-            note(target, "copies")
-            note(source, "reads")
-        case ir.BoxCopy(op, tile, origin):
-            note(tile.access, "loads" if op == "load" else "stores")
-            note(origin, "reads" if op == "load" else "writes")
-        case ir.Wgmma(a=a, b=b):
-            for t in (a, b):
-                if isinstance(t, ir.Tile):
-                    note(t.access, "products")
-        case ir.StoreAcc(tile):
-            note(tile.access, "writes")
-        case ir.Unsafe(memory=memory):
-            for _, a in memory:
-                note(a, "reads" if a.handle.const else "writes")
-        case ir.Call(function, args):
-            for p, a in zip(function.params, args):
-                if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam):
-                    found.setdefault(a.obj.uid, Uses()).add(Uses(**{"reads" if p.handle.const else "writes": s.span}))
+    for a in loads(s):
+        note(a, "reads")
+    for e in effects(s):
+        if e.access is not None:
+            note(e.access, _use(e))
+            if e.engine is Engine.COPIES and e.kind.writes:
+                note(e.access, "copies")
+    for p, view, _ in passed(s):
+        found.setdefault(view.obj.uid, Uses()).add(Uses(**{"reads" if p.handle.const else "writes": s.span}))
     return found
+
+
+def _use(e: Effect) -> str:
+    """Boxes come into shared memory by loads, and leave it by stores; what threads do to memory by atomics counts as
+    written.
+    """
+    if e.engine is Engine.PRODUCTS:
+        return "products"
+    if e.engine is Engine.BOXES and e.access.view.obj.space is Space.SHARED:
+        return "loads" if e.kind.writes else "stores"
+    return "writes" if e.kind.writes or e.atomic else "reads"
 
 
 def _merged(channels: list[Channel]) -> list[Channel]:

@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from snap.analysis import linear
 from snap.analysis.linear import Form
 from snap.analysis.values import is_integer
+from snap.ir import effects
 from snap.ir import nodes as ir
+from snap.ir.effects import Engine
 from snap.ir.operations import COLLECTIVES
 from snap.ir.walk import bodies, statements, variables
 
@@ -18,7 +20,12 @@ MOST_TURNS = 8  # of a loop whose iterations are looked at one by one
 
 
 def assigned(s: ir.While | ir.For) -> set[int]:
-    return {uid for body in bodies(s) for inner in statements(body) for uid in targets(inner)}
+    return {uid for body in bodies(s) for inner in statements(body) for uid in _assigned(inner)}
+
+
+def _assigned(s: ir.Stmt) -> list[int]:
+    """The variables that a statement gives another value: what it declares is new in each iteration."""
+    return [] if isinstance(s, (ir.Declare, ir.For)) else [v.uid for v in effects.assigned(s)]
 
 
 def growing(s: ir.While | ir.For) -> dict[int, int]:
@@ -28,7 +35,7 @@ def growing(s: ir.While | ir.For) -> dict[int, int]:
     every = list(statements(s.body))
     if any(isinstance(inner, ir.Continue) for inner in every):
         return {}
-    written = Counter(uid for inner in every for uid in targets(inner))
+    written = Counter(uid for inner in every for uid in _assigned(inner))
     found: dict[int, int] = {}
     pending = list(s.body)
     while pending:
@@ -49,7 +56,7 @@ def cycling(s: ir.While | ir.For) -> dict[int, ir.Body]:
     every = list(statements(s.body))
     if any(isinstance(inner, ir.Continue) for inner in every):
         return {}
-    written = Counter(uid for inner in every for uid in targets(inner))
+    written = Counter(uid for inner in every for uid in _assigned(inner))
     found: dict[int, list[ir.Stmt]] = {}
     pending = list(reversed(s.body))
     while pending:
@@ -181,23 +188,6 @@ def few(s: ir.Stmt) -> range | None:
     return values if values is not None and 2 <= len(values) <= MOST_TURNS else None
 
 
-def targets(s: ir.Stmt) -> list[int]:
-    """The variables a statement assigns."""
-    match s:
-        case ir.Assign(ir.VarTarget(var)):
-            return [var.uid]
-        case ir.Collective(targets=targets):
-            return [t.var.uid for t in targets if isinstance(t, ir.VarTarget)]
-        case (
-            ir.Atomic(target=ir.VarTarget(var))
-            | ir.Unsafe(target=ir.VarTarget(var))
-            | ir.Call(target=ir.VarTarget(var))
-        ):
-            return [var.uid]
-        case _:
-            return []
-
-
 def writes(body: ir.Body, known: dict[int, bool]) -> bool:
     """Whether something in there, calls included, writes memory or orders it; `known` keeps the answers."""
     found = known.get(id(body))
@@ -208,15 +198,14 @@ def writes(body: ir.Body, known: dict[int, bool]) -> bool:
 
 def _writes(s: ir.Stmt, known: dict[int, bool]) -> bool:
     match s:
-        case (
-            ir.Atomic() | ir.AsyncCopy() | ir.BoxCopy() | ir.Wgmma() | ir.StoreAcc() | ir.Unsafe() | ir.DeclareShared()
-        ):
+        case ir.DeclareShared() | ir.Unsafe():
             return True
-        case ir.Collective(op):
-            return op == "stmatrix" or COLLECTIVES[op].barrier
-        case ir.Assign(ir.MemTarget() | ir.ComponentTarget(ir.MemTarget())):
+        case ir.Collective(op) if COLLECTIVES[op].barrier:
             return True
         case ir.Call(function):
             return writes(function.body, known)
         case _:
-            return False
+            return any(
+                e.engine is not Engine.THREADS or e.access is not None and (e.kind.writes or e.atomic)
+                for e in effects.effects(s)
+            )

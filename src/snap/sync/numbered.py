@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from snap.analysis.values import is_integer
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir.effects import assigned
 from snap.ir.types import Element, Kind
-from snap.ir.walk import bodies, statements, stored, variables, walk
+from snap.ir.walk import bodies, statements, variables, walk
 
 Sum = tuple[ir.Expr | None, int]  # something, and a number
 
@@ -218,7 +219,7 @@ def _stays(e: ir.Expr, body: ir.Body, inside: set[int]) -> bool:
     read = {v.uid for v in variables(e)}
     if read & inside or any(isinstance(part, ir.Load) and not part.access.handle.obj.const for part in walk(e)):
         return False
-    return not any(uid in read for s in statements(body) if not isinstance(s, ir.Declare) for uid in stored(s))
+    return not any(v.uid in read for s in statements(body) if not isinstance(s, ir.Declare) for v in assigned(s))
 
 
 def _guard(cond: ir.Expr, var: ir.Var, truth: bool) -> tuple[str, Sum] | None:

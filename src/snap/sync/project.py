@@ -15,8 +15,9 @@ from dataclasses import replace
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import accesses, assigned, effects, loads, passed
 from snap.ir.types import GRID1, Level, Place
-from snap.ir.walk import bodies, expressions, statements, stored, with_bodies
+from snap.ir.walk import bodies, own_expressions, statements, variables, with_bodies
 from snap.sync.channels import ways_out
 
 LOOPS = (ir.For, ir.While)
@@ -115,7 +116,7 @@ class _Projector:
         within = {id(s) for s in statements(run)}
         elsewhere = [s for s in statements(self.function.body) if id(s) not in within]
         used_later = {v for s in elsewhere for v in _read_by(s)}
-        named_later = used_later.union(*map(stored, elsewhere))
+        named_later = used_later | {var.uid for s in elsewhere for var in assigned(s)}
         committed = {s.engine for s in elsewhere if isinstance(s, synced.AsyncCommit)}
         hoisted: list[ir.Stmt] = []
         run = self._positions_first(run, hoisted)
@@ -244,60 +245,15 @@ def _both(first: tuple[ir.Case, ...], second: tuple[ir.Case, ...]) -> tuple[ir.C
 
 
 def _reads_memory(s: ir.Stmt) -> bool:
-    return any(isinstance(e, ir.Load) for e in expressions(s))
+    return bool(loads(s))
 
 
 def _read_by(s: ir.Stmt) -> set[int]:
     """Variables whose value a statement needs itself."""
-    found: set[int] = set()
-    accesses = _accesses(s)
-    for e in expressions(s):
-        match e:
-            case ir.Read(var):
-                found.add(var.uid)
-            case ir.Elem(array) | ir.ArrayValue(array):
-                found.add(array.var.uid)
-            case ir.Load(access):
-                accesses.append(access)
-    match s:
-        case ir.Wgmma(acc=acc, a=a):
-            found.add(acc.var.uid)
-            if isinstance(a, ir.ArrayRef):
-                found.add(a.var.uid)
-        case ir.StoreAcc(acc=acc):
-            found.add(acc.var.uid)
-        case ir.Call(args=args):
-            found |= {a.var.uid for a in args if isinstance(a, ir.ArrayRef)}
-            found |= {
-                v
-                for a in args
-                if isinstance(a, ir.MemView)
-                for n in a.shape or ()
-                for v in _read_by(ir.Return(n, span=s.span))
-            }
-    for a in accesses:
-        found |= {v for n in a.view.shape or () for v in _read_by(ir.Return(n, span=s.span))}
-    return found
-
-
-def _accesses(s: ir.Stmt) -> list[ir.MemAccess]:
-    """Those of the statement itself, loads in its expressions not counted."""
-    found: list[ir.MemAccess] = []
-    match s:
-        case ir.Assign(ir.MemTarget(a) | ir.ComponentTarget(ir.MemTarget(a))) | ir.Atomic(access=a):
-            found.append(a)
-        case ir.AsyncCopy(a, b):
-            found += [a, b]
-        case ir.BoxCopy(_, tile, origin):
-            found += [tile.access, origin]
-        case ir.Wgmma(a=a, b=b):
-            found += [t.access for t in (a, b) if isinstance(t, ir.Tile)]
-        case ir.StoreAcc(tile):
-            found.append(tile.access)
-        case ir.Collective(accesses=accesses):
-            found += accesses
-        case ir.Unsafe(memory=memory):
-            found += [a for _, a in memory]
+    found = {v.uid for v in variables(*own_expressions(s))}
+    found |= {e.var.uid for e in effects(s) if e.var is not None and e.kind.reads}
+    views = (*(a.view for a in accesses(s)), *(view for _, view, _ in passed(s)))
+    found |= {v.uid for view in views for v in variables(*(view.shape or ()))}
     return found
 
 
@@ -307,18 +263,18 @@ def _accesses(s: ir.Stmt) -> list[ir.MemAccess]:
 def _needed(body: ir.Body, used_later: set[int], committed: set[str]) -> ir.Body:
     read = set(used_later)
     engines = committed | {s.engine for s in statements(body) if isinstance(s, synced.AsyncCommit)}
-    assigned: list[tuple[int, set[int]]] = []
+    given: list[tuple[int, set[int]]] = []
     for s in statements(body):
         if _only_gives(s):
-            assigned.append((stored(s)[0], _read_by(s)))
+            given.append((assigned(s)[0].uid, _read_by(s)))
         elif isinstance(s, _BRANCHES) and not _effects(s):  # needed where something inside is
             reads = _read_by(s)
-            assigned += [(uid, reads) for inner in statements((s,)) for uid in stored(inner)]
+            given += [(var.uid, reads) for inner in statements((s,)) for var in assigned(inner)]
         else:
             read |= _read_by(s)
-            read.update(stored(s))
+            read.update(var.uid for var in assigned(s))
     while True:
-        more = set().union(*(reads for uid, reads in assigned if uid in read)) - read
+        more = set().union(*(reads for uid, reads in given if uid in read)) - read
         if not more:
             return _without(body, read, engines)
         read |= more
@@ -329,7 +285,7 @@ _BRANCHES = (ir.If, ir.For, ir.While, ir.Partition)
 
 def _only_gives(s: ir.Stmt) -> bool:
     """Whether it does nothing but give a variable a value."""
-    return isinstance(s, (ir.Declare, ir.Assign)) and bool(stored(s)) and not _reads_memory(s)
+    return isinstance(s, (ir.Declare, ir.Assign)) and bool(assigned(s)) and not _reads_memory(s)
 
 
 def _effects(s: ir.Stmt) -> bool:
@@ -341,7 +297,7 @@ def _effects(s: ir.Stmt) -> bool:
 def _without(body: ir.Body, read: set[int], engines: set[str]) -> ir.Body:
     out: list[ir.Stmt] = []
     for s in body:
-        if _only_gives(s) and stored(s)[0] not in read:
+        if _only_gives(s) and assigned(s)[0].uid not in read:
             continue
         if (
             isinstance(s, synced.Sync)

@@ -19,11 +19,14 @@ group, as in code that each thread runs for itself, the threads speak for themse
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from snap.analysis.values import Frame
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import Effect, Engine, effects, loads, passed
 from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
-from snap.ir.walk import own_expressions, statements, walk
+from snap.ir.walk import statements
 from snap.sync.tokens import ObjectKey, State, Token
 
 RELEASES = ("release", "acq_rel", "seq_cst")
@@ -155,38 +158,26 @@ def _done(function: synced.Function, known: dict[int, dict[int, set[str]]]) -> d
     if id(function) in known:
         return known[id(function)]
     found: dict[int, set[str]] = {}
-
-    def note(a: ir.MemAccess, *kinds: str) -> None:
-        found.setdefault(a.view.obj.uid, set()).update(kinds)
-
     for s in statements(function.body):
-        for top in own_expressions(s):
-            for e in walk(top):
-                if isinstance(e, ir.Load):
-                    note(e.access, "read")
-        match s:
-            case ir.Assign(ir.MemTarget(a) | ir.ComponentTarget(ir.MemTarget(a))):
-                note(a, "written")
-            case ir.Atomic(access=a):
-                note(a, "atomic")
-            case ir.Collective(op, accesses=accesses):
-                for a in accesses:
-                    note(a, "written" if op == "stmatrix" else "read")
-            case ir.AsyncCopy(target, source):
-                note(target, "written")
-                note(source, "read")
-            case ir.BoxCopy(op, _, a):
-                note(a, "read" if op == "load" else "written")
-            case ir.Unsafe(memory=memory):
-                for _, a in memory:
-                    note(a, "read", *(() if a.handle.const else ("written",)))
-            case ir.Call(callee, args):
-                inner = _done(callee, known)
-                for p, a in zip(callee.params, args):
-                    if isinstance(a, ir.MemView) and isinstance(p, ir.MemParam):
-                        found.setdefault(a.obj.uid, set()).update(inner.get(p.handle.obj.uid, ()))
+        for a in loads(s):
+            found.setdefault(a.view.obj.uid, set()).add("read")
+        for e in effects(s):
+            if e.access is not None:
+                found.setdefault(e.access.view.obj.uid, set()).update(_ways(e))
+        for p, view, _ in passed(s):
+            found.setdefault(view.obj.uid, set()).update(_done(s.function, known).get(p.handle.obj.uid, ()))
     known[id(function)] = found
     return found
+
+
+def _ways(e: Effect) -> Iterator[str]:
+    if e.engine is Engine.THREADS and e.atomic:
+        yield "atomic"
+        return
+    if e.kind.reads and not e.atomic:
+        yield "read"
+    if e.kind.writes:
+        yield "written"
 
 
 __all__ = ["Publishing", "handed"]

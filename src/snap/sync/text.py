@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import accesses
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level
-from snap.ir.walk import bodies, own_expressions, walk
+from snap.ir.walk import bodies
 from snap.sync.tokens import GapKey
 
 Here = tuple[Frame, int]  # a statement, in one call of its function
@@ -54,7 +55,7 @@ class Text:
         for at, s in enumerate(body):
             here = (frame, id(s))
             self.stands[here], self.statement[here] = (key, at), s
-            for a in (s, *_accesses(s)):
+            for a in (s, *accesses(s)):
                 self.sites.setdefault((frame, id(a)), []).append(here)
             for k, inner in enumerate(bodies(s)):
                 self._enter(frame, inner, (here, k), _narrowed(runners, s, k))
@@ -199,27 +200,3 @@ def _narrowed(runners: Runners, s: ir.Stmt, k: int) -> Runners:
             return (*runners[:-1], (n, low + case.offset, low + case.offset + case.size))
         case _:
             return runners
-
-
-def _accesses(s: ir.Stmt) -> list[ir.MemAccess]:
-    """What a statement itself touches."""
-    found = [e.access for top in own_expressions(s) for e in walk(top) if isinstance(e, ir.Load)]
-    match s:
-        case ir.Assign(target):
-            inner = target.of if isinstance(target, ir.ComponentTarget) else target
-            found += [inner.access] if isinstance(inner, ir.MemTarget) else []
-        case ir.Collective(accesses=accesses):
-            found += accesses
-        case ir.Atomic(access=access):
-            found.append(access)
-        case ir.AsyncCopy(target, source):
-            found += [target, source]
-        case ir.BoxCopy(tile=tile, origin=origin):
-            found += [tile.access, origin]
-        case ir.Wgmma(a=a, b=b):
-            found += [t.access for t in (a, b) if isinstance(t, ir.Tile)]
-        case ir.StoreAcc(tile=tile):
-            found.append(tile.access)
-        case ir.Unsafe(memory=memory):
-            found += [a for _, a in memory]
-    return found

@@ -1,0 +1,48 @@
+"""Rules of ir/: what statements do (effects.py)."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant("unsafe text touches memory anywhere", "ir/effects.py",
+           "Kind.COMBINE, a, extent=Extent.ANYWHERE)",
+           "Kind.COMBINE, a)",
+           ("tests/sync/test_neighbours.py::test_unsafe_text_may_write",)),
+    Mutant("an accumulator is stored after its products", "ir/effects.py",
+           "        _array(s.acc, Kind.READ),\n",
+           "",
+           ("tests/sync/test_channels.py::test_one_product_stays_in_flight",)),
+    Mutant("a box that is stored reads its tile in the background", "ir/effects.py",
+           "    return _tile(s.tile, Kind.READ, Engine.BOXES), there\n",
+           "    return (there,)\n",
+           ("tests/sync/test_others_know.py::test_a_slot_is_stored_while_the_next_is_taken",)),
+    Mutant("a product reads its registers in the background", "ir/effects.py",
+           "(s.a, Kind.READ, Engine.PRODUCTS)",
+           "(s.a, Kind.READ, Engine.THREADS)",
+           ("tests/sync/test_slots.py::test_sets_of_registers_in_turn",)),
+    Mutant("a product adds to its accumulator", "ir/effects.py",
+           ", _array(s.acc, Kind.COMBINE, Engine.PRODUCTS)",
+           "",
+           ("tests/ir/test_effects.py::test_effects", "tests/sync/test_channels.py::test_one_product_stays_in_flight")),
+    Mutant("stmatrix writes the rows that it is given", "ir/operations.py",
+           "            writes=True,\n            doc=\"8x8 matrices of 16-bit elements to",
+           "            reads=True,\n            doc=\"8x8 matrices of 16-bit elements to",
+           ("tests/sync/test_neighbours.py::test_stmatrix_writes", "tests/ir/test_effects.py::test_effects")),
+    Mutant("an atomic load writes nothing, the others do", "ir/operations.py",
+           '"cas": AtomicOp(2)',
+           '"cas": AtomicOp(2, writes=False)',
+           ("tests/ir/test_effects.py::test_effects",)),
+    Mutant("an accumulator is written to shared memory", "ir/effects.py",
+           "        _tile(s.tile, Kind.WRITE, Engine.THREADS, Extent.FRAGMENT),\n",
+           "",
+           ("tests/ir/test_effects.py::test_effects", "tests/sync/test_channels.py::test_one_product_stays_in_flight")),
+    Mutant("a copy of elements writes its target", "ir/effects.py",
+           "        Effect(Kind.WRITE, s.target, engine=Engine.COPIES),\n",
+           "",
+           ("tests/ir/test_effects.py::test_effects",)),
+    Mutant("a call changes the arrays that it is given", "ir/effects.py",
+           "(_array(a, Kind.COMBINE) for a in s.args if isinstance(a, ir.ArrayRef))",
+           "()",
+           ("tests/machine/test_evaluation.py::test_only_what_may_change_is_kept",)),
+)

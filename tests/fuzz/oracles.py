@@ -22,7 +22,7 @@ from snap import SnapError
 from snap.machine import MachineError, run_adversarial
 
 SEEDS = 3
-LIMIT = 30.0  # seconds for one program
+LIMIT = 30.0  # seconds of the processor for one program
 HOST_SEEDS = (0, 3)  # in order; at random, with work in the background done late
 
 
@@ -46,7 +46,7 @@ class TooLong(BaseException):
 
 @contextlib.contextmanager
 def limited(seconds: float):
-    """Stops what takes longer, in the main thread."""
+    """Stops what computes for longer, in the main thread.  The processor's time counts, not the clock's: a machine that does much else is no failure."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -54,13 +54,13 @@ def limited(seconds: float):
     def late(*_) -> None:
         raise TooLong
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def available(name: str):

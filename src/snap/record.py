@@ -5,7 +5,9 @@ trees have well over a hundred classes, of which a program uses a few dozen.  Re
 `__init__` is compiled when it is first called. Else the two are the same: `field(...)`, defaults, keywords, `match`,
 equality, hash, repr, pickling, `dataclasses.fields` and `replace`.
 
-Non-goals: inherited fields, `default_factory`, `__post_init__`, class variables.
+A record may stand on another, whose fields are keywords alone: they come after its own.
+
+Non-goals: other inherited fields, `default_factory`, `__post_init__`, class variables.
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ def record(cls: type[T]) -> type[T]:
     for name in cls.__annotations__:
         given = body.pop(name, MISSING)
         declared[name] = given if isinstance(given, Field) else field(default=given)
+    inherited = {name: one for base in cls.__bases__ for name, one in getattr(base, "_declared", {}).items()}
     if any(one.default_factory is not MISSING for one in declared.values()):
         raise TypeError(f"{cls.__name__}: a record's defaults are values")
+    own, declared = tuple(declared), {**declared, **inherited}
     compared = [name for name, one in declared.items() if one.compare]
     made = type(cls)(
         cls.__name__,
@@ -41,7 +45,7 @@ def record(cls: type[T]) -> type[T]:
         {
             **_SHARED,
             **body,
-            "__slots__": tuple(declared),
+            "__slots__": own,
             "__match_args__": tuple(name for name, one in declared.items() if one.kw_only is not True),
             "_declared": declared,
             "_key": attrgetter(*compared) if compared else staticmethod(lambda self: ()),
@@ -87,7 +91,8 @@ def _hash(self) -> int:
 
 
 def _repr(self) -> str:
-    return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self._declared)})"
+    shown = (f"{name}={getattr(self, name)!r}" for name, one in self._declared.items() if one.repr)
+    return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
 def _setattr(self, name: str, value: object) -> None:
@@ -113,11 +118,9 @@ class _Fields:
     """
 
     def __get__(self, instance: object, cls: type) -> dict[str, Field]:
-        twin = type(
-            cls.__name__,
-            (),
-            {"__annotations__": dict(cls.__annotations__), "__module__": cls.__module__, **cls._declared},
-        )
+        written = {name: kind for c in reversed(cls.__mro__[:-1]) for name, kind in c.__annotations__.items()}
+        types = {name: written[name] for name in cls._declared}
+        twin = type(cls.__name__, (), {"__annotations__": types, "__module__": cls.__module__, **cls._declared})
         cls.__dataclass_fields__ = found = dataclass(init=False, repr=False, eq=False, match_args=False)(
             twin
         ).__dataclass_fields__

@@ -13,6 +13,7 @@ import numpy as np
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.types import BF16, CLUSTER1, F32, I32, THREAD1, WARP1, Held, Level, Place, Privilege
+from snap.ir.numbering import Numbers
 from snap.sync.begin import begin
 
 WARPGROUP = Privilege(Level.THREAD, 128)
@@ -125,7 +126,7 @@ def gemm(groups=1, n=16, k=16, steps=5, slots=2, lag=0, blocks=1, producers=32):
 
 
 def with_barriers(kernel, *barriers):
-    return replace(begin(kernel), barriers=barriers)
+    return replace(begin(kernel, Numbers()), barriers=barriers)
 
 
 def generic_producer(steps=4, slots=2, n=8, k=16):

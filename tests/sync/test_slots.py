@@ -188,7 +188,7 @@ def test_a_wait_that_finds_nothing_in_flight():
 def doubled(body: ir.Body, wanted: list) -> ir.Body:
     out: list[ir.Stmt] = []
     for s in body:
-        out += [replace(s), s] if any(s is w for w in wanted) else [with_bodies(s, lambda b: doubled(b, wanted))]
+        out += [replace(s, number=-s.number), s] if any(s is w for w in wanted) else [with_bodies(s, lambda b: doubled(b, wanted))]
     return tuple(out)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from snap.analysis import linear
 from snap.analysis.linear import Atom, Form
 from snap.analysis.overlap import Overlap
-from snap.analysis.values import Frame, Position, Values, facts, form, is_integer
+from snap.analysis.values import Frame, Position, Values, called, facts, form, is_integer
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Engine, Extent, assigned, effects
 from snap.ir.types import I32, Level, Place, Privilege
@@ -160,7 +160,7 @@ class _Walk:
         self.values.loops.pop()
 
     def _call(self, s: ir.Call) -> None:
-        outer, inner = (self.frame, self.at), (*self.frame, id(s))
+        outer, inner = (self.frame, self.at), called(self.frame, next(self.numbers))
         for p, a, handle in zip(s.function.params, s.args, s.handles):
             if isinstance(p, ir.MemParam):
                 self.bound[inner, p.handle.uid] = self.frame, handle

@@ -29,7 +29,7 @@ where shape is None.  The handle says through which name, and so at which privil
 *Synchronization.*  The typed IR holds no barrier of the compiler's; the synchronized IR (`synced.py`) is the same tree
 with more statements in it.  What the user asked for (`intrinsic.syncthreads()`) is a `Collective` in both.
 
-Every node is immutable and has a span; spans do not count in comparisons.
+Every node is immutable and has a span; spans, and the numbers of statements, do not count in comparisons.
 """
 
 from __future__ import annotations
@@ -83,7 +83,18 @@ Body = tuple["Stmt", ...]
 
 
 @node
-class Declare:
+class Statement:
+    """What every statement is.
+
+    number  which statement of its program it is (`snap.ir.numbering`): given once, kept by `replace`, so that passes
+            speak of the same statement while parts of it change; 0 for none yet
+    """
+
+    number: int = field(default=0, compare=False, repr=False, kw_only=True)
+
+
+@node
+class Declare(Statement):
     """A new variable.  Without `init`: zero where `zero` is set (arrays, and data above thread[1]), else
     uninitialised.
     """
@@ -95,7 +106,7 @@ class Declare:
 
 
 @node
-class DeclareShared:
+class DeclareShared(Statement):
     """A shared array comes to life, uninitialised, until the end of the enclosing body."""
 
     obj: MemObject
@@ -104,14 +115,14 @@ class DeclareShared:
 
 
 @node
-class Assign:
+class Assign(Statement):
     target: Target
     value: Expr
     span: Span = field(compare=False, kw_only=True)
 
 
 @node
-class If:
+class If(Statement):
     cond: Expr
     then: Body
     other: Body
@@ -119,7 +130,7 @@ class If:
 
 
 @node
-class While:
+class While(Statement):
     """pre; while cond: body; pre.  `continue` goes to pre."""
 
     pre: Body
@@ -129,7 +140,7 @@ class While:
 
 
 @node
-class For:
+class For(Statement):
     """Python's range: start, stop and step are evaluated once; a step of 0 runs no iteration.  unroll: 0 no wish, -1
     fully, n by n.
     """
@@ -144,23 +155,23 @@ class For:
 
 
 @node
-class Break:
+class Break(Statement):
     span: Span = field(compare=False, kw_only=True)
 
 
 @node
-class Continue:
+class Continue(Statement):
     span: Span = field(compare=False, kw_only=True)
 
 
 @node
-class Return:
+class Return(Statement):
     value: Expr | None
     span: Span = field(compare=False, kw_only=True)
 
 
 @node
-class Assert:
+class Assert(Statement):
     """The machine traps where cond is false; CUDA's assert on the GPU."""
 
     cond: Expr
@@ -169,7 +180,7 @@ class Assert:
 
 
 @node
-class Group:
+class Group(Statement):
     privilege: Privilege
     outer: Place
     place: Place
@@ -190,7 +201,7 @@ class Case:
 
 
 @node
-class Split:
+class Split(Statement):
     level: Level
     outer: Place
     cases: tuple[Case, ...]
@@ -198,7 +209,7 @@ class Split:
 
 
 @node
-class Partition:
+class Partition(Statement):
     """The scope in which `base` is lowered to `handle`; accesses inside carry the index function applied.
 
     fill: of a stage, its number among the fills of its pipeline, a value at the pipeline's privilege; the slot is this
@@ -215,7 +226,7 @@ class Partition:
 
 
 @node
-class Claim:
+class Claim(Statement):
     """The scope in which one group of `handle.privilege` owns all of `base`."""
 
     base: Handle
@@ -226,7 +237,7 @@ class Claim:
 
 
 @node
-class Collective:
+class Collective(Statement):
     """An intrinsic of `snap.ir.operations.COLLECTIVES`, executed once per group of `requires`."""
 
     op: str
@@ -243,7 +254,7 @@ class Collective:
 
 
 @node
-class Atomic:
+class Atomic(Statement):
     """op: load store add min max and or xor exch cas; once per thread; `target` receives the old value (load: the
     value).
     """
@@ -258,7 +269,7 @@ class Atomic:
 
 
 @node
-class AsyncCopy:
+class AsyncCopy(Statement):
     """One element of global memory into shared memory, in the background: this thread may use it after a wait, others
     after a barrier behind that.
     """
@@ -269,7 +280,7 @@ class AsyncCopy:
 
 
 @node
-class BoxCopy:
+class BoxCopy(Statement):
     """A box between shared and global memory, moved in the background; once per group of the place's privilege.
 
     op      'load': from global to shared memory, elements outside of the array are zero; 'store', or 'add' 'min' 'max'
@@ -296,7 +307,7 @@ class BoxCopy:
 
 
 @node
-class Wgmma:
+class Wgmma(Statement):
     """acc = a @ b.T + (0 where `zero`, else acc), in the background, by a warpgroup: 64 rows, n columns.
 
     type    'bf16', 'f16', 'tf32', 'e4m3', 'e5m2': of a and b
@@ -322,7 +333,7 @@ class Wgmma:
 
 
 @node
-class StoreAcc:
+class StoreAcc(Statement):
     """Columns `first` to `first` + w of a warpgroup's accumulator (see `Wgmma`) into a tile [64, w] of shared memory,
     converted to its elements.
     """
@@ -335,7 +346,7 @@ class StoreAcc:
 
 
 @node
-class Turn:
+class Turn(Statement):
     """Units of `place`'s group, the current ones of `outer`, run the body one at a time, cyclically, unit 0 first.  It
     orders when the body is run, not memory.
     """
@@ -347,7 +358,7 @@ class Turn:
 
 
 @node
-class Unsafe:
+class Unsafe(Statement):
     """CUDA text with {name} holes, bound to values and memory.  `cpu` is a Python callable that stands for it on the
     CPU machine, or None.
     """
@@ -362,7 +373,7 @@ class Unsafe:
 
 
 @node
-class Call:
+class Call(Statement):
     """args bind `function.params` in order: Expr for a ValueParam, ArrayRef for a RefParam, MemView for a MemParam
     (with the handle it came through).
 

@@ -19,7 +19,7 @@ from snap.record import record as node
 
 
 @node
-class AsyncCommit:
+class AsyncCommit(ir.Statement):
     """What this thread (for 'bulk', the thread that issues for its group) began since the
     last one becomes a group, which a wait can name.  engine: 'copy' (elements), 'bulk' (boxes out of shared memory),
     'wgmma'.
@@ -73,7 +73,7 @@ class SyncPoint:
 
 
 @node
-class Sync:
+class Sync(ir.Statement):
     """`place` is the class of the code it stands in.  part: 'both', or 'arrive' and 'wait' where the point stands in
     two places.
     """
@@ -101,7 +101,7 @@ class Barrier:
 
 
 @node
-class BarrierWait:
+class BarrierWait(ir.Statement):
     """Every thread that runs this waits until phase `phase` of the slot is complete; phase -1 was complete from the
     start.
     """
@@ -115,7 +115,7 @@ class BarrierWait:
 
 
 @node
-class BarrierArrive:
+class BarrierArrive(ir.Statement):
     """One arrival for each unit of `by` in the current group (after what all its threads did), in this block or
     `everywhere`.
 
@@ -132,7 +132,7 @@ class BarrierArrive:
 
 
 @node
-class BarrierExpect:
+class BarrierExpect(ir.Statement):
     """`bytes` more are expected in the slot's phase; by the thread that issues for its group."""
 
     barrier: Barrier
@@ -143,7 +143,7 @@ class BarrierExpect:
 
 
 @node
-class Elect:
+class Elect(ir.Statement):
     """The first thread of the group runs the body, alone: what it holds is issued once."""
 
     place: Place

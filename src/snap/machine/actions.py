@@ -158,7 +158,7 @@ class Actions(Expressions):
         self.pause()
         values = ", ".join(f"{name!r}: {self.expr(value)}" for name, value in s.values)
         memory = ", ".join(f"{name!r}: ({self.view_of(a)}, {self.place_of(a)})" for name, a in s.memory)
-        cpu = self.intern(s.cpu, ("unsafe", id(s)), "U")
+        cpu = self.intern(s.cpu, ("unsafe", s.number), "U")
         result = "None" if s.type is None else self.type(s.type)
         text = f"unsafe(C, {cpu}, {self.mask}, {{{values}}}, {{{memory}}}, {result}, {self.site(s.span, 'unsafe')})"
         if s.target is None:

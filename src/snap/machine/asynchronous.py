@@ -38,7 +38,7 @@ class Asynchronous(Actions):
     def box_copy(self, s: ir.BoxCopy) -> None:
         tile, origin = s.tile.access, s.origin
         sites = [self.namespace[self.site(a.span, a.handle.name)] for a in (tile, origin)]
-        spec = self.intern(BoxSpec.of(s, *sites), ("box", id(s)), "B")
+        spec = self.intern(BoxSpec.of(s, *sites), ("box", s.number), "B")
         chosen = self.issuer(s.place, every_block=tile.view.obj.spread == "copies" and s.op == "load")
         with self.indented(f"if {chosen} is not False:"), self.masked(chosen):
             ends = f"{spec}, {self.memory(tile)}, {self.memory(origin)}, {chosen}, {self.promised(origin)}"
@@ -61,7 +61,7 @@ class Asynchronous(Actions):
         tiles = [t.access for t in (s.a, s.b) if isinstance(t, ir.Tile)]
         sites = [self.namespace[self.site(t.span, t.handle.name)] for t in (tiles[0], tiles[-1])]
         own = self.namespace[self.site(s.span, s.acc.var.name)]
-        spec = self.intern(WgmmaSpec.of(s, (*sites, own)), ("wgmma", id(s)), "W")
+        spec = self.intern(WgmmaSpec.of(s, (*sites, own)), ("wgmma", s.number), "W")
         a = self.memory(s.a.access) if isinstance(s.a, ir.Tile) else self.variable(s.a.var)
         zero = "None" if s.zero is None else self.expr(s.zero)
         helper = "multiply" if self.stepwise else "wgmma"
@@ -73,7 +73,7 @@ class Asynchronous(Actions):
     def store_acc(self, s: ir.StoreAcc) -> None:
         a = s.tile.access
         site = self.site(a.span, a.handle.name)
-        spec = self.intern(TileSpec(s.tile.shape, self.namespace[site]), ("tile", id(s)), "T")
+        spec = self.intern(TileSpec(s.tile.shape, self.namespace[site]), ("tile", s.number), "T")
         layout = self.intern(Layout.of(s.acc), ("layout", s.acc.var.uid, s.acc.elem, s.acc.shape), "L")
         self.touched(s.acc.var, False, s.span)
         where = f"{self.view_of(a)}, {self.tuple(a.index)}, {self.dims(a.view)}"

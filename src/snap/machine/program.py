@@ -16,6 +16,7 @@ import numpy as np
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep
+from snap.ir.numbering import Numbers, with_numbers
 from snap.ir.types import Array, Element, Level, Vector, scalar_of
 from snap.ir.walk import statements
 from snap.machine import boxes, flights, masks, matrix, mbarriers, numbers, tensor, warps
@@ -40,6 +41,7 @@ class Program:
     def __init__(self, kernel: synced.AnyFunction, stepwise: bool, apart: bool = False):
         self.kernel = kernel  # also keeps its identity from being reused
         namespace = dict(_NAMESPACE)
+        kernel = with_numbers(kernel, Numbers())  # whatever it went through before
         functions = callees(kernel)
         names = {id(f): f"f{k}_{f.name}" if f.name.isascii() else f"f{k}" for k, f in enumerate(functions)}
         self.waiting = waiting_loops(kernel)

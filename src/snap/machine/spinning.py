@@ -35,7 +35,7 @@ def waiting_loops(kernel: synced.AnyFunction) -> set[int]:
     functions = callees(kernel)
     atomic = {id(f) for f in functions if any(isinstance(s, ir.Atomic) for g in callees(f) for s in statements(g.body))}
     loops = (s for f in functions for s in statements(f.body) if isinstance(s, (ir.For, ir.While)))
-    return {id(loop) for loop in loops if _waits(loop, atomic)}
+    return {loop.number for loop in loops if _waits(loop, atomic)}
 
 
 def _waits(loop: ir.For | ir.While, atomic: set[int]) -> bool:
@@ -80,7 +80,7 @@ def _reads(e: ir.Expr, found: set[int]) -> bool:
 def separable(kernel: synced.AnyFunction, waiting: set[int]) -> set[int]:
     """The outermost statements in which threads wait and do nothing together: there each thread can go its own way."""
     functions = callees(kernel)
-    wait = {id(f) for f in functions if any(id(s) in waiting for g in callees(f) for s in statements(g.body))}
+    wait = {id(f) for f in functions if any(s.number in waiting for g in callees(f) for s in statements(g.body))}
     together = {
         id(f) for f in functions if any(isinstance(s, _TOGETHER) for g in callees(f) for s in statements(g.body))
     }
@@ -88,7 +88,7 @@ def separable(kernel: synced.AnyFunction, waiting: set[int]) -> set[int]:
     def outermost(body: ir.Body) -> Iterator[int]:
         for s in body:
             inside = list(statements([s]))
-            if not any(id(t) in waiting or (isinstance(t, ir.Call) and id(t.function) in wait) for t in inside):
+            if not any(t.number in waiting or (isinstance(t, ir.Call) and id(t.function) in wait) for t in inside):
                 continue
             if leaves((s,)) or any(
                 isinstance(t, _TOGETHER) or (isinstance(t, ir.Call) and id(t.function) in together) for t in inside
@@ -96,6 +96,6 @@ def separable(kernel: synced.AnyFunction, waiting: set[int]) -> set[int]:
                 for inner in bodies(s):
                     yield from outermost(inner)
             else:
-                yield id(s)
+                yield s.number
 
     return {found for f in functions for found in outermost(f.body)}

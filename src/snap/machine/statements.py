@@ -129,7 +129,7 @@ class Statements(Asynchronous):
         return end
 
     def statement(self, s: ir.Stmt) -> None:
-        if id(s) in self.own_way:
+        if s.number in self.own_way:
             self.separately(s)
         else:
             self.together(s)
@@ -413,8 +413,9 @@ class Statements(Asynchronous):
                 with self.indented(f"if {running} is False:"):
                     self.emit("break")
             self.emit(f"{count} += 1")
-            with self.indented(f"if {count} > C.{'alertness' if id(s) in self.waiting else 'patience'}:"):
-                watched = f"{id(s) in self.waiting}, {self.site(s.span, '')}, ({', '.join((running, *state))},), {seen}"
+            with self.indented(f"if {count} > C.{'alertness' if s.number in self.waiting else 'patience'}:"):
+                waits, kept = s.number in self.waiting, ", ".join((running, *state))
+                watched = f"{waits}, {self.site(s.span, '')}, ({kept},), {seen}"
                 self.emit(f"{seen} = C.watch({count}, {watched})")
             end = self.loop_body(s.body, running)
             if not uniform:

@@ -20,6 +20,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep
 from snap.ir.hardware import WARP
+from snap.ir.numbering import Numbers
 from snap.ir.types import Level
 from snap.ir.walk import statements, with_bodies
 from snap.sync.begin import begin
@@ -100,12 +101,14 @@ def _uncollected() -> Iterator[None]:
 def _synchronize(function: ir.Function) -> synced.Function:
     if function.kernel:
         function = inline(function)
-    begun = begin(function)
-    woven = weave(begun, find(begun))
+    numbers = Numbers()
+    begun = begin(function, numbers)
+    woven = weave(begun, find(begun), numbers)
     text = woven.function
     graph = Graph(text, woven=woven)
     edges = graph.run()
     marks = cover(edges, graph.gaps, text)
     commits, duties = plan_copies(text, edges, graph.gaps, marks, woven, graph.overlap.memo)
     marks = relax(text, edges, graph.gaps, marks, duties)
-    return without_idle_waits(project(give_back(insert(text, marks, commits, duties), woven.lagging)))
+    text = give_back(insert(text, marks, commits, duties, numbers), woven.lagging, numbers)
+    return without_idle_waits(project(text, numbers))

@@ -177,9 +177,9 @@ class Accesses(Publishing):
             self._published(s, state)
 
     def _reading(self, s: ir.Stmt) -> list[ir.Expr]:
-        parts = self.memo.reading.get(id(s))
+        parts = self.memo.reading.get(s.number)
         if parts is None:
-            parts = self.memo.reading[id(s)] = _reading(s)
+            parts = self.memo.reading[s.number] = _reading(s)
         return parts
 
     def _reads(self, e: ir.Expr, s: ir.Stmt, state: State) -> None:
@@ -249,14 +249,14 @@ class Accesses(Publishing):
         values = self._values(state)
         slot = [form(s.slot, values, self.frame, self.at)] if declared.depth else []
         inside = [
-            self.values.unknown(("any", (self.frame, id(s), "box", k)), THREAD1)
+            self.values.unknown(("any", (self.frame, s.number, "box", k)), THREAD1)
             for k in range(len(declared.shape) - len(slot))
         ]
         shape = tuple(form(n, values, self.frame, self.at) for n in declared.shape)
         footprint = self.memo.footprint(declared.elem, shape, (*slot, *inside), tuple(self.facts))
         chain = self._chain(self.shared[obj].handle)
         token = Token(
-            (self.frame, id(s), "wait"),
+            (self.frame, s.number, "wait"),
             "R",
             tuple(n.key for n in chain),
             footprint,
@@ -295,7 +295,7 @@ class Accesses(Publishing):
             return
         ended: list[tuple] = []
         token = Token(
-            (self.frame, id(s), kind + str(var.uid)),
+            (self.frame, s.number, kind + str(var.uid)),
             kind,
             (),
             self.memo.footprint(F32, None, None, ()),
@@ -669,7 +669,7 @@ class Accesses(Publishing):
                 apart = t.kind in "CS" or t.ordered is None or not t.ordered.at_least(shared_by)
                 if t.engine != "load" and (apart or fence):  # who uses a load waits
                     place = Token(
-                        (self.frame, id(s), "W"),
+                        (self.frame, s.number, "W"),
                         "W",
                         (),
                         t.footprint,

@@ -154,7 +154,7 @@ class Channel:
     @property
     def structure(self) -> tuple:
         return tuple(
-            tuple((tuple(id(leaf.statement) for leaf in e.leaves), *e.shape) for e in f.episodes) for f in self.fills
+            tuple((tuple(leaf.statement.number for leaf in e.leaves), *e.shape) for e in f.episodes) for f in self.fills
         )
 
 
@@ -293,14 +293,14 @@ class _Search:
 
     def _stages(self, obj: ir.MemObject, body: ir.Body) -> list[Fill]:
         found: list[Fill] = []
-        in_loops = {id(x) for s in statements(body) if isinstance(s, LOOPS) for x in statements((s,))}
+        in_loops = {x.number for s in statements(body) if isinstance(s, LOOPS) for x in statements((s,))}
         looped = self._in_loop(obj)
         for stage in (
             s
             for s in statements(body)
             if isinstance(s, ir.Partition) and s.handle.origin == "stage" and s.handle.obj.uid == obj.uid
         ):
-            again = looped or id(stage) in in_loops
+            again = looped or stage.number in in_loops
             self._undisturbed(obj, stage)
             first = not again and not any(f.again for f in found) and len(found) < obj.depth
             found.append(Fill(stage, stage.body, self._episodes(obj.uid, stage.body), again, first))
@@ -363,14 +363,14 @@ class _Search:
                 uses.add(leaf.uses)
                 episodes.append(Episode([leaf], leaf.roles, uses))
         if leaves:
-            self._no_way_out(body, {id(leaf.statement) for leaf in leaves})
+            self._no_way_out(body, {leaf.statement.number for leaf in leaves})
         return episodes
 
     def _no_way_out(self, body: ir.Body, leaves: set[int]) -> None:
         """Nothing leaves the fill once it has begun: at its end, every role counts it and gives its slot back."""
         begun = False
         for s in body:
-            inside = {id(x) for x in statements((s,))} & leaves
+            inside = {x.number for x in statements((s,))} & leaves
             for way_out in ways_out((s,)):
                 if begun or inside:
                     raise _Irregular("some iterations leave it early", way_out.span)
@@ -402,9 +402,9 @@ class _Search:
 
     def uses(self, s: ir.Stmt) -> dict[int, ByRole]:
         """By object and role, what a statement of the block's (or cluster's) code does."""
-        found = self.memo.get(id(s))
+        found = self.memo.get(s.number)
         if found is None:
-            found = self.memo[id(s)] = {}
+            found = self.memo[s.number] = {}
             match s:
                 case ir.Split() if s.level is Level.THREAD and s.outer.top > Level.THREAD:
                     for case in s.cases:

@@ -67,8 +67,8 @@ class _Flight:
                 return min(most + 1, MOST)
             case synced.Sync(point, part="both") if (younger := point.younger("wgmma")) is not None:
                 if _waits(s):
-                    self.found[id(s)] = max(most, self.found.get(id(s), 0))
-                    self.leaves[id(s)] = younger
+                    self.found[s.number] = max(most, self.found.get(s.number, 0))
+                    self.leaves[s.number] = younger
                 return min(most, younger)
             case ir.If():
                 return _most([self.body(s.then, most), self.body(s.other, most)])
@@ -103,7 +103,7 @@ class _Flight:
 
 
 def _without(body: ir.Body, idle: set[int]) -> ir.Body:
-    return tuple(with_bodies(s, lambda inner: _without(inner, idle)) for s in body if id(s) not in idle)
+    return tuple(with_bodies(s, lambda inner: _without(inner, idle)) for s in body if s.number not in idle)
 
 
 __all__ = ["without_idle_waits"]

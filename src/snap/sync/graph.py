@@ -69,7 +69,7 @@ class Graph(Accesses):
         for obj, held in state.tokens.items():
             for t in held.values():
                 b = Token(
-                    (self.frame, id(last), "end"),
+                    (self.frame, last.number, "end"),
                     "W",
                     (),
                     t.footprint,
@@ -89,7 +89,7 @@ class Graph(Accesses):
     # ---- flow -------------------------------------------------------------------------------------------------------
 
     def _cross(self, kind: str, s: ir.Stmt, state: State) -> None:
-        key = (self.frame, kind, id(s))
+        key = (self.frame, kind, s.number)
         gap = self.gaps.get(key)
         if gap is None:
             gap = self.gaps[key] = Gap(len(self.gaps), key, self.at.place, self.depth - self.once, self.depth)
@@ -111,7 +111,7 @@ class Graph(Accesses):
                 return None
             # Walked again, a statement is passed over where nothing that came around reaches it; what variables are
             # after it, the first walk told.
-            here, crossed = (self.frame, id(s)), state.crossed
+            here, crossed = (self.frame, s.number), state.crossed
             if (self.again or self.plan is not None) and self._bare(s):
                 self._cross("before", s, state)
             elif not self.again or any(state.tokens.values()):
@@ -135,9 +135,9 @@ class Graph(Accesses):
         return state
 
     def _statement(self, s: ir.Stmt, state: State) -> State | None:
-        for uid in self.woven.passes.get(id(s), ()):
+        for uid in self.woven.passes.get(s.number, ()):
             state.hand_on((self.frame, uid), uid in self.woven.coming_back, uid in self.reused)
-        for uid in self.woven.lands.get(id(s), ()):
+        for uid in self.woven.lands.get(s.number, ()):
             held = state.tokens.get((self.frame, uid), {})
             state.put((self.frame, uid), {key: t for key, t in held.items() if t.engine != "load"})
         match s:
@@ -241,7 +241,7 @@ class Graph(Accesses):
             self.facts += learned
             results.append(self._body(part, state.copy()))
             del self.facts[mark:]
-        return self._join(results, id(s))
+        return self._join(results, s.number)
 
     def _split(self, s: ir.Split, state: State) -> State | None:
         results: list[State | None] = [state]  # the units beyond the last case
@@ -270,7 +270,7 @@ class Graph(Accesses):
                     for other in results:
                         if other is not None and other is not end:
                             other.without_role((case.offset, case.size))
-        return self._join(results, id(s))
+        return self._join(results, s.number)
 
     def _inside(
         self, level: Level, index: Form, place: Place, body: ir.Body, state: State, learned: list[Form]
@@ -284,7 +284,7 @@ class Graph(Accesses):
         return result
 
     def _loop(self, s: ir.While | ir.For, state: State, var: ir.Var | None) -> State | None:
-        loop = self.numbers.setdefault((self.frame, id(s)), len(self.numbers))  # each call of a function counts anew
+        loop = self.numbers.setdefault((self.frame, s.number), len(self.numbers))  # each call of a function counts anew
         entry_known = state.shared()
         if self._text_of(s)[3]:
             if few(s) is not None:
@@ -335,7 +335,7 @@ class Graph(Accesses):
                     self._cross("condition", s, test)
                     self._evaluate(s, test)
                     self.facts += facts(s.cond, True, self._values(test), self.frame, self.at)
-                    after = self._join([after, test.copy()], loop)
+                    after = self._join([after, test.copy()], s.number)
                 back = None if test is None else self._body(s.body, test)
             self.loops.pop()
             self.values.loops.pop()
@@ -363,14 +363,14 @@ class Graph(Accesses):
             after.share(known_at_top)
             if ends is not None:  # it is certain that it runs: what each way through it has ended does not come past it
                 after.keep(ends)
-        out = self._join([after, *breaks], loop)
+        out = self._join([after, *breaks], s.number)
         if out is not None:
             out.forget_ages(loop)
         return out
 
     def _top(self, s: ir.While | ir.For, state: State, loop: int) -> tuple[dict[tuple[Frame, int], Form], list[Form]]:
         """What variables are at the top of an iteration, and what is known of the loop's own."""
-        here = (self.frame, id(s)), self.turns
+        here = (self.frame, s.number), self.turns
         if self.again:
             return self.known_at_top[here]
         assigned_here, growing_here, cycling_here, _ = self._text_of(s)
@@ -418,10 +418,10 @@ class Graph(Accesses):
 
     def _text_of(self, s: ir.While | ir.For) -> tuple[set[int], dict[int, int], dict[int, ir.Body], bool]:
         """What a loop assigns, what grows, what comes around, and whether it copies to buffers in turn."""
-        found = self.memo.loop_texts.get(id(s))
+        found = self.memo.loop_texts.get(s.number)
         if found is None:
             grown, around = growing(s), cycling(s)
-            found = self.memo.loop_texts[id(s)] = (
+            found = self.memo.loop_texts[s.number] = (
                 assigned(s),
                 grown,
                 around,
@@ -435,9 +435,9 @@ class Graph(Accesses):
         """
         if not isinstance(s, ir.For):
             return False
-        found = self.memo.bare.get(id(s))
+        found = self.memo.bare.get(s.number)
         if found is None:
-            found = self.memo.bare[id(s)] = all(self._arithmetic(inner) for inner in statements((s,)))
+            found = self.memo.bare[s.number] = all(self._arithmetic(inner) for inner in statements((s,)))
         return found
 
     def _arithmetic(self, s: ir.Stmt) -> bool:
@@ -488,7 +488,7 @@ class Graph(Accesses):
                 break
         self.depth -= 1
         self.turns = around
-        return self._join([current, *breaks], loop)
+        return self._join([current, *breaks], s.number)
 
     def _wrapping(self, x: Form, uid: int) -> Form:
         """What a variable is that has been counted up to x."""
@@ -609,16 +609,16 @@ class Graph(Accesses):
             new = form(value, self._values(state), self.frame, self.at)
             if var.privilege != THREAD1 and any(atom[0] == "any" for atom in linear.atoms([new])):
                 new = self.values.fresh(
-                    self.frame, var, id(s)
+                    self.frame, var, s.number
                 )  # what the value is, we do not know; that all threads of the unit agree, we do
         else:
-            new = linear.ZERO if zero else self.values.fresh(self.frame, var, id(s))
+            new = linear.ZERO if zero else self.values.fresh(self.frame, var, s.number)
         state.learn({key: new})
 
     def _call(self, s: ir.Call, state: State) -> State | None:
         self._evaluate(s, state)
         outer = self.frame, self.at, self.frame_offset
-        inner = called(self.frame, id(s))
+        inner = called(self.frame, s.number)
         values = self._values(state)
         bindings = []
         for p, a, handle in zip(s.function.params, s.args, s.handles):
@@ -645,7 +645,7 @@ class Graph(Accesses):
             end = self._body(s.function.body, state)
         returned = self.returns.pop()
         self.frame, self.at, self.frame_offset = outer
-        result = self._join([end, *returned], id(s)) if returned else end
+        result = self._join([end, *returned], s.number) if returned else end
         if result is not None and isinstance(s.target, ir.VarTarget):
             self._store(s.target.var, None, s, result, False)
         return result

@@ -96,7 +96,7 @@ class _Parents:
 
     def _enter(self, frame: Frame, body: ir.Body, above: tuple[tuple[Frame, int], int] | None) -> None:
         for s in body:
-            here = (frame, id(s))
+            here = (frame, s.number)
             self.above[here] = above
             if isinstance(s, ir.AsyncCopy):
                 self.accesses[(frame, id(s.target))] = self.accesses[(frame, id(s.source))] = here
@@ -106,7 +106,7 @@ class _Parents:
             for k, inner in enumerate(bodies(s)):
                 self._enter(frame, inner, (here, k))
             if isinstance(s, ir.Call):
-                self._enter(called(frame, id(s)), s.function.body, (here, 0))
+                self._enter(called(frame, s.number), s.function.body, (here, 0))
 
     def _path(self, here: tuple[Frame, int]) -> list[tuple[tuple[Frame, int], tuple | None]]:
         """The statement and those around it, each with the body it stands in."""

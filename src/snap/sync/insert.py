@@ -11,6 +11,7 @@ from dataclasses import replace
 from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.numbering import Numbers
 from snap.ir.points import MOST_TWINS
 from snap.ir.types import Level
 from snap.sync.cover import Mark
@@ -23,15 +24,20 @@ def insert(
     marks: dict[GapKey, list[Mark]],
     commits: frozenset[tuple[Frame, int]],
     pending: dict[GapKey, Duty],
+    numbers: Numbers,
 ) -> synced.Function:
-    return _Inserter(marks, commits, pending).function(function, ())
+    return _Inserter(marks, commits, pending, numbers).function(function, ())
 
 
 class _Inserter:
     def __init__(
-        self, marks: dict[GapKey, list[Mark]], commits: frozenset[tuple[Frame, int]], pending: dict[GapKey, Duty]
+        self,
+        marks: dict[GapKey, list[Mark]],
+        commits: frozenset[tuple[Frame, int]],
+        pending: dict[GapKey, Duty],
+        numbers: Numbers,
     ):
-        self.marks, self.commits, self.pending = marks, commits, pending
+        self.marks, self.commits, self.pending, self.numbers = marks, commits, pending, numbers
         self.count = 0
         self.halves: dict[tuple[Frame, int], synced.SyncPoint] = {}
         self.variants: dict[tuple, synced.Function] = {}
@@ -63,23 +69,25 @@ class _Inserter:
         variant = self.variants.get((function.uid, inside))
         if variant is None:
             outer, self.frame, self.path, self.loop = (self.frame, self.path, self.loop), frame, [], 0
-            made = replace(function, body=self.body(function.body))
+            body = self.body(function.body)
             self.frame, self.path, self.loop = outer
             twins = sum(uid == function.uid for uid, _ in self.variants)
-            variant = self.variants[(function.uid, inside)] = (
-                made if not twins else replace(made, uid=-(function.uid * MOST_TWINS + twins))
+            variant = self.variants[(function.uid, inside)] = replace(
+                function,
+                uid=-(function.uid * MOST_TWINS + twins) if twins else function.uid,
+                body=self.numbers.copied(body) if frame else body,  # another call may need no barrier in it
             )
         return variant
 
-    def syncs(self, kind: str, s: ir.Stmt) -> list[ir.Stmt]:
+    def syncs(self, kind: str, s: ir.Stmt) -> ir.Body:
         made: list[ir.Stmt] = []
-        for k, mark in enumerate(self.marks.get((self.frame, kind, id(s)), ())):
-            duty = self.pending.get((self.frame, kind, id(s)), NONE) if k == 0 else NONE
+        for k, mark in enumerate(self.marks.get((self.frame, kind, s.number), ())):
+            duty = self.pending.get((self.frame, kind, s.number), NONE) if k == 0 else NONE
             point = self.point(mark, duty, s)
             made.append(
                 _for_some(point, mark, s) if mark.only else synced.Sync(point, mark.place, mark.part, span=s.span)
             )
-        return made
+        return self.numbers.given(made)
 
     def point(self, mark: Mark, duty: Duty, s: ir.Stmt) -> synced.SyncPoint:
         """Parts of one point have one."""
@@ -112,11 +120,11 @@ class _Inserter:
             out += self.syncs("before", s)
             if isinstance(s, (ir.Break, ir.Continue, ir.Return)):
                 out += self.commits_of(self.path[0 if isinstance(s, ir.Return) else self.loop :], s)
-            self.path.append((self.frame, id(s)))
+            self.path.append((self.frame, s.number))
             out.append(self.statement(s))
             out += self.commits_of([self.path.pop()], s)
             out += self.syncs("after", s)
-        return body if len(out) == len(body) and all(a is b for a, b in zip(out, body)) else tuple(out)
+        return body if len(out) == len(body) and all(a is b for a, b in zip(out, body)) else self.numbers.given(out)
 
     def commits_of(self, ended: list[tuple[Frame, int]], s: ir.Stmt) -> list[synced.AsyncCommit]:
         return [synced.AsyncCommit(span=s.span) for here in ended if here in self.commits]
@@ -143,7 +151,7 @@ class _Inserter:
                 cases = tuple(_changed(case, body=self.body(case.body)) for case in s.cases)
                 return s if all(a is b for a, b in zip(cases, s.cases)) else replace(s, cases=cases)
             case ir.Call():
-                return _changed(s, function=self.function(s.function, called(self.frame, id(s))))
+                return _changed(s, function=self.function(s.function, called(self.frame, s.number)))
             case _:
                 return s
 

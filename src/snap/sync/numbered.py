@@ -52,18 +52,18 @@ Loads = list[
 
 def check(body: ir.Body, loads: list[ir.Partition], uses: list[ir.Partition], depth: int) -> None:
     """`body`: the lifetime of the pipeline."""
-    found = {id(s): _numbered(s, body) for s in (*loads, *uses)}
-    around = {id(s): _deciding(s, found[id(s)].loop, body) for s in (*loads, *uses)}
-    first = around[id(loads[0])]
+    found = {s.number: _numbered(s, body) for s in (*loads, *uses)}
+    around = {s.number: _deciding(s, found[s.number].loop, body) for s in (*loads, *uses)}
+    first = around[loads[0].number]
     for s in (*loads, *uses):
-        if around[id(s)] != first:
+        if around[s.number] != first:
             raise Unordered("what decides whether it is loaded does not decide whether it is used", s.span)
-    filled = _in_order([found[id(s)] for s in loads])
-    order = {id(s): k for k, s in enumerate(statements(body))}
+    filled = _in_order([found[s.number] for s in loads])
     for s in uses:
-        _there(found[id(s)], filled, depth, order)
-    left = [n.stage for n, limits in filled if not any(_all_of_them(found[id(s)], n, limits, filled[-1]) for s in uses)]
-    if left and not _each_by_number([found[id(s)] for s in uses], filled[-1][1]):
+        _there(found[s.number], filled, depth)
+    used = [found[s.number] for s in uses]
+    left = [n.stage for n, limits in filled if not any(_all_of_them(use, n, limits, filled[-1]) for use in used)]
+    if left and not _each_by_number(used, filled[-1][1]):
         raise Unordered(
             "not every fill that is loaded is certainly used: nobody waits for the others", left[0].span, UNUSED
         )
@@ -142,19 +142,19 @@ def _in_order(loads: list[Numbered]) -> Loads:
     return found
 
 
-def _there(use: Numbered, filled: Loads, depth: int, order: dict[int, int]) -> None:
+def _there(use: Numbered, filled: Loads, depth: int) -> None:
     load, total = filled[-1]
     if use.loop is None:
         if (
             not all(base is None and 0 <= use.more < n <= depth for base, n in total)
-            or order[id(use.stage)] < order[id(load.stage)]
+            or use.stage.number < load.stage.number
         ):
             raise Unordered("what is used is not certainly loaded", use.stage.span)
         return
     if not any(base is None and n + use.more >= 0 for base, n in use.low):
         raise Unordered("a fill below 0 would be used", use.stage.span)
     if use.loop is load.loop:
-        after = order[id(use.stage)] > order[id(load.stage)]
+        after = use.stage.number > load.stage.number
         ahead = load.more - use.more + after  # so many more have been loaded
         if ahead < 1:
             raise Unordered("a fill is used before it is loaded", use.stage.span)
@@ -169,7 +169,7 @@ def _there(use: Numbered, filled: Loads, depth: int, order: dict[int, int]) -> N
             *(limit for _, limits in filled[:-1] for limit in limits if limit[0] is not None),
         ]  # guards of the loads
     else:
-        if order[id(use.stage)] < order[id(load.stage)] or not all(base is None and n <= depth for base, n in total):
+        if use.stage.number < load.stage.number or not all(base is None and n <= depth for base, n in total):
             raise Unordered(
                 "it is used in another loop than it is loaded in, and there are not slots for all", use.stage.span
             )
@@ -259,7 +259,7 @@ def _deciding(stage: ir.Partition, loop: ir.For | None, body: ir.Body) -> list[t
     """The branches around a stage's loop, or around the stage: which statement, and which of its arms."""
     path = [*_path(stage, body), stage]
     return [
-        (id(x), _arm(x, path[k + 1 :]))
+        (x.number, _arm(x, path[k + 1 :]))
         for k, x in enumerate(path)
         if isinstance(x, ir.If) and (loop is None or _holds(x, loop))
     ]

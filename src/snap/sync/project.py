@@ -16,6 +16,7 @@ from dataclasses import replace
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import accesses, assigned, effects, loads, passed
+from snap.ir.numbering import Numbers
 from snap.ir.types import GRID1, Level, Place
 from snap.ir.walk import bodies, own_expressions, statements, variables, with_bodies
 from snap.sync.channels import ways_out
@@ -24,19 +25,17 @@ LOOPS = (ir.For, ir.While)
 Range = tuple[int, int]  # threads of the block: first, number
 
 
-def project(function: synced.Function) -> synced.Function:
+def project(function: synced.Function, numbers: Numbers) -> synced.Function:
     if not function.kernel or not any(isinstance(s, ir.Split) for s in statements(function.body)):
         return function
-    projector = _Projector(function)
+    projector = _Projector(function, numbers)
     return replace(function, body=projector.body(function.body, function.place))
 
 
 class _Projector:
-    def __init__(self, function: synced.Function):
-        self.function = function
+    def __init__(self, function: synced.Function, numbers: Numbers):
+        self.function, self.numbers = function, numbers
         self.threads = function.place.held(Level.THREAD).count
-        uids = [s.var.uid for s in statements(function.body) if isinstance(s, (ir.Declare, ir.For))]
-        self.next_uid = 1_000_000 + max(uids, default=0)
 
     def body(self, body: ir.Body, place: Place) -> ir.Body:
         """Statements of code that runs at `place`."""
@@ -113,8 +112,8 @@ class _Projector:
     # ---- projection -------------------------------------------------------------------------------------------------
 
     def _projected(self, run: ir.Body, roles: list[Range]) -> list[ir.Stmt]:
-        within = {id(s) for s in statements(run)}
-        elsewhere = [s for s in statements(self.function.body) if id(s) not in within]
+        within = {s.number for s in statements(run)}
+        elsewhere = [s for s in statements(self.function.body) if s.number not in within]
         used_later = {v for s in elsewhere for v in _read_by(s)}
         named_later = used_later | {var.uid for s in elsewhere for var in assigned(s)}
         committed = {s.engine for s in elsewhere if isinstance(s, synced.AsyncCommit)}
@@ -128,10 +127,10 @@ class _Projector:
             body = tuple(_fused(self._for_role(run, role, place)))
             body = _needed(body, used_later, committed)
             if body or role in roles:
-                cases.append(
-                    ir.Case(role[0], role[1], False, place, _elected(body, place, used_later), span=run[0].span)
-                )
-        return [*hoisted, ir.Split(Level.THREAD, outer, tuple(cases), span=run[0].span)]
+                body = self.numbers.given(_elected(body, place, used_later))
+                body = self.numbers.copied(body) if cases else body  # the first role's statements keep their numbers
+                cases.append(ir.Case(role[0], role[1], False, place, body, span=run[0].span))
+        return [*self.numbers.given((*hoisted, ir.Split(Level.THREAD, outer, tuple(cases), span=run[0].span)))]
 
     def _others(self, roles: list[Range]) -> list[Range]:
         """The threads that no split of the run names: they go through the uniform code as well."""
@@ -150,10 +149,9 @@ class _Projector:
             if not isinstance(e, (ir.UnitId, ir.UnitCount)):
                 return None
             if e not in known:
-                self.next_uid += 1
                 name = f"{e.target.level.word}_index" if isinstance(e, ir.UnitId) else "units"
                 known[e] = ir.Var(
-                    self.next_uid, name, e.type, e.target if isinstance(e, ir.UnitId) else GRID1, True, span=e.span
+                    self.numbers.new(), name, e.type, e.target if isinstance(e, ir.UnitId) else GRID1, True, span=e.span
                 )
                 hoisted.append(ir.Declare(known[e], e, span=e.span))
             return ir.Read(known[e], e.type, span=e.span)
@@ -181,7 +179,8 @@ class _Projector:
             if isinstance(s, ir.Declare) and s.var.uid in named_later:
                 hoisted.append(replace(s, init=None))
                 if s.init is not None:
-                    out.append(ir.Assign(ir.VarTarget(s.var, span=s.span), s.init, span=s.span))
+                    assigned = ir.Assign(ir.VarTarget(s.var, span=s.span), s.init, span=s.span)
+                    out += self.numbers.given((assigned,))
             else:
                 out.append(s)
         return tuple(out)

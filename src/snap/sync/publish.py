@@ -112,7 +112,7 @@ class Publishing:
     def _speaker(self, s: ir.Atomic, what: str, names: tuple, state: State) -> Token:
         footprint = self.memo.footprint(s.access.view.elem, None, None, tuple(self.facts))
         return Token(
-            (self.frame, id(s), what),
+            (self.frame, s.number, what),
             "A",
             names,
             footprint,

@@ -242,7 +242,7 @@ class _Relaxer:
             k = 0
             while (here, k) in self.text.bodies:
                 frame, body = self.text.bodies[(here, k)]
-                waiting += [(frame, id(inner)) for inner in body]
+                waiting += [(frame, inner.number) for inner in body]
                 k += 1
 
     def _leaves(self, here: Here, loops: int = 0) -> bool:
@@ -260,7 +260,7 @@ class _Relaxer:
         k = 0
         while (here, k) in self.text.bodies:
             frame, body = self.text.bodies[(here, k)]
-            if any(self._leaves((frame, id(inner)), loops) for inner in body):
+            if any(self._leaves((frame, inner.number), loops) for inner in body):
                 return True
             k += 1
         return False

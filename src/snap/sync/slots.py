@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.numbering import Numbers
 from snap.ir.types import I32, WARPGROUP1, Level, Place
 from snap.ir.walk import bodies, with_bodies
 from snap.sync.loops import turns
@@ -22,14 +23,14 @@ from snap.sync.weave import Lagging, release
 OVER = 1 << 20  # more than any number of groups in flight: the products have ended, the slot is not given back yet
 
 
-def give_back(function: synced.Function, lagging: list[Lagging]) -> synced.Function:
+def give_back(function: synced.Function, lagging: list[Lagging], numbers: Numbers) -> synced.Function:
     if lagging:
         function = replace(function, body=_waits_first(function.body))
     unsettled = {uid for one in lagging for uid in one.waits}
     for one in lagging:
         flow = _Flow(one, unsettled - one.waits)
         flow.body(function.body, State(), None)
-        function = replace(function, body=_rewritten(function.body, one, flow, None))
+        function = replace(function, body=_rewritten(function.body, one, flow, None, numbers))
     return function
 
 
@@ -130,7 +131,7 @@ class _Flow:
 
     def _wait(self, s: synced.Sync, point: synced.SyncPoint, state: State) -> State:
         if point.uid in self.one.waits:
-            self.own[id(s)] = state.ended
+            self.own[s.number] = state.ended
             return State(state.now)
         if point.uid in self.unsettled:
             return state
@@ -140,8 +141,8 @@ class _Flow:
 
     def _ridden(self, s: ir.Stmt, place: Place, state: State) -> State:
         """Behind this statement, where all of a warpgroup are together, it gives back what has been waited for."""
-        self.riding[id(s)] = state.ended == OVER and (place.top > Level.THREAD or place.holds(WARPGROUP1))
-        return replace(state, ended=None) if self.riding[id(s)] else state
+        self.riding[s.number] = state.ended == OVER and (place.top > Level.THREAD or place.holds(WARPGROUP1))
+        return replace(state, ended=None) if self.riding[s.number] else state
 
 
 def _overlaps(case: ir.Case, role: tuple[int, int]) -> bool:
@@ -172,27 +173,27 @@ def _only_waits(s: ir.Stmt) -> bool:
     )
 
 
-def _rewritten(body: ir.Body, one: Lagging, flow: _Flow, role: tuple[int, int] | None) -> ir.Body:
+def _rewritten(body: ir.Body, one: Lagging, flow: _Flow, role: tuple[int, int] | None, numbers: Numbers) -> ir.Body:
     out: list[ir.Stmt] = []
     idle = False  # the wait just left out has a release behind it
     for s in body:
         if idle and _releases(s, one):
             idle = False
             continue
-        if isinstance(s, synced.Sync) and id(s) in flow.own:
-            left = flow.own[id(s)]
+        if isinstance(s, synced.Sync) and s.number in flow.own:
+            left = flow.own[s.number]
             idle = left is None
             if left is not None:
                 exact = left if one.lag == 1 and left < OVER else s.point.younger("wgmma")
                 out.append(replace(s, point=replace(s.point, waits=(("wgmma", exact),))))
             continue
         if isinstance(s, ir.Split) and role is None and s.level is Level.THREAD and s.outer.top > Level.THREAD:
-            cases = tuple(replace(c, body=_rewritten(c.body, one, flow, (c.offset, c.size))) for c in s.cases)
+            cases = tuple(replace(c, body=_rewritten(c.body, one, flow, (c.offset, c.size), numbers)) for c in s.cases)
             out.append(replace(s, cases=cases))
             continue
-        out.append(with_bodies(s, lambda b: _rewritten(b, one, flow, role)))
-        if flow.riding.get(id(s)):
-            out += _given(s, one, role)
+        out.append(with_bodies(s, lambda b: _rewritten(b, one, flow, role, numbers)))
+        if flow.riding.get(s.number):
+            out += numbers.given(_given(s, one, role))
     return tuple(out)
 
 

@@ -53,16 +53,17 @@ class Text:
     def _enter(self, frame: Frame, body: ir.Body, key: BodyKey, runners: Runners) -> None:
         self.bodies[key], self.runners[key] = (frame, body), runners
         for at, s in enumerate(body):
-            here = (frame, id(s))
+            here = (frame, s.number)
             self.stands[here], self.statement[here] = (key, at), s
-            for a in (s, *accesses(s)):
+            self.sites.setdefault(here, []).append(here)
+            for a in accesses(s):
                 self.sites.setdefault((frame, id(a)), []).append(here)
             for k, inner in enumerate(bodies(s)):
                 self._enter(frame, inner, (here, k), _narrowed(runners, s, k))
             if isinstance(s, ir.Call):
                 required = s.function.place
                 inside = (*runners, _whole(required.privilege.n)) if required.top is Level.THREAD else runners
-                self._enter(called(frame, id(s)), s.function.body, (here, 0), inside)
+                self._enter(called(frame, s.number), s.function.body, (here, 0), inside)
 
     # ---- places -----------------------------------------------------------------------------------------------------
 
@@ -76,8 +77,8 @@ class Text:
     def gap(self, spot: Spot) -> GapKey:
         frame, body = self.bodies[spot.body]
         if spot.at < len(body):
-            return frame, "before", id(body[spot.at])
-        return frame, "after", id(body[-1])
+            return frame, "before", body[spot.at].number
+        return frame, "after", body[-1].number
 
     def around(self, here: Here) -> list[Here]:
         """The statement and all it stands in, calls included."""
@@ -89,7 +90,7 @@ class Text:
 
     def here(self, body: BodyKey, at: int) -> Here:
         frame, statements = self.bodies[body]
-        return frame, id(statements[at])
+        return frame, statements[at].number
 
     def warps(self, here: Here, size: int) -> frozenset[int]:
         """Of every `size` threads, the warps some thread of which runs the statement."""
@@ -133,7 +134,7 @@ class _Paths:
                 self.pairs |= {(before, what) for before in seen}
                 seen = {a for a in seen if not self.settles(what, a)} | {what}
             if at < len(body):
-                after = self._statement((frame, id(body[at])), body[at], seen)
+                after = self._statement((frame, body[at].number), body[at], seen)
                 if after is None:
                     return None
                 seen = after

@@ -19,6 +19,7 @@ from snap.diag.span import Span, lines
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.hardware import WARP, WARPGROUP
+from snap.ir.numbering import Numbers
 from snap.ir.types import BLOCK1, BOOL, I32, THREAD1, Level, Place, Privilege
 from snap.ir.walk import bodies, statements
 from snap.sync.channels import Channel, Episode, Fill, Leaf, Role
@@ -62,8 +63,8 @@ class Woven:
     )  # objects whose fills are counted on where they are declared again
 
 
-def weave(function: synced.Function, channels: list[Channel]) -> Woven:
-    weaver = _Weaver(function)
+def weave(function: synced.Function, channels: list[Channel], numbers: Numbers) -> Woven:
+    weaver = _Weaver(function, numbers)
     for channel in channels:
         weaver.channel(channel)
     return weaver.result()
@@ -94,10 +95,8 @@ def _as_i32(e: ir.Expr) -> ir.Expr:
 
 
 class _Weaver:
-    def __init__(self, function: synced.Function):
-        self.function = function
-        self.next_uid = 1 + max((v for s in statements(function.body) for v in _uids(s)), default=0)
-        self.next_uid = max(self.next_uid, 1 + max((_param_uid(p) for p in function.params), default=0))
+    def __init__(self, function: synced.Function, numbers: Numbers):
+        self.function, self.numbers = function, numbers
         self.woven = Woven(function)
         self.barriers: list[synced.Barrier] = []
         self.before: dict[int, list[ir.Stmt]] = {}
@@ -117,14 +116,10 @@ class _Weaver:
         self.units: list[ir.Var] = []  # of the groups around that take turns: which one this is
         self.unit_of: dict[int, ir.Var] = {}
 
-    def uid(self) -> int:
-        self.next_uid += 1
-        return self.next_uid
-
     def result(self) -> Woven:
         body = self._body(self.function.body)
         self.woven.function = (
-            replace(self.function, body=(*self.top, *body), barriers=tuple(self.barriers))
+            replace(self.function, body=(*self.numbers.given(self.top), *body), barriers=tuple(self.barriers))
             if self.changed(body)
             else self.function
         )
@@ -136,7 +131,7 @@ class _Weaver:
     # ---- channels ---------------------------------------------------------------------------------------------------
 
     def channel(self, channel: Channel) -> None:
-        if id(channel.declared) in self.again:
+        if channel.declared.number in self.again:
             self._count_on(channel)
         if channel.numbered:
             self._numbered(channel)
@@ -182,14 +177,14 @@ class _Weaver:
         for s in everything:
             if isinstance(s, ir.Declare) and s.var.uid in counters:
                 self.top.append(s)
-                self.dropped.add(id(s))
+                self.dropped.add(s.number)
 
     def _beside(self, channel: Channel, made: list[ir.Declare]) -> None:
         """Variables that live as long as the channel's barriers count."""
-        if id(channel.declared) in self.again:
+        if channel.declared.number in self.again:
             self.top += made
         else:
-            self.after.setdefault(id(channel.declared), []).extend(made)
+            self.after.setdefault(channel.declared.number, []).extend(made)
 
     def _numbered(self, channel: Channel) -> None:
         """One stage loads a fill, maybe another one uses it: whoever uses it waits for its phase."""
@@ -222,7 +217,7 @@ class _Weaver:
     def _barrier(self, name: str, channel: Channel, e: Episode, then: Episode) -> synced.Barrier:
         everywhere = then.loads and channel.copies
         arrivals = 1 if e.loads else sum(n // self._unit(e) for _, n in e.roles) * (self.blocks if everywhere else 1)
-        barrier = synced.Barrier(self.uid(), name, channel.depth, arrivals, everywhere, span=e.uses.span)
+        barrier = synced.Barrier(self.numbers.new(), name, channel.depth, arrivals, everywhere, span=e.uses.span)
         self.barriers.append(barrier)
         return barrier
 
@@ -248,12 +243,12 @@ class _Weaver:
         if not channel.repeated:
             return number(0, span)
         p = channel.objects[0].privilege
-        fills = ir.Var(self.uid(), f"{channel.objects[0].name}_fills", I32, p, True, span=span)
-        now = ir.Var(self.uid(), f"{channel.objects[0].name}_fill", I32, p, True, span=span)
+        fills = ir.Var(self.numbers.new(), f"{channel.objects[0].name}_fills", I32, p, True, span=span)
+        now = ir.Var(self.numbers.new(), f"{channel.objects[0].name}_fill", I32, p, True, span=span)
         self._beside(channel, [ir.Declare(fills, number(0, span), span=span)])
         first = fill.episodes[0].leaves[0].statement
         top = next(s for s in fill.body if any(inner is first for inner in statements((s,))))
-        self.before.setdefault(id(top), []).extend(
+        self.before.setdefault(top.number, []).extend(
             (
                 ir.Declare(now, read(fills, span), span=span),
                 ir.Assign(ir.VarTarget(fills, span=span), binary("+", read(fills, span), 1, span), span=span),
@@ -318,16 +313,16 @@ class _Weaver:
     def _around(self, channel: Channel, e: Episode, begin: list[ir.Stmt], end: list[ir.Stmt], ordered: bool) -> None:
         """Before the first statement of an episode, and after its last, for its roles."""
         first, last = e.leaves[0], e.leaves[-1]
-        made = self._for_roles(e.roles, begin, first)
+        made = self.numbers.given(self._for_roles(e.roles, begin, first))
         if made:
-            self.before.setdefault(id(first.statement), []).extend(made)
+            self.before.setdefault(first.statement.number, []).extend(made)
             objects = {o.uid for o in channel.objects}
             self.woven.coming_back |= objects if channel.handed_back else set()
             if ordered or not e.loads:
-                (self.woven.passes if ordered else self.woven.lands)[id(made[0])] = objects
+                (self.woven.passes if ordered else self.woven.lands)[made[0].number] = objects
             if not ordered and not e.loads:
                 self.woven.awaited.update((s.barrier.uid, objects) for s in begin if isinstance(s, synced.BarrierWait))
-        self.after.setdefault(id(last.statement), [])[:0] = self._for_roles(e.roles, end, last)
+        self.after.setdefault(last.statement.number, [])[:0] = self._for_roles(e.roles, end, last)
 
     def _for_roles(self, roles: frozenset[Role], body: list[ir.Stmt], leaf: Leaf) -> list[ir.Stmt]:
         if not body:
@@ -435,7 +430,7 @@ class _Weaver:
                                 ),
                             )
                         )
-                    self.loads[id(s)] = (barrier, slot, known is None)
+                    self.loads[s.number] = (barrier, slot, known is None)
         arrive = synced.BarrierArrive(
             barrier, slot, self._place(e).privilege, self._place(e), point, known or 0, span=e.uses.span
         )
@@ -469,7 +464,7 @@ class _Weaver:
         span = channel.declared.span
         last = fill.episodes[-1]
         released, used = (
-            ir.Var(self.uid(), f"{channel.objects[0].name}_{word}", I32, THREAD1, True, span=span)
+            ir.Var(self.numbers.new(), f"{channel.objects[0].name}_{word}", I32, THREAD1, True, span=span)
             for word in ("released", "used")
         )
         self._beside(channel, [ir.Declare(var, number(0, span), span=span) for var in (released, used)])
@@ -570,9 +565,10 @@ class _Weaver:
                     help="choose groups whose size divides the block's",
                 )
             )
-        barrier = synced.Barrier(self.uid(), "turn", self.threads // p.n if several else units, p.n // WARP, span=span)
+        slots = self.threads // p.n if several else units
+        barrier = synced.Barrier(self.numbers.new(), "turn", slots, p.n // WARP, span=span)
         self.barriers.append(barrier)
-        turns = ir.Var(self.uid(), "turns", I32, THREAD1, True, span=span)
+        turns = ir.Var(self.numbers.new(), "turns", I32, THREAD1, True, span=span)
         self.top.append(ir.Declare(turns, number(0, span), span=span))
         self.points += 1
         text = f"units of {p} take turns, line {span.line}"
@@ -604,7 +600,7 @@ class _Weaver:
 
     def _place_in_block(self, p: Privilege, span: Span) -> ir.Var:
         """Which group of that size this is in its block, taken where nothing has been grouped yet."""
-        var = ir.Var(self.uid(), "unit_of_block", I32, p, True, span=span)
+        var = ir.Var(self.numbers.new(), "unit_of_block", I32, p, True, span=span)
         self.top.append(
             ir.Declare(
                 var,
@@ -615,8 +611,8 @@ class _Weaver:
         return var
 
     def _unit_of(self, s: ir.Group) -> ir.Declare:
-        var = ir.Var(self.uid(), "unit", I32, s.privilege, True, span=s.span)
-        self.unit_of[id(s)] = var
+        var = ir.Var(self.numbers.new(), "unit", I32, s.privilege, True, span=s.span)
+        self.unit_of[s.number] = var
         return ir.Declare(var, ir.UnitId(s.privilege, s.outer, I32, span=s.span), span=s.span)
 
     # ---- the text ---------------------------------------------------------------------------------------------------
@@ -624,11 +620,11 @@ class _Weaver:
     def _body(self, body: ir.Body) -> ir.Body:
         out: list[ir.Stmt] = []
         for k, s in enumerate(body):
-            if id(s) in self.dropped:
+            if s.number in self.dropped:
                 continue
-            out += self.before.get(id(s), ())
-            if id(s) in self.loads and self.loads[id(s)][2]:
-                barrier, slot, _ = self.loads[id(s)]
+            out += self.before.get(s.number, ())
+            if s.number in self.loads and self.loads[s.number][2]:
+                barrier, slot, _ = self.loads[s.number]
                 out.append(
                     synced.BarrierExpect(barrier, slot, bytes_of(s, {s.tile.access.view.obj.uid}), s.place, span=s.span)
                 )
@@ -646,22 +642,22 @@ class _Weaver:
                 out.append(synced.AsyncCommit("wgmma", s.place, span=s.span))
             if _stores(s):  # each a group of its own: the next one may have to wait for it
                 out.append(synced.AsyncCommit("bulk", s.place, span=s.span))
-            out += self.after.get(id(s), ())
+            out += self.after.get(s.number, ())
         if len(out) == len(body) and all(a is b for a, b in zip(out, body)):
             return body
-        return tuple(out)
+        return self.numbers.given(out)
 
     def _statement(self, s: ir.Stmt) -> ir.Stmt:
         match s:
-            case ir.BoxCopy() if id(s) in self.loads:
-                barrier, slot, _ = self.loads[id(s)]
+            case ir.BoxCopy() if s.number in self.loads:
+                barrier, slot, _ = self.loads[s.number]
                 return replace(s, barrier=barrier, slot=slot)
             case ir.If(then=then, other=other):
                 return self._changed(s, then=self._body(then), other=self._body(other))
             case ir.While(pre=pre, body=body):
                 return self._changed(s, pre=self._body(pre), body=self._body(body))
-            case ir.Group(body=body) if id(s) in self.unit_of:
-                self.units.append(self.unit_of[id(s)])
+            case ir.Group(body=body) if s.number in self.unit_of:
+                self.units.append(self.unit_of[s.number])
                 new = self._changed(s, body=self._body(body))
                 self.units.pop()
                 return new
@@ -690,7 +686,7 @@ def _declared_again(body: ir.Body, looped: bool = False) -> set[int]:
     found: set[int] = set()
     for s in body:
         if looped and isinstance(s, ir.DeclareShared):
-            found.add(id(s))
+            found.add(s.number)
         for inner in bodies(s):
             found |= _declared_again(inner, looped or isinstance(s, (ir.For, ir.While)))
     return found
@@ -728,23 +724,6 @@ def _who(roles: frozenset[Role]) -> str:
         first, n = next(iter(roles))
         return f"threads {first} to {first + n - 1}"
     return " and ".join(f"threads {first} to {first + n - 1}" for first, n in sorted(roles))
-
-
-def _uids(s: ir.Stmt) -> Iterator[int]:
-    match s:
-        case ir.Declare(var) | ir.For(var):
-            yield var.uid
-        case ir.DeclareShared(obj, handle):
-            yield obj.uid
-            yield handle.uid
-        case ir.Partition(handle=handle) | ir.Claim(handle=handle):
-            yield handle.uid
-        case ir.Call(function):
-            yield function.uid
-
-
-def _param_uid(p: ir.Param) -> int:
-    return max(p.handle.uid, p.handle.obj.uid) if isinstance(p, ir.MemParam) else p.var.uid
 
 
 __all__ = ["Lagging", "Woven", "weave"]

@@ -1,0 +1,102 @@
+"""Which statement is which, and numbers for what is new.
+
+Input: a function.  Output: the same, in which every statement, those of the functions it calls included, has a `number`
+of its own; numbers grow in the order of the text.  A statement keeps its number while passes change parts of it, and
+what they put in gets one from the same `Numbers`: so tables that one pass makes are found by the next, whatever became
+of the objects in between.  Invariant: no two statements of a program have one number; a function that is called twice
+is one function.  Non-goals: expressions, which are nothing but their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from snap.ir import nodes as ir
+from snap.ir import synced
+from snap.ir.walk import bodies, statements, with_bodies
+
+F = TypeVar("F", bound=synced.AnyFunction)
+G = TypeVar("G", bound=synced.AnyFunction)
+
+
+class Numbers:
+    """The one source of new numbers for a program: of statements, variables, barriers and points."""
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def new(self) -> int:
+        self.last += 1
+        return self.last
+
+    def beyond(self, taken: Iterable[int]) -> None:
+        """From here on, new numbers are none of these."""
+        self.last = max(self.last, *taken, 0)
+
+    def given(self, body: Iterable[ir.Stmt]) -> ir.Body:
+        """The statements, those that have no number yet with one; and so those that stand in these."""
+        return tuple(s if s.number else self._anew(s, self.given) for s in body)
+
+    def copied(self, body: Iterable[ir.Stmt]) -> ir.Body:
+        """The statements once more, each with a number of its own."""
+        return tuple(self._anew(s, self.copied) for s in body)
+
+    def _anew(self, s: ir.Stmt, inside: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
+        number = self.new()
+        return replace(with_bodies(s, inside) if bodies(s) else s, number=number)
+
+
+def _with_body(function: F, body: ir.Body) -> F:
+    return replace(function, body=body)
+
+
+def with_numbers(function: F, numbers: Numbers, made: Callable[[F, ir.Body], G] = _with_body) -> G:
+    """The function with every statement numbered, 1, 2, 3, ...; new numbers that follow are none of these, nor of what
+    the function declares.  `made` makes a function of another one and its new body.
+    """
+    return _Numbering(numbers, made).function(function)
+
+
+class _Numbering:
+    def __init__(self, numbers: Numbers, made: Callable[[F, ir.Body], G]):
+        self.numbers, self.made = numbers, made
+        self.known: dict[int, G] = {}  # by the identity of a function of the program, which holds it
+        self.count = 0
+
+    def function(self, f: F) -> G:
+        if id(f) not in self.known:
+            self.known[id(f)] = self.made(f, self.body(f.body))
+            self.numbers.beyond((self.count, *declared(f)))
+        return self.known[id(f)]
+
+    def body(self, body: ir.Body) -> ir.Body:
+        return tuple(map(self.statement, body))
+
+    def statement(self, s: ir.Stmt) -> ir.Stmt:
+        self.count += 1
+        number = self.count
+        if isinstance(s, ir.Call):
+            return replace(s, function=self.function(s.function), number=number)
+        return replace(with_bodies(s, self.body) if bodies(s) else s, number=number)
+
+
+def declared(f: synced.AnyFunction) -> Iterable[int]:
+    """The numbers of what a function itself declares: its own, and those of variables, objects and handles."""
+    yield f.uid
+    for p in f.params:
+        if isinstance(p, ir.MemParam):
+            yield p.handle.uid
+            yield p.handle.obj.uid
+        else:
+            yield p.var.uid
+    for s in statements(f.body):
+        match s:
+            case ir.Declare(var) | ir.For(var):
+                yield var.uid
+            case ir.DeclareShared(obj, handle):
+                yield obj.uid
+                yield handle.uid
+            case ir.Partition(handle=handle) | ir.Claim(handle=handle):
+                yield handle.uid

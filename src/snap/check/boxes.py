@@ -9,20 +9,21 @@ into every block's copy is issued by all blocks alike. Non-goals: when it has ar
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from snap.check import convert
-from snap.check.explain import const_label, declared, read_down
+from snap.check.explain import declared, read_down
 from snap.check.intrinsics import text_option
-from snap.check.known import decided_below, differs, divisor
-from snap.check.memory import agreed_in, foreign, indices, mapped, memory_argument, unit_stride
-from snap.check.rewrite import variables
+from snap.check.known import decided_below, differs
+from snap.check.memory import agreed_in, indices, mapped, memory_argument, not_const
 from snap.check.state import Frame, Memory, State, Touch, Want
+from snap.check.tiles import aligned, contiguous, core, moved, tile_of
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.hardware import BOX_BYTES, BOX_EXTENT, BOX_RANK, SWIZZLES, box_align
-from snap.ir.types import BF16, BLOCK1, BOOL, CLUSTER1, F16, F32, F64, I32, I64, THREAD1, U32, U64, Level, Scalar, Space
+from snap.ir.types import BF16, BLOCK1, CLUSTER1, F16, F32, F64, I32, I64, THREAD1, U32, U64, Level, Scalar, Space
 
 FORMS = {
     "async_copy": (
@@ -37,6 +38,22 @@ REDUCTIONS = {
 }
 
 
+@dataclass(slots=True, eq=False)
+class Side:
+    """One of the two places between which a box goes, and where it is written in the text."""
+
+    memory: Memory
+    span: Span
+
+    @property
+    def name(self) -> str:
+        return self.memory.handle.name
+
+    @property
+    def space(self) -> Space:
+        return self.memory.handle.obj.space
+
+
 def box_copy(c: State, e: tree.Call) -> None:
     to, source, at, options = _arguments(c, e, "async_copy")
     tf32 = text_option(c, options, "type", ("tf32",), "") == "tf32"
@@ -44,7 +61,7 @@ def box_copy(c: State, e: tree.Call) -> None:
         raise c.type_error(
             f"`async_copy` of a box has no option `{next(iter(options))}`", e.span, help=FORMS["async_copy"]
         )
-    spaces = to.handle.obj.space, source.handle.obj.space
+    spaces = to.space, source.space
     if spaces[0] is spaces[1]:
         raise c.type_error(
             "a box goes between global and shared memory, and both of these are"
@@ -56,27 +73,26 @@ def box_copy(c: State, e: tree.Call) -> None:
                 else FORMS["async_copy"]
             ),
         )
-    if to.handle.obj.space is Space.GLOBAL or source.handle.obj.space is Space.SHARED:
-        _written(c, to, e.args[0].span)
-        _readable(c, source, e.args[1].span)
-        if tf32:
-            raise c.type_error(
-                "a box is rounded to tf32 when it is loaded, not when it is stored",
-                e.span,
-                help="leave `type=` out: what is in shared memory is stored as it is",
-            )
-        _emit(c, "store", source, e.args[1].span, to, e.args[0].span, at, e.span)
+    _written(c, to)
+    _readable(c, source)
+    loads = spaces[0] is not Space.GLOBAL and spaces[1] is not Space.SHARED
+    if tf32 and not loads:
+        raise c.type_error(
+            "a box is rounded to tf32 when it is loaded, not when it is stored",
+            e.span,
+            help="leave `type=` out: what is in shared memory is stored as it is",
+        )
+    if tf32 and source.memory.elem != F32:
+        raise c.type_error(
+            f"elements of f32 are rounded to tf32, and `{source.name}` holds `{source.memory.elem}`",
+            source.span,
+            secondary=declared(source.memory.handle.obj),
+            help="leave `type=` out: other elements are loaded as they are",
+        )
+    if loads:
+        _emit(c, "load", to, source, at, e.span, tf32)
     else:
-        _written(c, to, e.args[0].span)
-        _readable(c, source, e.args[1].span)
-        if tf32 and source.elem != F32:
-            raise c.type_error(
-                f"elements of f32 are rounded to tf32, and `{source.handle.name}` holds `{source.elem}`",
-                e.args[1].span,
-                secondary=declared(source.handle.obj),
-                help="leave `type=` out: other elements are loaded as they are",
-            )
-        _emit(c, "load", to, e.args[0].span, source, e.args[1].span, at, e.span, tf32)
+        _emit(c, "store", source, to, at, e.span)
 
 
 # A reduction is atomic, element by element: the array may be at any privilege.
@@ -85,20 +101,19 @@ def box_reduce(c: State, e: tree.Call) -> None:
     op = text_option(c, options, "op", tuple(REDUCTIONS), "add")
     if options:
         raise c.type_error(f"`async_reduce` has no option `{next(iter(options))}`", e.span, help=FORMS["async_reduce"])
-    if to.handle.obj.space is Space.SHARED or source.handle.obj.space is Space.GLOBAL:
+    if to.space is Space.SHARED or source.space is Space.GLOBAL:
         raise c.type_error("`async_reduce` goes from shared to global memory", e.span, help=FORMS["async_reduce"])
-    if to.elem not in REDUCTIONS[op]:
+    elem = to.memory.elem
+    if elem not in REDUCTIONS[op]:
         can = ", ".join(map(str, REDUCTIONS[op]))
-        raise c.type_error(
-            f"`async_reduce` cannot `{op}` elements of `{to.elem}`", e.span, help=f"`{op}` works on {can}"
-        )
-    _not_const(c, to, e.args[0].span)
-    _readable(c, source, e.args[1].span)
-    c.touches.append(Touch(to.handle.obj, "`async_reduce`", e.span))
-    _emit(c, op, source, e.args[1].span, to, e.args[0].span, at, e.span)
+        raise c.type_error(f"`async_reduce` cannot `{op}` elements of `{elem}`", e.span, help=f"`{op}` works on {can}")
+    not_const(c, to.memory.handle, to.span)
+    _readable(c, source)
+    c.touches.append(Touch(to.memory.handle.obj, "`async_reduce`", e.span))
+    _emit(c, op, source, to, at, e.span)
 
 
-def _arguments(c: State, e: tree.Call, word: str) -> tuple[Memory, Memory, tuple[ir.Expr, ...], dict[str, tree.Expr]]:
+def _arguments(c: State, e: tree.Call, word: str) -> tuple[Side, Side, tuple[ir.Expr, ...], dict[str, tree.Expr]]:
     c.effects_allowed("a copy", e.span)
     options = dict(e.keywords)
     if len(e.args) != 2 or "at" not in options:
@@ -114,7 +129,7 @@ def _arguments(c: State, e: tree.Call, word: str) -> tuple[Memory, Memory, tuple
             (c.holding,),
             help="claim the memory for a group of threads, or open `with group(block[1]):`",
         )
-    to, source = (memory_argument(c, a, f"`{word}` of a box", c.privilege) for a in e.args)
+    to, source = (Side(memory_argument(c, a, f"`{word}` of a box", c.privilege), a.span) for a in e.args)
     place = options.pop("at")
     items = place.items if isinstance(place, tree.Sequence) else (place,)
     at = indices(c, items, Want(c.privilege, f"places the box that `{c.privilege}` copies", agree=True))
@@ -122,8 +137,8 @@ def _arguments(c: State, e: tree.Call, word: str) -> tuple[Memory, Memory, tuple
 
 
 # Read up: what is copied is at or above the code's privilege.
-def _readable(c: State, memory: Memory, span: Span) -> None:
-    handle = memory.handle
+def _readable(c: State, side: Side) -> None:
+    handle, span = side.memory.handle, side.span
     if not handle.privilege.at_least(c.privilege):
         want = Want(c.privilege, f"is copied once for `{c.privilege}`")
         help = (
@@ -134,18 +149,10 @@ def _readable(c: State, memory: Memory, span: Span) -> None:
         raise read_down(c, f"`{handle.name}`", handle.privilege, handle.span, want, span, help)
 
 
-def _not_const(c: State, memory: Memory, span: Span) -> None:
-    handle = memory.handle
-    if handle.const:
-        raise c.fail(
-            "SNAP009", f"`{handle.name}` is const and cannot be written", span, secondary=(const_label(handle),)
-        )
-
-
 # A collective that writes memory needs the memory's privilege to equal the code's.
-def _written(c: State, memory: Memory, span: Span) -> None:
-    handle = memory.handle
-    _not_const(c, memory, span)
+def _written(c: State, side: Side) -> None:
+    handle, span = side.memory.handle, side.span
+    not_const(c, handle, span)
     if handle.privilege == c.privilege:
         return
     deeper = c.privilege.at_least(handle.privilege)
@@ -194,240 +201,125 @@ def _give(c: State, handle: ir.Handle) -> str:
     return f"give it to this group, outside of it: `with claim({handle.name}, p={c.privilege}) as mine:`, or {part}"
 
 
-# ---- tiles ----------------------------------------------------------------------------------------------------------
-
-
-def tile_of(c: State, memory: Memory, what: str, span: Span) -> ir.Tile:
-    """The box of shared memory that a name shows, in the dimensions of its view."""
-    handle, view = memory.handle, memory.view
-    if handle.obj.space is Space.GLOBAL:
-        raise c.type_error(f"{what} works on shared memory, and `{handle.name}` is global", span)
-    if not isinstance(view.elem, Scalar) or view.elem == BOOL:
-        raise c.type_error(
-            f"{what} works on scalars, and `{handle.name}` holds `{view.elem}`",
-            span,
-            help="take the tile without `.view`",
-        )
-    block = None if memory.map is None else memory.map.block
-    if foreign(c, block) is not None:
-        named = any(p in variables(block) for p in memory.map.params)
-        raise c.type_error(
-            (
-                f"`{handle.name}` shows the parts of all blocks; {what} works on one's own"
-                if named
-                else f"{what} works on the block's own part of `{handle.name}`"
-            ),
-            span,
-            secondary=(Label(handle.obj.span, "across the blocks of the cluster"),),
-            help=(
-                "claim it for threads, or partition it with the block's own rank, `b: int @ block[1] = id()`, as first"
-                " index"
-            ),
-        )
-    if view.shape is None:
-        raise _unknown_size(c, handle, what, span)
-    start, shape, params = [], [], list(memory.map.params) if memory.map is not None else []
-    for k, n in enumerate(view.shape):
-        if memory.map is None:
-            first, extent = ir.Const(0, I32, span=span), n
-        else:
-            first, extent = memory.map.results[k], ir.Const(1, I32, span=span)
-            used = [p for p in memory.map.params if p in variables(first)]
-            if used:
-                rest = unit_stride(first, used[0]) if used == params[:1] else None
-                if rest is None:
-                    raise c.type_error(
-                        f"`{handle.name}` is no box: its elements do not lie side by side, in order",
-                        span,
-                        secondary=(Label(handle.span, "its index function does more than move it"),),
-                        help="use an index function of the form `lambda i, j: (r + i, j)`",
-                    )
-                params.pop(0)
-                at = len(memory.map.params) - len(params) - 1
-                extent = (
-                    memory.shape[at]
-                    if memory.shape is not None
-                    else n
-                    if isinstance(rest, ir.Const) and rest.value == 0
-                    else None
-                )
-                first = rest
-        if not isinstance(extent, ir.Const):
-            raise _unknown_size(c, handle, what, span)
-        start.append(first)
-        shape.append(extent.value)
-    if params:
-        raise c.type_error(
-            f"`{handle.name}` is no box: one of its indices chooses nothing",
-            span,
-            secondary=(Label(handle.span, "made here"),),
-        )
-    return ir.Tile(ir.MemAccess(view, tuple(start), handle, span=span), tuple(shape))
-
-
-def _unknown_size(c: State, handle: ir.Handle, what: str, span: Span) -> Exception:
-    return c.type_error(
-        f"{what} has to know how large `{handle.name}` is",
-        span,
-        secondary=(Label(handle.span, "this name does not say it"),),
-        help=f"name the box: `tile({handle.name}, (0, 0), (64, 64))`",
-    )
-
-
-def dimensions(tile: ir.Tile) -> list[int | None]:
-    """The extents of the array that a tile lies in; None where only a launch tells."""
-    return [n.value if isinstance(n, ir.Const) else None for n in tile.access.view.shape]
-
-
-def core(shape: tuple[int, ...], least: int = 1) -> tuple[int, ...]:
-    """The extents without leading ones; at least so many."""
-    while len(shape) > least and shape[0] == 1:
-        shape = shape[1:]
-    return shape
-
-
-# A box begins at a multiple of 128 bytes; a swizzled one where its pattern begins, every 8 rows.
-def aligned(c: State, tile: ir.Tile, memory: Memory, what: str, span: Span) -> None:
-    obj = tile.access.view.obj
-    if obj.uid in c.unknown_layout:
-        return
-    need = box_align(obj.swizzle)
-    stride = tile.access.view.elem.bytes
-    dims = dimensions(tile)
-    for k in reversed(range(len(dims))):
-        known = divisor(c, tile.access.index[k]) * stride
-        if known % need:
-            raise _misaligned(c, tile, memory, k, need, stride, what, span)
-        stride *= dims[k] or 1
-
-
-def _misaligned(
-    c: State, tile: ir.Tile, memory: Memory, k: int, need: int, stride: int, what: str, span: Span
-) -> Exception:
-    obj, name = tile.access.view.obj, tile.access.handle.name
-    if obj.depth and k == 0:
-        return c.type_error(
-            f"a slot of `{obj.name}` takes {stride} bytes, so that slots do not begin at multiples of {need}, where"
-            f" {what} needs them",
-            span,
-            secondary=declared(obj),
-            help=f"pad the array, so that a slot takes {(stride + need - 1) // need * need} bytes",
-        )
-    step = need // math.gcd(need, stride)
-    at = tile.access.index[k]
-    begins = "begins" if isinstance(at, ir.Const) else "may begin"
-    return c.type_error(
-        f"{what} needs a tile that begins at a multiple of {need} bytes, and this one of `{name}` {begins} elsewhere",
-        span,
-        f"{_position(memory, k)} must be a multiple of {step}",
-        (Label(obj.span, "declared here"),),
-        note="the rows of a swizzled tile repeat their pattern every 8 rows" if obj.swizzle else "",
-        help=(
-            f"begin at {at.value // step * step} or {at.value // step * step + step}, not at {at.value}"
-            if isinstance(at, ir.Const)
-            else f"show it in the text: `{step} * i`"
-        ),
-    )
-
-
-def _position(memory: Memory, k: int) -> str:
-    """What decides index k of the object, counted as the user writes: a stage's slot, a part's own index are not in the
-    text.
-    """
-    if memory.map is None:
-        return f"index {k} of its position"
-    used = [n for n, p in enumerate(memory.map.params) if p in variables(memory.map.results[k])]
-    return f"index {used[0]} of its position" if used else f"index {k} that its index function returns"
-
-
 # ---- the statement --------------------------------------------------------------------------------------------------
 
 
 def _emit(
-    c: State,
-    op: str,
-    tile_memory: Memory,
-    tile_span: Span,
-    array: Memory,
-    array_span: Span,
-    at: tuple[ir.Expr, ...],
-    span: Span,
-    tf32: bool = False,
+    c: State, op: str, tile_side: Side, array_side: Side, at: tuple[ir.Expr, ...], span: Span, tf32: bool = False
 ) -> None:
-    what = "a box copy"
-    origin, free = _origin(c, array, array_span, at, span)
-    tile = tile_of(c, tile_memory, what, tile_span)
-    name, elem = tile_memory.handle.name, tile.access.view.elem
+    what, array = "a box copy", array_side.memory
+    origin, moves = _origin(c, array_side, at, span)
+    tile = tile_of(c, tile_side.memory, what, tile_side.span)
+    obj, elem = tile.access.view.obj, tile.access.view.elem
     if elem != array.elem:
         raise c.type_error(
-            f"a box is copied as it is: `{name}` holds `{elem}`, and `{array.handle.name}` `{array.elem}`",
+            f"a box is copied as it is: `{tile_side.name}` holds `{elem}`, and `{array.handle.name}` `{array.elem}`",
             span,
             secondary=(
-                Label(tile.access.view.obj.span, f"elements of `{elem}`"),
+                Label(obj.span, f"elements of `{elem}`"),
                 Label(array.handle.obj.span, f"elements of `{array.elem}`"),
             ),
             help=(
-                f"declare `{tile.access.view.obj.name}` with elements of `{array.elem}`, and convert them where they"
+                f"declare `{obj.name}` with elements of `{array.elem}`, and convert them where they"
                 f" are used: `{elem}(...)`"
             ),
         )
-    rank = len(origin.view.shape)
-    box = core(tile.shape)
+    box = _extents(c, tile, tile_side, array_side, moves)
+    contiguous(c, tile, tile_side.name, tile_side.span)
+    _rows(c, tile, box[-1], tile_side.span)
+    aligned(c, tile, tile_side.memory, what, tile_side.span)
+    _begins(c, op, origin, array, span)
+    if op == "load" and obj.spread == "copies":
+        _alike(c, tile, origin, box, span, tile_side.span)
+    c.out.append(ir.BoxCopy(op, tile, origin, box, c.place, tf32=tf32, span=span))
+
+
+# A box has as many dimensions as its array, and is larger than 1 only where the array can be moved along.
+def _extents(c: State, tile: ir.Tile, tile_side: Side, array_side: Side, moves: list[bool]) -> tuple[int, ...]:
+    array, name = array_side.memory, tile_side.name
+    rank, box = len(moves), core(tile.shape)
     if len(box) > rank:
         raise c.type_error(
             f"`{name}` is a box of {' x '.join(map(str, box))}, and `{array.handle.name}` has {rank} dimension(s)",
-            tile_span,
+            tile_side.span,
             secondary=declared(array.handle.obj),
             help=f"copy one part at a time: `tile({name}, ...)` with leading dimensions of 1",
         )
     box = (1,) * (rank - len(box)) + box
-    for k, (extent, moves) in enumerate(zip(box, free)):
+    for k, (extent, moves_here) in enumerate(zip(box, moves)):
         if extent > BOX_EXTENT:
             raise c.type_error(
                 f"an extent of a box is at most {BOX_EXTENT}, and this is {extent}",
-                tile_span,
+                tile_side.span,
                 help=f"copy it in several boxes: `tile({name}, ...)`",
             )
-        if extent > 1 and not moves:
+        if extent > 1 and not moves_here:
             raise c.type_error(
                 f"`{array.handle.name}` stays in one place in dimension {k}, where the box has an extent of {extent}",
-                array_span,
+                array_side.span,
                 secondary=(Label(array.handle.span, "its index function has no index there"),),
             )
-    _contiguous(c, tile, name, tile_span)
-    row = box[-1] * elem.bytes
-    swizzle = tile.access.view.obj.swizzle
+    return box
+
+
+# A row of a box is a multiple of 16 bytes, and in a swizzled tile as long as the swizzle.
+def _rows(c: State, tile: ir.Tile, elements: int, span: Span) -> None:
+    obj, bytes = tile.access.view.obj, tile.access.view.elem.bytes
+    row, swizzle = elements * bytes, obj.swizzle
     if row % BOX_BYTES:
         raise c.type_error(
-            f"a row of a box is a multiple of 16 bytes, and this has {box[-1]} x {elem.bytes} = {row}",
-            tile_span,
+            f"a row of a box is a multiple of 16 bytes, and this has {elements} x {bytes} = {row}",
+            span,
             help="widen the tile",
         )
-    if swizzle and row != swizzle and tile.access.view.obj.uid not in c.unknown_layout:
+    if swizzle and row != swizzle and obj.uid not in c.unknown_layout:
         raise c.type_error(
             f"a row of a swizzled box is as long as its swizzle: here {swizzle} bytes, and the row has {row}",
-            tile_span,
-            secondary=(Label(tile.access.view.obj.span, f"declared with `swizzle={swizzle}`"),),
+            span,
+            secondary=(Label(obj.span, f"declared with `swizzle={swizzle}`"),),
             help=(
                 f"`swizzle={row}`"
                 if row in SWIZZLES
-                else f"rows of {swizzle // elem.bytes} elements, and a leading dimension of panels"
+                else f"rows of {swizzle // bytes} elements, and a leading dimension of panels"
             ),
         )
-    aligned(c, tile, tile_memory, what, tile_span)
-    _begins(c, op, origin, array, span)
-    if op == "load" and tile.access.view.obj.spread == "copies":
-        _alike(c, tile, origin, box, span, tile_span)
-    c.out.append(ir.BoxCopy(op, tile, origin, box, c.place, tf32=tf32, span=span))
 
 
-def _origin(
-    c: State, array: Memory, span: Span, at: tuple[ir.Expr, ...], whole: Span
-) -> tuple[ir.MemAccess, list[bool]]:
+def _origin(c: State, side: Side, at: tuple[ir.Expr, ...], whole: Span) -> tuple[ir.MemAccess, list[bool]]:
     """The first element in global memory, and which of its coordinates `at` moves; an index function must only move."""
+    array, handle, view = side.memory, side.memory.handle, side.memory.view
+    _array_of_boxes(c, array, side.span)
+    if len(at) != array.rank:
+        raise c.type_error(
+            f"`{handle.name}` has {array.rank} dimension(s), and `at` {len(at)}",
+            whole,
+            secondary=(Label(handle.span, f"{array.rank} dimension(s)"),),
+            help="one index for each dimension: "
+            + (f"`at=({', '.join('ijklm'[: array.rank])})`" if array.rank > 1 else "`at=i`"),
+        )
+    moves = [True] * len(view.shape)
+    if array.map is not None:
+        along = list(moved(array.map))
+        moves = [param is not None for param, _ in along]
+        if any(rest is None for _, rest in along) or sum(moves) < array.rank:
+            raise c.type_error(
+                f"`{handle.name}` is not a part of the array that was only moved: a box of it is no box of the array",
+                side.span,
+                secondary=(Label(handle.span, "lowered here"),),
+                help="use an index function of the form `lambda i, j: (m0 + i, n0 + j)`",
+            )
+    index = mapped(array, at)
+    for i in index:
+        if isinstance(i, ir.Const) and not convert.fits(i.value, I32):
+            raise c.type_error(f"a coordinate of a box is an `i32`, which does not hold {i.value}", whole)
+    return ir.MemAccess(view, tuple(convert.cast(i, I32) for i in index), handle, span=side.span), moves
+
+
+# What a tensor map can describe, as far as the text tells: scalars, in a shape that is known, whose rows are aligned.
+def _array_of_boxes(c: State, array: Memory, span: Span) -> None:
     handle, view = array.handle, array.view
-    element = f"const({handle.obj.elem})" if handle.const else handle.obj.elem
     if view.shape is None or view.elem != handle.obj.elem or not isinstance(view.elem, Scalar):
+        element = f"const({handle.obj.elem})" if handle.const else handle.obj.elem
         raise c.type_error(
             (
                 f"a box needs the shape of its array, and `{handle.name}` has none"
@@ -453,36 +345,6 @@ def _origin(
             secondary=declared(handle.obj),
             help="pad the rows",
         )
-    if len(at) != array.rank:
-        raise c.type_error(
-            f"`{handle.name}` has {array.rank} dimension(s), and `at` {len(at)}",
-            whole,
-            secondary=(Label(handle.span, f"{array.rank} dimension(s)"),),
-            help="one index for each dimension: "
-            + (f"`at=({', '.join('ijklm'[: array.rank])})`" if array.rank > 1 else "`at=i`"),
-        )
-    moves = [True] * len(view.shape)
-    if array.map is not None:
-        left = list(array.map.params)
-        for k, result in enumerate(array.map.results):
-            used = [p for p in array.map.params if p in variables(result)]
-            moves[k] = bool(used)
-            if used and (used != left[:1] or unit_stride(result, left.pop(0)) is None):
-                left = [used[0]]
-                break
-        if left:
-            raise c.type_error(
-                f"`{handle.name}` is not a part of the array that was only moved: a box of it is no box of the array",
-                span,
-                secondary=(Label(handle.span, "lowered here"),),
-                help="use an index function of the form `lambda i, j: (m0 + i, n0 + j)`",
-            )
-    index = mapped(array, at)
-    for i in index:
-        if isinstance(i, ir.Const) and not convert.fits(i.value, I32):
-            raise c.type_error(f"a coordinate of a box is an `i32`, which does not hold {i.value}", whole)
-    index = tuple(convert.cast(i, I32) for i in index)
-    return ir.MemAccess(view, index, handle, span=span), moves
 
 
 # In its row a box begins at a multiple of 16 bytes; one that is written begins at no negative index.  What only a
@@ -504,21 +366,6 @@ def _begins(c: State, op: str, origin: ir.MemAccess, array: Memory, span: Span) 
             span,
             note="it may end outside, where nothing is written; and a box that is read may begin outside as well",
         )
-
-
-def _contiguous(c: State, tile: ir.Tile, name: str, span: Span) -> None:
-    dims = dimensions(tile)
-    first = next((k for k, n in enumerate(tile.shape) if n != 1), len(dims))
-    for k in range(first + 1, len(dims)):
-        if tile.shape[k] != dims[k]:
-            raise c.type_error(
-                f"this box of `{name}` lies in pieces: it has {tile.shape[k]} of the {dims[k]} elements of"
-                f" dimension {k}",
-                span,
-                "not contiguous",
-                secondary=declared(tile.access.view.obj),
-                help="take whole rows, or make panels: a leading dimension that holds one box after another",
-            )
 
 
 # Every block issues its share of the rows, for all blocks: so all of them must get here, equally often, with the same

@@ -469,17 +469,16 @@ def stable(handle: ir.Handle) -> bool:
     return handle.const or handle.obj.space is Space.SHARED or handle.origin == "partition" or handle.disjoint
 
 
+def not_const(c: State, handle: ir.Handle, span: Span, help: str = "") -> None:
+    if handle.const:
+        message = f"`{handle.name}` is const and cannot be written"
+        raise c.fail("SNAP009", message, span, secondary=(const_label(handle),), help=help)
+
+
 # Write down: an element is written at exactly thread[1], and not through const.
 def writable(c: State, memory: Memory, span: Span) -> None:
     handle = memory.handle
-    if handle.const:
-        raise c.fail(
-            "SNAP009",
-            f"`{handle.name}` is const and cannot be written",
-            span,
-            secondary=(const_label(handle),),
-            help="declare it without `const`",
-        )
+    not_const(c, handle, span, "declare it without `const`")
     one_value(c, handle, span)
     if handle.privilege != THREAD1:
         raise c.fail(

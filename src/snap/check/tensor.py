@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 
 from snap.check import convert
-from snap.check.boxes import aligned, core, dimensions, tile_of
 from snap.check.explain import declared, read_down
 from snap.check.expressions import condition, scalar
 from snap.check.intrinsics import allowed, text_option
 from snap.check.memory import LocalArray, memory_argument, one_value, storage
 from snap.check.state import Memory, State, Want
+from snap.check.tiles import aligned, core, dimensions, tile_of
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree

@@ -10,7 +10,8 @@ import sys
 import types
 from collections.abc import Mapping
 
-from snap.check.function import constexpr_names, elaborate, required, starting_place
+from snap.check.function import elaborate
+from snap.check.signatures import constexpr_names, required, starting_place
 from snap.check.state import Program
 from snap.diag.error import Diagnostic, SnapError
 from snap.frontend.definition import Definition

@@ -214,7 +214,7 @@ def _operands(c: State, items: tuple[tree.Expr, ...]) -> list[ir.Expr]:
 
 
 def _register_targets(c: State, e: tree.Expr, count: int, type: Scalar, op: str) -> tuple[ir.Target, ...]:
-    from snap.check.statements import assignable_register
+    from snap.check.assignments import assignable_register, register_target
 
     found = None if isinstance(e, tree.Sequence) else storage(c, e)
     if isinstance(found, LocalArray):
@@ -226,8 +226,6 @@ def _register_targets(c: State, e: tree.Expr, count: int, type: Scalar, op: str)
         )
         types = {found.ref.elem}
     elif isinstance(e, tree.Sequence):
-        from snap.check.statements import register_target
-
         pairs = [register_target(c, item) for item in e.items]
         targets, types = tuple(t for t, _ in pairs), {t for _, t in pairs}
     else:

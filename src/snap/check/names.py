@@ -151,6 +151,12 @@ def resolve(c: State, e: tree.Expr) -> object | None:
             return None
 
 
+def word_called(c: State, e: tree.Expr) -> str | None:
+    """The word of the language that a call is of; None for anything else."""
+    found = resolve(c, e.function) if isinstance(e, tree.Call) else None
+    return found.word if isinstance(found, Marker) else "range" if found is range else None
+
+
 def math_name(found: object) -> str | None:
     """The pure function a marker or one of Python's `math` functions stands for."""
     if isinstance(found, Marker) and found.word.startswith("math."):

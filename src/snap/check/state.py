@@ -373,6 +373,18 @@ class State:
     def temp(self, name: str, type: ValueType, privilege: Privilege, span: Span) -> ir.Var:
         return self.var(name, type, privilege, span, temp=True)
 
+    def remembered(self, name: str, value: ir.Expr, privilege: Privilege, span: Span | None = None) -> ir.Read:
+        """A temporary that holds the value which the expression has here."""
+        var = self.temp(name, value.type, privilege, span or value.span)
+        self.out.append(ir.Declare(var, value, span=span or value.span))
+        return ir.Read(var, value.type, span=span or value.span)
+
+    def result(self, name: str, type: ValueType, privilege: Privilege, span: Span) -> tuple[ir.VarTarget, ir.Read]:
+        """A temporary that a statement delivers into, and its value."""
+        var = self.temp(name, type, privilege, span)
+        self.out.append(ir.Declare(var, None, span=span))
+        return ir.VarTarget(var, span=span), ir.Read(var, type, span=span)
+
     @contextmanager
     def trial(self) -> Iterator[list[bool]]:
         """Try something: where it fails, its errors and statements are forgotten.  Yields a list that is non-empty

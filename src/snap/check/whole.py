@@ -1,0 +1,157 @@
+"""What can only be said of a whole function: whether what groups read as one value stays what it is, whether its shared
+memory is there, and whether as many blocks as it asks for fit a multiprocessor.
+
+Input: the state after the body was checked, and the statements made of it.  Output: errors.
+"""
+
+from __future__ import annotations
+
+from snap.check.explain import read_by_one_help, units
+from snap.check.parts import overwritten, unshown
+from snap.check.state import State
+from snap.diag.error import Label
+from snap.ir import nodes as ir
+from snap.ir.hardware import BLOCK_RESERVED, MOST_BLOCK_SHARED, SM_BLOCKS, SM_SHARED, SM_THREADS, WARP
+from snap.ir.types import Level
+from snap.ir.walk import statements as all_statements
+
+
+def check_whole(c: State, params: list[ir.Param], made: ir.Body) -> None:
+    _stability(c)
+    _parts(c, params, made)
+    _shared_limit(c)
+    _residency(c, made)
+
+
+# Memory read above thread[1] must be stable: nothing in the kernel touches it by atomics or unsafe.
+def _stability(c: State) -> None:
+    for read in c.stable_reads:
+        for touch in c.touches:
+            if touch.obj.uid == read.handle.obj.uid:
+                c.report(
+                    "SNAP006",
+                    f"`{read.handle.name}` may change while {read.want.privilege} reads it",
+                    read.span,
+                    read.want.why,
+                    (Label(touch.span, f"{touch.what} changes it without order"),),
+                    note="threads of one group could read different values and separate",
+                    help=read_by_one_help(read.want.privilege),
+                )
+                break
+
+
+# A part that a group reads as one value is written by no other group: its partition promises that, or the indices show
+# it.
+def _parts(c: State, params: list[ir.Param], made: ir.Body) -> None:
+    reads = [read for read in c.stable_reads if any(unshown(read.handle))]
+    if not reads or c.errors:
+        return
+    for access, part, write in overwritten(c.place, params, made, (read.access for read in reads)):
+        read = next((read for read in reads if read.access is access and part in unshown(read.handle)), None)
+        if read is None:  # reported already, for another write
+            continue
+        reads.remove(read)
+        c.report(
+            "SNAP006",
+            f"`{read.handle.name}` may change while {read.want.privilege} reads it: {units(part.privilege)} may hold"
+            " the same element",
+            read.span,
+            read.want.why,
+            (
+                Label(part.span, "nothing shows that these parts are apart"),
+                Label(write.span, "another one may write it here"),
+            ),
+            note="threads of one group could read different values and separate",
+            help=(
+                "if no two of the parts ever meet, say so: `partition(..., disjoint=True)`, and the CPU machine checks"
+                f" it; or {read_by_one_help(read.want.privilege)}"
+            ),
+        )
+
+
+def _shared_limit(c: State) -> None:
+    declared = c.definition.requires.smem
+    limit = MOST_BLOCK_SHARED if declared is None else min(declared, MOST_BLOCK_SHARED)
+    if declared is not None and declared > MOST_BLOCK_SHARED:
+        c.report(
+            "SNAP013",
+            f"`smem={declared}` is more than a block can have: {MOST_BLOCK_SHARED} bytes",
+            c.definition.requires.span or c.definition.tree.head,
+        )
+    elif c.smem_peak > limit:
+        what = "declared in `@requires`" if declared is not None else "that a block can have"
+        c.report(
+            "SNAP013",
+            f"{c.smem_peak} bytes of shared memory are held at once, more than the {limit} {what}",
+            c.smem_peak_span,
+            "the most is held here",
+            (Label(c.definition.tree.head, f"`smem={declared}`"),) if declared is not None else (),
+            help=(
+                "declare more, hold less at once (arrays in scopes that ended give theirs back), or leave `smem=` out"
+                if declared is not None
+                else "use smaller tiles"
+            ),
+        )
+
+
+# `resident=n`: n blocks fit a multiprocessor as far as the text decides it.  Registers are then the compiler's to share
+# out.
+def _residency(c: State, made: ir.Body) -> None:
+    wanted, span = c.definition.requires.resident, c.definition.requires.span or c.definition.tree.head
+    if wanted is None:
+        return
+    if c.definition.kind != "global":
+        c.report(
+            "SNAP018",
+            f"`resident={wanted}` is about a kernel's launch, and `{c.definition.tree.name}` is a device function",
+            span,
+            help="say it in `@requires` of the kernels that call it",
+        )
+        return
+    threads = c.place.held(Level.THREAD).count
+    most = min(SM_BLOCKS, SM_THREADS // (-(-threads // WARP) * WARP))  # whole warps
+    fit = min(most, SM_SHARED // (c.smem_peak + BLOCK_RESERVED))
+    way = f"ask for {fit} at most" if fit else "leave `resident=` out"
+    if wanted > most:
+        c.report(
+            "SNAP018",
+            f"`resident={wanted}`: {wanted} blocks of {threads} threads do not fit a multiprocessor",
+            span,
+            note=f"it holds at most {SM_THREADS} threads, in whole warps, and {SM_BLOCKS} blocks at a time",
+            help=f"{way}, or use fewer threads a block",
+        )
+    elif wanted > fit:
+        c.report(
+            "SNAP013",
+            f"`resident={wanted}`: {wanted} blocks that hold {c.smem_peak} bytes of shared memory each do not fit a"
+            " multiprocessor",
+            c.smem_peak_span,
+            "the most is held here",
+            (Label(span, f"asks for {wanted} blocks"),),
+            note=f"it has {SM_SHARED} bytes, and each block takes {BLOCK_RESERVED} more than it holds",
+            help=f"{way}, or hold less at once",
+        )
+    elif wanted > 1:
+        moved = _moves_registers(made)
+        if moved is not None:
+            c.report(
+                "SNAP018",
+                f"`resident={wanted}` shares the registers out among {wanted} blocks, and `setmaxnreg` counts on those"
+                " of a whole multiprocessor",
+                moved.span,
+                secondary=(Label(span, f"asks for {wanted} blocks"),),
+                note="warpgroups that ask for more than their block has would wait forever",
+                help="leave one of the two out",
+            )
+
+
+def _moves_registers(body: ir.Body) -> ir.Collective | None:
+    for s in all_statements(body):
+        match s:
+            case ir.Collective("setmaxnreg"):
+                return s
+            case ir.Call(callee):
+                found = _moves_registers(callee.body)
+                if found is not None:
+                    return found
+    return None

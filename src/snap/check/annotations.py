@@ -7,6 +7,7 @@ whether the privilege is allowed here (check/statements.py).
 
 from __future__ import annotations
 
+from snap.check.expressions import expression
 from snap.check.names import as_number, as_type, describe_object, foreign_type, resolve
 from snap.check.state import Abort, Constant, State, Want
 from snap.diag.span import Span
@@ -71,7 +72,6 @@ def wanted_privilege(c: State, e: tree.Expr, where: str) -> Privilege:
 
 def constant_value(c: State, e: tree.Expr, what: str) -> ir.Const:
     """A compile-time constant."""
-    from snap.check.expressions import expression
 
     value = expression(c, e, Want(THREAD1, f"{what} must be a compile-time constant"))
     if not isinstance(value, ir.Const):
@@ -260,7 +260,6 @@ def _pointer(c: State, args: tuple[tree.Expr, ...], span: Span) -> Spec:
 
 
 def _dimension(c: State, e: tree.Expr) -> ir.Expr:
-    from snap.check.expressions import expression
 
     held, c.no_calls = c.no_calls, "the shape of a pointer"
     try:
@@ -271,4 +270,14 @@ def _dimension(c: State, e: tree.Expr) -> ir.Expr:
         raise c.type_error("a dimension is an integer", e.span)
     if isinstance(value, ir.Const) and value.value < 1:
         raise c.type_error(f"an array cannot have a dimension of {value.value}", e.span)
+    return value
+
+
+def text_option(c: State, options: dict[str, tree.Expr], name: str, choices: tuple[str, ...], default: str) -> str:
+    if name not in options:
+        return default
+    e = options.pop(name)
+    value = e.value if isinstance(e, tree.Text) else resolve(c, e) if isinstance(e, tree.Name) else None
+    if value not in choices:
+        raise c.type_error(f"`{name}` is one of {', '.join(choices)}", e.span)
     return value

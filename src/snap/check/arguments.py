@@ -14,10 +14,11 @@ from snap.check import rewrite
 from snap.check.annotations import Spec
 from snap.check.explain import read_down
 from snap.check.expressions import converted, expression
-from snap.check.memory import LocalArray, agreed, foreign, memory_argument, storage
+from snap.check.memory import agreed, foreign
 from snap.check.operands import kept
 from snap.check.signatures import Header, is_constexpr
 from snap.check.state import IndexMap, Memory, State, Touch, Want
+from snap.check.storage import LocalArray, memory_argument, storage
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree

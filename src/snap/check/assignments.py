@@ -14,11 +14,12 @@ from snap.check.annotations import Spec, annotation, constant_value
 from snap.check.explain import declared, write_up
 from snap.check.expressions import COMPONENTS, arithmetic, array_index, converted, expression
 from snap.check.known import note_value
-from snap.check.memory import LocalArray, access, storage, writable
+from snap.check.memory import access, writable
 from snap.check.names import resolve
 from snap.check.operands import across, kept
 from snap.check.shared import declare_shared
 from snap.check.state import Abort, Constant, IndexFunction, Memory, Poison, State, Variable, Want
+from snap.check.storage import LocalArray, storage
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -298,8 +299,8 @@ def _assignable(c: State, found: Variable, span: Span) -> None:
     write_up(c, var.privilege, f"`{var.name}`", span, (Label(var.span, f"`{var.name}` is at `{var.privilege}`"),))
 
 
-def assignable_register(c: State, found: Variable, span: Span) -> bool:
-    """Whether an operation may deliver each thread's own value into it."""
+def assignable_register(c: State, found: Variable, span: Span) -> None:
+    """An operation may deliver each thread's own value into it."""
     _assignable(c, found, span)
     if found.var.privilege != THREAD1:
         raise c.fail(
@@ -309,7 +310,6 @@ def assignable_register(c: State, found: Variable, span: Span) -> bool:
             secondary=declared(found.var),
             help="declare it `@ thread[1]`",
         )
-    return True
 
 
 def register_target(c: State, e: tree.Expr) -> tuple[ir.Target, Element]:

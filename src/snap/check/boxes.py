@@ -12,11 +12,12 @@ import math
 from dataclasses import dataclass
 
 from snap.check import convert
+from snap.check.annotations import text_option
 from snap.check.explain import declared, read_down
-from snap.check.intrinsics import text_option
 from snap.check.known import decided_below, differs
-from snap.check.memory import agreed_in, indices, mapped, memory_argument, not_const
+from snap.check.memory import agreed_in, indices, mapped, not_const
 from snap.check.state import Frame, Memory, State, Touch, Want
+from snap.check.storage import memory_argument
 from snap.check.tiles import aligned, contiguous, core, moved, tile_of
 from snap.diag.error import Label
 from snap.diag.span import Span

@@ -11,17 +11,20 @@ from collections.abc import Mapping
 
 from snap.check.annotations import constant_value, wanted_privilege
 from snap.check.arguments import arguments, bound, inherit, satisfied
+from snap.check.atomics import atomic_call
 from snap.check.boxes import box_copy, box_reduce
-from snap.check.explain import group_words, read_down, write_up
-from snap.check.expressions import cast_call, math_call
+from snap.check.explain import group_words, write_up
 from snap.check.function import instantiate
-from snap.check.intrinsics import async_copy, atomic_call, intrinsic_call, unsafe_call
+from snap.check.intrinsics import async_copy, intrinsic_call
 from snap.check.known import note_value
-from snap.check.memory import storage
 from snap.check.names import as_definition, as_type, describe_object, math_name, resolve
+from snap.check.operands import result_for
+from snap.check.pure import cast_call, math_call
 from snap.check.signatures import is_constexpr, read_header
 from snap.check.state import IndexFunction, Instance, Memory, State, Variable, Want
+from snap.check.storage import storage
 from snap.check.tensor import store_acc, wgmma
+from snap.check.unsafe import unsafe_call
 from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -205,10 +208,7 @@ def device_call(
     offset = _held_by(c, instance, definition.requires.smem or 0, e.span)
     target = value = None
     if header.returns is not None and used:
-        type, privilege = header.returns
-        if not privilege.at_least(want.privilege):
-            raise read_down(c, f"the result of `{name}`", privilege, None, want, e.span)
-        target, value = c.result(f"{name}_result", type, privilege, e.span)
+        target, value = result_for(c, f"{name}_result", name, *header.returns, want, e.span)
     c.uses_unsafe |= function.uses_unsafe
     c.out.append(ir.Call(function, tuple(args), tuple(handles), target, c.place, offset, span=e.span))
     return value

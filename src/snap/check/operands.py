@@ -14,10 +14,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from snap.check import convert
-from snap.check.state import State
+from snap.check.explain import read_down
+from snap.check.state import State, Want
+from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.effects import assigned, passed, written
-from snap.ir.types import I32, Array, Privilege
+from snap.ir.types import I32, Array, Privilege, ValueType
 from snap.ir.walk import statements, walk
 
 Operand = ir.Expr | ir.MemAccess | ir.Target | ir.ArrayRef | ir.MemView
@@ -129,3 +131,12 @@ def _publishes(s: ir.Stmt) -> bool:
         case ir.Atomic():
             return s.order != "relaxed"
     return isinstance(s, ir.Unsafe)
+
+
+def result_for(
+    c: State, name: str, shown: str, type: ValueType, p: Privilege, want: Want, span: Span, help: str = ""
+) -> tuple[ir.VarTarget, ir.Read]:
+    """Where an operation delivers its result, which is at p, and the result itself, where it may be used so."""
+    if not p.at_least(want.privilege):
+        raise read_down(c, f"the result of `{shown}`", p, None, want, span, help)
+    return c.result(name, type, p, span)

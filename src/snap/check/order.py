@@ -9,8 +9,8 @@ is taken as it comes.
 from __future__ import annotations
 
 from snap.check import rewrite
-from snap.check.memory import unit_stride
 from snap.check.state import Frame, Pipeline, StageUse, State
+from snap.check.storage import unit_stride
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.ir import nodes as ir

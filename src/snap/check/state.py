@@ -16,7 +16,7 @@ from snap.frontend import tree
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
 from snap.ir.hardware import WIDEST
-from snap.ir.types import Element, Level, Place, Privilege, ValueType
+from snap.ir.types import THREAD1, Element, Level, Place, Privilege, ValueType
 from snap.record import record
 
 FREE_BYTES = 16  # of shared memory, a thread
@@ -202,6 +202,9 @@ class Want:
     control: bool = False  # it decides control flow
     implied: bool = False  # the privilege is the code's own because none was written
     agree: bool = False  # it has no destination that could be lowered: the group needs one value
+
+
+PER_THREAD = Want(THREAD1, "is one thread's own value")
 
 
 @dataclass(slots=True, eq=False)

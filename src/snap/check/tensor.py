@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 
 from snap.check import convert
+from snap.check.annotations import text_option
 from snap.check.explain import declared, read_down
 from snap.check.expressions import condition, scalar
-from snap.check.intrinsics import allowed, text_option
-from snap.check.memory import LocalArray, memory_argument, one_value, storage
+from snap.check.intrinsics import allowed
+from snap.check.memory import one_value
 from snap.check.state import Memory, State, Want
+from snap.check.storage import LocalArray, memory_argument, storage
 from snap.check.tiles import aligned, core, dimensions, tile_of
 from snap.diag.error import Label
 from snap.diag.span import Span

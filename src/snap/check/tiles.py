@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 from snap.check.explain import declared
 from snap.check.known import divisor
-from snap.check.memory import foreign, unit_stride
+from snap.check.memory import foreign
 from snap.check.rewrite import variables
 from snap.check.state import IndexMap, Memory, State
+from snap.check.storage import unit_stride
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.ir import nodes as ir

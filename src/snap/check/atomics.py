@@ -1,0 +1,76 @@
+"""Atomics: `atomic.add(memory, index, value)` and the others of `ir/operations.py`.
+
+Input: the tree of a call.  Output: an `Atomic`, and the old value as an expression.  Rule: they are safe to share, so
+memory of any privilege can be given; each thread executes one, and the result is its own.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from snap.check.annotations import text_option
+from snap.check.explain import atomic_help
+from snap.check.expressions import converted, scalar
+from snap.check.memory import access, not_const, one_value
+from snap.check.operands import in_order, result_for
+from snap.check.state import PER_THREAD, State, Touch, Want
+from snap.check.storage import memory_argument
+from snap.frontend import tree
+from snap.ir import nodes as ir
+from snap.ir.operations import ATOMICS, BITWISE, ORDERS, SCOPES
+from snap.ir.types import BOOL, THREAD1, Scalar
+
+
+def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+    name = word.rstrip("_")
+    if name not in ATOMICS:
+        raise c.type_error(
+            f"there is no `atomic.{word}`",
+            e.function.span,
+            help="atomics: load store add min max and_ or_ xor exch cas",
+        )
+    c.effects_allowed("an atomic", e.span)
+    options = dict(e.keywords)
+    order, scope = text_option(c, options, "order", ORDERS, "relaxed"), text_option(c, options, "scope", SCOPES, "gpu")
+    if options:
+        raise c.type_error(
+            f"`atomic.{word}` has no option `{next(iter(options))}`", e.span, help="options: order=, scope="
+        )
+    if name == "load" and order in ("release", "acq_rel") or name == "store" and order in ("acquire", "acq_rel"):
+        raise c.type_error(f"an atomic {name} cannot be `{order}`", e.span)
+    form = f"`atomic.{word}(memory, index{('', ', value', ', expected, new')[ATOMICS[name].values]})`"
+    if not e.args:
+        raise c.type_error(f"`atomic.{word}` takes memory", e.span, help=form)
+    memory = memory_argument(c, e.args[0], f"`atomic.{word}`")
+    rest = e.args[1:]
+    if rest and isinstance(rest[0], tree.Sequence):
+        items, rest = rest[0].items, rest[1:]
+    else:
+        items, rest = rest[: memory.rank], rest[memory.rank :]
+    if len(items) != memory.rank or len(rest) != ATOMICS[name].values:
+        raise c.type_error(
+            f"`atomic.{word}` takes {memory.rank} index(es) and {ATOMICS[name].values} value(s) here", e.span, help=form
+        )
+    elem = memory.elem
+    if not isinstance(elem, Scalar) or elem == BOOL or name in BITWISE and not elem.is_integer:
+        raise c.type_error(f"there is no `atomic.{word}` on `{elem}`", e.span)
+    if name != "load":
+        not_const(c, memory.handle, e.args[0].span)
+        one_value(c, memory.handle, e.args[0].span)
+    evaluations = [
+        partial(access, c, memory, items, PER_THREAD, e.span),
+        *(partial(scalar, c, a, PER_THREAD) for a in rest),
+    ]
+    made, *values = in_order(c, THREAD1, *evaluations)
+    args = tuple(converted(c, value, elem, a.span, "the element") for value, a in zip(values, rest))
+    if not memory.handle.const:
+        c.touches.append(Touch(memory.handle.obj, f"`atomic.{word}`", e.span))
+    target = value = None
+    if name == "store":
+        if used:
+            raise c.type_error("`atomic.store` returns nothing", e.span, help="`atomic.exch` returns the old value")
+    elif used:
+        temp, help = "loaded" if name == "load" else "old", atomic_help(want)
+        target, value = result_for(c, temp, f"atomic.{word}", elem, THREAD1, want, e.span, help)
+    c.out.append(ir.Atomic(name, made, args, target, order, scope, span=e.span))
+    return value

@@ -1,0 +1,83 @@
+"""Pure calls: casts, mathematical functions, and the bits of a value seen as another type.
+
+Input: the tree of a call and the target of its value.  Output: a typed, pure expression.
+"""
+
+from __future__ import annotations
+
+from snap.check import convert
+from snap.check.expressions import converted, no_common_type, scalar, scalars
+from snap.check.names import as_type, resolve
+from snap.check.state import State, Want
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.ir import nodes as ir
+from snap.ir.operations import MATH
+from snap.ir.types import BOOL, F32, I32, Scalar, Vector
+
+
+def cast_call(c: State, type: object, e: tree.Call, want: Want) -> ir.Expr:
+    if e.keywords:
+        raise c.type_error("a cast takes no keywords", e.span)
+    if isinstance(type, Vector):
+        if len(e.args) not in (1, type.lanes):
+            raise c.type_error(f"`{type}` takes {type.lanes} components, or one for all", e.span)
+        items = [
+            converted(c, value, type.elem, a.span, "a component") for value, a in zip(scalars(c, want, *e.args), e.args)
+        ]
+        return ir.MakeVector(tuple(items * type.lanes if len(items) == 1 else items), type, span=e.span)
+    if len(e.args) != 1:
+        raise c.type_error(f"the cast `{type}(...)` takes one value", e.span)
+    return convert.cast(scalar(c, e.args[0], want), type, e.span)
+
+
+def math_call(c: State, name: str, e: tree.Call, want: Want, fast: bool = False) -> ir.Expr:
+    op = MATH[name]
+    if fast and not op.fast:
+        raise c.type_error(
+            f"`{name}` has no fast form",
+            e.span,
+            help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}",
+        )
+    variadic = name in ("min", "max")
+    if e.keywords or (len(e.args) != op.arity if not variadic else len(e.args) < 2):
+        raise c.type_error(
+            f"`{name}` takes {op.arity} argument{'s' if op.arity > 1 else ''}{' or more' if variadic else ''}", e.span
+        )
+    args = scalars(c, want, *e.args)
+    if op.domain == "int" and any(not a.type.is_integer for a in args):
+        raise c.type_error(f"`{name}` takes integers", e.span)
+    while len(args) > 2 and variadic:
+        args[:2] = [_math(c, name, args[:2], e.span, fast)]
+    return _math(c, name, args, e.span, fast)
+
+
+def _math(c: State, name: str, args: list[ir.Expr], span: Span, fast: bool) -> ir.Expr:
+    op = MATH[name]
+    meet = args[0]
+    for a in args[1:]:
+        type = convert.common_type(meet, a)
+        if type is None:
+            raise no_common_type(c, args[0], a, span)
+        meet = ir.Const(0, type, convert.is_weak(meet) and convert.is_weak(a), span=span)
+    type = meet.type
+    if op.domain == "float" and not type.is_float:
+        type = F32
+    if op.domain == "number" or op.domain == "int":
+        type = convert.promoted(type)
+    free = name in ("min", "max") and convert.is_weak(meet)
+    args = [(convert.weakly if free else convert.cast)(a, type) for a in args]
+    if name in ("min", "max") and all(isinstance(a, ir.Const) for a in args):
+        return ir.Const(convert.extreme(name, [a.value for a in args]), type, free, span=span)
+    result = {"same": type, "bool": BOOL, "int": I32}[op.result]
+    return ir.Math(name, tuple(args), result, fast, span=span)
+
+
+def bitcast_call(c: State, e: tree.Call, want: Want) -> ir.Expr:
+    if len(e.args) != 2 or e.keywords:
+        raise c.type_error("`intrinsic.bitcast` takes a value and a type", e.span, help="`intrinsic.bitcast(x, u32)`")
+    value = scalar(c, e.args[0], want)
+    type = as_type(resolve(c, e.args[1]))
+    if not isinstance(type, Scalar) or type.bits != value.type.bits or BOOL in (type, value.type):
+        raise c.type_error(f"`{value.type}` has no bitcast to `{type}`: the sizes must agree", e.span)
+    return ir.Bitcast(convert.cast(value, value.type), type, span=e.span)

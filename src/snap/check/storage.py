@@ -1,0 +1,255 @@
+"""Storage by name: what an expression such as `x`, `x.view(T)` or `tile(x, at, shape)` denotes.
+
+Input: tree expressions.  Output: `Memory` bindings with index functions composed, or a `LocalArray`.  Invariant: the
+object stays the same, and so does the handle, and with it the privilege.  Non-goals: accesses (check/memory.py).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from snap.check import convert, rewrite
+from snap.check.known import note_value, remainder
+from snap.check.memory import access, indices, mapped, mapped_block
+from snap.check.names import as_type, describe_object, resolve, word_called
+from snap.check.owners import use
+from snap.check.state import IndexMap, Memory, Pipeline, State, Variable, Want
+from snap.diag.error import Label
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.ir import nodes as ir
+from snap.ir.types import I32, I64, THREAD1, Array, Element, Kind, Privilege, Scalar, Space
+from snap.ir.walk import walk
+
+
+@dataclass(slots=True, eq=False)
+class LocalArray:
+    """A local array, maybe seen through `.view`."""
+
+    variable: Variable
+    ref: ir.ArrayRef
+
+
+Storage = Memory | LocalArray
+
+
+def storage(c: State, e: tree.Expr, target: Privilege | None = None, kept: bool = False) -> Storage | None:
+    """What `e` denotes if it denotes storage: a name, `x.view(T)`, `tile(x, at, shape)`.  `target` is for whom it is
+    used, where a tile's position may vary as much.  kept: it gets a name, or is handed on, so what is read to find its
+    position is read now.
+    """
+    match e:
+        case tree.Name():
+            found = resolve(c, e)
+            if isinstance(found, Memory):
+                use(c, found, e.span)
+                return found
+            if isinstance(found, Variable) and isinstance(found.var.type, Array):
+                return LocalArray(found, ir.ArrayRef(found.var, found.var.type.elem, found.var.type.shape))
+            return None
+        case tree.Call(tree.Attribute(value, "view"), args, keywords) if not _is_namespace(c, value):
+            base = storage(c, value, target, kept)
+            if base is None:
+                return None
+            if len(args) != 1 or keywords:
+                raise c.type_error("`.view` takes one type", e.span, help="`x.view(float4)`")
+            elem = as_type(resolve(c, args[0]))
+            if elem is None:
+                raise c.type_error("`.view` takes a scalar or vector type", args[0].span, help="`x.view(float4)`")
+            return _view(c, base, elem, e.span)
+        case tree.Call(_, args, keywords):
+            return _tile(c, args, keywords, e.span, target, kept) if word_called(c, e) == "tile" else None
+        case _:
+            return None
+
+
+def _is_namespace(c: State, e: tree.Expr) -> bool:
+    from snap.surface import Namespace
+
+    return isinstance(e, tree.Name) and c.lookup(e.id) is None and isinstance(c.names.get(e.id), Namespace)
+
+
+def scaled_shape(
+    c: State, shape: tuple[ir.Expr, ...] | None, old: Element, new: Element, span: Span
+) -> tuple[ir.Expr, ...] | None:
+    """The shape after a view: the last dimension shrinks or grows by the ratio of the sizes, in 64 bits where it grows
+    to nobody knows what.
+    """
+    if shape is None:
+        return None
+    last = shape[-1]
+    if isinstance(last, ir.Const) and last.value * old.bytes % new.bytes:
+        raise c.type_error(f"rows of {last.value} x `{old}` do not divide into `{new}`", span)
+    if new.bytes % old.bytes == 0:
+        last = convert.binary("/", last, ir.Const(new.bytes // old.bytes, I32, span=span), span)
+    else:
+        last = convert.binary(
+            "*", last, ir.Const(old.bytes // new.bytes, I32 if isinstance(last, ir.Const) else I64, span=span), span
+        )
+    return (*shape[:-1], last)
+
+
+def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
+    old = base.ref.elem if isinstance(base, LocalArray) else base.elem
+    if old.bytes % elem.bytes and elem.bytes % old.bytes:
+        raise c.type_error(f"`{old}` cannot be viewed as `{elem}`: neither size divides the other", span)
+    if isinstance(base, LocalArray):
+        *rest, last = base.ref.shape
+        if last * old.bytes % elem.bytes:
+            raise c.type_error(f"rows of {last} x `{old}` do not divide into `{elem}`", span)
+        return LocalArray(base.variable, ir.ArrayRef(base.ref.var, elem, (*rest, last * old.bytes // elem.bytes)))
+    view = ir.MemView(base.view.obj, elem, scaled_shape(c, base.view.shape, old, elem, span))
+    shape = scaled_shape(c, base.shape, old, elem, span)
+    map = None
+    if base.map is not None:
+        last = base.map.params[-1]
+        rest = unit_stride(base.map.results[-1], last)
+        if rest is None or any(last in rewrite.variables(r) for r in base.map.results[:-1]):
+            raise c.type_error(
+                f"`{base.handle.name}` cannot be viewed as `{elem}`: consecutive indices are not consecutive in memory",
+                span,
+                help=f"take the view first, then partition: `partition(base.view({elem}), ...)`",
+            )
+        wide, narrow = max(elem.bytes, old.bytes), min(elem.bytes, old.bytes)
+        op = "/" if elem.bytes > old.bytes else "*"
+        if op == "/" and remainder(c, rest, wide // narrow):
+            raise c.type_error(
+                f"`{base.handle.name}` begins in the middle of a `{elem}`: {remainder(c, rest, wide // narrow)} x"
+                f" `{old}` behind its start",
+                span,
+                help=f"begin at a multiple of {wide // narrow} elements",
+            )
+        known = op == "*" or remainder(c, rest, wide // narrow) == 0
+        factor = ir.Const(wide // narrow, _multiplier(base, rest, op, wide // narrow), span=span)
+        start = convert.binary(op, rest, factor, span) if known else convert.exactly(rest, wide // narrow, span)
+        results = (*base.map.results[:-1], convert.binary("+", start, ir.Read(last, I32, span=span), span))
+        map = IndexMap(base.map.params, results, base.map.block)
+    return Memory(base.handle, view, map, shape, base.lowered, base.claim)
+
+
+def _multiplier(base: Memory, rest: ir.Expr, op: str, factor: int) -> Scalar:
+    """The type of what an index is multiplied or divided by: of many elements in global memory there are more narrow
+    ones than 32 bits count.
+    """
+    if (
+        op == "/"
+        or base.handle.obj.space is Space.SHARED
+        or isinstance(rest, ir.Const)
+        and convert.fits(rest.value * factor, I32)
+    ):
+        return I32
+    extents = [n.value if isinstance(n, ir.Const) else math.inf for n in base.view.shape or (math.inf,)]
+    return I32 if math.prod(extents) * factor < 1 << 31 else I64
+
+
+def _widens(narrow: Element, wide: Element) -> bool:
+    """Whether neighbours stay neighbours in the wider integer: unsigned ones that wrap would not."""
+    integers = isinstance(narrow, Scalar) and narrow.is_integer and isinstance(wide, Scalar) and wide.is_integer
+    return integers and (wide.bits == narrow.bits or wide.bits > narrow.bits and narrow.kind is Kind.INT)
+
+
+def unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
+    """e without var, where e = that + var."""
+    match e:
+        case ir.Read(v) if v == var:
+            return ir.Const(0, I32, span=e.span)
+        case ir.Cast(value) if _widens(value.type, e.type):
+            rest = unit_stride(value, var)  # an offset of 64 bits widens the index that is added to it
+            return None if rest is None else convert.cast(rest, e.type)
+        case ir.Binary(op, left, right) if op in ("+", "-"):
+            in_left, in_right = var in rewrite.variables(left), var in rewrite.variables(right)
+            if in_left and not in_right:
+                rest = unit_stride(left, var)
+                return None if rest is None else convert.binary(op, rest, right, e.span)
+            if in_right and not in_left and op == "+":
+                rest = unit_stride(right, var)
+                return None if rest is None else convert.binary("+", left, rest, e.span)
+    return None
+
+
+def _tile(
+    c: State,
+    args: tuple[tree.Expr, ...],
+    keywords: tuple[tuple[str, tree.Expr], ...],
+    span: Span,
+    target: Privilege | None,
+    kept: bool,
+) -> Memory:
+    from snap.check.annotations import size_of_dimension
+
+    if len(args) != 3 or keywords:
+        raise c.type_error("`tile` takes memory, a position and a shape", span, help="`tile(x, (i, j), (64, 64))`")
+    base = storage(c, args[0], target, kept)
+    if not isinstance(base, Memory):
+        no_pipeline(c, args[0], "`tile`")
+        raise c.type_error("`tile` takes memory: a pointer, a shared array, or a part of one", args[0].span)
+    items = [e.items if isinstance(e, tree.Sequence) else (e,) for e in args[1:]]
+    if any(len(given) != base.rank for given in items):
+        raise c.type_error(
+            f"`{base.handle.name}` has {base.rank} dimension(s): position and shape must have as many", span
+        )
+    p = target or base.handle.privilege
+    at = indices(c, items[0], Want(p, "places a tile of memory that is one for its whole group", agree=True))
+    if kept:
+        at = tuple(_read_now(c, a, p) for a in at)
+    sizes = tuple(size_of_dimension(c, e) for e in items[1])
+    params = tuple(c.temp(f"k{i}", I32, THREAD1, span) for i in range(base.rank))
+    moved = tuple(convert.binary("+", a, ir.Read(p, I32, span=span), span) for a, p in zip(at, params))
+    map = IndexMap(params, mapped(base, moved), mapped_block(base, moved))
+    return Memory(
+        base.handle, base.view, map, tuple(ir.Const(n, I32, span=span) for n in sizes), base.lowered, base.claim
+    )
+
+
+def _read_now(c: State, e: ir.Expr, p: Privilege) -> ir.Expr:
+    """A position that stays what it is: memory and arrays may hold something else when the window is used."""
+    if not any(isinstance(part, (ir.Load, ir.Elem)) for part in walk(e)):
+        return e
+    at = c.remembered("at", e, p)
+    note_value(c, at.var, e)
+    return at
+
+
+def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None = None) -> Memory:
+    found = storage(c, e, target, kept=True)
+    if not isinstance(found, Memory):
+        no_pipeline(c, e, what)
+        extra = ""
+        if isinstance(e, tree.Name) and not isinstance(found, LocalArray):
+            extra = f" (this is {describe_object(resolve(c, e))})" if not isinstance(resolve(c, e), Variable) else ""
+        raise c.type_error(
+            f"{what} takes memory: a pointer, a shared array, or a part of one{extra}",
+            e.span,
+            help=(
+                "the index is an argument of its own: `memory, index, value`"
+                if what.startswith("`atomic.") and isinstance(e, tree.Subscript)
+                else ""
+            ),
+        )
+    return found
+
+
+def no_pipeline(c: State, e: tree.Expr, what: str) -> None:
+    """Refuses a pipeline where memory is wanted: its slots are used through stages."""
+    found = resolve(c, e) if isinstance(e, tree.Name) else None
+    if isinstance(found, Pipeline):
+        raise c.type_error(
+            f"{what} takes memory, and `{e.id}` is a pipeline: only a stage of it is memory",
+            e.span,
+            secondary=(Label(found.memory.handle.span, f"{found.depth} slots, declared here"),),
+            help=f"take a stage, `with stage({e.id}) as s:`, and use `s`",
+        )
+
+
+def element_argument(c: State, e: tree.Expr, want: Want, what: str) -> tuple[Memory, ir.MemAccess]:
+    """`x[i, j]` as a place in memory."""
+    if isinstance(e, tree.Subscript):
+        found = storage(c, e.value, want.privilege)
+        if isinstance(found, Memory):
+            return found, access(c, found, e.index, want, e.span)
+    raise c.type_error(
+        f"{what} takes an element of memory, such as `tile[row, column]`",
+        e.span,
+        help="a whole box is copied with `at=`: `async_copy(tile, a, at=(i, j))`" if what == "`async_copy`" else "",
+    )

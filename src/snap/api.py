@@ -138,6 +138,33 @@ class SnapFunction:
         found = points(compiled.synced, collectives=True)
         return [*compiled.module.entry, *found, *compiled.module.exit] if self.is_kernel else found
 
+    def ir(self, stage: str = "synchronized", **constexprs: object) -> str:
+        """The program as text, as the compiler has it: "typed", as the checker leaves it, or "synchronized"."""
+        from snap.ir.text import text
+
+        if stage not in ("typed", "synchronized"):
+            raise ValueError(f"the IR is 'typed' or 'synchronized', not {stage!r}")
+        compiled = self._the_one(constexprs)
+        return text(compiled.typed if stage == "typed" else compiled.synced)
+
+    def passes(self, **constexprs: object) -> list[tuple[str, str, str]]:
+        """The program as text after the checker, and after each pass of synchronization that changed it: (name of the
+        pass, what it does, text).
+        """
+        from snap.ir.text import text
+        from snap.sync import PASSES, synchronize
+
+        does = {"check": "the typed IR, as the checker leaves it", **{one.name: one.does for one in PASSES}}
+        found: list[tuple[str, str, str]] = []
+
+        def seen(name: str, function: object) -> None:
+            shown = text(function)
+            if not found or found[-1][2] != shown:
+                found.append((name, does[name], shown))
+
+        synchronize(self._the_one(constexprs).typed, seen)
+        return found
+
     def cuda(self, **constexprs: object) -> str:
         self._kernel_only("have CUDA text of their own")
         return self._the_one(constexprs).module.text

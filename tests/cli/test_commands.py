@@ -238,6 +238,14 @@ def reverse(x: ptr(int) @ grid[1]):
 '''
 
 
+def test_explain_ir_and_passes(snap_command):
+    code, out, err = snap_command("explain", "--ir", write("reverse.py", REVERSE))
+    assert (code, err) == (0, "") and out.startswith("kernel ") and " barrier by " in out
+    code, out, err = snap_command("explain", "--passes", write("reverse.py", REVERSE))
+    assert (code, err) == (0, "")
+    assert [row.split(":")[0] for row in out.splitlines() if row.startswith("# ")] == ["# check", "# insert"]
+
+
 def test_explain_shows_callees_and_synchronization(snap_command):
     code, out, _ = snap_command("explain", write("reverse.py", REVERSE))
     lines = out.splitlines()

@@ -63,12 +63,26 @@ def cuda(target: OneTarget, values: Values = []) -> None:  # noqa: B006
 
 
 @app.command()
-def explain(target: OneTarget, values: Values = []) -> None:  # noqa: B006
-    """Print the source, annotated with privileges and synchronization."""
+def explain(
+    target: OneTarget,
+    values: Values = [],  # noqa: B006
+    as_ir: Annotated[bool, typer.Option("--ir", help="The synchronized IR instead: the program, as text.")] = False,
+    passes: Annotated[
+        bool, typer.Option("--passes", help="The IR after the checker, and after each pass that changed it.")
+    ] = False,
+) -> None:
+    """Print the source, annotated with privileges and synchronization; or the program as the compiler has it."""
     from snap.cli.explain import explain as explained
     from snap.cli.show import show_listing
 
     for chosen in _kernels(target, values):
+        if passes:
+            for name, does, text in chosen.passes():
+                print(f"# {name}: {does}\n\n{text}\n")
+            continue
+        if as_ir:
+            print(f"{chosen.ir()}\n")
+            continue
         for listing in explained(*chosen.stages()):
             show_listing(listing)
 

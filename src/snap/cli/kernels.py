@@ -28,6 +28,12 @@ class Chosen:
     def text(self) -> str:
         return self.function.cuda(**self.values)
 
+    def ir(self) -> str:
+        return self.function.ir(**self.values)
+
+    def passes(self) -> list[tuple[str, str, str]]:
+        return self.function.passes(**self.values)
+
 
 def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[Chosen], list[str]]:
     """The kernel of that name, else all kernels that the file defines; and a note on each that was left out."""

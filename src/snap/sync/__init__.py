@@ -12,10 +12,12 @@ program means.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
+from snap.analysis.values import Frame
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep
@@ -23,26 +25,157 @@ from snap.ir.hardware import WARP
 from snap.ir.numbering import Numbers
 from snap.ir.types import Level
 from snap.ir.walk import statements, with_bodies
+from snap.record import record
 from snap.sync.begin import begin
 from snap.sync.channels import find
-from snap.sync.cover import cover
+from snap.sync.cover import Mark, cover
 from snap.sync.flight import without_idle_waits
 from snap.sync.graph import Graph
-from snap.sync.groups import plan_copies
+from snap.sync.groups import Duty, plan_copies
 from snap.sync.inline import inline, must_be_inlined
 from snap.sync.insert import insert
 from snap.sync.project import project
 from snap.sync.relax import relax
 from snap.sync.slots import give_back
-from snap.sync.weave import weave
+from snap.sync.tokens import GapKey
+from snap.sync.weave import Woven, weave
 
-__all__ = ["probe", "synchronize"]
+__all__ = ["GATE", "PASSES", "Pass", "probe", "synchronize"]
 
 
-def synchronize(function: ir.Function) -> synced.Function:
-    """Raises SnapError SNAP020 where what is asked cannot be synchronized."""
+@record
+class Planned:
+    """What is to be put into the text: barriers by gap, ends of groups of copies, what barriers wait for besides."""
+
+    woven: Woven
+    marks: dict[GapKey, list[Mark]]
+    commits: frozenset[tuple[Frame, int]]
+    duties: dict[GapKey, Duty]
+
+    @property
+    def function(self) -> synced.Function:
+        return self.woven.function
+
+
+@record
+class Pass:
+    """One step from program to program; what it gives, the next one takes.  run: of the program, and of the numbers that
+    new statements get.  refuses: the codes with which it may refuse a program.
+    """
+
+    name: str
+    does: str
+    takes: type
+    gives: type
+    run: Callable[[Any, Numbers], Any]
+    refuses: tuple[str, ...] = ()
+
+
+def _inline(function: ir.Function, numbers: Numbers) -> ir.Function:
+    return inline(function) if function.kernel else function
+
+
+def _weave(function: synced.Function, numbers: Numbers) -> Woven:
+    return weave(function, find(function), numbers)
+
+
+def _plan(woven: Woven, numbers: Numbers) -> Planned:
+    text = woven.function
+    graph = Graph(text, woven=woven)
+    edges = graph.run()
+    marks = cover(edges, graph.gaps, text)
+    commits, duties = plan_copies(text, edges, graph.gaps, marks, woven, graph.overlap.memo)
+    return Planned(woven, relax(text, edges, graph.gaps, marks, duties), commits, duties)
+
+
+def _insert(plan: Planned, numbers: Numbers) -> Woven:
+    return replace(plan.woven, function=insert(plan.function, plan.marks, plan.commits, plan.duties, numbers))
+
+
+def _give_back(woven: Woven, numbers: Numbers) -> synced.Function:
+    return give_back(woven.function, woven.lagging, numbers)
+
+
+def _without_idle_waits(function: synced.Function, numbers: Numbers) -> synced.Function:
+    return without_idle_waits(function)
+
+
+# Up to `plan` it is decided whether the program can be synchronized; from there on nothing refuses it.
+PASSES = (
+    Pass(
+        "inline",
+        "calls of functions with background work or roles give way to their bodies",
+        ir.Function,
+        ir.Function,
+        _inline,
+    ),
+    Pass(
+        "begin",
+        "the program takes the type of a synchronized one; nothing is added",
+        ir.Function,
+        synced.Function,
+        begin,
+    ),
+    Pass(
+        "weave",
+        "memory that roles hand to each other gets mbarriers; boxes, products and turns get waits and commits",
+        synced.Function,
+        Woven,
+        _weave,
+        ("SNAP020", "SNAP021"),
+    ),
+    Pass(
+        "plan",
+        "for all other accesses that conflict, the fewest barriers that order them are chosen; nothing is added",
+        Woven,
+        Planned,
+        _plan,
+        ("SNAP017", "SNAP020"),
+    ),
+    Pass("insert", "the barriers, commits and waits that were chosen are put into the text", Planned, Woven, _insert),
+    Pass(
+        "give back",
+        "waits for products give back the slots whose products have ended",
+        Woven,
+        synced.Function,
+        _give_back,
+    ),
+    Pass(
+        "project",
+        "each role becomes a program of its own, without what only others need",
+        synced.Function,
+        synced.Function,
+        project,
+    ),
+    Pass(
+        "idle waits",
+        "waits for products at which none can be in flight are left out",
+        synced.Function,
+        synced.Function,
+        _without_idle_waits,
+    ),
+)
+GATE = 1 + max(k for k, one in enumerate(PASSES) if one.refuses)
+
+
+Seen = Callable[[str, synced.AnyFunction], None]
+
+
+def synchronize(function: ir.Function, seen: Seen | None = None) -> synced.Function:
+    """Raises SnapError where what is asked cannot be synchronized.  `seen` is shown the program after each pass, under
+    its name, and first of all as it comes from the checker.
+    """
+    return _run(PASSES, function, seen)
+
+
+def _run(passes: tuple[Pass, ...], program: Any, seen: Seen | None = None) -> Any:
+    shown = seen or (lambda name, function: None)
+    shown("check", program)
     with _uncollected(), deep():
-        return _synchronize(function)
+        for one in passes:
+            program = one.run(program)
+            shown(one.name, program if isinstance(program, synced.AnyFunction) else program.function)
+    return program
 
 
 def probe(function: ir.Function) -> None:
@@ -52,7 +185,7 @@ def probe(function: ir.Function) -> None:
     common, the calls are not entered again, so that functions that call functions take as long as their own texts.  The
     kernel is synchronized as a whole in any case.
     """
-    synchronize(_without_callees(function) if _meets_beside_calls(function) else function)
+    _run(PASSES[:GATE], _without_callees(function) if _meets_beside_calls(function) else function)
 
 
 def _without_callees(function: ir.Function) -> ir.Function:
@@ -96,19 +229,3 @@ def _uncollected() -> Iterator[None]:
     finally:
         if before:
             gc.enable()
-
-
-def _synchronize(function: ir.Function) -> synced.Function:
-    if function.kernel:
-        function = inline(function)
-    numbers = Numbers()
-    begun = begin(function, numbers)
-    woven = weave(begun, find(begun), numbers)
-    text = woven.function
-    graph = Graph(text, woven=woven)
-    edges = graph.run()
-    marks = cover(edges, graph.gaps, text)
-    commits, duties = plan_copies(text, edges, graph.gaps, marks, woven, graph.overlap.memo)
-    marks = relax(text, edges, graph.gaps, marks, duties)
-    text = give_back(insert(text, marks, commits, duties, numbers), woven.lagging, numbers)
-    return without_idle_waits(project(text, numbers))

@@ -111,7 +111,7 @@ PASSES = (
     ),
     Pass(
         "begin",
-        "the program takes the type of a synchronized one; nothing is added",
+        "every statement gets its number, and the program the type of a synchronized one; nothing is added",
         ir.Function,
         synced.Function,
         begin,
@@ -171,9 +171,10 @@ def synchronize(function: ir.Function, seen: Seen | None = None) -> synced.Funct
 def _run(passes: tuple[Pass, ...], program: Any, seen: Seen | None = None) -> Any:
     shown = seen or (lambda name, function: None)
     shown("check", program)
+    numbers = Numbers()
     with _uncollected(), deep():
         for one in passes:
-            program = one.run(program)
+            program = one.run(program, numbers)
             shown(one.name, program if isinstance(program, synced.AnyFunction) else program.function)
     return program
 

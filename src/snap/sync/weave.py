@@ -542,16 +542,6 @@ class _Weaver:
     def _turn(self, s: ir.Turn) -> list[ir.Stmt]:
         p, span = s.place.privilege, s.span
         held = s.outer.held(p.level)
-        if p.level is not Level.THREAD or p.n % WARP or s.outer.top > Level.BLOCK and held is None:
-            raise SnapError(
-                Diagnostic(
-                    "SNAP020",
-                    f"groups of `{p}` cannot take turns",
-                    span,
-                    note="whole warps of a block can",
-                    help="open `turn()` in `group(warp)` or a larger group of threads",
-                )
-            )
         units = held.count // p.n
         several = (
             s.outer.top is Level.THREAD and held.count < self.threads

@@ -1,0 +1,77 @@
+"""The list of passes (sync/__init__.py): it fits together, docs/system.md shows it, and after the gate nothing refuses."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from corpus import OK, ROOT, kernels_of
+
+import snap.sync
+from snap.ir import nodes as ir
+from snap.ir import synced
+from snap.ir.numbering import Numbers
+from snap.sync import GATE, PASSES
+
+SOURCE = ROOT / "src" / "snap"
+# Where a program may be refused: the gate, and what decorates functions or runs commands.
+MAY_REFUSE = {"check", "frontend", "surface.py", "api.py", "__init__.py", "cli", "tune", "diag"}
+
+
+def test_what_one_gives_the_next_takes():
+    assert PASSES[0].takes is ir.Function and PASSES[-1].gives is synced.Function
+    assert all(one.gives is after.takes for one, after in zip(PASSES, PASSES[1:]))
+
+
+def test_the_types_are_what_the_passes_take_and_give():
+    for kernel in kernels_of(next(p for p in OK if p.path.stem == "hgemm").execute()).values():
+        program, numbers = kernel._the_one({}).typed, Numbers()
+        for one in PASSES:
+            assert isinstance(program, one.takes)
+            program = one.run(program, numbers)
+            assert isinstance(program, one.gives)
+
+
+def test_the_table_of_the_docs():
+    table = re.search(r"### The passes of synchronization.*?\n\n(\|.*?)\n\n", (ROOT / "docs" / "system.md").read_text(), re.DOTALL).group(1)
+    rows = [tuple(cell.strip() for cell in row.strip("|").split("|")) for row in table.splitlines()[2:]]
+    name = lambda t: f"`{'ir' if t is ir.Function else 'synced'}.Function`" if t.__name__ == "Function" else f"`{t.__name__}`"  # noqa: E731
+    assert rows == [(p.name, p.does, name(p.takes), name(p.gives), ", ".join(p.refuses)) for p in PASSES]
+
+
+def test_passes_that_refuse_come_first():
+    assert [p.name for p in PASSES if p.refuses] == ["weave", "plan"] and PASSES[GATE - 1].name == "plan"
+
+
+def raisers(folder: Path) -> dict[str, set[str]]:
+    """The modules that make errors for users, with the codes they name."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Diagnostic", "SnapError"):
+                codes = {x.value for x in ast.walk(node) if isinstance(x, ast.Constant) and re.fullmatch(r"SNAP\d{3}", str(x.value))}
+                found.setdefault(path.relative_to(SOURCE).as_posix(), set()).update(codes)
+    return found
+
+
+def test_nothing_refuses_after_the_gate():
+    """Of sync/, the modules of `weave` and `plan` alone; of what comes behind, none."""
+    found = {module: codes for module, codes in raisers(SOURCE).items() if module.split("/")[0] not in MAY_REFUSE}
+    of_weave, of_plan = PASSES[GATE - 2].refuses, PASSES[GATE - 1].refuses
+    assert set(found) == {"machine/errors.py", *(f"sync/{name}.py" for name in ("channels", "weave", "graph", "accesses", "cover", "numbers"))}
+    assert found["sync/channels.py"] | found["sync/weave.py"] == set(of_weave)
+    assert set().union(*(found[f"sync/{name}.py"] for name in ("graph", "accesses", "cover", "numbers"))) == set(of_plan)
+
+
+def test_a_device_function_goes_up_to_the_gate(monkeypatch):
+    """What comes behind cannot refuse, and so needs not run."""
+    (kernel,) = kernels_of(next(p for p in OK if p.path.stem == "tree_reduce").execute()).values()
+    typed = kernel._the_one({}).typed
+    never = lambda program, numbers: pytest.fail("ran")  # noqa: E731
+    monkeypatch.setattr(snap.sync, "PASSES", (*PASSES[:GATE], *(replace(one, run=never) for one in PASSES[GATE:])))
+    snap.sync.probe(typed)
+    with pytest.raises(pytest.fail.Exception):
+        snap.sync.synchronize(typed)

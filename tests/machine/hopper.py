@@ -12,8 +12,8 @@ import numpy as np
 
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.types import BF16, CLUSTER1, F32, I32, THREAD1, WARP1, Held, Level, Place, Privilege
 from snap.ir.numbering import Numbers
+from snap.ir.types import BF16, CLUSTER1, F32, I32, THREAD1, WARP1, Held, Level, Place, Privilege
 from snap.sync.begin import begin
 
 WARPGROUP = Privilege(Level.THREAD, 128)

@@ -59,8 +59,8 @@ class Planned:
 
 @record
 class Pass:
-    """One step from program to program; what it gives, the next one takes.  run: of the program, and of the numbers that
-    new statements get.  refuses: the codes with which it may refuse a program.
+    """One step from program to program; what it gives, the next one takes.  run: of the program, and of the source of
+    numbers for new statements.  refuses: the codes with which it may refuse a program.
     """
 
     name: str

@@ -219,9 +219,8 @@ def _at_entry(c: State, map: IndexMap | None, s: tree.With) -> IndexMap | None:
     for var in rewrite.variables(*parts):
         if var in map.params or var.name not in assigned:
             continue
-        copy = c.temp(f"{var.name}_at_entry", var.type, var.privilege, s.head)
-        c.out.append(ir.Declare(copy, ir.Read(var, var.type, span=s.head), span=s.head))
-        frozen[var.uid] = ir.Read(copy, var.type, span=s.head)
+        now = ir.Read(var, var.type, span=s.head)
+        frozen[var.uid] = c.remembered(f"{var.name}_at_entry", now, var.privilege)
     if not frozen:
         return map
     kept = [rewrite.substitute(part, lambda v: frozen.get(v.uid)) for part in parts]

@@ -10,7 +10,7 @@ import difflib
 import types
 
 from snap.check import convert
-from snap.check.state import Constant, Poison, State
+from snap.check.state import Abort, Constant, Poison, State
 from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -73,10 +73,14 @@ def resolve_name(c: State, name: str, span: Span) -> object:
         return found
     if name in WITHOUT_IMPORT:
         return WITHOUT_IMPORT[name]
+    raise _unknown(c, name, span)
+
+
+def _unknown(c: State, name: str, span: Span) -> Abort:
     if name in CUDA_NAMES:
-        raise c.fail("SNAP019", f"`{name}` is CUDA's; Snap has another word for it", span, help=CUDA_NAMES[name])
+        return c.fail("SNAP019", f"`{name}` is CUDA's; Snap has another word for it", span, help=CUDA_NAMES[name])
     if name in FOREIGN_TYPES:
-        raise c.fail(
+        return c.fail(
             "SNAP019",
             f"unknown name `{name}`",
             span,
@@ -85,16 +89,16 @@ def resolve_name(c: State, name: str, span: Span) -> object:
         )
     collective = name.removeprefix("__").removesuffix("_sync") if name.startswith("__") else name
     if collective in COLLECTIVES or collective == "bitcast":
-        raise c.fail("SNAP019", f"unknown name `{name}`", span, help=f"write `intrinsic.{collective}(...)`")
+        return c.fail("SNAP019", f"unknown name `{name}`", span, help=f"write `intrinsic.{collective}(...)`")
     if name == "math":
-        raise c.fail(
+        return c.fail(
             "SNAP019",
             "unknown name `math`",
             span,
             help="import it, `import math`, or write its functions as they are: `exp(x)`, `sqrt(x)`",
         )
     if name in c.ended:
-        raise c.fail(
+        return c.fail(
             "SNAP019",
             f"`{name}` is out of scope here",
             span,
@@ -105,14 +109,14 @@ def resolve_name(c: State, name: str, span: Span) -> object:
     known = [n for scope in c.scopes for n in scope] + list(c.names) + list(WITHOUT_IMPORT)
     close = difflib.get_close_matches(name, known, n=1)
     if name == c.definition.tree.name:
-        raise c.fail(
+        return c.fail(
             "SNAP017",
             f"`{name}` calls itself: recursion is not Snap",
             span,
             "the function being defined",
             help="write a loop",
         )
-    raise c.fail(
+    return c.fail(
         "SNAP019",
         f"unknown name `{name}`",
         span,

@@ -9,29 +9,23 @@ from __future__ import annotations
 import math
 
 from snap.check.annotations import constant_int, wanted_privilege
-from snap.check.names import resolve
+from snap.check.names import resolve, word_called
 from snap.check.state import Abort, Memory, NotOpened, Poison, SplitBranch, State
 from snap.check.statements import body
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import Held, Place
-from snap.surface import LevelName, Marker
+from snap.ir.types import Held, Level, Place
+from snap.surface import LevelName
 
 
 def with_statement(c: State, s: tree.With, tail: bool) -> None:
     from snap.check.lowering import claim_statement, partition_statement
     from snap.check.stages import stage_statement, turn_statement
 
-    found = (
-        resolve(c, s.call.function)
-        if isinstance(s.call, tree.Call) and isinstance(s.call.function, (tree.Name, tree.Attribute))
-        else None
-    )
-    word = found.word if isinstance(found, Marker) else None
     try:
-        match word:
+        match word_called(c, s.call):
             case "group":
                 _group(c, s, tail)
             case "partition":
@@ -72,10 +66,10 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
     if isinstance(arg, tree.Sequence) and len(arg.items) == 1:  # `group([block[2]])`, as the paper's figure 7 writes it
         arg = arg.items[0]
     p = wanted_privilege(c, arg, "`group`")
-    held = c.place.held(p.level)
+    held, as_if = c.place.held(p.level), c.place.narrowed(p.level, Held(p.n, p.n))
     if held is None:
         below = p.level < c.place.top
-        c.report(
+        raise c.not_opened(
             "SNAP001",
             (
                 f"there is no level `{p.level.word}` here to group by"
@@ -87,8 +81,8 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
             (c.holding,),
             note="a group can only be made of units that the code has",
             help=f"open `group({p})` outside of this one" if not below else "",
+            place=as_if,
         )
-        raise NotOpened(c.place.narrowed(p.level, Held(p.n, p.n)))
     if not held.multiple_of(p.n):
         have = (
             "a number its caller decides"
@@ -97,7 +91,7 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
             if held.open
             else str(held.count)
         )
-        c.report(
+        raise c.not_opened(
             "SNAP002",
             f"groups of {p.n} {p.level.word}s do not divide the {p.level.word}s here: there are {have}",
             s.call.span,
@@ -108,8 +102,8 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
                 if held.count is None or held.open
                 else "choose a count that divides"
             ),
+            place=as_if,
         )
-        raise NotOpened(c.place.narrowed(p.level, Held(p.n, p.n)))
     place = c.place.grouped(p)
     outer = c.place
     with c.at(place), c.block() as out, c.frame("group", s.head, f"`group({p})`"):
@@ -122,110 +116,110 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
 
 # T-Split: the cases fit (SNAP003) and each is aligned to its size (SNAP004).
 def split_statement(c: State, s: tree.Match, tail: bool) -> None:
-    found = (
-        resolve(c, s.subject.function)
-        if isinstance(s.subject, tree.Call) and isinstance(s.subject.function, (tree.Name, tree.Attribute))
-        else None
-    )
-    if not isinstance(found, Marker) or found.word != "split" or not s.subject.args or s.subject.keywords:
+    level, unit = _what_is_split(c, s)
+    held = c.place.held(level)
+    cases: list[ir.Case] = []
+    branches: list[SplitBranch] = []
+    offset = 0
+    for case, given in zip(s.cases, _sizes(c, s, unit)):
+        rest = given is None
+        size = _what_is_left(held, offset) if given is None else given
+        if not size:
+            c.report(
+                "SNAP003",
+                f"nothing is left for `case _`: the cases before it take all {held.count} {level.word}s",
+                case.head,
+            )
+            continue
+        place = c.place.sharded(level, offset, size)
+        fits = rest or _there_are(c, s, case, level, offset, size)
+        if fits and not rest and not _aligned(c, s, case, level, offset, size):
+            fits, place = False, c.place.narrowed(level, Held(size, size))  # reports nothing that follows from it
+        branches.append(SplitBranch(level, offset, size, rest, case.head))
+        name = f"this branch of `split({level.word})`"
+        with c.at(place), c.block() as out, c.frame("split", case.head, name, branches[-1]):
+            body(c, case.body, tail)
+        if fits:
+            cases.append(ir.Case(offset, size, rest, place, tuple(out), span=case.head))
+        offset += 0 if rest else size
+    _siblings(c, branches)
+    if len(cases) == len(s.cases):
+        c.out.append(ir.Split(level, c.place, tuple(cases), span=s.head))
+
+
+def _what_is_split(c: State, s: tree.Match) -> tuple[Level, int]:
+    """The level, and how many units of it `split` counts as one."""
+    if word_called(c, s.subject) != "split" or not s.subject.args or s.subject.keywords:
         raise c.fail(
             "SNAP017",
             "`match` takes `split(level)`",
             s.subject.span,
             help="`match split(thread):` with `case 32:`; for choices between values use `if`",
         )
-    level_name = resolve(c, s.subject.args[0])
-    if not isinstance(level_name, LevelName):
+    name = resolve(c, s.subject.args[0])
+    if not isinstance(name, LevelName):
         raise c.type_error(
             "`split` takes a level", s.subject.args[0].span, help="`split(thread)`, `split(block)`, `split(warp)`"
         )
-    level, unit = level_name.level, level_name.units
-    held = c.place.held(level)
+    held, word = c.place.held(name.level), name.level.word
     if held is None:
-        c.report(
-            "SNAP001",
-            f"there is no level `{level.word}` here to split",
-            s.subject.span,
-            f"holds {c.place}",
-            (c.holding,),
-        )
-        raise Abort
+        message = f"there is no level `{word}` here to split"
+        raise c.fail("SNAP001", message, s.subject.span, f"holds {c.place}", (c.holding,))
     if held.count is None:
+        message = f"how many {word}s there are is the caller's to decide"
+        raise c.fail("SNAP003", message, s.subject.span, help=f"name the level in `@requires`: `{word}[...]`")
+    return name.level, name.units
+
+
+def _what_is_left(held: Held, offset: int) -> int:
+    """The size of the groups of `case _`; 0 where there are none."""
+    left = held.count - offset
+    if left <= 0 and not held.open:
+        return 0
+    return math.gcd(math.gcd(held.align, offset), left if left > 0 else held.count)
+
+
+def _there_are(c: State, s: tree.Match, case: tree.MatchCase, level: Level, offset: int, size: int) -> bool:
+    count = c.place.held(level).count
+    if offset + size > count:
         c.report(
             "SNAP003",
-            f"how many {level.word}s there are is the caller's to decide",
-            s.subject.span,
-            help=f"name the level in `@requires`: `{level.word}[...]`",
+            f"the cases ask for {offset + size} {level.word}s, and there are {count}",
+            case.head,
+            f"{offset} are taken before this case",
+            (Label(s.head, f"splits {count} {level.word}s"),),
+            help="make the cases smaller, or require more",
         )
-        raise Abort
-    sizes = _sizes(c, s, unit)
-    cases: list[ir.Case] = []
-    branches: list[SplitBranch] = []
-    offset = 0
-    ok = True
-    for case, size in zip(s.cases, sizes):
-        rest = size is None
-        if rest:
-            left = held.count - offset
-            if left <= 0 and not held.open:
-                c.report(
-                    "SNAP003",
-                    f"nothing is left for `case _`: the cases before it take all {held.count} {level.word}s",
-                    case.head,
+        return False
+    return True
+
+
+def _aligned(c: State, s: tree.Match, case: tree.MatchCase, level: Level, offset: int, size: int) -> bool:
+    held = c.place.held(level)
+    start = math.gcd(held.align, offset)
+    if start % size:
+        c.report(
+            "SNAP004",
+            (
+                f"this case of {size} {level.word}s starts at offset {offset}, which is not aligned to {size}"
+                if offset
+                else (
+                    f"this case of {size} {level.word}s is not aligned: the group that is split starts at multiples"
+                    f" of {held.align} only"
                 )
-                ok = False
-                continue
-            size = math.gcd(math.gcd(held.align, offset), left if left > 0 else held.count)
-        place = c.place.sharded(level, offset, size)
-        if not rest and offset + size > held.count:
-            c.report(
-                "SNAP003",
-                f"the cases ask for {offset + size} {level.word}s, and there are {held.count}",
-                case.head,
-                f"{offset} are taken before this case",
-                (Label(s.head, f"splits {held.count} {level.word}s"),),
-                help="make the cases smaller, or require more",
-            )
-            ok = False
-        elif not rest and math.gcd(held.align, offset) % size:
-            start = math.gcd(held.align, offset)
-            c.report(
-                "SNAP004",
-                (
-                    f"this case of {size} {level.word}s starts at offset {offset}, which is not aligned to {size}"
-                    if offset
-                    else (
-                        f"this case of {size} {level.word}s is not aligned: the group that is split starts at multiples"
-                        f" of {held.align} only"
-                    )
-                ),
-                case.head,
-                f"its first {level.word} is a multiple of {start} only",
-                (Label(s.head, f"splits {held.count} {level.word}s"),),
-                note="a group of n units starts at a multiple of n: warps and tensor cores need it so",
-                help=(
-                    "put the larger cases first"
-                    if offset and not held.align % size
-                    else f"split a group whose size is a multiple of {size}"
-                ),
-            )
-            place = c.place.narrowed(
-                level, Held(size, size)
-            )  # as if it were aligned, so that what follows from it is not reported
-            ok = False
-        branch = SplitBranch(level, offset, size, rest, case.head)
-        branches.append(branch)
-        with (
-            c.at(place),
-            c.block() as out,
-            c.frame("split", case.head, f"this branch of `split({level.word})`", branch),
-        ):
-            body(c, case.body, tail)
-        cases.append(ir.Case(offset, size, rest, place, tuple(out), span=case.head))
-        offset += 0 if rest else size
-    _siblings(c, branches)
-    if ok:
-        c.out.append(ir.Split(level, c.place, tuple(cases), span=s.head))
+            ),
+            case.head,
+            f"its first {level.word} is a multiple of {start} only",
+            (Label(s.head, f"splits {held.count} {level.word}s"),),
+            note="a group of n units starts at a multiple of n: warps and tensor cores need it so",
+            help=(
+                "put the larger cases first"
+                if offset and not held.align % size
+                else f"split a group whose size is a multiple of {size}"
+            ),
+        )
+        return False
+    return True
 
 
 def _sizes(c: State, s: tree.Match, unit: int) -> list[int | None]:

@@ -14,9 +14,10 @@ from snap.check.known import assigned_names, decided_below
 from snap.check.names import resolve
 from snap.check.order import in_order, note_stage
 from snap.check.shared import across
-from snap.check.state import Abort, IndexMap, Memory, NotOpened, Pipeline, State, Want
+from snap.check.state import Abort, Frame, IndexMap, Memory, NotOpened, Pipeline, State, Want
 from snap.check.statements import body
 from snap.diag.error import Label
+from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.hardware import WARP
@@ -51,17 +52,15 @@ def stage_statement(c: State, s: tree.With, tail: bool) -> None:
     use = note_stage(c, found, fill if len(args) == 2 else None, s.head)
     moves = isinstance(fill, ir.Read) and fill.var.name in set(assigned_names(s.body))
     if moves or not isinstance(fill, (ir.Read, ir.Const)):
-        number = c.temp(f"{s.name}_fill", fill.type, base.privilege, s.head)
-        c.out.append(ir.Declare(number, fill, span=s.head))
-        fill = ir.Read(number, fill.type, span=s.head)
+        fill = c.remembered(f"{s.name}_fill", fill, base.privilege, s.head)
     depth = ir.Const(found.depth, I32, span=s.head)
-    slot = c.temp(f"{s.name}_slot", I32, base.privilege, s.head)
-    c.out.append(ir.Declare(slot, convert.cast(convert.binary("%", fill, depth, s.head), I32), span=s.head))
+    number = convert.cast(convert.binary("%", fill, depth, s.head), I32)
+    slot = c.remembered(f"{s.name}_slot", number, base.privilege, s.head)
     handle = ir.Handle(
         c.program.uid(), s.name, base.obj, base.privilege, False, "stage", base, span=s.name_span or s.head
     )
     params = tuple(c.temp(f"k{i}", I32, GRID1, s.head) for i in range(len(found.memory.shape) - 1))
-    results = (ir.Read(slot, I32, span=s.head), *(ir.Read(p, I32, span=s.head) for p in params))
+    results = (slot, *(ir.Read(p, I32, span=s.head) for p in params))
     memory = Memory(handle, found.memory.view, IndexMap(params, results), found.memory.shape[1:])
     if found.blocks is not None:
         memory = across(c, memory, found.blocks, s.head)
@@ -83,17 +82,11 @@ def _fill(c: State, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.Wit
         if isinstance(value, ir.Const) and value.value < 0:
             raise c.fail("SNAP021", f"fills are numbered from 0, and this is {value.value}", args[1].span)
         return convert.settled(value)
-    number = c.temp(f"{s.name}_fill", I32, p, s.head)
     count = ir.Read(pipeline.fills, I32, span=s.head)
-    c.out.append(ir.Declare(number, count, span=s.head))
-    c.out.append(
-        ir.Assign(
-            ir.VarTarget(pipeline.fills, span=s.head),
-            convert.binary("+", count, ir.Const(1, I32, span=s.head), s.head),
-            span=s.head,
-        )
-    )
-    return ir.Read(number, I32, span=s.head)
+    number = c.remembered(f"{s.name}_fill", count, p, s.head)
+    following = convert.binary("+", count, ir.Const(1, I32, span=s.head), s.head)
+    c.out.append(ir.Assign(ir.VarTarget(pipeline.fills, span=s.head), following, span=s.head))
+    return number
 
 
 def _turn_help(place: Place) -> str:
@@ -111,12 +104,23 @@ def _turn_help(place: Place) -> str:
 def turn_statement(c: State, s: tree.With, tail: bool) -> None:
     if s.call.args or s.call.keywords or s.name is not None:
         raise c.not_opened("SNAP018", "`turn` takes nothing, and gives no name", s.head, help="`with turn():`")
+    outer = _takers(c, s.head)
+    place = c.place
+    with c.block() as out, c.frame("turn", s.head, "this turn"):
+        body(c, s.body, tail=False)
+    c.out.append(ir.Turn(outer, place, tuple(out), span=s.head))
+
+
+def _takers(c: State, span: Span) -> Place:
+    """What is divided into the groups that take turns: they are made of whole warps of one block, and come equally
+    often.
+    """
     around = c.innermost("turn")
     if around is not None:
         raise c.not_opened(
             "SNAP020",
             "a turn inside of a turn",
-            s.head,
+            span,
             "the units would wait for one another here",
             (Label(around.span, "while only one of them has got in here"),),
             help="leave the outer turn first",
@@ -127,7 +131,7 @@ def turn_statement(c: State, s: tree.With, tail: bool) -> None:
         raise c.not_opened(
             "SNAP020",
             "turns are taken by the groups of a `group(...)`, and there is none around this",
-            s.head,
+            span,
             secondary=(Label(frame.span, "this is around it"),),
             help="`with group(warpgroup):` around it; its warpgroups then run the body one at a time",
         )
@@ -138,7 +142,7 @@ def turn_statement(c: State, s: tree.With, tail: bool) -> None:
             "SNAP020",
             "only groups of threads of one block can take turns"
             + (", and here the block acts as one" if c.privilege == BLOCK1 else ""),
-            s.head,
+            span,
             secondary=(Label(frame.span, f"divides {outer}"),),
             note="blocks do not know when another one is done",
             help=_turn_help(c.place),
@@ -147,19 +151,24 @@ def turn_statement(c: State, s: tree.With, tail: bool) -> None:
         raise c.not_opened(
             "SNAP020",
             f"groups of {held.count} threads cannot take turns: whole warps can",
-            s.head,
+            span,
             secondary=(Label(frame.span, "the groups are made here"),),
             note="threads of one warp have one barrier between them, and would wait for themselves",
             help="`with group(warp):` or `with group(warpgroup):`",
         )
-    apart = decided_below(c, outer.privilege, c.frames[k + 1 :])
+    _equally_often(c, outer, c.frames[k + 1 :], span)
+    return outer
+
+
+def _equally_often(c: State, outer: Place, frames: list[Frame], span: Span) -> None:
+    apart = decided_below(c, outer.privilege, frames)
     if apart is not None:
         way, what = apart
         name = what.var.name if isinstance(what, ir.Read) else ""
         raise c.not_opened(
             "SNAP020",
             "some groups may come to this turn more often than others",
-            s.head,
+            span,
             "each group waits here until the one before it was in",
             (
                 Label(
@@ -174,7 +183,3 @@ def turn_statement(c: State, s: tree.With, tail: bool) -> None:
             note="a group that does not come would be waited for forever",
             help=f"let what decides be the same for `{outer.privilege}`, or put the `{way.text}` inside of the turn",
         )
-    place = c.place
-    with c.block() as out, c.frame("turn", s.head, "this turn"):
-        body(c, s.body, tail=False)
-    c.out.append(ir.Turn(outer, place, tuple(out), span=s.head))

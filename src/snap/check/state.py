@@ -334,10 +334,11 @@ class State:
         secondary: Labels = (),
         note: str = "",
         help: str = "",
+        place: Place | None = None,
     ) -> NotOpened:
         """The same for a scope whose body is checked all the same."""
         self.report(code, message, span, label, secondary, note, help)
-        return NotOpened()
+        return NotOpened(place)
 
     @property
     def holding(self) -> Label:

@@ -65,24 +65,7 @@ def wgmma(c: State, e: tree.Call) -> None:
     if isinstance(left, LocalArray) and not a_transposed:
         a = _registers(c, left, b.access.view.elem, k, e.args[1].span)
     else:
-        a, m, a_k, _ = _operand(c, e.args[1], "a", left if isinstance(left, Memory) else None)
-        if a.access.view.elem != b.access.view.elem:
-            raise c.type_error(
-                f"a holds `{a.access.view.elem}`, and b `{b.access.view.elem}`: they must be the same", e.span
-            )
-        if m != WGMMA_ROWS or a_k != k:
-            shown = f"[{a_k}, {m}]" if a_transposed else f"[{m}, {a_k}]"
-            raise c.type_error(
-                f"`wgmma` multiplies a tile a of 64 x {k} with this b, and a is {shown}"
-                + (", transposed" if a_transposed else ""),
-                e.args[1].span,
-                f"{m} rows of {a_k}",
-                help=(
-                    "take 64 rows for each warpgroup: `tile(a, (64 * w, 0), (64, 64))`"
-                    if m != WGMMA_ROWS
-                    else "a and b share their k"
-                ),
-            )
+        a = _left_tile(c, e, left if isinstance(left, Memory) else None, b.access.view.elem, k)
     if k % STEP[kind]:
         raise c.type_error(f"for {kind}, k is a multiple of {STEP[kind]}, and here it is {k}", e.args[2].span)
     size = math.prod(acc.shape)
@@ -101,6 +84,27 @@ def wgmma(c: State, e: tree.Call) -> None:
     )
 
 
+def _left_tile(c: State, e: tree.Call, found: Memory | None, elem: Scalar, k: int) -> ir.Tile:
+    """The tile a of a product, 64 rows, with the k and the elements of b."""
+    tile, rows, own_k, transposed = _operand(c, e.args[1], "a", found)
+    if tile.access.view.elem != elem:
+        raise c.type_error(f"a holds `{tile.access.view.elem}`, and b `{elem}`: they must be the same", e.span)
+    if rows != WGMMA_ROWS or own_k != k:
+        shown = f"[{own_k}, {rows}]" if transposed else f"[{rows}, {own_k}]"
+        raise c.type_error(
+            f"`wgmma` multiplies a tile a of 64 x {k} with this b, and a is {shown}"
+            + (", transposed" if transposed else ""),
+            e.args[1].span,
+            f"{rows} rows of {own_k}",
+            help=(
+                "take 64 rows for each warpgroup: `tile(a, (64 * w, 0), (64, 64))`"
+                if rows != WGMMA_ROWS
+                else "a and b share their k"
+            ),
+        )
+    return tile
+
+
 # Columns first, first+1, ... of the accumulator go into a tile [64, w] that belongs to the warpgroup.
 def store_acc(c: State, e: tree.Call) -> None:
     allowed(c, STORE_ACC, e.span)
@@ -112,23 +116,7 @@ def store_acc(c: State, e: tree.Call) -> None:
         )
     memory = memory_argument(c, e.args[0], "`store_acc`", WARPGROUP1)
     handle = memory.handle
-    if handle.const or handle.privilege not in (c.privilege, WARPGROUP1):
-        raise c.fail(
-            "SNAP009",
-            (
-                f"`{handle.name}` is const and cannot be written"
-                if handle.const
-                else f"`store_acc` writes memory of the warpgroup: `{handle.name}` is at `{handle.privilege}`"
-            ),
-            e.args[0].span,
-            secondary=declared(handle),
-            help=(
-                ""
-                if handle.const
-                else f"partition it, `with partition({handle.name}, p=warpgroup, f=...) as mine:`, or claim it"
-            ),
-        )
-    one_value(c, handle, e.args[0].span)
+    _of_the_warpgroup(c, handle, e.args[0].span)
     tile = tile_of(c, memory, "`store_acc`", e.args[0].span)
     acc = _accumulator(c, e.args[1], "store_acc", tile.shape[-1] // 2)
     columns = 2 * math.prod(acc.shape)
@@ -164,6 +152,26 @@ def store_acc(c: State, e: tree.Call) -> None:
         )
     tile, first = _kept_tile(c, tile), _kept(c, convert.cast(first, I32), "first")
     _by_warpgroups(c, lambda place: ir.StoreAcc(tile, acc, first, place, span=e.span), e.span)
+
+
+def _of_the_warpgroup(c: State, handle: ir.Handle, span: Span) -> None:
+    if handle.const or handle.privilege not in (c.privilege, WARPGROUP1):
+        raise c.fail(
+            "SNAP009",
+            (
+                f"`{handle.name}` is const and cannot be written"
+                if handle.const
+                else f"`store_acc` writes memory of the warpgroup: `{handle.name}` is at `{handle.privilege}`"
+            ),
+            span,
+            secondary=declared(handle),
+            help=(
+                ""
+                if handle.const
+                else f"partition it, `with partition({handle.name}, p=warpgroup, f=...) as mine:`, or claim it"
+            ),
+        )
+    one_value(c, handle, span)
 
 
 # ---- operands -------------------------------------------------------------------------------------------------------
@@ -284,9 +292,7 @@ def _kept(c: State, value: ir.Expr, name: str) -> ir.Expr:
     """The value, evaluated here where positions mean what the text says."""
     if c.privilege == WARPGROUP1 or isinstance(value, (ir.Const, ir.Read)):
         return value
-    var = c.temp(name, value.type, WARPGROUP1, value.span)
-    c.out.append(ir.Declare(var, value, span=value.span))
-    return ir.Read(var, value.type, span=value.span)
+    return c.remembered(name, value, WARPGROUP1)
 
 
 def _kept_tile(c: State, tile: ir.Tile) -> ir.Tile:

@@ -268,30 +268,36 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
         case ir.Claim(base=base, handle=handle, body=inner):
             page.note(stmt.span, f"{handle.name}: all of `{base.name}`, owned by one {handle.privilege}")
             _walk(page, inner, place, start)
-        case ir.Collective(op=op, requires=requires):
-            page.note(stmt.span, f"{op}: {requires} acts together")
-        case ir.Atomic(op=op, order=order, scope=scope):
-            page.note(stmt.span, f"atomic {op}, {order}, {scope} scope, once per thread")
-        case ir.AsyncCopy(target=target):
-            page.note(stmt.span, f"copies {target.view.elem.bytes} bytes a thread in the background")
-        case ir.BoxCopy(op=op, tile=tile, box=box, tf32=tf32):
-            shape = " x ".join(map(str, box))
-            where = f"loaded{', rounded to tf32,' * tf32}" if op == "load" else f"to memory ({op})"
-            page.note(stmt.span, f"a box of {shape} {tile.access.view.elem}, {where} in the background by one thread")
-        case ir.Wgmma(type=kind, n=n, k=k):
-            page.note(stmt.span, f"wgmma: 64 x {n} x {k}, {kind}, in the background")
-        case ir.StoreAcc():
-            page.note(stmt.span, "store_acc: the warpgroup acts together")
         case ir.Turn(place=inside, body=inner):
             page.note(stmt.span, f"{inside.privilege} one at a time")
             page.paint(stmt.span.end_line + 1, _end(stmt.span, inner), inside)
             _walk(page, inner, inside, stmt.span.end_line)
-        case ir.Unsafe():
-            page.note(stmt.span, "unsafe: the compiler takes the programmer's word")
-        case ir.Call(function=function):
-            page.note(stmt.span, f"calls {function.name} as {function.place.privilege}")
         case ir.Assign() | ir.Break() | ir.Continue() | ir.Return() | ir.Assert():
             pass
+        case _:
+            page.note(stmt.span, _operation_words(stmt))
+
+
+def _operation_words(stmt: ir.Stmt) -> str:
+    match stmt:
+        case ir.Collective(op=op, requires=requires):
+            return f"{op}: {requires} acts together"
+        case ir.Atomic(op=op, order=order, scope=scope):
+            return f"atomic {op}, {order}, {scope} scope, once per thread"
+        case ir.AsyncCopy(target=target):
+            return f"copies {target.view.elem.bytes} bytes a thread in the background"
+        case ir.BoxCopy(op=op, tile=tile, box=box, tf32=tf32):
+            shape = " x ".join(map(str, box))
+            where = f"loaded{', rounded to tf32,' * tf32}" if op == "load" else f"to memory ({op})"
+            return f"a box of {shape} {tile.access.view.elem}, {where} in the background by one thread"
+        case ir.Wgmma(type=kind, n=n, k=k):
+            return f"wgmma: 64 x {n} x {k}, {kind}, in the background"
+        case ir.StoreAcc():
+            return "store_acc: the warpgroup acts together"
+        case ir.Unsafe():
+            return "unsafe: the compiler takes the programmer's word"
+        case ir.Call(function=function):
+            return f"calls {function.name} as {function.place.privilege}"
         case other:
             raise TypeError(other)
 

@@ -10,6 +10,7 @@ Non-goals:  where barriers stand; optimisation beyond that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from snap.codegen import barriers, boxes, collectives, copies, issue, mbarriers, tensor, tree
@@ -60,6 +61,18 @@ def block(scope: Scope, statements: ir.Body) -> tuple[tree.Stmt, ...]:
     return tuple(out)
 
 
+# Work in the background, and the barriers that count it.
+BACKGROUND: dict[type, Callable[[Scope, ir.Stmt], list[tree.Stmt]]] = {
+    ir.BoxCopy: boxes.copy,
+    ir.Wgmma: tensor.multiply,
+    ir.StoreAcc: tensor.store,
+    synced.BarrierWait: mbarriers.wait,
+    synced.BarrierArrive: mbarriers.arrive,
+    synced.BarrierExpect: mbarriers.expect,
+}
+COMMITS = {"copy": lambda scope: [copies.commit(scope)], "bulk": boxes.commit, "wgmma": tensor.commit}
+
+
 def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
     usage = scope.state.usage
     match s:
@@ -99,35 +112,15 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             return _sync(replace(scope, place=place), s)
         case ir.AsyncCopy(target, source):
             return [copies.copy(scope, target, source)]
-        case synced.AsyncCommit(engine):
-            match engine:
-                case "copy":
-                    return [copies.commit(scope)]
-                case "bulk":
-                    return boxes.commit(scope)
-                case "wgmma":
-                    return tensor.commit(scope)
-                case _:
-                    raise ValueError(f"unknown engine {engine}")
-        case ir.BoxCopy():
-            return boxes.copy(scope, s)
-        case ir.Wgmma():
-            return tensor.multiply(scope, s)
-        case ir.StoreAcc():
-            return tensor.store(scope, s)
-        case synced.BarrierWait():
-            return mbarriers.wait(scope, s)
-        case synced.BarrierArrive():
-            return mbarriers.arrive(scope, s)
-        case synced.BarrierExpect():
-            return mbarriers.expect(scope, s)
         case synced.Elect(_, inner):
             made = block(replace(scope, elected=True), inner)
             return issue.only(issue.first_thread(scope), *made) if made else []
         case ir.Collective() | ir.Atomic() | ir.Call() | ir.Unsafe():
             return _effect(scope, s)
+        case synced.AsyncCommit(engine):
+            return COMMITS[engine](scope)
         case _:
-            raise TypeError(type(s).__name__)
+            return BACKGROUND[type(s)](scope, s)
 
 
 # ---- simple statements ----------------------------------------------------------------------------------------------

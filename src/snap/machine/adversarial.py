@@ -16,20 +16,20 @@ from functools import cached_property
 import numpy as np
 
 from snap.ir import synced
-from snap.ir.hardware import BOX_ALIGN, WARP, WARPGROUP, WIDEST
+from snap.ir.hardware import WARP, WIDEST
 from snap.machine import clocks
 from snap.machine.apart import Kept
 from snap.machine.clocks import Segment
-from snap.machine.copies import Copies, Flight
+from snap.machine.copies import Copies
 from snap.machine.endings import ended_too_early
 from snap.machine.errors import MachineError, Race
-from snap.machine.flights import Air, Bulk, Products, RegisterFile, Registers, stretches
-from snap.machine.lanes import WAITING_HELP, Lanes, Launch, Site
+from snap.machine.flights import Air, Products
+from snap.machine.lanes import WAITING_HELP, Launch, Site
 from snap.machine.mbarriers import Gate, Meeting, Slot, Turns
 from snap.machine.program import Program, program_for
-from snap.machine.races import KINDS, Entry, RaceLog
+from snap.machine.races import RaceLog
 from snap.machine.reference import argument, bound, indices
-from snap.machine.storage import View
+from snap.machine.warp_lanes import Arrival, SharedArena, WarpLanes
 from snap.machine.warps import block_combine
 
 _STEPS = 20_000_000  # turns of all warps together that are certainly too many
@@ -115,22 +115,9 @@ class Warp:
 
 
 @dataclass(slots=True, eq=False)
-class Arrival:
-    """What a warp says when it reaches a barrier: the groups it belongs to (their keys and sizes) with its lanes in
-    each, and its value.
+class Gathering:
+    """Those of a group that have come to its barrier so far."""
 
-    source: whose value is given to all; of a named barrier without a value its number, 0 where that is left open.
-    """
-
-    groups: dict[tuple, tuple[int, np.ndarray]]
-    site: Site
-    op: str
-    value: np.ndarray | None
-    source: int
-
-
-@dataclass(slots=True, eq=False)
-class Barrier:
     size: int
     arrivals: list[tuple[Warp, Arrival, np.ndarray]] = field(default_factory=list)
 
@@ -155,7 +142,7 @@ class Schedule(Launch):
         ]
         self.published: dict[tuple, clocks.Known] = {}
         self.warps: list[Warp] = []
-        self.barriers: dict[tuple, Barrier] = {}
+        self.barriers: dict[tuple, Gathering] = {}
         self.fuel_scale = rng.choice((1, 4, 30, 400, 4000))
         self.favours = rng.random() < 0.5  # some warps run far ahead of the others
         self.copying: list[Copies] = []
@@ -325,7 +312,7 @@ class Schedule(Launch):
             at = (*key, id(arrival.site))
             if arrival.op == "" and arrival.source:
                 self._take_number(at, arrival)
-            self.barriers.setdefault(at, Barrier(size)).arrivals.append((warp, arrival, lanes))
+            self.barriers.setdefault(at, Gathering(size)).arrivals.append((warp, arrival, lanes))
             warp.waits.append(at)
         released: list[Warp] = []
         for at in list(warp.waits):
@@ -351,7 +338,7 @@ class Schedule(Launch):
             )
         self.numbers[number] = at
 
-    def _release(self, at: tuple, barrier: Barrier) -> list[Warp]:
+    def _release(self, at: tuple, barrier: Gathering) -> list[Warp]:
         kind = at[0]
         warps = [warp for warp, _, _ in barrier.arrivals]
         if kind in ("block", "cluster", "grid"):
@@ -421,234 +408,3 @@ def _concerns(key: tuple, lanes: WarpLanes) -> bool:
         return block // lanes.launch.blocks_per_cluster == group
     threads = lanes.thread[0]
     return block == group and (n == 0 or bool(((threads >= first) & (threads < first + n)).any()))
-
-
-class SharedArena:
-    """The shared memory of a cluster's blocks, one after the other: the bytes at an offset are whatever object lies
-    there now.
-    """
-
-    def __init__(self, size: int, blocks: int):
-        self.pitch = -(-size // BOX_ALIGN) * BOX_ALIGN
-        self.blocks = blocks
-        self.bytes = np.zeros(self.pitch * blocks, np.uint8)
-        self.shadow = np.zeros(self.pitch * blocks, np.uint8)
-
-
-class ArenaStorage:
-    """One shared array in its block's memory, as one warp sees it."""
-
-    address = 0
-
-    def __init__(self, lanes: WarpLanes, arena: SharedArena, offset: int, size: int, name: str):
-        self.lanes, self.name, self.record, self.offset, self.size = lanes, name, lanes.record, offset, size
-        self.arena = arena
-        end = offset + (arena.blocks - 1) * arena.pitch + size
-        self.bytes, self.shadow = arena.bytes[offset:end], arena.shadow[offset:end]
-        self.complete, self.dirty = False, False
-        self.views: dict = {}
-
-    def view(self, elem) -> View:
-        if elem not in self.views:
-            made = self.views[elem] = View(self, elem, self.arena.pitch)
-            if self.arena.blocks > 1:
-                made.offset = self.lanes.number % self.arena.blocks * made.stride
-        return self.views[elem]
-
-    def is_complete(self) -> bool:
-        return False
-
-    def uninitialised(self, error: MachineError) -> None:
-        """A missing barrier shows as such a read; whether it is one is known only when the other access has
-        happened.
-        """
-        launch = self.lanes.launch
-        launch.uninitialised = launch.uninitialised or error
-
-
-class WarpLanes(Lanes, RegisterFile):
-    """One warp: (1, 32), or fewer in a block's last warp."""
-
-    patience = alertness = 16
-    endurance = 400_000
-    rounds = 200_000
-
-    def __init__(self, schedule: Schedule, block: int, first: int):
-        threads = np.arange(first, min(first + WARP, schedule.threads), dtype=np.int32)
-        super().__init__(schedule, np.full((1, 1), block, np.int32), threads.reshape(1, -1))
-        self.number = block
-        self.fuel = 0
-        self.bulk: dict[int, Bulk] = {}
-        self.registers: dict[int, Registers] = {}
-        self.register_fences = 0
-        self.segment = Segment.first(block, block // schedule.blocks_per_cluster, threads)
-        self.stuck_at = -1
-        self.last_site: Site | None = None
-        self.waiting_at: set[Site] = set()  # the loops in which threads of this warp go round
-
-    def shared(self, uid: int, offset: int, size: int, name: str) -> ArenaStorage:
-        return ArenaStorage(self, self.launch.arenas[self.segment.cluster], offset, size, name)
-
-    @property
-    def products(self) -> Products:
-        key = (self.number, int(self.thread[0, 0]) // WARPGROUP)
-        if key not in self.launch.products:
-            self.launch.products[key] = Products(self.launch)
-        return self.launch.products[key]
-
-    def fence(self, m) -> None:
-        """What these threads have written can be seen by units in the background, for those who learn of it."""
-        self.segment = self.segment.fence(np.flatnonzero(self.active(m)[0]), self.launch.token())
-
-    @cached_property
-    def copies(self) -> Copies:
-        made = Copies(self)
-        self.launch.copying.append(made)
-        return made
-
-    def watch(self, count: int, waits: bool, site: Site, state: tuple, seen: tuple | None) -> tuple:
-        """Going round in circles is no fault of a warp's as long as another one may still change what it waits for."""
-        self.last_site, self.waiting_at = site, {site}
-        self.stuck_at = -1
-        now = self.endure(count, waits, site, state, seen)
-        if waits and count > now[2]:
-            self.fuel = 0  # somebody else's turn
-        if self.unchanged(state, seen) or (waits and count - now[2] > self.hope):
-            self.stuck_at = self.launch.changes
-            self.fuel = 0
-        return now
-
-    # ---- barriers ----
-
-    def meet(self, kind: str, index: np.ndarray, n: int, m, site: Site, op: str, value, source: int):
-        """Wait for the group: all of a block, cluster or grid, or the n threads around this one (by `index`, its
-        position).
-        """
-        active = self.active(m)[0]
-        lanes = np.flatnonzero(active)
-        threads = self.thread[0]
-        launch: Schedule = self.launch
-        block = int(self.block[0, 0])
-        groups: dict[tuple, tuple[int, np.ndarray]] = {}
-        if kind in ("block", "cluster", "grid"):
-            size = {"block": 1, "cluster": launch.blocks_per_cluster, "grid": launch.blocks}[kind] * launch.threads
-            groups[(kind, block if kind == "block" else self.segment.cluster if kind == "cluster" else 0, 0, 0)] = (
-                size,
-                lanes,
-            )
-        else:
-            first = threads - self.full(index)[0] % n  # the first thread of each lane's group
-            for start in np.unique(first[lanes]).tolist():
-                inside = lanes[first[lanes] == start]
-                if start >= threads[0] and start + n <= threads[-1] + 1:
-                    self._meet_within(inside, n, start, site)
-                else:
-                    groups[("threads", block, start, n)] = (n, inside)
-        if not groups:
-            return None
-        return (yield Arrival(groups, site, op, None if value is None else self.full(value), source))
-
-    def _meet_within(self, lanes: np.ndarray, n: int, start: int, site: Site) -> None:
-        if len(lanes) < n:
-            missing = next(t for t in range(start, start + n) if t not in self.thread[0][lanes])
-            text = f"{len(lanes)} of {n} threads meet here and the others do not come"
-            raise MachineError(
-                "barrier mismatch",
-                text,
-                site.span,
-                int(self.block[0, 0]),
-                int(self.thread[0, lanes[0]]),
-                note=f"thread {missing} has gone another way",
-            )
-        self.segment = clocks.joined([(self.segment, lanes)], self.launch.threads)[0]
-
-    # ---- the log ----
-
-    def record(self, view: View, cells, width: int, m, kind: str, order: str, site: Site) -> None:
-        lanes = np.flatnonzero(self.active(m)[0])
-        cells = self.full(cells)[0][lanes].astype(np.int64)
-        if order != "relaxed":
-            self._order(order, *self._address(view, cells), lanes)
-        self.log(view, cells, lanes, width, KINDS[kind], site)
-
-    def record_many(self, view: View, cells: np.ndarray, chosen: np.ndarray, site: Site) -> None:
-        """Several scalars a lane are written: (scalars, 1, threads)."""
-        self.log(view, cells[chosen].astype(np.int64), np.nonzero(chosen)[2], 1, KINDS["write"], site)
-
-    def log_stretches(
-        self, view: View, cells: np.ndarray, lane: int, kind: int, site: Site, token: int, verb: str
-    ) -> None:
-        """What one thread has begun in the background."""
-        where, _ = self._address(view, cells[:0])
-        item, storage = view.flat.dtype.itemsize, view.storage
-        base = getattr(storage, "offset", 0)
-        address, size = stretches(cells, item, base)
-        self.launch.log.add(
-            where,
-            Entry(
-                address,
-                np.full(len(address), lane),
-                size,
-                kind,
-                self.segment,
-                site,
-                storage.name,
-                base,
-                item * view.width,
-                token=token,
-                verb=verb,
-                pitch=self._pitch(view),
-            ),
-        )
-
-    def _pitch(self, view: View) -> int:
-        return view.storage.arena.pitch if view.stride and self.launch.blocks_per_cluster > 1 else 0
-
-    def log(
-        self,
-        view: View,
-        cells: np.ndarray,
-        lanes: np.ndarray,
-        width: int,
-        kind: int,
-        site: Site,
-        copy: Flight | None = None,
-        lands: bool = False,
-    ) -> None:
-        """One access; `cells` and `lanes` side by side."""
-        where, address = self._address(view, cells)
-        item, storage = view.flat.dtype.itemsize, view.storage
-        base = getattr(storage, "offset", 0)
-        self.launch.log.add(
-            where,
-            Entry(
-                address,
-                lanes,
-                item * width,
-                kind,
-                self.segment,
-                site,
-                storage.name,
-                base,
-                item * view.width,
-                copy,
-                lands,
-                pitch=self._pitch(view),
-            ),
-        )
-
-    def _address(self, view: View, cells: np.ndarray) -> tuple[object, np.ndarray]:
-        """The memory, and the first byte of each cell in it."""
-        where = ("shared", self.segment.cluster) if view.stride else view.storage.name
-        return where, cells * view.flat.dtype.itemsize + getattr(view.storage, "offset", 0)
-
-    def _order(self, order: str, where: object, address: np.ndarray, lanes: np.ndarray) -> None:
-        """Acquire and release at each address."""
-        published = self.launch.published
-        for at, lane in zip(address.tolist(), lanes.tolist()):
-            cell, thread = published.setdefault((where, at), clocks.Known()), np.array([lane])
-            if order in ("acquire", "acq_rel", "seq_cst") and cell.blocks:
-                self.segment = clocks.acquired(self.segment, thread, cell, self.launch.threads)
-            if order in ("release", "acq_rel", "seq_cst"):
-                cell.add(clocks.released(self.segment, thread, self.launch.threads))
-                self.segment = clocks.moved_on(self.segment, thread)

@@ -18,7 +18,7 @@ from snap.machine.races import READ, WRITE
 from snap.machine.storage import View
 
 if TYPE_CHECKING:
-    from snap.machine.adversarial import WarpLanes
+    from snap.machine.warp_lanes import WarpLanes
 
 _UNCOMMITTED = -1
 _HABITS = (0.0, 0.0, 0.3, 1.0)  # how likely a copy is to arrive early

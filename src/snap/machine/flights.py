@@ -26,7 +26,8 @@ from snap.machine.storage import View
 from snap.machine.tensor import TileSpec, WgmmaSpec, check_written, matrix
 
 if TYPE_CHECKING:
-    from snap.machine.adversarial import Schedule, WarpLanes
+    from snap.machine.adversarial import Schedule
+    from snap.machine.warp_lanes import WarpLanes
 
 _HABITS = (0.0, 0.0, 0.3, 1.0)  # how likely something is to happen early
 _WARPS = 4  # of a warpgroup

@@ -22,7 +22,8 @@ from snap.machine.errors import MachineError
 from snap.machine.lanes import Site
 
 if TYPE_CHECKING:
-    from snap.machine.adversarial import Schedule, WarpLanes
+    from snap.machine.adversarial import Schedule
+    from snap.machine.warp_lanes import WarpLanes
 
 
 class Gate:

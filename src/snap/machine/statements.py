@@ -21,6 +21,33 @@ from snap.machine.facts import GRID, continues, leaves, returns
 from snap.machine.locals import zero
 
 _MOST_NESTED = 5
+# The method that each kind of statement has; the few others are told in `Statements.together`.
+METHODS: dict[type, str] = {
+    ir.Declare: "declare",
+    ir.If: "branch",
+    ir.While: "loop_while",
+    ir.For: "loop_for",
+    ir.Return: "leave",
+    ir.Group: "group",
+    ir.Split: "split",
+    ir.Partition: "partition",
+    ir.Claim: "partition",
+    ir.Collective: "collective",
+    ir.Atomic: "atomic",
+    ir.AsyncCopy: "async_copy",
+    synced.AsyncCommit: "async_commit",
+    ir.BoxCopy: "box_copy",
+    ir.Wgmma: "wgmma",
+    ir.StoreAcc: "store_acc",
+    ir.Turn: "turn",
+    synced.BarrierWait: "barrier_wait",
+    synced.BarrierArrive: "barrier_arrive",
+    synced.BarrierExpect: "barrier_expect",
+    synced.Elect: "elect",
+    ir.Unsafe: "unsafe",
+    ir.Call: "call",
+    synced.Sync: "sync",
+}
 _NAMES = re.compile(r"\s*(?:for )?(\w+(?:, \w+)*) (?:=|\+=|in) ")
 _ELSEWHERE = "elsewhere"  # the mask of what was declared outside of the function
 
@@ -157,8 +184,6 @@ class Statements(Asynchronous):
 
     def together(self, s: ir.Stmt) -> None:
         match s:
-            case ir.Declare():
-                self.declare(s)
             case ir.DeclareShared(obj):
                 self.declare_shared(obj)
             case ir.Assign(target, value):
@@ -166,57 +191,15 @@ class Statements(Asynchronous):
                 self.assign(target, text)
                 if isinstance(target, ir.MemTarget) or any(isinstance(part, ir.Load) for part in walk(value)):
                     self.pause()
-            case ir.If():
-                self.branch(s)
-            case ir.While():
-                self.loop_while(s)
-            case ir.For():
-                self.loop_for(s)
             case ir.Break():
                 self.mask = "False"
             case ir.Continue():
                 self.emit(f"{self.loops[-1]} = union({self.loops[-1]}, {self.mask})")
                 self.mask = "False"
-            case ir.Return():
-                self.leave(s)
             case ir.Assert(cond, message):
                 self.emit(f"C.check_assert({self.expr(cond)}, {self.mask}, {self.site(s.span, '')}, {message!r})")
-            case ir.Group():
-                self.group(s)
-            case ir.Split():
-                self.split(s)
-            case ir.Partition() | ir.Claim():
-                self.partition(s)
-            case ir.Collective():
-                self.collective(s)
-            case ir.Atomic():
-                self.atomic(s)
-            case ir.AsyncCopy():
-                self.async_copy(s)
-            case synced.AsyncCommit():
-                self.async_commit(s)
-            case ir.BoxCopy():
-                self.box_copy(s)
-            case ir.Wgmma():
-                self.wgmma(s)
-            case ir.StoreAcc():
-                self.store_acc(s)
-            case ir.Turn():
-                self.turn(s)
-            case synced.BarrierWait():
-                self.barrier_wait(s)
-            case synced.BarrierArrive():
-                self.barrier_arrive(s)
-            case synced.BarrierExpect():
-                self.barrier_expect(s)
-            case synced.Elect():
-                self.elect(s)
-            case ir.Unsafe():
-                self.unsafe(s)
-            case ir.Call():
-                self.call(s)
-            case synced.Sync():
-                self.sync(s)
+            case _ if type(s) in METHODS:
+                getattr(self, METHODS[type(s)])(s)
             case _:
                 raise TypeError(f"unknown statement {type(s).__name__}")
 

@@ -24,12 +24,12 @@ from snap.analysis.linear import Atom, Form
 from snap.analysis.solve import Systems
 from snap.ir import nodes as ir
 from snap.ir.hardware import BLOCK_THREADS
+from snap.ir.integers import Range, held_by
 from snap.ir.types import THREAD1, Kind, Level, Place, Privilege, Scalar
 
 Frame = tuple[int, ...]  # the calls we are in
 
 Fact = Form  # >= 0
-Range = tuple[int, int]  # from .. to, both included
 MOST_UNITS = (1 << 31) - 1  # blocks of a grid, and whatever is counted
 ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
 # How large an unknown may be where a multiple of it is not suspected to overflow its signed type.  Blocks are many, but
@@ -238,13 +238,6 @@ def least_step(step: Form) -> int:
 
 def is_integer(type: object) -> bool:
     return isinstance(type, Scalar) and type.kind in (Kind.INT, Kind.UINT, Kind.BOOL)
-
-
-def held_by(type: Scalar) -> Range:
-    """The numbers that an integer type holds."""
-    if type.kind is Kind.BOOL:
-        return 0, 1
-    return (0, (1 << type.bits) - 1) if type.kind is Kind.UINT else (-(1 << type.bits - 1), (1 << type.bits - 1) - 1)
 
 
 def form(e: ir.Expr, values: Values, frame: Frame, at: Position) -> Form:

@@ -13,16 +13,8 @@ from fractions import Fraction
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir.integers import COMPARISONS, exact, fits, wrap
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, U64, Kind, Scalar
-
-COMPARISONS = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-}
 
 
 def literal(value: int | float | bool, span: Span) -> ir.Const | None:
@@ -35,17 +27,6 @@ def literal(value: int | float | bool, span: Span) -> ir.Const | None:
                 return ir.Const(value, type, weak=True, span=span)
         return None
     return ir.Const(float(value), F32, weak=True, span=span)
-
-
-def fits(value: int, type: Scalar) -> bool:
-    if type.kind is Kind.INT:
-        return -(1 << (type.bits - 1)) <= value < 1 << (type.bits - 1)
-    return 0 <= value < 1 << type.bits
-
-
-def wrap(value: int, type: Scalar) -> int:
-    value &= (1 << type.bits) - 1
-    return value - (1 << type.bits) if type.kind is Kind.INT and value >> (type.bits - 1) else value
 
 
 PRECISION = {
@@ -243,23 +224,10 @@ def fold_binary(op: str, left: ir.Const, right: ir.Const, type: Scalar, span: Sp
         if type.is_float:
             result = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b}[op]()
             return ir.Const(result if weak else round_float(result, type), type, weak, span=span)
-        a, b = int(a), int(b)
-        if op in "/%" and b == 0 or op in ("<<", ">>") and not 0 <= b < type.bits:
-            return None
-        quotient = lambda: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # noqa: E731
-        result = {
-            "+": lambda: a + b,
-            "-": lambda: a - b,
-            "*": lambda: a * b,
-            "/": quotient,
-            "%": lambda: a - quotient() * b,
-            "<<": lambda: a << b,
-            ">>": lambda: a >> b,
-            "&": lambda: a & b,
-            "|": lambda: a | b,
-            "^": lambda: a ^ b,
-        }[op]()
     except (ZeroDivisionError, OverflowError, KeyError):
+        return None
+    result = exact(op, int(a), int(b), type.bits)
+    if result is None:
         return None
     if weak and not fits(result, type):
         for wider in (I64, U64):

@@ -10,7 +10,8 @@ Non-goals:  anything on floats, whose arithmetic these laws do not hold for
 from __future__ import annotations
 
 from snap.codegen import tree
-from snap.codegen.spelling import integer, wrap
+from snap.codegen.spelling import integer
+from snap.ir.integers import exact, wrap
 from snap.ir.types import Scalar
 
 
@@ -18,7 +19,7 @@ def binary(op: str, left: tree.Expr, right: tree.Expr, type: Scalar) -> tree.Exp
     a = left.value if isinstance(left, tree.Integer) else None
     b = right.value if isinstance(right, tree.Integer) else None
     if a is not None and b is not None:
-        value = _evaluate(op, wrap(a, type), wrap(b, type), type)
+        value = exact(op, wrap(a, type), wrap(b, type), type.bits)
         if value is not None:
             return integer(value, type)
     match op:
@@ -56,28 +57,3 @@ def _joined(op: str, left: tree.Expr, right: tree.Integer, type: Scalar) -> tree
         if abs(total) < 1 << (type.bits - 2):
             return binary("+" if total >= 0 else "-", left.left, integer(abs(total), type), type)
     return tree.Binary(op, left, right)
-
-
-def _evaluate(op: str, a: int, b: int, type: Scalar) -> int | None:
-    match op:
-        case "+":
-            return a + b
-        case "-":
-            return a - b
-        case "*":
-            return a * b
-        case "/" | "%" if b != 0:
-            quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-            return quotient if op == "/" else a - quotient * b
-        case "<<" if 0 <= b < type.bits:
-            return a << b
-        case ">>" if 0 <= b < type.bits:
-            return a >> b
-        case "&":
-            return a & b
-        case "|":
-            return a | b
-        case "^":
-            return a ^ b
-        case _:
-            return None

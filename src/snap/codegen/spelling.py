@@ -14,6 +14,7 @@ import struct
 from snap.codegen import tree
 from snap.codegen.module import Module
 from snap.ir.hardware import WIDEST
+from snap.ir.integers import wrap
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Element, Kind, Scalar, Vector
 
 SCALAR_NAMES = {
@@ -117,11 +118,6 @@ def literal(module: Module, value: int | float | bool, t: Scalar) -> tree.Expr:
 
 def integer(value: int, t: Scalar) -> tree.Integer:
     return tree.Integer(wrap(value, t), SUFFIXES.get(t, ""))
-
-
-def wrap(value: int, t: Scalar) -> int:
-    value &= (1 << t.bits) - 1
-    return value - (1 << t.bits) if t.kind is Kind.INT and value >> (t.bits - 1) else value
 
 
 def _float(value: float) -> tree.Expr:

@@ -18,15 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
+from snap.analysis.concrete import Number, value
 from snap.ir import nodes as ir
 from snap.ir.effects import assigned, elements
 from snap.ir.hardware import WARP
-from snap.ir.types import BOOL, Kind, Level, Place, Scalar, alignment
+from snap.ir.types import Level, Place, Scalar, alignment
 from snap.ir.walk import children, own_expressions, statements
 from snap.record import record
-from snap.runtime.signature import divide, remainder
 
-Number = int | bool
 MOST_STATEMENTS = 20_000  # that are followed, in all: a fraction of a second
 ON, LEFT, GONE, UNSURE = "goes on", "has left the iteration", "has returned", "may be elsewhere"
 
@@ -253,28 +252,16 @@ class _Thread:
                 self.values.pop(var.uid, None)
 
     def value(self, e: ir.Expr) -> Number | None:
+        return value(e, self.known)
+
+    def known(self, e: ir.Expr) -> Number | None:
         match e:
-            case ir.Const(value) if e.type.is_integer or e.type == BOOL:
-                return value
             case ir.Read(var):
                 return self.values.get(var.uid)
             case ir.UnitId(target, place):
                 return self.index(target.level, place) // target.n
             case ir.UnitCount(target, place):
                 return prod(self.held(place, level) for level in _down_to(target.level, place)) // target.n
-            case ir.Select(cond, then, other):
-                chosen = self.truth(cond)
-                return None if chosen is None else self.value(then if chosen else other)
-            case ir.Logical(op, left, right):
-                first = self.truth(left)
-                return self.value(right) if first is (op == "and") else first
-            case ir.Cast(value) | ir.Unary(_, value):
-                return _converted(e, self.value(value)) if not value.type.is_float else None
-            case ir.Binary(op, left, right) | ir.Compare(op, left, right) if not left.type.is_float:
-                return _computed(op, self.value(left), self.value(right), e.type)
-            case ir.Math("min" | "max" | "abs" as op, args) if e.type.is_integer:
-                known = [self.value(arg) for arg in args]
-                return None if None in known else _wrapped({"min": min, "max": max, "abs": abs}[op](*known), e.type)
             case _:
                 return None
 
@@ -299,55 +286,3 @@ class _Thread:
 
 def _down_to(target: Level, place: Place) -> Iterable[Level]:
     return (level for level, _ in place.levels if level >= target and level is not Level.GRID)
-
-
-# ---- numbers, as the GPU's ------------------------------------------------------------------------------------------
-
-
-def _wrapped(value: int, type: Scalar) -> int:
-    value &= (1 << type.bits) - 1
-    return value - (1 << type.bits) if type.kind is Kind.INT and value >> (type.bits - 1) else value
-
-
-def _converted(e: ir.Cast | ir.Unary, value: Number | None) -> Number | None:
-    if value is None or e.type.is_float:
-        return None
-    match e:
-        case ir.Unary("not"):
-            return not value
-        case ir.Unary("~"):
-            return _wrapped(~value, e.type)
-        case ir.Unary():
-            return _wrapped(-value, e.type)
-        case _:
-            return bool(value) if e.type == BOOL else _wrapped(int(value), e.type)
-
-
-_COMPARED = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "==": int.__eq__, "!=": int.__ne__}
-
-
-def _computed(op: str, left: Number | None, right: Number | None, type: Scalar) -> Number | None:
-    if left is None or right is None:
-        return None
-    if op in _COMPARED:
-        return _COMPARED[op](left, right)
-    match op:
-        case "+":
-            value = left + right
-        case "-":
-            value = left - right
-        case "*":
-            value = left * right
-        case "/" | "%" if right:
-            value = divide(left, right) if op == "/" else remainder(left, right)
-        case "<<" | ">>" if 0 <= right < type.bits:
-            value = left << right if op == "<<" else left >> right
-        case "&":
-            value = left & right
-        case "|":
-            value = left | right
-        case "^":
-            value = left ^ right
-        case _:
-            return None
-    return bool(value) if type == BOOL else _wrapped(value, type)

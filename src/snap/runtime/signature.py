@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 
 from snap.ir import nodes as ir
+from snap.ir.integers import divide, remainder
 from snap.ir.types import BF16, Array, Kind, Level, Scalar, ValueType, Vector, scalar_of
 from snap.record import record
 from snap.runtime.alignment import whole_rows, widest
@@ -151,15 +152,6 @@ def _param(param: ir.Param, names: dict[int, str], asked: dict[int, int], rows: 
 # ---- shapes ---------------------------------------------------------------------------------------------------------
 
 
-def divide(left: int, right: int) -> int:
-    quotient = abs(left) // abs(right)
-    return quotient if (left < 0) == (right < 0) else -quotient
-
-
-def remainder(left: int, right: int) -> int:
-    return left - right * divide(left, right)
-
-
 HELPERS = {"_divide": divide, "_remainder": remainder}
 
 
@@ -211,12 +203,6 @@ def bf16_bits(value: float) -> int:
     if bits & 0x7FFFFFFF > 0x7F800000:
         return (bits >> 16) | 0x40  # a NaN stays one
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF
-
-
-def scalar_limits(scalar: Scalar) -> tuple[int, int]:
-    if scalar.kind is Kind.INT:
-        return -(1 << scalar.bits - 1), (1 << scalar.bits - 1) - 1
-    return 0, (1 << scalar.bits) - 1
 
 
 def overflows(scalar: Scalar, value: float) -> bool:

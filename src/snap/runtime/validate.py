@@ -14,13 +14,14 @@ import operator
 import os
 from collections.abc import Callable
 
+from snap.ir.integers import held_by
 from snap.ir.types import BOOL, SCALARS, Array, Scalar, Vector
 from snap.record import record
 from snap.runtime.alignment import elements_of
 from snap.runtime.arrays import MASKED, ArrayInfo, BadArray, classify, is_array, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.follow import Need
-from snap.runtime.signature import Pointer, Signature, Value, overflows, scalar_limits
+from snap.runtime.signature import Pointer, Signature, Value, overflows
 
 MAX_BLOCKS = (1 << 31) - 1
 NUMPY_WORDS = {
@@ -352,7 +353,7 @@ def fitting_scalar(refuse, scalar: Scalar, arg: object) -> int | float | bool:
     if not hasattr(type(arg), "__index__"):
         raise refuse(f"takes an integer ({scalar}), got {_what(arg)}")
     number = _index(arg, refuse)
-    low, high = scalar_limits(scalar)
+    low, high = held_by(scalar)
     if not low <= number <= high:
         raise refuse(f"{number} does not fit {scalar} ({low} .. {high})")
     return number

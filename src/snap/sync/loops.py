@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Iterable
 
-from snap.analysis import linear
+from snap.analysis import concrete, linear
 from snap.analysis.linear import Form
 from snap.analysis.values import is_integer
 from snap.ir import effects
 from snap.ir import nodes as ir
 from snap.ir.effects import Engine
 from snap.ir.operations import COLLECTIVES
-from snap.ir.walk import bodies, statements, variables
+from snap.ir.walk import bodies, statements, variables, walk
 
 MOST_STEP = 1 << 16  # beyond, an index may wrap
 MOST_TURNS = 8  # of a loop whose iterations are looked at one by one
@@ -74,53 +73,13 @@ def cycling(s: ir.While | ir.For) -> dict[int, ir.Body]:
 
 
 def _only_from(var: ir.Var, e: ir.Expr) -> bool:
-    """Whether the expression is of the operations that `_computed` knows, on constants and the variable itself."""
-    match e:
-        case ir.Const(value):
-            return isinstance(value, int)
-        case ir.Read(read):
-            return read == var and is_integer(var.type) and var.type.bits >= 32
-        case ir.Binary(op, left, right):
-            return op in _EXACT and _only_from(var, left) and _only_from(var, right)
-        case ir.Compare(_, left, right):
-            return _only_from(var, left) and _only_from(var, right)
-        case ir.Select(cond, then, other):
-            return _only_from(var, cond) and _only_from(var, then) and _only_from(var, other)
-        case _:
-            return False
-
-
-_EXACT = {"+": operator.add, "-": operator.sub, "^": operator.xor, "&": operator.and_, "%": lambda a, b: a % b}
-_COMPARED = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
-
-
-def _computed(e: ir.Expr, now: int) -> int | None:
-    """The expression's value, the variable being `now`; None where it leaves the small numbers from zero on, in which
-    all types compute alike.
-    """
-    match e:
-        case ir.Const(value):
-            return value
-        case ir.Read():
-            return now
-        case ir.Select(cond, then, other):
-            truth = _computed(cond, now)
-            return None if truth is None else _computed(then if truth else other, now)
-        case ir.Binary(op, left, right) | ir.Compare(op, left, right):
-            a, b = _computed(left, now), _computed(right, now)
-            if a is None or b is None or op == "%" and b == 0:
-                return None
-            result = (_COMPARED if isinstance(e, ir.Compare) else _EXACT)[op](a, b)
-            return result if 0 <= result < MOST_STEP else None
-        case _:
-            return None
+    """Whether the expression is arithmetic on constants and the variable itself."""
+    if not is_integer(var.type) or var.type.bits < 32:
+        return False
+    return all(
+        part.var == var if isinstance(part, ir.Read) else isinstance(part, (ir.Const, ir.Binary, ir.Compare, ir.Select))
+        for part in walk(e)
+    )
 
 
 def cycle(steps: ir.Body, start: int, turn: Form) -> Form | None:
@@ -131,12 +90,11 @@ def cycle(steps: ir.Body, start: int, turn: Form) -> Form | None:
     while len(values) <= MOST_TURNS:
         values.append(now)
         for s in steps:
-            if isinstance(s, ir.Assign):
-                now = _computed(s.value, now)
-            else:
-                taken = _computed(s.cond, now)
-                now = None if taken is None else _computed(s.then[0].value, now) if taken else now
-            if now is None:
+            known = lambda e, now=now: now if isinstance(e, ir.Read) else None  # noqa: E731
+            taken = isinstance(s, ir.Assign) or concrete.value(s.cond, known)
+            if taken:
+                now = concrete.value(s.value if isinstance(s, ir.Assign) else s.then[0].value, known)
+            if taken is None or now is None:
                 return None
         if now == start:
             break

@@ -111,12 +111,12 @@ def atoms(forms: Iterable[Form]) -> dict[Atom, None]:
             continue
         found[atom] = None
         for part in atom[1:]:
-            if _is_form(part):
+            if is_form(part):
                 stack.extend(inner for inner, _ in part[1])
     return found
 
 
-def _is_form(part: object) -> bool:
+def is_form(part: object) -> bool:
     return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], int) and isinstance(part[1], tuple)
 
 
@@ -129,7 +129,7 @@ def rename(form: Form, change: Callable[[Atom], Atom | None]) -> Form:
     for atom, k in form[1]:
         new = change(atom)
         if new is None:
-            parts = tuple(rename(part, change) if _is_form(part) else part for part in atom[1:])
+            parts = tuple(rename(part, change) if is_form(part) else part for part in atom[1:])
             new = atom if all(a is b for a, b in zip(parts, atom[1:])) else (atom[0], *parts)
         same = same and new is atom
         terms.append((new, k))
@@ -155,7 +155,7 @@ def replaced(form: Form, values: dict[Atom, Form]) -> Form:
 def _rebuilt(atom: Atom, values: dict[Atom, Form]) -> Form:
     if atom[0] == "div":
         return quotient(replaced(atom[1], values), atom[2])
-    return unknown((atom[0], *(replaced(part, values) if _is_form(part) else part for part in atom[1:])))
+    return unknown((atom[0], *(replaced(part, values) if is_form(part) else part for part in atom[1:])))
 
 
 def exclusive(a: Form, b: Form, bits: int) -> Form:

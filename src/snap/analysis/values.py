@@ -1,18 +1,26 @@
 """What integers are at run time, as linear forms over thread positions, parameters and loop variables.
 
 Input: integer expressions and conditions of the typed IR.  Output: forms (analysis/linear.py), and facts `form >= 0`.
-Invariant: a form equals the expression for every thread; what cannot be said linearly is an unknown of its own.  An
-unknown is `(kind, ...)`:
+Invariant: a form equals the expression for every thread, if what `Values.assumed` lists holds; what cannot be said
+linearly is an unknown of its own.  Non-goals: which statement assigns what (the stages walk), and floats.  An unknown
+is `(kind, ...)`; those made of forms stand in analysis/linear.py, and the others are:
 
-  ("thread",) ("block",) ("cluster",)   the hardware's index of the thread in its block (for a device function on its
-  own: in its group), of the
-  block, of the cluster ("var", frame, uid, where)            a variable whose value has no form; `where` tells
-  assignments apart ("loop", frame,
-  uid)                  a loop variable in the current iteration ("div", x, n) ("mul", x, y)           quotients and
-  products of forms ("any",
-  where)                        a value nothing is known of ("old", loop, atom)                   what `atom` was in an
-  earlier iteration of that
-  loop
+    ("thread",)                  the hardware's index of the thread in its block (for a device function on its own: in
+                                 its group)
+    ("block",) ("cluster",)      the same of the block (in its cluster, where there are clusters), of the cluster
+    ("count", units, place)      how many units a place has, where only the launch tells
+    ("var", frame, uid, where)   a variable whose value has no form; `where` tells assignments apart
+    ("loop", frame, uid)         a loop variable in the current iteration, where its step is no number
+    ("turn", loop)               how many iterations of the loop came before this one
+    ("any", where)               a value that stands for itself: read from memory, or beyond linear arithmetic
+    ("old", loop, atom)          what `atom` was in an earlier iteration of that loop
+    ("side", 1 or 2, atom)       what `atom` is for one of two threads that are compared (analysis/overlap.py)
+
+Assumptions.  Signed arithmetic that leaves its type has no meaning in CUDA, but a proof must show that it does not.
+The inference takes a sum whose factors are small (`REACH`, `LIKELY`) for one that stays in its type.  Each time that is
+noted in `Values.assumed`, and `Values.answer` gives a conclusion together with what was assumed on the way.  Where a
+launch breaks an assumption, the program has no meaning, so that no barrier is missing in one that has: the error is on
+the safe side.  With `Values(proofs=True)` nothing is assumed, and every answer is proved.
 """
 
 from __future__ import annotations
@@ -26,6 +34,7 @@ from snap.ir import nodes as ir
 from snap.ir.hardware import BLOCK_THREADS
 from snap.ir.integers import Range, held_by
 from snap.ir.types import THREAD1, Kind, Level, Place, Privilege, Scalar
+from snap.record import record
 
 Frame = tuple[int, ...]  # the calls we are in
 
@@ -36,6 +45,26 @@ ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
 # what they index is memory.
 REACH = {"thread": BLOCK_THREADS, "block": 1, "cluster": 1, "count": 1}
 LIKELY = 4096
+
+
+@record
+class Assumption:
+    """That what this form says is a number of the type."""
+
+    form: Form
+    type: Scalar
+
+
+@record
+class Answer:
+    """A conclusion.  It is proved where nothing was assumed on the way to it."""
+
+    value: object
+    assumptions: frozenset[Assumption]
+
+    @property
+    def proved(self) -> bool:
+        return not self.assumptions
 
 
 def called(frame: Frame, call: int) -> Frame:
@@ -79,6 +108,8 @@ class Values:
     starts  what they are in the first iteration
     counts  unknowns that are never negative
     types   of variables, and of unknown values: they are what the type holds
+    proofs  whether nothing may be assumed; else
+    assumed   what was: forms, and the types that they are taken to stay in
     """
 
     known: dict[tuple[Frame, int], Form] = field(default_factory=dict)
@@ -94,6 +125,21 @@ class Values:
     loops: list[int] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     systems: Systems = field(default_factory=Systems)
+    proofs: bool = False
+    assumed: dict[Form, Scalar] = field(default_factory=dict)
+
+    def answer(self, value: object) -> Answer:
+        """The value, with all that has been assumed up to now and is not plain from the types of what it is about."""
+        open_ = {Assumption(x, type) for x, type in self.assumed.items() if not _inside(self._span(x), held_by(type))}
+        return Answer(value, frozenset(open_))
+
+    def read(self, frame: Frame, var: ir.Var) -> Form:
+        found = self.known.get((frame, var.uid))
+        return found if found is not None else self.fresh(frame, var, "start")
+
+    def beyond(self, e: ir.Expr, frame: Frame, at: Position | None, parts: tuple[Form, ...] = ()) -> Form:
+        """Of an expression that has no form; `parts`, where those of its operands are known."""
+        return self.anything((frame, id(e)), e.type)
 
     def fresh(self, frame: Frame, var: ir.Var, where: object) -> Form:
         self.types[frame, var.uid] = var.type
@@ -240,19 +286,17 @@ def is_integer(type: object) -> bool:
     return isinstance(type, Scalar) and type.kind in (Kind.INT, Kind.UINT, Kind.BOOL)
 
 
-def form(e: ir.Expr, values: Values, frame: Frame, at: Position) -> Form:
-    """The value of an integer expression.  Sums and products of signed integers do not overflow, which would be
-    undefined; those of unsigned ones wrap, and so do shifts, and what is converted to a type that does not hold it.
+def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
+    """The value of an integer expression.  Sums and products of signed integers are taken not to overflow, as far as
+    `Values` says; those of unsigned ones wrap, and so do shifts, and what is converted to a type that does not hold it.
+    Without a position, nothing but that it is one is known of a unit's index.
     """
     match e:
         case ir.Const(value):
             return linear.number(int(value)) if isinstance(value, (int, bool)) else values.anything(id(e), e.type)
-        case ir.Read(var):
-            if not is_integer(var.type):
-                return values.anything((frame, id(e)), e.type)
-            found = values.known.get((frame, var.uid))
-            return found if found is not None else values.fresh(frame, var, "start")
-        case ir.UnitId(target, place):
+        case ir.Read(var) if is_integer(var.type):
+            return values.read(frame, var)
+        case ir.UnitId(target, place) if at is not None:
             return unit_index(target, place, at)
         case ir.UnitCount(target):
             return linear.unknown(("count", str(target), str(e.place)))
@@ -262,10 +306,16 @@ def form(e: ir.Expr, values: Values, frame: Frame, at: Position) -> Form:
             return _held(linear.times(form(value, values, frame, at), -1), e.type, values)
         case ir.Binary(op, left, right) if e.type.kind in (Kind.INT, Kind.UINT):
             a, b = form(left, values, frame, at), form(right, values, frame, at)
-            found = _binary(op, a, b, values, (frame, id(e)), e.type)
+            found = _binary(op, a, b, values, e.type)
+            if found is None:
+                return values.beyond(e, frame, at, (a, b))
             return wrapped(found, e.type, values) if op == "<<" else _held(found, e.type, values)
         case _:
-            return values.anything((frame, id(e)), e.type)
+            return values.beyond(e, frame, at)
+
+
+def _inside(inner: Range, outer: Range) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def wrapped(x: Form, type: Scalar, values: Values) -> Form:
@@ -280,14 +330,16 @@ def _held(x: Form, type: Scalar, values: Values) -> Form:
     """The result of arithmetic.  Where a signed one may be far too large it is followed as it wraps in practice, too: a
     guess, and one on the safe side, since the program has no meaning where the two differ.
     """
-    if type.kind is Kind.INT:
+    if type.kind is Kind.INT and not values.proofs:
         reach = abs(x[0]) + sum(abs(k) * REACH.get(atom[0], LIKELY) for atom, k in x[1])
         if not reach >> (type.bits - 1):
+            if x[1]:
+                values.assumed[x] = type
             return x
     return wrapped(x, type, values)
 
 
-def _binary(op: str, a: Form, b: Form, values: Values, where: object, type: Scalar) -> Form:
+def _binary(op: str, a: Form, b: Form, values: Values, type: Scalar) -> Form | None:
     match op:
         case "+":
             return linear.add(a, b)
@@ -316,7 +368,7 @@ def _binary(op: str, a: Form, b: Form, values: Values, where: object, type: Scal
             return linear.exclusive(a, b, -1 if -1 in (bits := (values.bits(a), values.bits(b))) else max(bits))
         case "<<" if linear.is_number(b) and 0 <= b[0] < type.bits:
             return linear.times(a, 1 << b[0])
-    return values.anything(where, type)
+    return None
 
 
 def unit_index(target: Privilege, place: Place, at: Position) -> Form:

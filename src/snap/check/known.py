@@ -1,12 +1,11 @@
-"""What the text tells about values: what divides them, and who agrees on them.
+"""What the text tells about values: which keep their first one, and who agrees on them.
 
-Input: typed expressions and the state.  Output: a divisor, or the first part of an expression that a group may disagree
-on.  Invariant: both err on the safe side: a divisor of 1, a part that might differ.  Non-goals: ranges of values.
+Input: typed expressions and the state.  Output: the first part of an expression that a group may disagree on.
+Invariant: it errs on the safe side: a part that might differ.  Non-goals: what values are (analysis/text.py).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from snap.check.state import Frame, State
@@ -21,46 +20,7 @@ def note_value(c: State, var: ir.Var, value: ir.Expr | None) -> None:
         return
     if isinstance(value, ir.UnitId) and value.target == BLOCK1 and value.place.privilege == CLUSTER1:
         c.own_ranks.add(var.uid)
-    known = divisor(c, value)
-    if known != 1:
-        c.multiples[var.uid] = known
-
-
-def divisor(c: State, e: ir.Expr) -> int:
-    """A number that divides the value; 0 divides only 0, which everything divides.  Powers of two in it survive
-    overflow.
-    """
-    match e:
-        case ir.Const(value):
-            return abs(int(value))
-        case ir.Read(var):
-            return c.multiples.get(var.uid, 1)
-        case ir.Cast(value) if value.type.is_integer and e.type.is_integer:
-            return divisor(c, value)
-        case ir.Unary("-", value):
-            return divisor(c, value)
-        case ir.Binary("+" | "-" | "%", left, right):
-            return math.gcd(divisor(c, left), divisor(c, right))
-        case ir.Binary("*", left, right):
-            return divisor(c, left) * divisor(c, right)
-        case ir.Binary("<<", left, ir.Const(by)):
-            return divisor(c, left) << by
-        case ir.Select(_, then, other):
-            return math.gcd(divisor(c, then), divisor(c, other))
-        case _:
-            return 1
-
-
-def remainder(c: State, e: ir.Expr, n: int) -> int | None:
-    """What is left of the value when it is divided by n, where the text tells."""
-    match e:
-        case ir.Const(value):
-            return int(value) % n
-        case ir.Binary("+" | "-", left, right):
-            one, other = remainder(c, left, n), remainder(c, right, n)
-            return None if one is None or other is None else (one + other if e.op == "+" else one - other) % n
-        case _:
-            return None if divisor(c, e) % n else 0
+    c.declared[var.uid] = (value,)
 
 
 def differs(c: State, p: Privilege, *exprs: ir.Expr) -> ir.Expr | None:

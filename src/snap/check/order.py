@@ -8,6 +8,7 @@ is taken as it comes.
 
 from __future__ import annotations
 
+from snap.analysis.text import direction
 from snap.check import rewrite
 from snap.check.state import Frame, Pipeline, StageUse, State
 from snap.check.storage import unit_stride
@@ -67,7 +68,7 @@ def in_order(c: State, pipeline: Pipeline, use: StageUse, handle: ir.Handle, ins
     if _goes_back(c, pipeline, use) or _restarts(c, pipeline, use):
         return
     for earlier in pipeline.stages[: pipeline.stages.index(use)]:
-        if earlier.fills and earlier.number is not None and not _exclusive(earlier, use) and _before(use, earlier):
+        if earlier.fills and earlier.number is not None and not _exclusive(earlier, use) and _before(c, use, earlier):
             name = pipeline.memory.handle.name
             again = (
                 isinstance(use.number, ir.Const)
@@ -98,10 +99,7 @@ def _report(
 # In a loop that counts down, or a number that does.
 def _goes_back(c: State, pipeline: Pipeline, use: StageUse) -> bool:
     for frame in _loops(use):
-        if frame.var is None or not isinstance(frame.decides[2], ir.Const):
-            continue
-        way = _direction(use.number, frame.var)
-        if way * frame.decides[2].value < 0:
+        if frame.var is not None and direction(use.number, frame.var, c.text) < 0:
             name = pipeline.memory.handle.name
             return _report(
                 c,
@@ -160,13 +158,13 @@ def _exclusive(a: StageUse, b: StageUse) -> bool:
     return False
 
 
-def _before(use: StageUse, earlier: StageUse) -> bool:
+def _before(c: State, use: StageUse, earlier: StageUse) -> bool:
     """Whether the number of `use` is lower than that of `earlier`, or becomes so in the next round of a loop around
     both.
     """
     common = [frame for frame, other in zip(use.frames, earlier.frames) if frame is other and frame.kind == "loop"]
     if not common:
-        low, high = _value(use, 0), _value(earlier, 1)
+        low, high = _value(c, use, 0), _value(c, earlier, 1)
         return low is not None and high is not None and low < high
     if isinstance(use.number, ir.Const) and isinstance(earlier.number, ir.Const):
         return use.number.value != earlier.number.value
@@ -177,7 +175,7 @@ def _before(use: StageUse, earlier: StageUse) -> bool:
     return isinstance(here, ir.Const) and isinstance(there, ir.Const) and here.value < there.value
 
 
-def _value(use: StageUse, end: int) -> int | None:
+def _value(c: State, use: StageUse, end: int) -> int | None:
     """The first (end 0) or last number a stage takes, where the text tells; a loop is taken to run twice where its
     bounds do not say.
     """
@@ -191,7 +189,7 @@ def _value(use: StageUse, end: int) -> int | None:
             guarded
             or not isinstance(start, ir.Const)
             or not isinstance(step, ir.Const)
-            or not _direction(use.number, frame.var)
+            or not direction(use.number, frame.var, c.text)
         ):
             return None
         rounds = (
@@ -204,23 +202,6 @@ def _value(use: StageUse, end: int) -> int | None:
         known[frame.var.uid] = ir.Const(rounds[-end], I32, span=use.span)
     value = rewrite.substitute(use.number, lambda v: known.get(v.uid))
     return int(value.value) if isinstance(value, ir.Const) else None
-
-
-def _direction(e: ir.Expr, var: ir.Var) -> int:
-    """1 where the value grows with the variable, -1 where it shrinks, 0 where the text does not tell."""
-    match e:
-        case ir.Read(v) if v == var:
-            return 1
-        case ir.Cast(value):
-            return _direction(value, var)
-        case ir.Binary("+" | "-", left, right):
-            sign = 1 if e.op == "+" else -1
-            here, there = (var in rewrite.variables(part) for part in (left, right))
-            return 0 if here and there else _direction(left, var) if here else sign * _direction(right, var)
-        case ir.Binary("*", left, ir.Const(n)) | ir.Binary("*", ir.Const(n), left):
-            return _direction(left, var) * (n > 0) - _direction(left, var) * (n < 0)
-        case _:
-            return 0
 
 
 def _named(h: ir.Handle | None, handle: ir.Handle) -> bool:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from snap.analysis.text import Text
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -282,8 +283,9 @@ class State:
         self.smem_align = WIDEST
         self.unknown_layout: set[int] = set()  # objects of pointer parameters, while no call says what they are
         self.own_ranks: set[int] = set()  # variables that hold the rank of the thread's own block in its cluster
-        self.multiples: dict[int, int] = {}  # variables known to be a multiple of something
+        self.declared: dict[int, tuple[ir.Expr, ...]] = {}  # variables that keep their first value, and what it is
         self.ranges: dict[int, tuple[ir.Expr, ...]] = {}  # loop variables, and what their values come from
+        self.text = Text(lambda var: self.ranges.get(var.uid) or self.declared.get(var.uid), proofs=False)
         self.cooperative = False
         self.uses_unsafe = False
         self.touches: list[Touch] = []

@@ -7,7 +7,6 @@ statement that is wrong is reported and left out; checking goes on with the next
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 from snap.check import convert
@@ -15,7 +14,7 @@ from snap.check.annotations import constant_int
 from snap.check.assignments import assign, augment, declare, value_for
 from snap.check.calls import call
 from snap.check.expressions import condition, deciding, expression
-from snap.check.known import decided_below, divisor, leaves_early
+from snap.check.known import decided_below, leaves_early
 from snap.check.memory import agreed_in
 from snap.check.names import word_called
 from snap.check.operands import in_order
@@ -138,7 +137,6 @@ def _for(c: State, s: tree.For) -> None:
         raise c.type_error("the step of `range` is zero", s.iterable.span)
     var = c.var(s.name, kind, c.privilege, s.name_span)
     c.ranges[var.uid] = (start, stop, step)
-    c.multiples[var.uid] = math.gcd(divisor(c, start), divisor(c, step))
     with (
         c.block() as out,
         c.frame("loop", s.iterable.span, "for", decides=(start, stop, step), var=var, left_early=leaves_early(s.body)),

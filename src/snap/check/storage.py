@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from snap.analysis.text import remainder
 from snap.check import convert, rewrite
-from snap.check.known import note_value, remainder
+from snap.check.known import note_value
 from snap.check.memory import access, indices, mapped, mapped_block
 from snap.check.names import as_type, describe_object, resolve, word_called
 from snap.check.owners import use
@@ -113,14 +114,14 @@ def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
             )
         wide, narrow = max(elem.bytes, old.bytes), min(elem.bytes, old.bytes)
         op = "/" if elem.bytes > old.bytes else "*"
-        if op == "/" and remainder(c, rest, wide // narrow):
+        if op == "/" and remainder(rest, wide // narrow, c.text):
             raise c.type_error(
-                f"`{base.handle.name}` begins in the middle of a `{elem}`: {remainder(c, rest, wide // narrow)} x"
+                f"`{base.handle.name}` begins in the middle of a `{elem}`: {remainder(rest, wide // narrow, c.text)} x"
                 f" `{old}` behind its start",
                 span,
                 help=f"begin at a multiple of {wide // narrow} elements",
             )
-        known = op == "*" or remainder(c, rest, wide // narrow) == 0
+        known = op == "*" or remainder(rest, wide // narrow, c.text) == 0
         factor = ir.Const(wide // narrow, _multiplier(base, rest, op, wide // narrow), span=span)
         start = convert.binary(op, rest, factor, span) if known else convert.exactly(rest, wide // narrow, span)
         results = (*base.map.results[:-1], convert.binary("+", start, ir.Read(last, I32, span=span), span))

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from snap.analysis.text import divisor
 from snap.check.explain import declared
-from snap.check.known import divisor
 from snap.check.memory import foreign
 from snap.check.rewrite import variables
 from snap.check.state import IndexMap, Memory, State
@@ -141,7 +141,7 @@ def aligned(c: State, tile: ir.Tile, memory: Memory, what: str, span: Span) -> N
     stride = tile.access.view.elem.bytes
     dims = dimensions(tile)
     for k in reversed(range(len(dims))):
-        known = divisor(c, tile.access.index[k]) * stride
+        known = divisor(tile.access.index[k], c.text) * stride
         if known % need:
             raise _misaligned(c, tile, memory, k, need, stride, what, span)
         stride *= dims[k] or 1

@@ -7,6 +7,7 @@ uniform is).. Non-goals: rewriting.
 
 from __future__ import annotations
 
+from snap.analysis.text import Text, natural
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import Engine, accesses, effects
@@ -105,6 +106,7 @@ class Facts:
         self._levels: dict[int, int] = {}
         self._fixed: dict[int, bool] = {}
         self.positions = Positions(f)
+        self.text = Text(lambda var: self.inits.get(var.uid), proofs=True)
 
     def varies(self, e: ir.Expr) -> int:
         """GRID: one value for all lanes; BLOCK: at most one a block; THREAD: anything."""
@@ -156,25 +158,8 @@ class Facts:
         return e
 
     def natural(self, e: ir.Expr) -> bool:
-        """Certainly not negative.  Sums and products may wrap, so they say nothing."""
-        match e:
-            case ir.Const():
-                return e.value >= 0
-            case ir.UnitId() | ir.UnitCount():
-                return True
-            case ir.Read(var):
-                loop = self.loop_vars.get(var.uid)
-                if loop is not None:
-                    return isinstance(loop.step, ir.Const) and loop.step.value > 0 and self.natural(loop.start)
-                return var.uid in self.inits and self.natural(self.inits[var.uid][0])
-            case ir.Binary("/" | "%" | ">>" as op):
-                return self.natural(e.left) and (op == "%" or self.natural(e.right))
-            case ir.Binary("&"):
-                return self.natural(e.left) or self.natural(e.right)
-            case ir.Math("min" | "max" as op):
-                return (any if op == "max" else all)(map(self.natural, e.args))
-            case _:
-                return False
+        """Certainly not negative."""
+        return natural(e, self.text)
 
     def careful(self, e: ir.Expr) -> bool:
         """Whether evaluating it where or when it was not asked for might fault, or mean something else."""

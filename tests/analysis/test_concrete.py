@@ -21,7 +21,7 @@ def binary(op, a, b, type=I32):
     return ir.Binary(op, a, b, type, span=HERE)
 
 
-X = ir.Read(ir.Var("x", I32, THREAD1, 1, span=HERE), I32, span=HERE)
+X = ir.Read(ir.Var(1, "x", I32, THREAD1, span=HERE), I32, span=HERE)
 
 
 @pytest.mark.parametrize("e, expected", [

@@ -5,6 +5,14 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("where proofs are wanted nothing is assumed", "analysis/values.py",
+           "    if type.kind is Kind.INT and not values.proofs:",
+           "    if type.kind is Kind.INT:",
+           ("tests/analysis/test_values.py::test_what_is_assumed_is_not_proved",)),
+    Mutant("a sum may wrap, and be negative", "analysis/text.py",
+           "        super().__init__(proofs=proofs)",
+           "        super().__init__(proofs=False)",
+           ("tests/analysis/test_text.py::test_natural",)),
     Mutant("an unknown is replaced with the sign it has", "analysis/solve.py",
            "        sign = -terms.pop(unit)",
            "        sign = terms.pop(unit)",
@@ -61,12 +69,12 @@ MUTANTS = (
            'return ("side", side, atom) if across_blocks else atom',
            "return atom",
            ("tests/sync/test_rules.py::test_pairs_within_a_block_need_the_block_only",)),
-    Mutant("elements of different sizes overlap in any byte", "analysis/overlap.py",
-           ('        return leading, [\n'
-            '            linear.add(linear.subtract(s2, s1), linear.number(n2 - 1)),\n'
-            '            linear.add(linear.subtract(s1, s2), linear.number(n1 - 1)),\n'
-            '        ]\n'),
-           '        return leading, [linear.subtract(s2, s1), linear.subtract(s1, s2)]\n',
+    Mutant("elements of different sizes overlap in any byte", "analysis/footprints.py",
+           ('    return leading, [\n'
+            '        linear.add(linear.subtract(s2, s1), linear.number(n2 - 1)),\n'
+            '        linear.add(linear.subtract(s1, s2), linear.number(n1 - 1)),\n'
+            '    ]\n'),
+           '    return leading, [linear.subtract(s2, s1), linear.subtract(s1, s2)]\n',
            ("tests/sync/test_rules.py::test_elements_of_two_sizes_overlap_in_any_byte",)),
     Mutant("a loop's variable has grown by its step", "analysis/overlap.py",
            'linear.subtract(linear.unknown(atom[2]), linear.unknown(atom)), linear.number(step * age)',
@@ -92,6 +100,10 @@ MUTANTS = (
            "        return math.gcd(x[0], *(k * self._divides(atom) for atom, k in x[1]))",
            "        return math.gcd(*(k * self._divides(atom) for atom, k in x[1])) if x[1] else abs(x[0])",
            ("tests/check/test_boxes.py::test_positions_that_are_not_always_multiples",)),
+    Mutant("a loop's variable is a multiple of start and step", "analysis/text.py",
+           "            found = linear.add(start, turn, step[0])",
+           "            found = linear.add(linear.ZERO, turn, step[0])",
+           ("tests/check/test_boxes.py::test_positions_that_are_not_always_multiples",)),
     Mutant("a choice is divided by what divides both its sides", "analysis/text.py",
            "                divided = math.gcd(*map(self.divisor, parts))\n            case \"%\":",
            "                divided = self.divisor(parts[0])\n            case \"%\":",
@@ -101,16 +113,16 @@ MUTANTS = (
            "    if True:\n        return x",
            ("tests/sync/test_rules.py::test_indices_that_wrap_are_not_taken_for_what_they_look_like",)),
     Mutant("a signed result that may be far too large wraps", "analysis/values.py",
-           "        if not reach >> (type.bits - 1):\n            return x",
-           "        if True:\n            return x",
+           "        if not reach >> (type.bits - 1):\n",
+           "        if True:\n",
            ("tests/sync/test_rules.py::test_indices_that_wrap_are_not_taken_for_what_they_look_like",)),
     Mutant("a conversion wraps", "analysis/values.py",
            "            return wrapped(form(value, values, frame, at), e.type, values)",
            "            return form(value, values, frame, at)",
            ("tests/sync/test_rules.py::test_only_what_is_a_remainder_is_taken_for_one",)),
     Mutant("a shift wraps", "analysis/values.py",
-           'return wrapped(found, e.type, values) if op == "<<" else _held(found, e.type, values)',
-           "return found",
+           '            if op == "<<":\n                return wrapped(found, e.type, values)\n',
+           '            if op == "<<":\n                return found\n',
            ("tests/sync/test_rules.py::test_indices_that_wrap_are_not_taken_for_what_they_look_like",)),
     Mutant("a negative number divides towards zero", "analysis/values.py",
            'if n >= 1 and (op in (">>", "&") or values.not_negative(a)):',

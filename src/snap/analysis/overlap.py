@@ -8,10 +8,10 @@ None where there is none. Undecided counts as a conflict.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import combinations
 
 from snap.analysis import linear
+from snap.analysis.footprints import Footprint, Forms, plainly_apart, same_element
 from snap.analysis.linear import Atom, Form
 from snap.analysis.solve import Systems
 from snap.analysis.values import Values
@@ -20,21 +20,6 @@ from snap.ir.effects import Engine, effects
 from snap.ir.hardware import WARP
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Element, Level, Privilege
 from snap.ir.walk import statements
-
-Forms = tuple[Form, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Footprint:
-    """Which elements one access touches: an index per dimension, or (start, size) in bytes where that is how it must be
-    compared; None: unknown, any.  It is never changed.  Those of accesses come from `Memo.footprint`, one object for
-    equal ones: they are compared by identity.
-    """
-
-    elem: Element
-    shape: Forms | None
-    index: Forms | None
-    facts: Forms
 
 
 class Memo:
@@ -110,21 +95,6 @@ def _opaque(atom: Atom) -> bool:
     return not (isinstance(plain[1], tuple) and len(plain[1]) == 4 and plain[1][2] in ("box", "fragment"))
 
 
-def flat(f: Footprint) -> tuple[Form, int] | None:
-    """First byte and size, where the shape is constant."""
-    if f.index is None:
-        return None
-    total = linear.ZERO
-    for k, i in enumerate(f.index):
-        if k:
-            n = f.shape[k]
-            if not linear.is_number(n):
-                return None
-            total = linear.times(total, n[0])
-        total = linear.add(total, i)
-    return linear.times(total, f.elem.bytes), f.elem.bytes
-
-
 # By loop: how many iterations ago; by `before(loop)`, of what was there when the loop began: how many iterations have
 # ended since.  Negative: so many or more.
 Ages = tuple[tuple[int, int], ...]
@@ -168,7 +138,7 @@ class Overlap:
         if key not in self.memo.answers:
             self.ages = dict(ages)
             b = self._turned(b, ages)
-            self.memo.answers[key] = None if _plainly_apart(a, b) else self._group(a, b, owner)
+            self.memo.answers[key] = None if plainly_apart(a, b) else self._group(a, b, owner)
         return self.memo.answers[key]
 
     def own(self, a: Footprint, b: Footprint, ages: Ages) -> bool:
@@ -177,7 +147,7 @@ class Overlap:
         if key not in self.memo.answers:
             self.ages = dict(ages)
             b = self._turned(b, ages)
-            self.memo.answers[key] = not _plainly_apart(a, b) and self._conflict(
+            self.memo.answers[key] = not plainly_apart(a, b) and self._conflict(
                 a, b, THREAD1, across_blocks=False, unit=0
             )
         return self.memo.answers[key]
@@ -285,7 +255,7 @@ class Overlap:
         if self.last is not None and self.last[0] == asked:
             return self.last[1]
         first, second = (self._sided(f, side, uniform, across_blocks) for side, f in ((1, a), (2, b)))
-        equal = self._same_element(first, second)
+        equal = same_element(first, second)
         if equal is None:
             zero, positive = [], [*first.facts, *second.facts]
         else:
@@ -319,32 +289,6 @@ class Overlap:
             return atom
         privilege = self.values.privileges.get(plain, THREAD1)
         return atom if privilege.at_least(uniform) else ("side", side, atom)
-
-    @staticmethod
-    def _same_element(a: Footprint, b: Footprint) -> tuple[list[Form], list[Form]] | None:
-        if a.index is None or b.index is None:
-            return None
-        if a.elem == b.elem and a.shape == b.shape:
-            return [linear.subtract(x, y) for x, y in zip(a.index, b.index)], []
-        leading: list[Form] = []
-        if (
-            a.shape is not None
-            and b.shape is not None
-            and len(a.shape) == len(b.shape)
-            and a.shape[1:-1] == b.shape[1:-1]
-        ):
-            # the same rows, seen as other elements
-            leading = [linear.subtract(x, y) for x, y in zip(a.index[:-1], b.index[:-1])]
-            first, second = ((linear.times(f.index[-1], f.elem.bytes), f.elem.bytes) for f in (a, b))
-        else:
-            first, second = flat(a), flat(b)
-        if first is None or second is None:
-            return None
-        (s1, n1), (s2, n2) = first, second
-        return leading, [
-            linear.add(linear.subtract(s2, s1), linear.number(n2 - 1)),
-            linear.add(linear.subtract(s1, s2), linear.number(n1 - 1)),
-        ]
 
     def _iterations(self, a: Footprint, uniform: Privilege) -> list[Form]:
         """A loop variable that both threads share was smaller in an earlier iteration of its loop, by its step at
@@ -394,13 +338,6 @@ class Overlap:
         else:
             index, facts = b.index, b.facts
         return self.memo.footprint(b.elem, b.shape, index, (*facts, *known)) if exact or known else b
-
-
-def _plainly_apart(a: Footprint, b: Footprint) -> bool:
-    """Two numbers that differ, in one place of the index."""
-    if a.index is None or b.index is None or a.elem != b.elem or a.shape != b.shape:
-        return False
-    return any(not x[1] and not y[1] and x[0] != y[0] for x, y in zip(a.index, b.index))
 
 
 def _counts_from_zero(atom: Atom) -> bool:

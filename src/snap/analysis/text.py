@@ -102,8 +102,8 @@ class Text(Values):
         self.opaque[atom] = span, divided
         return self.unknown(atom, THREAD1)
 
-    def _range(self, atom: Atom) -> Range:
-        return self.opaque[atom][0] if atom in self.opaque else super()._range(atom)
+    def range_of(self, atom: Atom) -> Range:
+        return self.opaque[atom][0] if atom in self.opaque else super().range_of(atom)
 
     def divisor(self, x: Form) -> int:
         """A number that divides the form; 0 divides only 0, which everything divides."""

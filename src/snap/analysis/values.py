@@ -181,7 +181,18 @@ class Values:
                 remainder = linear.subtract(atom[1], linear.times(linear.unknown(atom), atom[2]))
                 if self.not_negative(linear.add(x, remainder, k // atom[2])):
                     return True
-        return bool(self.facts) and not self.systems.feasible([], [*self.facts, linear.subtract(linear.number(-1), x)])
+        if not self.facts and not self.proofs:
+            return False
+        known = [*self.facts, *self._bounds([x, *self.facts])] if self.proofs else self.facts
+        return not self.systems.feasible([], [*known, linear.subtract(linear.number(-1), x)])
+
+    def _bounds(self, forms: list[Form]) -> list[Fact]:
+        """Where the unknowns in them lie."""
+        ranges = {atom: self.range_of(atom) for atom in linear.atoms(forms) if atom[0] not in linear.COMPOUND}
+        lower = [linear.subtract(linear.unknown(atom), linear.number(low)) for atom, (low, _) in ranges.items()]
+        return lower + [
+            linear.subtract(linear.number(high), linear.unknown(atom)) for atom, (_, high) in ranges.items()
+        ]
 
     def bits(self, x: Form) -> int:
         """How many bits it has, as far as that is known; -1 where it is not known to be a number from zero on that has
@@ -203,7 +214,7 @@ class Values:
     def _counts(self, atom: Atom) -> bool:
         if atom[0] in ("mul", "xor"):
             return self.not_negative(atom[1]) and self.not_negative(atom[2])
-        return atom in self.counts or atom[0] == "div" and self.not_negative(atom[1]) or self._range(atom)[0] >= 0
+        return atom in self.counts or atom[0] == "div" and self.not_negative(atom[1]) or self.range_of(atom)[0] >= 0
 
     def within(self, x: Form, low: int, high: int) -> bool:
         """Whether x is certainly in that range: by the types of what it is made of, or by what is known here."""
@@ -218,12 +229,12 @@ class Values:
         """What a sum can be at least and at most."""
         low = high = x[0]
         for atom, k in x[1]:
-            ends = [k * end for end in self._range(atom)]
+            ends = [k * end for end in self.range_of(atom)]
             low, high = low + min(ends), high + max(ends)
         known = self.spans.get(x, ANY)
         return max(low, known[0]), min(high, known[1])
 
-    def _range(self, atom: Atom) -> Range:
+    def range_of(self, atom: Atom) -> Range:
         """What an unknown can be at least and at most."""
         match atom:
             case ("thread",):
@@ -241,7 +252,7 @@ class Values:
                 bits = bits if bits >= 0 else max(abs(end).bit_length() for end in (*least, *most))
                 return 0 if min(least) >= 0 else -(1 << bits), (1 << bits) - 1
             case ("old", _, inner):
-                return self._range(inner)
+                return self.range_of(inner)
             case ("turn", _):
                 return 0, ANY[1]
             case ("any", _) if atom in self.types:
@@ -309,7 +320,9 @@ def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
             found = _binary(op, a, b, values, e.type)
             if found is None:
                 return values.beyond(e, frame, at, (a, b))
-            return wrapped(found, e.type, values) if op == "<<" else _held(found, e.type, values)
+            if op == "<<":
+                return wrapped(found, e.type, values)
+            return _held(found, e.type, values) if op in "+-*" else found  # others do not leave the type
         case _:
             return values.beyond(e, frame, at)
 

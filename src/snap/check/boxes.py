@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from snap.analysis.uniform import differs
 from snap.check import convert
 from snap.check.annotations import text_option
 from snap.check.explain import declared, read_down
-from snap.check.known import decided_below, differs
+from snap.check.known import decided_below
 from snap.check.memory import agreed_in, indices, mapped, not_const
 from snap.check.state import Frame, Memory, State, Touch, Want
 from snap.check.storage import memory_argument
@@ -393,7 +394,7 @@ def _alike(c: State, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], 
                 help="issue it outside of this split",
             )
     apart = decided_below(c, CLUSTER1, c.frames)
-    where = differs(c, CLUSTER1, *origin.index, *tile.access.index)
+    where = differs(CLUSTER1, c.ranges, *origin.index, *tile.access.index)
     if apart is not None or where is not None:
         way, what = apart or (None, where)
         raise c.fail(

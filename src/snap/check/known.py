@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from snap.analysis.uniform import differs
 from snap.check.state import Frame, State
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import BLOCK1, CLUSTER1, Level, Privilege
+from snap.ir.types import BLOCK1, CLUSTER1, Privilege
 
 
 def note_value(c: State, var: ir.Var, value: ir.Expr | None) -> None:
@@ -23,37 +24,6 @@ def note_value(c: State, var: ir.Var, value: ir.Expr | None) -> None:
     c.declared[var.uid] = (value,)
 
 
-def differs(c: State, p: Privilege, *exprs: ir.Expr) -> ir.Expr | None:
-    """The first part of the expressions on which threads of one unit of p may disagree; a loop's variable is as good as
-    its bounds.
-    """
-    from snap.ir.walk import children
-
-    for e in exprs:
-        match e:
-            case ir.Read(var):
-                if not var.privilege.at_least(p) and (
-                    var.uid not in c.ranges or differs(c, p, *c.ranges[var.uid]) is not None
-                ):
-                    return e
-            case ir.Elem(array) | ir.ArrayValue(array) if not array.var.privilege.at_least(p):
-                return e
-            case ir.Load(access) if not access.handle.privilege.at_least(p) or _own(access) and p.level > Level.BLOCK:
-                return e
-            case ir.UnitId(target) if not target.at_least(p):
-                return e
-            case _:
-                found = differs(c, p, *children(e))
-                if found is not None:
-                    return found
-    return None
-
-
-def _own(access: ir.MemAccess) -> bool:
-    """Whether each block reads its own part."""
-    return access.view.obj.spread == "across" and access.block is None
-
-
 def decided_below(c: State, p: Privilege, frames: list[Frame]) -> tuple[Frame, ir.Expr | None] | None:
     """The first loop or `if` of the frames that units of p may go through differently, and what decides it (None: a
     `break` or `continue`).
@@ -61,7 +31,7 @@ def decided_below(c: State, p: Privilege, frames: list[Frame]) -> tuple[Frame, i
     for frame in frames:
         if frame.kind not in ("if", "loop"):
             continue
-        found = differs(c, p, *frame.decides)
+        found = differs(p, c.ranges, *frame.decides)
         if found is not None:
             return frame, found
         if frame.left_early and not frame.place.privilege.at_least(p):

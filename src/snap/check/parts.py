@@ -15,12 +15,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from snap.analysis import linear
+from snap.analysis.footprints import inside_box
 from snap.analysis.linear import Atom, Form
 from snap.analysis.overlap import Overlap
 from snap.analysis.values import Frame, Position, Values, called, facts, form, is_integer
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Engine, Extent, assigned, effects
-from snap.ir.types import I32, Level, Place, Privilege
+from snap.ir.types import Level, Place, Privilege
 from snap.ir.walk import bodies, children, own_expressions, variables
 
 Where = tuple[
@@ -255,19 +256,16 @@ class _Walk:
     def _where(
         self, access: ir.MemAccess, box: tuple[int, ...] | None
     ) -> tuple[tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]:
-        view, inside = access.view, []
+        view = access.view
         shape = None if view.shape is None else tuple(self._form(n) for n in view.shape)
         if box == ():
             return shape, None, tuple(self.facts)
-        index = [self._form(i) for i in access.index]
-        for k, extent in enumerate(box or ()):
-            more = self.values.anything(next(self.numbers), I32)
-            inside += [more, linear.subtract(linear.number(extent - 1), more)]
-            index[k] = linear.add(index[k], more)
+        index = tuple(self._form(i) for i in access.index)
+        index, inside = inside_box(index, box or (), (self.frame, id(access)), self.values)
         if view.obj.spread == "across":
             rank = linear.unknown(("block",)) if access.block is None else self._form(access.block)
-            index, shape = [rank, *index], None if shape is None else (linear.ZERO, *shape)
-        return shape, tuple(index), (*self.facts, *inside)
+            index, shape = (rank, *index), None if shape is None else (linear.ZERO, *shape)
+        return shape, index, (*self.facts, *inside)
 
 
 # Of memory that atomics of threads or unsafe text change, nothing is read as one value, wherever they stand (`Touch`).

@@ -159,3 +159,14 @@ def expressions(s: ir.Stmt) -> Iterator[ir.Expr]:
     """Every expression a statement evaluates itself, with all parts."""
     for e in own_expressions(s):
         yield from walk(e)
+
+
+def ways_out(body: ir.Body) -> list[ir.Stmt]:
+    """Statements that leave this body's loop, or the function."""
+    found: list[ir.Stmt] = []
+    for s in body:
+        if isinstance(s, (ir.Break, ir.Continue, ir.Return)):
+            found.append(s)
+        for inner in bodies(s):
+            found += [w for w in ways_out(inner) if isinstance(w, ir.Return) or not isinstance(s, (ir.For, ir.While))]
+    return found

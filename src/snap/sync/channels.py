@@ -21,9 +21,8 @@ from snap.ir import synced
 from snap.ir.effects import Effect, Engine, effects, loads, passed
 from snap.ir.hardware import WARP
 from snap.ir.types import Level, Place, Space
-from snap.ir.walk import bodies, statements
+from snap.ir.walk import bodies, statements, ways_out
 from snap.sync import numbered
-from snap.sync.numbered import ways_out
 
 Role = tuple[int, int]  # first thread of the block, number of threads
 LOOPS = (ir.For, ir.While)

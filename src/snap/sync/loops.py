@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from snap.analysis import concrete, linear
 from snap.analysis.linear import Form
+from snap.analysis.trips import turns
 from snap.analysis.values import is_integer
 from snap.ir import effects
 from snap.ir import nodes as ir
@@ -129,15 +130,6 @@ def copies_in_turn(s: ir.While | ir.For, counting: Iterable[int]) -> bool:
 
 def _reads(e: ir.Expr, uids: set[int]) -> bool:
     return any(v.uid in uids for v in variables(e))
-
-
-def turns(s: ir.Stmt) -> range | None:
-    """The values of a loop's variable, where they are known."""
-    match s:
-        case ir.For(start=ir.Const(a), stop=ir.Const(b), step=ir.Const(c)) if c:
-            return range(a, b, c)
-        case _:
-            return None
 
 
 def few(s: ir.Stmt) -> range | None:

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snap.analysis.values import is_integer
+from snap.analysis import linear
+from snap.analysis.linear import Form
+from snap.analysis.text import SameText
+from snap.analysis.values import facts, form
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.effects import assigned
-from snap.ir.types import Element, Kind
-from snap.ir.walk import bodies, statements, variables, walk
-
-Sum = tuple[ir.Expr | None, int]  # something, and a number
-
+from snap.ir.walk import bodies, statements, variables, walk, ways_out
 
 UNUSED = (
     "load what is used and no more: where the loop may end sooner than the first fills, guard them with its limit, `if"
@@ -41,18 +40,19 @@ class Numbered:
     stage: ir.Partition
     loop: ir.For | None
     more: int
-    low: list[Sum]
-    high: list[Sum]
+    low: list[Form]
+    high: list[Form]
 
 
 Loads = list[
-    tuple[Numbered, list[Sum]]
+    tuple[Numbered, list[Form]]
 ]  # in the order of the text, each with what its numbers are below; the first says where its loop ends
 
 
 def check(body: ir.Body, loads: list[ir.Partition], uses: list[ir.Partition], depth: int) -> None:
     """`body`: the lifetime of the pipeline."""
-    found = {s.number: _numbered(s, body) for s in (*loads, *uses)}
+    values = SameText()
+    found = {s.number: _numbered(s, body, values) for s in (*loads, *uses)}
     around = {s.number: _deciding(s, found[s.number].loop, body) for s in (*loads, *uses)}
     first = around[loads[0].number]
     for s in (*loads, *uses):
@@ -70,33 +70,37 @@ def check(body: ir.Body, loads: list[ir.Partition], uses: list[ir.Partition], de
 
 
 # Every fill is used, so that its load has ended before the slot is filled again, and before the block is gone.
-def _all_of_them(use: Numbered, load: Numbered, limits: list[Sum], last: tuple[Numbered, list[Sum]]) -> bool:
+def _all_of_them(use: Numbered, load: Numbered, limits: list[Form], last: tuple[Numbered, list[Form]]) -> bool:
     """All that this load loads: it stops no later than the use does."""
-    if use.loop is None or not all(base is None and n + use.more <= 0 for base, n in use.low):
+    if use.loop is None or not all(_at_most(x, -use.more) for x in use.low):
         return False
-    if use.loop is not last[0].loop and not all(base is None for base, _ in last[1]):
+    if use.loop is not last[0].loop and not all(map(linear.is_number, last[1])):
         return False
     return all(_below(limits, _plus(h, use.more)) for h in use.high)
 
 
-def _each_by_number(uses: list[Numbered], total: list[Sum]) -> bool:
+def _each_by_number(uses: list[Numbered], total: list[Form]) -> bool:
     numbers = {use.more for use in uses if use.loop is None}
-    return any(base is None and set(range(n)) <= numbers for base, n in total)
+    return any(linear.is_number(x) and set(range(x[0])) <= numbers for x in total)
 
 
-def _below(limits: list[Sum], most: Sum) -> bool:
+def _below(limits: list[Form], most: Form) -> bool:
     """Whether what is below all of these limits is certainly below that one."""
-    return any(base == most[0] and n <= most[1] for base, n in limits)
+    return any(_at_most(linear.subtract(limit, most), 0) for limit in limits)
 
 
-def _numbered(stage: ir.Partition, body: ir.Body) -> Numbered:
+def _at_most(x: Form, n: int) -> bool:
+    return linear.is_number(x) and x[0] <= n
+
+
+def _numbered(stage: ir.Partition, body: ir.Body, values: SameText) -> Numbered:
     path = _path(stage, body)
     loops = [s for s in path if isinstance(s, (ir.For, ir.While))]
-    base, more = _sum(_value(stage.fill, body))
+    number = form(_value(stage.fill, body), values, (), None)
     if not loops:
-        if base is not None:
+        if not linear.is_number(number):
             raise Unordered("its number is not a constant", stage.span)
-        return Numbered(stage, None, more, [], [])
+        return Numbered(stage, None, number[0], [], [])
     loop = loops[-1]
     if len(loops) > 1:
         raise Unordered(
@@ -106,19 +110,25 @@ def _numbered(stage: ir.Partition, body: ir.Body) -> Numbered:
         raise Unordered("some iterations leave it early", way_out.span)
     if not isinstance(loop, ir.For) or not isinstance(loop.step, ir.Const) or loop.step.value != 1:
         raise Unordered("its loop does not count by one", loop.span)
-    if not isinstance(base, ir.Read) or base.var != loop.var:
+    more = linear.subtract(number, values.read((), loop.var))
+    if not linear.is_number(more):
         raise Unordered("its number is not the loop's variable, plus or minus a constant", stage.span)
-    low, high = [_sum(loop.start)], [_sum(loop.stop)]
+    low, high = ([form(e, values, (), None)] for e in (loop.start, loop.stop))
     inside = {s.var.uid for s in statements(loop.body) if isinstance(s, ir.Declare)}
     if not _stays(loop.stop, body, set()):
         raise Unordered("what its loop counts to is not one value as long as it lives", loop.span)
     for k, s in enumerate(path):
         if isinstance(s, ir.If) and any(x is loop for x in path[:k]):
-            guard = _guard(s.cond, loop.var, _arm(s, [*path[k + 1 :], stage]) == 0)
-            if guard is None or guard[1][0] is not None and not _stays(guard[1][0], body, inside):
+            limit = _limit(s.cond, loop.var, values)
+            if limit is None or not _stays(limit, body, inside):
                 raise Unordered("what decides whether it is filled is not a limit of the loop's variable", s.span)
-            (low if guard[0] == ">=" else high).append(guard[1])
-    return Numbered(stage, loop, more, low, high)
+            (known,) = facts(s.cond, _arm(s, [*path[k + 1 :], stage]) == 0, values, (), None)
+            var = values.read((), loop.var)
+            if dict(known[1])[var[1][0][0]] > 0:  # var + rest >= 0
+                low.append(linear.subtract(var, known))
+            else:  # rest - var >= 0
+                high.append(_plus(linear.add(known, var), 1))
+    return Numbered(stage, loop, more[0], low, high)
 
 
 # The loads, one after the other, number 0, 1, 2, ...; where something stops one of them early, it stops those that
@@ -127,15 +137,15 @@ def _in_order(loads: list[Numbered]) -> Loads:
     found: Loads = []
     expected = 0
     for n in loads:
-        start = (None, n.more) if n.loop is None else _plus(n.low[0], n.more)
-        if len(n.low) > 1 or start != (None, expected):
+        start = linear.number(n.more) if n.loop is None else _plus(n.low[0], n.more)
+        if len(n.low) > 1 or start != linear.number(expected):
             raise Unordered("its loads do not come in the order 0, 1, 2, ...", n.stage.span)
-        limits = [(None, n.more + 1)] if n.loop is None else [_plus(h, n.more) for h in n.high]
+        limits = [linear.number(n.more + 1)] if n.loop is None else [_plus(h, n.more) for h in n.high]
         for before, stops in found:
-            if not all(_below(limits, limit) for limit in stops if limit[0] is not None):
+            if not all(_below(limits, limit) for limit in stops if not linear.is_number(limit)):
                 raise Unordered("how many are loaded before is not known", before.stage.span, UNUSED)
         found.append((n, limits))
-        numbers = [number for base, number in limits if base is None]
+        numbers = [limit[0] for limit in limits if linear.is_number(limit)]
         if not numbers and n is not loads[-1]:
             raise Unordered("how many are loaded before is not known", n.stage.span)
         expected = max(expected, min(numbers, default=0))
@@ -146,12 +156,12 @@ def _there(use: Numbered, filled: Loads, depth: int) -> None:
     load, total = filled[-1]
     if use.loop is None:
         if (
-            not all(base is None and 0 <= use.more < n <= depth for base, n in total)
+            not all(0 <= use.more and _at_most(x, depth) and use.more < x[0] for x in total)
             or use.stage.number < load.stage.number
         ):
             raise Unordered("what is used is not certainly loaded", use.stage.span)
         return
-    if not any(base is None and n + use.more >= 0 for base, n in use.low):
+    if not any(linear.is_number(x) and x[0] + use.more >= 0 for x in use.low):
         raise Unordered("a fill below 0 would be used", use.stage.span)
     if use.loop is load.loop:
         after = use.stage.number > load.stage.number
@@ -166,10 +176,10 @@ def _there(use: Numbered, filled: Loads, depth: int) -> None:
             )
         rest = [
             *total[1:],
-            *(limit for _, limits in filled[:-1] for limit in limits if limit[0] is not None),
+            *(limit for _, limits in filled[:-1] for limit in limits if not linear.is_number(limit)),
         ]  # guards of the loads
     else:
-        if use.stage.number < load.stage.number or not all(base is None and n <= depth for base, n in total):
+        if use.stage.number < load.stage.number or not all(_at_most(x, depth) for x in total):
             raise Unordered(
                 "it is used in another loop than it is loaded in, and there are not slots for all", use.stage.span
             )
@@ -181,33 +191,8 @@ def _there(use: Numbered, filled: Loads, depth: int) -> None:
 # ---- expressions ----------------------------------------------------------------------------------------------------
 
 
-def _plus(x: Sum, more: int) -> Sum:
-    return x[0], x[1] + more
-
-
-def _sum(e: ir.Expr) -> Sum:
-    match e:
-        case ir.Const(value):
-            return None, int(value)
-        case ir.Cast(value) if _keeps(value.type, e.type):
-            return _sum(value)
-        case ir.Binary("+", left, ir.Const(n)) | ir.Binary("+", ir.Const(n), left):
-            return _plus(_sum(left), int(n))
-        case ir.Binary("-", left, ir.Const(n)) if e.type.kind is Kind.INT:  # an unsigned difference may wrap
-            return _plus(_sum(left), -int(n))
-        case _:
-            return e, 0
-
-
-def _keeps(given: Element, type: Element) -> bool:
-    """Whether a conversion keeps every number what it is."""
-    return (
-        given == type
-        or is_integer(given)
-        and is_integer(type)
-        and type.bits > given.bits
-        and (type.kind is Kind.INT or given.kind is type.kind)
-    )
+def _plus(x: Form, more: int) -> Form:
+    return linear.add(x, linear.number(more))
 
 
 # Limits of two loops are compared, and so is what a loop began with and what its iterations ask: they must be the same
@@ -222,28 +207,16 @@ def _stays(e: ir.Expr, body: ir.Body, inside: set[int]) -> bool:
     return not any(v.uid in read for s in statements(body) if not isinstance(s, ir.Declare) for v in assigned(s))
 
 
-def _guard(cond: ir.Expr, var: ir.Var, truth: bool) -> tuple[str, Sum] | None:
-    """`var >= x` or `var < x`."""
-    if not isinstance(cond, ir.Compare):
+def _limit(cond: ir.Expr, var: ir.Var, values: SameText) -> ir.Expr | None:
+    """What the condition compares the variable with, if it compares one that is more or less by a number with it."""
+    if not isinstance(cond, ir.Compare) or cond.op in ("==", "!="):
         return None
-    op = cond.op if truth else {"<": ">=", ">=": "<", ">": "<=", "<=": ">"}.get(cond.op, "")
-    left, right = _sum(cond.left), _sum(cond.right)
-    if isinstance(right[0], ir.Read) and right[0].var == var:
-        left, right, op = right, left, {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(op, "")
-    if not isinstance(left[0], ir.Read) or left[0].var != var:
-        return None
-    limit = _plus(right, -left[1])
-    match op:
-        case "<":
-            return "<", limit
-        case "<=":
-            return "<", _plus(limit, 1)
-        case ">=":
-            return ">=", limit
-        case ">":
-            return ">=", _plus(limit, 1)
-        case _:
-            return None
+    for e, limit in ((cond.left, cond.right), (cond.right, cond.left)):
+        if var not in variables(limit) and linear.is_number(
+            linear.subtract(form(e, values, (), None), values.read((), var))
+        ):
+            return limit
+    return None
 
 
 def _value(e: ir.Expr, body: ir.Body) -> ir.Expr:
@@ -272,17 +245,6 @@ def _arm(s: ir.If, inside: list[ir.Stmt]) -> int:
 
 def _holds(outer: ir.Stmt, inner: ir.Stmt) -> bool:
     return any(x is inner for b in bodies(outer) for x in statements(b))
-
-
-def ways_out(body: ir.Body) -> list[ir.Stmt]:
-    """Statements that leave this body's loop, or the function."""
-    found: list[ir.Stmt] = []
-    for s in body:
-        if isinstance(s, (ir.Break, ir.Continue, ir.Return)):
-            found.append(s)
-        for inner in bodies(s):
-            found += [w for w in ways_out(inner) if isinstance(w, ir.Return) or not isinstance(s, (ir.For, ir.While))]
-    return found
 
 
 def _path(wanted: ir.Stmt, body: ir.Body) -> list[ir.Stmt]:

@@ -18,8 +18,7 @@ from snap.ir import synced
 from snap.ir.effects import accesses, assigned, effects, loads, passed
 from snap.ir.numbering import Numbers
 from snap.ir.types import GRID1, Level, Place
-from snap.ir.walk import bodies, own_expressions, statements, variables, with_bodies
-from snap.sync.channels import ways_out
+from snap.ir.walk import bodies, own_expressions, statements, variables, ways_out, with_bodies
 
 LOOPS = (ir.For, ir.While)
 Range = tuple[int, int]  # threads of the block: first, number

@@ -1,0 +1,97 @@
+"""Which elements an access touches: a set of them, as forms over unknowns.
+
+Input: an access, and what integers are where it is made.  Output: a `Footprint`: an index in every dimension, each a
+form over unknowns that are the thread's (its position, its variables) or the footprint's own (which element of a box),
+and facts about them.  The set is what the forms give for all numbers that satisfy the facts.  Non-goals: whether two
+threads meet in it (analysis/overlap.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snap.analysis import linear
+from snap.analysis.linear import Atom, Form
+from snap.analysis.values import Values
+from snap.ir.integers import Range
+from snap.ir.types import THREAD1, Element
+
+Forms = tuple[Form, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Footprint:
+    """Which elements one access touches: an index per dimension, or (start, size) in bytes where that is how it must be
+    compared; None: unknown, any.  It is never changed.  Those of accesses come from `Memo.footprint`, one object for
+    equal ones: they are compared by identity.
+    """
+
+    elem: Element
+    shape: Forms | None
+    index: Forms | None
+    facts: Forms
+
+
+def unknowns(f: Footprint, values: Values) -> dict[Atom, Range]:
+    """What the elements depend on, and where each lies by its type, or by what it counts; `facts` may say more."""
+    named = (atom for atom in linear.atoms((*(f.index or ()), *f.facts)) if atom[0] not in linear.COMPOUND)
+    return {atom: values.range_of(atom) for atom in named}
+
+
+def inside_box(index: Forms, box: tuple[int, ...], where: tuple, values: Values) -> tuple[Forms, list[Form]]:
+    """Any element of a box: in each dimension the first one's index and something below the extent.  `where` tells the
+    access from others.
+    """
+    moved, inside = list(index), []
+    for k, extent in enumerate(box):
+        if extent > 1:
+            more = values.unknown(("any", (*where, "box", k)), THREAD1)
+            inside += [more, linear.subtract(linear.number(extent - 1), more)]
+            moved[k] = linear.add(moved[k], more)
+    return tuple(moved), inside
+
+
+def flat(f: Footprint) -> tuple[Form, int] | None:
+    """First byte and size, where the shape is constant."""
+    if f.index is None:
+        return None
+    total = linear.ZERO
+    for k, i in enumerate(f.index):
+        if k:
+            n = f.shape[k]
+            if not linear.is_number(n):
+                return None
+            total = linear.times(total, n[0])
+        total = linear.add(total, i)
+    return linear.times(total, f.elem.bytes), f.elem.bytes
+
+
+def same_element(a: Footprint, b: Footprint) -> tuple[list[Form], list[Form]] | None:
+    """What holds where both touch one element: forms that are zero, and forms that are not negative.  None: anything
+    may.
+    """
+    if a.index is None or b.index is None:
+        return None
+    if a.elem == b.elem and a.shape == b.shape:
+        return [linear.subtract(x, y) for x, y in zip(a.index, b.index)], []
+    leading: list[Form] = []
+    if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape) and a.shape[1:-1] == b.shape[1:-1]:
+        # the same rows, seen as other elements
+        leading = [linear.subtract(x, y) for x, y in zip(a.index[:-1], b.index[:-1])]
+        first, second = ((linear.times(f.index[-1], f.elem.bytes), f.elem.bytes) for f in (a, b))
+    else:
+        first, second = flat(a), flat(b)
+    if first is None or second is None:
+        return None
+    (s1, n1), (s2, n2) = first, second
+    return leading, [
+        linear.add(linear.subtract(s2, s1), linear.number(n2 - 1)),
+        linear.add(linear.subtract(s1, s2), linear.number(n1 - 1)),
+    ]
+
+
+def plainly_apart(a: Footprint, b: Footprint) -> bool:
+    """Two numbers that differ, in one place of the index."""
+    if a.index is None or b.index is None or a.elem != b.elem or a.shape != b.shape:
+        return False
+    return any(not x[1] and not y[1] and x[0] != y[0] for x, y in zip(a.index, b.index))

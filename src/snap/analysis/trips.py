@@ -1,0 +1,45 @@
+"""How often a loop's body runs.
+
+Input: a `For`, and what integers are where it stands.  Output: the values of its variable, where they are numbers; or
+the number of iterations as a form.  Non-goals: `while` loops.
+"""
+
+from __future__ import annotations
+
+from snap.analysis import linear
+from snap.analysis.linear import Form
+from snap.analysis.values import Frame, Position, Values, form
+from snap.ir import nodes as ir
+from snap.ir.walk import ways_out
+from snap.record import record
+
+
+@record
+class Trips:
+    """The body runs `count` times.  Where that is not exact, it runs at most so often, and not at all where `count` is
+    negative.
+    """
+
+    count: Form
+    exact: bool
+
+
+def turns(s: ir.Stmt) -> range | None:
+    """The values of a loop's variable, where they are known."""
+    match s:
+        case ir.For(start=ir.Const(a), stop=ir.Const(b), step=ir.Const(c)) if c:
+            return range(a, b, c)
+        case _:
+            return None
+
+
+def trips(s: ir.For, values: Values, frame: Frame, at: Position | None) -> Trips | None:
+    """None where the step is no number.  What `values` assumes of the bounds, this does, too."""
+    start, stop, step = (form(e, values, frame, at) for e in (s.start, s.stop, s.step))
+    if not linear.is_number(step) or not step[0]:
+        return None
+    way = 1 if step[0] > 0 else -1
+    far = linear.times(linear.subtract(stop, start), way)  # what lies between
+    count = linear.quotient(linear.add(far, linear.number(abs(step[0]) - 1)), abs(step[0]))
+    leaves = any(not isinstance(way_out, ir.Continue) for way_out in ways_out(s.body))
+    return Trips(count, values.not_negative(count) and not leaves)

@@ -1,0 +1,131 @@
+"""Forms of expressions, and what is assumed on the way: the inference's guess that signed arithmetic stays in its type."""
+
+from __future__ import annotations
+
+import pytest
+from building import M, MINE, N, T, const, loop, m, mine, n, op, read, t, var
+
+from snap.analysis import linear, solve
+from snap.analysis.footprints import Footprint, unknowns
+from snap.analysis.overlap import Overlap
+from snap.analysis.trips import trips, turns
+from snap.analysis.values import Values, facts, form
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.types import BLOCK1, F32, I32, I64, U32, WARP1
+
+THREAD = linear.unknown(("thread",))
+
+
+def told(proofs: bool, *known: linear.Form) -> Values:
+    values = Values(proofs=proofs, threads=256, facts=list(known))
+    values.known[(), T.uid] = THREAD
+    for v in (N, M, MINE):
+        values.known[(), v.uid] = values.fresh((), v, "start")
+    return values
+
+
+def owner(index: ir.Expr, values: Values):
+    """Within which group threads meet that write `s[index]`."""
+    at = form(index, values, (), None)
+    f = Footprint(F32, None, (at,), tuple(values.facts))
+    return values.answer(Overlap(values, 256, clusters=False).group(f, f, BLOCK1))
+
+
+def test_what_is_assumed_is_not_proved():
+    """`s[3000 * mine + t]`: for small numbers no two threads meet.  From 2 ** 31 / 3000 on the product wraps, and they may."""
+    index = op(op(mine, "*", 3000), "+", t)
+    guessed, proved = owner(index, told(False)), owner(index, told(True))
+    assert guessed.value is None and not guessed.proved  # apart
+    assert proved.value == BLOCK1 and proved.proved  # any two threads of the block may meet
+    assumed = {(a.form, a.type) for a in guessed.assumptions}
+    product = form(op(mine, "*", 3000), told(False), (), None)
+    assert assumed == {(product, I32), (linear.add(product, THREAD), I32)}  # what a proof must show, or be given
+
+
+def test_with_what_it_needs_it_is_proved():
+    """The same, where `0 <= mine < 1000` is known."""
+    values = told(True)
+    values.facts += facts(ir.Compare("<", mine, const(1000), I32, span=mine.span), True, values, (), None)
+    values.facts += facts(ir.Compare(">=", mine, const(0), I32, span=mine.span), True, values, (), None)
+    answer = owner(op(op(mine, "*", 3000), "+", t), values)
+    assert answer.value is None and answer.proved
+
+
+@pytest.mark.parametrize("index, group", [
+    (t, None),
+    (op(t, "/", 2), WARP1),
+    (op(op(t, "*", 4), "+", 3), None),
+    (op(op(n, "*", 1024), "+", t), None),  # n is the block's: both wrap alike
+    (op(op(t, "*", 4), "+", n), None),
+])  # fmt: skip
+def test_what_needs_no_assumption(index, group):
+    proved, guessed = owner(index, told(True)), owner(index, told(False))
+    assert proved.value == guessed.value == group and proved.proved
+
+
+def test_positions_do_not_leave_their_types():
+    assert owner(op(op(t, "*", 4), "+", 3), told(False)).proved  # 4 * 1023 + 3 is an i32: nothing is left to show
+
+
+def test_where_it_wraps_a_model_says():
+    """The two threads that meet, and the numbers with which they do."""
+    values = told(True)
+    one, other = (form(op(op(read(v), "*", 3000), "+", read(u)), values, (), None) for v, u in ((var("a", 30), var("x", 31)), (var("b", 32), var("y", 33))))
+    x, y = (linear.unknown(("var", (), uid, "start")) for uid in (31, 33))
+    inside = [x, linear.subtract(linear.number(255), x), linear.subtract(linear.subtract(y, x), linear.number(1)), linear.subtract(linear.number(255), y)]
+    zero = [linear.subtract(one, other)]
+    found = solve.solve(zero, inside)
+    if found is solve.UNKNOWN:
+        z3 = pytest.importorskip("z3")
+        from snap.analysis.oracles import z3_solve
+
+        assert z3 is not None
+        found = z3_solve(zero, inside)
+    a, b, s, u = (found[("var", (), uid, "start")] for uid in (30, 32, 31, 33))
+    assert s != u and (3000 * a + s - 3000 * b - u) % 2**32 == 0
+
+
+@pytest.mark.parametrize("start, stop, step, count, exact", [
+    (const(0), n, const(1), (0, ((("var", (), N.uid, "start"), 1),)), False),  # n may be negative: then it runs not at all
+    (const(0), const(10), const(3), (4, ()), True),
+    (const(10), const(0), const(-3), (4, ()), True),
+    (const(3), const(1), const(1), (-2, ()), False),
+    (t, const(256), const(64), linear.quotient(linear.subtract(linear.number(319), THREAD), 64), True),  # as often as elements are left
+    (n, op(n, "+", 8), const(2), (4, ()), True),  # where it does not wrap
+    (const(0), n, m, None, None),
+])  # fmt: skip
+def test_trip_counts(start, stop, step, count, exact):
+    values = told(False, linear.subtract(linear.number(255), THREAD), THREAD)
+    found = trips(loop(var("i", 40), start, stop, step), values, (), None)
+    assert (found is None) if count is None else (found.count, found.exact) == (count, exact)
+
+
+def test_a_loop_that_is_left_early_runs_at_most_so_often():
+    span = Span("x.py", 1, 1, 1, 1)
+    values = told(True)
+    for way_out, exact in ((ir.Break(span=span), False), (ir.Continue(span=span), True)):
+        assert trips(loop(var("i", 40), const(0), const(8), const(1), way_out), values, (), None).exact is exact
+    assert turns(loop(var("i", 40), const(8), const(0), const(-2))) == range(8, 0, -2)
+    assert turns(loop(var("i", 40), const(0), n, const(1))) is None
+
+
+def test_a_footprint_names_what_it_depends_on():
+    """`s[64 * n + t / 2]`: of the thread and of n, each where its type has it."""
+    values = told(False)
+    at = form(op(op(n, "*", 64), "+", op(t, "/", 2)), values, (), None)
+    f = Footprint(F32, None, (at,), ())
+    assert unknowns(f, values) == {("var", (), N.uid, "start"): (-(2**31), 2**31 - 1), ("thread",): (0, 1023)}
+    elements = {linear.value(at, {("var", (), N.uid, "start"): 3, ("thread",): k}) for k in range(8)}
+    assert elements == {192, 193, 194, 195}
+
+
+@pytest.mark.parametrize("e, same", [
+    (op(ir.Cast(n, U32, span=n.span), "+", 1, U32), False),  # unsigned sums wrap
+    (ir.Cast(n, I64, span=n.span), True),
+    (op(n, "+", 1), True),  # assumed
+])  # fmt: skip
+def test_what_wraps(e, same):
+    values = told(False)
+    x = form(e, values, (), None)
+    assert any(atom[0] == "div" for atom, _ in x[1]) is not same

@@ -1,4 +1,4 @@
-"""Section 6 of the contract: collectives with their signatures, atomics, unsafe text."""
+"""Collectives with their signatures, atomics, unsafe text."""
 
 from __future__ import annotations
 

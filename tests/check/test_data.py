@@ -1,4 +1,4 @@
-"""Section 3 of the contract: data privileges, targets, control flow that keeps groups together."""
+"""Data privileges, targets, control flow that keeps groups together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 5 of the contract: device functions, their calls, generic functions; and how functions are defined."""
+"""Device functions, their calls, generic functions; and how functions are defined."""
 
 from __future__ import annotations
 

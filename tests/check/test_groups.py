@@ -1,4 +1,4 @@
-"""Section 2 of the contract: levels, privileges, groups, splits, alignment."""
+"""Levels, privileges, groups, splits, alignment."""
 
 from __future__ import annotations
 

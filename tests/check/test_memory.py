@@ -1,4 +1,4 @@
-"""Section 4 of the contract: memory, its lowering, what may be read and written."""
+"""Memory, its lowering, what may be read and written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections 1 and 8 of the contract: statements, scopes, names, constants, and how errors present themselves."""
+"""Statements, scopes, names, constants, and how errors present themselves."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_quoted_annotations_are_read_too():
 # ---- errors ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def test_an_error_carries_what_the_contract_says():
+def test_an_error_carries_all_its_parts():
     found = errors("x: int = y\nz: int = w", ONE)
     first = found[0]
     assert isinstance(first, SyntaxError) and isinstance(first, snap.SnapError)

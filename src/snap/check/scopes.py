@@ -1,7 +1,8 @@
-"""Groups and splits narrow the code's privilege; partitions and claims lower memory.
+"""Groups and splits narrow the code's privilege.
 
-Input: the tree of a `with` or `match` statement.  Output: `Group`, `Split`, `Partition`, `Claim`.  Invariant: inside,
-the place is what the contract's section 2 says; a lowered base is out of reach until its scope ends.
+Input: the tree of a `with` or `match` statement.  Output: `Group`, `Split`.  Invariant: inside of a group of n units
+the place holds n of them, and starts at a multiple of n; inside of a case, as many as the case takes, from the first
+that the cases before it left.  Non-goals: scopes of memory (check/lowering.py), stages and turns (check/stages.py).
 """
 
 from __future__ import annotations

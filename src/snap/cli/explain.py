@@ -2,11 +2,10 @@
 other and why.
 
 Input:      a function of the typed IR, which says what each line is, and the same function synchronized, in which loops
-may have been taken apart
-            and calls put in place, which says what the compiler has put in
+            may have been taken apart and calls put in place, which says what the compiler has put in
 Output:     `Listing`s, the function's own and one for each function it calls
 Invariant:  every source line of the function appears once, in order; every `Sync` and `AsyncCommit` of the IR appears,
-at its place
+            at its place
 Non-goals:  colour and layout (app.py)
 """
 

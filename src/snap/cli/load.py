@@ -3,7 +3,7 @@
 Input:      a path, or PATH:KERNEL
 Output:     the module's names and the errors of its Snap functions
 Invariant:  whatever the file raises is reported as its own, without a frame of ours; sys.path, sys.argv and sys.modules
-are as before afterwards
+            are as before afterwards
 Non-goals:  protecting against what the file's top-level code does: it is run, as Python runs it
 """
 

@@ -3,7 +3,7 @@
 Input:      a kernel (`synced.Function`) after `snap.sync`: every barrier it needs is in it
 Output:     `CudaModule`: the text, and what a launch must know
 Invariant:  the text compiles with NVRTC and with nvcc for `min_arch` and later; it holds no trace of privileges and no
-run-time checks but the user's
+            run-time checks but the user's
 Non-goals:  compiling it (`snap.runtime`)
 """
 
@@ -41,7 +41,7 @@ class TensorMap:
     moved.
 
     param    index of the array among the kernel's parameters; its extents are the parameter's declared shape
-    (`handle.obj.shape`)
+             (`handle.obj.shape`)
     elem     what the map counts in: the array's elements
     box      extents of the box in the dimensions of the array, the last one contiguous; as many as the array has
     swizzle  0, 32, 64 or 128: how the box lies in shared memory
@@ -64,12 +64,12 @@ class CudaModule:
     tensors       hidden parameters behind those, in order: one CUtensorMap (128 bytes, aligned to 64) each
     threads       of a block
     cluster       blocks a cluster, 0 without clusters; a cluster of one block is none, since the hardware places
-    clusters with less freedom
+                  clusters with less freedom
     smem          shared memory in bytes, the compiler's own included
     dynamic_smem  how much of it is given at launch: 0 where it is declared in the kernel
     grid_barrier  a trailing hidden parameter points to one zeroed 32-bit word in global memory
     min_arch      80 or 90
-    arch_specific it uses instructions of exactly that architecture (wgmma, setmaxnreg): sm_90a, and no other
+    arch_specific whether it uses instructions of exactly that architecture (wgmma, setmaxnreg): sm_90a, and no other
     entry, exit   the kernel's barriers before and behind what the program says
     """
 

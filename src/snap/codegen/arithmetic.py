@@ -3,7 +3,7 @@
 Input:      operands as CUDA trees, with their scalar types
 Output:     a CUDA tree of the wanted type
 Invariant:  one rounding where the IR says one; narrow integers are brought back to their width, since C computes in
-`int`
+            `int`
 Non-goals:  the functions of `MATH` (`mathematics.py`)
 """
 

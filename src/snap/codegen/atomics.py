@@ -1,11 +1,11 @@
 """Atomic operations with order and scope.
 
 Input:      an `Atomic` statement's operation, element type, order and scope, with the address and operands as CUDA
-trees
+            trees
 Output:     a CUDA expression whose value is the old one (load: the value; store: none)
 Invariant:  CUDA's own atomics (relaxed, gpu scope) where they exist, PTX otherwise; what no instruction does is a loop
-around compare-and-swap, on
-            the containing word for bytes.  Everything is valid on sm_80, scope `cluster` on sm_90
+            around compare-and-swap, on the containing word for bytes.  Everything is valid on sm_80, scope `cluster` on
+            sm_90
 Non-goals:  choosing a weaker order
 """
 

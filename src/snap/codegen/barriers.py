@@ -3,8 +3,7 @@
 Input:      the kind of a barrier, its participants, and the scope it stands in
 Output:     CUDA statements
 Invariant:  a barrier is executed by exactly its participants; groups of one size that wait side by side use different
-barrier numbers, each group
-            always its own
+            barrier numbers, each group always its own
 Non-goals:  where barriers stand (`snap.sync`)
 """
 

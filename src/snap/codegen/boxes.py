@@ -3,8 +3,7 @@
 Input:      `BoxCopy`, commits and waits for boxes that leave shared memory
 Output:     CUDA statements, and `TensorUse`: the tensor maps that a launch has to build
 Invariant:  every box is issued once, by the thread that issues for its group; one that all blocks of a cluster receive
-is divided among them
-            where its pieces stay whole repetitions of the swizzle, else the first block copies it
+            is divided among them where its pieces stay whole repetitions of the swizzle, else the first block copies it
 Non-goals:  boxes that one tensor map cannot hold
 """
 

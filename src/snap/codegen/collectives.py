@@ -3,7 +3,7 @@
 Input:      a `Collective` statement and its scope
 Output:     a CUDA expression for those with one result (`value`), a statement for the others (`statement`)
 Invariant:  a warp's 32 lanes are all there (the checker saw to it), so masks are full; long inline assembly stays in
-helpers
+            helpers
 Non-goals:  asynchronous instructions
 """
 

@@ -2,7 +2,7 @@
 
 Input:      a typed IR expression and the scope it stands in
 Output:     a CUDA tree of the C++ type that spells the expression's type (narrow integers and positions: see
-`Cast.implicit`)
+            `Cast.implicit`)
 Invariant:  pure in, pure out; integer constants are folded
 Non-goals:  statements, memory layout (`memory.py`)
 """

@@ -3,7 +3,7 @@
 Input:      a kernel in synchronized IR
 Output:     CUDA functions in the module, callees before callers
 Invariant:  a device function is emitted once per distinct body; it takes its index, its shared memory and the grid's
-barrier only where it uses them
+            barrier only where it uses them
 Non-goals:  statements
 """
 
@@ -245,7 +245,7 @@ class Lowering:
         return f"const {elem}*{' __restrict__' if kernel else ''}"
 
 
-# ---- arrays passed by value -----------------------------------------------------------------------------------------
+# ---- the start and the end of a kernel ------------------------------------------------------------------------------
 
 
 def _frame(function: synced.Function, kind: str, object: str, reason: str) -> synced.SyncPoint:
@@ -284,6 +284,9 @@ def _reaches_out(s: ir.Stmt) -> bool:
     if isinstance(s, ir.Call) and any(_reaches_out(inner) for inner in statements(s.function.body)):
         return True
     return any(access.block is not None for access in accesses(s))
+
+
+# ---- arrays passed by value -----------------------------------------------------------------------------------------
 
 
 def _by_reference(state: FunctionState, var: ir.Var) -> bool:

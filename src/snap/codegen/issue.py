@@ -3,7 +3,7 @@
 Input:      the scope that a statement stands in, and the size of the group it acts for
 Output:     the index within that group, and the condition for its first thread
 Invariant:  inside `Elect` only the first thread is there, so nothing asks again; statements in a row that one thread
-issues share one condition
+            issues share one condition
 Non-goals:  how many groups there are
 """
 

@@ -3,7 +3,7 @@
 Input:      a function's name, its arguments as CUDA trees, the type they have
 Output:     a CUDA tree
 Invariant:  f16 and bf16 go through f32 and are rounded once, except where an instruction of their own gives the exact
-result
+            result
 Non-goals:  accuracy beyond CUDA's own library
 """
 

@@ -3,8 +3,7 @@
 Input:      `MemAccess`, `ArrayRef` with indices, whole views as arguments
 Output:     CUDA lvalues and pointers
 Invariant:  row-major; the index of an array whose size is only known at run time is computed in 64 bits; swizzled
-objects permute 16-byte chunks
-            as TMA does
+            objects permute 16-byte chunks as TMA does
 Non-goals:  bounds
 """
 

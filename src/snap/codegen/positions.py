@@ -3,7 +3,7 @@
 Input:      the place a function starts in, then `grouped` and `sharded` at each construct
 Output:     CUDA expressions for the index at a level, for `UnitId` and `UnitCount`
 Invariant:  an index is (base - offset) % modulus, with `base` an index known before; it is given a name where it is
-used more than once
+            used more than once
 Non-goals:  which threads run what (`statements.py` writes the conditions of a split)
 """
 

@@ -2,7 +2,7 @@
 
 Input:      a tree of `snap.codegen.tree`
 Output:     CUDA C++ text, four spaces an indentation, parentheses only where the tree would otherwise be read
-differently
+            differently
 Invariant:  parsing the text gives the tree back
 Non-goals:  deciding anything about the program
 """

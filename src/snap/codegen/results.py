@@ -3,8 +3,7 @@
 Input:      declarations, and calls, atomics and `unsafe` with a target
 Output:     CUDA declarations and the expressions that initialise them
 Invariant:  an effect is evaluated exactly where its statement stands: it moves into the next statement only where
-nothing that it could change
-            is evaluated before it
+            nothing that it could change is evaluated before it
 Non-goals:  effects without a result
 """
 

@@ -3,8 +3,7 @@
 Input:      the body of a function in synchronized IR, and the scope it starts in
 Output:     CUDA statements that do the same in the same order
 Invariant:  a scope of the IR becomes braces, unless it declares nothing or ends where its parent ends; no name hides
-another.  A temporary that
-            is read once, by the next statement, stands where it is read
+            another.  A temporary that is read once, by the next statement, stands where it is read
 Non-goals:  where barriers stand; optimisation beyond that
 """
 

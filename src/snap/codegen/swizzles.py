@@ -3,8 +3,7 @@
 Input:      the index as it would be without a swizzle, the bytes of the swizzle, the bytes of an element
 Output:     the index where the element lies, as TMA lays 16-byte chunks
 Invariant:  the pattern repeats every 8 rows of 128 bytes: what is shown to be a multiple of that stays outside of the
-call, so that what is inside
-            is often the same all through a loop
+            call, so that what is inside is often the same all through a loop
 Non-goals:  tiles as a whole, which units that move and multiply them swizzle by themselves
 """
 

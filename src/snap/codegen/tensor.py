@@ -3,8 +3,7 @@
 Input:      `Wgmma`, `StoreAcc`, commits and waits for wgmma
 Output:     CUDA statements
 Invariant:  accumulators stay in registers: every instruction names all of them, and nothing that the compiler knows
-about them (a constant, an early
-            read) can be moved between the first instruction and the wait
+            about them (a constant, an early read) can be moved between the first instruction and the wait
 Non-goals:  tiles whose rows are not as long as their swizzle
 
 A matrix descriptor says where a tile begins, how it is swizzled, and how far its pieces lie apart, all in units of 16

@@ -32,7 +32,7 @@ class Definition:
 
     kind    'global' or 'device'
     names   what the function's free names were bound to when it was defined (closure first, then globals; builtins not
-    included)
+            included)
     made    what the checker has made of it, for all that call it alike: it lives as long as the function
     """
 

@@ -282,7 +282,7 @@ class Math:
 
 @node
 class UnitId:
-    """Index of `target`'s unit within the current group (see the head of this file)."""
+    """Index of `target`'s unit within the current group; the head of `nodes.py` says how it is computed."""
 
     target: Privilege
     place: Place

@@ -284,15 +284,16 @@ class BoxCopy(Statement):
     """A box between shared and global memory, moved in the background; once per group of the place's privilege.
 
     op      'load': from global to shared memory, elements outside of the array are zero; 'store', or 'add' 'min' 'max'
-    'and' 'or' 'xor', which
-            combine with what is there: from shared to global memory, elements outside are left out
+            'and' 'or' 'xor', which combine with what is there: from shared to global memory, elements outside are left
+            out
     tile    the box in shared memory, contiguous
     origin  its first element in global memory; the view is the array's own, with a shape
     box     the tile's shape in the dimensions of the array
+    tf32    of a load of f32: whether each element is rounded to tf32 on its way
+    barrier, slot: only in the synchronized IR, of a load: where its bytes are counted
+
     For a tile of memory that is 'copies', every block of the cluster issues it for its share of the rows, for all
     blocks.
-    tf32: a load of f32 that rounds each element to tf32 on its way.
-    barrier, slot: only in the synchronized IR, of a load: where its bytes are counted.
     """
 
     op: str
@@ -451,7 +452,7 @@ class Function:
 
     Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and
     index function of each pointer (values that an index function captured are extra ValueParams at the end).  `smem` is
-    the most shared memory, in bytes, that it and all it calls hold at once.  `requires` is the place it starts in.
+    the most shared memory, in bytes, that it and all it calls hold at once.  `place` is the one it starts in.
     resident: of a kernel, how many blocks its registers must leave room for on a multiprocessor; None for as many as
     there happen to be.
     """

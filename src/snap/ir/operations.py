@@ -66,18 +66,18 @@ class CollectiveOp:
     doc       one line for the published table
 
     What the operands of `Collective` are, where the table does not say it all:
-      shfl(v, lane), shfl_up(v, delta), shfl_down(v, delta), shfl_xor(v, mask): CUDA's with width 32 (attr 'width'
-      otherwise: 2, 4, 8, 16);
-          a lane whose source is out of range keeps its own value
-      reduce_*: butterfly over the warp, xor 16, 8, 4, 2, 1 in that order, so that floats agree bit for bit everywhere
-      broadcast(v): the value of thread attr 'source' (default 0, index in the block) mma: attr 'kind' is 'tf32'
-      (m16n8k8: a 4, b 2, c 4 scalars of f32), 'f16' or 'bf16' (m16n8k16: a 8, b 4 scalars of that type, c 4 of f32),
-      args are a, b, c
-          flattened, targets the 4 results, f32.  Fragments lie in registers as PTX lays them out; 16-bit ones in pairs,
-          low half first
-      ldmatrix: accesses[0] is this lane's row (16 bytes of shared memory), targets the elements received, 2 of 16 bits
-      per matrix; attrs 'count' 1, 2, 4 and 'trans' stmatrix: accesses[0] is this lane's row, args the elements stored,
-      attrs as for ldmatrix
+
+    shfl(v, lane), shfl_up(v, delta), shfl_down(v, delta), shfl_xor(v, mask)
+                  CUDA's with width 32 (attr 'width' otherwise: 2, 4, 8, 16); a lane whose source is out of range keeps
+                  its own value
+    reduce_*      butterfly over the warp, xor 16, 8, 4, 2, 1 in that order, so that floats agree bit for bit everywhere
+    broadcast(v)  the value of thread attr 'source' (default 0, index in the block)
+    mma           attr 'kind' is 'tf32' (m16n8k8: a 4, b 2, c 4 scalars of f32), 'f16' or 'bf16' (m16n8k16: a 8, b 4
+                  scalars of that type, c 4 of f32); args are a, b, c flattened, targets the 4 results, f32.  Fragments
+                  lie in registers as PTX lays them out; 16-bit ones in pairs, low half first
+    ldmatrix      accesses[0] is this lane's row (16 bytes of shared memory), targets the elements received, 2 of 16
+                  bits a matrix; attrs 'count' 1, 2, 4 and 'trans'
+    stmatrix      accesses[0] is this lane's row, args the elements stored, attrs as for ldmatrix
     """
 
     name: str

@@ -34,18 +34,17 @@ class AsyncCommit(ir.Statement):
 class SyncPoint:
     """One point of synchronization that the compiler put in.
 
-    kind    'thread' (waits for what the thread itself has in flight, no barrier) | 'warp' | 'block' | 'named' |
-    'cluster' | 'grid' | 'mbarrier'
-    participants: the group that waits for each other; `object` and `reason` say why; `arrivals` and `waiters` say who,
-    in words
-    waits   before the barrier, each thread waits until at most so many of the youngest groups of an engine are in
-    flight: (engine, number); for
-            'bulk' that is what the thread issued for its group, and with ('bulk read', n) it waits until their memory
-            has been read
-    fence   before the barrier (or arrival), what threads did is put before what the units that copy boxes and multiply
-    tiles do
-    number  of a 'named' barrier: that of the first group; the groups of one size in a block have consecutive ones
-    threads of a 'named' barrier at which some only arrive: how many take part, 0 for all of the group
+    kind          'thread' (waits for what the thread itself has in flight, no barrier) | 'warp' | 'block' | 'named' |
+                  'cluster' | 'grid' | 'mbarrier'
+    participants  the group that waits for each other; `object` and `reason` say why; `arrivals` and `waiters` say who,
+                  in words
+    waits         before the barrier, each thread waits until at most so many of the youngest groups of an engine are in
+                  flight: (engine, number); for 'bulk' that is what the thread issued for its group, and with
+                  ('bulk read', n) it waits until their memory has been read
+    fence         before the barrier (or arrival), what threads did is put before what the units that copy boxes and
+                  multiply tiles do
+    number        of a 'named' barrier: that of the first group; the groups of one size in a block have consecutive ones
+    threads       of a 'named' barrier at which some only arrive: how many take part, 0 for all of the group
     """
 
     uid: int

@@ -1,11 +1,11 @@
 """What the threads of a block do together: reduce, scan, broadcast, exchange, load, store.
 
 Input:      factories: a type, the threads of the block, sizes, an operator.  `total = block.reduce(float, 256)` makes a
-device function
+            device function
 Output:     Snap device functions that require block[1] and thread[threads]; what differs is at thread[1], what the
-block agrees on at block[1]
+            block agrees on at block[1]
 Invariant:  shared memory is the function's own and given back when it returns; barriers are inferred, also those
-between two calls
+            between two calls
 Non-goals:  blocks that are not whole warps
 """
 

@@ -3,7 +3,7 @@
 Input:      an array of u8
 Output:     256 counts, i64
 Invariant:  the lanes of a warp count in different banks of shared memory, so that equal bytes do not wait for one
-another
+            another
 Non-goals:  bins that are ranges
 """
 

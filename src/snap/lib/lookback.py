@@ -2,14 +2,12 @@
 
 Input:      status words in global memory, zero at first
 Output:     device functions: `publish` tells a tile's own total to all; `glance` looks, without waiting, whether a
-tile's total is there;
-            `gather` waits for those of 32 tiles, one a lane, and combines them in order
+            tile's total is there; `gather` waits for those of 32 tiles, one a lane, and combines them in order
 Invariant:  status words are touched by atomics only, so nothing but themselves orders them; a total and the word that
-it is there arrive
-            together: in one word where it has 32 bits, else by release and acquire.  It depends on the tile's own
-            elements only: nobody waits for a chain of others
+            it is there arrive together: in one word where it has 32 bits, else by release and acquire.  It depends on
+            the tile's own elements only: nobody waits for a chain of others
 Non-goals:  dealing out tiles.  One that is waited for must belong to a block that runs, and that publishes it before it
-waits for this one
+            waits for this one
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Input:      a of M x N, x of N, floats of one type
 Output:     y of M
 Invariant:  the matrix is read once, in whole words along rows; sums are f32, or f64 for f64, and repeat bit for bit on
-one kind of GPU
+            one kind of GPU
 Non-goals:  a transposed matrix (its columns would be read); scaling
 """
 

@@ -1,10 +1,10 @@
 """Operators and types of the library: how a factory's caller names them.
 
 Input:      a type (`float`, `int`, `bool`, `u8`, ...) and an operator: one of the names below, or a Snap device
-function (a, b) -> a op b
+            function (a, b) -> a op b
 Output:     `Operator`: device functions that combine two values, and the value that changes nothing
 Invariant:  operators are associative and need not be commutative: the library combines values in the order of threads
-and items
+            and items
 Non-goals:  vectors; operators with state
 """
 
@@ -30,7 +30,7 @@ NAMES = ("add", "mul", "min", "max", "and", "or", "xor")
 class Operator:
     """each      (a: T @ thread[1], b: T @ thread[1]) -> T @ thread[1]
     together  the same at block[1], for values the block agrees on; None where the user gave a function of single
-    threads
+              threads
     identity  the value that changes nothing, None where nobody said
     warp      the name of the warp's own reduction of it, None where there is none
     """

@@ -3,7 +3,7 @@
 Input:      an array, an operator
 Output:     an array of shape () on the same device
 Invariant:  one pass over the memory; the order in which elements are combined depends on the kind of GPU only, so
-floats repeat
+            floats repeat
 Non-goals:  reductions along an axis
 """
 

@@ -3,10 +3,9 @@
 Input:      an array of one dimension, an operator
 Output:     an array like it
 Invariant:  every element is read once and written once.  A short array is one team's.  Of a longer one, all blocks run
-at once, and take tiles in
-            turn: block b has b, b + blocks, ...; each publishes a tile's total before it waits for those before its
-            previous tile, so that look-back always ends.  What is combined in which order depends on the length and the
-            number of blocks only: floats repeat bit for bit on one kind of GPU
+            at once, and take tiles in turn: block b has b, b + blocks, ...; each publishes a tile's total before it
+            waits for those before its previous tile, so that look-back always ends.  What is combined in which order
+            depends on the length and the number of blocks only: floats repeat bit for bit on one kind of GPU
 Non-goals:  scans along an axis
 """
 

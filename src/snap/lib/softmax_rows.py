@@ -3,7 +3,7 @@
 Input:      an array of floats
 Output:     an array like it
 Invariant:  a row that fits in the registers of its team is read once and written once; a longer one is read twice.
-Sums are f32, or f64 for f64
+            Sums are f32, or f64 for f64
 Non-goals:  other axes; masks
 """
 

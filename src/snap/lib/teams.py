@@ -4,7 +4,7 @@ memory.
 Input:      how many blocks a team has, how many threads a block
 Output:     `team`: what code of a team requires.  `reduce`: a device function that combines a team's values
 Invariant:  values are combined in the order of threads, warps and blocks, so floats repeat; no global memory is used,
-so none need be zeroed
+            so none need be zeroed
 Non-goals:  larger clusters than every GPU with clusters has
 """
 

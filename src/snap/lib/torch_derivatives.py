@@ -3,7 +3,7 @@ would be lost.
 
 Input:      an operator of torch.library, and for the library's own its entry of OPERATORS (torch_ops)
 Output:     `differentiable`: an autograd function around an operator, for torch.func and for dual tensors; `guard`:
-checks in the operator itself
+            checks in the operator itself
 Invariant:  no derivative is dropped silently: it is computed, or the call (or its backward) raises
 Non-goals:  batching rules (torch calls an operator under vmap once per slice)
 

@@ -3,10 +3,10 @@ gradients.
 
 Input:      the names that `snap.lib` exports: `export(globals())`, once, at its end
 Output:     the same functions; torch tensors go through an operator of torch.library where somebody watches (autograd,
-the compiler, a mode),
-            everything else goes straight on: an operator costs tens of microseconds
+            the compiler, a mode), everything else goes straight on: an operator costs tens of microseconds
 Invariant:  torch is never imported here: operators are registered when the user's program imports it, before or after
-Snap Non-goals:  kernels of users (snap.torch.operator)
+            Snap
+Non-goals:  kernels of users (snap.torch.operator)
 
 What an operator needs is one entry of OPERATORS: its arguments as torch's schema has them, the shape and type of its
 result, its gradient and its forward derivative.  What is made of the last two: torch_derivatives.
@@ -35,7 +35,7 @@ class Operator:
     result     (*arguments) -> an empty tensor like the result; arguments at their default may be left out
     backward   (op, grad, result, *arguments) -> gradients of the tensors, in order; None where there is no gradient
     tangent    (op, tangents of the tensors, result, *arguments) -> tangent of the result; a tangent that is None is
-    zero
+               zero
     """
 
     arguments: str

@@ -3,7 +3,7 @@
 Input:      an array of two dimensions, elements of 1, 2, 4 or 8 bytes
 Output:     a new array, row-major, of the shape turned round
 Invariant:  both sides are read and written in whole words along rows, wherever rows begin; the turn happens in shared
-memory
+            memory
 Non-goals:  more than two dimensions; in place
 """
 

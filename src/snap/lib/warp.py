@@ -1,12 +1,12 @@
 """What the 32 threads of a warp do together: reduce, scan, broadcast, exchange, load, store.
 
 Input:      factories: a type, sizes, an operator.  `total = warp.reduce(float, "max")` makes a device function; the
-same arguments, the same function
+            same arguments, the same function
 Output:     Snap device functions that require thread[32]; what differs between lanes is at thread[1], what the warp
-agrees on at thread[32]
+            agrees on at thread[32]
 Invariant:  no barrier is written; operators are applied in the order of lanes
 Non-goals:  groups smaller than a warp; shared memory of its own: only a block can declare it, so an exchange is lent a
-buffer
+            buffer
 """
 
 from __future__ import annotations

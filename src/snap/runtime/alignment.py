@@ -2,10 +2,9 @@
 
 Input:      a kernel in typed IR
 Output:     `widest`: for each array the most that any access in the text asks for, in bytes; `whole_rows`: and of the
-length of its rows
+            length of its rows
 Invariant:  an access of n bytes asks for a multiple of n, and at most of 16; nothing but the array's address decides
-whether it has that, since an
-            access lies a whole number of its elements behind the array's start
+            whether it has that, since an access lies a whole number of its elements behind the array's start
 Non-goals:  whether a launch comes to the access (follow.py); boxes (tensors.py); what CUDA text of the user's own does
 """
 

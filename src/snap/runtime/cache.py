@@ -3,9 +3,8 @@
 Input:      a key (`key_of` whatever decides the result) and bytes
 Output:     the bytes, or None
 Invariant:  never fatal and never wrong: an entry is written under another name and renamed, carries a digest, and is
-dropped when it does not match;
-            the folder belongs to the user alone (code from it is run), and one that others own or may write to is not
-            used
+            dropped when it does not match; the folder belongs to the user alone (code from it is run), and one that
+            others own or may write to is not used
 Non-goals:  sharing between users or machines
 """
 

@@ -3,7 +3,7 @@
 Input:      the text of a generated module and an architecture
 Output:     PTX text, a cubin, or what ptxas says about the kernel's resources
 Invariant:  needs no GPU and no driver; whatever is in the cache is not compiled again, and then NVRTC is not even
-loaded
+            loaded
 Non-goals:  nvcc (the text is accepted by it as well, but nothing here calls it)
 """
 

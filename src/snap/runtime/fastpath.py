@@ -3,8 +3,8 @@
 Input:      a kernel that has been launched once, so that all that does not depend on the arguments is known to hold
 Output:     `call(*args)`, which launches
 Invariant:  it launches only where every argument passes the same checks as in validate.py; anything else (another kind
-of array, a NumPy integer,
-            whatever might be an error) goes to the slow path, which accepts it or says what is wrong
+            of array, a NumPy integer, whatever might be an error) goes to the slow path, which accepts it or says what
+            is wrong
 Non-goals:  good errors; arguments of vector or array type; arrays other than torch's and CuPy's
 
 Python's own overhead is what is being saved, so the function is text: no loop over parameters, no object made, one

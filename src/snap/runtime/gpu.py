@@ -3,7 +3,7 @@
 Input:      a compiled module and validated arguments
 Output:     the kernel runs on the given stream
 Invariant:  what only the device knows (architecture, shared memory, residency) is checked before the first launch; the
-module is loaded once a device
+            module is loaded once a device
 Non-goals:  validating arguments (validate.py), the fast path of repeated launches (fastpath.py)
 """
 
@@ -40,8 +40,7 @@ class Layout:
     of their addresses.
 
     pack     writes, from STREAM_AT on: the stream, of a cooperative kernel its attributes (address and number), each
-    value (pointers as integers,
-             tensor maps as bytes)
+             value (pointers as integers, tensor maps as bytes)
     offsets  where each value lies
     align    what the block's address must be a multiple of for every value to be aligned
     """

@@ -3,7 +3,7 @@
 Input:      a `Compiled` kernel (api.py), the arguments, the number of blocks, and the target
 Output:     the arrays hold the results (on the GPU: will, in stream order)
 Invariant:  a launch that is refused has done nothing; a target other than the arrays' place is refused, never silently
-changed
+            changed
 Non-goals:  constexpr parameters (the kernel is specialised by the time it gets here)
 """
 

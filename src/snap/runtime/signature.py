@@ -3,7 +3,7 @@
 Input:      a specialised kernel's parameters in the typed IR
 Output:     `Signature`: one `Pointer` or `Value` a parameter, and what the number of blocks must be a multiple of
 Invariant:  a shape is kept as Python text over the scalar parameters, so that the checked path and the generated fast
-path evaluate the same thing
+            path evaluate the same thing
 Non-goals:  looking at arguments
 """
 

@@ -1,10 +1,10 @@
 """Tensor maps: what the GPU's copy engine knows of an array that a kernel moves boxes of.
 
 Input:      `TensorMap`s of a compiled module (parameter, element type, box, swizzle), an array's address, and its
-extents in this launch
+            extents in this launch
 Output:     128 bytes a map, which a launch passes by value
 Invariant:  what the engine cannot address is refused with the parameter's name, before the launch; a map that was made
-is not made again
+            is not made again
 Non-goals:  arrays that are not contiguous in row-major order (validate.py refuses them)
 
 A map depends on the address and the extents alone, so it stays right when the memory behind it is given back and used

@@ -3,7 +3,7 @@
 Input:      a signature and the arguments
 Output:     `Bound`: the arguments as arrays and plain numbers, and where the arrays are
 Invariant:  everything that can be known before the launch is refused here, with the parameter's name, and nothing has
-happened yet
+            happened yet
 Non-goals:  what only a device knows (gpu.py): its architecture, its shared memory, its residency limits
 """
 

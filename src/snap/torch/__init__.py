@@ -1,11 +1,11 @@
 """A kernel as a torch operator, in one line.
 
 Input:      a kernel whose constexpr parameters are all given, and how its grid and its results follow from the
-arguments
+            arguments
 Output:     an operator of torch's own: it works under torch.compile, on fake and on CPU tensors (there on the CPU
-machine)
+            machine)
 Invariant:  constness is read from the kernel: a `ptr(const(...))` is an input, any other pointer is mutated, unless
-`out` says that it is made
+            `out` says that it is made
 Non-goals:  generic kernels (specialise them first), vmap
 
     scale = snap.torch.operator(scale_kernel, "mylib::scale", blocks=lambda n: -(-n // 256),
@@ -110,12 +110,11 @@ def operator(
 
     blocks    the number of blocks: an integer, or a function of the kernel's arguments by name
     out       what the operator makes and returns instead of taking it: a function of the arguments that returns an
-    empty tensor, for the kernel's
-              only non-const pointer, or a dict of such functions by parameter; it also tells torch.compile the shapes
+              empty tensor, for the kernel's only non-const pointer, or a dict of such functions by parameter; it also
+              tells torch.compile the shapes
     values    scalars that follow from the other arguments, by parameter: {"n": lambda x: x.numel()}
     backward  the gradients of inputs, as a dict by parameter, from `grad` (`grad_y` for each of several results),
-    inputs and results by name:
-              lambda grad, x: {"x": 2 * x * grad}
+              inputs and results by name: lambda grad, x: {"x": 2 * x * grad}
     """
     plan = _plan(kernel, name, blocks, out, dict(values or {}))
     if backward is not None:

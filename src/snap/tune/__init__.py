@@ -3,7 +3,7 @@
 Input:      a generic kernel or a function that makes kernels, candidate values, and the arguments of a launch
 Output:     `Tuned`, which launches the best one; the choice is kept on disk per GPU and class of shapes
 Invariant:  `import snap` does not come here; without a GPU candidates are pruned and compiled, and the first that
-compiles is taken
+            compiles is taken
 Non-goals:  searching a space that nobody listed
 
 The way of a candidate: `family.py` (made), `candidates.py` (pruned or ready), `build.py` (compiled), `rounds.py` with

@@ -3,7 +3,7 @@
 Input:      a family of kernels, the values to try, the arguments of a launch, and a GPU's limits
 Output:     for each candidate a `Ready` kernel, or `Pruned` with the reason
 Invariant:  nothing is compiled here: the checker, the typed IR and the generated text say whether a candidate can be
-used; the order is the user's
+            used; the order is the user's
 Non-goals:  which of them is fast
 """
 

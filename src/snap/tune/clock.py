@@ -3,7 +3,7 @@
 Input:      a function that launches
 Output:     seconds of each run
 Invariant:  what a run costs on the GPU, not what Python takes to launch it: runs are queued behind a wait for the
-memory that is written between them
+            memory that is written between them
 Non-goals:  averages (rounds.py); timing of code on the CPU
 """
 

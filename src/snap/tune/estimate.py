@@ -3,9 +3,9 @@
 Input:      the typed IR of a kernel
 Output:     the most 32-bit registers that its local arrays fill at once in a thread
 Invariant:  only arrays count, each from its declaration to its last use, so what is above the limit spills whatever the
-compiler does with the rest
+            compiler does with the rest
 Non-goals:  scalars, addresses, and what ptxas needs for itself: the estimate is low, and never a reason to take a
-candidate
+            candidate
 """
 
 from __future__ import annotations

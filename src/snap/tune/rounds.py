@@ -3,8 +3,7 @@
 Input:      named functions that launch, and a clock
 Output:     the median time of each, and which is best
 Invariant:  all are timed a few times, the close ones again in turns, so that a change of the GPU's clock meets all of
-them; of two that are equal the
-            earlier one wins
+            them; of two that are equal the earlier one wins
 Non-goals:  how long a run takes (the clock's)
 """
 

@@ -50,7 +50,7 @@ class TuneError(ValueError):
 @record
 class Trial:
     """outcome  'pruned' (before compiling), 'refused' (by the compiler or at launch), 'timed', 'compiled' or 'untried'
-    (without timing)
+             (without timing)
     place    file and line of the first error, where the checker refused it
     """
 
@@ -111,12 +111,12 @@ class Tuner:
     kernel    generic, or a function that makes a kernel from values
     blocks    a number, or a function of arguments and constexpr values by name
     key       what a choice is kept for: a value, or a function of arguments by name; left out, sizes up to the next
-    power of two
+              power of two
     where     a function by name: false, or a text that says why not, prunes the candidate
     reset     a function of arguments by name, called before each timed run: for memory that a launch expects in some
-    state
+              state
     timing    False: the first candidate that can be used and compiles; None: as the arrays allow (GPU), unless
-    SNAP_TUNE=off
+              SNAP_TUNE=off
     arch      what is compiled for where no GPU is meant
     timer     clock(run, runs, before) -> seconds of each run; left out, CUDA events
     preserve  time on copies of the arrays that the kernel writes

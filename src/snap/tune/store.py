@@ -3,8 +3,7 @@
 Input:      a kernel, its candidates, a GPU, and the class of shapes
 Output:     the choice made earlier, or None
 Invariant:  a choice is used only where it is still a candidate and its code is still the code that was timed; losing an
-entry costs time, never a
-            wrong result
+            entry costs time, never a wrong result
 Non-goals:  sharing between GPUs of different names
 
 The key names the kernel, not its text: a kernel and all that it calls are known by their text only once they are

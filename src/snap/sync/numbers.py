@@ -81,7 +81,7 @@ def _never_open_together(text: Text, barriers: list[Barrier]) -> set[tuple[Barri
         for spot in b.spots():
             at.setdefault(spot, []).append(b)
     pairs = text.follows(
-        lambda spot: at.get(spot, ()),
+        at,
         lambda by, other: settled(by, other) and (by.whole if isinstance(by, Barrier) else True),
     )
     return {(a, b) for a in split for b in split if a is not b and (a, b) not in pairs and (b, a) not in pairs}

@@ -132,7 +132,7 @@ class _Relaxer:
         for b in self.barriers:
             if b.spot is not None:
                 at.setdefault(b.spot, []).append(b)
-        pairs = self.text.follows(lambda spot: at.get(spot, ()), settled)
+        pairs = self.text.follows(at, settled)
         return not any(b.arriving and (b, b) in pairs for b in self.barriers)
 
     # ---- motion -----------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.dataflow import Forward
 from snap.ir.numbering import Numbers
 from snap.ir.types import I32, WARPGROUP1, Level, Place
 from snap.ir.walk import bodies, with_bodies
@@ -29,7 +30,7 @@ def give_back(function: synced.Function, lagging: list[Lagging], numbers: Number
     unsettled = {uid for one in lagging for uid in one.waits}
     for one in lagging:
         flow = _Flow(one, unsettled - one.waits)
-        flow.body(function.body, State(), None)
+        flow.body(function.body, State())
         function = replace(function, body=_rewritten(function.body, one, flow, None, numbers))
     return function
 
@@ -49,56 +50,24 @@ def _least(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else min(a, b)
 
 
-def _join(states: list[State | None]) -> State | None:
-    """None: not reachable."""
-    reached = [s for s in states if s is not None]
-    if not reached:
-        return None
-    out = reached[0]
-    for s in reached[1:]:
-        out = State(_least(out.ended, s.ended), _least(out.now, s.now), out.open or s.open)
-    return out
-
-
-class _Flow:
+class _Flow(Forward[State]):
     """Along the role's own paths.  own: by wait at the end of a stage, what it must leave in flight, None where it has
     nothing to do; riding: other waits, and whether a slot is given back there.
     """
 
     def __init__(self, one: Lagging, unsettled: set[int]):
+        super().__init__()
         self.one, self.unsettled = one, unsettled  # waits of other channels: they may yet be left out
         self.objects = {o.uid for o in one.channel.objects}
         self.own: dict[int, int | None] = {}
         self.riding: dict[int, bool] = {}
-        self.loops: list[tuple[list[State | None], list[State | None]]] = []
+        self.in_role = False
 
-    def body(self, body: ir.Body, state: State | None, role: tuple[int, int] | None) -> State | None:
-        for s in body:
-            if state is None:
-                return None
-            state = self._statement(s, state, role)
-        if state is not None and any(isinstance(s, ir.Declare) and s.var == self.one.used for s in body):
-            return State()  # the pipeline is gone: nobody fills its slots again
-        return state
+    def join(self, a: State, b: State) -> State:
+        return State(_least(a.ended, b.ended), _least(a.now, b.now), a.open or b.open)
 
-    def _statement(self, s: ir.Stmt, state: State, role: tuple[int, int] | None) -> State | None:
+    def transfer(self, s: ir.Stmt, state: State) -> State:
         match s:
-            case ir.Break() | ir.Continue():
-                self.loops[-1][isinstance(s, ir.Continue)].append(state)
-                return None
-            case ir.Return():
-                return None
-            case ir.If():
-                return _join([self.body(s.then, state, role), self.body(s.other, state, role)])
-            case ir.For() | ir.While():
-                return self._loop(s, state, role)
-            case ir.Split() if role is None and s.level is Level.THREAD and s.outer.top > Level.THREAD:
-                mine = [c for c in s.cases if _overlaps(c, self.one.role)]
-                if any((c.offset, c.size) == self.one.role for c in mine):
-                    return self.body(mine[0].body, state, self.one.role)
-                return _join([state, *(self.body(c.body, state, (c.offset, c.size)) for c in mine)])
-            case ir.Split():
-                return _join([state, *(self.body(c.body, state, role) for c in s.cases)])
             case ir.Wgmma(a=a, b=b):
                 reads = any(isinstance(t, ir.Tile) and t.access.view.obj.uid in self.objects for t in (a, b))
                 return replace(state, open=True) if reads else state
@@ -107,27 +76,30 @@ class _Flow:
                 return State(ended, 0 if state.open else None if state.now is None else state.now + 1)
             case synced.Sync(point) if point.younger("wgmma") is not None:
                 return self._wait(s, point, state)
-            case ir.Group():
-                state = self.body(s.body, state, role)
-                return None if state is None else self._ridden(s, s.outer, state)
             case _:
-                for inner in bodies(s):
-                    state = self.body(inner, state, role)
-                    if state is None:
-                        return None
                 return state
 
-    def _loop(self, s: ir.For | ir.While, head: State, role: tuple[int, int] | None) -> State | None:
-        while True:
-            breaks, continues = [], []
-            self.loops.append((breaks, continues))
-            test = self.body(s.pre, head, role) if isinstance(s, ir.While) else head
-            end = self.body(s.body, test, role)
-            self.loops.pop()
-            grown = _join([head, end, *continues])
-            if grown == head:  # what is certain to run has run when the loop ends
-                return _join([*((end, *continues) if turns(s) else (test,)), *breaks])
-            head = grown
+    def behind(self, s: ir.Stmt, state: State) -> State:
+        return self._ridden(s, s.outer, state) if isinstance(s, ir.Group) else state
+
+    def after(self, body: ir.Body, state: State) -> State:
+        if any(isinstance(s, ir.Declare) and s.var == self.one.used for s in body):
+            return State()  # the pipeline is gone: nobody fills its slots again
+        return state
+
+    def runs(self, s: ir.For | ir.While) -> bool:
+        return bool(turns(s))
+
+    def split(self, s: ir.Split, state: State) -> State | None:
+        """Into roles: the role's own case is run, and others that hold threads of it may be."""
+        if self.in_role or s.level is not Level.THREAD or s.outer.top <= Level.THREAD:
+            return super().split(s, state)
+        mine = [c for c in s.cases if _overlaps(c, self.one.role)]
+        own = [c for c in mine if (c.offset, c.size) == self.one.role]
+        self.in_role = True
+        ends = [self.body(c.body, state) for c in own or mine]
+        self.in_role = False
+        return self.joined(ends if own else [state, *ends])
 
     def _wait(self, s: synced.Sync, point: synced.SyncPoint, state: State) -> State:
         if point.uid in self.one.waits:

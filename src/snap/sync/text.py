@@ -8,12 +8,13 @@ conditions are not looked at, so the answer may be too large.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.dataflow import Forward
 from snap.ir.effects import accesses
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
@@ -32,9 +33,6 @@ class Spot:
 
     body: BodyKey
     at: int
-
-
-Met = Callable[[Spot], Iterable[object]]
 
 
 class Text:
@@ -108,82 +106,54 @@ class Text:
 
     # ---- paths ------------------------------------------------------------------------------------------------------
 
-    def follows(self, met: Met, settles: Callable[[object, object], bool]) -> set[tuple[object, object]]:
+    def follows(
+        self, at: dict[Spot, list[object]], settles: Callable[[object, object], bool]
+    ) -> set[tuple[object, object]]:
         """Pairs (a, b) of which b can come after a with nothing between that settles a.
 
-        `met`: what stands at a spot; `settles(x, a)`: whether a is over where x, or a barrier of the user's, was
+        `at`: what stands at a spot; `settles(x, a)`: whether a is over where x, or a barrier of the user's, was
         passed."""
-        return _Paths(self, met, settles).run()
+        paths = _Paths({self.gap(spot): met for spot, met in at.items()}, settles)
+        paths.body(self.function.body, frozenset())
+        return paths.pairs
 
 
-class _Paths:
-    def __init__(self, text: Text, met: Met, settles: Callable[[object, object], bool]):
-        self.text, self.met, self.settles = text, met, settles
+class _Paths(Forward[frozenset]):
+    """The state: what has been met, and is not settled yet."""
+
+    def __init__(self, at: dict[GapKey, list[object]], settles: Callable[[object, object], bool]):
+        super().__init__()
+        self.at, self.settles = at, settles
         self.pairs: set[tuple[object, object]] = set()
-        self.loops: list[tuple[set, set]] = []
-        self.returns: list[set] = [set()]
+        self.frame: Frame = ()
 
-    def run(self) -> set[tuple[object, object]]:
-        self._body(self.text.top, set())
-        return self.pairs
+    def join(self, a: frozenset, b: frozenset) -> frozenset:
+        return a | b
 
-    def _body(self, key: BodyKey, seen: set) -> set | None:
-        frame, body = self.text.bodies[key]
-        for at in range(len(body) + 1):
-            for what in self.met(Spot(key, at)):
-                self.pairs |= {(before, what) for before in seen}
-                seen = {a for a in seen if not self.settles(what, a)} | {what}
-            if at < len(body):
-                after = self._statement((frame, body[at].number), body[at], seen)
-                if after is None:
-                    return None
-                seen = after
-        return seen
+    def before(self, s: ir.Stmt, open: frozenset) -> frozenset:
+        return self._meet((self.frame, "before", s.number), open)
 
-    def _statement(self, here: Here, s: ir.Stmt, seen: set) -> set | None:
-        match s:
-            case ir.Break() | ir.Continue():
-                self.loops[-1][isinstance(s, ir.Continue)].update(seen)
-                return None
-            case ir.Return():
-                self.returns[-1].update(seen)
-                return None
-            case ir.While() | ir.For():
-                return self._loop(here, s, seen)
-            case ir.Call():
-                self.returns.append(set())
-                after = self._body((here, 0), seen)
-                return self.returns.pop() | (after or set())
-            case ir.Collective() if COLLECTIVES[s.op].barrier:
-                return {a for a in seen if not self.settles(s, a)}
-            case ir.If():
-                return _either(self._body((here, 0), seen), self._body((here, 1), seen))
-            case ir.Split():
-                return _either(seen, *(self._body((here, k), seen) for k in range(len(s.cases))))
-            case _:
-                return self._body((here, 0), seen) if bodies(s) else seen
+    def after(self, body: ir.Body, open: frozenset) -> frozenset:
+        return self._meet((self.frame, "after", body[-1].number), open)
 
-    def _loop(self, here: Here, s: ir.While | ir.For, seen: set) -> set:
-        head, left = set(seen), set(seen)
-        while True:
-            self.loops.append((set(), set()))
-            if isinstance(s, ir.While):
-                test = self._body((here, 0), head)
-                left |= test or set()
-                back = None if test is None else self._body((here, 1), test)
-            else:
-                back = self._body((here, 0), head)
-            breaks, continues = self.loops.pop()
-            grown = head | (back or set()) | continues
-            left |= breaks
-            if grown == head:
-                return left | (head if isinstance(s, ir.For) else set())
-            head = grown
+    def _meet(self, gap: GapKey, open: frozenset) -> frozenset:
+        for what in self.at.get(gap, ()):
+            self.pairs |= {(before, what) for before in open}
+            open = self._unsettled(what, open) | {what}
+        return open
 
+    def _unsettled(self, by: object, open: frozenset) -> frozenset:
+        return frozenset(a for a in open if not self.settles(by, a))
 
-def _either(*ways: set | None) -> set | None:
-    reached = [w for w in ways if w is not None]
-    return set().union(*reached) if reached else None
+    def transfer(self, s: ir.Stmt, open: frozenset) -> frozenset | None:
+        if isinstance(s, ir.Collective) and COLLECTIVES[s.op].barrier:
+            return self._unsettled(s, open)
+        if isinstance(s, ir.Call):
+            outer, self.frame = self.frame, called(self.frame, s.number)
+            after = self.called(s, open)
+            self.frame = outer
+            return after
+        return open
 
 
 def _whole(n: int) -> tuple[int, int, int]:

@@ -1,10 +1,38 @@
-"""Rules of ir/: what statements do (effects.py)."""
+"""Rules of ir/: what statements do (effects.py), how paths are walked (dataflow.py), which statement is which (numbering.py)."""
 
 from __future__ import annotations
 
 from mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
+    Mutant("a loop is walked until nothing new comes around", "ir/dataflow.py",
+           "            if grown == top:",
+           "            if True:",
+           ("tests/sync/test_channels.py::test_one_product_stays_in_flight", "tests/sync/test_dataflow.py::test_the_least_solution_is_what_all_paths_bring")),
+    Mutant("what leaves a loop by break goes on behind it", "ir/dataflow.py",
+           "else [found.test]), *found.breaks])",
+           "else [found.test])])",
+           ("tests/sync/test_dataflow.py::test_the_least_solution_is_what_all_paths_bring",)),
+    Mutant("a loop may run no round", "ir/dataflow.py",
+           "(found.back if self.runs(s) else [found.test])",
+           "found.back",
+           ("tests/sync/test_dataflow.py::test_the_least_solution_is_what_all_paths_bring",)),
+    Mutant("threads that no case of a split names go on", "ir/dataflow.py",
+           "self.joined([state, *(self.body(case.body",
+           "self.joined([*(self.body(case.body",
+           ("tests/sync/test_dataflow.py::test_the_least_solution_is_what_all_paths_bring",)),
+    Mutant("a call ends where its function returns", "ir/dataflow.py",
+           "self.joined([end, *self.returned.pop()])",
+           "self.joined([end, *self.returned.pop()][:1])",
+           ("tests/sync/test_dataflow.py::test_the_least_solution_is_what_all_paths_bring",)),
+    Mutant("a copy of a statement has a number of its own", "sync/project.py",
+           "body = self.numbers.copied(body) if cases else body",
+           "body = body",
+           ("tests/ir/test_numbering.py::test_of_every_program",)),
+    Mutant("a new number is none that is taken", "ir/numbering.py",
+           "            self.numbers.beyond((self.count, *declared(f)))\n",
+           "",
+           ("tests/ir/test_numbering.py::test_new_ones_are_not_those_there",)),
     Mutant("unsafe text touches memory anywhere", "ir/effects.py",
            "Kind.COMBINE, a, extent=Extent.ANYWHERE)",
            "Kind.COMBINE, a)",

@@ -20,9 +20,8 @@ def __getattr__(name: str) -> object:
 
         return importlib.import_module(f"snap.{name}")
     if name in ("LaunchError", "MachineError"):
-        if name == "LaunchError":
-            from snap.runtime.errors import LaunchError as found
-        else:
-            from snap.machine import MachineError as found
-        return found
+        from snap.machine import MachineError
+        from snap.runtime.errors import LaunchError
+
+        return LaunchError if name == "LaunchError" else MachineError
     raise AttributeError(f"module 'snap' has no attribute {name!r}")

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import replace
+from typing import Any, NoReturn, cast
 
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
@@ -66,7 +67,10 @@ class SnapFunction:
     functions.
     """
 
-    def __init__(self, definition: Definition, python: object, bound: dict[str, object] | None = None):
+    __wrapped__: Any  # these two are the Python function's, by functools.update_wrapper
+    __qualname__: str
+
+    def __init__(self, definition: Definition, python: Any, bound: dict[str, object] | None = None):
         from snap.check import constexpr_names
 
         self.definition = definition
@@ -237,11 +241,11 @@ class SnapFunction:
         )
         launch(compiled, rest, blocks, target, stream, seed)
 
-    def __getitem__(self, blocks: int):
+    def __getitem__(self, blocks: object):
         """What launches with that number of blocks.  This is the hot path: one table, filled by the runtime."""
         if type(blocks) is int:
             return self._at[blocks]
-        return functools.partial(self.launch, blocks=blocks)  # refused there, or an integer of another kind
+        return functools.partial(self.launch, blocks=cast(int, blocks))  # refused there, or an integer of another kind
 
     def __call__(self, *args: object, **keywords: object) -> None:
         name = self.definition.tree.name
@@ -275,7 +279,7 @@ class _Unlaunched(dict):
         return function._at[blocks]
 
 
-def _number(name: str, value: object) -> bool | int | float:
+def _number(name: str, value: Any) -> bool | int | float:
     """The value of a constexpr parameter: Python's, or NumPy's."""
     value = value.item() if callable(getattr(value, "item", None)) and getattr(value, "shape", None) == () else value
     if not isinstance(value, (bool, int, float)):
@@ -289,7 +293,9 @@ def _number(name: str, value: object) -> bool | int | float:
 class Pending:
     """A function with one of its two decorators."""
 
-    def __init__(self, python: object, kind: str | None = None, requires: Requires | None = None):
+    __name__: str  # the Python function's, by functools.update_wrapper
+
+    def __init__(self, python: Any, kind: str | None = None, requires: Requires | None = None):
         self.python, self.kind, self.requires = python, kind, requires
         functools.update_wrapper(self, python, updated=())
 
@@ -328,7 +334,7 @@ def _completed(pending: Pending):
         return Refused(pending.__name__)
 
 
-def define(python: object, kind: str, requires: Requires) -> Definition:
+def define(python: Any, kind: str, requires: Requires) -> Definition:
     from snap.frontend.parse import decorator_spans, parse_definition_names, parse_function
 
     tree = parse_function(python)
@@ -380,23 +386,27 @@ def ccuda(kind: str):
     return decorate
 
 
-def _bare(word: str) -> None:
+def _bare(word: str) -> NoReturn:
     raise SnapError(Diagnostic("SNAP018", f"`@{word}` takes no parentheses", caller_span(3), help=f"write `@{word}`"))
 
 
 def kernel(*functions: object):
     """The same as `@ccuda("global")`."""
-    (function,) = functions or (_bare("kernel"),)
+    if not functions:
+        _bare("kernel")
+    (function,) = functions
     return ccuda("global")(function)
 
 
 def device(*functions: object):
     """The same as `@ccuda("device")`."""
-    (function,) = functions or (_bare("device"),)
+    if not functions:
+        _bare("device")
+    (function,) = functions
     return ccuda("device")(function)
 
 
-def requires(*privileges: object, smem: int | None = None, cooperative: bool = False, resident: int | None = None):
+def requires(*privileges: Any, smem: int | None = None, cooperative: bool = False, resident: int | None = None):
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
     Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
@@ -458,7 +468,7 @@ def collecting() -> Iterator[list[SnapError]]:
         _collected.reset(token)
 
 
-def check(function: object, *privileges: object, kind: str = "global") -> list[SnapError]:
+def check(function: object, *privileges: Any, kind: str = "global") -> list[SnapError]:
     """All errors of a function, empty when it is legal.  Without decorators it is checked as a kernel of
     `privileges`.
     """

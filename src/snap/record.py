@@ -12,9 +12,10 @@ Non-goals: other inherited fields, `default_factory`, `__post_init__`, class var
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform  # which type checkers have built in, and users need not install
@@ -39,7 +40,8 @@ def record(cls: type[T]) -> type[T]:
         raise TypeError(f"{cls.__name__}: a record's defaults are values")
     own, declared = tuple(declared), {**declared, **inherited}
     compared = [name for name, one in declared.items() if one.compare]
-    made = type(cls)(
+    metaclass: Any = type(cls)
+    made = metaclass(
         cls.__name__,
         cls.__bases__,
         {
@@ -55,19 +57,20 @@ def record(cls: type[T]) -> type[T]:
     return made
 
 
-def _init(self, *args: object, **keywords: object) -> None:
+def _init(self: Any, *args: object, **keywords: object) -> None:
     """The first call; from then on the class has an `__init__` of its own."""
     cls = type(self)
     cls.__init__ = _compiled_init(cls)
     self.__init__(*args, **keywords)
 
 
-def _compiled_init(cls: type):
+def _compiled_init(cls: Any) -> Callable[..., None]:
     """Values go in through the slots' own descriptors: the class's `__setattr__` refuses, and `object`'s looks the slot
     up by name each time.
     """
-    names: dict[str, object] = {}
-    positional, by_keyword = [], []
+    names: dict[str, Any] = {}
+    positional: list[str] = []
+    by_keyword: list[str] = []
     for name, one in cls._declared.items():
         names[f"set_{name}"] = getattr(cls, name).__set__
         names[f"default_{name}"] = one.default
@@ -82,7 +85,7 @@ def _compiled_init(cls: type):
     return init
 
 
-def _eq(self, other: object) -> bool:
+def _eq(self: Any, other: Any) -> bool:
     return self._key(self) == other._key(other) if type(other) is type(self) else NotImplemented
 
 

@@ -26,8 +26,8 @@ def caller_span(depth: int = 2) -> Span:
 
 def one_dimension(word: str, counts: tuple[object, ...]) -> str:
     """What to write instead of `word[8, 8]`."""
-    numbers = all(type(n) is int and n > 0 for n in counts)
-    total, inner = (math.prod(counts), counts[-1]) if numbers and len(counts) > 1 else ("m * n", "n")
+    numbers = [n for n in counts if type(n) is int and n > 0]
+    total, inner = (math.prod(numbers), numbers[-1]) if len(numbers) == len(counts) > 1 else ("m * n", "n")
     return (
         f"grids and blocks have one dimension: `{word}[{total}]`, and `id() / {inner}` and `id() % {inner}` are a"
         " unit's row and column"

@@ -11,6 +11,7 @@ Non-goals:  colour and layout (app.py)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from snap.diag.source import source_line, source_lines
@@ -308,7 +309,7 @@ def _shared_words(obj: ir.MemObject) -> str:
     )
 
 
-def _elem_text(elem: Element, shape: list[int]) -> str:
+def _elem_text(elem: Element, shape: Iterable[object]) -> str:
     return f"{elem}[{', '.join(map(str, shape))}]"
 
 

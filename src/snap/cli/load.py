@@ -136,7 +136,7 @@ def _strip(described: traceback.TracebackException, seen: set[int]) -> None:
 
 def _line_in(error: BaseException, filename: str) -> int:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == filename]
-    return lines[-1] if lines else 1
+    return (lines[-1] if lines else None) or 1
 
 
 # ---- checking -------------------------------------------------------------------------------------------------------

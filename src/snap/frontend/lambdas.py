@@ -30,14 +30,17 @@ def _parse(pyfunc: FunctionType) -> tree.Lambda:
     is_lambda = pyfunc.__code__.co_name == "<lambda>"
     located = _only(pyfunc, locate_lambdas(pyfunc)) if is_lambda else locate(pyfunc)
     parser = ExpressionParser(located.locator)
-    parsed = parser.lambda_(located.node) if is_lambda else _returned(parser, located)
+    match located.node:
+        case ast.Lambda() as node:
+            parsed = parser.lambda_(node)
+        case node:
+            parsed = _returned(parser, node)
     raise_errors(parser.errors)
     return parsed
 
 
-def _returned(parser: ExpressionParser, located: Located) -> tree.Lambda:
+def _returned(parser: ExpressionParser, node: ast.FunctionDef | ast.AsyncFunctionDef) -> tree.Lambda:
     """`def f(i, j): return expr` is `lambda i, j: expr`."""
-    node = located.node
     body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     match body:
         case [ast.Return(value=ast.expr() as value)] if isinstance(node, ast.FunctionDef):
@@ -87,6 +90,7 @@ def _has_position(candidate: Located, code: CodeType) -> bool:
     if not hasattr(code, "co_positions"):
         return True
     body, offset = candidate.node.body, candidate.locator.line_offset
+    assert isinstance(body, ast.expr) and body.end_lineno is not None  # of a lambda that was parsed from a text
     return (body.lineno + offset, body.end_lineno + offset, body.col_offset, body.end_col_offset) in set(
         code.co_positions()
     )

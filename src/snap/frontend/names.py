@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from types import CodeType, FunctionType, MappingProxyType
+from types import CodeType, FrameType, FunctionType, MappingProxyType
+from typing import Any
 
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -65,7 +66,7 @@ def walk(root: object) -> Iterator[object]:
         pending.extend(_children(node))
 
 
-def _children(node: object) -> Iterator[object]:
+def _children(node: Any) -> Iterator[object]:
     for field in node.__dataclass_fields__:
         value = getattr(node, field)
         for part in _flat(value) if isinstance(value, tuple) else (value,):
@@ -81,7 +82,7 @@ def _flat(values: tuple) -> Iterator[object]:
 
 def _names(root: object) -> Iterator[str]:
     """Names used, without those that are parameters of a lambda around the use."""
-    pending = [(root, frozenset())]
+    pending: list[tuple[object, frozenset[str]]] = [(root, frozenset())]
     while pending:
         node, params = pending.pop()
         match node:
@@ -112,7 +113,7 @@ def _bound_value(name: str, pyfunc: FunctionType, around: Mapping[str, object] =
     code = pyfunc.__code__
     if name in code.co_freevars:
         try:
-            return pyfunc.__closure__[code.co_freevars.index(name)].cell_contents
+            return (pyfunc.__closure__ or ())[code.co_freevars.index(name)].cell_contents
         except ValueError:  # an empty cell: assigned later, or never
             return _MISSING
     return around[name] if name in around else pyfunc.__globals__.get(name, _MISSING)
@@ -124,7 +125,7 @@ def _defining_locals(code: CodeType) -> Mapping[str, object]:
     Python does not put a name into the closure that only a quoted (or postponed) annotation uses, so we look where the
     definition is running.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if any(const is code for const in frame.f_code.co_consts):
             return frame.f_locals if frame.f_locals is not frame.f_globals else {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from operator import attrgetter
 from types import FunctionType
 from typing import TypeVar
 
@@ -42,7 +43,7 @@ def decorator_spans(pyfunc: object) -> dict[str, Span]:
     def spans() -> dict[str, Span]:
         located = locate(function)
         found = {}
-        for decorator in located.node.decorator_list:
+        for decorator in getattr(located.node, "decorator_list", ()):
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
             match called:
                 case ast.Name(id=name) | ast.Attribute(attr=name):
@@ -77,6 +78,7 @@ def raise_errors(errors: list[Diagnostic]) -> None:
 def _parse_function(pyfunc: FunctionType) -> tree.Function:
     located = locate(pyfunc)
     parser = StatementParser(located)
+    assert not isinstance(located.node, ast.Lambda)  # `locate` finds what was written with `def`
     function = parser.function(located.node)
     for name, span in parser.calls:
         refusal = refuse.python_only(name)
@@ -107,7 +109,7 @@ class StatementParser(ExpressionParser):
         parts += [node.returns] if node.returns is not None else []
         if not parts:
             return self.locator.head_without_parts(node)
-        return self.locator.through_colon(node, max(parts, key=lambda part: (part.end_lineno, part.end_col_offset)))
+        return self.locator.through_colon(node, max(parts, key=attrgetter("end_lineno", "end_col_offset")))
 
     def _parameters(self, arguments: ast.arguments) -> tuple[tree.Parameter, ...]:
         for extra in (arguments.vararg, *arguments.kwonlyargs, arguments.kwarg):
@@ -238,6 +240,7 @@ class StatementParser(ExpressionParser):
 
     def _else_span(self, node: ast.For | ast.While, first: ast.stmt) -> Span:
         """`else` has no node of its own: it is the last such word before its body."""
+        column: int | None
         line, column = self.locator.point(first.lineno, first.col_offset)
         while line > node.lineno + self.locator.line_offset:
             code = self.locator.line(line)[:column].partition("#")[0]
@@ -250,7 +253,8 @@ class StatementParser(ExpressionParser):
     def _with(self, node: ast.With, items: list[ast.withitem]) -> list[tree.Stmt]:
         item, *rest = items
         call = self.expression(item.context_expr)
-        name = name_span = None
+        name: str | None = None
+        name_span: Span | None = None
         match item.optional_vars:
             case None:
                 pass

@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from operator import attrgetter
 from types import CodeType, FunctionType
 
 from snap.diag.error import Diagnostic, SnapError
@@ -25,6 +26,8 @@ from snap.record import record
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Node = FunctionNode | ast.Lambda
+# Of a node that was read from a text: statements, expressions, arguments and patterns all have a place.
+_BEGIN, _END = attrgetter("lineno", "col_offset"), attrgetter("end_lineno", "end_col_offset")
 
 
 class Locator:
@@ -48,8 +51,8 @@ class Locator:
         return line, len(text.encode("utf-8", "surrogatepass")[:byte_column].decode("utf-8", "ignore"))
 
     def span(self, node: ast.AST) -> Span:
-        line, column = self.point(node.lineno, node.col_offset)
-        end_line, end_column = self.point(node.end_lineno, node.end_col_offset)
+        line, column = self.point(*_BEGIN(node))
+        end_line, end_column = self.point(*_END(node))
         return Span(self.filename, line, column, end_line, end_column)
 
     def through_colon(self, start: ast.AST, last: ast.AST) -> Span:
@@ -58,7 +61,7 @@ class Locator:
         Between the two stand only closing brackets, blanks and comments.
         """
         head = self.span(start)
-        line, column = self.point(last.end_lineno, last.end_col_offset)
+        line, column = self.point(*_END(last))
         return self._to_colon(head, line, column)
 
     def head_without_parts(self, start: ast.AST) -> Span:
@@ -146,7 +149,9 @@ def _locate(pyfunc: FunctionType, nodes_in: Callable[[_Parsed], Iterable[Node]])
             except TOO_DEEP:
                 deep = True
                 continue
-            nodes = [node for node in nodes_in(parsed) if _belongs(node, code, parsed.locator)] if parsed else []
+            if parsed is None:
+                continue
+            nodes = [node for node in nodes_in(parsed) if _belongs(node, code, parsed.locator)]
             if nodes and (text.trusted or compiles_to(text.lines, code)):
                 if source_lines(code.co_filename) != text.lines:  # so that diagnostics show it
                     register_source(code.co_filename, "\n".join(text.lines))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 OF_A_FUNCTION = 900  # frames for what is nested in one function
 MOST = 8_000  # frames in all, which the stack of a thread has room for
@@ -27,7 +28,8 @@ def deep(frames: int = MOST) -> Iterator[None]:
 
 
 def _depth() -> int:
-    frame, depth = sys._getframe(), 0
+    frame: FrameType | None = sys._getframe()
+    depth = 0
     while frame is not None:
         frame, depth = frame.f_back, depth + 1
     return depth

@@ -35,7 +35,7 @@ Every node is immutable and has a span; spans, and the numbers of statements, do
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from snap.diag.span import Span
 from snap.ir.expressions import (  # noqa: F401  (all of them are found here)
@@ -249,7 +249,7 @@ class Collective(Statement):
     attrs: tuple[tuple[str, object], ...] = ()
     span: Span = field(compare=False, kw_only=True)
 
-    def attr(self, name: str, default: object = None) -> object:
+    def attr(self, name: str, default: object = None) -> Any:
         return dict(self.attrs).get(name, default)
 
 

@@ -95,6 +95,20 @@ class Place:
                 return held
         return None
 
+    def __getitem__(self, level: Level) -> Held:
+        """Of a level that the code is known to hold."""
+        held = self.held(level)
+        if held is None:
+            raise KeyError(level)
+        return held
+
+    def known(self, level: Level) -> int:
+        """The count that the program itself fixes: a kernel's threads, the blocks of its clusters."""
+        count = self[level].count
+        if count is None:
+            raise KeyError(level)
+        return count
+
     @property
     def top(self) -> Level:
         return self.levels[0][0]
@@ -116,13 +130,13 @@ class Place:
 
     def grouped(self, p: Privilege) -> Place:
         """Inside `group(p)`.  The caller has checked that `holds(p)`."""
-        held = self.held(p.level)
+        held = self[p.level]
         align = held.align if held.count == p.n and not held.open else math.gcd(held.align, p.n)
         return self.narrowed(p.level, Held(p.n, align))
 
     def sharded(self, level: Level, offset: int, size: int) -> Place:
         """Inside a split branch of `size` units that starts `offset` units into the current ones."""
-        return self.narrowed(level, Held(size, math.gcd(self.held(level).align, offset)))
+        return self.narrowed(level, Held(size, math.gcd(self[level].align, offset)))
 
     def __str__(self) -> str:
         return ", ".join(f"{level.word}[{'?' if held.count is None else held.count}]" for level, held in self.levels)

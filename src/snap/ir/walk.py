@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -16,7 +17,7 @@ def bodies(s: ir.Stmt) -> tuple[ir.Body, ...]:
 
 
 # By class, since most statements have none, and are asked again and again.
-_BODIES: dict[type, Callable[[ir.Stmt], tuple[ir.Body, ...]]] = {
+_BODIES: dict[type, Callable[[Any], tuple[ir.Body, ...]]] = {
     ir.If: lambda s: (s.then, s.other),
     ir.While: lambda s: (s.pre, s.body),
     ir.Split: lambda s: tuple(case.body for case in s.cases),

@@ -8,6 +8,7 @@ trap out-of-bounds and uninitialised reads with the source line and the thread.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 _HOME = {
     "run_program": "apart",
@@ -21,7 +22,7 @@ _HOME = {
 __all__ = ["MachineError", "Race", "RaceAccess", "run_adversarial", "run_program", "run_reference"]
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -13,6 +13,7 @@ import ctypes
 import math
 import operator
 import sys
+from typing import Any
 
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
 from snap.record import record
@@ -152,10 +153,11 @@ def as_numpy(info: ArrayInfo):
     """The same memory as a NumPy array, for the CPU machine; bf16 as the 16-bit integers that hold its bits."""
     match info.family:
         case "numpy":
-            array = info.owner
+            array: Any = info.owner
         case "torch":
             torch = sys.modules["torch"]
-            tensor = info.owner.detach()
+            owner: Any = info.owner
+            tensor = owner.detach()
             array = (tensor.view(torch.int16) if info.dtype == BF16 else tensor).numpy()
         case "dlpack":
             array = _borrowed(info)
@@ -220,7 +222,7 @@ def _cupy(array) -> ArrayInfo:
     )
 
 
-def _cuda_array_interface(value: object) -> ArrayInfo:
+def _cuda_array_interface(value: Any) -> ArrayInfo:
     described = value.__cuda_array_interface__
     if described.get("mask") is not None:
         raise BadArray(MASKED)
@@ -250,7 +252,8 @@ def _device_of(pointer: int | None) -> int | str:
     return driver().device_of(pointer) if pointer else driver().current_device()
 
 
-def _dlpack(value: object, stream: int) -> ArrayInfo:
+def _dlpack(value: Any, stream: int) -> ArrayInfo:
+    device: int | str
     kind, number = (int(part) for part in value.__dlpack_device__())
     if kind in _DLPACK_CPU:
         device, capsule = "cpu", value.__dlpack__()
@@ -301,6 +304,7 @@ def _row_major(shape: tuple[int, ...], strides: tuple[int, ...], unit: int = 1) 
 def _borrowed(info: ArrayInfo):
     import numpy
 
+    assert info.dtype is not None  # `bind` refuses arrays of types that Snap has not
     count = info.nbytes
     memory = (ctypes.c_char * count).from_address(info.pointer) if count else b""
     array = numpy.frombuffer(memory, dtype=numpy.uint8).view(_numpy_name(info.dtype)).reshape(info.shape)

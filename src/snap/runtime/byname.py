@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 
 @functools.lru_cache(maxsize=1024)
@@ -33,7 +34,7 @@ def check_names(what: str, value: object, names: Collection[str]) -> None:
             raise TypeError(f"`{what}` asks for `{name}`; there is {', '.join(f'`{n}`' for n in names) or 'nothing'}")
 
 
-def resolve(value: object, values: Mapping[str, object]) -> object:
+def resolve(value: object, values: Mapping[str, object]) -> Any:
     """`value` itself, or what it returns for those of `values` that it names."""
     if not callable(value):
         return value

@@ -87,6 +87,7 @@ class Cache:
             self.folder = None  # a full or read-only disk: go on in memory
 
     def _path(self, key: str) -> Path:
+        assert self.folder is not None
         return self.folder / (key + _SUFFIX)
 
     def _read(self, key: str) -> bytes | None:

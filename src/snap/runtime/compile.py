@@ -196,7 +196,7 @@ def load_nvrtc():
 
 
 def _check_known(nvrtc, arch: str) -> None:
-    number = int(re.search(r"\d+", arch).group())
+    number = int(re.sub(r"\D", "", arch))
     known = _call(nvrtc, nvrtc.nvrtcGetSupportedArchs())[1]
     if number not in known:
         _, major, minor = _call(nvrtc, nvrtc.nvrtcVersion())

@@ -131,7 +131,7 @@ class Driver:
             attribute(_MULTIPROCESSORS),
             attribute(_SHARED_OPTIN),
             bool(attribute(_COOPERATIVE)),
-            context.value,
+            context.value or 0,
         )
 
     def current_device(self) -> int:
@@ -241,7 +241,7 @@ class Driver:
         pointer = c_void_p()
         self.call("cuMemAlloc_v2", byref(pointer), c_size_t(size))
         self.call("cuMemsetD32Async", pointer, c_uint(0), c_size_t(size // 4), c_void_p(stream))
-        return pointer.value
+        return pointer.value or 0
 
 
 @functools.cache

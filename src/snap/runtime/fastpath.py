@@ -257,7 +257,7 @@ def maker(kernel: GpuKernel, family: str) -> Callable[[int, Callable, Callable |
         bool(module.grid_barrier),
         tuple(tensor.param for tensor in module.tensors),
     )
-    names = {
+    names: dict[str, Any] = {
         **HELPERS,
         **spelled.names,
         "DEVICE": kernel.device.number,

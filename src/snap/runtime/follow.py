@@ -62,8 +62,8 @@ def _watched(place: Place, blocks: int) -> Iterator[dict[Level, int]]:
     """Of three blocks: one thread of each warp, since warps may have different parts, the second and the last, since a
     border may spare the first.
     """
-    threads = place.held(Level.THREAD).count
-    cluster = place.held(Level.BLOCK).count if place.held(Level.CLUSTER) is not None else 0
+    threads = place.known(Level.THREAD)
+    cluster = place.known(Level.BLOCK) if place.held(Level.CLUSTER) is not None else 0
     chosen = sorted({*range(0, threads, WARP), 1 % threads, threads - 1})
     for block in sorted({0, blocks // 2, blocks - 1}):
         for thread in chosen:
@@ -191,7 +191,7 @@ class _Thread:
                         values[var.uid] = known
                 case ir.MemParam(handle) if arg.obj.uid in self.arrays:
                     arrays[handle.obj.uid] = self.arrays[arg.obj.uid]
-        count = place.held(place.top).count
+        count = place[place.top].count
         at = self.at if place.top is Level.GRID or count is None else {**self.at, place.top: self.at[place.top] % count}
         _Thread(self.blocks, at, arrays, values, self.found, self.patience).body(s.function.body)
 
@@ -278,10 +278,9 @@ class _Thread:
 
     def held(self, place: Place, level: Level) -> int:
         """Units of the level for each unit above it; how many there are in the grid, only the launch knows."""
-        held = place.held(level)
-        if not held.open:
-            return held.count
-        return self.blocks // place.held(Level.BLOCK).count if level is Level.CLUSTER else self.blocks
+        if not place[level].open:
+            return place.known(level)
+        return self.blocks // place.known(Level.BLOCK) if level is Level.CLUSTER else self.blocks
 
 
 def _down_to(target: Level, place: Place) -> Iterable[Level]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
+from typing import Any
 
 from snap.ir.hardware import CLUSTER_BLOCKS, PORTABLE_CLUSTER, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES
 from snap.ir.types import BF16
@@ -142,7 +143,7 @@ class GpuKernel:
                 f"{blocks} were asked for, {self.most_blocks} fit",
             )
 
-    def slot(self, blocks: int) -> tuple[object, ...]:
+    def slot(self, blocks: int) -> tuple[Any, ...]:
         """Memory for the launches of one thread at a time: the buffer, the launch's arguments, and of a cooperative
         kernel its attributes to pack.
 

@@ -21,6 +21,7 @@ from snap.runtime.validate import Bound, bind, check_alignment, check_blocks, ch
 
 if TYPE_CHECKING:
     from snap.machine import Race
+    from snap.runtime.gpu import GpuKernel
 
 TARGETS = ("auto", "cpu", "gpu", "ptx")
 _MOST_BOUND = 1024
@@ -37,9 +38,9 @@ class Launcher:
         self.compiled = compiled
         self.signature = Signature.of(compiled.typed)
         self.at = _At(self)
-        self._kernels: dict[int, object] = {}
+        self._kernels: dict[int, GpuKernel] = {}
         self._makers: dict[tuple[int, str], Callable | None] = {}
-        self._ready: dict[tuple[int, str, int | None], tuple[Callable, Callable]] = {}
+        self._ready: dict[tuple[int, str, object], tuple[Callable, Callable]] = {}
         self._needed: dict[tuple[object, ...], dict[int, Need]] = {}
 
     def launch(
@@ -80,7 +81,7 @@ class Launcher:
         handle = self._stream(args, stream)
         bound = self.bound(args, number, handle)
         place = self._place(bound, target)
-        if place == "cpu":
+        if place is None:
             if stream is not None:
                 raise LaunchError(kernel, "stream= is for launches on a GPU; this one runs on the CPU machine")
             self._run_on_cpu(bound, number, seed)
@@ -110,7 +111,8 @@ class Launcher:
 
         return current_stream(args) if stream is None else stream_handle(self.signature.kernel, stream)
 
-    def _place(self, bound: Bound, target: str) -> int | str:
+    def _place(self, bound: Bound, target: str) -> int | None:
+        """The number of the GPU, None for the CPU machine."""
         kernel = self.signature.kernel
         first = next(
             (param.name for param, arg in zip(self.signature.params, bound.args) if isinstance(arg, ArrayInfo)), None
@@ -124,8 +126,8 @@ class Launcher:
                 kernel, 'target="gpu", but the array is in the CPU\'s memory; move it to the GPU first', first
             )
         if isinstance(bound.device, int) or target == "gpu":
-            return self._gpu(bound.device, first)
-        return "cpu"
+            return self._gpu(bound.device if isinstance(bound.device, int) else None, first)
+        return None
 
     def _gpu(self, device: int | None, first: str | None) -> int:
         from snap.runtime.driver import driver
@@ -201,7 +203,8 @@ class Launcher:
             make is None
             or blocks == 0
             or not (stream is None or type(stream) is int)
-            or self._ready.get(key, (None,))[0] is make
+            or key in self._ready
+            and self._ready[key][0] is make
         ):
             return
         function = make(blocks, lambda args: self.start(args, blocks, target, stream), stream)

@@ -125,7 +125,7 @@ def _multiple(function: ir.Function) -> int:
 
 
 def _cluster(function: ir.Function) -> int:
-    return function.place.held(Level.BLOCK).count if function.place.held(Level.CLUSTER) is not None else 0
+    return function.place.known(Level.BLOCK) if function.place.held(Level.CLUSTER) is not None else 0
 
 
 def _param(param: ir.Param, names: dict[int, str], asked: dict[int, int], rows: dict[int, int]) -> Pointer | Value:

@@ -13,6 +13,7 @@ import math
 import operator
 import os
 from collections.abc import Callable
+from typing import Any
 
 from snap.ir.integers import held_by
 from snap.ir.types import BOOL, SCALARS, Array, Scalar, Vector
@@ -72,7 +73,7 @@ def check_seed(signature: Signature, seed: object) -> int:
     return _index(seed, lambda problem: LaunchError(signature.kernel, f"seed= {problem}"))
 
 
-def check_seeds(signature: Signature, seeds: object) -> list[int]:
+def check_seeds(signature: Signature, seeds: Any) -> list[int]:
     """How many orders to try, or which."""
     if hasattr(type(seeds), "__index__") and not isinstance(seeds, bool):
         number = check_seed(signature, seeds)
@@ -215,7 +216,7 @@ def _check_shapes(signature: Signature, bound: tuple[object, ...]) -> None:
     dimension may be written out.
     """
     for param, dims, info in zip(signature.params, signature.dims, bound):
-        if dims is None:
+        if dims is None or not isinstance(param, Pointer) or not isinstance(info, ArrayInfo):
             continue
         try:
             shape = dims(*bound)
@@ -243,7 +244,9 @@ def accepted_shapes(shape: tuple[int, ...], lanes: int) -> tuple[tuple[int, ...]
 
 def _check_overlap(signature: Signature, bound: tuple[object, ...]) -> None:
     arrays = [
-        (param, info) for param, info in zip(signature.params, bound) if isinstance(info, ArrayInfo) and info.nbytes
+        (param, info)
+        for param, info in zip(signature.params, bound)
+        if isinstance(param, Pointer) and isinstance(info, ArrayInfo) and info.nbytes
     ]
     for index, (param, info) in enumerate(arrays):
         for other, before in arrays[:index]:
@@ -262,9 +265,13 @@ def check_alignment(signature: Signature, bound: Bound, needed: Callable[[], dic
     """An address, and the rows of a matrix, must fit the widest access that the launch will make.  `needed` is asked
     only where one does not fit all that the kernel has.
     """
-    given = enumerate(zip(signature.params, bound.args))
-    arrays = [(index, param, info) for index, (param, info) in given if isinstance(info, ArrayInfo) and info.nbytes]
-    rows = {index: signature.dims[index](*bound.args)[-1] for index, param, _ in arrays if param.whole > 1}
+    arrays = [
+        (index, param, info)
+        for index, (param, info) in enumerate(zip(signature.params, bound.args))
+        if isinstance(param, Pointer) and isinstance(info, ArrayInfo) and info.nbytes
+    ]
+    shaped = ((index, signature.dims[index]) for index, param, _ in arrays if param.whole > 1)
+    rows = {index: dims(*bound.args)[-1] for index, dims in shaped if dims is not None}
     doubtful = [
         (index, param, info)
         for index, param, info in arrays
@@ -329,7 +336,7 @@ def _flattened(items: tuple | list):
             yield item
 
 
-def fitting_scalar(refuse, scalar: Scalar, arg: object) -> int | float | bool:
+def fitting_scalar(refuse, scalar: Scalar, arg: Any) -> int | float | bool:
     if isinstance(arg, (str, bytes)) or is_array(arg):
         raise refuse(
             f"takes one {scalar}, got {_what(arg)}" + ("; pass `.item()`" if hasattr(type(arg), "item") else "")
@@ -359,7 +366,7 @@ def fitting_scalar(refuse, scalar: Scalar, arg: object) -> int | float | bool:
     return number
 
 
-def _index(value: object, refuse: Callable[[str], LaunchError]) -> int:
+def _index(value: Any, refuse: Callable[[str], LaunchError]) -> int:
     try:
         return operator.index(value)
     except Exception as error:  # whatever its `__index__` thinks of

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
@@ -148,7 +149,7 @@ def _plan(kernel: object, name: object, blocks: object, out: object, values: dic
     return _Plan(kernel, params, given, made, values, blocks)
 
 
-def _check_name(name: object, kernel: str) -> None:
+def _check_name(name: Any, kernel: str) -> None:
     """torch would replace an operator of the same name under the feet of those who hold the first.  A kernel of the
     same name is that kernel defined again, as a cell of a notebook that is run twice does.
     """
@@ -216,7 +217,7 @@ def _schema_type(param: Pointer | Value, aliases) -> str:
             return "Tensor"
         case Pointer():
             return f"Tensor({next(aliases)}!)"
-        case Value(type=scalar):
+        case Value(scalar=scalar):
             return "bool" if scalar == BOOL else "float" if scalar.is_float else "SymInt"
 
 
@@ -239,7 +240,7 @@ def _check_backward(plan: _Plan, backward: Callable) -> None:
 def _register_backward(made, plan: _Plan, backward: Callable) -> None:
     results, grads = list(plan.made), _incoming(plan)
 
-    def setup(ctx, inputs: tuple, output: object) -> None:
+    def setup(ctx, inputs: tuple, output: Any) -> None:
         outputs = (output,) if len(results) == 1 else output
         known = {**dict(zip(plan.given, inputs)), **dict(zip(results, outputs))}
         ctx.names = tuple(name for name, value in known.items() if isinstance(value, torch.Tensor))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from snap.api import SnapFunction
 from snap.diag.error import SnapError
@@ -108,7 +109,7 @@ def _complete(family: Family, config: Config) -> Config:
     return {name: _plain(full[name]) for name in family.free}
 
 
-def _plain(value: object) -> object:
+def _plain(value: Any) -> object:
     """NumPy's numbers as Python's: candidates are compared, printed and kept."""
     return value.item() if callable(getattr(value, "item", None)) and getattr(value, "shape", None) == () else value
 

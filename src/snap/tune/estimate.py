@@ -34,7 +34,7 @@ def raised_limit(function: ir.Function) -> int | None:
 
 
 def threads_of(function: ir.Function) -> int:
-    return function.place.held(Level.THREAD).count
+    return function.place.known(Level.THREAD)
 
 
 def _functions(function: ir.Function, seen: set[int] | None = None) -> Iterator[ir.Function]:
@@ -103,7 +103,7 @@ def _arrays(node: object, below) -> Iterator[int]:
     elif isinstance(node, _LEAVES):
         return
     else:
-        parts = [getattr(node, name) for name in getattr(type(node), "__slots__", ())]
+        parts = tuple(getattr(node, name) for name in getattr(type(node), "__slots__", ()))
     for part in parts:
         if not isinstance(part, _LEAVES):
             yield from below(part)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from snap.api import SnapFunction
 from snap.diag.error import SnapError
@@ -21,7 +22,7 @@ class Family:
     fixed         values that were given before
     """
 
-    def __init__(self, kernel: object):
+    def __init__(self, kernel: Any):
         self.made: dict[tuple, SnapFunction] = {}
         if isinstance(kernel, SnapFunction):
             self._of_kernel(kernel)

@@ -19,7 +19,7 @@ TURNS, EACH = 4, 5  # the final: 20 runs a finalist
 CLOSE, FINALISTS = 1.25, 8
 
 Clock = Callable[..., list[float]]
-Launch = Callable[[], None]
+Launch = Callable[[], object]
 
 
 def fastest(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 from snap.api import SnapFunction
 from snap.record import record
@@ -199,11 +200,9 @@ class Tuner:
 
     def _remembered(self, cache: Cache, key: str, args: tuple, limits: Limits) -> Tuned | None:
         choice = store.load(cache, key)
-        config = (
-            None
-            if choice is None
-            else next((config for config in self.configs if store.written(config) == choice.config), None)
-        )
+        if choice is None:
+            return None
+        config = next((config for config in self.configs if store.written(config) == choice.config), None)
         if config is None:
             return None
         try:
@@ -274,6 +273,7 @@ class Tuner:
         if best is None:
             raise TuneError(self.name, every)
         seconds = trials[best].seconds
+        assert seconds is not None  # the best one was timed
         store.save(cache, key, store.Choice(store.written(ready[best].config), seconds, store.code_key(ready[best])))
         progress.say(
             f"{spelled(ready[best].config)}, {seconds * 1e6:.1f} us (best of {len(ready)}; {pruned} of"
@@ -308,6 +308,7 @@ class Tuner:
         from snap.runtime.gpu import current_stream
         from snap.tune.clock import GpuClock
 
+        assert device is not None  # `_timed` has asked
         clock = GpuClock(device, current_stream(args))
         return clock, clock.close
 
@@ -322,7 +323,7 @@ class Tuner:
         )
 
 
-def tune(kernel: object, candidates: object, *args: object, **options: object) -> Tuned:
+def tune(kernel: object, candidates: object, *args: object, **options: Any) -> Tuned:
     """The kernel with the candidate values that are fastest for these arguments; `Tuner` says what the options are."""
     return Tuner(kernel, candidates, **options).tuned(*args)
 

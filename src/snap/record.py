@@ -120,10 +120,10 @@ class _Fields:
     and no methods.
     """
 
-    def __get__(self, instance: object, cls: type) -> dict[str, Field]:
+    def __get__(self, instance: object, cls: Any) -> dict[str, Field]:
         written = {name: kind for c in reversed(cls.__mro__[:-1]) for name, kind in c.__annotations__.items()}
         types = {name: written[name] for name in cls._declared}
-        twin = type(cls.__name__, (), {"__annotations__": types, "__module__": cls.__module__, **cls._declared})
+        twin: Any = type(cls.__name__, (), {"__annotations__": types, "__module__": cls.__module__, **cls._declared})
         cls.__dataclass_fields__ = found = dataclass(init=False, repr=False, eq=False, match_args=False)(
             twin
         ).__dataclass_fields__

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from enum import Enum
+from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.linear import Atom, Form
@@ -292,7 +293,9 @@ def _eliminate(rows: list[Row], trail: Trail | None) -> dict[int, int] | Verdict
         choice = min(lower, key=lambda a: (a in loses, lower[a] * upper[a] - lower[a] - upper[a], a))
         if len(best) - lower[choice] - upper[choice] + lower[choice] * upper[choice] > MOST_CONSTRAINTS:
             return UNKNOWN
-        below, above, kept = [], [], {}
+        below: list[Any] = []
+        above: list[Any] = []
+        kept: dict[Any, Any] = {}
         for key, row in best.items():
             k = row[1].get(choice)
             if k is None:

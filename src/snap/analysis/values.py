@@ -76,6 +76,8 @@ def called(frame: Frame, call: int) -> Frame:
 class _Deep(tuple):
     """Many calls deep: all that is known is known by frame, so its hash is computed once."""
 
+    hash: int
+
     def __hash__(self) -> int:
         try:
             return self.hash

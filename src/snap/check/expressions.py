@@ -46,7 +46,8 @@ def expression(c: State, e: tree.Expr, want: Want) -> ir.Expr:
         case tree.Binary(op, left, right):
             return _binary(c, op, left, right, e.span, want)
         case tree.Compare(op, left, right):
-            return _compared(c, op, *scalars(c, want, left, right), e.span)
+            first, second = scalars(c, want, left, right)
+            return _compared(c, op, first, second, e.span)
         case tree.Chain():
             return _chain(c, scalar(c, e.operands[0], _linked(c, e, 0, want)), e, 0, want)
         case tree.Logical():
@@ -263,7 +264,8 @@ def _unary(c: State, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -> 
 
 
 def _binary(c: State, op: str, left: tree.Expr, right: tree.Expr, span: Span, want: Want) -> ir.Expr:
-    return arithmetic(c, op, *scalars(c, want, left, right), span)
+    first, second = scalars(c, want, left, right)
+    return arithmetic(c, op, first, second, span)
 
 
 def arithmetic(c: State, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:

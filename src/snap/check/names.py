@@ -246,6 +246,6 @@ def describe_object(found: object) -> str:
         case _ if as_definition(found) is not None:
             return f"the function `{as_definition(found).tree.name}`"
         case _ if isinstance(getattr(found, "missing_decorator", None), str):
-            return f"a function that lacks {found.missing_decorator}"
+            return f"a function that lacks {getattr(found, 'missing_decorator', '')}"
         case _:
             return f"a Python object of type `{type(found).__name__}`"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.footprints import inside_box
@@ -79,7 +80,9 @@ class _Walk:
     """
 
     def __init__(self, place: Place, params: Iterable[ir.Param], body: ir.Body, reads: set[int]):
-        self.reads, self.scopes, self.open = reads, [], []
+        self.reads = reads
+        self.scopes: list[Any] = []
+        self.open: list[Any] = []
         held = place.held(Level.THREAD)
         self.values, self.frame = Values(threads=None if held is None else held.count), ()
         self.facts = self.values.facts

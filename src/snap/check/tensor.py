@@ -62,6 +62,7 @@ def wgmma(c: State, e: tree.Call) -> None:
                 argument.span,
                 help="store it as [n, k]",
             )
+    a: ir.ArrayRef | ir.Tile
     if isinstance(left, LocalArray) and not a_transposed:
         a = _registers(c, left, b.access.view.elem, k, e.args[1].span)
     else:

@@ -93,7 +93,8 @@ def explain(
     """
     written = _functions(typed)
     listings: dict[Listing, None] = {}
-    waiting, seen = [synced], set()
+    waiting: list[AnyFunction] = [synced]
+    seen: set[int] = set()
     while waiting:
         current = waiting.pop(0)
         if id(current) in seen:

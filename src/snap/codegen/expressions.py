@@ -61,7 +61,7 @@ def lower(scope: Scope, e: ir.Expr) -> tree.Expr:
         case ir.UnitCount():
             return _as_type(scope, unit_count(module, e), e.type)
         case _:
-            raise TypeError(type(e).__name__)
+            raise TypeError(e)
 
 
 def _as_type(scope: Scope, value: tree.Expr, type: Scalar) -> tree.Expr:

@@ -63,7 +63,7 @@ def _expression(e: tree.Expr) -> tuple[str, int]:
         case tree.Raw(parts):
             return "".join(part if isinstance(part, str) else f"({expression(part)})" for part in parts), 0
         case _:
-            raise TypeError(type(e).__name__)
+            raise TypeError(e)
 
 
 def _operand(op: str, e: tree.Expr, least: int) -> str:
@@ -109,7 +109,7 @@ def simple_statement(s: tree.Stmt) -> str:
         case tree.Return(value):
             return "return" if value is None else f"return {expression(value)}"
         case _:
-            raise TypeError(type(s).__name__)
+            raise TypeError(s)
 
 
 def statements(body: tree.Body, depth: int) -> list[str]:

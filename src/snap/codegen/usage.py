@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, fields
 from functools import cache
+from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -85,7 +86,7 @@ class Usage:
     def unused(self, var: ir.Var) -> bool:
         return self.dead(var) if not isinstance(var.type, Array) else not (self.reads[var.uid] or self.writes[var.uid])
 
-    def visit(self, node: object) -> None:
+    def visit(self, node: Any) -> None:
         cls = type(node)
         if cls is tuple:
             for item in node:

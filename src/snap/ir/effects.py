@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
+from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -50,6 +51,9 @@ class Kind(Enum):
     __hash__ = object.__hash__
 
 
+_KINDS = {(kind.reads, kind.writes): kind for kind in Kind}
+
+
 class Extent(Enum):
     """Of the memory that an access names by an index, how much is meant."""
 
@@ -79,7 +83,9 @@ class Effect:
     @property
     def privilege(self) -> Privilege:
         """That of the name through which the memory is accessed, or of the variable."""
-        return self.var.privilege if self.access is None else self.access.handle.privilege
+        named = self.var if self.access is None else self.access.handle
+        assert named is not None  # one of the two is there
+        return named.privilege
 
 
 def effects(s: ir.Stmt) -> tuple[Effect, ...]:
@@ -119,13 +125,13 @@ def _collective(s: ir.Collective) -> tuple[Effect, ...]:
     if not s.accesses:
         return targets
     op = COLLECTIVES[s.op]
-    kind = Kind((op.reads, op.writes))
+    kind = _KINDS[op.reads, op.writes]
     return *(Effect(kind, a, extent=Extent.ROWS) for a in s.accesses), *targets
 
 
 def _atomic(s: ir.Atomic) -> tuple[Effect, ...]:
     op = ATOMICS[s.op]
-    return Effect(Kind((op.reads, op.writes)), s.access, atomic=s.op), *_target(s.target)
+    return Effect(_KINDS[op.reads, op.writes], s.access, atomic=s.op), *_target(s.target)
 
 
 def _box_copy(s: ir.BoxCopy) -> tuple[Effect, ...]:
@@ -138,7 +144,8 @@ def _box_copy(s: ir.BoxCopy) -> tuple[Effect, ...]:
 
 
 def _wgmma(s: ir.Wgmma) -> tuple[Effect, ...]:
-    a = (_array if isinstance(s.a, ir.ArrayRef) else _tile)(s.a, Kind.READ, Engine.PRODUCTS)
+    read = Kind.READ, Engine.PRODUCTS
+    a = _array(s.a, *read) if isinstance(s.a, ir.ArrayRef) else _tile(s.a, *read)
     return a, _tile(s.b, Kind.READ, Engine.PRODUCTS), _array(s.acc, Kind.COMBINE, Engine.PRODUCTS)
 
 
@@ -152,7 +159,7 @@ def _call(s: ir.Call) -> tuple[Effect, ...]:
     return *by_reference, *_target(s.target)
 
 
-_ROWS: dict[type, Callable[[ir.Stmt], tuple[Effect, ...]]] = {
+_ROWS: dict[type, Callable[[Any], tuple[Effect, ...]]] = {
     **dict.fromkeys((ir.Declare, ir.For), lambda s: (Effect(Kind.WRITE, var=s.var),)),
     ir.Assign: lambda s: _target(s.target),
     ir.Collective: _collective,
@@ -224,5 +231,5 @@ def passed(s: ir.Stmt) -> Iterator[tuple[ir.MemParam, ir.MemView, ir.Handle]]:
     """
     if type(s) is ir.Call:
         for p, a, handle in zip(s.function.params, s.args, s.handles):
-            if type(p) is ir.MemParam:
+            if isinstance(p, ir.MemParam) and isinstance(a, ir.MemView) and handle is not None:
                 yield p, a, handle

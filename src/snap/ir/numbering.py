@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -52,7 +52,7 @@ def _with_body(function: F, body: ir.Body) -> F:
     return replace(function, body=body)
 
 
-def with_numbers(function: F, numbers: Numbers, made: Callable[[F, ir.Body], G] = _with_body) -> G:
+def with_numbers(function: F, numbers: Numbers, made: Callable[[Any, ir.Body], Any] = _with_body) -> Any:
     """The function with every statement numbered, 1, 2, 3, ...; new numbers that follow are none of these, nor of what
     the function declares.  `made` makes a function of another one and its new body.
     """
@@ -60,12 +60,12 @@ def with_numbers(function: F, numbers: Numbers, made: Callable[[F, ir.Body], G] 
 
 
 class _Numbering:
-    def __init__(self, numbers: Numbers, made: Callable[[F, ir.Body], G]):
+    def __init__(self, numbers: Numbers, made: Callable[[Any, ir.Body], Any]):
         self.numbers, self.made = numbers, made
-        self.known: dict[int, G] = {}  # by the identity of a function of the program, which holds it
+        self.known: dict[int, Any] = {}  # by the identity of a function of the program, which holds it
         self.count = 0
 
-    def function(self, f: F) -> G:
+    def function(self, f: synced.AnyFunction) -> Any:
         if id(f) not in self.known:
             self.known[id(f)] = self.made(f, self.body(f.body))
             self.numbers.beyond((self.count, *declared(f)))

@@ -19,7 +19,7 @@ def original(function: synced.AnyFunction) -> int:
     return function.uid if function.uid >= 0 else -function.uid // MOST_TWINS
 
 
-def points(function: synced.Function, collectives: bool = False) -> list[synced.SyncPoint]:
+def points(function: synced.AnyFunction, collectives: bool = False) -> list[synced.SyncPoint]:
     """The points of a synchronized function and of all it calls, each function once, in the order of the text;
     `collectives`: with those that collectives bring along.
 
@@ -27,7 +27,7 @@ def points(function: synced.Function, collectives: bool = False) -> list[synced.
     found: list[synced.SyncPoint] = []
     seen: set[int] = set()
 
-    def visit(f: synced.Function) -> None:
+    def visit(f: synced.AnyFunction) -> None:
         if id(f) in seen:
             return
         seen.add(id(f))

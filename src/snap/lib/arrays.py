@@ -9,6 +9,7 @@ Non-goals:  what launches check themselves: overlap, read-only arrays
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
 from snap.lib.operators import scalar
@@ -43,7 +44,7 @@ CPU_MULTIPROCESSORS = 4  # the CPU machine has none; a persistent grid there is 
 class Argument:
     """array  what was passed; type  its elements as Snap sees them; role  function and parameter, for messages"""
 
-    array: object
+    array: Any
     info: ArrayInfo
     type: Scalar
     role: str = ""
@@ -104,7 +105,7 @@ class Argument:
             return CPU_MULTIPROCESSORS
         from snap.runtime.driver import driver
 
-        return driver().device(self.info.device).multiprocessors
+        return driver().device(int(self.info.device)).multiprocessors
 
 
 def argument(

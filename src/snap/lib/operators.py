@@ -13,10 +13,11 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+from typing import Any
 
 from snap.api import SnapFunction, device, requires
 from snap.ir.nodes import ValueParam
-from snap.ir.types import SCALARS, THREAD1, Scalar
+from snap.ir.types import SCALARS, THREAD1, Scalar, scalar_of
 from snap.record import record
 from snap.runtime.errors import LaunchError
 from snap.runtime.validate import fitting_scalar
@@ -87,7 +88,7 @@ def operator(op: object, type: object, identity: object = None) -> Operator:
 # ---- operators of a call --------------------------------------------------------------------------------------------
 
 
-def identity_of_call(function: str, op: object, identity: object, held: Scalar, inside: Scalar) -> object:
+def identity_of_call(function: str, op: Any, identity: object, held: Scalar, inside: Scalar) -> object:
     """What changes nothing when elements of `held` are combined as `inside`; a LaunchError names what does not fit,
     `op` or `identity`.
     """
@@ -97,8 +98,8 @@ def identity_of_call(function: str, op: object, identity: object, held: Scalar, 
 
     try:
         chosen = operator(op, inside, identity)
-    except (TypeError, ValueError) as problem:
-        raise refuse(str(problem), "op") from None
+    except (TypeError, ValueError) as wrong:
+        raise refuse(str(wrong), "op") from None
     if isinstance(op, str):
         if identity is not None:
             raise refuse(f"`{op}` has its own, {chosen.identity}: leave it out; it is for functions of your own")
@@ -128,14 +129,14 @@ def _misfit(op: SnapFunction, held: Scalar, inside: Scalar) -> str | None:
             f"`{name}` takes {len(typed.params)} argument{'s' if len(typed.params) != 1 else ''}, an operator two: (a,"
             " b) -> a op b"
         )
-    numbers = all(isinstance(param, ValueParam) and isinstance(param.var.type, Scalar) for param in typed.params)
-    if not numbers or not isinstance(typed.returns, Scalar):
+    numbers = [p.var for p in typed.params if isinstance(p, ValueParam) and isinstance(p.var.type, Scalar)]
+    if len(numbers) < 2 or not isinstance(typed.returns, Scalar):
         return f"`{name}` must take two numbers and return one: (a, b) -> a op b"
-    for privilege in (typed.place.privilege, *(param.var.privilege for param in typed.params)):
+    for privilege in (typed.place.privilege, *(var.privilege for var in numbers)):
         if privilege != THREAD1:
             return f"`{name}` is for `{privilege}`; an operator combines values at `thread[1]`, and requires no more"
     combined, returned = (
-        next((p.var.type for p in typed.params if not _takes(p.var.type, held, inside)), None),
+        next((var.type for var in numbers if not _takes(scalar_of(var.type), held, inside)), None),
         typed.returns,
     )
     carried = f"the array holds {held}" + (

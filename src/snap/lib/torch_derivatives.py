@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 _BACKENDS = ("AutogradCPU", "AutogradCUDA", "AutogradMeta")  # fake tensors, while a program is traced, are of the last
-_libraries: dict[str, object] = {}  # by operator: what torch forgets once nobody holds it
+_libraries: dict[str, Any] = {}  # by operator: what torch forgets once nobody holds it
 
 
 def transformed() -> bool:
@@ -53,7 +54,7 @@ def wants_gradient(value: object) -> bool:
 # ---- the library's operators ----------------------------------------------------------------------------------------
 
 
-def reverse(call: Callable, entry: object) -> tuple[Callable, Callable]:
+def reverse(call: Callable, entry: Any) -> tuple[Callable, Callable]:
     """What torch.library and autograd functions ask for: (backward, setup_context)."""
 
     def setup(ctx, inputs: tuple, output: object) -> None:
@@ -71,7 +72,7 @@ def reverse(call: Callable, entry: object) -> tuple[Callable, Callable]:
     return backward, setup
 
 
-def differentiable(operator: Callable, entry: object, defaults: tuple) -> Callable:
+def differentiable(operator: Any, entry: Any, defaults: tuple) -> Callable:
     """The operator, called with its arguments in order; where torch.func or forward mode is active, through an autograd
     function that knows both.
 
@@ -90,7 +91,7 @@ def differentiable(operator: Callable, entry: object, defaults: tuple) -> Callab
         result, *tensors = ctx.saved_tensors
         return entry.tangent(call, tangents[: entry.tensors], result, *tensors, *ctx.rest)
 
-    Derived = type(
+    Derived: Any = type(
         f"{operator._name}_derived",
         (torch.autograd.Function,),
         {

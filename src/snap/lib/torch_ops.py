@@ -21,6 +21,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from snap.lib.torch_derivatives import differentiable, guard, has_tangent, reverse, transformed, wants_gradient
 from snap.record import record
@@ -208,12 +209,12 @@ OPERATORS: dict[str, Operator] = {
 
 _functions: dict[str, Callable] = {}
 _defaults: dict[str, tuple] = {}  # of the operators' arguments, by function
-_registered: dict[str, object] = {}
+_registered: dict[str, Any] = {}
 _derivable: dict[str, Callable] = {}  # the operators with derivatives, for torch.func and forward mode
-_torch: object = None  # the module, once it is there
+_torch: Any = None  # the module, once it is there
 
 
-def export(names: dict[str, object]) -> None:
+def export(names: dict[str, Any]) -> None:
     """Wrap the functions among `names` that have an operator, and register them: now if torch is there, else when it is
     imported.
     """
@@ -395,7 +396,7 @@ class _Await(importlib.abc.MetaPathFinder):
         if name != "torch":
             return None
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("torch")
+        spec: Any = importlib.util.find_spec("torch")
         if spec is None or not hasattr(spec.loader, "exec_module"):
             return spec
         load = spec.loader.exec_module

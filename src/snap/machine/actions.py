@@ -14,6 +14,23 @@ from snap.machine.positions import entered, sharded
 
 
 class Actions(Expressions):
+    # What `Statements`, which stands on this, does with bodies and values.
+
+    def body(self, body: ir.Body) -> str:
+        raise NotImplementedError
+
+    def arm(self, body: ir.Body, mask: str) -> str:
+        raise NotImplementedError
+
+    def pause(self) -> None:
+        raise NotImplementedError
+
+    def assign(self, target: ir.Target, value: str) -> None:
+        raise NotImplementedError
+
+    def store(self, a: ir.MemAccess, value: str) -> None:
+        raise NotImplementedError
+
     # ---- groups ----
 
     def group(self, s: ir.Group) -> None:
@@ -132,7 +149,7 @@ class Actions(Expressions):
         ends = []
         for a, write in ((s.target, True), (s.source, False)):
             self.check_claims(a, write)
-            ends.append(f"({self.view_of(a)}, {self.tuple(a.index)}, {self.dims(a.view)})")
+            ends.append(f"({self.view_of(a)}, {self.tupled(a.index)}, {self.dims(a.view)})")
         sites = ", ".join(self.site(a.span, a.handle.name) for a in (s.target, s.source))
         self.emit(f"C.copies.issue({', '.join(ends)}, {self.mask}, ({sites}))")
         self.pause()
@@ -202,7 +219,7 @@ class Actions(Expressions):
 
     def passed_claims(self, handle: ir.Handle | None) -> str:
         """What the caller's handle promises, for the callee to be held to."""
-        claims, borrowed = [], "()"
+        borrowed, claims = "()", list[str]()
         while handle is not None:
             claims += self.claims.get(handle.uid, ())
             borrowed = self.borrowed.get(handle.uid, borrowed)

@@ -31,7 +31,7 @@ class Asynchronous(Actions):
 
     def memory(self, a: ir.MemAccess) -> str:
         """View, index and dimensions."""
-        return f"({self.view_of(a)}, {self.tuple(a.index)}, {self.dims(a.view)})"
+        return f"({self.view_of(a)}, {self.tupled(a.index)}, {self.dims(a.view)})"
 
     # ---- boxes ----
 
@@ -76,7 +76,7 @@ class Asynchronous(Actions):
         spec = self.intern(TileSpec(s.tile.shape, self.namespace[site]), ("tile", s.number), "T")
         layout = self.intern(Layout.of(s.acc), ("layout", s.acc.var.uid, s.acc.elem, s.acc.shape), "L")
         self.touched(s.acc.var, False, s.span)
-        where = f"{self.view_of(a)}, {self.tuple(a.index)}, {self.dims(a.view)}"
+        where = f"{self.view_of(a)}, {self.tupled(a.index)}, {self.dims(a.view)}"
         self.emit(
             f"store_acc(C, {spec}, {layout}, {self.variable(s.acc.var)}, {where}, {self.expr(s.first)}, {self.mask})"
         )

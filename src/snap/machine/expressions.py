@@ -249,7 +249,7 @@ class Expressions:
     def element(self, array: ir.ArrayRef, index: tuple[ir.Expr, ...], span) -> str:
         """The arguments that say which element of which array."""
         return (
-            f"C, {self.variable(array.var)}, {self.layout(array)}, {self.tuple(index)}, {self.mask},"
+            f"C, {self.variable(array.var)}, {self.layout(array)}, {self.tupled(index)}, {self.mask},"
             f" {self.site(span, array.var.name)}"
         )
 
@@ -263,7 +263,7 @@ class Expressions:
             at = at * n + i.value
         return at
 
-    def tuple(self, items: tuple[ir.Expr, ...]) -> str:
+    def tupled(self, items: tuple[ir.Expr, ...]) -> str:
         return f"({', '.join(map(self.expr, items))},)"
 
     def unary(self, e: ir.Unary) -> str:
@@ -403,7 +403,7 @@ class Expressions:
 
     def place_of(self, a: ir.MemAccess) -> str:
         """The arguments that say which element: index, dimensions, mask."""
-        return f"{self.tuple(a.index)}, {self.dims(a.view)}, {self.mask}"
+        return f"{self.tupled(a.index)}, {self.dims(a.view)}, {self.mask}"
 
     def load(self, e: ir.Load) -> str:
         a = e.access

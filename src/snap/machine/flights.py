@@ -9,7 +9,7 @@ warps have come.  Non-goals: deciding what is a race (races.py).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -409,7 +409,13 @@ def _cells(tile: TileSpec, view: View, index: tuple, dims) -> np.ndarray:
 
 
 class RegisterFile:
-    """A warp's arrays that products use, as part of `WarpLanes`."""
+    """A warp's arrays that products use, as part of `WarpLanes`, which sets these."""
+
+    launch: Schedule
+    number: int
+    thread: Any
+    registers: dict[int, Registers]
+    register_fences: int
 
     def use_registers(self, values: list, product: Product, name: str, adds: bool) -> None:
         found = self.registers.get(id(values))

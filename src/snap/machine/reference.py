@@ -9,6 +9,7 @@ blocks run in batches, one at a time where one may wait for another's atomics.
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,8 @@ _recent: OrderedDict[tuple[int, int], BlockLanes] = OrderedDict()
 
 class BlockLanes(Lanes):
     """Whole blocks, in lockstep."""
+
+    program: object
 
     def shared(self, uid: int, offset: int, size: int, name: str) -> SharedStorage:
         return SharedStorage(self, size, name)
@@ -86,7 +89,7 @@ def indices(lanes: Lanes) -> tuple:
     return (lanes.block // size, lanes.block % size if lanes.launch.clustered else lanes.block, lanes.thread)
 
 
-def argument(param: ir.Param, value: object) -> object:
+def argument(param: ir.Param, value: Any) -> object:
     """A launch's argument as the machine holds it."""
     if isinstance(param, ir.MemParam):
         scalar = scalar_of(param.handle.obj.elem)

@@ -230,7 +230,7 @@ class Statements(Asynchronous):
                 self.touched(var, True, target.span)
                 self.emit(f"assign({self.variable(var)}, {value}, {mask})")
             case ir.VarTarget(var):
-                self.set(
+                self.put(
                     var,
                     value,
                     f"select{'_vector' if isinstance(var.type, Vector) else ''}({self.mask}, {{}},"
@@ -255,7 +255,7 @@ class Statements(Asynchronous):
 
     def written(self, array: ir.ArrayRef, index: tuple[ir.Expr, ...], value: str, span) -> str:
         return (
-            f"C, {self.variable(array.var)}, {self.layout(array)}, {self.tuple(index)}, {self.mask}, {value},"
+            f"C, {self.variable(array.var)}, {self.layout(array)}, {self.tupled(index)}, {self.mask}, {value},"
             f" {self.site(span, array.var.name)}"
         )
 
@@ -263,7 +263,7 @@ class Statements(Asynchronous):
         """No lane that is not active now will look at the variable."""
         return self.mask == "None" or self.declared.get(var.uid) == self.mask
 
-    def set(self, var: ir.Var, value: str, masked: str) -> None:
+    def put(self, var: ir.Var, value: str, masked: str) -> None:
         self.emit(f"{self.variable(var)} = {value if self.sure(var) else masked.format(value)}")
         self.defined(var)
 

@@ -330,7 +330,7 @@ class View:
             first, count = int(parts[0].flat[0]), parts[0].size
             shape_only = np.broadcast_to(np.intp(0), parts[0].shape)
             return Prepared(shape_only, [(first, first + count - 1, dims[0], 1)], first, count - 1, True)
-        stride, strides = 1, []
+        stride, strides = 1, list[int]()
         for d in reversed(dims):
             strides.insert(0, stride)
             stride *= d

@@ -237,9 +237,9 @@ def wgmma(lanes: Lanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) -> Non
     left = (
         spec.from_registers(np.stack([_by_group(lanes, x, rows, groups) for x in spec.a_values(a)]))
         if spec.a is None
-        else spec.from_tile(_tiles(lanes, spec.a, *a, rows, groups, m), spec.a, spec.a_transposed)
+        else spec.from_tile(_tiles(lanes, spec.a, a, rows, groups, m), spec.a, spec.a_transposed)
     )
-    right = spec.from_tile(_tiles(lanes, spec.b, *b, rows, groups, m), spec.b, spec.b_transposed)
+    right = spec.from_tile(_tiles(lanes, spec.b, b, rows, groups, m), spec.b, spec.b_transposed)
     seen = spec.acc.as_seen(acc)
     before = np.stack([_by_group(lanes, x, rows, groups) for x in seen], axis=1)
     none = np.zeros(len(rows), np.bool_)
@@ -253,8 +253,9 @@ def wgmma(lanes: Lanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) -> Non
     acc[:] = spec.acc.as_stored(list(out.reshape(*out.shape[:2], -1)[:, :, : lanes.shape[1]]))
 
 
-def _tiles(lanes: Lanes, tile: TileSpec, view: View, index: tuple, dims, rows, groups, m) -> np.ndarray:
-    """(N, elements), as they lie in memory."""
+def _tiles(lanes: Lanes, tile: TileSpec, where: tuple, rows, groups, m) -> np.ndarray:
+    """(N, elements), as they lie in memory.  `where`: view, index and dimensions."""
+    view, index, dims = where
     starts = tile.start(view, index, dims, m)[rows, groups * WARPGROUP]
     cells = starts[:, None] + tile.offsets(view, dims)
     check_written(view, cells, tile.site)

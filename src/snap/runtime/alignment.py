@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from snap.ir import nodes as ir
 from snap.ir.effects import elements, loads, passed
+from snap.ir.synced import AnyFunction
 from snap.ir.types import alignment
 from snap.ir.walk import statements
 
@@ -23,7 +24,7 @@ def widest(function: ir.Function) -> dict[int, int]:
     return _widest(function, {})
 
 
-def _widest(function: ir.Function, known: dict[int, dict[int, int]]) -> dict[int, int]:
+def _widest(function: AnyFunction, known: dict[int, dict[int, int]]) -> dict[int, int]:
     if id(function) in known:
         return known[id(function)]
     found = known[id(function)] = {}

@@ -20,6 +20,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from snap.ir.types import BF16, BOOL, Scalar
 from snap.record import record

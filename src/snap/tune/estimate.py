@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import walk
+from snap.ir.synced import AnyFunction
 from snap.ir.types import Array, Element, Level, Place, Privilege
 
 
@@ -37,7 +38,7 @@ def threads_of(function: ir.Function) -> int:
     return function.place.known(Level.THREAD)
 
 
-def _functions(function: ir.Function, seen: set[int] | None = None) -> Iterator[ir.Function]:
+def _functions(function: AnyFunction, seen: set[int] | None = None) -> Iterator[AnyFunction]:
     seen = set() if seen is None else seen
     if function.uid in seen:
         return
@@ -54,7 +55,7 @@ class _Estimate:
         self.mentions: dict[int, frozenset[int]] = {}
         self.kept: list[object] = []  # what `mentions` is keyed by stays alive
 
-    def function(self, function: ir.Function) -> int:
+    def function(self, function: AnyFunction) -> int:
         if function.uid not in self.functions:
             self.functions[function.uid] = self.body(function.body)
         return self.functions[function.uid]

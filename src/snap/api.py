@@ -142,7 +142,7 @@ class SnapFunction:
         found = points(compiled.synced, collectives=True)
         return [*compiled.module.entry, *found, *compiled.module.exit] if self.is_kernel else found
 
-    def ir(self, stage: str = "synchronized", **constexprs: object) -> str:
+    def ir(self, stage: str = "synchronized", /, **constexprs: object) -> str:
         """The program as text, as the compiler has it: "typed", as the checker leaves it, or "synchronized"."""
         from snap.ir.text import text
 
@@ -161,7 +161,7 @@ class SnapFunction:
         does = {"check": "the typed IR, as the checker leaves it", **{one.name: one.does for one in PASSES}}
         found: list[tuple[str, str, str]] = []
 
-        def seen(name: str, function: object) -> None:
+        def seen(name: str, function: Any) -> None:
             shown = text(function)
             if not found or found[-1][2] != shown:
                 found.append((name, does[name], shown))

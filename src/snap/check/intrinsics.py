@@ -105,7 +105,7 @@ def _plain(c: State, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | No
             f"`{op.name}` takes {len(op.args)} argument(s)" + (f" and no `{next(iter(options))}`" if options else ""),
             e.span,
         )
-    args, returns = [], op.returns
+    returns, args = op.returns, list[ir.Expr]()
     for i, (argument, privilege) in enumerate(zip(e.args, op.args)):
         value, mark = None, len(c.out)
         if op.name == "shfl" and i == 1 and not attrs:

@@ -119,7 +119,7 @@ def _shared_row(c: State, e: tree.Expr, op: str, elem: Scalar) -> tuple[Memory, 
 def _elements(array: LocalArray, span: Span) -> list[ir.Elem]:
     flat = []
     for k in range(array.ref.var.type.bytes // array.ref.elem.bytes):
-        index, rest = [], k
+        rest, index = k, list[ir.Expr]()
         for n in reversed(array.ref.shape):
             index.insert(0, ir.Const(rest % n, I32, span=span))
             rest //= n

@@ -79,7 +79,8 @@ def _operands(
     c: State, named: dict[str, tree.Expr], span: Span
 ) -> tuple[list[tuple[str, ir.Expr]], list[tuple[str, ir.MemAccess]]]:
     """Values and memory, with the names that the text has for them."""
-    values, memory = [], []
+    values: list[tuple[str, ir.Expr]] = []
+    memory: list[tuple[str, ir.MemAccess]] = []
     for name, item in named.items():
         found = storage(c, item)
         if isinstance(found, Memory):

@@ -9,11 +9,12 @@ slot of a barrier stands in brackets.  Non-goals: being read back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep
-from snap.ir.types import BOOL, F32, I32, Space
+from snap.ir.types import BOOL, F32, I32, Array, Space
 from snap.ir.walk import statements
 
 INDENT = "    "
@@ -21,7 +22,8 @@ PLAIN = (I32, F32, BOOL)  # constants of these types do not say theirs
 
 
 def text(function: synced.AnyFunction) -> str:
-    found, taken = {id(function): function}, {}
+    found = {id(function): function}
+    taken: dict[str, int] = {}
     with deep():
         for one in (waiting := [function]):
             for s in statements(one.body):
@@ -176,8 +178,8 @@ class _Printer:
                 given = [*map(self.expr, args), *map(self.access, accesses), *(f"{n}={v}" for n, v in attrs)]
                 return f"{self.results(*targets)}{op}({', '.join(given)}) by {requires} at {place}"
             case ir.Atomic(op, access, args, target, order, scope):
-                given = ", ".join((self.access(access), *map(self.expr, args)))
-                return f"{self.results(target)}atomic.{op}({given}), {order}, {scope}"
+                given = [self.access(access), *map(self.expr, args)]
+                return f"{self.results(target)}atomic.{op}({', '.join(given)}), {order}, {scope}"
             case ir.AsyncCopy(target, source):
                 return f"copy {self.access(target)} from {self.access(source)}"
             case ir.BoxCopy(op, tile, origin, box, place, barrier, slot):
@@ -256,7 +258,7 @@ class _Printer:
                 return self.expr(a)
 
     def array(self, a: ir.ArrayRef) -> str:
-        own = (a.var.type.elem, a.var.type.shape) == (a.elem, a.shape)
+        own = a.var.type == Array(a.elem, a.shape)
         return self.name(a.var) if own else f"({self.name(a.var)} as {a.elem}{list(a.shape)})"
 
     def access(self, a: ir.MemAccess) -> str:
@@ -295,7 +297,7 @@ def _called(name: str, *args: str) -> str:
     return f"{name}({', '.join(args)})"
 
 
-_EXPRESSIONS: dict[type, Callable[[_Printer, ir.Expr], str]] = {
+_EXPRESSIONS: dict[type, Callable[[_Printer, Any], str]] = {
     ir.Const: lambda p, e: _constant(e),
     ir.Read: lambda p, e: p.name(e.var),
     ir.Elem: lambda p, e: f"{p.array(e.array)}[{p.list(e.index)}]",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from snap.codegen import barriers, boxes, collectives, copies, issue, mbarriers, tensor, tree
 from snap.codegen.expressions import invariant, lower, positive, stored
@@ -61,7 +62,7 @@ def block(scope: Scope, statements: ir.Body) -> tuple[tree.Stmt, ...]:
 
 
 # Work in the background, and the barriers that count it.
-BACKGROUND: dict[type, Callable[[Scope, ir.Stmt], list[tree.Stmt]]] = {
+BACKGROUND: dict[type, Callable[[Scope, Any], list[tree.Stmt]]] = {
     ir.BoxCopy: boxes.copy,
     ir.Wgmma: tensor.multiply,
     ir.StoreAcc: tensor.store,

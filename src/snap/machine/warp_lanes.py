@@ -87,6 +87,7 @@ class ArenaStorage:
 class WarpLanes(Lanes, RegisterFile):
     """One warp: (1, 32), or fewer in a block's last warp."""
 
+    launch: Schedule
     patience = alertness = 16
     endurance = 400_000
     rounds = 200_000

@@ -9,8 +9,7 @@ from corpus import OK, kernels_of
 
 from snap.ir import nodes as ir
 from snap.ir.numbering import Numbers, with_numbers
-from snap.ir.walk import statements
-from snap.machine.facts import callees
+from snap.ir.walk import callees, statements
 from snap.sync import synchronize
 
 

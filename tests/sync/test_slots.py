@@ -13,7 +13,8 @@ from small import compiled
 
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.walk import bodies, own_expressions, statements, variables, with_bodies
+from snap.ir.rewrite import with_bodies
+from snap.ir.walk import bodies, own_expressions, statements, variables
 from snap.lib.gemm_tf32_rows import tf32_rows
 from snap.machine import MachineError, run_adversarial, run_reference
 from snap.sync.flight import without_idle_waits

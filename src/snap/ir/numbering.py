@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.walk import bodies, statements, with_bodies
+from snap.ir.rewrite import with_bodies
+from snap.ir.walk import bodies, statements
 
 F = TypeVar("F", bound=synced.AnyFunction)
 G = TypeVar("G", bound=synced.AnyFunction)

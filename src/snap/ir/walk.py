@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+
+F = TypeVar("F", bound=synced.AnyFunction)
 
 
 def bodies(s: ir.Stmt) -> tuple[ir.Body, ...]:
@@ -25,27 +26,24 @@ _BODIES: dict[type, Callable[[Any], tuple[ir.Body, ...]]] = {
 }
 
 
-def with_bodies(s: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
-    """The statement with each body directly inside it changed."""
-    match s:
-        case ir.If():
-            return replace(s, then=change(s.then), other=change(s.other))
-        case ir.While():
-            return replace(s, pre=change(s.pre), body=change(s.body))
-        case ir.For() | ir.Group() | ir.Partition() | ir.Claim() | synced.Elect() | ir.Turn():
-            return replace(s, body=change(s.body))
-        case ir.Split():
-            return replace(s, cases=tuple(replace(case, body=change(case.body)) for case in s.cases))
-        case _:
-            return s
-
-
 def statements(body: ir.Body) -> Iterator[ir.Stmt]:
     """All statements below, outer ones first; calls are not entered."""
     for s in body:
         yield s
         for inner in bodies(s):
             yield from statements(inner)
+
+
+def callees(function: F) -> list[F]:
+    """The function and all that it calls, each once."""
+    found: dict[int, Any] = {id(function): function}
+    todo: list[Any] = [function]
+    while todo:
+        for s in statements(todo.pop().body):
+            if isinstance(s, ir.Call) and id(s.function) not in found:
+                found[id(s.function)] = s.function
+                todo.append(s.function)
+    return list(found.values())
 
 
 def access_expressions(*accesses: ir.MemAccess) -> tuple[ir.Expr, ...]:

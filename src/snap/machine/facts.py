@@ -53,18 +53,6 @@ def continues(body: ir.Body) -> bool:
     return False
 
 
-def callees(f: synced.AnyFunction) -> list[synced.AnyFunction]:
-    """f and all it calls, each once."""
-    found: dict[int, synced.AnyFunction] = {id(f): f}
-    todo = [f]
-    while todo:
-        for s in statements(todo.pop().body):
-            if isinstance(s, ir.Call) and id(s.function) not in found:
-                found[id(s.function)] = s.function
-                todo.append(s.function)
-    return list(found.values())
-
-
 # ---- variables of one function --------------------------------------------------------------------------------------
 
 

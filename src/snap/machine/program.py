@@ -18,13 +18,12 @@ from snap.ir import synced
 from snap.ir.depth import deep
 from snap.ir.numbering import Numbers, with_numbers
 from snap.ir.types import Array, Element, Level, Vector, scalar_of
-from snap.ir.walk import statements
+from snap.ir.walk import callees, statements
 from snap.machine import boxes, flights, masks, matrix, mbarriers, numbers, tensor, warps
 from snap.machine import locals as local_arrays
 from snap.machine.apart import apart
 from snap.machine.atomics import atomic
 from snap.machine.errors import MachineError
-from snap.machine.facts import callees
 from snap.machine.lanes import Lanes, Site
 from snap.machine.spinning import separable, waiting_loops
 from snap.machine.statements import Statements

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import effects
-from snap.ir.walk import bodies, own_expressions, statements, walk
-from snap.machine.facts import callees, leaves
+from snap.ir.walk import bodies, callees, own_expressions, statements, walk
+from snap.machine.facts import leaves
 
 _TOGETHER = (
     ir.Collective,

@@ -23,8 +23,9 @@ from snap.ir import synced
 from snap.ir.depth import deep
 from snap.ir.hardware import WARP
 from snap.ir.numbering import Numbers
+from snap.ir.rewrite import with_bodies
 from snap.ir.types import Level
-from snap.ir.walk import statements, with_bodies
+from snap.ir.walk import statements
 from snap.record import record
 from snap.sync.begin import begin
 from snap.sync.channels import find

@@ -13,7 +13,8 @@ from dataclasses import replace
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.dataflow import Forward
-from snap.ir.walk import statements, with_bodies
+from snap.ir.rewrite import with_bodies
+from snap.ir.walk import statements
 
 MOST = 64  # groups that are told apart: beyond, any number may be in flight
 

@@ -14,19 +14,17 @@ scope of what it declares. Arguments are evaluated before it, at the caller's po
 
 from __future__ import annotations
 
-import functools
 import itertools
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from snap.ir import nodes as ir
+from snap.ir.effects import Engine, Extent, effects
 from snap.ir.hardware import WARP
+from snap.ir.numbering import declared
+from snap.ir.rewrite import with_parts
 from snap.ir.types import BOOL, I32, Array, Level, Privilege
-from snap.ir.walk import statements
+from snap.ir.walk import callees, statements
 
-# Parts of the tree; what else a field holds (types, places, spans, texts) says the same in every copy.
-_NODES = frozenset(
-    c for c in vars(ir).values() if isinstance(c, type) and c.__module__ in ("snap.ir.nodes", "snap.ir.expressions")
-)
 RETURNED = 0  # the number of the variable that notes a `return`; those of the checker begin at 1
 
 
@@ -48,27 +46,22 @@ def _is_wanted(function: ir.Function, every: bool) -> bool:
 
 def must_be_inlined(function: ir.Function) -> bool:
     """Whether the function, or one that it calls, holds what is synchronized over the whole kernel."""
-    seen, todo = {id(function)}, [function]
-    while todo:
-        for s in statements(todo.pop().body):
-            if _needs_the_kernel(s):
-                return True
-            if isinstance(s, ir.Call) and id(s.function) not in seen:
-                seen.add(id(s.function))
-                todo.append(s.function)
-    return False
+    return any(_needs_the_kernel(s) for f in callees(function) for s in statements(f.body))
 
 
 def _needs_the_kernel(s: ir.Stmt) -> bool:
     match s:
-        case ir.BoxCopy() | ir.Wgmma() | ir.StoreAcc() | ir.Turn():
+        case ir.Turn():
             return True
         case ir.Partition(fill=fill):
             return fill is not None
         case ir.Claim(body=body):
             return any(isinstance(inner, ir.Split) and _into_roles(inner) for inner in statements(body))
         case _:
-            return False
+            return any(e.engine in _OF_THE_KERNEL or e.extent is Extent.FRAGMENT for e in effects(s))
+
+
+_OF_THE_KERNEL = (Engine.BOXES, Engine.PRODUCTS)
 
 
 def _into_roles(s: ir.Split) -> bool:
@@ -200,38 +193,30 @@ class _Inliner:
                         )
                 case _:
                     made.append(self.copy(s, names))
-        return body if len(made) == len(body) and all(map(_same, made, body)) else tuple(made)
+        return body if len(made) == len(body) and all(new is old for new, old in zip(made, body)) else tuple(made)
 
     def copy(self, part: object, names: _Names | None) -> object:
         """Any part of the tree.  The kernel's own parts are kept where nothing in them changed; those of a callee are
         always new.
         """
         match part:
-            case tuple() if part and isinstance(part[0], ir.Typed):
-                return self.body(part, names)
             case tuple():
-                made = tuple(self.copy(item, names) for item in part)
-                return part if all(map(_same, made, part)) else made
-            case ir.Var() if names is not None:
-                return self._var(part, names)
-            case ir.MemObject() if names is not None:
-                return self._object(part, names)
-            case ir.Handle() if names is not None:
-                return self._handle(part, names)
-            case ir.Var() | ir.MemObject() | ir.Handle():
+                return self.body(part, names)
+            case ir.Function():
                 return part
+            case ir.Var() | ir.MemObject() | ir.Handle() if names is None:
+                return part
+            case ir.Var():
+                return self._var(part, names)
+            case ir.MemObject():
+                return self._object(part, names)
+            case ir.Handle():
+                return self._handle(part, names)
             case ir.Read(var) if names is not None and var.uid in names.values:
                 return replace(names.values[var.uid], span=part.span)
-            case _ if type(part) in _NODES:
-                parts = {name: getattr(part, name) for name in _field_names(type(part))}
-                made = {name: self.copy(value, names) for name, value in parts.items()}
-                return (
-                    part
-                    if names is None and all(made[name] is value for name, value in parts.items())
-                    else type(part)(**made)
-                )
             case _:
-                return part
+                made = with_parts(part, lambda inner: self.copy(inner, names))
+                return made if names is None or made is not part else replace(part)
 
     def _var(self, var: ir.Var, names: _Names) -> ir.Var:
         if var.uid not in names.vars:
@@ -240,9 +225,8 @@ class _Inliner:
 
     def _object(self, obj: ir.MemObject, names: _Names) -> ir.MemObject:
         if obj.uid not in names.objects:
-            names.objects[obj.uid] = replace(
-                obj, uid=next(self._uids), shape=self.copy(obj.shape, names), offset=obj.offset + names.offset
-            )
+            made = with_parts(obj, lambda part: self.copy(part, names))
+            names.objects[obj.uid] = replace(made, uid=next(self._uids), offset=obj.offset + names.offset)
         return names.objects[obj.uid]
 
     def _handle(self, handle: ir.Handle, names: _Names) -> ir.Handle:
@@ -259,8 +243,8 @@ class _Inliner:
         """The call in the kernel's names; the function that it calls has its own."""
         if names is None:
             return s
-        args, handles, target = (self.copy(part, names) for part in (s.args, s.handles, s.target))
-        return replace(s, args=args, handles=handles, target=target, smem_offset=s.smem_offset + names.offset)
+        made = with_parts(s, lambda part: self.copy(part, names))
+        return replace(made, smem_offset=s.smem_offset + names.offset)
 
     def _call(self, s: ir.Call) -> list[ir.Stmt]:
         if not self._is_wanted(s.function):
@@ -341,15 +325,6 @@ class _Inliner:
         return [made]
 
 
-def _same(made: object, part: object) -> bool:
-    return made is part
-
-
-@functools.cache
-def _field_names(cls: type) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(cls))
-
-
 def _result_privilege(s: ir.Call) -> Privilege:
     return s.target.var.privilege if isinstance(s.target, ir.VarTarget) else s.function.place.privilege
 
@@ -370,49 +345,20 @@ def _changed_arguments(s: ir.Call) -> set[int]:
 
 
 def _changed(function: ir.Function) -> set[int]:
-    """Variables that the function may give another value: those it assigns, and arrays that it uses otherwise than by
-    reading elements.
+    """Variables that the function may give another value; those that products in the background read stay as they are
+    longer than the function runs.
     """
-    found: set[int] = set()
-
-    def arrays(part: object) -> None:
-        match part:
-            case ir.VarTarget(var) | ir.ArrayRef(var):
-                found.add(var.uid)
-            case ir.Elem(_, index):
-                arrays(index)
-            case ir.ArrayValue():
-                pass
-            case ir.StoreAcc(tile, _, first):
-                arrays((tile, first))
-            case tuple():
-                for item in part:
-                    arrays(item)
-            case ir.Function() | ir.Handle() | ir.MemObject():
-                pass
-            case _ if type(part) in _NODES:
-                for name in _field_names(type(part)):
-                    arrays(getattr(part, name))
-
-    arrays(function.body)
-    return found
+    return {
+        e.var.uid
+        for s in statements(function.body)
+        for e in effects(s)
+        if e.var is not None and (e.kind.writes or e.engine is Engine.PRODUCTS)
+    }
 
 
 def _uids(kernel: ir.Function) -> set[int]:
     """Of everything in the kernel and in all that it calls."""
-    found: set[int] = set()
-    seen: set[int] = set()
-    left: list[object] = [kernel]
-    while left:
-        part = left.pop()
-        if isinstance(part, tuple):
-            left += part
-        elif type(part) in _NODES and id(part) not in seen:
-            seen.add(id(part))
-            if isinstance(part, (ir.Var, ir.MemObject, ir.Handle, ir.Function)):
-                found.add(part.uid)
-            left += (getattr(part, name) for name in _field_names(type(part)))
-    return found
+    return {uid for f in callees(kernel) for uid in declared(f)}
 
 
 __all__ = ["inline", "must_be_inlined"]

@@ -13,6 +13,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.numbering import Numbers
 from snap.ir.points import MOST_TWINS
+from snap.ir.rewrite import changed, with_bodies
 from snap.ir.types import Level
 from snap.sync.cover import Mark
 from snap.sync.groups import NONE, Duty
@@ -137,23 +138,16 @@ class _Inserter:
 
     def statement(self, s: ir.Stmt) -> ir.Stmt:
         match s:
-            case ir.If():
-                return _changed(s, then=self.body(s.then), other=self.body(s.other))
             case ir.While():
                 pre = self.body(s.pre)
                 condition = self.syncs("condition", s)
-                return _changed(s, pre=(*pre, *condition) if condition else pre, body=self.in_loop(s.body))
+                return changed(s, pre=(*pre, *condition) if condition else pre, body=self.in_loop(s.body))
             case ir.For():
-                return _changed(s, body=self.in_loop(s.body))
-            case ir.Group() | ir.Partition() | ir.Claim() | ir.Turn() | synced.Elect():
-                return _changed(s, body=self.body(s.body))
-            case ir.Split():
-                cases = tuple(_changed(case, body=self.body(case.body)) for case in s.cases)
-                return s if all(a is b for a, b in zip(cases, s.cases)) else replace(s, cases=cases)
+                return changed(s, body=self.in_loop(s.body))
             case ir.Call():
-                return _changed(s, function=self.function(s.function, called(self.frame, s.number)))
+                return changed(s, function=self.function(s.function, called(self.frame, s.number)))
             case _:
-                return s
+                return with_bodies(s, self.body)
 
 
 def _for_some(point: synced.SyncPoint, mark: Mark, s: ir.Stmt) -> ir.Split:
@@ -165,9 +159,3 @@ def _for_some(point: synced.SyncPoint, mark: Mark, s: ir.Stmt) -> ir.Split:
             ir.Case(low, high - low, False, place, (synced.Sync(point, place, mark.part, span=s.span),), span=s.span)
         )
     return ir.Split(Level.THREAD, mark.place, tuple(cases), span=s.span)
-
-
-def _changed(node, **parts):
-    if all(getattr(node, name) is value for name, value in parts.items()):
-        return node
-    return replace(node, **parts)

@@ -10,15 +10,15 @@ whole block stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import accesses, assigned, effects, loads, passed
 from snap.ir.numbering import Numbers
+from snap.ir.rewrite import each, mapped, with_bodies, with_expressions
 from snap.ir.types import GRID1, Level, Place
-from snap.ir.walk import bodies, own_expressions, statements, variables, ways_out, with_bodies
+from snap.ir.walk import bodies, own_expressions, statements, variables, ways_out
 
 LOOPS = (ir.For, ir.While)
 Range = tuple[int, int]  # threads of the block: first, number
@@ -158,9 +158,10 @@ class _Projector:
         def uniform(s: ir.Stmt) -> ir.Stmt:
             if isinstance(s, ir.Split):
                 return s
-            return with_bodies(_mapped(s, moved), lambda body: tuple(uniform(x) for x in body))
+            s = with_expressions(s, lambda e: mapped(e, moved))
+            return with_bodies(s, lambda body: each(body, uniform))
 
-        return tuple(uniform(s) for s in run)
+        return each(run, uniform)
 
     def _declared_first(self, run: ir.Body, named_later: set[int], hoisted: list[ir.Stmt]) -> ir.Body:
         """What is declared in the run and used behind it, be it to store a result that nobody reads, is declared before
@@ -350,53 +351,6 @@ def _single(s: ir.Stmt) -> bool:
             return True
         case _:
             return False
-
-
-# ---- expressions ----------------------------------------------------------------------------------------------------
-
-
-def _mapped(s: ir.Stmt, change: Callable[[ir.Expr], ir.Expr | None]) -> ir.Stmt:
-    """A statement of uniform code with its expressions changed."""
-    again = lambda e: None if e is None else _map(e, change)  # noqa: E731
-    match s:
-        case ir.Declare(init=init):
-            return replace(s, init=again(init))
-        case ir.Assign(target, value):
-            return replace(s, value=again(value), target=_map_target(target, change))
-        case ir.If() | ir.While():
-            return replace(s, cond=again(s.cond))
-        case ir.For():
-            return replace(s, start=again(s.start), stop=again(s.stop), step=again(s.step))
-        case ir.Partition(fill=fill):
-            return replace(s, fill=again(fill))
-        case _:
-            return s
-
-
-def _map_target(t: ir.Target, change: Callable[[ir.Expr], ir.Expr | None]) -> ir.Target:
-    return replace(t, index=tuple(_map(i, change) for i in t.index)) if isinstance(t, ir.ElemTarget) else t
-
-
-def _map(e: ir.Expr, change: Callable[[ir.Expr], ir.Expr | None]) -> ir.Expr:
-    new = change(e)
-    if new is not None:
-        return new
-    again = lambda part: _map(part, change)  # noqa: E731
-    match e:
-        case ir.Elem():
-            return replace(e, index=tuple(map(again, e.index)))
-        case ir.Component() | ir.Unary() | ir.Cast() | ir.Bitcast():
-            return replace(e, value=again(e.value))
-        case ir.MakeVector():
-            return replace(e, items=tuple(map(again, e.items)))
-        case ir.Binary() | ir.Compare() | ir.Logical():
-            return replace(e, left=again(e.left), right=again(e.right))
-        case ir.Select():
-            return replace(e, cond=again(e.cond), then=again(e.then), other=again(e.other))
-        case ir.Math():
-            return replace(e, args=tuple(map(again, e.args)))
-        case _:
-            return e
 
 
 __all__ = ["project"]

@@ -16,8 +16,9 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.dataflow import Forward
 from snap.ir.numbering import Numbers
+from snap.ir.rewrite import with_bodies
 from snap.ir.types import I32, WARPGROUP1, Level, Place
-from snap.ir.walk import bodies, with_bodies
+from snap.ir.walk import bodies
 from snap.sync.loops import turns
 from snap.sync.weave import Lagging, release
 

@@ -20,6 +20,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.hardware import WARP, WARPGROUP
 from snap.ir.numbering import Numbers
+from snap.ir.rewrite import with_bodies
 from snap.ir.types import BLOCK1, BOOL, I32, THREAD1, Level, Place, Privilege
 from snap.ir.walk import bodies, statements
 from snap.sync.channels import Channel, Episode, Fill, Leaf, Role
@@ -642,27 +643,13 @@ class _Weaver:
             case ir.BoxCopy() if s.number in self.loads:
                 barrier, slot, _ = self.loads[s.number]
                 return replace(s, barrier=barrier, slot=slot)
-            case ir.If(then=then, other=other):
-                return self._changed(s, then=self._body(then), other=self._body(other))
-            case ir.While(pre=pre, body=body):
-                return self._changed(s, pre=self._body(pre), body=self._body(body))
-            case ir.Group(body=body) if s.number in self.unit_of:
+            case ir.Group() if s.number in self.unit_of:
                 self.units.append(self.unit_of[s.number])
-                new = self._changed(s, body=self._body(body))
+                new = with_bodies(s, self._body)
                 self.units.pop()
                 return new
-            case ir.For(body=body) | ir.Group(body=body) | ir.Partition(body=body) | ir.Claim(body=body):
-                return self._changed(s, body=self._body(body))
-            case ir.Split(cases=cases):
-                made = tuple(self._changed(case, body=self._body(case.body)) for case in cases)
-                return s if all(a is b for a, b in zip(made, cases)) else replace(s, cases=made)
             case _:
-                return s
-
-    def _changed(self, node, **parts):
-        if all(getattr(node, name) is value for name, value in parts.items()):
-            return node
-        return replace(node, **parts)
+                return with_bodies(s, self._body)
 
 
 def _at(s: ir.Stmt, place: Place) -> ir.Stmt:

@@ -1,0 +1,133 @@
+"""Changing parts of the tree: expressions, targets, statements, bodies.
+
+Input:      a node, and what becomes of its parts
+Output:     the node with these parts in place of its own
+Invariant:  where every part is the same object as before, so is the whole: whoever asks `new is old` knows whether
+            anything changed, and what is known of a node by its identity stays true
+Non-goals:  what changes: that is the caller's, and so is that a part fits where another one stood
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar, get_args
+
+from snap.ir import expressions, synced
+from snap.ir import nodes as ir
+
+T = TypeVar("T")
+Change = Callable[[Any], Any]
+
+
+def changed(node: T, **parts: object) -> T:
+    """The node with other parts."""
+    for name, part in parts.items():
+        if getattr(node, name) is not part:
+            return _made(node, parts)
+    return node
+
+
+def _made(node: T, parts: dict[str, object]) -> T:
+    cls: Any = type(node)
+    return cls(**{name: parts[name] if name in parts else getattr(node, name) for name in cls._declared})
+
+
+def each(items: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
+    """The items, each changed."""
+    made = tuple(map(change, items))
+    for new, old in zip(made, items):
+        if new is not old:
+            return made
+    return items
+
+
+# ---- one level down -------------------------------------------------------------------------------------------------
+
+
+def with_parts(node: T, change: Change) -> T:
+    """The node with each part that stands directly in it changed: nodes, also those in tuples, and bodies as wholes."""
+    return _with(node, _fields(node, _NODES), change)
+
+
+def with_expressions(node: T, change: Callable[[ir.Expr], ir.Expr]) -> T:
+    """The expression or statement with each expression changed that it evaluates itself, in targets and accesses, too.
+    Their own parts are for `change` to go into.
+    """
+    fields = _fields(node, _EVALUATED)
+    if not fields:
+        return node
+
+    def inside(part: Any) -> Any:
+        cls = type(part)
+        if cls in _EXPRESSIONS:
+            return change(part)
+        return _with(part, _fields(part, _EVALUATED), inside) if cls in _PLACES else part
+
+    return _with(node, fields, inside)
+
+
+def with_bodies(s: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
+    """The statement with each body changed that stands directly in it."""
+    match s:
+        case ir.Split():
+            return changed(s, cases=each(s.cases, lambda case: changed(case, body=change(case.body))))
+        case _:
+            fields = _fields(s, _BODIES)
+            return changed(s, **{name: change(getattr(s, name)) for name, _ in fields}) if fields else s
+
+
+# ---- all the way down -----------------------------------------------------------------------------------------------
+
+
+def mapped(e: ir.Expr, change: Callable[[ir.Expr], ir.Expr | None]) -> ir.Expr:
+    """The expression with every part exchanged for which `change` gives another one.  It is asked from the outside in,
+    and not about the parts of what it gave.
+    """
+    new = change(e)
+    return with_expressions(e, lambda part: mapped(part, change)) if new is None else new
+
+
+# ---- which fields hold parts, as their types say --------------------------------------------------------------------
+
+_EXPRESSIONS = frozenset(get_args(ir.Expr))
+_PLACES = frozenset((*get_args(ir.Target), ir.MemAccess, ir.Tile))
+_BODIES = frozenset(("Body",))
+_EVALUATED = frozenset(("Expr", "Target", "VarTarget", "MemAccess", "Tile"))
+_NODES = frozenset(
+    name
+    for module in (expressions, ir, synced)
+    for name, one in vars(module).items()
+    if getattr(one, "__module__", "") == module.__name__ or name in ("Expr", "Target", "Body")
+)
+
+
+Fields = tuple[tuple[str, bool], ...]
+_KNOWN: dict[tuple[type, frozenset[str]], Fields] = {}
+
+
+def _fields(node: object, words: frozenset[str]) -> Fields:
+    """The fields in whose types one of the words stands; of each, whether it is a body, which is changed as a whole."""
+    cls: Any = type(node)
+    found = _KNOWN.get((cls, words))
+    if found is None:
+        told = ((name, re.findall(r"\w+", cls.__annotations__.get(name, ""))) for name in cls._declared)
+        found = tuple((name, "Body" in types) for name, types in told if not words.isdisjoint(types))
+        _KNOWN[cls, words] = found
+    return found
+
+
+def _with(node: T, fields: Fields, change: Change) -> T:
+    made: dict[str, object] = {}
+    for name, whole in fields:
+        part = getattr(node, name)
+        new = change(part) if whole else _item(part, change)
+        if new is not part:
+            made[name] = new
+    return _made(node, made) if made else node
+
+
+def _item(part: object, change: Change) -> object:
+    if type(part) is tuple:
+        return each(part, lambda item: _item(item, change))
+    return change(part) if hasattr(part, "_declared") else part

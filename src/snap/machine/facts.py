@@ -12,7 +12,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import Engine, accesses, effects
 from snap.ir.types import Level, Privilege, Space
-from snap.ir.walk import bodies, children, statements, walk
+from snap.ir.walk import children, statements, walk, ways_out
 from snap.machine.positions import Positions
 
 GRID, BLOCK, THREAD = 0, 1, 2  # how finely a value may vary
@@ -27,17 +27,7 @@ def fineness(p: Privilege) -> int:
 
 def leaves(body: ir.Body) -> bool:
     """Whether lanes may leave the body before its end: break or continue of an enclosing loop, or return."""
-    for s in body:
-        match s:
-            case ir.Break() | ir.Continue() | ir.Return():
-                return True
-            case ir.For() | ir.While():
-                if returns(s.body):
-                    return True
-            case _:
-                if any(leaves(inner) for inner in bodies(s)):
-                    return True
-    return False
+    return bool(ways_out(body))
 
 
 def returns(body: ir.Body) -> bool:
@@ -45,12 +35,7 @@ def returns(body: ir.Body) -> bool:
 
 
 def continues(body: ir.Body) -> bool:
-    for s in body:
-        if isinstance(s, ir.Continue):
-            return True
-        if not isinstance(s, (ir.For, ir.While)) and any(continues(inner) for inner in bodies(s)):
-            return True
-    return False
+    return any(isinstance(s, ir.Continue) for s in ways_out(body))
 
 
 # ---- variables of one function --------------------------------------------------------------------------------------

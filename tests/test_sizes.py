@@ -13,7 +13,7 @@ MOST_LINES, MOST_OF_A_FUNCTION = 500, 60
 SNAP = {"kernel", "device"}  # what is decorated so is Snap, not Python, and is as long as its algorithm
 
 # What does not fit yet.  An entry that fits is taken out: the list only shrinks.
-LONG_FILES = {"sync/accesses.py", "sync/channels.py", "sync/graph.py", "sync/weave.py"}
+LONG_FILES = {"sync/accesses.py", "sync/graph.py", "sync/weave.py"}
 LONG_FUNCTIONS = {
     "sync/accesses.py: __init__",
     "sync/accesses.py: _access",

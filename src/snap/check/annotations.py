@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from snap.check.expressions import expression
 from snap.check.names import as_number, as_type, describe_object, foreign_type, resolve
-from snap.check.state import Abort, Constant, State, Want
+from snap.check.state import Abort, Checker, Constant, Want
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
@@ -34,7 +34,7 @@ class Spec:
     lag: int | None = None
 
 
-def privilege_of(c: State, e: tree.Expr) -> Privilege | None:
+def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
     """The privilege an expression denotes, None if it denotes something else."""
     match e:
         case tree.Name() | tree.Attribute():
@@ -63,14 +63,14 @@ def privilege_of(c: State, e: tree.Expr) -> Privilege | None:
             return None
 
 
-def wanted_privilege(c: State, e: tree.Expr, where: str) -> Privilege:
+def wanted_privilege(c: Checker, e: tree.Expr, where: str) -> Privilege:
     p = privilege_of(c, e)
     if p is None:
         raise c.type_error(f"{where} wants a privilege such as `thread[32]`", e.span)
     return p
 
 
-def constant_value(c: State, e: tree.Expr, what: str) -> ir.Const:
+def constant_value(c: Checker, e: tree.Expr, what: str) -> ir.Const:
     """A compile-time constant."""
 
     value = expression(c, e, Want(THREAD1, f"{what} must be a compile-time constant"))
@@ -84,21 +84,21 @@ def constant_value(c: State, e: tree.Expr, what: str) -> ir.Const:
     return value
 
 
-def constant_int(c: State, e: tree.Expr, what: str) -> int:
+def constant_int(c: Checker, e: tree.Expr, what: str) -> int:
     value = constant_value(c, e, what)
     if not value.type.is_integer:
         raise c.type_error(f"{what} must be an integer", e.span)
     return value.value
 
 
-def size_of_dimension(c: State, e: tree.Expr) -> int:
+def size_of_dimension(c: Checker, e: tree.Expr) -> int:
     n = constant_int(c, e, "the size of an array")
     if n < 1:
         raise c.type_error(f"an array cannot have a dimension of {n}", e.span, help="sizes are positive constants")
     return n
 
 
-def annotation(c: State, e: tree.Expr) -> tuple[Spec, Privilege | None, Span | None]:
+def annotation(c: Checker, e: tree.Expr) -> tuple[Spec, Privilege | None, Span | None]:
     """`T`, `T @ p` -> spec, p, where p is written."""
     match e:
         case tree.Binary("@", left, right):
@@ -107,7 +107,7 @@ def annotation(c: State, e: tree.Expr) -> tuple[Spec, Privilege | None, Span | N
             return type_spec(c, e), None, None
 
 
-def type_spec(c: State, e: tree.Expr) -> Spec:
+def type_spec(c: Checker, e: tree.Expr) -> Spec:
     match e:
         case tree.Name() | tree.Attribute():
             return Spec("value", _element(c, e))
@@ -123,7 +123,7 @@ def type_spec(c: State, e: tree.Expr) -> Spec:
     raise _not_a_type(c, e)
 
 
-def _not_a_type(c: State, e: tree.Expr) -> Abort:
+def _not_a_type(c: Checker, e: tree.Expr) -> Abort:
     return c.type_error(
         "this is not a type",
         e.span,
@@ -131,7 +131,7 @@ def _not_a_type(c: State, e: tree.Expr) -> Abort:
     )
 
 
-def _element(c: State, e: tree.Expr) -> Element:
+def _element(c: Checker, e: tree.Expr) -> Element:
     found = resolve(c, e)
     type = as_type(found)
     if found is None:
@@ -146,7 +146,7 @@ def _element(c: State, e: tree.Expr) -> Element:
 
 
 def _constructed(
-    c: State, word: str, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree.Expr], ...], span: Span
+    c: Checker, word: str, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree.Expr], ...], span: Span
 ) -> Spec:
     options = dict(keywords)
     match word:
@@ -184,7 +184,7 @@ _FORMS = {
 }
 
 
-def _shared(c: State, arg: tree.Expr, options: dict[str, tree.Expr], span: Span) -> Spec:
+def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Span) -> Spec:
     inner = type_spec(c, arg)
     swizzle, spread = 0, ""
     for name, value in options.items():
@@ -210,7 +210,7 @@ def _shared(c: State, arg: tree.Expr, options: dict[str, tree.Expr], span: Span)
     return Spec("shared", inner.type, const=inner.const, space=Space.SHARED, swizzle=swizzle, spread=spread)
 
 
-def _pipeline(c: State, args: tuple[tree.Expr, ...], options: dict[str, tree.Expr], span: Span) -> Spec:
+def _pipeline(c: Checker, args: tuple[tree.Expr, ...], options: dict[str, tree.Expr], span: Span) -> Spec:
     inner = type_spec(c, args[0])
     depth = constant_int(c, args[1], "the depth of a pipeline")
     if inner.kind != "shared" or not isinstance(inner.type, Array) or inner.const or depth < 1:
@@ -240,7 +240,7 @@ def _pipeline(c: State, args: tuple[tree.Expr, ...], options: dict[str, tree.Exp
     )
 
 
-def _pointer(c: State, args: tuple[tree.Expr, ...], span: Span) -> Spec:
+def _pointer(c: Checker, args: tuple[tree.Expr, ...], span: Span) -> Spec:
     inner = type_spec(c, args[0])
     if inner.kind not in ("value", "shared") or isinstance(inner.type, Array):
         raise c.type_error("`ptr(...)` points to a scalar or vector type", span, help=_FORMS["ptr"])
@@ -259,7 +259,7 @@ def _pointer(c: State, args: tuple[tree.Expr, ...], span: Span) -> Spec:
     return Spec("pointer", inner.type, shape, inner.const, inner.space)
 
 
-def _dimension(c: State, e: tree.Expr) -> ir.Expr:
+def _dimension(c: Checker, e: tree.Expr) -> ir.Expr:
 
     held, c.no_calls = c.no_calls, "the shape of a pointer"
     try:
@@ -273,7 +273,7 @@ def _dimension(c: State, e: tree.Expr) -> ir.Expr:
     return value
 
 
-def text_option(c: State, options: dict[str, tree.Expr], name: str, choices: tuple[str, ...], default: str) -> str:
+def text_option(c: Checker, options: dict[str, tree.Expr], name: str, choices: tuple[str, ...], default: str) -> str:
     if name not in options:
         return default
     e = options.pop(name)

@@ -17,7 +17,7 @@ from snap.check.expressions import converted, expression
 from snap.check.memory import agreed, foreign
 from snap.check.operands import kept
 from snap.check.signatures import Header, is_constexpr
-from snap.check.state import IndexMap, Memory, State, Touch, Want
+from snap.check.state import Checker, IndexMap, Memory, Touch, Want
 from snap.check.storage import LocalArray, memory_argument, storage
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -44,7 +44,7 @@ class Incoming:
     shape_here: tuple[ir.Expr, ...] | None = field(compare=False)
 
 
-def bound(c: State, definition: Definition, fixed: Mapping[str, object], e: tree.Call) -> dict[str, tree.Expr]:
+def bound(c: Checker, definition: Definition, fixed: Mapping[str, object], e: tree.Call) -> dict[str, tree.Expr]:
     params = [p for p in definition.tree.params if p.name not in fixed]
     name, head = definition.tree.name, Label(definition.tree.head, "defined here")
     if len(e.args) > len(params):
@@ -67,7 +67,7 @@ def bound(c: State, definition: Definition, fixed: Mapping[str, object], e: tree
     return given
 
 
-def satisfied(c: State, header: Header, span: Span, name: str) -> None:
+def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
     """The caller holds what the callee requires."""
 
     def labels() -> tuple[Label, ...]:
@@ -112,7 +112,7 @@ def satisfied(c: State, header: Header, span: Span, name: str) -> None:
             )
 
 
-def arguments(c: State, header: Header, given: dict[str, tree.Expr], e: tree.Call):
+def arguments(c: Checker, header: Header, given: dict[str, tree.Expr], e: tree.Call):
     """Evaluated in the order in which they are written, handed over in the parameters' order."""
     name = header.definition.tree.name
     params = {p.name: p for p in header.params if p.spec.kind != "constexpr"}
@@ -145,7 +145,7 @@ def arguments(c: State, header: Header, given: dict[str, tree.Expr], e: tree.Cal
     )
 
 
-def _by_reference(c: State, p, item: tree.Expr, name: str) -> ir.ArrayRef:
+def _by_reference(c: Checker, p, item: tree.Expr, name: str) -> ir.ArrayRef:
     found = storage(c, item)
     if not isinstance(found, LocalArray) or found.ref.var.type != p.spec.type or found.ref.elem != p.spec.type.elem:
         raise c.type_error(f"`{p.name}` of `{name}` takes a local array `{p.spec.type}` by reference", item.span)
@@ -160,7 +160,7 @@ def _by_reference(c: State, p, item: tree.Expr, name: str) -> ir.ArrayRef:
     return found.ref
 
 
-def _by_value(c: State, p, item: tree.Expr, name: str) -> ir.Expr:
+def _by_value(c: Checker, p, item: tree.Expr, name: str) -> ir.Expr:
     if not isinstance(p.spec.type, Array):
         return converted(c, expression(c, item, _parameter(p, name)), p.spec.type, item.span, f"`{p.name}` of `{name}`")
     found = storage(c, item)
@@ -177,7 +177,7 @@ def _parameter(p, name: str) -> Want:
     return Want(p.privilege, f"`{p.name}` of `{name}` is one value for `{p.privilege}`", p.span, code="SNAP015")
 
 
-def _once(c: State, used: dict[int, tuple[Span, bool]], uid: int, written: bool, span: Span, name: str) -> None:
+def _once(c: Checker, used: dict[int, tuple[Span, bool]], uid: int, written: bool, span: Span, name: str) -> None:
     if uid in used and (written or used[uid][1]):
         raise c.fail(
             "SNAP015",
@@ -190,7 +190,7 @@ def _once(c: State, used: dict[int, tuple[Span, bool]], uid: int, written: bool,
     used[uid] = (span, written or used.get(uid, (span, False))[1])
 
 
-def _fits_pointer(c: State, p, memory: Memory, span: Span, name: str) -> None:
+def _fits_pointer(c: Checker, p, memory: Memory, span: Span, name: str) -> None:
     handle = memory.handle
     labels = (Label(handle.span, f"`{handle.name}` is at `{handle.privilege}`"), Label(p.span, "the parameter"))
     if memory.elem != p.spec.type:
@@ -236,7 +236,7 @@ def _fits_pointer(c: State, p, memory: Memory, span: Span, name: str) -> None:
         )
 
 
-def _incoming(c: State, memory: Memory, spec: Spec, span: Span) -> tuple[Incoming, list[ir.Var]]:
+def _incoming(c: Checker, memory: Memory, spec: Spec, span: Span) -> tuple[Incoming, list[ir.Var]]:
     """How the callee will address what it is given; variables it needs for that become hidden parameters."""
     wanted = 1 if spec.shape is None else len(spec.shape)
     view_shape, map, flat = memory.view.shape, memory.map, False
@@ -291,7 +291,7 @@ def _incoming(c: State, memory: Memory, spec: Spec, span: Span) -> tuple[Incomin
     return incoming, captured
 
 
-def inherit(c: State, instance, handles: list[ir.Handle | None], span: Span) -> None:
+def inherit(c: Checker, instance, handles: list[ir.Handle | None], span: Span) -> None:
     """What the callee does to the objects it is given, it does to ours."""
     bound = {p.handle.obj.uid: h for p, h in zip(instance.function.params, handles) if isinstance(p, ir.MemParam)}
     for touch in instance.touches:

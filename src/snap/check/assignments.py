@@ -18,7 +18,7 @@ from snap.check.memory import access, writable
 from snap.check.names import resolve
 from snap.check.operands import across, kept
 from snap.check.shared import declare_shared
-from snap.check.state import Abort, Constant, IndexFunction, Memory, Poison, State, Variable, Want
+from snap.check.state import Abort, Checker, Constant, IndexFunction, Memory, Poison, Variable, Want
 from snap.check.storage import LocalArray, storage
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -29,7 +29,7 @@ from snap.ir.types import THREAD1, Array, Element, Privilege, Scalar, Vector
 
 
 # T-Decl, mended: code ⊒ p, p well-formed here; the value is evaluated for p.
-def declare(c: State, s: tree.Declare) -> None:
+def declare(c: Checker, s: tree.Declare) -> None:
     if isinstance(s.value, tree.Lambda):
         c.bind(s.name, IndexFunction(s.value, tuple(c.scopes)))
         return
@@ -62,7 +62,7 @@ def declare(c: State, s: tree.Declare) -> None:
             _declare_value(c, s, spec, written or c.privilege, privilege_span or s.name_span, implied=written is None)
 
 
-def _declare_value(c: State, s: tree.Declare, spec: Spec, p: Privilege, span: Span, implied: bool) -> None:
+def _declare_value(c: Checker, s: tree.Declare, spec: Spec, p: Privilege, span: Span, implied: bool) -> None:
     var = c.var(s.name, spec.type, p, s.name_span)
     if write_up(c, p, f"`{s.name}`", span):
         c.bind(s.name, Variable(var))
@@ -97,7 +97,7 @@ def _declare_value(c: State, s: tree.Declare, spec: Spec, p: Privilege, span: Sp
     _emit_declaration(c, var, value, s.span)
 
 
-def _emit_declaration(c: State, var: ir.Var, value: ir.Expr | None, span: Span) -> None:
+def _emit_declaration(c: Checker, var: ir.Var, value: ir.Expr | None, span: Span) -> None:
     if value is not None and _delivered(c, value, var.type):
         c.out[-2] = ir.Declare(var, None, span=span)
         c.out[-1] = _redirected(c.out[-1], ir.VarTarget(var, span=span))
@@ -105,7 +105,7 @@ def _emit_declaration(c: State, var: ir.Var, value: ir.Expr | None, span: Span) 
     c.out.append(ir.Declare(var, value, zero=value is None and var.privilege != THREAD1, span=span))
 
 
-def _delivered(c: State, value: ir.Expr, type: object) -> bool:
+def _delivered(c: Checker, value: ir.Expr, type: object) -> bool:
     """Whether the value is a temporary that the last statement has just filled: then it can deliver where the value
     goes.
     """
@@ -126,7 +126,7 @@ def _redirected(s: ir.Stmt, target: ir.Target) -> ir.Stmt:
     return replace(s, targets=(target,)) if isinstance(s, ir.Collective) else replace(s, target=target)
 
 
-def value_for(c: State, e: tree.Expr, want: Want, type: object, what: str) -> ir.Expr:
+def value_for(c: Checker, e: tree.Expr, want: Want, type: object, what: str) -> ir.Expr:
     if isinstance(e, (tree.Name, tree.Call)) and isinstance(storage(c, e), Memory):
         raise c.type_error(
             "memory cannot be assigned, returned or stored",
@@ -136,7 +136,7 @@ def value_for(c: State, e: tree.Expr, want: Want, type: object, what: str) -> ir
     return converted(c, expression(c, e, want), type, e.span, what)
 
 
-def assign(c: State, s: tree.Assign) -> None:
+def assign(c: Checker, s: tree.Assign) -> None:
     if isinstance(s.target, tree.Name) and (
         c.lookup(s.target.id) is None or isinstance(c.scopes[-1].get(s.target.id), IndexFunction)
     ):
@@ -167,7 +167,7 @@ def assign(c: State, s: tree.Assign) -> None:
 
 
 # An unannotated first assignment declares at the code's privilege.
-def _first_assignment(c: State, s: tree.Assign) -> None:
+def _first_assignment(c: Checker, s: tree.Assign) -> None:
     name = s.target.id
     if isinstance(s.value, tree.Lambda):
         c.bind(name, IndexFunction(s.value, tuple(c.scopes)))
@@ -193,7 +193,7 @@ def _first_assignment(c: State, s: tree.Assign) -> None:
     _emit_declaration(c, var, value, s.span)
 
 
-def augment(c: State, s: tree.Augment) -> None:
+def augment(c: Checker, s: tree.Augment) -> None:
     target, type, p = _target(c, s.target)
     name = _spelled(s.target)
     want = Want(p, f"{name} is one value for `{p}`" if p != THREAD1 else f"is written to {name}", s.target.span)
@@ -215,7 +215,7 @@ def augment(c: State, s: tree.Augment) -> None:
     c.out.append(ir.Assign(target, convert.cast(result, type), span=s.span))
 
 
-def _current(c: State, target: ir.Target, type: Element, e: tree.Expr, p: Privilege) -> ir.Expr:
+def _current(c: Checker, target: ir.Target, type: Element, e: tree.Expr, p: Privilege) -> ir.Expr:
     """The value a target holds now."""
     match target:
         case ir.VarTarget(var):
@@ -248,7 +248,7 @@ def _spelled(e: tree.Expr) -> str:
 
 
 # T-Assn, mended: code ⊒ the destination's privilege (write down).
-def _target(c: State, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
+def _target(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
     match e:
         case tree.Name(id):
             found = resolve(c, e)
@@ -292,14 +292,14 @@ def _target(c: State, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
             )
 
 
-def _assignable(c: State, found: Variable, span: Span) -> None:
+def _assignable(c: Checker, found: Variable, span: Span) -> None:
     var = found.var
     if found.read_only:
         raise c.type_error(f"`{var.name}` is {found.read_only} and cannot be assigned", span, secondary=declared(var))
     write_up(c, var.privilege, f"`{var.name}`", span, (Label(var.span, f"`{var.name}` is at `{var.privilege}`"),))
 
 
-def assignable_register(c: State, found: Variable, span: Span) -> None:
+def assignable_register(c: Checker, found: Variable, span: Span) -> None:
     """An operation may deliver each thread's own value into it."""
     _assignable(c, found, span)
     if found.var.privilege != THREAD1:
@@ -312,7 +312,7 @@ def assignable_register(c: State, found: Variable, span: Span) -> None:
         )
 
 
-def register_target(c: State, e: tree.Expr) -> tuple[ir.Target, Element]:
+def register_target(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element]:
     target, type, p = _target(c, e)
     if isinstance(target, ir.MemTarget):
         raise c.type_error("this delivers into registers", e.span, help="use a local array, then store it")

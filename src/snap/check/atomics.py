@@ -13,7 +13,7 @@ from snap.check.explain import atomic_help
 from snap.check.expressions import converted, scalar
 from snap.check.memory import access, not_const, one_value
 from snap.check.operands import in_order, result_for
-from snap.check.state import PER_THREAD, State, Touch, Want
+from snap.check.state import PER_THREAD, Checker, Touch, Want
 from snap.check.storage import memory_argument
 from snap.frontend import tree
 from snap.ir import nodes as ir
@@ -21,7 +21,7 @@ from snap.ir.operations import ATOMICS, BITWISE, ORDERS, SCOPES
 from snap.ir.types import BOOL, THREAD1, Scalar
 
 
-def atomic_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
     name = word.rstrip("_")
     if name not in ATOMICS:
         raise c.type_error(

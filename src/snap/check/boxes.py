@@ -17,7 +17,7 @@ from snap.check.annotations import text_option
 from snap.check.explain import declared, read_down
 from snap.check.known import decided_below
 from snap.check.memory import agreed_in, indices, mapped, not_const
-from snap.check.state import Frame, Memory, State, Touch, Want
+from snap.check.state import Checker, Frame, Memory, Touch, Want
 from snap.check.storage import memory_argument
 from snap.check.tiles import aligned, contiguous, core, moved, tile_of
 from snap.diag.error import Label
@@ -56,7 +56,7 @@ class Side:
         return self.memory.handle.obj.space
 
 
-def box_copy(c: State, e: tree.Call) -> None:
+def box_copy(c: Checker, e: tree.Call) -> None:
     to, source, at, options = _arguments(c, e, "async_copy")
     tf32 = text_option(c, options, "type", ("tf32",), "") == "tf32"
     if options:
@@ -98,7 +98,7 @@ def box_copy(c: State, e: tree.Call) -> None:
 
 
 # A reduction is atomic, element by element: the array may be at any privilege.
-def box_reduce(c: State, e: tree.Call) -> None:
+def box_reduce(c: Checker, e: tree.Call) -> None:
     to, source, at, options = _arguments(c, e, "async_reduce")
     op = text_option(c, options, "op", tuple(REDUCTIONS), "add")
     if options:
@@ -115,7 +115,7 @@ def box_reduce(c: State, e: tree.Call) -> None:
     _emit(c, op, source, to, at, e.span)
 
 
-def _arguments(c: State, e: tree.Call, word: str) -> tuple[Side, Side, tuple[ir.Expr, ...], dict[str, tree.Expr]]:
+def _arguments(c: Checker, e: tree.Call, word: str) -> tuple[Side, Side, tuple[ir.Expr, ...], dict[str, tree.Expr]]:
     c.effects_allowed("a copy", e.span)
     options = dict(e.keywords)
     if len(e.args) != 2 or "at" not in options:
@@ -139,7 +139,7 @@ def _arguments(c: State, e: tree.Call, word: str) -> tuple[Side, Side, tuple[ir.
 
 
 # Read up: what is copied is at or above the code's privilege.
-def _readable(c: State, side: Side) -> None:
+def _readable(c: Checker, side: Side) -> None:
     handle, span = side.memory.handle, side.span
     if not handle.privilege.at_least(c.privilege):
         want = Want(c.privilege, f"is copied once for `{c.privilege}`")
@@ -152,7 +152,7 @@ def _readable(c: State, side: Side) -> None:
 
 
 # A collective that writes memory needs the memory's privilege to equal the code's.
-def _written(c: State, side: Side) -> None:
+def _written(c: Checker, side: Side) -> None:
     handle, span = side.memory.handle, side.span
     not_const(c, handle, span)
     if handle.privilege == c.privilege:
@@ -174,7 +174,7 @@ def _written(c: State, side: Side) -> None:
 
 
 # CUDA's habit: one thread issues.  Here the group that owns the memory does, and the compiler picks the thread.
-def _by_single_threads(c: State, handle: ir.Handle, frame: Frame, span: Span) -> Exception:
+def _by_single_threads(c: Checker, handle: ir.Handle, frame: Frame, span: Span) -> Exception:
     chosen = any(f.kind == "if" for f in c.frames[c.frames.index(frame) :])
     return c.fail(
         "SNAP009",
@@ -194,7 +194,7 @@ def _by_single_threads(c: State, handle: ir.Handle, frame: Frame, span: Span) ->
     )
 
 
-def _give(c: State, handle: ir.Handle) -> str:
+def _give(c: Checker, handle: ir.Handle) -> str:
     """How memory comes to the group of the code."""
     index = "(b, i, j)" if handle.obj.spread == "across" else "(m0 + i, n0 + j)"
     part = f"`with partition({handle.name}, p={c.privilege}, f=lambda i, j: {index}) as mine:`"
@@ -207,7 +207,7 @@ def _give(c: State, handle: ir.Handle) -> str:
 
 
 def _emit(
-    c: State, op: str, tile_side: Side, array_side: Side, at: tuple[ir.Expr, ...], span: Span, tf32: bool = False
+    c: Checker, op: str, tile_side: Side, array_side: Side, at: tuple[ir.Expr, ...], span: Span, tf32: bool = False
 ) -> None:
     what, array = "a box copy", array_side.memory
     origin, moves = _origin(c, array_side, at, span)
@@ -237,7 +237,7 @@ def _emit(
 
 
 # A box has as many dimensions as its array, and is larger than 1 only where the array can be moved along.
-def _extents(c: State, tile: ir.Tile, tile_side: Side, array_side: Side, moves: list[bool]) -> tuple[int, ...]:
+def _extents(c: Checker, tile: ir.Tile, tile_side: Side, array_side: Side, moves: list[bool]) -> tuple[int, ...]:
     array, name = array_side.memory, tile_side.name
     rank, box = len(moves), core(tile.shape)
     if len(box) > rank:
@@ -265,7 +265,7 @@ def _extents(c: State, tile: ir.Tile, tile_side: Side, array_side: Side, moves: 
 
 
 # A row of a box is a multiple of 16 bytes, and in a swizzled tile as long as the swizzle.
-def _rows(c: State, tile: ir.Tile, elements: int, span: Span) -> None:
+def _rows(c: Checker, tile: ir.Tile, elements: int, span: Span) -> None:
     obj, bytes = tile.access.view.obj, tile.access.view.elem.bytes
     row, swizzle = elements * bytes, obj.swizzle
     if row % BOX_BYTES:
@@ -287,7 +287,7 @@ def _rows(c: State, tile: ir.Tile, elements: int, span: Span) -> None:
         )
 
 
-def _origin(c: State, side: Side, at: tuple[ir.Expr, ...], whole: Span) -> tuple[ir.MemAccess, list[bool]]:
+def _origin(c: Checker, side: Side, at: tuple[ir.Expr, ...], whole: Span) -> tuple[ir.MemAccess, list[bool]]:
     """The first element in global memory, and which of its coordinates `at` moves; an index function must only move."""
     array, handle, view = side.memory, side.memory.handle, side.memory.view
     _array_of_boxes(c, array, side.span)
@@ -318,7 +318,7 @@ def _origin(c: State, side: Side, at: tuple[ir.Expr, ...], whole: Span) -> tuple
 
 
 # What a tensor map can describe, as far as the text tells: scalars, in a shape that is known, whose rows are aligned.
-def _array_of_boxes(c: State, array: Memory, span: Span) -> None:
+def _array_of_boxes(c: Checker, array: Memory, span: Span) -> None:
     handle, view = array.handle, array.view
     if view.shape is None or view.elem != handle.obj.elem or not isinstance(view.elem, Scalar):
         element = f"const({handle.obj.elem})" if handle.const else handle.obj.elem
@@ -351,7 +351,7 @@ def _array_of_boxes(c: State, array: Memory, span: Span) -> None:
 
 # In its row a box begins at a multiple of 16 bytes; one that is written begins at no negative index.  What only a
 # launch tells is up to the machine.
-def _begins(c: State, op: str, origin: ir.MemAccess, array: Memory, span: Span) -> None:
+def _begins(c: Checker, op: str, origin: ir.MemAccess, array: Memory, span: Span) -> None:
     name, last = array.handle.name, origin.index[-1]
     if isinstance(last, ir.Const) and last.value * array.elem.bytes % BOX_BYTES:
         step = BOX_BYTES // array.elem.bytes
@@ -372,7 +372,7 @@ def _begins(c: State, op: str, origin: ir.MemAccess, array: Memory, span: Span) 
 
 # Every block issues its share of the rows, for all blocks: so all of them must get here, equally often, with the same
 # box.
-def _alike(c: State, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], span: Span, tile_span: Span) -> None:
+def _alike(c: Checker, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], span: Span, tile_span: Span) -> None:
     obj, start = tile.access.view.obj, c.frames[0].place
     declared = Label(obj.span, "every block of the cluster holds a copy")
     if start.held(Level.CLUSTER) is None:

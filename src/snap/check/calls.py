@@ -21,7 +21,7 @@ from snap.check.names import as_definition, as_type, describe_object, math_name,
 from snap.check.operands import result_for
 from snap.check.pure import cast_call, math_call
 from snap.check.signatures import is_constexpr, read_header
-from snap.check.state import IndexFunction, Instance, Memory, State, Variable, Want
+from snap.check.state import Checker, IndexFunction, Instance, Memory, Variable, Want
 from snap.check.storage import storage
 from snap.check.tensor import store_acc, wgmma
 from snap.check.unsafe import unsafe_call
@@ -35,7 +35,7 @@ from snap.ir.types import I32
 from snap.surface import Marker
 
 
-def call(c: State, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | None:
+def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | None:
     if (
         isinstance(e.function, tree.Attribute)
         and e.function.name == "view"
@@ -71,7 +71,7 @@ def call(c: State, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | Non
     )
 
 
-def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+def _word(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
     head, _, rest = word.partition(".")
     match head:
         case "id":
@@ -116,7 +116,7 @@ def _word(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr 
 
 
 # id(): the index of the target's unit within the code's current group.
-def _id(c: State, e: tree.Call, want: Want) -> ir.Expr:
+def _id(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
     if e.args or e.keywords:
         raise c.type_error(
             "`id()` takes no argument: its target says whose index it is", e.span, help="`i: int @ thread[1] = id()`"
@@ -144,7 +144,7 @@ def _id(c: State, e: tree.Call, want: Want) -> ir.Expr:
     return unit
 
 
-def _count(c: State, e: tree.Call) -> ir.Expr:
+def _count(c: Checker, e: tree.Call) -> ir.Expr:
     if len(e.args) != 1 or e.keywords:
         raise c.type_error("`count` takes a privilege", e.span, help="`count(thread[1])`")
     p = wanted_privilege(c, e.args[0], "`count`")
@@ -163,7 +163,7 @@ def _count(c: State, e: tree.Call) -> ir.Expr:
 # T-Function-Call, mended: the class satisfies the callee's, alignment included; arguments fit the parameters'
 # privileges.
 def device_call(
-    c: State, definition: Definition, fixed: Mapping[str, object], e: tree.Call, want: Want, used: bool
+    c: Checker, definition: Definition, fixed: Mapping[str, object], e: tree.Call, want: Want, used: bool
 ) -> ir.Expr | None:
     """`fixed`: constexprs that `.specialize(...)` has given already."""
     name = definition.tree.name
@@ -214,7 +214,7 @@ def device_call(
     return value
 
 
-def _held_by(c: State, instance: Instance, declared: int, span: Span) -> int:
+def _held_by(c: Checker, instance: Instance, declared: int, span: Span) -> int:
     """Where the shared memory of a function begins that is called here; it is given back when the function returns."""
     size, align = instance.function.smem, instance.smem_align
     offset = c.room(size, align) if size else c.smem_used

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snap.check.state import Abort, State, Want
+from snap.check.state import Abort, Checker, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.ir import nodes as ir
@@ -108,7 +108,7 @@ def read_by_one_help(p: Privilege) -> str:
 
 # SNAP006: a leaf of the expression is not ⊒ the target.
 def read_down(
-    c: State, name: str, have: Privilege, declared: Span | None, want: Want, span: Span, help: str = ""
+    c: Checker, name: str, have: Privilege, declared: Span | None, want: Want, span: Span, help: str = ""
 ) -> Abort:
     p = want.privilege
     labels = []
@@ -152,7 +152,7 @@ def read_down(
 
 
 # SNAP005: the privilege is not one that this code can declare or assign.
-def write_up(c: State, p: Privilege, what: str, span: Span, secondary: tuple[Label, ...] = ()) -> bool:
+def write_up(c: Checker, p: Privilege, what: str, span: Span, secondary: tuple[Label, ...] = ()) -> bool:
     """Reports, and says whether it did."""
     frame = c.innermost("group", "split", "function")
     inside = (Label(frame.span, f"this code runs at `{c.privilege}`"),) if frame is not None else ()

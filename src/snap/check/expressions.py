@@ -14,7 +14,7 @@ from snap.check.explain import declared, group_words, read_down
 from snap.check.memory import indices, load
 from snap.check.names import as_definition, constant_of, describe_object, resolve
 from snap.check.operands import in_order, kept
-from snap.check.state import Constant, IndexFunction, Memory, Pipeline, State, Variable, Want
+from snap.check.state import Checker, Constant, IndexFunction, Memory, Pipeline, Variable, Want
 from snap.check.storage import LocalArray, no_pipeline, storage
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -26,7 +26,7 @@ from snap.surface import LevelName, Marker
 COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
 
 
-def expression(c: State, e: tree.Expr, want: Want) -> ir.Expr:
+def expression(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
     match e:
         case tree.Number(value):
             const = convert.literal(value, e.span)
@@ -79,7 +79,7 @@ def expression(c: State, e: tree.Expr, want: Want) -> ir.Expr:
             raise TypeError(type(e).__name__)
 
 
-def scalar(c: State, e: tree.Expr, want: Want) -> ir.Expr:
+def scalar(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
     value = expression(c, e, want)
     if not isinstance(value.type, Scalar):
         raise c.type_error(
@@ -90,21 +90,21 @@ def scalar(c: State, e: tree.Expr, want: Want) -> ir.Expr:
     return value
 
 
-def scalars(c: State, want: Want, *items: tree.Expr) -> list[ir.Expr]:
+def scalars(c: Checker, want: Want, *items: tree.Expr) -> list[ir.Expr]:
     """Scalars that are evaluated from left to right."""
     return in_order(c, want.privilege, *(partial(scalar, c, item, want) for item in items))
 
 
-def condition(c: State, e: tree.Expr, want: Want) -> ir.Expr:
+def condition(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
     return convert.cast(scalar(c, e, want), BOOL)
 
 
-def deciding(c: State) -> Want:
+def deciding(c: Checker) -> Want:
     """What decides control flow is evaluated for the code's own privilege."""
     return Want(c.privilege, f"decides control flow for {group_words(c.privilege)}", control=True, implied=True)
 
 
-def choosing(c: State, want: Want) -> Want:
+def choosing(c: Checker, want: Want) -> Want:
     """What chooses between two values by control flow is evaluated for the code, and for whom the value is: that may be
     more than the code.
     """
@@ -116,7 +116,7 @@ def choosing(c: State, want: Want) -> Want:
     )
 
 
-def converted(c: State, value: ir.Expr, type: object, span: Span, what: str) -> ir.Expr:
+def converted(c: Checker, value: ir.Expr, type: object, span: Span, what: str) -> ir.Expr:
     """`value` as `type`, where C would convert and nothing is lost in silence."""
     if not isinstance(type, Scalar) or not isinstance(value.type, Scalar):
         if value.type == type:
@@ -147,7 +147,7 @@ def _cast_word(type: Scalar) -> str:
 
 
 # T-Var, mended: x:^ρ is read for a target π iff ρ ⊒ π.
-def _name(c: State, e: tree.Name, want: Want) -> ir.Expr:
+def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
     found = resolve(c, e)
     match found:
         case Variable(var):
@@ -177,7 +177,7 @@ def _name(c: State, e: tree.Name, want: Want) -> ir.Expr:
     return const
 
 
-def _attribute(c: State, e: tree.Attribute, want: Want) -> ir.Expr:
+def _attribute(c: Checker, e: tree.Attribute, want: Want) -> ir.Expr:
     found = resolve(c, e)
     if found is not None:
         const = constant_of(c, found, e.span)
@@ -200,7 +200,7 @@ def _attribute(c: State, e: tree.Attribute, want: Want) -> ir.Expr:
     raise c.type_error(f"`{value.type}` has no attribute `{e.name}`", e.span, help="vectors have .x .y .z .w")
 
 
-def _subscript(c: State, e: tree.Subscript, want: Want) -> ir.Expr:
+def _subscript(c: Checker, e: tree.Subscript, want: Want) -> ir.Expr:
     found = storage(c, e.value, want.privilege)
     if isinstance(found, Memory):
         return load(c, found, e.index, want, e.span)
@@ -232,7 +232,7 @@ def _subscript(c: State, e: tree.Subscript, want: Want) -> ir.Expr:
 
 
 def array_index(
-    c: State, array: LocalArray, items: tuple[tree.Expr, ...], want: Want, span: Span
+    c: Checker, array: LocalArray, items: tuple[tree.Expr, ...], want: Want, span: Span
 ) -> tuple[ir.Expr, ...]:
     if len(items) != len(array.ref.shape):
         raise c.type_error(f"`{array.ref.var.name}` takes {len(array.ref.shape)} index(es), not {len(items)}", span)
@@ -248,11 +248,11 @@ def array_index(
 # ---- operators ------------------------------------------------------------------------------------------------------
 
 
-def no_common_type(c: State, a: ir.Expr, b: ir.Expr, span: Span) -> Exception:
+def no_common_type(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> Exception:
     return c.type_error(f"`{a.type}` and `{b.type}` have no common type", span, help="cast one of them: `float(...)`")
 
 
-def _unary(c: State, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -> ir.Expr:
+def _unary(c: Checker, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -> ir.Expr:
     if op == "not":
         return convert.unary("not", condition(c, operand, want), e.span)
     value = scalar(c, operand, want)
@@ -263,12 +263,12 @@ def _unary(c: State, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -> 
     return convert.unary(op, value, e.span)
 
 
-def _binary(c: State, op: str, left: tree.Expr, right: tree.Expr, span: Span, want: Want) -> ir.Expr:
+def _binary(c: Checker, op: str, left: tree.Expr, right: tree.Expr, span: Span, want: Want) -> ir.Expr:
     first, second = scalars(c, want, left, right)
     return arithmetic(c, op, first, second, span)
 
 
-def arithmetic(c: State, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
+def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
     if op == "@":
         raise c.fail(
             "SNAP017",
@@ -300,7 +300,7 @@ def arithmetic(c: State, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr
     return convert.binary(op, a, b, span)
 
 
-def has_effect(c: State, e: object) -> bool:
+def has_effect(c: Checker, e: object) -> bool:
     """Whether an expression contains something that becomes a statement: a call, a collective, an atomic, `unsafe`."""
     match e:
         case tree.Call(function, args, keywords):
@@ -336,13 +336,13 @@ def is_pure_intrinsic(word: str) -> bool:
     return word.startswith("intrinsic.") and (name in MATH or name == "bitcast")
 
 
-def _compared(c: State, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
+def _compared(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
     if convert.common_type(a, b) is None:
         raise no_common_type(c, a, b, span)
     return convert.compare(op, a, b, span)
 
 
-def _linked(c: State, e: tree.Chain, at: int, want: Want) -> Want:
+def _linked(c: Checker, e: tree.Chain, at: int, want: Want) -> Want:
     """For whom an operand of a chain is evaluated: it decides control flow where a call comes two operands on, or
     later.
     """
@@ -350,7 +350,7 @@ def _linked(c: State, e: tree.Chain, at: int, want: Want) -> Want:
 
 
 # `a < b < c` is `a < b and b < c`, with b evaluated once, and c only where a < b.
-def _chain(c: State, left: ir.Expr, e: tree.Chain, at: int, want: Want) -> ir.Expr:
+def _chain(c: Checker, left: ir.Expr, e: tree.Chain, at: int, want: Want) -> ir.Expr:
     """The comparisons from operand number `at` on, whose value is `left`."""
     mark = len(c.out)
     right = scalar(c, e.operands[at + 1], _linked(c, e, at + 1, want) if at + 2 < len(e.operands) else want)
@@ -374,7 +374,7 @@ def _chain(c: State, left: ir.Expr, e: tree.Chain, at: int, want: Want) -> ir.Ex
 
 
 # `and`, `or` and `if-else` are C's: where the operand that may be skipped contains a call, the choice is control flow.
-def _logical(c: State, e: tree.Logical, want: Want) -> ir.Expr:
+def _logical(c: Checker, e: tree.Logical, want: Want) -> ir.Expr:
     if not has_effect(c, e.right):
         left, right = condition(c, e.left, want), condition(c, e.right, want)
         if isinstance(left, ir.Const):
@@ -391,7 +391,7 @@ def _logical(c: State, e: tree.Logical, want: Want) -> ir.Expr:
     return ir.Read(result, BOOL, span=e.span)
 
 
-def _conditional(c: State, e: tree.Conditional, want: Want) -> ir.Expr:
+def _conditional(c: Checker, e: tree.Conditional, want: Want) -> ir.Expr:
     if not has_effect(c, e.then) and not has_effect(c, e.other):
         cond = condition(c, e.cond, want)
         then, other = expression(c, e.then, want), expression(c, e.other, want)
@@ -414,18 +414,18 @@ def _conditional(c: State, e: tree.Conditional, want: Want) -> ir.Expr:
     return ir.Read(result, result.type, span=e.span)
 
 
-def _branch_value(c: State, e: tree.Expr, want: Want, result: ir.Var, adapt, span: Span) -> ir.Body:
+def _branch_value(c: Checker, e: tree.Expr, want: Want, result: ir.Var, adapt, span: Span) -> ir.Body:
     with c.block() as body, _conditionally(c):
         value = adapt(scalar(c, e, want))
         body.append(ir.Assign(ir.VarTarget(result, span=span), value, span=span))
     return tuple(body)
 
 
-def _conditionally(c: State):
+def _conditionally(c: Checker):
     return c.frame("conditional", c.definition.tree.span, "")
 
 
-def _unify(c: State, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Expr]:
+def _unify(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Expr]:
     if a.type == b.type == BOOL:
         return a, b
     if isinstance(a.type, Scalar) and isinstance(b.type, Scalar):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from snap.check import convert, rewrite
 from snap.check.arguments import Incoming
 from snap.check.signatures import ParamSpec, parameters, raise_errors, required, returns, starting_place
-from snap.check.state import Abort, IndexMap, Instance, Memory, Program, State, Variable
+from snap.check.state import Abort, Checker, IndexMap, Instance, Memory, Program, Variable
 from snap.check.whole import check_whole
 from snap.frontend.definition import Definition, identity
 from snap.ir import nodes as ir
@@ -53,7 +53,7 @@ def elaborate(
 ) -> Instance:
     from snap.check.statements import body
 
-    c = State(definition, program, place)
+    c = Checker(definition, program, place)
     c.cooperative = definition.requires.cooperative
     specs = parameters(c, constexprs)
     params: list[ir.Param] = []
@@ -99,7 +99,7 @@ def elaborate(
     return Instance(function, tuple(c.touches), tuple(c.stable_reads), c.smem_align)
 
 
-def _keep_shapes(c: State, specs: tuple[ParamSpec, ...]) -> None:
+def _keep_shapes(c: Checker, specs: tuple[ParamSpec, ...]) -> None:
     """A dimension stays what was passed: where the function assigns a parameter that a shape names, it assigns
     a copy.
     """
@@ -110,7 +110,7 @@ def _keep_shapes(c: State, specs: tuple[ParamSpec, ...]) -> None:
             c.out.append(ir.Declare(copy, ir.Read(var, var.type, span=var.span), span=var.span))
 
 
-def _pointer(c: State, p: ParamSpec, given: Incoming | None, hidden: list[ir.Param]) -> ir.MemParam:
+def _pointer(c: Checker, p: ParamSpec, given: Incoming | None, hidden: list[ir.Param]) -> ir.MemParam:
     """Bind a pointer parameter: plain, or as the call at hand addresses it."""
     if given is None:
         space = Space.GLOBAL if c.definition.kind == "global" else p.spec.space
@@ -151,7 +151,7 @@ def _pointer(c: State, p: ParamSpec, given: Incoming | None, hidden: list[ir.Par
     return ir.MemParam(handle)
 
 
-def _reshaped(c: State, memory: Memory, p: ParamSpec) -> Memory:
+def _reshaped(c: Checker, memory: Memory, p: ParamSpec) -> Memory:
     """One dimension seen as the parameter's several, row by row.  What an extent multiplies is 64 bits wide, as
     wherever an array is large.
     """

@@ -16,7 +16,7 @@ from snap.check.matrices import ldmatrix, mma, stmatrix
 from snap.check.memory import own_memory, writable
 from snap.check.operands import kept, result_for
 from snap.check.pure import bitcast_call, math_call
-from snap.check.state import PER_THREAD, State, Want
+from snap.check.state import PER_THREAD, Checker, Want
 from snap.check.storage import element_argument
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -26,7 +26,7 @@ from snap.ir.operations import COLLECTIVES, MATH, CollectiveOp
 from snap.ir.types import BOOL, F32, I32, THREAD1, WARP1, Level, Space
 
 
-def intrinsic_call(c: State, name: str, e: tree.Call, want: Want) -> ir.Expr | None:
+def intrinsic_call(c: Checker, name: str, e: tree.Call, want: Want) -> ir.Expr | None:
     if name in MATH:
         return math_call(c, name, e, want)
     if name == "bitcast":
@@ -45,7 +45,7 @@ def intrinsic_call(c: State, name: str, e: tree.Call, want: Want) -> ir.Expr | N
 
 # A collective stands only where the class holds its group, aligned, and where nobody of the group can have gone another
 # way.
-def allowed(c: State, op: CollectiveOp, span: Span) -> None:
+def allowed(c: Checker, op: CollectiveOp, span: Span) -> None:
     c.effects_allowed("a collective", span)
     if c.innermost("conditional", "loop", "group", "split", "function").kind == "conditional":
         raise c.fail(
@@ -87,7 +87,7 @@ def allowed(c: State, op: CollectiveOp, span: Span) -> None:
         )
 
 
-def _plain(c: State, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | None:
+def _plain(c: Checker, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | None:
     options = dict(e.keywords)
     attrs: list[tuple[str, object]] = []
     if op.name.startswith("shfl") and "width" in options:
@@ -126,7 +126,7 @@ def _plain(c: State, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | No
     return value
 
 
-def _typed_argument(c: State, op: CollectiveOp, i: int, value: ir.Expr, span: Span) -> ir.Expr:
+def _typed_argument(c: Checker, op: CollectiveOp, i: int, value: ir.Expr, span: Span) -> ir.Expr:
     if op.name in ("any", "all", "ballot") or op.name.startswith("syncthreads_"):
         return convert.cast(value, BOOL)
     if op.name.startswith("shfl") and i == 1:
@@ -143,7 +143,7 @@ def _typed_argument(c: State, op: CollectiveOp, i: int, value: ir.Expr, span: Sp
     return value
 
 
-def _setmaxnreg(c: State, op: CollectiveOp, e: tree.Call) -> None:
+def _setmaxnreg(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 1 or e.keywords:
         raise c.type_error("`setmaxnreg` takes the number of registers", e.span, help="`intrinsic.setmaxnreg(240)`")
     n = constant_int(c, e.args[0], "the number of registers")
@@ -157,7 +157,7 @@ def _setmaxnreg(c: State, op: CollectiveOp, e: tree.Call) -> None:
 
 # An element of global memory is copied into shared memory that this thread may write; when it has arrived is the
 # compiler's care.
-def async_copy(c: State, e: tree.Call) -> None:
+def async_copy(c: Checker, e: tree.Call) -> None:
     c.effects_allowed("a copy", e.span)
     if len(e.args) != 2 or e.keywords:
         raise c.type_error(

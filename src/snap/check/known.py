@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snap.analysis.uniform import differs
-from snap.check.state import Frame, State
+from snap.check.state import Checker, Frame
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, CLUSTER1, Privilege
 
 
-def note_value(c: State, var: ir.Var, value: ir.Expr | None) -> None:
+def note_value(c: Checker, var: ir.Var, value: ir.Expr | None) -> None:
     """Remember what is known of a new variable, if it keeps its first value."""
     if value is None or not getattr(value.type, "is_integer", False) or var.name in c.assigned:
         return
@@ -24,7 +24,7 @@ def note_value(c: State, var: ir.Var, value: ir.Expr | None) -> None:
     c.declared[var.uid] = (value,)
 
 
-def decided_below(c: State, p: Privilege, frames: list[Frame]) -> tuple[Frame, ir.Expr | None] | None:
+def decided_below(c: Checker, p: Privilege, frames: list[Frame]) -> tuple[Frame, ir.Expr | None] | None:
     """The first loop or `if` of the frames that units of p may go through differently, and what decides it (None: a
     `break` or `continue`).
     """

@@ -20,13 +20,13 @@ from snap.check.shared import own_part
 from snap.check.state import (
     Abort,
     Binding,
+    Checker,
     ClaimUse,
     IndexFunction,
     IndexMap,
     Lowering,
     Memory,
     NotOpened,
-    State,
     Variable,
     Want,
 )
@@ -39,7 +39,7 @@ from snap.ir.types import CLUSTER1, GRID1, I32, Level, Place, Privilege
 
 
 def _base(
-    c: State, s: tree.With, word: str, options: set[str]
+    c: Checker, s: tree.With, word: str, options: set[str]
 ) -> tuple[Memory, Memory, Privilege, dict[str, tree.Expr]]:
     """Common to partition and claim: the memory as written (a view or tile maybe), the name that goes out of reach, and
     p.
@@ -79,7 +79,7 @@ def _base(
 
 # T-Partition, T-Lower: code ⊒ base ⊒ p, p well-formed; the index function is made of constants, its parameters, and
 # variables ⊒ p.
-def partition_statement(c: State, s: tree.With, tail: bool) -> None:
+def partition_statement(c: Checker, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "partition", {"p", "f", "offset", "disjoint"})
     base = seen.handle
     problem = _cannot_lower(c, seen, p, s)
@@ -124,7 +124,7 @@ class _out_of_reach:
         self.owner.lowered = None
 
 
-def _cannot_lower(c: State, seen: Memory, p: Privilege, s: tree.With) -> Diagnostic | None:
+def _cannot_lower(c: Checker, seen: Memory, p: Privilege, s: tree.With) -> Diagnostic | None:
     base = seen.handle
     mark = len(c.errors)
     if not base.const and not c.privilege.at_least(base.privilege):
@@ -151,7 +151,9 @@ def _cannot_lower(c: State, seen: Memory, p: Privilege, s: tree.With) -> Diagnos
     return c.errors.pop()
 
 
-def _index_function(c: State, given: dict[str, tree.Expr], seen: Memory, p: Privilege, s: tree.With) -> IndexMap | None:
+def _index_function(
+    c: Checker, given: dict[str, tree.Expr], seen: Memory, p: Privilege, s: tree.With
+) -> IndexMap | None:
     """The map from the indices of the new name to those of the view, composed with the base's own."""
     if "f" in given and "offset" in given:
         raise c.type_error(
@@ -184,7 +186,7 @@ def _index_function(c: State, given: dict[str, tree.Expr], seen: Memory, p: Priv
     return _at_entry(c, IndexMap(params, mapped(seen, results), mapped_block(seen, results)), s)
 
 
-def _index_value(c: State, e: tree.Expr, p: Privilege) -> ir.Expr:
+def _index_value(c: Checker, e: tree.Expr, p: Privilege) -> ir.Expr:
     held = c.no_calls, c.index_privilege
     c.no_calls, c.index_privilege = "an index function", p
     try:
@@ -196,7 +198,7 @@ def _index_value(c: State, e: tree.Expr, p: Privilege) -> ir.Expr:
     return convert.settled(value)
 
 
-def _lambda(c: State, e: tree.Expr) -> tuple[tree.Lambda, dict[str, object], Sequence[dict[str, Binding]]]:
+def _lambda(c: Checker, e: tree.Expr) -> tuple[tree.Lambda, dict[str, object], Sequence[dict[str, Binding]]]:
     """An index function, with the outside names and the scopes in which its own names are looked up."""
     if isinstance(e, tree.Lambda):
         return e, c.names, c.scopes
@@ -209,7 +211,7 @@ def _lambda(c: State, e: tree.Expr) -> tuple[tree.Lambda, dict[str, object], Seq
 
 
 # Index functions and windows mean what their variables held when the scope was entered.
-def _at_entry(c: State, map: IndexMap | None, s: tree.With) -> IndexMap | None:
+def _at_entry(c: Checker, map: IndexMap | None, s: tree.With) -> IndexMap | None:
     """The map, with copies of the variables that the scope assigns."""
     if map is None:
         return None
@@ -229,7 +231,7 @@ def _at_entry(c: State, map: IndexMap | None, s: tree.With) -> IndexMap | None:
 
 # T-Claim, mended: code = base, nothing replicated between base and l; one branch of exactly that size uses the name.
 # Memory that is spread over a cluster is claimed block by block: the threads of each block get its own part.
-def claim_statement(c: State, s: tree.With, tail: bool) -> None:
+def claim_statement(c: Checker, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "claim", {"p"})
     base = seen.handle
     labels = (Label(base.span, f"`{base.name}` is at `{base.privilege}`"),)

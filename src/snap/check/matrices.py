@@ -12,7 +12,7 @@ from snap.check.explain import declared
 from snap.check.expressions import converted, scalar
 from snap.check.memory import one_value, own_memory
 from snap.check.operands import kept
-from snap.check.state import PER_THREAD, Memory, State
+from snap.check.state import PER_THREAD, Checker, Memory
 from snap.check.storage import LocalArray, element_argument, storage
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -24,7 +24,7 @@ from snap.ir.types import BF16, F16, F32, I32, THREAD1, Scalar, Space
 MMA_KINDS = {F32: "tf32", F16: "f16", BF16: "bf16"}
 
 
-def mma(c: State, op: CollectiveOp, e: tree.Call) -> None:
+def mma(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     options = dict(e.keywords)
     out = options.pop("out", None)
     if out is None or options:
@@ -50,7 +50,7 @@ def mma(c: State, op: CollectiveOp, e: tree.Call) -> None:
     c.out.append(ir.Collective("mma", op.requires, c.place, targets, args, attrs=(("kind", kind),), span=e.span))
 
 
-def ldmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
+def ldmatrix(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 2:
         raise c.type_error(
             "`ldmatrix` takes a fragment and a row",
@@ -64,7 +64,7 @@ def ldmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
 
 
 # A collective that writes memory needs the memory's privilege to equal the code's.
-def stmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
+def stmatrix(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 2:
         raise c.type_error(
             "`stmatrix` takes a row and a fragment", e.span, help="`intrinsic.stmatrix(tile[row, column], frag)`"
@@ -85,7 +85,7 @@ def stmatrix(c: State, op: CollectiveOp, e: tree.Call) -> None:
     c.out.append(ir.Collective("stmatrix", op.requires, c.place, (), args, (row,), attrs, span=e.span))
 
 
-def _matrix_attrs(c: State, e: tree.Call, fragment: tree.Expr) -> tuple[LocalArray, tuple[tuple[str, object], ...]]:
+def _matrix_attrs(c: Checker, e: tree.Call, fragment: tree.Expr) -> tuple[LocalArray, tuple[tuple[str, object], ...]]:
     options = dict(e.keywords)
     trans = bool(constant_value(c, options.pop("trans"), "`trans`").value) if "trans" in options else False
     found = storage(c, fragment)
@@ -106,7 +106,7 @@ def _matrix_attrs(c: State, e: tree.Call, fragment: tree.Expr) -> tuple[LocalArr
     return found, (("count", count), ("trans", trans))
 
 
-def _shared_row(c: State, e: tree.Expr, op: str, elem: Scalar) -> tuple[Memory, ir.MemAccess]:
+def _shared_row(c: Checker, e: tree.Expr, op: str, elem: Scalar) -> tuple[Memory, ir.MemAccess]:
     memory, row = element_argument(c, e, PER_THREAD, f"`{op}`")
     if memory.handle.obj.space is Space.GLOBAL:
         raise c.type_error(f"`{op}` works on shared memory, and `{memory.handle.name}` is global", e.span)
@@ -127,7 +127,7 @@ def _elements(array: LocalArray, span: Span) -> list[ir.Elem]:
     return flat
 
 
-def _operands(c: State, items: tuple[tree.Expr, ...]) -> list[ir.Expr]:
+def _operands(c: Checker, items: tuple[tree.Expr, ...]) -> list[ir.Expr]:
     """Scalars as they are, local arrays element by element."""
     flat: list[ir.Expr] = []
     for item in items:
@@ -145,7 +145,7 @@ def _operands(c: State, items: tuple[tree.Expr, ...]) -> list[ir.Expr]:
     return flat
 
 
-def _register_targets(c: State, e: tree.Expr, count: int, type: Scalar, op: str) -> tuple[ir.Target, ...]:
+def _register_targets(c: Checker, e: tree.Expr, count: int, type: Scalar, op: str) -> tuple[ir.Target, ...]:
     from snap.check.assignments import assignable_register, register_target
 
     found = None if isinstance(e, tree.Sequence) else storage(c, e)

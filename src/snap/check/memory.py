@@ -13,7 +13,7 @@ from functools import partial
 from snap.check import convert, rewrite
 from snap.check.explain import const_label, declared, read_by_one_help, read_down
 from snap.check.operands import in_order, may_change
-from snap.check.state import Abort, Memory, StableRead, State, Want
+from snap.check.state import Abort, Checker, Memory, StableRead, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -22,7 +22,7 @@ from snap.ir.types import I32, THREAD1, Space
 from snap.ir.walk import statements, walk
 
 
-def indices(c: State, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Expr, ...]:
+def indices(c: Checker, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Expr, ...]:
     from snap.check.expressions import scalar
 
     def index(item: tree.Expr) -> ir.Expr:
@@ -50,12 +50,12 @@ def mapped_block(memory: Memory, index: tuple[ir.Expr, ...]) -> ir.Expr | None:
     return rewrite.substitute(memory.map.block, lambda v: given.get(v.uid))
 
 
-def foreign(c: State, block: ir.Expr | None) -> ir.Expr | None:
+def foreign(c: Checker, block: ir.Expr | None) -> ir.Expr | None:
     """The rank, unless it is provably that of the thread's own block."""
     return None if isinstance(block, ir.Read) and block.var.uid in c.own_ranks else block
 
 
-def access(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.MemAccess:
+def access(c: Checker, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.MemAccess:
     if len(items) != memory.rank:
         raise c.type_error(
             f"`{memory.handle.name}` takes {memory.rank} index(es), not {len(items)}",
@@ -77,7 +77,7 @@ def access(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, s
     )
 
 
-def _placed_before(c: State, memory: Memory, effects: list[ir.Stmt], span: Span) -> None:
+def _placed_before(c: Checker, memory: Memory, effects: list[ir.Stmt], span: Span) -> None:
     """Where a tile lies is evaluated before the indices into it, and a call in those must leave it there."""
     parts = [part for r in (memory.map.results if memory.map is not None and effects else ()) for part in walk(r)]
     if any(may_change(c, s, part) for s in statements(tuple(effects)) for part in parts):
@@ -90,7 +90,7 @@ def _placed_before(c: State, memory: Memory, effects: list[ir.Stmt], span: Span)
 
 # Read up: p's privilege ⊒ target; above thread[1] the memory must also be stable, so that all threads of the unit see
 # one value.
-def load(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.Load:
+def load(c: Checker, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.Load:
     handle = memory.handle
     if c.no_calls:
         raise c.type_error(f"{c.no_calls} cannot read memory", span, help="read it into a variable first")
@@ -101,7 +101,7 @@ def load(c: State, memory: Memory, items: tuple[tree.Expr, ...], want: Want, spa
     return ir.Load(made, memory.elem, span=span)
 
 
-def agreed(c: State, handle: ir.Handle, read: ir.MemAccess, want: Want, span: Span) -> None:
+def agreed(c: Checker, handle: ir.Handle, read: ir.MemAccess, want: Want, span: Span) -> None:
     """All threads for whom this memory is read see one value.  What parts other units have, is looked at when the whole
     function is known.
     """
@@ -112,14 +112,14 @@ def agreed(c: State, handle: ir.Handle, read: ir.MemAccess, want: Want, span: Sp
     c.stable_reads.append(StableRead(handle, read, span, want))
 
 
-def agreed_in(c: State, exprs: Iterable[ir.Expr], want: Want) -> None:
+def agreed_in(c: Checker, exprs: Iterable[ir.Expr], want: Want) -> None:
     """The same for all memory that these expressions read, where they were evaluated for less than what they decide."""
     for part in (part for e in exprs for part in walk(e)):
         if isinstance(part, ir.Load):
             agreed(c, part.access.handle, part.access, want, part.span)
 
 
-def unstable(c: State, handle: ir.Handle, want: Want, span: Span) -> Abort:
+def unstable(c: Checker, handle: ir.Handle, want: Want, span: Span) -> Abort:
     return c.fail(
         "SNAP006",
         f"`{handle.name}` may change while {want.privilege} reads it",
@@ -131,7 +131,7 @@ def unstable(c: State, handle: ir.Handle, want: Want, span: Span) -> Abort:
     )
 
 
-def never_written(c: State, handle: ir.Handle) -> bool:
+def never_written(c: Checker, handle: ir.Handle) -> bool:
     """A kernel's const memory; what a device function takes as const may be anything."""
     return handle.const and c.definition.kind == "global"
 
@@ -143,14 +143,14 @@ def stable(handle: ir.Handle) -> bool:
     return handle.const or handle.obj.space is Space.SHARED or handle.origin == "partition" or handle.disjoint
 
 
-def not_const(c: State, handle: ir.Handle, span: Span, help: str = "") -> None:
+def not_const(c: Checker, handle: ir.Handle, span: Span, help: str = "") -> None:
     if handle.const:
         message = f"`{handle.name}` is const and cannot be written"
         raise c.fail("SNAP009", message, span, secondary=(const_label(handle),), help=help)
 
 
 # Write down: an element is written at exactly thread[1], and not through const.
-def writable(c: State, memory: Memory, span: Span) -> None:
+def writable(c: Checker, memory: Memory, span: Span) -> None:
     handle = memory.handle
     not_const(c, handle, span, "declare it without `const`")
     one_value(c, handle, span)
@@ -166,7 +166,7 @@ def writable(c: State, memory: Memory, span: Span) -> None:
         )
 
 
-def _hand_out(c: State, memory: Memory) -> str:
+def _hand_out(c: Checker, memory: Memory) -> str:
     """How the threads get to write it: where its owner acts as one, with an index for each dimension."""
     handle = memory.handle
     where = "" if c.privilege.at_least(handle.privilege) else f", where `{handle.privilege}` acts as one"
@@ -180,7 +180,7 @@ def _hand_out(c: State, memory: Memory) -> str:
 
 
 # Memory of which every block holds a copy stays one value: only what writes all copies alike writes it.
-def one_value(c: State, handle: ir.Handle, span: Span) -> None:
+def one_value(c: Checker, handle: ir.Handle, span: Span) -> None:
     if handle.obj.spread == "copies":
         raise c.fail(
             "SNAP009",
@@ -196,7 +196,7 @@ def one_value(c: State, handle: ir.Handle, span: Span) -> None:
         )
 
 
-def own_memory(c: State, made: ir.MemAccess, what: str) -> None:
+def own_memory(c: Checker, made: ir.MemAccess, what: str) -> None:
     if made.block is not None:
         raise c.type_error(
             f"{what} works on the block's own part of `{made.handle.name}`, and this may be another one's",

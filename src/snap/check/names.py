@@ -10,7 +10,7 @@ import difflib
 import types
 
 from snap.check import convert
-from snap.check.state import Abort, Constant, Poison, State
+from snap.check.state import Abort, Checker, Constant, Poison
 from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -59,7 +59,7 @@ FOREIGN_TYPES = {
 }
 
 
-def resolve_name(c: State, name: str, span: Span) -> object:
+def resolve_name(c: Checker, name: str, span: Span) -> object:
     """A local binding, else the captured object, else a word of the language.  SNAP019 where there is none."""
     binding = c.lookup(name)
     if isinstance(binding, Poison):
@@ -76,7 +76,7 @@ def resolve_name(c: State, name: str, span: Span) -> object:
     raise _unknown(c, name, span)
 
 
-def _unknown(c: State, name: str, span: Span) -> Abort:
+def _unknown(c: Checker, name: str, span: Span) -> Abort:
     if name in CUDA_NAMES:
         return c.fail("SNAP019", f"`{name}` is CUDA's; Snap has another word for it", span, help=CUDA_NAMES[name])
     if name in FOREIGN_TYPES:
@@ -132,7 +132,7 @@ def _unknown(c: State, name: str, span: Span) -> Abort:
     )
 
 
-def resolve(c: State, e: tree.Expr) -> object | None:
+def resolve(c: Checker, e: tree.Expr) -> object | None:
     """The static meaning of a name or dotted name; None for anything else."""
     match e:
         case tree.Name(id):
@@ -155,7 +155,7 @@ def resolve(c: State, e: tree.Expr) -> object | None:
             return None
 
 
-def word_called(c: State, e: tree.Expr) -> str | None:
+def word_called(c: Checker, e: tree.Expr) -> str | None:
     """The word of the language that a call is of; None for anything else."""
     found = resolve(c, e.function) if isinstance(e, tree.Call) else None
     return found.word if isinstance(found, Marker) else "range" if found is range else None
@@ -204,7 +204,7 @@ def as_number(found: object) -> int | float | bool | None:
     return None
 
 
-def constant_of(c: State, found: object, span: Span) -> ir.Const | None:
+def constant_of(c: Checker, found: object, span: Span) -> ir.Const | None:
     """The compile-time number a name stands for."""
     if isinstance(found, Constant):
         value = found.value
@@ -218,7 +218,7 @@ def constant_of(c: State, found: object, span: Span) -> ir.Const | None:
     return const
 
 
-def captured_lambda(c: State, function: object, span: Span) -> tuple[tree.Lambda, dict[str, object]]:
+def captured_lambda(c: Checker, function: object, span: Span) -> tuple[tree.Lambda, dict[str, object]]:
     try:
         return lambda_tree(function)
     except SnapError as error:

@@ -1,4 +1,4 @@
-"""Operands, each with the value of its turn.
+"""Operands, each with the value that it has when it is evaluated.
 
 Expressions are pure: a call, an atomic or a collective inside one has become a statement before it.  So an operand that
 was written before a call would be read after it.  Where the call may change what the operand reads, the operand is kept
@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from snap.check import convert
 from snap.check.explain import read_down
-from snap.check.state import State, Want
+from snap.check.state import Checker, Want
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.effects import assigned, passed, written
@@ -25,7 +25,7 @@ from snap.ir.walk import statements, walk
 Operand = ir.Expr | ir.MemAccess | ir.Target | ir.ArrayRef | ir.MemView
 
 
-def in_order(c: State, privilege: Privilege, *evaluations: Callable[[], Operand]) -> list[Operand]:
+def in_order(c: Checker, privilege: Privilege, *evaluations: Callable[[], Operand]) -> list[Operand]:
     """The operands of one operation, evaluated for a privilege."""
     values: list[Operand] = []
     for evaluate in evaluations:
@@ -35,7 +35,7 @@ def in_order(c: State, privilege: Privilege, *evaluations: Callable[[], Operand]
     return values
 
 
-def kept(c: State, mark: int, *operands: tuple[Operand, Privilege]) -> list[Operand]:
+def kept(c: Checker, mark: int, *operands: tuple[Operand, Privilege]) -> list[Operand]:
     """Operands that were evaluated when `c.out` ended at `mark`, each with the privilege that it is evaluated for."""
     effects = c.out[mark:]
     if not effects:
@@ -46,7 +46,7 @@ def kept(c: State, mark: int, *operands: tuple[Operand, Privilege]) -> list[Oper
     return values
 
 
-def across(c: State, value: Operand, privilege: Privilege, effects: list[ir.Stmt]) -> Operand:
+def across(c: Checker, value: Operand, privilege: Privilege, effects: list[ir.Stmt]) -> Operand:
     """An operand that was evaluated just now, with the value it has before these statements, which are about to
     follow.
     """
@@ -56,19 +56,19 @@ def across(c: State, value: Operand, privilege: Privilege, effects: list[ir.Stmt
     return value
 
 
-def _kept(c: State, value: Operand, p: Privilege, effects: list[ir.Stmt], made: list[ir.Stmt]) -> Operand:
-    again = lambda part: _kept(c, part, p, effects, made)  # noqa: E731
+def _kept(c: Checker, value: Operand, p: Privilege, effects: list[ir.Stmt], made: list[ir.Stmt]) -> Operand:
+    part_kept = lambda part: _kept(c, part, p, effects, made)  # noqa: E731
     match value:
         case ir.ArrayRef() | ir.MemView() | ir.VarTarget():  # names for places; what lies there is another matter
             return value
         case ir.MemAccess(_, index, _, block):
-            return replace(value, index=tuple(map(again, index)), block=None if block is None else again(block))
+            return replace(value, index=tuple(map(part_kept, index)), block=None if block is None else part_kept(block))
         case ir.MemTarget(access):
-            return replace(value, access=again(access))
+            return replace(value, access=part_kept(access))
         case ir.ElemTarget(_, index):
-            return replace(value, index=tuple(map(again, index)))
+            return replace(value, index=tuple(map(part_kept, index)))
         case ir.ComponentTarget(of):
-            return replace(value, of=again(of))
+            return replace(value, of=part_kept(of))
     if convert.is_weak(value) and not isinstance(
         value, ir.Const
     ):  # of numbers that have no type yet, what chooses is kept
@@ -76,7 +76,7 @@ def _kept(c: State, value: Operand, p: Privilege, effects: list[ir.Stmt], made: 
         return replace(
             value,
             **{
-                name: tuple(map(again, part)) if isinstance(part, tuple) else again(part)
+                name: tuple(map(part_kept, part)) if isinstance(part, tuple) else part_kept(part)
                 for name, part in parts.items()
             },
         )
@@ -89,7 +89,7 @@ def _kept(c: State, value: Operand, p: Privilege, effects: list[ir.Stmt], made: 
     return ir.Read(var, value.type, span=value.span)
 
 
-def _copied(c: State, value: ir.ArrayValue, p: Privilege, made: list[ir.Stmt]) -> ir.ArrayValue:
+def _copied(c: Checker, value: ir.ArrayValue, p: Privilege, made: list[ir.Stmt]) -> ir.ArrayValue:
     """A local array, element by element."""
     span, type = value.span, value.type
     var, each = c.temp("before", type, p, span), c.temp("each", I32, p, span)
@@ -105,7 +105,7 @@ def _copied(c: State, value: ir.ArrayValue, p: Privilege, made: list[ir.Stmt]) -
 
 # A call changes what it is given to write.  What hands memory to other threads, ordered atomics and unsafe text, lets
 # them change all but const.
-def may_change(c: State, s: ir.Stmt, part: ir.Expr) -> bool:
+def may_change(c: Checker, s: ir.Stmt, part: ir.Expr) -> bool:
     """Whether a statement may change what this part of an expression reads; scalars and vectors are changed by nobody
     but assignments.
     """
@@ -134,7 +134,7 @@ def _publishes(s: ir.Stmt) -> bool:
 
 
 def result_for(
-    c: State, name: str, shown: str, type: ValueType, p: Privilege, want: Want, span: Span, help: str = ""
+    c: Checker, name: str, shown: str, type: ValueType, p: Privilege, want: Want, span: Span, help: str = ""
 ) -> tuple[ir.VarTarget, ir.Read]:
     """Where an operation delivers its result, which is at p, and the result itself, where it may be used so."""
     if not p.at_least(want.privilege):

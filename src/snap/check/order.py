@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from snap.analysis.text import direction
 from snap.check import rewrite
-from snap.check.state import Frame, Pipeline, StageUse, State
+from snap.check.state import Checker, Frame, Pipeline, StageUse
 from snap.check.storage import unit_stride
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -24,7 +24,7 @@ WHY = (
 )
 
 
-def note_stage(c: State, pipeline: Pipeline, number: ir.Expr | None, span: Span) -> StageUse:
+def note_stage(c: Checker, pipeline: Pipeline, number: ir.Expr | None, span: Span) -> StageUse:
     """Remember the stage; one that is counted among numbered ones, or the reverse, is out of order."""
     use = StageUse(number, span, tuple(c.frames[pipeline.frames :]))
     other = next((u for u in pipeline.stages if (u.number is None) != (number is None)), None)
@@ -48,7 +48,7 @@ def note_stage(c: State, pipeline: Pipeline, number: ir.Expr | None, span: Span)
     return use
 
 
-def in_order(c: State, pipeline: Pipeline, use: StageUse, handle: ir.Handle, inside: ir.Body, complete: bool) -> None:
+def in_order(c: Checker, pipeline: Pipeline, use: StageUse, handle: ir.Handle, inside: ir.Body, complete: bool) -> None:
     """A counted stage that is used is filled, and a numbered one that fills comes after the fills before it.  complete:
     `inside` is all that the stage contains, nothing in it was refused.
     """
@@ -89,7 +89,7 @@ def in_order(c: State, pipeline: Pipeline, use: StageUse, handle: ir.Handle, ins
 
 
 def _report(
-    c: State, pipeline: Pipeline, use: StageUse, message: str, label: str, frame: Frame, there: str, help: str
+    c: Checker, pipeline: Pipeline, use: StageUse, message: str, label: str, frame: Frame, there: str, help: str
 ) -> bool:
     labels = (Label(frame.span, there), Label(pipeline.memory.handle.span, "its fills count from here on"))
     c.report("SNAP021", message, use.span, label, labels, WHY, help)
@@ -97,7 +97,7 @@ def _report(
 
 
 # In a loop that counts down, or a number that does.
-def _goes_back(c: State, pipeline: Pipeline, use: StageUse) -> bool:
+def _goes_back(c: Checker, pipeline: Pipeline, use: StageUse) -> bool:
     for frame in _loops(use):
         if frame.var is not None and direction(use.number, frame.var, c.text) < 0:
             name = pipeline.memory.handle.name
@@ -115,7 +115,7 @@ def _goes_back(c: State, pipeline: Pipeline, use: StageUse) -> bool:
 
 
 # Of two nested loops inside of the pipeline's lifetime, the number follows the inner one only.
-def _restarts(c: State, pipeline: Pipeline, use: StageUse) -> bool:
+def _restarts(c: Checker, pipeline: Pipeline, use: StageUse) -> bool:
     loops = _loops(use)
     read = rewrite.variables(use.number)
     for k, inner in enumerate(loops):
@@ -158,7 +158,7 @@ def _exclusive(a: StageUse, b: StageUse) -> bool:
     return False
 
 
-def _before(c: State, use: StageUse, earlier: StageUse) -> bool:
+def _before(c: Checker, use: StageUse, earlier: StageUse) -> bool:
     """Whether the number of `use` is lower than that of `earlier`, or becomes so in the next round of a loop around
     both.
     """
@@ -175,7 +175,7 @@ def _before(c: State, use: StageUse, earlier: StageUse) -> bool:
     return isinstance(here, ir.Const) and isinstance(there, ir.Const) and here.value < there.value
 
 
-def _value(c: State, use: StageUse, end: int) -> int | None:
+def _value(c: Checker, use: StageUse, end: int) -> int | None:
     """The first (end 0) or last number a stage takes, where the text tells; a loop is taken to run twice where its
     bounds do not say.
     """

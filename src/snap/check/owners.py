@@ -5,7 +5,7 @@ Input: a `Memory` and the constructs that are open.  Output: errors.
 
 from __future__ import annotations
 
-from snap.check.state import Abort, ClaimUse, Frame, Memory, SplitBranch, State
+from snap.check.state import Abort, Checker, ClaimUse, Frame, Memory, SplitBranch
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.ir.types import Level, Place
@@ -13,7 +13,7 @@ from snap.ir.types import Level, Place
 
 # A name that is lowered is out of scope until the lowering ends; a claimed name belongs to one branch (T-Partition,
 # T-Claim: Γ without x).
-def use(c: State, memory: Memory, span: Span) -> None:
+def use(c: Checker, memory: Memory, span: Span) -> None:
     name = memory.handle.name
     if memory.lowered is not None:
         low = memory.lowered
@@ -32,7 +32,7 @@ def use(c: State, memory: Memory, span: Span) -> None:
 
 # One owner means one: no group, split or `case _` between the claim and the use makes several of it, and every use has
 # the same.
-def _owned(c: State, name: str, memory: Memory, span: Span) -> None:
+def _owned(c: Checker, name: str, memory: Memory, span: Span) -> None:
     claim = memory.claim
     p, offset = claim.privilege, 0
     for outer, frame in zip(c.frames[claim.depth - 1 :], c.frames[claim.depth :]):
@@ -79,7 +79,7 @@ def _several(outer: Place, frame: Frame, memory: Memory) -> bool:
     return any(at is not Level.BLOCK or not each_block for at in (*above, *(() if alone else (level,))))
 
 
-def _many_owners(c: State, name: str, memory: Memory, frame: Frame, span: Span) -> Abort:
+def _many_owners(c: Checker, name: str, memory: Memory, frame: Frame, span: Span) -> Abort:
     claim, inside = memory.claim, frame.place.privilege
     base = memory.handle.base
     if frame.branch is None:
@@ -102,7 +102,7 @@ def _many_owners(c: State, name: str, memory: Memory, frame: Frame, span: Span) 
     )
 
 
-def _not_its_branch(c: State, name: str, claim: ClaimUse, inside: list[SplitBranch], span: Span) -> Abort:
+def _not_its_branch(c: Checker, name: str, claim: ClaimUse, inside: list[SplitBranch], span: Span) -> Abort:
     p, word = claim.privilege, claim.privilege.level.word
     branch = next((b for b in reversed(inside) if b.level == p.level), None)
     labels = (Label(claim.span, f"claimed for `{p}` here"),)

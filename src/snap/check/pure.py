@@ -8,7 +8,7 @@ from __future__ import annotations
 from snap.check import convert
 from snap.check.expressions import converted, no_common_type, scalar, scalars
 from snap.check.names import as_type, resolve
-from snap.check.state import State, Want
+from snap.check.state import Checker, Want
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
@@ -16,7 +16,7 @@ from snap.ir.operations import MATH
 from snap.ir.types import BOOL, F32, I32, Scalar, Vector
 
 
-def cast_call(c: State, type: object, e: tree.Call, want: Want) -> ir.Expr:
+def cast_call(c: Checker, type: object, e: tree.Call, want: Want) -> ir.Expr:
     if e.keywords:
         raise c.type_error("a cast takes no keywords", e.span)
     if isinstance(type, Vector):
@@ -31,7 +31,7 @@ def cast_call(c: State, type: object, e: tree.Call, want: Want) -> ir.Expr:
     return convert.cast(scalar(c, e.args[0], want), type, e.span)
 
 
-def math_call(c: State, name: str, e: tree.Call, want: Want, fast: bool = False) -> ir.Expr:
+def math_call(c: Checker, name: str, e: tree.Call, want: Want, fast: bool = False) -> ir.Expr:
     op = MATH[name]
     if fast and not op.fast:
         raise c.type_error(
@@ -52,7 +52,7 @@ def math_call(c: State, name: str, e: tree.Call, want: Want, fast: bool = False)
     return _math(c, name, args, e.span, fast)
 
 
-def _math(c: State, name: str, args: list[ir.Expr], span: Span, fast: bool) -> ir.Expr:
+def _math(c: Checker, name: str, args: list[ir.Expr], span: Span, fast: bool) -> ir.Expr:
     op = MATH[name]
     meet = args[0]
     for a in args[1:]:
@@ -73,7 +73,7 @@ def _math(c: State, name: str, args: list[ir.Expr], span: Span, fast: bool) -> i
     return ir.Math(name, tuple(args), result, fast, span=span)
 
 
-def bitcast_call(c: State, e: tree.Call, want: Want) -> ir.Expr:
+def bitcast_call(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
     if len(e.args) != 2 or e.keywords:
         raise c.type_error("`intrinsic.bitcast` takes a value and a type", e.span, help="`intrinsic.bitcast(x, u32)`")
     value = scalar(c, e.args[0], want)

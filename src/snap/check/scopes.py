@@ -11,7 +11,7 @@ import math
 
 from snap.check.annotations import constant_int, wanted_privilege
 from snap.check.names import resolve, word_called
-from snap.check.state import Abort, Memory, NotOpened, Poison, SplitBranch, State
+from snap.check.state import Abort, Checker, Memory, NotOpened, Poison, SplitBranch
 from snap.check.statements import body
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
@@ -21,7 +21,7 @@ from snap.ir.types import Held, Level, Place
 from snap.surface import LevelName
 
 
-def with_statement(c: State, s: tree.With, tail: bool) -> None:
+def with_statement(c: Checker, s: tree.With, tail: bool) -> None:
     from snap.check.lowering import claim_statement, partition_statement
     from snap.check.stages import stage_statement, turn_statement
 
@@ -52,7 +52,7 @@ def with_statement(c: State, s: tree.With, tail: bool) -> None:
         raise Abort from None
 
 
-def _check_body_anyway(c: State, s: tree.With, tail: bool, place: Place | None) -> None:
+def _check_body_anyway(c: Checker, s: tree.With, tail: bool, place: Place | None) -> None:
     with c.at(place or c.place), c.block(), c.frame("group" if place else "memory", s.head, "this scope"):
         if s.name is not None:
             c.bind(s.name, Poison())
@@ -60,7 +60,7 @@ def _check_body_anyway(c: State, s: tree.With, tail: bool, place: Place | None) 
 
 
 # T-Group: the class holds level l and its count there is a multiple of n.
-def _group(c: State, s: tree.With, tail: bool) -> None:
+def _group(c: Checker, s: tree.With, tail: bool) -> None:
     if len(s.call.args) != 1 or s.call.keywords or s.name is not None:
         raise c.type_error("`group` takes one privilege, and gives no name", s.head, help="`with group(thread[32]):`")
     arg = s.call.args[0]
@@ -116,7 +116,7 @@ def _group(c: State, s: tree.With, tail: bool) -> None:
 
 
 # T-Split: the cases fit (SNAP003) and each is aligned to its size (SNAP004).
-def split_statement(c: State, s: tree.Match, tail: bool) -> None:
+def split_statement(c: Checker, s: tree.Match, tail: bool) -> None:
     level, unit = _what_is_split(c, s)
     held = c.place.held(level)
     cases: list[ir.Case] = []
@@ -148,7 +148,7 @@ def split_statement(c: State, s: tree.Match, tail: bool) -> None:
         c.out.append(ir.Split(level, c.place, tuple(cases), span=s.head))
 
 
-def _what_is_split(c: State, s: tree.Match) -> tuple[Level, int]:
+def _what_is_split(c: Checker, s: tree.Match) -> tuple[Level, int]:
     """The level, and how many units of it `split` counts as one."""
     if word_called(c, s.subject) != "split" or not s.subject.args or s.subject.keywords:
         raise c.fail(
@@ -180,7 +180,7 @@ def _what_is_left(held: Held, offset: int) -> int:
     return math.gcd(math.gcd(held.align, offset), left if left > 0 else held.count)
 
 
-def _there_are(c: State, s: tree.Match, case: tree.MatchCase, level: Level, offset: int, size: int) -> bool:
+def _there_are(c: Checker, s: tree.Match, case: tree.MatchCase, level: Level, offset: int, size: int) -> bool:
     count = c.place.held(level).count
     if offset + size > count:
         c.report(
@@ -195,7 +195,7 @@ def _there_are(c: State, s: tree.Match, case: tree.MatchCase, level: Level, offs
     return True
 
 
-def _aligned(c: State, s: tree.Match, case: tree.MatchCase, level: Level, offset: int, size: int) -> bool:
+def _aligned(c: Checker, s: tree.Match, case: tree.MatchCase, level: Level, offset: int, size: int) -> bool:
     held = c.place.held(level)
     start = math.gcd(held.align, offset)
     if start % size:
@@ -223,7 +223,7 @@ def _aligned(c: State, s: tree.Match, case: tree.MatchCase, level: Level, offset
     return True
 
 
-def _sizes(c: State, s: tree.Match, unit: int) -> list[int | None]:
+def _sizes(c: Checker, s: tree.Match, unit: int) -> list[int | None]:
     """The size of each case in units of the level, None for `case _`; `split(l, P, C)` names them by number."""
     named = [constant_int(c, e, "the size of a split") * unit for e in s.subject.args[1:]]
     sizes: list[int | None] = []
@@ -263,7 +263,7 @@ def _sizes(c: State, s: tree.Match, unit: int) -> list[int | None]:
 
 # Branches run in parallel: two of them may not lower the same memory, unless it already is at or below each branch's
 # privilege.
-def _siblings(c: State, branches: list[SplitBranch]) -> None:
+def _siblings(c: Checker, branches: list[SplitBranch]) -> None:
     first: dict[int, tuple[Memory, Diagnostic, Span]] = {}
     shared: set[int] = set()
     for branch in branches:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from snap.check.annotations import Spec
 from snap.check.memory import scalar_shape
 from snap.check.names import as_definition
-from snap.check.state import IndexMap, Memory, Pipeline, State
+from snap.check.state import Checker, IndexMap, Memory, Pipeline
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition
@@ -25,7 +25,7 @@ BOX_WORDS = {"async_reduce", "wgmma", "store_acc"}
 
 
 # Shared memory belongs to exactly one block, or is spread over the blocks of exactly one cluster.
-def declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | None) -> None:
+def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege | None) -> None:
     owner = CLUSTER1 if spec.spread else BLOCK1
     if c.privilege != owner:
         raise _wrong_place(c, s, spec)
@@ -87,7 +87,7 @@ def declare_shared(c: State, s: tree.Declare, spec: Spec, written: Privilege | N
         c.bind(s.name, across(c, memory, blocks, s.span) if spec.spread == "across" else memory)
 
 
-def across(c: State, memory: Memory, blocks: int, span: Span) -> Memory:
+def across(c: Checker, memory: Memory, blocks: int, span: Span) -> Memory:
     """The memory of one block, seen from the cluster: the rank of the block whose part is meant comes first among the
     indices.
     """
@@ -118,7 +118,7 @@ def own_part(memory: Memory) -> Memory | None:
     )
 
 
-def _wrong_place(c: State, s: tree.Declare, spec: Spec) -> Exception:
+def _wrong_place(c: Checker, s: tree.Declare, spec: Spec) -> Exception:
     clusters = c.frames[0].place.held(Level.CLUSTER) is not None
     if not spec.spread:
         belongs, help = "one block", "declare it directly in `with group(block[1]):`"

@@ -13,7 +13,7 @@ from functools import partial
 
 from snap.check import convert
 from snap.check.annotations import Spec, annotation
-from snap.check.state import Abort, Constant, Poison, Program, State, Variable
+from snap.check.state import Abort, Checker, Constant, Poison, Program, Variable
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -137,7 +137,7 @@ def constexpr_names(definition: Definition) -> list[str]:
     return [p.name for p in definition.tree.params if is_constexpr(p)]
 
 
-def constexpr_value(c: State, p: tree.Parameter, type: Scalar, value: object) -> ir.Const:
+def constexpr_value(c: Checker, p: tree.Parameter, type: Scalar, value: object) -> ir.Const:
     from snap.check.names import as_number
 
     number = as_number(value)
@@ -148,7 +148,7 @@ def constexpr_value(c: State, p: tree.Parameter, type: Scalar, value: object) ->
     return convert.constant(number, type, p.span)
 
 
-def parameters(c: State, constexprs: Mapping[str, object]) -> tuple[ParamSpec, ...]:
+def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec, ...]:
     """Evaluate the annotations: constexprs first, then values, then pointers, whose shapes may name the others.  Binds
     values in c.
     """
@@ -192,7 +192,7 @@ def parameters(c: State, constexprs: Mapping[str, object]) -> tuple[ParamSpec, .
     return tuple(specs[p.name] for p in definition.tree.params if p.name in specs)
 
 
-def _kernel_parameter(c: State, p: tree.Parameter, spec: Spec, privilege: Privilege) -> None:
+def _kernel_parameter(c: Checker, p: tree.Parameter, spec: Spec, privilege: Privilege) -> None:
     if spec.kind == "ref" or isinstance(spec.type, Array):
         raise c.type_error(f"`{p.name}`: a kernel takes scalars and pointers", p.span, help="pass it as a pointer")
     if spec.kind == "pointer" and (privilege.level is not Level.GRID or spec.space is Space.SHARED):
@@ -203,7 +203,7 @@ def _kernel_parameter(c: State, p: tree.Parameter, spec: Spec, privilege: Privil
         )
 
 
-def returns(c: State) -> tuple[Element, Privilege] | None:
+def returns(c: Checker) -> tuple[Element, Privilege] | None:
     e = c.definition.tree.returns
     if e is None:
         return None
@@ -236,7 +236,7 @@ def read_header(definition: Definition, constexprs: Mapping[str, object]) -> Hea
 def _read_header(definition: Definition, constexprs: Mapping[str, object]) -> Header:
     requires = required(definition, constexprs)
     place = starting_place(definition, requires, None)
-    c = State(definition, Program(), place)
+    c = Checker(definition, Program(), place)
     params = parameters(c, constexprs)
     try:
         returned = returns(c)

@@ -14,7 +14,7 @@ from snap.check.known import assigned_names, decided_below
 from snap.check.names import resolve
 from snap.check.order import in_order, note_stage
 from snap.check.shared import across
-from snap.check.state import Abort, Frame, IndexMap, Memory, NotOpened, Pipeline, State, Want
+from snap.check.state import Abort, Checker, Frame, IndexMap, Memory, NotOpened, Pipeline, Want
 from snap.check.statements import body
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -25,7 +25,7 @@ from snap.ir.types import BLOCK1, GRID1, I32, Level, Place
 
 
 # A stage is one slot of a pipeline, fill number modulo the depth, at the pipeline's privilege.
-def stage_statement(c: State, s: tree.With, tail: bool) -> None:
+def stage_statement(c: Checker, s: tree.With, tail: bool) -> None:
     args = s.call.args
     found = resolve(c, args[0]) if args and isinstance(args[0], tree.Name) else None
     if not isinstance(found, Pipeline) or len(args) > 2 or s.call.keywords or s.name is None:
@@ -72,7 +72,7 @@ def stage_statement(c: State, s: tree.With, tail: bool) -> None:
     c.out.append(ir.Partition(base, handle, c.place, tuple(out), fill, len(args) == 1, span=s.head))
 
 
-def _fill(c: State, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.With) -> ir.Expr:
+def _fill(c: Checker, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.With) -> ir.Expr:
     """The number of the fill: the one given, else the next of the pipeline's lifetime."""
     p = pipeline.memory.handle.privilege
     if len(args) == 2:
@@ -101,7 +101,7 @@ def _turn_help(place: Place) -> str:
 
 # The units of the group around, within one block, run the body one after another: each must come, and as often as the
 # others.
-def turn_statement(c: State, s: tree.With, tail: bool) -> None:
+def turn_statement(c: Checker, s: tree.With, tail: bool) -> None:
     if s.call.args or s.call.keywords or s.name is not None:
         raise c.not_opened("SNAP018", "`turn` takes nothing, and gives no name", s.head, help="`with turn():`")
     outer = _takers(c, s.head)
@@ -111,7 +111,7 @@ def turn_statement(c: State, s: tree.With, tail: bool) -> None:
     c.out.append(ir.Turn(outer, place, tuple(out), span=s.head))
 
 
-def _takers(c: State, span: Span) -> Place:
+def _takers(c: Checker, span: Span) -> Place:
     """What is divided into the groups that take turns: they are made of whole warps of one block, and come equally
     often.
     """
@@ -160,7 +160,7 @@ def _takers(c: State, span: Span) -> Place:
     return outer
 
 
-def _equally_often(c: State, outer: Place, frames: list[Frame], span: Span) -> None:
+def _equally_often(c: Checker, outer: Place, frames: list[Frame], span: Span) -> None:
     apart = decided_below(c, outer.privilege, frames)
     if apart is not None:
         way, what = apart

@@ -259,7 +259,7 @@ class Program:
         return self.last_uid
 
 
-class State:
+class Checker:
     """The checker of one function body."""
 
     def __init__(self, definition: Definition, program: Program, place: Place):

@@ -18,7 +18,7 @@ from snap.check.known import decided_below, leaves_early
 from snap.check.memory import agreed_in
 from snap.check.names import word_called
 from snap.check.operands import in_order
-from snap.check.state import Abort, Constant, Memory, Poison, State, Variable, Want
+from snap.check.state import Abort, Checker, Constant, Memory, Poison, Variable, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -28,7 +28,7 @@ from snap.ir.types import I32, I64, THREAD1, Privilege, Scalar
 UNROLL_LIMIT = 512  # constant loops over registers beyond this are left to the compiler
 
 
-def body(c: State, statements: tree.Body, tail: bool = True) -> None:
+def body(c: Checker, statements: tree.Body, tail: bool = True) -> None:
     """`tail`: nothing of the function follows these statements, so a `return` at their end leaves nobody behind."""
     for k, s in enumerate(statements):
         try:
@@ -37,7 +37,7 @@ def body(c: State, statements: tree.Body, tail: bool = True) -> None:
             _poison(c, s)
 
 
-def _poison(c: State, s: tree.Stmt) -> None:
+def _poison(c: Checker, s: tree.Stmt) -> None:
     """A name whose declaration failed is not reported as unknown later."""
     match s:
         case tree.Declare(name) if not isinstance(c.scopes[-1].get(name), (Variable, Memory, Constant)):
@@ -46,7 +46,7 @@ def _poison(c: State, s: tree.Stmt) -> None:
             c.bind(name, Poison())
 
 
-def statement(c: State, s: tree.Stmt, tail: bool) -> None:
+def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
     from snap.check.scopes import split_statement, with_statement
 
     match s:
@@ -91,7 +91,7 @@ def statement(c: State, s: tree.Stmt, tail: bool) -> None:
 # ---- control flow ---------------------------------------------------------------------------------------------------
 
 
-def _if(c: State, s: tree.If, tail: bool) -> None:
+def _if(c: Checker, s: tree.If, tail: bool) -> None:
     cond = None
     try:
         cond = condition(c, s.cond, deciding(c))
@@ -111,7 +111,7 @@ def _if(c: State, s: tree.If, tail: bool) -> None:
         c.out.append(ir.If(cond, *bodies, span=s.span))
 
 
-def _while(c: State, s: tree.While) -> None:
+def _while(c: Checker, s: tree.While) -> None:
     cond = None
     with c.block() as pre:
         try:
@@ -127,7 +127,7 @@ def _while(c: State, s: tree.While) -> None:
         c.out.append(ir.While(tuple(pre), cond, tuple(out), span=s.span))
 
 
-def _for(c: State, s: tree.For) -> None:
+def _for(c: Checker, s: tree.For) -> None:
     bounds, unroll = _range(c, s.iterable)
     kind = I64 if any(b.type == I64 for b in bounds) else I32
     if any(not b.type.is_integer or b.type.bits == 64 and b.type != I64 for b in bounds):
@@ -150,7 +150,7 @@ def _for(c: State, s: tree.For) -> None:
     c.out.append(ir.For(var, start, stop, step, tuple(out), unroll, span=s.span))
 
 
-def _range(c: State, e: tree.Expr) -> tuple[list[ir.Expr], int]:
+def _range(c: Checker, e: tree.Expr) -> tuple[list[ir.Expr], int]:
     word = word_called(c, e)
     unroll = 0
     if word == "unroll":
@@ -217,7 +217,7 @@ def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
 
 
 # A thread cannot leave its group behind.
-def _leave_loop(c: State, word: str, span: Span) -> None:
+def _leave_loop(c: Checker, word: str, span: Span) -> None:
     for frame in reversed(c.frames):
         if frame.kind == "loop":
             return
@@ -234,7 +234,7 @@ def _leave_loop(c: State, word: str, span: Span) -> None:
     raise c.fail("SNAP007", f"`{word}` stands outside of a loop", span)
 
 
-def _return(c: State, s: tree.Return, tail: bool) -> None:
+def _return(c: Checker, s: tree.Return, tail: bool) -> None:
     scope = c.innermost("group", "split", "memory") if not tail else None
     if scope is not None:
         raise c.fail(
@@ -271,7 +271,7 @@ def _return(c: State, s: tree.Return, tail: bool) -> None:
 
 # Which `return` is reached is a part of the result: whatever lets a thread come to this one, or pass it by, is the same
 # for all of p.
-def _reached_alike(c: State, p: Privilege, span: Span) -> None:
+def _reached_alike(c: Checker, p: Privilege, span: Span) -> None:
     apart = decided_below(c, p, c.frames)
     if apart is None:
         agreed_in(

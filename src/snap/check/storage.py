@@ -15,7 +15,7 @@ from snap.check.known import note_value
 from snap.check.memory import access, indices, mapped, mapped_block
 from snap.check.names import as_type, describe_object, resolve, word_called
 from snap.check.owners import use
-from snap.check.state import IndexMap, Memory, Pipeline, State, Variable, Want
+from snap.check.state import Checker, IndexMap, Memory, Pipeline, Variable, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -35,7 +35,7 @@ class LocalArray:
 Storage = Memory | LocalArray
 
 
-def storage(c: State, e: tree.Expr, target: Privilege | None = None, kept: bool = False) -> Storage | None:
+def storage(c: Checker, e: tree.Expr, target: Privilege | None = None, kept: bool = False) -> Storage | None:
     """What `e` denotes if it denotes storage: a name, `x.view(T)`, `tile(x, at, shape)`.  `target` is for whom it is
     used, where a tile's position may vary as much.  kept: it gets a name, or is handed on, so what is read to find its
     position is read now.
@@ -65,14 +65,14 @@ def storage(c: State, e: tree.Expr, target: Privilege | None = None, kept: bool 
             return None
 
 
-def _is_namespace(c: State, e: tree.Expr) -> bool:
+def _is_namespace(c: Checker, e: tree.Expr) -> bool:
     from snap.surface import Namespace
 
     return isinstance(e, tree.Name) and c.lookup(e.id) is None and isinstance(c.names.get(e.id), Namespace)
 
 
 def scaled_shape(
-    c: State, shape: tuple[ir.Expr, ...] | None, old: Element, new: Element, span: Span
+    c: Checker, shape: tuple[ir.Expr, ...] | None, old: Element, new: Element, span: Span
 ) -> tuple[ir.Expr, ...] | None:
     """The shape after a view: the last dimension shrinks or grows by the ratio of the sizes, in 64 bits where it grows
     to nobody knows what.
@@ -91,7 +91,7 @@ def scaled_shape(
     return (*shape[:-1], last)
 
 
-def _view(c: State, base: Storage, elem: Element, span: Span) -> Storage:
+def _view(c: Checker, base: Storage, elem: Element, span: Span) -> Storage:
     old = base.ref.elem if isinstance(base, LocalArray) else base.elem
     if old.bytes % elem.bytes and elem.bytes % old.bytes:
         raise c.type_error(f"`{old}` cannot be viewed as `{elem}`: neither size divides the other", span)
@@ -170,7 +170,7 @@ def unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
 
 
 def _tile(
-    c: State,
+    c: Checker,
     args: tuple[tree.Expr, ...],
     keywords: tuple[tuple[str, tree.Expr], ...],
     span: Span,
@@ -203,7 +203,7 @@ def _tile(
     )
 
 
-def _read_now(c: State, e: ir.Expr, p: Privilege) -> ir.Expr:
+def _read_now(c: Checker, e: ir.Expr, p: Privilege) -> ir.Expr:
     """A position that stays what it is: memory and arrays may hold something else when the window is used."""
     if not any(isinstance(part, (ir.Load, ir.Elem)) for part in walk(e)):
         return e
@@ -212,7 +212,7 @@ def _read_now(c: State, e: ir.Expr, p: Privilege) -> ir.Expr:
     return at
 
 
-def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None = None) -> Memory:
+def memory_argument(c: Checker, e: tree.Expr, what: str, target: Privilege | None = None) -> Memory:
     found = storage(c, e, target, kept=True)
     if not isinstance(found, Memory):
         no_pipeline(c, e, what)
@@ -231,7 +231,7 @@ def memory_argument(c: State, e: tree.Expr, what: str, target: Privilege | None 
     return found
 
 
-def no_pipeline(c: State, e: tree.Expr, what: str) -> None:
+def no_pipeline(c: Checker, e: tree.Expr, what: str) -> None:
     """Refuses a pipeline where memory is wanted: its slots are used through stages."""
     found = resolve(c, e) if isinstance(e, tree.Name) else None
     if isinstance(found, Pipeline):
@@ -243,7 +243,7 @@ def no_pipeline(c: State, e: tree.Expr, what: str) -> None:
         )
 
 
-def element_argument(c: State, e: tree.Expr, want: Want, what: str) -> tuple[Memory, ir.MemAccess]:
+def element_argument(c: Checker, e: tree.Expr, want: Want, what: str) -> tuple[Memory, ir.MemAccess]:
     """`x[i, j]` as a place in memory."""
     if isinstance(e, tree.Subscript):
         found = storage(c, e.value, want.privilege)

@@ -15,7 +15,7 @@ from snap.check.explain import declared, read_down
 from snap.check.expressions import condition, scalar
 from snap.check.intrinsics import allowed
 from snap.check.memory import one_value
-from snap.check.state import Memory, State, Want
+from snap.check.state import Checker, Memory, Want
 from snap.check.storage import LocalArray, memory_argument, storage
 from snap.check.tiles import aligned, core, dimensions, tile_of
 from snap.diag.error import Label
@@ -36,7 +36,7 @@ UNIFORM = Want(WARPGROUP1, "must be the same for the warpgroup", agree=True)
 
 # acc += a @ b.T: acc in registers, n/2 floats a thread; a 64 rows in shared memory or registers; b n rows in shared
 # memory.
-def wgmma(c: State, e: tree.Call) -> None:
+def wgmma(c: Checker, e: tree.Call) -> None:
     allowed(c, WGMMA, e.span)
     options = dict(e.keywords)
     zero = options.pop("zero", None)
@@ -85,7 +85,7 @@ def wgmma(c: State, e: tree.Call) -> None:
     )
 
 
-def _left_tile(c: State, e: tree.Call, found: Memory | None, elem: Scalar, k: int) -> ir.Tile:
+def _left_tile(c: Checker, e: tree.Call, found: Memory | None, elem: Scalar, k: int) -> ir.Tile:
     """The tile a of a product, 64 rows, with the k and the elements of b."""
     tile, rows, own_k, transposed = _operand(c, e.args[1], "a", found)
     if tile.access.view.elem != elem:
@@ -107,7 +107,7 @@ def _left_tile(c: State, e: tree.Call, found: Memory | None, elem: Scalar, k: in
 
 
 # Columns first, first+1, ... of the accumulator go into a tile [64, w] that belongs to the warpgroup.
-def store_acc(c: State, e: tree.Call) -> None:
+def store_acc(c: Checker, e: tree.Call) -> None:
     allowed(c, STORE_ACC, e.span)
     options = dict(e.keywords)
     given = options.pop("first", None)
@@ -155,7 +155,7 @@ def store_acc(c: State, e: tree.Call) -> None:
     _by_warpgroups(c, lambda place: ir.StoreAcc(tile, acc, first, place, span=e.span), e.span)
 
 
-def _of_the_warpgroup(c: State, handle: ir.Handle, span: Span) -> None:
+def _of_the_warpgroup(c: Checker, handle: ir.Handle, span: Span) -> None:
     if handle.const or handle.privilege not in (c.privilege, WARPGROUP1):
         raise c.fail(
             "SNAP009",
@@ -180,7 +180,7 @@ def _of_the_warpgroup(c: State, handle: ir.Handle, span: Span) -> None:
 
 # size: how many floats a thread the other operands take.  A store may take a part, and then the array keeps its own
 # size.
-def _accumulator(c: State, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
+def _accumulator(c: Checker, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
     found = storage(c, e)
     if not isinstance(found, LocalArray) or found.ref.elem != F32 or found.ref.var.privilege != THREAD1:
         what, labels, name = "", (), "acc"
@@ -205,7 +205,7 @@ def _accumulator(c: State, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
     return found.ref
 
 
-def _registers(c: State, array: LocalArray, elem: Scalar, k: int, span: Span) -> ir.ArrayRef:
+def _registers(c: Checker, array: LocalArray, elem: Scalar, k: int, span: Span) -> ir.ArrayRef:
     size = math.prod(array.ref.shape)
     if array.ref.elem != elem or size * 2 != k or array.ref.var.privilege != THREAD1:
         raise c.type_error(
@@ -222,7 +222,7 @@ def _is_transposed(e: tree.Expr) -> bool:
     return isinstance(e, tree.Attribute) and e.name == "T"
 
 
-def _operand(c: State, e: tree.Expr, role: str, found: Memory | None = None) -> tuple[ir.Tile, int, int, bool]:
+def _operand(c: Checker, e: tree.Expr, role: str, found: Memory | None = None) -> tuple[ir.Tile, int, int, bool]:
     """A tile, how many rows and how large a k it has, and whether it lies transposed."""
     transposed = _is_transposed(e)
     memory = found or memory_argument(c, e.value if transposed else e, f"{role} of `wgmma`", WARPGROUP1)
@@ -257,7 +257,7 @@ def _operand(c: State, e: tree.Expr, role: str, found: Memory | None = None) -> 
 
 
 def _not_swizzled(
-    c: State, obj: ir.MemObject, handle: ir.Handle, row: int, elem: Scalar, width: int, span: Span
+    c: Checker, obj: ir.MemObject, handle: ir.Handle, row: int, elem: Scalar, width: int, span: Span
 ) -> Exception:
     panels = f"a larger k or n is made of panels: `shared({elem}[p, 64, {128 // elem.bytes}], swizzle=128)`"
     if row in SWIZZLES and obj.swizzle != row:
@@ -275,7 +275,7 @@ def _not_swizzled(
     )
 
 
-def _kind(c: State, elem: Scalar, given: str, span: Span) -> str:
+def _kind(c: Checker, elem: Scalar, given: str, span: Span) -> str:
     can = KINDS[elem]
     if not given and len(can) > 1:
         raise c.type_error(
@@ -289,20 +289,20 @@ def _kind(c: State, elem: Scalar, given: str, span: Span) -> str:
 # ---- by warpgroups --------------------------------------------------------------------------------------------------
 
 
-def _kept(c: State, value: ir.Expr, name: str) -> ir.Expr:
+def _kept(c: Checker, value: ir.Expr, name: str) -> ir.Expr:
     """The value, evaluated here where positions mean what the text says."""
     if c.privilege == WARPGROUP1 or isinstance(value, (ir.Const, ir.Read)):
         return value
     return c.remembered(name, value, WARPGROUP1)
 
 
-def _kept_tile(c: State, tile: ir.Tile) -> ir.Tile:
+def _kept_tile(c: Checker, tile: ir.Tile) -> ir.Tile:
     access = tile.access
     index = tuple(_kept(c, i, "tile_at") for i in access.index)
     return ir.Tile(ir.MemAccess(access.view, index, access.handle, access.block, span=access.span), tile.shape)
 
 
-def _by_warpgroups(c: State, made, span: Span) -> None:
+def _by_warpgroups(c: Checker, made, span: Span) -> None:
     if c.privilege == WARPGROUP1:
         c.out.append(made(c.place))
     else:

@@ -14,7 +14,7 @@ from snap.analysis.text import divisor
 from snap.check.explain import declared
 from snap.check.memory import foreign
 from snap.check.rewrite import variables
-from snap.check.state import IndexMap, Memory, State
+from snap.check.state import Checker, IndexMap, Memory
 from snap.check.storage import unit_stride
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -23,7 +23,7 @@ from snap.ir.hardware import box_align
 from snap.ir.types import BOOL, I32, Scalar, Space
 
 
-def tile_of(c: State, memory: Memory, what: str, span: Span) -> ir.Tile:
+def tile_of(c: Checker, memory: Memory, what: str, span: Span) -> ir.Tile:
     """The box of shared memory that a name shows, in the dimensions of its view."""
     handle, view = memory.handle, memory.view
     _own_scalars(c, memory, what, span)
@@ -39,7 +39,7 @@ def tile_of(c: State, memory: Memory, what: str, span: Span) -> ir.Tile:
 
 
 # A tile is made of scalars in the block's own shared memory.
-def _own_scalars(c: State, memory: Memory, what: str, span: Span) -> None:
+def _own_scalars(c: Checker, memory: Memory, what: str, span: Span) -> None:
     handle, elem = memory.handle, memory.view.elem
     if handle.obj.space is Space.GLOBAL:
         raise c.type_error(f"{what} works on shared memory, and `{handle.name}` is global", span)
@@ -65,7 +65,7 @@ def _own_scalars(c: State, memory: Memory, what: str, span: Span) -> None:
         )
 
 
-def _window(c: State, memory: Memory, span: Span) -> Iterator[tuple[ir.Expr, ir.Expr | None]]:
+def _window(c: Checker, memory: Memory, span: Span) -> Iterator[tuple[ir.Expr, ir.Expr | None]]:
     """For each dimension of the view, where the box begins in it and its extent; None where the name does not say
     that.
     """
@@ -111,7 +111,7 @@ def moved(map: IndexMap) -> Iterator[tuple[ir.Var | None, ir.Expr | None]]:
             yield used[0], unit_stride(result, left.pop(0)) if used == left[:1] else None
 
 
-def _unknown_size(c: State, handle: ir.Handle, what: str, span: Span) -> Exception:
+def _unknown_size(c: Checker, handle: ir.Handle, what: str, span: Span) -> Exception:
     return c.type_error(
         f"{what} has to know how large `{handle.name}` is",
         span,
@@ -133,7 +133,7 @@ def core(shape: tuple[int, ...], least: int = 1) -> tuple[int, ...]:
 
 
 # A box begins at a multiple of 128 bytes; a swizzled one where its pattern begins, every 8 rows.
-def aligned(c: State, tile: ir.Tile, memory: Memory, what: str, span: Span) -> None:
+def aligned(c: Checker, tile: ir.Tile, memory: Memory, what: str, span: Span) -> None:
     obj = tile.access.view.obj
     if obj.uid in c.unknown_layout:
         return
@@ -148,7 +148,7 @@ def aligned(c: State, tile: ir.Tile, memory: Memory, what: str, span: Span) -> N
 
 
 def _misaligned(
-    c: State, tile: ir.Tile, memory: Memory, k: int, need: int, stride: int, what: str, span: Span
+    c: Checker, tile: ir.Tile, memory: Memory, k: int, need: int, stride: int, what: str, span: Span
 ) -> Exception:
     obj, name = tile.access.view.obj, tile.access.handle.name
     if obj.depth and k == 0:
@@ -186,7 +186,7 @@ def _position(memory: Memory, k: int) -> str:
     return f"index {used[0]} of its position" if used else f"index {k} that its index function returns"
 
 
-def contiguous(c: State, tile: ir.Tile, name: str, span: Span) -> None:
+def contiguous(c: Checker, tile: ir.Tile, name: str, span: Span) -> None:
     dims = dimensions(tile)
     first = next((k for k, n in enumerate(tile.shape) if n != 1), len(dims))
     for k in range(first + 1, len(dims)):

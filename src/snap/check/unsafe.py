@@ -13,7 +13,7 @@ from snap.check.expressions import expression
 from snap.check.memory import access, one_value, own_memory
 from snap.check.names import as_type, resolve
 from snap.check.operands import kept
-from snap.check.state import PER_THREAD, Memory, State, Touch, Want
+from snap.check.state import PER_THREAD, Checker, Memory, Touch, Want
 from snap.check.storage import LocalArray, storage
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -24,7 +24,7 @@ from snap.ir.types import THREAD1, Scalar
 
 # The one place where the compiler takes the user's word: it stands directly in the function whose `@requires` says what
 # the text needs.
-def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+def unsafe_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
     if word != "cuda":
         raise c.type_error(
             f"there is no `unsafe.{word}`",
@@ -65,7 +65,7 @@ def unsafe_call(c: State, word: str, e: tree.Call, want: Want, used: bool) -> ir
     return result
 
 
-def _text(c: State, e: tree.Call) -> str:
+def _text(c: Checker, e: tree.Call) -> str:
     given = e.args[0] if len(e.args) == 1 else None
     text = given.value if isinstance(given, tree.Text) else None if given is None else resolve(c, given)
     if not isinstance(text, str):
@@ -76,7 +76,7 @@ def _text(c: State, e: tree.Call) -> str:
 
 
 def _operands(
-    c: State, named: dict[str, tree.Expr], span: Span
+    c: Checker, named: dict[str, tree.Expr], span: Span
 ) -> tuple[list[tuple[str, ir.Expr]], list[tuple[str, ir.MemAccess]]]:
     """Values and memory, with the names that the text has for them."""
     values: list[tuple[str, ir.Expr]] = []
@@ -103,7 +103,7 @@ def _operands(
     return values, memory
 
 
-def _holes(c: State, text: str, names: set[str], span: Span) -> None:
+def _holes(c: Checker, text: str, names: set[str], span: Span) -> None:
     try:
         holes = {field for _, field, _, _ in string.Formatter().parse(text) if field is not None}
     except ValueError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from snap.check.explain import read_by_one_help, units
 from snap.check.parts import overwritten, unshown
-from snap.check.state import State
+from snap.check.state import Checker
 from snap.diag.error import Label
 from snap.ir import nodes as ir
 from snap.ir.hardware import BLOCK_RESERVED, MOST_BLOCK_SHARED, SM_BLOCKS, SM_SHARED, SM_THREADS, WARP
@@ -16,7 +16,7 @@ from snap.ir.types import Level
 from snap.ir.walk import statements as all_statements
 
 
-def check_whole(c: State, params: list[ir.Param], made: ir.Body) -> None:
+def check_whole(c: Checker, params: list[ir.Param], made: ir.Body) -> None:
     _stability(c)
     _parts(c, params, made)
     _shared_limit(c)
@@ -24,7 +24,7 @@ def check_whole(c: State, params: list[ir.Param], made: ir.Body) -> None:
 
 
 # Memory read above thread[1] must be stable: nothing in the kernel touches it by atomics or unsafe.
-def _stability(c: State) -> None:
+def _stability(c: Checker) -> None:
     for read in c.stable_reads:
         for touch in c.touches:
             if touch.obj.uid == read.handle.obj.uid:
@@ -42,7 +42,7 @@ def _stability(c: State) -> None:
 
 # A part that a group reads as one value is written by no other group: its partition promises that, or the indices show
 # it.
-def _parts(c: State, params: list[ir.Param], made: ir.Body) -> None:
+def _parts(c: Checker, params: list[ir.Param], made: ir.Body) -> None:
     reads = [read for read in c.stable_reads if any(unshown(read.handle))]
     if not reads or c.errors:
         return
@@ -69,7 +69,7 @@ def _parts(c: State, params: list[ir.Param], made: ir.Body) -> None:
         )
 
 
-def _shared_limit(c: State) -> None:
+def _shared_limit(c: Checker) -> None:
     declared = c.definition.requires.smem
     limit = MOST_BLOCK_SHARED if declared is None else min(declared, MOST_BLOCK_SHARED)
     if declared is not None and declared > MOST_BLOCK_SHARED:
@@ -96,7 +96,7 @@ def _shared_limit(c: State) -> None:
 
 # `resident=n`: n blocks fit a multiprocessor as far as the text decides it.  Registers are then the compiler's to share
 # out.
-def _residency(c: State, made: ir.Body) -> None:
+def _residency(c: Checker, made: ir.Body) -> None:
     wanted, span = c.definition.requires.resident, c.definition.requires.span or c.definition.tree.head
     if wanted is None:
         return

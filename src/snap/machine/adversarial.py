@@ -32,7 +32,7 @@ from snap.machine.reference import argument, bound, indices
 from snap.machine.warp_lanes import Arrival, SharedArena, WarpLanes
 from snap.machine.warps import block_combine
 
-_STEPS = 20_000_000  # turns of all warps together that are certainly too many
+_STEPS = 20_000_000  # that all warps together certainly do not need: a step is what a warp runs before it stops
 
 
 def run_adversarial(function: synced.Function, args: list, blocks: int, seed: int, races: list | None = None) -> None:
@@ -53,7 +53,7 @@ def run_adversarial(function: synced.Function, args: list, blocks: int, seed: in
         raise found[0].error()
 
 
-def run_in_turns(function: synced.Function, args: list, blocks: int) -> None:
+def run_one_by_one(function: synced.Function, args: list, blocks: int) -> None:
     """Run a kernel in synchronized IR, each thread on its own where it waits for others, in one order that is always
     the same; races are not looked for.  Blocks that need not be resident together run one after the other (clusters,
     where there are some).
@@ -86,7 +86,7 @@ def _run(program: Program, args: list, blocks: int, seed: int) -> tuple[MachineE
         if error is None:
             ended_too_early(launch)
         launch.log.look()
-    return error or launch.uninitialised, list(launch.log.found.values())
+    return error or launch.uninitialised, list(launch.log.races.values())
 
 
 def _start(launch: Schedule, program: Program, args: list, blocks: range) -> None:
@@ -202,7 +202,7 @@ class Schedule(Launch):
                 break
             at = len(ready) - 1 if self.favours else self.rng.randrange(len(ready))
             warp = ready.pop(at)
-            ready += self.turn(warp, ready)
+            ready += self.advance(warp, ready)
             if self.woken:
                 ready += self._awake()
             if self.log.full:
@@ -238,10 +238,10 @@ class Schedule(Launch):
             products.execute(next((k for k, p in enumerate(products.all) if not p.ready), len(products.all)))
 
     def fuel(self) -> int:
-        """How many statements somebody runs before another one's turn."""
+        """How many statements somebody runs before another one goes on."""
         return 1 + int(self.rng.expovariate(1 / self.fuel_scale))
 
-    def turn(self, warp: Warp, ready: list[Warp]) -> list[Warp]:
+    def advance(self, warp: Warp, ready: list[Warp]) -> list[Warp]:
         """Let a warp run on; returns those that are ready because of it."""
         if self.copying:
             self.rng.choice(self.copying).drift()

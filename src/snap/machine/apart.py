@@ -4,7 +4,7 @@ way.
 Input: a kernel that waits for atomics in a loop.  Output: its arrays.  On a GPU, threads of a warp are scheduled
 independently: one that has a lock goes on while the others ask for it.  Lanes in lockstep would wait for those first.
 So where lockstep does not get on, the arrays are put back, and every statement in which threads wait and do nothing
-together becomes a generator for each thread; those of a warp take turns.
+together becomes a generator for each thread; those of a warp go on one after another.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Thread:
 
 
 def apart(lanes, statement: Callable, m) -> Generator:
-    """Run a statement for each active thread; in each turn of the warp every one of them goes on a while.  The warp
+    """Run a statement for each active thread; whenever the warp goes on, every one of them goes on a while.  The warp
     goes round for nothing when all of its threads do.
     """
     launch, each = lanes.launch, lanes.thread[0].tolist()
@@ -67,7 +67,7 @@ def run_program(typed: ir.Function, synced: Callable[[], synced.Function], args:
     not get on, `synced`, each thread on its own, and of blocks that need not be resident together one after the other.
     """
     from snap import machine
-    from snap.machine.adversarial import run_in_turns
+    from snap.machine.adversarial import run_one_by_one
     from snap.machine.program import program_for
 
     waits = bool(program_for(typed, stepwise=False).waiting)
@@ -78,4 +78,4 @@ def run_program(typed: ir.Function, synced: Callable[[], synced.Function], args:
         if not waits or error.kind != "no progress":
             raise
     before.restore()
-    run_in_turns(synced(), args, blocks)
+    run_one_by_one(synced(), args, blocks)

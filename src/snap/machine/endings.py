@@ -75,6 +75,6 @@ def _check_entry(launch: Schedule, last: dict[int, LastWords], cluster: int, e: 
 
 def _report(launch: Schedule, name: str, index: int, first: RaceAccess, block: int) -> None:
     key = (name, first.span, first.kind, "exit")
-    launch.log.found.setdefault(
+    launch.log.races.setdefault(
         key, Race(name, index, first, RaceAccess("exit", launch.kernel.span, block, 0), reason="exit")
     )

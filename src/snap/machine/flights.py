@@ -452,4 +452,4 @@ class RegisterFile:
             RaceAccess("multiply", product.spec.site.span, self.number, thread),
             RaceAccess(verb, site.span, self.number, thread),
         )
-        self.launch.log.found.setdefault(key, Race(name, 0, *sides, reason=reason))
+        self.launch.log.races.setdefault(key, Race(name, 0, *sides, reason=reason))

@@ -75,26 +75,26 @@ class RaceLog:
         """
         self.forgets = forgets
         self.entries: dict[object, list[Entry]] = {}
-        self.pending = 0
+        self.logged = 0  # addresses in them
         self.limit = _FLUSH
-        self.found: dict[tuple, Race] = {}
+        self.races: dict[tuple, Race] = {}
 
     def add(self, where: object, entry: Entry) -> None:
         """`where`: the memory, such that addresses in it can be compared."""
         self.entries.setdefault(where, []).append(entry)
-        self.pending += len(entry.address)
+        self.logged += len(entry.address)
 
     @property
     def full(self) -> bool:
-        return self.pending > self.limit
+        return self.logged > self.limit
 
     def look(self, phases: dict[int, int] | None = None) -> None:
         """Look for races; with `phases` (the oldest phase that a warp of each block is in) what may still race with
         later accesses is kept.
         """
-        self.pending = 0
+        self.logged = 0
         for where, entries in self.entries.items():
-            if entries and len(self.found) < _MOST:
+            if entries and len(self.races) < _MOST:
                 self._look_at(entries)
             forgets = self.forgets and isinstance(where, tuple)
             kept = (
@@ -110,8 +110,8 @@ class RaceLog:
                 ]
             )
             self.entries[where] = kept
-            self.pending += sum(len(e.address) for e in kept)
-        self.limit = max(_FLUSH, 2 * self.pending)
+            self.logged += sum(len(e.address) for e in kept)
+        self.limit = max(_FLUSH, 2 * self.logged)
 
     def _look_at(self, entries: list[Entry]) -> None:
         for part in _apart(entries) if any(e.token for e in entries) else (entries,):
@@ -161,7 +161,7 @@ class RaceLog:
         for g in np.sort(first):
             members = at[starts[g] : ends[g]]
             self._closely(entries, which[members], lane[members], int(cell[members[0]]) * grain)
-            if len(self.found) >= _MOST:
+            if len(self.races) >= _MOST:
                 break
         return chosen
 
@@ -184,7 +184,7 @@ class RaceLog:
         for g in np.flatnonzero(np.logical_or.reduceat(met, starts) | written):
             stop = starts[g + 1] if g + 1 < len(starts) else len(cell)
             self._fly(entries, which[starts[g] : stop], lane[starts[g] : stop], int(cell[starts[g]]) * grain)
-            if len(self.found) >= _MOST:
+            if len(self.races) >= _MOST:
                 return
 
     def _fly(self, entries: list[Entry], which: np.ndarray, lane: np.ndarray, address: int) -> None:
@@ -220,7 +220,7 @@ class RaceLog:
         for g in np.flatnonzero(several & (writes | mixed)):
             members = order[starts[g] : ends[g]]
             self._closely(entries, which[members], lane[members], int(cell[members[0]]) * grain)
-            if len(self.found) >= _MOST:
+            if len(self.races) >= _MOST:
                 return
 
     def _closely(self, entries: list[Entry], which: np.ndarray, lane: np.ndarray, address: int) -> None:
@@ -253,10 +253,10 @@ class RaceLog:
         self, a: Entry, lane_a: int, b: Entry, lane_b: int, address: int, in_flight: bool = False, reason: str = ""
     ) -> None:
         key = (b.name, a.site.span, b.site.span, a.kind, b.kind)
-        if key not in self.found:
+        if key not in self.races:
             if not reason and not in_flight and _one_thread_knows(a, b):
                 reason = "one thread"
-            self.found[key] = Race(b.name, element_of(b, address), side(a, lane_a), side(b, lane_b), in_flight, reason)
+            self.races[key] = Race(b.name, element_of(b, address), side(a, lane_a), side(b, lane_b), in_flight, reason)
 
 
 def _after(a: Entry, lane_a: int, b: Entry, lane_b: int) -> bool:

@@ -1,7 +1,7 @@
 """One warp of adversarial mode: its lanes, the shared memory it sees, and the record of what it accesses.
 
 Input: a schedule, a block, and the warp's first thread.  Output: `WarpLanes`, through which compiled statements run;
-what they access goes to the schedule's log of races.  Non-goals: whose turn it is (adversarial.py).
+what they access goes to the schedule's log of races.  Non-goals: which warp goes on (adversarial.py).
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class WarpLanes(Lanes, RegisterFile):
         self.stuck_at = -1
         now = self.endure(count, waits, site, state, seen)
         if waits and count > now[2]:
-            self.fuel = 0  # somebody else's turn
+            self.fuel = 0  # another one goes on
         if self.unchanged(state, seen) or (waits and count - now[2] > self.hope):
             self.stuck_at = self.launch.changes
             self.fuel = 0

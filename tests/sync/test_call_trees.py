@@ -11,8 +11,9 @@ import pytest
 from small import agree, compiled
 
 from snap.diag.error import SnapError
-from snap.ir.numbering import Numbers, with_numbers
-from snap.sync.graph import Graph
+from snap.ir.numbering import Numbers
+from snap.sync.begin import begin
+from snap.sync.graph import graph_of
 
 LEVEL = """
 @device
@@ -51,7 +52,7 @@ def tree(levels: int, of: str):
 
 @pytest.mark.parametrize("of", OF)
 def test_twice_the_calls_twice_the_pairs(of):
-    small, large = (len(Graph(with_numbers(tree(levels, of)._the_one({}).typed, Numbers())).run()) for levels in (4, 5))
+    small, large = (len(graph_of(begin(tree(levels, of)._the_one({}).typed, Numbers())).edges) for levels in (4, 5))
     assert small >= 16 and large <= 2 * small + 4
 
 

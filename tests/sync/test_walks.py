@@ -11,7 +11,8 @@ from corpus import OK
 
 from snap.api import SnapFunction
 from snap.sync import synchronize
-from snap.sync.graph import Graph
+from snap.sync.graph import Walk
+from snap.sync.groups import Counter
 
 PROGRAMS = {"hgemm": "hgemm", "hgemm_cluster": "hgemm", "sgemm_pipelined": "three_stages", "attention": "attention"}
 
@@ -19,15 +20,15 @@ PROGRAMS = {"hgemm": "hgemm", "hgemm_cluster": "hgemm", "sgemm_pipelined": "thre
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_counting_walks_as_often_as_finding(program, monkeypatch):
     walked = {"finding": 0, "counting": 0}
-    statement = Graph._statement
+    statement = Walk._statement
 
-    def counted(self, s, state):
-        walked["finding" if self.plan is None else "counting"] += 1
-        return statement(self, s, state)
+    def counted(self, s, paths):
+        walked["counting" if isinstance(self.visitor, Counter) else "finding"] += 1
+        return statement(self, s, paths)
 
     kernel = next(p for p in OK if p.path.stem == program).execute()[PROGRAMS[program]]
     assert isinstance(kernel, SnapFunction)
     typed = kernel._the_one({}).typed
-    monkeypatch.setattr(Graph, "_statement", counted)
+    monkeypatch.setattr(Walk, "_statement", counted)
     synchronize(typed)
     assert 0 < walked["counting"] <= 1.25 * walked["finding"], walked

@@ -31,7 +31,7 @@ from snap.sync.begin import begin
 from snap.sync.channels import find
 from snap.sync.cover import Mark, cover
 from snap.sync.flight import without_idle_waits
-from snap.sync.graph import Graph
+from snap.sync.graph import graph_of
 from snap.sync.groups import Duty, plan_copies
 from snap.sync.inline import inline, must_be_inlined
 from snap.sync.insert import insert
@@ -82,11 +82,10 @@ def _weave(function: synced.Function, numbers: Numbers) -> Woven:
 
 def _plan(woven: Woven, numbers: Numbers) -> Planned:
     text = woven.function
-    graph = Graph(text, woven=woven)
-    edges = graph.run()
-    marks = cover(edges, graph.gaps, text)
-    commits, duties = plan_copies(text, edges, graph.gaps, marks, woven, graph.overlap.memo)
-    return Planned(woven, relax(text, edges, graph.gaps, marks, duties), commits, duties)
+    graph = graph_of(text, woven)
+    marks = cover(graph.edges, graph.gaps, text)
+    commits, duties = plan_copies(graph, marks)
+    return Planned(woven, relax(text, graph.edges, graph.gaps, marks, duties), commits, duties)
 
 
 def _insert(plan: Planned, numbers: Numbers) -> Woven:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import accesses, effects, passed
+from snap.ir.effects import Effect, Engine, Kind, accesses, effects, loads, passed
 from snap.ir.hardware import WARP
 from snap.ir.types import Level
 from snap.ir.walk import bodies, statements
+from snap.sync.tokens import ObjectKey
+
+READS_AND_WRITES = frozenset((Kind.READ, Kind.WRITE))
 
 
 def reused(every: list[ir.Stmt]) -> set[int]:
@@ -86,3 +91,56 @@ def first_uses(function: synced.Function) -> dict[int, Span]:
 
     enter(function)
     return found
+
+
+def handed(function: synced.Function) -> dict[ObjectKey, frozenset[Kind]] | None:
+    """Of a kernel whose atomics order something, the arrays of global memory that are both read and written in it,
+    other than by atomics alone, with the kinds of access that matter.  None of any other function.
+    """
+    if not function.kernel or not _orders(function):
+        return None
+    done = _done(function, {})
+    found: dict[ObjectKey, frozenset[Kind]] = {}
+    for p in function.params:
+        kinds = done.get(p.handle.obj.uid, set()) if isinstance(p, ir.MemParam) else set()
+        if {"read", "written"} <= kinds:
+            found[(), p.handle.obj.uid] = READS_AND_WRITES
+        elif "read" in kinds and "atomic" in kinds:
+            found[(), p.handle.obj.uid] = frozenset((Kind.READ,))
+        elif "written" in kinds and "atomic" in kinds:
+            found[(), p.handle.obj.uid] = frozenset((Kind.WRITE,))
+    return found
+
+
+def _orders(function: synced.Function) -> bool:
+    return any(
+        isinstance(s, ir.Atomic) and s.order != "relaxed" or isinstance(s, ir.Call) and _orders(s.function)
+        for s in statements(function.body)
+    )
+
+
+def _done(function: synced.Function, known: dict[int, dict[int, set[str]]]) -> dict[int, set[str]]:
+    """By object, how a function touches it, calls entered."""
+    if id(function) in known:
+        return known[id(function)]
+    found: dict[int, set[str]] = {}
+    for s in statements(function.body):
+        for a in loads(s):
+            found.setdefault(a.view.obj.uid, set()).add("read")
+        for e in effects(s):
+            if e.access is not None:
+                found.setdefault(e.access.view.obj.uid, set()).update(_ways(e))
+        for p, view, _ in passed(s):
+            found.setdefault(view.obj.uid, set()).update(_done(s.function, known).get(p.handle.obj.uid, ()))
+    known[id(function)] = found
+    return found
+
+
+def _ways(e: Effect) -> Iterator[str]:
+    if e.engine is Engine.THREADS and e.atomic:
+        yield "atomic"
+        return
+    if e.kind.reads and not e.atomic:
+        yield "read"
+    if e.kind.writes:
+        yield "written"

@@ -11,21 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 
 from snap.analysis.overlap import undecided
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span, lines
 from snap.ir import synced
+from snap.ir.effects import Engine
 from snap.ir.hardware import WARP
 from snap.ir.types import THREAD1, Level, Place, Privilege
 from snap.sync.primitive import participants_in_words, primitive
-from snap.sync.tokens import Edge, Gap, GapKey, Token
+from snap.sync.tokens import Edge, Gap, GapKey, Said, Token
 
-WORDS = {"R": "read", "W": "written", "A": "changed by atomics", "C": "copied to", "S": "copied from"}
-PRODUCT_WORDS = {"C": "multiplied into", "S": "multiplied"}
-SAID = {"wait": "waited for", "release": "published", "acquire": "acquired"}  # of what is no access
-PRODUCTS = "products"
+ATOMICS = "changed by atomics"
+SAID = (Said.WAITED, Said.RELEASED, Said.ACQUIRED)
 EXACT = 14  # up to so many different edges the smallest set is found by search, beyond by taking the best gap each time
+
+
+class Class(IntEnum):
+    """What is waited for together, in the order in which gaps are chosen."""
+
+    BOXES_WRITE = 1
+    BOXES_READ = 2
+    PRODUCTS = 3  # by the threads that multiply, for themselves
+    PRODUCTS_WRITE = 4
+    PRODUCTS_READ = 5
+    ALL = 6  # whatever a barrier is enough for
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,69 +66,76 @@ class Mark:
 
 
 def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: synced.Function) -> dict[GapKey, list[Mark]]:
-    by_number = {gap.number: gap for gap in gaps.values()}
-    places = {id(gap.place): gap.place for gap in gaps.values()}  # many gaps share one
     marks: dict[GapKey, list[Mark]] = {}
     chosen: list[tuple[Gap, Privilege]] = []
-    waits: dict[str, int] = {}  # for what is waited for in a class of its own, the gaps chosen so far
-    groups: dict[tuple[Privilege, str, int], list[Edge]] = {}
+    products = 0  # the gaps at which these are waited for, as a set of bits
+    groups: dict[tuple[Privilege, Class, int], list[Edge]] = {}
     for edge in edges:
         groups.setdefault((edge.participants, *_alone(edge)), []).append(edge)
+    legality = _Legality(gaps, function)
     # Of one group's edges, those that wait for background work come first: their barriers serve the others, too.
-    for p, engine, younger in sorted(groups, key=lambda g: (-g[0].level, -g[0].n, not g[1], *g[1:])):
-        served = waits.get(engine, 0) if engine else mask_of(gap.number for gap, q in chosen if q.at_least(p))
-        holding = {key: place for key, place in places.items() if place.privilege.at_least(p) and place.holds(p)}
-        able = {key for key, place in holding.items() if primitive(p, place, function)[0] is not None}
-        reached = {n: gap for n, gap in by_number.items() if id(gap.place) in holding}
-        legal = {n: gap for n, gap in reached.items() if id(gap.place) in able}
+    for p, kind, younger in sorted(groups, key=lambda g: (-g[0].level, -g[0].n, *g[1:])):
+        served = {
+            Class.PRODUCTS: products,
+            Class.ALL: mask_of(gap.number for gap, q in chosen if q.at_least(p)),
+        }.get(kind, 0)
+        reached, legal = legality.of(p)
         mask = mask_of(legal)
-        open_edges = []
-        for edge in groups[p, engine, younger]:
+        wanted: list[tuple[Edge, int]] = []
+        for edge in groups[p, kind, younger]:
             if edge.candidates & served:
                 continue
             if not edge.candidates & mask:
                 raise _impossible(edge, reached, function)
-            open_edges.append(edge)
-        wanted = {
-            id(edge): _in_time(edge, mask) if engine == PRODUCTS else edge.candidates & mask for edge in open_edges
-        }
-        found = _smallest(list(wanted.values()), legal, p, _earliness(open_edges, len(gaps)))
-        ordered_by: dict[int, list[Edge]] = {gap.number: [] for gap in found}
+            wanted.append((edge, _in_time(edge, mask) if kind is Class.PRODUCTS else edge.candidates & mask))
+        early = _earliness([edge for edge, _ in wanted], len(gaps))
+        found = _smallest([candidates for _, candidates in wanted], legal, p, early)
         taken = mask_of(gap.number for gap in found)
-        if engine == PRODUCTS:
-            waits[engine] = waits.get(engine, 0) | taken
-        for edge in open_edges:
-            for n in bits(wanted[id(edge)] & taken):
-                ordered_by[n].append(edge)
-        for n, served_here in ordered_by.items():  # what a barrier is for is what no other one does
-            ordered_by[n] = [e for e in served_here if wanted[id(e)] & taken == 1 << n] or served_here
+        if kind is Class.PRODUCTS:
+            products |= taken
         for gap in found:
-            kind, _ = primitive(p, gap.place, function)
-            first, text = reason(ordered_by[gap.number], "", _others(p), function)
-            everyone = participants_in_words(p, kind, function)
-            marks.setdefault(gap.key, []).append(
-                Mark(
-                    p,
-                    kind,
-                    first.object,
-                    text,
-                    gap.place,
-                    first.first.span,
-                    first.second.span,
-                    arrivals=everyone,
-                    waiters=everyone,
-                )
-            )
+            # what a barrier is for is what no other one does
+            here = [(edge, candidates) for edge, candidates in wanted if candidates >> gap.number & 1]
+            alone = [edge for edge, candidates in here if candidates & taken == 1 << gap.number]
+            mark = _mark(alone or [edge for edge, _ in here], gap, p, function)
+            marks.setdefault(gap.key, []).append(mark)
             chosen.append((gap, p))
     return marks
+
+
+class _Legality:
+    """At which gaps a group can meet: those that all of it reaches, and of these, where there is a barrier for it."""
+
+    def __init__(self, gaps: dict[GapKey, Gap], function: synced.Function):
+        self.by_number = {gap.number: gap for gap in gaps.values()}
+        self.places = {id(gap.place): gap.place for gap in gaps.values()}  # many gaps share one
+        self.function = function
+
+    def of(self, p: Privilege) -> tuple[dict[int, Gap], dict[int, Gap]]:
+        holding = {key: place for key, place in self.places.items() if place.privilege.at_least(p) and place.holds(p)}
+        able = {key for key, place in holding.items() if primitive(p, place, self.function)[0] is not None}
+        reached = {n: gap for n, gap in self.by_number.items() if id(gap.place) in holding}
+        return reached, {n: gap for n, gap in reached.items() if id(gap.place) in able}
+
+
+def _mark(edges: list[Edge], gap: Gap, p: Privilege, function: synced.Function) -> Mark:
+    kind, _ = primitive(p, gap.place, function)
+    first, text = reason(edges, "", _others(p), function)
+    everyone = participants_in_words(p, kind, function)
+    a, b = first.first.span, first.second.span
+    return Mark(p, kind, first.object, text, gap.place, a, b, arrivals=everyone, waiters=everyone)
 
 
 def reason(edges: list[Edge], before: str, after: str, function: synced.Function) -> tuple[Edge, str]:
     """Why these edges need a barrier: the first of them, and what it says; `before` and `after` name who makes the two
     uses.
     """
-    overwritten = lambda e: e.first.kind == e.second.kind == "C"  # noqa: E731
-    weakness = lambda e: (e.first.site[2] == "wait", e.second.site[2] == "end", overwritten(e))  # noqa: E731
+    overwrites = lambda t: t.in_flight and t.changes  # noqa: E731
+    weakness = lambda e: (  # noqa: E731
+        e.first.site[2] is Said.WAITED,
+        e.second.site[2] is Said.ENDED,
+        overwrites(e.first) and overwrites(e.second),
+    )
     ordered = sorted(edges, key=lambda e: (*weakness(e), e.first.span.line, e.second.span.line))
     first = ordered[0]
     a, b = first.first, first.second
@@ -125,8 +143,8 @@ def reason(edges: list[Edge], before: str, after: str, function: synced.Function
     maybe = "maybe " if not certain and undecided(a.footprint, b.footprint) else ""
     here = function.span.filename
     text = f"{_word(a)} at {lines(here, a.span)}{before and ' by '}{before}, "
-    if b.site[2] == "end":
-        text += "and gone when its block ends"
+    if b.site[2] is Said.ENDED:
+        text += f"and {Said.ENDED.value}"
     else:
         text += f"{_word(b)} at {lines(here, b.span)} {maybe}by {after}"
     others = {e.object: e for e in reversed(ordered) if e.object != first.object}
@@ -138,7 +156,19 @@ def reason(edges: list[Edge], before: str, after: str, function: synced.Function
 
 
 def _word(t: Token) -> str:
-    return SAID.get(t.site[2]) or (PRODUCT_WORDS[t.kind] if t.engine == "wgmma" else WORDS[t.kind])
+    if t.site[2] in SAID:
+        return t.site[2].value
+    if t.engine is Engine.PRODUCTS:
+        return "multiplied into" if t.changes else "multiplied"
+    return _plain_word(t)
+
+
+def _plain_word(t: Token) -> str:
+    if t.by_atomics:
+        return ATOMICS
+    if t.in_flight and t.site[2] is not Said.REPLACED:
+        return "copied to" if t.changes else "copied from"
+    return "written" if t.changes else "read"
 
 
 def _impossible(edge: Edge, reached: dict[int, Gap], function: synced.Function) -> SnapError:
@@ -149,14 +179,14 @@ def _impossible(edge: Edge, reached: dict[int, Gap], function: synced.Function) 
         else primitive(edge.participants, gap.place, function)[1]
     )
     a, b = edge.first, edge.second
+    first, then = _plain_word(a), _plain_word(b)
     return SnapError(
         Diagnostic(
             "SNAP020",
-            f"`{edge.object}` is {WORDS[a.kind]}, then {WORDS[b.kind]}, and nothing can order the two for"
-            f" `{edge.participants}`",
+            f"`{edge.object}` is {first}, then {then}, and nothing can order the two for `{edge.participants}`",
             b.span,
-            f"{WORDS[b.kind]} here",
-            (Label(a.span, f"{WORDS[a.kind]} here"),) if a.span != b.span else (),
+            f"{then} here",
+            (Label(a.span, f"{first} here"),) if a.span != b.span else (),
             note=why,
             help=_way_out(edge, function),
         )
@@ -185,12 +215,12 @@ def _others(p: Privilege) -> str:
 
 
 def _way_out(edge: Edge, function: synced.Function) -> str:
-    need, kinds = edge.participants, {edge.first.kind, edge.second.kind}
+    need, words = edge.participants, {_plain_word(edge.first), _plain_word(edge.second)}
     atomic = next(
         (
             f"{does} it with `atomic.{name}(...)`, too: atomics do not conflict with atomics; or "
-            for kind, does, name in (("R", "read", "load"), ("W", "write", "store"))
-            if kinds == {"A", kind}
+            for word, does, name in (("read", "read", "load"), ("written", "write", "store"))
+            if words == {ATOMICS, word}
         ),
         "",
     )
@@ -212,11 +242,15 @@ def _way_out(edge: Edge, function: synced.Function) -> str:
 # Boxes and products are waited for where that is best: at a barrier that is there anyway a thread might wait for more,
 # or more often. Products end in the order they were begun: a wait for the younger ones serves the older ones too, where
 # it comes in time; else these are waited for on their own, and the younger ones stay in flight.
-def _alone(edge: Edge) -> tuple[str, int]:
-    engine = edge.first.engine
-    if engine == "wgmma" and edge.participants == THREAD1:
-        return PRODUCTS, edge.younger
-    return (f"{engine} {edge.first.kind}", 0) if engine in ("bulk", "wgmma") else ("", 0)
+def _alone(edge: Edge) -> tuple[Class, int]:
+    t = edge.first
+    if t.engine is Engine.PRODUCTS:
+        if edge.participants == THREAD1:
+            return Class.PRODUCTS, edge.younger
+        return (Class.PRODUCTS_WRITE if t.changes else Class.PRODUCTS_READ), 0
+    if t.waits_alone:
+        return (Class.BOXES_WRITE if t.changes else Class.BOXES_READ), 0
+    return Class.ALL, 0
 
 
 # Two waits that leave a younger group in flight are better than one that leaves none.
@@ -231,7 +265,7 @@ def _earliness(edges: list[Edge], gaps: int) -> dict[int, int]:
     """
     found: dict[int, int] = {}
     for e in edges:
-        if e.first.engine and not e.first.engine == e.second.engine == "copy":
+        if e.first.in_flight and not e.first.engine is e.second.engine is Engine.COPIES:
             for n in bits(e.candidates):
                 found[n] = max(found.get(n, 0), (e.last - n) % gaps)
     return found

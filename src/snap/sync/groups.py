@@ -13,20 +13,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snap.analysis.overlap import Memo
 from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import Engine
+from snap.ir.types import THREAD1, Privilege
 from snap.ir.walk import bodies
+from snap.sync.conflict import fenced
 from snap.sync.cover import Mark
-from snap.sync.graph import Graph
+from snap.sync.edges import Visitor
+from snap.sync.graph import Graph, Walk
 from snap.sync.loops import copies_in_turn, few
-from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Plan
-from snap.sync.weave import Woven
+from snap.sync.paths import Paths
+from snap.sync.tokens import Edge, Gap, GapKey, Here, ObjectKey, Said, Site, Token, Wait, altered
+from snap.sync.where import Moment
 
 
 @dataclass(frozen=True, slots=True)
 class Duty:
+    """waits  for each kind of work in the background, how many of the youngest groups may stay in flight"""
+
     waits: tuple[tuple[str, int], ...] = ()
     fence: bool = False
 
@@ -34,67 +40,107 @@ class Duty:
 NONE = Duty()
 
 
-def plan_copies(
-    function: synced.Function,
-    edges: list[Edge],
-    gaps: dict[GapKey, Gap],
-    marks: dict[GapKey, list[Mark]],
-    woven: Woven,
-    memo: Memo,
-) -> tuple[frozenset[tuple[Frame, int]], dict[GapKey, Duty]]:
-    numbers = {gaps[key].number: key for key in marks}
-    fences = _fences(edges, numbers, marks)
-    copies = [e for e in edges if e.first.kind in "CS"]
-    if not copies:
-        return frozenset(), {key: Duty(fence=True) for key in fences}
-    parents = _Parents(function)
-    commits: set[tuple[Frame, int]] = set()
-    for edge in copies:
-        if edge.first.engine != "copy":
-            continue
-        for number, key in numbers.items():
-            if edge.candidates >> number & 1:
-                commits.add(parents.commit(edge.first.site, key))
-    for site in parents.copies:  # a copy nobody waits for still belongs to a group
-        commits.add(site) if not any(parents.contains(c, site) for c in commits) else None
-    plan = Plan({n: [m.participants for m in marks[key]] for n, key in numbers.items()}, frozenset(commits), gaps)
-    counting = Graph(function, plan, woven, memo)
-    counting.run()
+def plan_copies(graph: Graph, marks: dict[GapKey, list[Mark]]) -> tuple[frozenset[Here], dict[GapKey, Duty]]:
+    gaps = {graph.gaps[gap].number: gap for gap in marks}
+    fences = _fences(graph.edges, gaps, marks)
+    if not any(e.first.in_flight for e in graph.edges):
+        return frozenset(), {gap: Duty(fence=True) for gap in fences}
+    commits = _commits(graph, gaps)
+    counter = Counter(graph, {n: [m.participants for m in marks[gap]] for n, gap in gaps.items()}, commits)
+    Walk(graph.context, counter, graph.gaps, graph.told).run()
     waits: dict[GapKey, dict[str, int]] = {}
-    for (n, engine), pending in counting.pending.items():
-        waits.setdefault(numbers[n], {})[engine] = max(0, pending)
-    return plan.commits, {
-        key: Duty(tuple(sorted(waits.get(key, {}).items())), key in fences) for key in {*waits, *fences}
-    }
+    for (n, wait), younger in counter.younger.items():
+        waits.setdefault(gaps[n], {})[wait.value] = max(0, younger)
+    return commits, {gap: Duty(tuple(sorted(waits.get(gap, {}).items())), gap in fences) for gap in {*waits, *fences}}
+
+
+def _commits(graph: Graph, gaps: dict[int, GapKey]) -> frozenset[Here]:
+    """The statements after which copies are committed."""
+    parents = _Parents(graph.context.function)
+    commits: set[Here] = set()
+    for edge in graph.edges:
+        if edge.first.engine is Engine.COPIES:
+            commits |= {parents.commit(edge.first.site, gap) for n, gap in gaps.items() if edge.candidates >> n & 1}
+    for site in parents.copies:  # a copy nobody waits for still belongs to a group
+        if not any(parents.contains(c, site) for c in commits):
+            commits.add(site)
+    return frozenset(commits)
 
 
 # What threads did comes before what units that copy boxes and multiply tiles do only behind a fence between the two,
 # before the barrier.
-def _fences(edges: list[Edge], numbers: dict[int, GapKey], marks: dict[GapKey, list[Mark]]) -> set[GapKey]:
+def _fences(edges: list[Edge], gaps: dict[int, GapKey], marks: dict[GapKey, list[Mark]]) -> set[GapKey]:
     found: set[GapKey] = set()
     for edge in edges:
-        if edge.first.by_threads and edge.second.engine in BACKGROUND:
+        if fenced(edge.first, edge.second):
             serving = [
-                key
-                for n, key in sorted(numbers.items())
-                if edge.candidates >> n & 1 and any(m.participants.at_least(edge.participants) for m in marks[key])
+                gap
+                for n, gap in sorted(gaps.items())
+                if edge.candidates >> n & 1 and any(m.participants.at_least(edge.participants) for m in marks[gap])
             ]
-            if not any(key in found for key in serving):
+            if not any(gap in found for gap in serving):
                 found.update(serving[-1:])
     return found
+
+
+class Counter(Visitor):
+    """Counts, at the barriers that are chosen, the groups that were begun since each that is waited for there.
+
+    Nothing but work in flight is remembered.  Of each it is known how many groups were committed since, and how many
+    there were at each barrier crossed since.
+    """
+
+    passes_over = True
+
+    def __init__(self, graph: Graph, barriers: dict[int, list[Privilege]], commits: frozenset[Here]):
+        super().__init__(graph.context, graph.gaps)
+        self.barriers, self.commits = barriers, commits
+        self.younger: dict[tuple[int, Wait], int] = {}  # by gap: the fewest on any path, of what is waited for there
+
+    def crossing(self, gap: Gap, paths: Paths) -> None:
+        if gap.number in self.barriers:
+            paths.each_in_flight(lambda t: altered(t, waited={**t.waited, gap.number: t.commits}))
+
+    def ended(self, statements: list[Here], paths: Paths) -> None:
+        """After some of them copies are committed."""
+        more = sum(here in self.commits for here in statements)
+        if more:
+            paths.each_in_flight(lambda t: altered(t, commits=t.commits + more), Wait.COPIES)
+
+    def wants(self, obj: ObjectKey, engine: Engine, m: Moment) -> bool:
+        return bool(m.paths.tokens.get(obj)) or not m.around and engine is not Engine.THREADS
+
+    def access(self, b: Token, m: Moment, stays: bool) -> None:
+        self.compare(b, m)
+        if stays and b.in_flight:
+            self.happened(b, m)
+
+    def pair(self, a: Token, b: Token, need: Privilege, crossed: int) -> None:
+        """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most
+        younger groups waits for it; where only the kernel's end asks for that, one that waits for such copies anyway.
+        """
+        if not a.in_flight:
+            return
+        alone = need == THREAD1 and a.waits_alone  # such waits have been placed for themselves
+        serves = (lambda p: p == THREAD1) if alone else (lambda p: p.at_least(need))
+        enough = [gap for gap in a.waited if crossed >> gap & 1 and any(serves(p) for p in self.barriers[gap])]
+        if enough:
+            wait, ends = Wait.of(a), b.site[2] is Said.ENDED
+            gap = max(enough, key=lambda gap: (a.waited[gap], ends and (gap, wait) in self.younger, gap))
+            self.younger[gap, wait] = min(a.waited[gap], self.younger.get((gap, wait), a.waited[gap]))
 
 
 class _Parents:
     """Which statement stands in which, calls entered."""
 
     def __init__(self, function: synced.Function):
-        self.above: dict[tuple[Frame, int], tuple[tuple[Frame, int], int] | None] = {}
-        self.accesses: dict[tuple[Frame, int], tuple[Frame, int]] = {}
-        self.copies: list[tuple[Frame, int]] = []
-        self.turning: set[tuple[Frame, int]] = set()  # loops whose iterations are told apart
+        self.above: dict[Here, tuple[Here, int] | None] = {}
+        self.accesses: dict[Here, Here] = {}
+        self.copies: list[Here] = []
+        self.turning: set[Here] = set()  # loops whose iterations are told apart
         self._enter((), function.body, None)
 
-    def _enter(self, frame: Frame, body: ir.Body, above: tuple[tuple[Frame, int], int] | None) -> None:
+    def _enter(self, frame: Frame, body: ir.Body, above: tuple[Here, int] | None) -> None:
         for s in body:
             here = (frame, s.number)
             self.above[here] = above
@@ -108,7 +154,7 @@ class _Parents:
             if isinstance(s, ir.Call):
                 self._enter(called(frame, s.number), s.function.body, (here, 0))
 
-    def _path(self, here: tuple[Frame, int]) -> list[tuple[tuple[Frame, int], tuple | None]]:
+    def _path(self, here: Here) -> list[tuple[Here, tuple | None]]:
         """The statement and those around it, each with the body it stands in."""
         path = []
         while True:
@@ -118,7 +164,7 @@ class _Parents:
                 return path
             here = above[0]
 
-    def commit(self, site: tuple[Frame, int, str], gap: GapKey) -> tuple[Frame, int]:
+    def commit(self, site: Site, gap: GapKey) -> Here:
         """The statement that contains the copy, in the innermost body that contains the gap as well; of a loop that
         fills buffers in turn, the one in its body.
         """
@@ -132,5 +178,5 @@ class _Parents:
             at -= 1
         return path[at][0]
 
-    def contains(self, outer: tuple[Frame, int], inner: tuple[Frame, int]) -> bool:
+    def contains(self, outer: Here, inner: Here) -> bool:
         return any(statement == outer for statement, _ in self._path(inner))

@@ -16,7 +16,7 @@ from snap.ir.operations import COLLECTIVES
 from snap.ir.walk import bodies, statements, variables, walk
 
 MOST_STEP = 1 << 16  # beyond, an index may wrap
-MOST_TURNS = 8  # of a loop whose iterations are looked at one by one
+MOST_VALUES = 8  # of a loop whose iterations are looked at one by one, and of a variable that comes around
 
 
 def assigned(s: ir.While | ir.For) -> set[int]:
@@ -88,7 +88,7 @@ def cycle(steps: ir.Body, start: int, turn: Form) -> Form | None:
     of two ways: a constant apart, or counted modulo their number.
     """
     values, now = [], start
-    while len(values) <= MOST_TURNS:
+    while len(values) <= MOST_VALUES:
         values.append(now)
         for s in steps:
             known = lambda e, now=now: now if isinstance(e, ir.Read) else None  # noqa: E731
@@ -135,7 +135,7 @@ def _reads(e: ir.Expr, uids: set[int]) -> bool:
 def few(s: ir.Stmt) -> range | None:
     """The same, where there are few of them, but several."""
     values = turns(s)
-    return values if values is not None and 2 <= len(values) <= MOST_TURNS else None
+    return values if values is not None and 2 <= len(values) <= MOST_VALUES else None
 
 
 def writes(body: ir.Body, known: dict[int, bool]) -> bool:

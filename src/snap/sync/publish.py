@@ -5,11 +5,11 @@ The hardware counts what the releasing thread itself did, or has met at a barrie
 So the group meets between what it did and a release by one of its threads, and between an acquire by one of them and
 what the others do then.
 
-Input: an atomic, or an access, at its place in the walk.  Output: edges.  The group is the one that the memory belongs
-to: the unit of the lowest scope that is open around both.  Of more than a block's memory, it is the block.  Where only
-threads of the same block listen, because the atomic has the scope of a block, or because it or the data is in the
-block's own shared memory, groups smaller than the block meet, and the block does not: what its threads do to what
-belongs to all of them is ordered by barriers anyway.
+Input: an atomic, or an access, at its place in the walk.  Output: pairs, and who must meet between them.  The group is
+the one that the memory belongs to: the unit of the lowest scope that is open around both.  Of more than a block's
+memory, it is the block.  Where only threads of the same block listen, because the atomic has the scope of a block, or
+because it or the data is in the block's own shared memory, groups smaller than the block meet, and the block does not:
+what its threads do to what belongs to all of them is ordered by barriers anyway.
 
 What counts is shared memory, and global memory that can be handed over: what is written here and read somewhere in the
 kernel, and the reverse.  A thread's own part of a partition that is open is nobody else's matter; nor are atomics,
@@ -21,13 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from snap.analysis.values import Frame
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.effects import Effect, Engine, effects, loads, passed
+from snap.ir.effects import Kind
 from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
-from snap.ir.walk import statements
-from snap.sync.tokens import ObjectKey, State, Token
+from snap.sync.arrays import READS_AND_WRITES
+from snap.sync.context import Context
+from snap.sync.tokens import Gap, GapKey, Name, ObjectKey, Said, Token
+from snap.sync.where import Moment
 
 RELEASES = ("release", "acq_rel", "seq_cst")
 ACQUIRES = ("acquire", "acq_rel", "seq_cst")
@@ -36,51 +35,65 @@ ACQUIRED: dict[bool, ObjectKey] = {False: ((), "acquired"), True: ((), "acquired
 
 
 class Publishing:
-    """A part of the walk (accesses.py), whose state it uses."""
+    def __init__(self, context: Context, gaps: dict[GapKey, Gap]):
+        self.context, self.gaps = context, gaps
 
-    def _published(self, s: ir.Atomic, state: State) -> None:
-        if self.handed is None:
+    def released(self, m: Moment) -> Iterator[tuple[Token, Token, Privilege]]:
+        """What a release by one thread speaks of that its group did, with who must meet before it."""
+        s = m.s
+        if self.context.handed is None or s.order not in RELEASES or s.op == "load":
             return
-        inside = s.scope == "block" or self._private(self.objects[(self.frame, s.access.view.obj.uid)])
-        if s.order in RELEASES and s.op != "load":
-            for obj, held in state.tokens.items():
-                if self._shows(obj):
-                    self._release(s, obj, list(held.values()), inside, state)
-        if s.order in ACQUIRES and s.op != "store" and self.plan is None:
-            open_scopes = tuple((frame, scope.handle.uid) for frame, scope in self.scopes)
-            self._happened(self._speaker(s, "acquire", open_scopes, state), ACQUIRED[inside], state)
+        inside = self._inside(m)
+        for obj, held in list(m.paths.tokens.items()):
+            if not (shown := self._shows(obj)):
+                continue
+            b = _speaker(m, Said.RELEASED, obj, (), self.context)
+            for t in list(held.values()):
+                if _seen_as(t) in shown and not t.loading and not t.passed:
+                    yield from self._meet(t, b, self._speaks_for(t.names, obj, inside), m)
+
+    def acquired(self, m: Moment) -> Token | None:
+        """That one thread has acquired something for its group."""
+        s = m.s
+        if self.context.handed is None or s.order not in ACQUIRES or s.op == "store":
+            return None
+        names = self.context.declared.names
+        open_scopes = tuple(names[frame, scope.handle.uid][0] for frame, scope in m.where.scopes)
+        return _speaker(m, Said.ACQUIRED, ACQUIRED[self._inside(m)], open_scopes, self.context)
+
+    def learned(self, b: Token, m: Moment) -> Iterator[tuple[Token, Token, Privilege]]:
+        """An access after an acquire.  What was opened in between belongs to threads that may not know yet."""
+        if self.context.handed is None or _seen_as(b) not in self._shows(b.obj):
+            return
+        for inside, acquired in ACQUIRED.items():
+            for t in m.paths.tokens.get(acquired, {}).values():
+                open_then = tuple(name for name in b.names if name in t.names)
+                owner = self._speaks_for(open_then, b.obj, inside)
+                meets = owner if owner == THREAD1 or inside or self._private(b.obj) else BLOCK1
+                yield from self._meet(t, b, meets, m)
+
+    def _inside(self, m: Moment) -> bool:
+        """Whether only threads of the same block listen."""
+        obj = self.context.declared.objects[m.where.frame, m.s.access.view.obj.uid]
+        return m.s.scope == "block" or self._private(obj)
 
     def _private(self, obj: ObjectKey) -> bool:
         """Whether only the threads of one block use it.  (Copies of boxes in other blocks are theirs.)"""
-        return obj in self.shared and not (obj[1] in self.reached and self.shared[obj].obj.spread == "across")
+        declared = self.context.declared.shared.get(obj)
+        return declared is not None and not (obj[1] in self.context.reached and declared.obj.spread == "across")
 
-    def _shows(self, obj: ObjectKey) -> str:
+    def _shows(self, obj: ObjectKey) -> frozenset[Kind]:
         """The kinds of access to an object that a release can publish, and that can need an acquire."""
-        return "RWCS" if obj in self.shared else self.handed.get(obj, "")
+        shared = obj in self.context.declared.shared
+        return READS_AND_WRITES if shared else self.context.handed.get(obj, frozenset())
 
-    def _release(self, s: ir.Atomic, obj: ObjectKey, held: list[Token], inside: bool, state: State) -> None:
-        b = self._speaker(s, "release", (), state)
-        for t in held:
-            if t.kind in self._shows(obj) and t.engine != "load" and not t.passed:
-                self._met_for(t, b, self._speaks_for(t.names, obj, inside), obj, state)
-
-    def _learned(self, b: Token, obj: ObjectKey, state: State) -> None:
-        """An access after an acquire.  What was opened in between belongs to threads that may not know yet."""
-        if self.handed is None or b.kind not in self._shows(obj):
-            return
-        for inside, acquired in ACQUIRED.items():
-            for t in state.tokens.get(acquired, {}).values():
-                open_then = tuple(key for key in b.names if key in t.names)
-                owner = self._speaks_for(open_then, obj, inside)
-                self._met_for(t, b, owner if owner == THREAD1 or inside or self._private(obj) else BLOCK1, obj, state)
-
-    def _speaks_for(self, names: tuple[tuple[Frame, int], ...], obj: ObjectKey, inside: bool) -> Privilege:
+    def _speaks_for(self, names: tuple[Name, ...], obj: ObjectKey, inside: bool) -> Privilege:
         """The group for which one of its threads speaks, of memory held by these names.  Where only threads of its
         block listen, what belongs to the whole block, or to more, is nothing they could not know: wherever two of them
         use it, a barrier is inferred between the uses.  Nor is what one unit has claimed: no other one can hold it
         then.
         """
-        chain = self.names[names[0]] if names else ()
+        chain = self.context.declared.names[names[0].key] if names else ()
         owner = chain[0].privilege if chain and chain[0].privilege.level < Level.BLOCK else BLOCK1
         if not inside and not self._private(obj):
             return owner
@@ -89,15 +102,16 @@ class Publishing:
             for n, base in zip(chain, chain[1:])
             if n.privilege.level < Level.BLOCK
         )
-        return owner if held_by_others and owner.n != self.overlap.threads else THREAD1
+        return owner if held_by_others and owner.n != self.context.overlap.threads else THREAD1
 
-    def _met_for(self, t: Token, b: Token, owner: Privilege, obj: ObjectKey, state: State) -> None:
+    def _meet(self, t: Token, b: Token, owner: Privilege, m: Moment) -> Iterator[tuple[Token, Token, Privilege]]:
         """The group that must meet between the two, the largest that can, at most."""
-        there = [self.memo.footprint(x.footprint.elem, None, None, x.footprint.facts) for x in (t, b)]
-        need = self.overlap.group(*there, owner)
-        if need is None or t.kind not in "CS" and t.ordered is not None and t.ordered.at_least(need):
+        memo, overlap = self.context.memo, self.context.overlap
+        there = [memo.footprint(x.footprint.elem, None, None, x.footprint.facts) for x in (t, b)]
+        need = overlap.group(*there, owner)
+        if need is None or not t.in_flight and t.ordered is not None and t.ordered.at_least(need):
             return
-        crossed = state.since(t)
+        crossed = m.paths.since(t)
         places = {id(gap.place): gap.place for gap in self.gaps.values() if crossed >> gap.number & 1}.values()
         if not any(place.privilege.at_least(need) and place.holds(need) for place in places):
             threads = [
@@ -106,78 +120,27 @@ class Publishing:
                 if place.privilege.level is Level.THREAD and need.at_least(place.privilege)
             ]
             need = max(threads, key=lambda p: p.n, default=THREAD1)
-        if need != THREAD1 or t.kind in "CS":
-            self._edge(t, b, need, crossed, obj)
-
-    def _speaker(self, s: ir.Atomic, what: str, names: tuple, state: State) -> Token:
-        footprint = self.memo.footprint(s.access.view.elem, None, None, tuple(self.facts))
-        return Token(
-            (self.frame, s.number, what),
-            "A",
-            names,
-            footprint,
-            (),
-            None,
-            role=self.role,
-            name=s.access.handle.name,
-            span=s.span,
-            crossed=0,
-            since=state.crossed,
-            born=tuple(self.values.loops),
-        )
+        if need != THREAD1 or t.in_flight:
+            yield t, b, need
 
 
-def handed(function: synced.Function) -> dict[ObjectKey, str] | None:
-    """Of a kernel whose atomics order something, the arrays of global memory that are both read and written in it,
-    other than by atomics alone, with the kinds of access that matter.  None of any other function.
-    """
-    if not function.kernel or not _orders(function):
-        return None
-    done = _done(function, {})
-    found: dict[ObjectKey, str] = {}
-    for p in function.params:
-        kinds = done.get(p.handle.obj.uid, set()) if isinstance(p, ir.MemParam) else set()
-        if {"read", "written"} <= kinds:
-            found[(), p.handle.obj.uid] = "RWCS"
-        elif "read" in kinds and "atomic" in kinds:
-            found[(), p.handle.obj.uid] = "RS"
-        elif "written" in kinds and "atomic" in kinds:
-            found[(), p.handle.obj.uid] = "WC"
-    return found
+def _seen_as(t: Token) -> Kind | None:
+    """As others see it: a box that is combined with what is there is a write."""
+    return None if t.by_atomics else Kind.WRITE if t.changes else Kind.READ
 
 
-def _orders(function: synced.Function) -> bool:
-    return any(
-        isinstance(s, ir.Atomic) and s.order != "relaxed" or isinstance(s, ir.Call) and _orders(s.function)
-        for s in statements(function.body)
+def _speaker(m: Moment, said: Said, obj: ObjectKey, names: tuple[Name, ...], context: Context) -> Token:
+    s, where = m.s, m.where
+    return Token(
+        (where.frame, s.number, said),
+        obj,
+        Kind.COMBINE,
+        names,
+        context.memo.footprint(s.access.view.elem, None, None, where.facts),
+        s.access.handle.name,
+        s.span,
+        m.paths.crossed,
+        role=where.role,
+        atomic=s.op,
+        born=where.loops,
     )
-
-
-def _done(function: synced.Function, known: dict[int, dict[int, set[str]]]) -> dict[int, set[str]]:
-    """By object, how a function touches it, calls entered."""
-    if id(function) in known:
-        return known[id(function)]
-    found: dict[int, set[str]] = {}
-    for s in statements(function.body):
-        for a in loads(s):
-            found.setdefault(a.view.obj.uid, set()).add("read")
-        for e in effects(s):
-            if e.access is not None:
-                found.setdefault(e.access.view.obj.uid, set()).update(_ways(e))
-        for p, view, _ in passed(s):
-            found.setdefault(view.obj.uid, set()).update(_done(s.function, known).get(p.handle.obj.uid, ()))
-    known[id(function)] = found
-    return found
-
-
-def _ways(e: Effect) -> Iterator[str]:
-    if e.engine is Engine.THREADS and e.atomic:
-        yield "atomic"
-        return
-    if e.kind.reads and not e.atomic:
-        yield "read"
-    if e.kind.writes:
-        yield "written"
-
-
-__all__ = ["Publishing", "handed"]

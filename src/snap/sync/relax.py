@@ -29,7 +29,7 @@ from snap.sync.cover import Mark, bits, mask_of, reason
 from snap.sync.groups import Duty
 from snap.sync.numbers import allocate
 from snap.sync.text import BodyKey, Here, Spot, Text
-from snap.sync.tokens import BACKGROUND, Edge, Gap, GapKey, Token
+from snap.sync.tokens import Edge, Gap, GapKey, Token
 
 
 def relax(
@@ -82,7 +82,7 @@ class _Relaxer:
         ]
         sides = [(a, b) for e in duties for a in self._standing(e.first) for b in self._standing(e.second)]
         if not duties or any(
-            e.first.kind not in "RWA" or e.first.settled in BACKGROUND for e in duties
+            e.first.in_flight or e.first.settled is not None for e in duties
         ):  # who waited for it did so later
             return
         firsts, seconds = (

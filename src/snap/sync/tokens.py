@@ -1,20 +1,90 @@
-"""What the walk over a function carries: gaps, tokens, states; and what it finds, edges."""
+"""The words of the walk over a function: accesses that happened (tokens), gaps of the text, pairs to order (edges).
+
+An access has a kind, what it does to its elements, an engine, who does it, and if it is atomic an operation, all as
+`snap.ir.effects` has them.  What threads do is over when the statement is; the rest is *in flight* until somebody waits
+for it.
+
+  kind      engine      for instance
+  READ      THREADS     `v = s[i]`
+  WRITE     THREADS     `s[i] = v`
+  any       THREADS     atomic, `atomic.add(s, i, v)`
+  READ      COPIES      the source of an element's copy, `async_copy(to, source)`
+  WRITE     COPIES      its target
+  READ      BOXES       the tile that a box is stored from, and the array that one is loaded from
+  WRITE     BOXES       the array that a box is stored to; the tile that one is loaded into (`loading`: an mbarrier of
+                        its own tells when it has come, see channels.py)
+  COMBINE   BOXES       atomic: the array that a box is added to, `async_reduce`
+  READ      PRODUCTS    the operands of `wgmma`, tiles or registers
+  COMBINE   PRODUCTS    its accumulator, in registers
+
+Besides, tokens stand for what is no access but must be ordered like one: `Said`.  Non-goals: who conflicts with whom
+(conflict.py), and what a walk keeps of its paths (paths.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from operator import attrgetter
 
-from snap.analysis.linear import Form
-from snap.analysis.overlap import Ages, Footprint, before
+from snap.analysis.footprints import Footprint
+from snap.analysis.overlap import Ages
 from snap.analysis.values import Frame
 from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.effects import Engine, Kind
 from snap.ir.types import Place, Privilege
 
-ObjectKey = tuple[Frame, int]
-BACKGROUND = ("bulk", "wgmma", "load")  # engines that come after what threads did only behind a fence
-GapKey = tuple[Frame, str, int]  # calls, 'before' | 'after' | 'condition', id of the statement
+ObjectKey = tuple[Frame, object]  # the calls in which it was declared, and its number there
+Here = tuple[Frame, int]  # a statement in the calls in which it is walked
+GapKey = tuple[Frame, str, int]  # calls, 'before' | 'after' | 'condition', the statement
+Role = tuple[int, int]  # the case of a split of the block's threads: its first thread, and how many
+
+
+def registers(frame: Frame, var: ir.Var) -> ObjectKey:
+    """A thread's own array as an object that products in flight use."""
+    return (frame, ("registers", var.uid))
+
+
+def are_registers(obj: ObjectKey) -> bool:
+    return isinstance(obj[1], tuple)
+
+
+class Said(Enum):
+    """What is ordered like an access, and is none."""
+
+    WAITED = "waited for"  # for a load, by threads that will load its slot again
+    RELEASED = "published"  # by an atomic, what the threads of its group did
+    ACQUIRED = "acquired"
+    ENDED = "gone when its block ends"
+    REPLACED = "written"  # by whatever comes into an array that takes the same bytes
+
+    __hash__ = object.__hash__
+
+
+class Wait(Enum):
+    """What a thread can wait for, as points of the synchronized IR name it."""
+
+    COPIES = "copy"
+    BOXES = "bulk"  # that are stored: their end
+    BOXES_READ = "bulk read"  # only that their tiles have been read, and may be overwritten
+    PRODUCTS = "wgmma"
+
+    __hash__ = object.__hash__
+
+    @staticmethod
+    def of(t: Token) -> Wait:
+        """The least that must be waited for before a conflicting use."""
+        return Wait.BOXES_READ if t.engine is Engine.BOXES and not t.changes else _WAIT_OF[t.engine]
+
+    def ends(self, t: Token) -> bool:
+        """Whether whoever has waited knows that this one has come to its end."""
+        if self is Wait.BOXES_READ:
+            return t.engine is Engine.BOXES and not t.changes
+        return not t.loading and t.in_flight and _WAIT_OF[t.engine] is self
+
+
+_WAIT_OF = {Engine.COPIES: Wait.COPIES, Engine.BOXES: Wait.BOXES, Engine.PRODUCTS: Wait.PRODUCTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,51 +98,81 @@ class Gap:
     nested: int  # of all loops
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Name:
+    """A handle as it is at run time, in one call: its privilege, and whether one unit of its base's has claimed it,
+    rather than each unit having its part.  There is one object for each, so they are compared by identity.
+    """
+
+    key: tuple[Frame, int]
+    privilege: Privilege
+    claimed: bool = False
+
+
+# Calls; the access, or the statement; what it does there: for registers, with the variable.
+Site = tuple[Frame, int, "Kind | Said | tuple[Kind, int]"]
+
+
 @dataclass(eq=False)
 class Token:
-    """An access that happened.  `names` are the handles it was made through, lowest first; those of scopes that ended
-    are dropped.
+    """An access that happened.
 
     It is never changed; `altered` makes another one of it.  (Walks make thousands of them, which is why it is no frozen
     dataclass, and has no slots: a dictionary is copied at once.)
     """
 
-    site: tuple[Frame, int, str]
-    kind: str
-    names: tuple[tuple[Frame, int], ...]
+    site: Site
+    obj: ObjectKey
+    kind: Kind
+    names: tuple[Name, ...]  # the handles it was made through, lowest first; those of scopes that ended are dropped
     footprint: Footprint
-    disjoint: tuple[tuple[Frame, int], ...]
-    ordered: Privilege | None
     name: str
     span: Span
-    crossed: int  # bits: gaps crossed until `since`
     since: int  # bits: gaps that the walk had crossed when `crossed` was last brought up to date
+    crossed: int = 0  # bits: gaps crossed until `since`
+    disjoint: tuple[Name, ...] = ()  # of the scopes that ended, those whose units share no element
+    ordered: Privilege | None = None  # the largest group that has met at a barrier of the program's since
     # where it counts (`aging`): iterations since it was made, or since a loop began that it was made before
     ages: Ages = ()
-    engine: str = ""  # of what is done in the background: 'copy', 'bulk', 'wgmma'
+    engine: Engine = Engine.THREADS  # of what is in flight, who does it
+    loading: bool = False  # of a box: into shared memory; whoever uses it waits for it
     fills: int = 0  # of a pipeline's memory: stages taken since, at most its depth
+    slots: int = 0  # of a pipeline's memory: its depth
     issuer: Privilege | None = None  # of a box: the group for which one thread issues it
-    role: tuple[int, int] | None = (
-        None  # the case of a split of the block's threads it was made in: first thread, number
-    )
-    atomic: str = ""  # of a box that is combined with what is there, like an atomic: how
+    role: Role | None = None  # the role it was made in
+    atomic: str = ""  # by which operation elements are changed at once; a load is none the less one of these
     fragment: tuple | None = (
         None  # of a part of an accumulator: which tile; in equal tiles each thread's part is its own
     )
+    remote: bool = False  # of another block's part
     born: tuple[int, ...] = ()  # the loops it was made in
     aging: int = 0  # of a copy in flight, or of a pipeline's slot that is numbered: up to which age
     commits: int = -1  # groups committed since, its own not counted
     early: int = 0  # of products, bits: gaps crossed before the last of these
     waited: dict[int, int] = field(default_factory=dict)  # `commits` at each barrier's gap crossed since
-    settled: str = (
-        ""  # of boxes and products that were waited for, their engine: they are over, but only those who waited know
-    )
+    # of boxes and products that were waited for, their engine: they are over, but only those who waited know
+    settled: Engine | None = None
     # an mbarrier has ordered it before every later use of the array, but not before what comes when the array is gone
     passed: bool = False
 
-    def awaited(self, engine: str) -> bool:
-        """Whether a wait of that name is one for this: the end of boxes, or only that their memory has been read."""
-        return self.engine == "bulk" and self.kind == "S" if engine == "bulk read" else self.engine == engine
+    @property
+    def changes(self) -> bool:
+        """Whether it is more than a read to others."""
+        return self.kind is not Kind.READ or self.atomic != ""
+
+    @property
+    def by_atomics(self) -> bool:
+        """Whether threads do it, by atomics: boxes that are combined have an issuer."""
+        return self.atomic != "" and self.issuer is None
+
+    @property
+    def in_flight(self) -> bool:
+        return self.engine is not Engine.THREADS
+
+    @property
+    def known_to_be_over(self) -> bool:
+        """To those who waited for it, or whose waiting it is."""
+        return self.settled is not None or self.site[2] is Said.WAITED
 
     @property
     def by_threads(self) -> bool:
@@ -80,13 +180,23 @@ class Token:
         another way, where barriers have no effect: they see what was written, and do not overwrite what is still being
         read, only after a fence.
         """
-        return not self.settled and (self.kind in "RWA" or self.engine == "copy")
+        return not self.known_to_be_over and (self.engine is Engine.THREADS or self.engine is Engine.COPIES)
+
+    @property
+    def by_units(self) -> bool:
+        """Whether such a unit does it: boxes and products."""
+        return self.engine is Engine.BOXES or self.engine is Engine.PRODUCTS
+
+    @property
+    def waits_alone(self) -> bool:
+        """Whether a thread can wait for its end by itself, with no barrier: boxes that are stored, and products."""
+        return self.by_units and not self.loading
 
     def __post_init__(self) -> None:
         self.key = _KEY(self)  # what tells tokens of an object apart
 
 
-_KEYED = frozenset(("site", "kind", "names", "footprint", "ordered", "ages", "fills", "settled", "passed"))
+_KEYED = frozenset(("site", "kind", "names", "footprint", "ordered", "ages", "fills", "engine", "settled", "passed"))
 _KEY = attrgetter(*sorted(_KEYED))
 
 
@@ -99,264 +209,6 @@ def altered(t: Token, **parts: object) -> Token:
     return new
 
 
-class Touched:
-    """The accesses to an object in a region, each once however often its loops are walked."""
-
-    def __init__(self) -> None:
-        self.tokens: list[tuple[Token, tuple[Name, ...]]] = []  # each with the names it was made through
-        self.keys: set[tuple] = set()
-        self.told: dict[tuple, int] = {}  # by access, how many of the tokens it has been told
-
-    def add(self, t: Token, chain: tuple[Name, ...]) -> None:
-        if t.key not in self.keys:
-            self.keys.add(t.key)
-            self.tokens.append((t, chain))
-
-    def before(self, b: Token) -> list[tuple[Token, tuple[Name, ...]]]:
-        """Those that came before, less those that this access was told the last time."""
-        first = self.told.get(b.key, 0)
-        self.told[b.key] = len(self.tokens)
-        return self.tokens[first:]
-
-
-@dataclass(slots=True)
-class Edge:
-    first: Token
-    second: Token
-    participants: Privilege
-    candidates: int
-    object: str
-    last: int = 0  # the last gap before the second use
-    younger: int = 0  # of products: groups that have been begun since, at least
-    late: int = 0  # of products: the candidates with all of these begun
-
-
-# Tokens do not keep count of the gaps crossed: the state does, and a token notes what the state had crossed when it was
-# made.  So where paths meet or a loop begins anew, the tokens that no path has touched stay what they are.  A gap is
-# crossed once in an iteration of its innermost loop, and at the loop's end what has come around is told from the loop's
-# top (`absorb`).
-@dataclass(slots=True)
-class State:
-    """What has happened on the paths so far.  `own`: the objects whose tokens no other state shares; only these
-    dictionaries may be changed. `alone`: nobody else has `known`, so that it may be changed, too.
-    """
-
-    tokens: dict[ObjectKey, dict[tuple, Token]]
-    known: dict[tuple[Frame, int], Form]
-    crossed: int = 0
-    own: set[ObjectKey] = field(default_factory=set)
-    alone: bool = False
-
-    def shared(self) -> dict[tuple[Frame, int], Form]:
-        """What is known, for others to keep."""
-        self.alone = False
-        return self.known
-
-    def share(self, known: dict[tuple[Frame, int], Form]) -> None:
-        """Know what others do."""
-        self.known, self.alone = known, False
-
-    def learn(self, news: dict[tuple[Frame, int], Form]) -> None:
-        if not self.alone:
-            self.known, self.alone = dict(self.known), True
-        self.known.update(news)
-
-    def copy(self) -> State:
-        self.own = set()
-        return State(dict(self.tokens), self.shared(), self.crossed)
-
-    def held(self, obj: ObjectKey) -> dict[tuple, Token]:
-        """The tokens of an object, to be changed."""
-        if obj not in self.own:
-            self.put(obj, dict(self.tokens.get(obj, ())))
-        return self.tokens[obj]
-
-    def put(self, obj: ObjectKey, held: dict[tuple, Token]) -> None:
-        self.tokens[obj] = held
-        self.own.add(obj)
-
-    def hand_on(self, obj: ObjectKey, comes_back: bool, reused: bool) -> None:
-        """An mbarrier orders all that was done to the array before what will be.  Products end in the order they were
-        begun, and slots that come back do so behind a wait for theirs: who waits for the last ones, which are to come,
-        need not wait for these. reused: whether other arrays take the same bytes; else only what is still in flight
-        matters when the array is gone.
-        """
-        over = lambda t: comes_back if t.engine == "wgmma" else not reused and t.engine != "bulk"  # noqa: E731
-        self.drop(obj, [key for key, t in self.tokens.get(obj, {}).items() if over(t)])
-        if self.tokens.get(obj):
-            self.regrouped(obj, lambda t: t if t.passed else altered(t, passed=True))
-
-    def drop(self, obj: ObjectKey, keys: list[tuple]) -> None:
-        if keys:
-            held = self.held(obj)
-            for key in keys:
-                del held[key]
-
-    def since(self, t: Token) -> int:
-        """The gaps that every path has crossed since."""
-        return t.crossed | (self.crossed & ~t.since)
-
-    def both(self, a: Token, b: Token) -> Token:
-        """Two tokens that have become one."""
-        return merged(a, b, self.since(a) & self.since(b), self.crossed)
-
-    def regrouped(self, obj: ObjectKey, change: Callable[[Token], Token]) -> None:
-        """Change an object's tokens, in what tells them apart, too."""
-        held = self.tokens[obj]
-        found: dict[tuple, Token] = {}
-        same = True
-        for t in held.values():
-            new = change(t)
-            same = same and new is t
-            have = found.get(new.key)
-            found[new.key] = new if have is None else self.both(new, have)
-        if not same:
-            self.put(obj, found)
-
-    def only(self, keep: Callable[[Token], bool]) -> None:
-        for obj, held in self.tokens.items():
-            if not all(keep(t) for t in held.values()):
-                self.put(obj, {key: t for key, t in held.items() if keep(t)})
-
-    def keep(self, others: list[State]) -> None:
-        """Only the tokens that one of the others has."""
-        for obj, held in list(self.tokens.items()):
-            theirs = [other.tokens.get(obj, ()) for other in others]
-            self.drop(obj, [key for key in held if not any(key in keys for keys in theirs)])
-
-    def absorb(self, other: State, news: State | None = None) -> None:
-        """Tokens of both; a token on two paths has crossed what both crossed.  `news` gets those that this one has not
-        had.
-        """
-        self._meet(other)
-        for obj, theirs in other.tokens.items():
-            mine = self.tokens.get(obj)
-            if mine is theirs:
-                continue
-            if mine is None:
-                mine = self.held(obj)
-            for key, t in theirs.items():
-                have = mine.get(key)
-                if have is t:
-                    continue
-                since = other.since(t)
-                if have is None:
-                    new = altered(t, crossed=since, since=self.crossed)
-                else:
-                    before = self.since(have)
-                    both = before & since
-                    if (
-                        both == before
-                        and t.commits >= have.commits
-                        and not any(n < have.waited.get(gap, n + 1) for gap, n in t.waited.items() if both >> gap & 1)
-                    ):
-                        continue
-                    new = merged(t, have, both, self.crossed)
-                mine = self.held(obj)
-                mine[key] = new
-                if news is not None:
-                    news.held(obj)[key] = new
-
-    def _meet(self, other: State) -> None:
-        """From here on the state has crossed what both have.  A token that both have, as it is, has too; the others
-        keep their own.
-        """
-        crossed = self.crossed & other.crossed
-        lost = self.crossed & ~crossed
-        if not lost:
-            return
-        for obj, mine in self.tokens.items():
-            theirs = other.tokens.get(obj, {})
-            if mine is not theirs:
-                kept = {
-                    key: altered(t, crossed=self.since(t), since=crossed)
-                    for key, t in mine.items()
-                    if lost & ~t.since & ~t.crossed and theirs.get(key) is not t
-                }
-                if kept:
-                    self.put(obj, {**mine, **kept})
-        self.crossed = crossed
-
-    def each_copy(self, change: Callable[[Token], Token], engine: str = "") -> None:
-        for obj, held in self.tokens.items():
-            found = {key: change(t) for key, t in held.items() if t.kind in "CS" and (not engine or t.engine == engine)}
-            if found:
-                self.put(obj, {**held, **found})
-
-    def covered(self, engine: str, younger: int, role: tuple[int, int] | None) -> None:
-        """A wait by a role, or by all: what has so many younger groups of its own, or more, has come to its end.  Those
-        who waited know that; from here on it is for others what an access of theirs would be.  (Registers are one's
-        own.)
-        """
-        over = lambda t: t.kind in "CS" and t.awaited(engine) and t.commits >= younger and role in (None, t.role)  # noqa: E731
-
-        def ended(t: Token) -> Token:
-            if not over(t):
-                return t
-            kind = "W" if t.kind == "C" else "R"
-            return altered(
-                t, kind=kind, engine="", settled="" if t.engine == "copy" else t.engine, crossed=0, since=self.crossed
-            )
-
-        for obj, held in list(self.tokens.items()):
-            if obj[1] == "registers":
-                self.drop(obj, [key for key, t in held.items() if over(t)])
-            elif any(over(t) for t in held.values()):
-                self.regrouped(obj, ended)
-
-    def without_role(self, role: tuple[int, int]) -> None:
-        self.only(lambda t: t.role != role)
-
-    def next_fill(self, obj: ObjectKey, depth: int) -> None:
-        """A stage of the pipeline is taken: what was done to it is one fill older."""
-        if self.tokens.get(obj):
-            self.regrouped(obj, lambda t: t if t.fills == depth else altered(t, fills=min(t.fills + 1, depth)))
-
-    def recount(self, obj: ObjectKey, depth: int) -> None:
-        """The pipeline is declared again, and its stages are counted from the first slot: any earlier fill may have
-        been in the slot that comes.
-        """
-        if self.tokens.get(obj):
-            self.regrouped(obj, lambda t: t if t.fills == depth else altered(t, fills=depth))
-
-    def forget_ages(self, loop: int) -> None:
-        """Outside of a loop it no longer counts how many of its iterations ago a copy was issued."""
-        ended = (loop, before(loop))
-
-        def later(t: Token) -> Token:
-            kept = tuple(age for age in t.ages if age[0] not in ended)
-            return t if len(kept) == len(t.ages) else altered(t, ages=kept)
-
-        for obj, held in self.tokens.items():
-            if any(t.ages for t in held.values()):
-                self.regrouped(obj, later)
-
-    def begin(self, loop: int) -> None:
-        """From here on the loop's iterations are counted for the copies that are in flight."""
-        begun = lambda t: t.engine == "copy" and t.aging and loop not in t.born  # noqa: E731
-        for obj, held in self.tokens.items():
-            if any(begun(t) for t in held.values()):
-                self.regrouped(obj, lambda t: altered(t, ages=(*t.ages, (before(loop), 0))) if begun(t) else t)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    barriers: dict[int, list[Privilege]]
-    commits: frozenset[tuple[Frame, int]]
-    gaps: dict[GapKey, Gap]
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A handle as it is at run time: its privilege, and whether one unit of its base's has claimed it, rather than each
-    unit having its part.
-    """
-
-    key: tuple[Frame, int]
-    privilege: Privilege
-    claimed: bool = False
-
-
 def merged(a: Token, b: Token, crossed: int, since: int) -> Token:
     """One access on two paths.  What was committed at a barrier that only one of them has passed does not count."""
     waited = (
@@ -365,3 +217,17 @@ def merged(a: Token, b: Token, crossed: int, since: int) -> Token:
     return altered(
         a, crossed=crossed, since=since, commits=min(a.commits, b.commits), early=a.early | b.early, waited=waited
     )
+
+
+@dataclass(slots=True)
+class Edge:
+    """A pair that must be ordered: for whom, and the gaps at which a barrier would do it."""
+
+    first: Token
+    second: Token
+    participants: Privilege
+    candidates: int
+    object: str
+    last: int = 0  # the last gap before the second use
+    younger: int = 0  # of products: groups that have been begun since, at least
+    late: int = 0  # of products: the candidates with all of these begun

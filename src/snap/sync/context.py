@@ -1,0 +1,238 @@
+"""What is known of a function before it is walked: its context.
+
+Input: a typed function, with what weave.py put into it.  Output: `Context`, a frozen record that the walks (graph.py)
+and the rules (conflict.py, publish.py) look things up in: the names and arrays of every call, numbers of loops, what
+the text says of arrays (arrays.py).  Questions about single statements are answered when they are first asked, and the
+answers kept: they follow from the text alone.  Non-goals: whatever depends on the way to a place of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from snap.analysis import linear
+from snap.analysis.overlap import Memo, Overlap, reached
+from snap.analysis.values import Frame, Position, Values, called, is_integer
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir import synced
+from snap.ir.effects import Effect, Engine, effects
+from snap.ir.types import Level
+from snap.ir.walk import bodies, children, own_expressions, statements
+from snap.sync.arrays import bytes_of, first_uses, handed, nested_stages, reused, sizes, written
+from snap.sync.loops import assigned, copies_in_turn, cycling, growing, writes
+from snap.sync.tokens import Here, Name, ObjectKey
+from snap.sync.weave import Woven
+
+
+@dataclass(frozen=True, slots=True)
+class LoopText:
+    """What a loop does to variables (loops.py), and whether it copies to buffers that it takes in turn."""
+
+    assigned: set[int]
+    growing: dict[int, int]
+    cycling: dict[int, ir.Body]
+    copies_in_turn: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """All that is declared, calls entered: a function that is called twice has its arrays and names twice.
+
+    objects   what memory the arrays of each call are
+    names     the handles that a handle was made from, itself first
+    shared    declarations of arrays in shared memory
+    ranges    the bytes that these take
+    loops     what unknowns and ages call each loop
+    """
+
+    objects: dict[ObjectKey, ObjectKey] = field(default_factory=dict)
+    names: dict[tuple[Frame, int], tuple[Name, ...]] = field(default_factory=dict)
+    shared: dict[ObjectKey, ir.DeclareShared] = field(default_factory=dict)
+    ranges: dict[ObjectKey, tuple[int, int]] = field(default_factory=dict)
+    words: dict[ObjectKey, str] = field(default_factory=dict)  # what the program calls them
+    loops: dict[Here, int] = field(default_factory=dict)
+
+    def add(self, frame: Frame, handle: ir.Handle, obj: ObjectKey, base: tuple[Name, ...], claimed: bool) -> None:
+        self.objects[frame, handle.obj.uid] = obj
+        here = (frame, handle.uid)
+        self.names[here] = (Name(here, handle.privilege, claimed), *base)
+        if not base:
+            self.words[obj] = handle.name
+
+    def enter(self, frame: Frame, offset: int, body: ir.Body) -> None:
+        for s in body:
+            match s:
+                case ir.DeclareShared():
+                    obj = (frame, s.obj.uid)
+                    self.add(frame, s.handle, obj, (), False)
+                    self.shared[obj] = s
+                    low = offset + s.obj.offset
+                    self.ranges[obj] = (low, low + bytes_of(s.obj))
+                case ir.Partition() | ir.Claim():
+                    obj = self.objects[frame, s.handle.obj.uid]
+                    self.add(frame, s.handle, obj, self.names[frame, s.base.uid], isinstance(s, ir.Claim))
+                case ir.For() | ir.While():
+                    self.loops[frame, s.number] = len(self.loops)
+                case ir.Call():
+                    self._call(frame, offset, s)
+            for inner in bodies(s):
+                self.enter(frame, offset, inner)
+
+    def _call(self, frame: Frame, offset: int, s: ir.Call) -> None:
+        inside = called(frame, s.number)
+        for p, a, handle in zip(s.function.params, s.args, s.handles):
+            if isinstance(p, ir.MemParam):
+                obj = self.objects[frame, a.obj.uid]
+                self.add(inside, p.handle, obj, self.names[frame, handle.uid], False)
+        self.enter(inside, offset + s.smem_offset, s.function.body)
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """unsettled     points whose waits may turn out to be needless (slots.py)
+    background    arrays that boxes and products use
+    reached       arrays that blocks of a cluster write for each other
+    reused        arrays whose bytes others take
+    written       a kernel's arrays that it writes, and where
+    handed        global memory that atomics can hand over, with the kinds of access that matter; None: no such atomics
+    constant      objects that nobody writes
+    nested        pipelines of which one stage is taken inside of another
+    counted       pipelines whose stages the compiler numbers
+    """
+
+    function: synced.Function
+    woven: Woven
+    declared: Declared
+    values: Values
+    overlap: Overlap
+    memo: Memo
+    start: Position
+    unsettled: frozenset[int]
+    background: frozenset[int]
+    reached: frozenset[int]
+    reused: frozenset[int]
+    written: dict[ObjectKey, Span]
+    handed: dict[ObjectKey, frozenset] | None
+    constant: frozenset[ObjectKey]
+    nested: frozenset[int]
+    counted: frozenset[int]
+    multiplies: bool
+    copies: bool
+    _kept: dict[tuple, object] = field(default_factory=dict)  # answers to questions about the text
+
+    # ---- questions about the text -----------------------------------------------------------------------------------
+
+    @property
+    def first_uses(self) -> dict[int, Span]:
+        """Where each array is touched first."""
+        return self._once(("first",), lambda: first_uses(self.function))
+
+    def reading(self, s: ir.Stmt) -> list[ir.Expr]:
+        """The parts of a statement's expressions that read memory or registers, in order; of what is evaluated only
+        sometimes, the whole.
+        """
+        found = self._kept.get(asked := ("reading", s.number))
+        if found is None:
+            found = self._kept[asked] = [part for e in own_expressions(s) for part in reading_parts(e)]
+        return found
+
+    def effects(self, s: ir.Stmt) -> tuple[Effect, ...]:
+        """What it does besides."""
+        found = self._kept.get(asked := ("effects", s.number))
+        if found is None:
+            found = self._kept[asked] = effects(s)
+        return found
+
+    def loop(self, s: ir.While | ir.For) -> LoopText:
+        return self._once(("loop", s.number), lambda: self._loop(s))
+
+    def _loop(self, s: ir.While | ir.For) -> LoopText:
+        grown, around = growing(s), cycling(s)
+        in_turn = self.copies and copies_in_turn(s, (*grown, *around))
+        return LoopText(assigned(s), grown, around, in_turn)
+
+    def writes(self, body: ir.Body) -> bool:
+        return writes(body, self._once(("writes",), dict))
+
+    def bare(self, s: ir.Stmt) -> bool:
+        """Whether it is a loop in which nothing happens that matters where it is walked again: arithmetic on a thread's
+        own values.  (That no barrier stands in there is why: it would not order anything.)
+        """
+        if not isinstance(s, ir.For):
+            return False
+        return self._once(("bare", s.number), lambda: all(self._arithmetic(inner) for inner in statements((s,))))
+
+    def _arithmetic(self, s: ir.Stmt) -> bool:
+        match s:
+            case ir.For() | ir.If() | ir.Declare():
+                pass
+            case ir.Assign(ir.VarTarget(var)) if is_integer(var.type):
+                return False
+            case ir.Assign(
+                ir.VarTarget() | ir.ElemTarget() | ir.ComponentTarget(ir.VarTarget() | ir.ElemTarget()) as target
+            ):
+                if not isinstance(target, ir.VarTarget) and self.multiplies:
+                    return False
+            case _:
+                return False
+        registers = () if self.multiplies else (ir.Elem, ir.ArrayValue)
+        return all(isinstance(part, registers) for part in self.reading(s))
+
+    def _once(self, asked: tuple, answer):
+        found = self._kept.get(asked)
+        if found is None:
+            found = self._kept[asked] = answer()
+        return found
+
+
+def reading_parts(e: ir.Expr) -> Iterator[ir.Expr]:
+    if isinstance(e, (ir.Select, ir.Logical)):
+        yield e
+        return
+    if isinstance(e, (ir.Load, ir.Elem, ir.ArrayValue)):
+        yield e
+    for child in children(e):
+        yield from reading_parts(child)
+
+
+def context_of(function: synced.Function, woven: Woven | None = None) -> Context:
+    woven = woven or Woven(function)
+    every = list(statements(function.body))
+    held = function.place.held(Level.THREAD)
+    threads = None if held is None else held.count
+    clustered = function.place.held(Level.CLUSTER) is not None
+    values, memo = Values(threads=threads), Memo()
+    values.systems = memo.systems
+    params = [p for p in function.params if isinstance(p, ir.MemParam)]
+    declared = Declared()
+    for p in params:
+        declared.add((), p.handle, ((), p.handle.obj.uid), (), False)
+    declared.enter((), 0, function.body)
+    start = {Level.THREAD: ("thread",), Level.BLOCK: ("block",), Level.CLUSTER: ("cluster",)}
+    done = [e for s in every for e in effects(s)]
+    by_units = (e.access for e in done if e.engine in (Engine.BOXES, Engine.PRODUCTS))
+    return Context(
+        function,
+        woven,
+        declared,
+        values,
+        Overlap(values, threads, clustered, sizes(every), memo),
+        memo,
+        Position({level: linear.unknown(atom) for level, atom in start.items()}, function.place),
+        unsettled=frozenset(uid for one in woven.lagging for uid in one.waits),
+        background=frozenset(a.view.obj.uid for a in by_units if a is not None),
+        reached=frozenset(reached(function.body))
+        if clustered and function.place.held(Level.BLOCK).count != 1
+        else frozenset(),
+        reused=frozenset(reused(every)),
+        written={((), uid): span for uid, span in written(every).items()},
+        handed=handed(function),
+        # a kernel's const memory is written by nobody; a device function's const parameter only not by that function
+        constant=frozenset(((), p.handle.obj.uid) for p in params if p.handle.const and function.kernel),
+        nested=frozenset(nested_stages(function.body)),
+        counted=frozenset(s.handle.obj.uid for s in every if isinstance(s, ir.Partition) and s.counted),
+        multiplies=any(e.engine is Engine.PRODUCTS for e in done),
+        copies=any(e.engine is Engine.COPIES for e in done),
+    )

@@ -1,0 +1,206 @@
+"""Which accesses must be ordered: the visitor that finds the edges, and what it shares with others.
+
+Input: the steps of the walk (graph.py).  Output: edges, each a pair of accesses in conflict, with the group that must
+wait between them and the gaps that every path from one to the other crosses.
+
+A `Visitor` is told of each access, and compares it with what has happened (conflict.py).  What it does with a pair is
+up to it: `Finder` makes an edge, `Counter` (groups.py) counts the work in flight.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+from snap.diag.error import Diagnostic, Label, SnapError
+from snap.ir.effects import Engine
+from snap.ir.types import BLOCK1, Level, Place, Privilege
+from snap.sync.beside import Beside
+from snap.sync.conflict import conflict
+from snap.sync.context import Context
+from snap.sync.paths import Paths
+from snap.sync.publish import Publishing
+from snap.sync.tokens import Edge, Gap, GapKey, Here, ObjectKey, Token, altered
+from snap.sync.where import Moment
+
+
+class Visitor:
+    """What is asked and done at the steps of a walk; a step that says nothing here is nobody's matter.
+
+    passes_over  whether loops that only compute are left out at once
+    """
+
+    passes_over = False
+
+    def __init__(self, context: Context, gaps: dict[GapKey, Gap]):
+        self.context, self.gaps = context, gaps
+        self.publishing = Publishing(context, gaps)
+
+    # ---- steps of the walk ------------------------------------------------------------------------------------------
+
+    def crossing(self, gap: Gap, paths: Paths) -> None:
+        """The walk comes to a gap."""
+
+    def ended(self, statements: list[Here], paths: Paths) -> None:
+        """These come to their ends."""
+
+    def region(self, place: Place):
+        """A group or a call, as long as the walk is in it."""
+        return nullcontext()
+
+    def case(self, place: Place):
+        return nullcontext()
+
+    def split(self):
+        return nullcontext()
+
+    def begins(self) -> object:
+        """A loop begins; what this returns is given to `goes_around` when its first iteration has ended."""
+
+    def goes_around(self, begun: object) -> None:
+        """A loop goes around."""
+
+    # ---- accesses ---------------------------------------------------------------------------------------------------
+
+    def wants(self, obj: ObjectKey, engine: Engine, m: Moment) -> bool:
+        """Whether an access matters: where a loop is walked again, with what has come around."""
+        raise NotImplementedError
+
+    def access(self, b: Token, m: Moment, stays: bool) -> None:
+        """stays: later accesses are compared with this one."""
+        raise NotImplementedError
+
+    def waited(self, t: Token, m: Moment) -> None:
+        """That somebody has waited for a load."""
+
+    def atomic(self, m: Moment) -> None:
+        """What it publishes, and what it learns."""
+        for a, b, need in self.publishing.released(m):
+            self.pair(a, b, need, m.paths.since(a))
+
+    def pair(self, a: Token, b: Token, need: Privilege, crossed: int) -> None:
+        """Two accesses between which this group must wait."""
+        raise NotImplementedError
+
+    def happened(self, t: Token, m: Moment) -> None:
+        """It takes the place of the same access in an earlier iteration.  Where a loop is walked again, what follows
+        from it is known.
+        """
+        if not m.around:
+            m.paths.held(t.obj)[t.key] = t
+        elif t.key in m.paths.tokens.get(t.obj, {}):
+            m.paths.drop(t.obj, [t.key])
+
+    def compare(self, b: Token, m: Moment) -> None:
+        """The pairs that an access makes with what has happened.  Where all who may touch the object, or all who share
+        the owner, have met, what this access conflicts with later is ordered after it.
+        """
+        obj, paths = b.obj, m.paths
+        held = paths.tokens.get(obj)
+        if not held:
+            return
+        over: list[tuple] = []
+        ordered: list[Token] = []
+        for key, t in held.items():
+            found = conflict(t, b, self.context)
+            if found is None:
+                continue
+            if t.loading:
+                if self.context.function.kernel:  # of a device function on its own, nobody knows who waits
+                    raise _loaded_twice(t, b, self.context.declared.words[obj])
+                continue
+            need, owner = found.participants, found.owner.privilege
+            self.pair(t, b, need, paths.since(t))
+            if found.whole and not m.where.splits and not self._fenced_later(t):
+                if owner == b.names[-1].privilege:
+                    over.append(key)
+                elif not t.in_flight and (t.ordered is None or need.at_least(t.ordered)):
+                    over.append(key)
+                    ordered.append(altered(t, ordered=need))
+        paths.drop(obj, over)
+        for t in ordered:
+            have = paths.held(obj).get(t.key)
+            paths.held(obj)[t.key] = t if have is None else paths.both(t, have)
+
+    def _fenced_later(self, t: Token) -> bool:
+        """Whether a later access may need a fence, too."""
+        return t.by_threads and bool(self.context.background) and t.obj in self.context.declared.ranges
+
+
+class Finder(Visitor):
+    """Finds the edges.  Invariant: an edge has for candidates the gaps that all paths have crossed."""
+
+    def __init__(self, context: Context, gaps: dict[GapKey, Gap]):
+        super().__init__(context, gaps)
+        self.beside = Beside(context)
+        self.edges: dict[tuple, Edge] = {}
+        self.last_gap = 0
+        self.region, self.case, self.split = self.beside.region, self.beside.case, self.beside.split
+        self.begins = self.beside.count
+
+    def crossing(self, gap: Gap, paths: Paths) -> None:
+        self.last_gap = gap.number
+
+    def wants(self, obj: ObjectKey, engine: Engine, m: Moment) -> bool:
+        return not m.around or bool(m.paths.tokens.get(obj))
+
+    def access(self, b: Token, m: Moment, stays: bool) -> None:
+        self.compare(b, m)
+        for t, _, need in self.publishing.learned(b, m):
+            self.pair(t, b, need, m.paths.since(t))
+        if not m.around:
+            for t, _, found in self.beside.access(b):
+                self.pair(t, b, found.participants, 0)
+        if stays:
+            self.happened(b, m)
+
+    def waited(self, t: Token, m: Moment) -> None:
+        self.happened(t, m)
+
+    def atomic(self, m: Moment) -> None:
+        super().atomic(m)
+        acquired = self.publishing.acquired(m)
+        if acquired is not None:
+            self.happened(acquired, m)
+
+    def goes_around(self, begun: object) -> None:
+        for t, b, found in self.beside.around(begun):
+            self.pair(t, b, found.participants, 0)
+
+    def pair(self, a: Token, b: Token, need: Privilege, crossed: int) -> None:
+        key = (a.site, a.footprint, a.ages, a.fills, b.site, need)
+        younger = max(0, a.commits)
+        have = self.edges.get(key)
+        if have is None:
+            name = self.context.declared.words.get(b.obj, b.name)
+            self.edges[key] = Edge(a, b, need, crossed, name, self.last_gap, younger, crossed & ~a.early)
+        else:
+            have.candidates &= crossed
+            have.late &= crossed & ~a.early
+            have.younger = min(have.younger, younger)
+
+    def found(self) -> list[Edge]:
+        """A group that only some of a block's threads can form (128 of 192) meets in code of its own; where there is
+        none in between, all wait.
+        """
+        threads = self.context.overlap.threads
+        for edge in self.edges.values():
+            p = edge.participants
+            if threads and p.level is Level.THREAD and threads % p.n:
+                here = (gap.place for gap in self.gaps.values() if edge.candidates >> gap.number & 1)
+                if not any(place.privilege.at_least(p) and place.holds(p) for place in here):
+                    edge.participants = BLOCK1
+        return list(self.edges.values())
+
+
+def _loaded_twice(t: Token, b: Token, name: str) -> SnapError:
+    return SnapError(
+        Diagnostic(
+            "SNAP020",
+            f"`{name}` is loaded again before anybody has waited for it",
+            b.span,
+            "loaded here",
+            (Label(t.span, "loaded here before"),) if t.span != b.span else (),
+            note="boxes arrive in any order, so which of the two stays is not certain",
+            help="use it between the two, or load into parts that the compiler can tell apart",
+        )
+    )

@@ -1,0 +1,171 @@
+"""What integer variables are, at each place of the walk: linear forms (analysis/values.py).
+
+Input: a moment of the walk.  Output: what is known after it.  A variable that a loop assigns is unknown at its top, or
+follows from the number of iterations; where paths meet with different values it is unknown as well.  What the first
+walk finds out is kept, and later ones are told (`Told`): they come the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from snap.analysis import linear, values
+from snap.analysis.linear import Form
+from snap.analysis.values import Frame, is_integer, wrapped
+from snap.ir import nodes as ir
+from snap.ir import synced
+from snap.ir.types import THREAD1, Kind, Privilege
+from snap.sync.context import Context
+from snap.sync.loops import cycle
+from snap.sync.paths import Known, Paths
+from snap.sync.tokens import Here, Site, Token
+from snap.sync.where import Moment, Where
+
+Written = tuple[Here, tuple[int, ...]]  # a statement, each time it is written out (`Where.here`)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the first walk has found out about each place.
+
+    after   what is known after a statement in a loop; None: the way ends there
+    top     what is known at the top of an iteration, and of the loop's own variable
+    inside  where its bodies are
+    made    the access that was made
+    """
+
+    after: dict[Written, Known | None] = field(default_factory=dict)
+    top: dict[Written, tuple[Known, list[Form]]] = field(default_factory=dict)
+    inside: dict[tuple[Written, int], Where] = field(default_factory=dict)
+    made: dict[tuple[Site, tuple[int, ...]], Token] = field(default_factory=dict)
+
+
+class Variables:
+    def __init__(self, context: Context, told: Told):
+        self.context, self.told = context, told
+        self.values = context.values
+        self.privileges: dict[tuple[Frame, int], Privilege] = {}
+
+    def at(self, where: Where, paths: Paths) -> values.Values:
+        """What is known there."""
+        self.values.known, self.values.facts, self.values.loops = paths.known, where.facts, where.loops
+        return self.values
+
+    def form(self, e: ir.Expr, where: Where, paths: Paths) -> Form:
+        return values.form(e, self.at(where, paths), where.frame, where.at)
+
+    def facts(self, cond: ir.Expr, truth: bool, where: Where, paths: Paths) -> list[Form]:
+        return values.facts(cond, truth, self.at(where, paths), where.frame, where.at)
+
+    def parameters(self, function: synced.Function) -> Known:
+        known: Known = {}
+        for p in function.params:
+            if isinstance(p, ir.ValueParam) and is_integer(p.var.type):
+                self.privileges[(), p.var.uid] = p.var.privilege
+                known[(), p.var.uid] = self.values.fresh((), p.var, "start")
+        return known
+
+    # ---- assignments ------------------------------------------------------------------------------------------------
+
+    def update(self, m: Moment) -> None:
+        """New values of variables."""
+        match m.s:
+            case ir.Declare(var, init):
+                self.store(var, init, m, m.s.zero)
+            case ir.Assign(ir.VarTarget(var), value):
+                self.store(var, value, m)
+            case ir.Collective(targets=targets):
+                for t in targets:
+                    if isinstance(t, ir.VarTarget):
+                        self.store(t.var, None, m)
+            case ir.Atomic(target=ir.VarTarget(var)) | ir.Unsafe(target=ir.VarTarget(var)):
+                self.store(var, None, m)
+
+    def store(self, var: ir.Var, value: ir.Expr | None, m: Moment, zero: bool = False) -> None:
+        if not is_integer(var.type):
+            return
+        frame = m.where.frame
+        self.privileges[frame, var.uid], self.values.types[frame, var.uid] = var.privilege, var.type
+        there = self.at(m.where, m.paths)
+        if value is not None:
+            new = values.form(value, there, frame, m.where.at)
+            if var.privilege != THREAD1 and any(atom[0] == "any" for atom in linear.atoms([new])):
+                # what the value is, we do not know; that all threads of the unit agree, we do
+                new = there.fresh(frame, var, m.s.number)
+        else:
+            new = linear.ZERO if zero else there.fresh(frame, var, m.s.number)
+        m.paths.learn({(frame, var.uid): new})
+
+    def bind(self, s: ir.Call, inside: Frame, m: Moment) -> None:
+        """The parameters of a call."""
+        bindings: Known = {}
+        for p, a in zip(s.function.params, s.args):
+            if isinstance(p, ir.ValueParam) and is_integer(p.var.type):
+                bindings[inside, p.var.uid] = self.form(a, m.where, m.paths)
+                self.privileges[inside, p.var.uid] = p.var.privilege
+                self.values.types[inside, p.var.uid] = p.var.type
+        m.paths.learn(bindings)
+
+    # ---- loops and joins --------------------------------------------------------------------------------------------
+
+    def at_top(self, s: ir.While | ir.For, inside: Where, outside: Where, paths: Paths) -> tuple[Known, list[Form]]:
+        """What variables are at the top of an iteration, and what is known of the loop's own."""
+        here = outside.here(s)
+        if here in self.told.top:
+            return self.told.top[here]
+        text, frame = self.context.loop(s), outside.frame
+        bounds = [self.form(e, outside, paths) for e in (s.start, s.stop, s.step)] if isinstance(s, ir.For) else []
+        known = dict(paths.known)
+        learned: list[Form] = []
+        there = self.at(inside, paths)
+        loop = inside.loops[-1]
+        for uid in text.assigned:
+            if (frame, uid) in paths.known:
+                known[frame, uid] = self.unknown_at_top((frame, uid), loop)
+        turn = there.turns(loop, inside.at.place.privilege) if text.growing or text.cycling else linear.ZERO
+        known.update(self.counted(paths.known, s, frame, turn))
+        if isinstance(s, ir.For):
+            start, stop, step = bounds
+            k = known[frame, s.var.uid] = there.loop_variable(frame, s.var, start, step)
+            if linear.is_number(step) and step[0]:
+                up = 1 if step[0] > 0 else -1
+                learned = [
+                    linear.times(linear.subtract(k, start), up),
+                    linear.add(linear.number(-1), linear.subtract(stop, k), up),
+                ]
+        self.told.top[here] = known, learned
+        return known, learned
+
+    def counted(self, entry: Known, s: ir.While | ir.For, frame: Frame, turn: Form) -> Known:
+        """Variables that follow from how many iterations came before."""
+        text = self.context.loop(s)
+        now: Known = {}
+        for uid, step in text.growing.items():
+            if (frame, uid) in entry:
+                now[frame, uid] = self._wrapping(linear.add(entry[frame, uid], turn, step), (frame, uid))
+        for uid, steps in text.cycling.items():
+            start = entry.get((frame, uid))
+            value = cycle(steps, start[0], turn) if start is not None and linear.is_number(start) else None
+            if value is not None:
+                now[frame, uid] = value
+        return now
+
+    def _wrapping(self, x: Form, variable: tuple[Frame, int]) -> Form:
+        """What a variable is that has been counted up to x."""
+        type = self.values.types[variable]
+        return wrapped(x, type, self.values) if type.kind is Kind.UINT else x
+
+    def unknown_at_top(self, variable: tuple[Frame, int], loop: int) -> Form:
+        """A variable that the loop assigns, at the top of an iteration."""
+        return self.values.unknown(("var", *variable, ("loop", loop)), self.privileges[variable])
+
+    def join(self, paths: Paths, other: Paths, where: Where, meeting: int) -> None:
+        """Paths meet: what they do not agree about is unknown."""
+        if other.known is not paths.known:
+            differ = [k for k, v in paths.known.items() if other.known.get(k) != v]
+            self.at(where, paths)
+            paths.learn({k: self._merged(k, meeting) for k in differ})
+
+    def _merged(self, variable: tuple[Frame, int], meeting: int) -> Form:
+        privilege = self.privileges.get(variable, THREAD1)
+        return self.values.unknown(("var", *variable, ("join", meeting)), privilege)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 # Every run draws the same examples, whatever the machine's speed: what fails, fails again.  Fresh ones are `make fuzz`.
 settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fixed")
+
+# The IR is looked at after every pass (snap/ir/verify.py).
+os.environ.setdefault("SNAP_VERIFY", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

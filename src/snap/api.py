@@ -161,7 +161,7 @@ class SnapFunction:
         does = {"check": "the typed IR, as the checker leaves it", **{one.name: one.does for one in PASSES}}
         found: list[tuple[str, str, str]] = []
 
-        def seen(name: str, function: Any) -> None:
+        def seen(name: str, function: Any, stage: object) -> None:
             shown = text(function)
             if not found or found[-1][2] != shown:
                 found.append((name, does[name], shown))

@@ -11,6 +11,7 @@ Every node is immutable and has a span; spans do not count in comparisons.
 from __future__ import annotations
 
 from dataclasses import field
+from enum import IntEnum
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
@@ -173,3 +174,12 @@ class Function:
 
 
 AnyFunction = ir.Function | Function  # for what treats both alike
+
+
+class Stage(IntEnum):
+    """How far a program has come."""
+
+    TYPED = 0  # nothing but `nodes`
+    BEGUN = 1  # a `Function` of this module: statements have numbers
+    WOVEN = 2  # mbarriers are there, and whatever else synchronization puts in
+    PROJECTED = 3  # each role is a program of its own: code of the block stands in the cases of a split

@@ -12,6 +12,7 @@ program means.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +25,7 @@ from snap.ir.depth import deep
 from snap.ir.hardware import WARP
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import with_bodies
+from snap.ir.synced import Stage
 from snap.ir.types import Level
 from snap.ir.walk import statements
 from snap.record import record
@@ -68,6 +70,7 @@ class Pass:
     does: str
     takes: type
     gives: type
+    stage: Stage
     run: Callable[[Any, Numbers], Any]
     refuses: tuple[str, ...] = ()
 
@@ -107,6 +110,7 @@ PASSES = (
         "calls of functions with background work or roles give way to their bodies",
         ir.Function,
         ir.Function,
+        Stage.TYPED,
         _inline,
     ),
     Pass(
@@ -114,6 +118,7 @@ PASSES = (
         "every statement gets its number, and the program the type of a synchronized one; nothing is added",
         ir.Function,
         synced.Function,
+        Stage.BEGUN,
         begin,
     ),
     Pass(
@@ -121,6 +126,7 @@ PASSES = (
         "memory that roles hand to each other gets mbarriers; boxes, products and turns get waits and commits",
         synced.Function,
         Woven,
+        Stage.WOVEN,
         _weave,
         ("SNAP020", "SNAP021"),
     ),
@@ -129,15 +135,24 @@ PASSES = (
         "for all other accesses that conflict, the fewest barriers that order them are chosen; nothing is added",
         Woven,
         Planned,
+        Stage.WOVEN,
         _plan,
         ("SNAP017", "SNAP020"),
     ),
-    Pass("insert", "the barriers, commits and waits that were chosen are put into the text", Planned, Woven, _insert),
+    Pass(
+        "insert",
+        "the barriers, commits and waits that were chosen are put into the text",
+        Planned,
+        Woven,
+        Stage.WOVEN,
+        _insert,
+    ),
     Pass(
         "give back",
         "waits for products give back the slots whose products have ended",
         Woven,
         synced.Function,
+        Stage.WOVEN,
         _give_back,
     ),
     Pass(
@@ -145,6 +160,7 @@ PASSES = (
         "each role becomes a program of its own, without what only others need",
         synced.Function,
         synced.Function,
+        Stage.PROJECTED,
         project,
     ),
     Pass(
@@ -152,13 +168,14 @@ PASSES = (
         "waits for products at which none can be in flight are left out",
         synced.Function,
         synced.Function,
+        Stage.PROJECTED,
         _without_idle_waits,
     ),
 )
 GATE = 1 + max(k for k, one in enumerate(PASSES) if one.refuses)
 
 
-Seen = Callable[[str, synced.AnyFunction], None]
+Seen = Callable[[str, synced.AnyFunction, Stage], None]
 
 
 def synchronize(function: ir.Function, seen: Seen | None = None) -> synced.Function:
@@ -169,13 +186,19 @@ def synchronize(function: ir.Function, seen: Seen | None = None) -> synced.Funct
 
 
 def _run(passes: tuple[Pass, ...], program: Any, seen: Seen | None = None) -> Any:
-    shown = seen or (lambda name, function: None)
-    shown("check", program)
-    numbers = Numbers()
+    """With `SNAP_VERIFY`, the IR's invariants are looked at after each pass (ir/verify.py)."""
+    numbers, shown = Numbers(), [] if seen is None else [seen]
+    if os.environ.get("SNAP_VERIFY", "") not in ("", "0"):
+        from snap.ir.verify import Verifier
+
+        shown.append(Verifier().after)
     with _uncollected(), deep():
+        for look in shown:
+            look("check", program, Stage.TYPED)
         for one in passes:
             program = one.run(program, numbers)
-            shown(one.name, program if isinstance(program, synced.AnyFunction) else program.function)
+            for look in shown:
+                look(one.name, program if isinstance(program, synced.AnyFunction) else program.function, one.stage)
     return program
 
 

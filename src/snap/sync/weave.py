@@ -464,8 +464,9 @@ class _Weaver:
     def _lagging(self, channel: Channel, fill: Fill, empty: synced.Barrier, lag: int) -> Lagging:
         span = channel.declared.span
         last = fill.episodes[-1]
+        role = self._place(last).privilege
         released, used = (
-            ir.Var(self.numbers.new(), f"{channel.objects[0].name}_{word}", I32, THREAD1, True, span=span)
+            ir.Var(self.numbers.new(), f"{channel.objects[0].name}_{word}", I32, role, True, span=span)
             for word in ("released", "used")
         )
         self._beside(channel, [ir.Declare(var, number(0, span), span=span) for var in (released, used)])

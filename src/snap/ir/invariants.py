@@ -1,0 +1,495 @@
+"""What holds of every program between two passes: one function a row, with the row's name and its sentence above it.
+
+Input: an expression, a statement and what is around it (`Around`), or a function.  Output: what is wrong with it, or
+nothing.  A row broken is a bug of the compiler's, never of the program.  `TABLE` has all of them; `verify.py` asks.
+Non-goals: whether barriers suffice, which the seeded machine shows by running; whether indices stay inside of arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import get_args
+
+from snap.ir import nodes as ir
+from snap.ir import synced
+from snap.ir.effects import Engine, accesses, assigned, effects
+from snap.ir.hardware import NAMED_BARRIERS, WARP
+from snap.ir.operations import ATOMICS, COLLECTIVES, MATH
+from snap.ir.synced import Stage
+from snap.ir.types import BOOL, GRID1, THREAD1, Array, Level, Place, Privilege, Scalar, ValueType
+from snap.ir.walk import children, own_expressions, statements, variables
+from snap.record import record
+
+
+class Facts:
+    """What a statement uses and declares itself."""
+
+    def __init__(self, s: ir.Stmt):
+        touched = effects(s)
+        self.accesses = accesses(s)
+        read = [e.var for e in touched if e.var is not None and e.kind.reads]
+        given = [] if isinstance(s, (ir.Declare, ir.For)) else assigned(s)
+        self.variables = [*variables(*own_expressions(s)), *read, *given]
+        self.handles = [a.handle for a in self.accesses]
+        self.declares: tuple[ir.Var | ir.MemObject | ir.Handle, ...] = ()
+        match s:
+            case ir.Declare(var) | ir.For(var):
+                self.declares = (var,)
+            case ir.DeclareShared(obj, handle):
+                self.declares = (obj, handle)
+            case ir.Partition(base, handle) | ir.Claim(base, handle):
+                self.declares = (handle,)
+                self.handles.append(base)
+            case ir.Call(handles=handles):
+                self.handles += [h for h in handles if h is not None]
+
+
+class Around:
+    """Where we are."""
+
+    def __init__(self, function: synced.AnyFunction, stage: Stage, barriers: frozenset[int]):
+        self.function, self.stage, self.barriers = function, stage, barriers
+        self.place: Place = function.place
+        self.known: set[int] = set()  # the numbers of variables, objects and handles that are in scope
+        self.path: list[ir.Stmt | ir.Case] = []
+        self.facts: Facts | None = None  # of the statement that is looked at
+
+
+@record
+class Row:
+    """name: for messages and tests; says: what holds; of: the classes it is about; broken: what is wrong, or ''.
+    alone: whatever is around it.
+    """
+
+    name: str
+    says: str
+    of: tuple[type, ...]
+    broken: Callable[..., str]
+    alone: bool = False
+
+
+TABLE: list[Row] = []
+EVERY = (*get_args(ir.Typed), *get_args(synced.Stmt))
+WHOLE = (ir.Function, synced.Function)
+COUNTING = (synced.BarrierWait, synced.BarrierArrive, synced.BarrierExpect)
+TOGETHER = (ir.Collective, ir.BoxCopy, ir.Wgmma, ir.StoreAcc, synced.Sync, synced.Elect, *COUNTING)
+
+
+def _row(name: str, says: str, *of: type, alone: bool = False) -> Callable:
+    def entered(broken: Callable[..., str]) -> Callable[..., str]:
+        TABLE.append(Row(name, says, of, broken, alone))
+        return broken
+
+    return entered
+
+
+def _alone(name: str, says: str, *of: type) -> Callable:
+    return _row(name, says, *of, alone=True)
+
+
+# ---- expressions ----------------------------------------------------------------------------------------------------
+
+
+@_alone("operands", "both operands have one type, and a shift's right one is an integer", ir.Binary, ir.Compare)
+def _operands(e: ir.Binary | ir.Compare) -> str:
+    left, right = e.left.type, e.right.type
+    if isinstance(e, ir.Binary) and e.op in ("<<", ">>"):
+        fits = left == e.type and isinstance(right, Scalar) and right.is_integer
+    else:
+        fits = left == right and (isinstance(e, ir.Compare) or left == e.type)
+    return "" if fits else f"{left} {e.op} {right} gives {e.type}"
+
+
+@_alone("truth", "what is chosen by is a bool", ir.Logical, ir.Select, ir.Compare)
+def _truth(e: ir.Logical | ir.Select | ir.Compare) -> str:
+    asked = (e.left, e.right) if isinstance(e, ir.Logical) else (e.cond,) if isinstance(e, ir.Select) else (e,)
+    wrong = next((x for x in asked if x.type != BOOL), None)
+    if isinstance(e, ir.Select) and not e.then.type == e.other.type == e.type:
+        return f"{e.then.type} or {e.other.type} gives {e.type}"
+    return "" if wrong is None else f"a condition is {wrong.type}"
+
+
+@_alone("pure functions", "a pure function is in the table of operations, and has its arguments", ir.Math)
+def _pure_function(e: ir.Math) -> str:
+    row = MATH.get(e.op)
+    return "" if row is not None and len(e.args) == row.arity else f"{e.op} of {len(e.args)}"
+
+
+@_alone("read types", "a variable is read as what it is", ir.Read)
+def _read_type(e: ir.Read) -> str:
+    return "" if e.type == e.var.type else f"{e.var.name} is {e.var.type}, not {e.type}"
+
+
+@_alone("elements", "an element has its array's type, and an integer for each dimension", ir.Elem, ir.Load)
+def _element(e: ir.Elem | ir.Load) -> str:
+    elem = e.array.elem if isinstance(e, ir.Elem) else e.access.view.elem
+    if e.type != elem:
+        return f"an element of {elem} is read as {e.type}"
+    return _indexed(e.array.shape, e.index) if isinstance(e, ir.Elem) else ""
+
+
+def _indexed(shape: tuple | None, index: tuple[ir.Expr, ...]) -> str:
+    if len(index) != (1 if shape is None else len(shape)):
+        return f"{len(index)} indices for {'one dimension' if shape is None else f'{len(shape)} dimensions'}"
+    wrong = next((i for i in index if not (isinstance(i.type, Scalar) and i.type.is_integer)), None)
+    return "" if wrong is None else f"an index is {wrong.type}"
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+
+@_row("declared", "every variable is a parameter, or declared before in a body around", *EVERY)
+def _declared(s: ir.Stmt, around: Around) -> str:
+    missing = next((v for v in around.facts.variables if v.uid not in around.known), None)
+    return "" if missing is None else f"{missing.name} is not declared here"
+
+
+@_row("reachable", "all memory is a parameter, declared, or lowered in a body around", *EVERY)
+def _reachable(s: ir.Stmt, around: Around) -> str:
+    for handle in around.facts.handles:
+        name = handle.name
+        while handle is not None:
+            if handle.uid not in around.known or handle.obj.uid not in around.known:
+                return f"{name} is not memory that is known here"
+            handle = handle.base
+    return ""
+
+
+@_row("declared once", "nothing is declared where it is known already", *EVERY)
+def _new(s: ir.Stmt, around: Around) -> str:
+    again = next((one for one in around.facts.declares if one.uid in around.known), None)
+    return "" if again is None else f"{again.name} is declared where it is known already"
+
+
+@_alone("lowered", "a partition or claim gives its base another name", ir.Partition, ir.Claim)
+def _lowered(s: ir.Partition | ir.Claim) -> str:
+    same = s.handle.base == s.base and s.handle.obj == s.base.obj
+    return "" if same else f"{s.handle.name} is not a name for {s.base.name}"
+
+
+@_row("room", "a shared array lies in its function's frame", ir.DeclareShared)
+def _room(s: ir.DeclareShared, around: Around) -> str:
+    size = s.obj.elem.bytes
+    for extent in s.obj.shape or ():
+        size *= extent.value if isinstance(extent, ir.Const) else 0
+    end = s.obj.offset + size
+    return "" if end <= around.function.smem else f"byte {end} of {around.function.smem}"
+
+
+# ---- types of statements --------------------------------------------------------------------------------------------
+
+
+@_alone("stored types", "what is stored has the type of its target", ir.Declare, ir.Assign)
+def _stored(s: ir.Declare | ir.Assign) -> str:
+    value = s.init if isinstance(s, ir.Declare) else s.value
+    wanted = s.var.type if isinstance(s, ir.Declare) else _target_type(s.target)
+    return "" if value is None or value.type == wanted else f"{value.type} is stored as {wanted}"
+
+
+def _target_type(t: ir.Target) -> ValueType:
+    match t:
+        case ir.VarTarget(var):
+            return var.type
+        case ir.ElemTarget(array):
+            return array.elem
+        case ir.MemTarget(access):
+            return access.view.elem
+        case ir.ComponentTarget(of):
+            return _target_type(of).elem
+    raise TypeError(type(t).__name__)
+
+
+@_alone("conditions", "what decides is a bool", ir.If, ir.While, ir.Assert)
+def _conditions(s: ir.If | ir.While | ir.Assert) -> str:
+    return "" if s.cond.type == BOOL else f"a condition is {s.cond.type}"
+
+
+@_alone("operations", "a collective or atomic is in the table of operations", ir.Collective, ir.Atomic)
+def _operation(s: ir.Collective | ir.Atomic) -> str:
+    if isinstance(s, ir.Atomic):
+        return "" if s.op in ATOMICS else f"no atomic {s.op}"
+    row = COLLECTIVES.get(s.op)
+    if row is None:
+        return f"no collective {s.op}"
+    return "" if s.requires.level is row.requires.level else f"{s.op} by {s.requires}"
+
+
+@_alone("accesses", "an access is to its handle's object, with an integer for each dimension", *EVERY)
+def _accesses_fit(s: ir.Stmt) -> str:
+    for a in accesses(s):
+        if a.view.obj != a.handle.obj:
+            return f"{a.handle.name} names {a.handle.obj.name}, not {a.view.obj.name}"
+        wrong = _indexed(a.view.shape, a.index)
+        if wrong:
+            return f"{a.handle.name}: {wrong}"
+    return ""
+
+
+@_alone("arguments", "a call's arguments are what the parameters say", ir.Call)
+def _arguments(s: ir.Call) -> str:
+    if len(s.args) != len(s.function.params):
+        return f"{len(s.args)} arguments for {len(s.function.params)} parameters"
+    for p, a in zip(s.function.params, s.args):
+        match p:
+            case ir.MemParam():
+                fits = isinstance(a, ir.MemView)
+            case ir.RefParam(var):
+                fits = isinstance(a, ir.ArrayRef) and isinstance(var.type, Array)
+            case ir.ValueParam(var):
+                fits = not isinstance(a, (ir.MemView, ir.ArrayRef)) and a.type == var.type
+        if not fits:
+            return f"{type(a).__name__} for {p.handle.name if isinstance(p, ir.MemParam) else p.var.name}"
+    return ""
+
+
+@_row("results", "a device function with a result ends in returns that give it; kernels have none", *WHOLE)
+def _result(f: synced.AnyFunction, around: Around) -> str:
+    found = [s for s in statements(f.body) if isinstance(s, ir.Return)]
+    if f.kernel and f.returns is not None:
+        return "a kernel has a result"
+    if any((s.value is None) != (f.returns is None) or s.value and s.value.type != f.returns for s in found):
+        return "a return gives another type than the function"
+    complete = f.returns is None or not f.body or _ends(f.body)  # what a caller is looked at without has no body
+    return "" if complete else "the end is reached without a result"
+
+
+def _ends(body: ir.Body) -> bool:
+    """Whether every way through these statements ends in a return."""
+    match body[-1] if body else None:
+        case ir.Return():
+            return True
+        case ir.If(_, then, other):
+            return _ends(then) and _ends(other)
+        case ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
+            return _ends(inner)
+        case _:
+            return False
+
+
+# ---- threads --------------------------------------------------------------------------------------------------------
+
+
+@_row("nesting", "a group, split or turn divides what the code around it holds", ir.Group, ir.Split, ir.Turn)
+def _nested(s: ir.Group | ir.Split | ir.Turn, around: Around) -> str:
+    if around.stage < Stage.PROJECTED and not isinstance(s, ir.Turn) and s.outer != around.place:
+        return f"it divides {s.outer}, and stands in {around.place}"
+    match s:
+        case ir.Group(privilege, outer, place):
+            fits = outer.holds(privilege) and _as_promised(place, outer.grouped(privilege))
+            return "" if fits else f"{place} in {outer}"
+        case ir.Split(level, outer, cases):
+            end = 0
+            for case in cases:
+                if case.offset < end or case.place != outer.sharded(level, case.offset, case.size):
+                    return f"case {case.offset} is {case.place}"
+                end = case.offset + case.size
+        case ir.Turn(outer, place):
+            held = place.held(Level.THREAD)
+            return "" if place == around.place and held.count and held.count % WARP == 0 else f"{place} takes turns"
+    return ""
+
+
+def _as_promised(said: Place, true: Place) -> bool:
+    """Whether it is that place, maybe with less known of how its groups are aligned: the body of a function that was
+    called knows what its caller had to promise.
+    """
+    return len(said.levels) == len(true.levels) and all(
+        level == other and h.count == held.count and (held.align == h.align or h.align and held.align % h.align == 0)
+        for (level, h), (other, held) in zip(said.levels, true.levels)
+    )
+
+
+@_row("loops", "a break or continue is in a loop", ir.Break, ir.Continue)
+def _loop_around(s: ir.Break | ir.Continue, around: Around) -> str:
+    return "" if any(isinstance(x, (ir.For, ir.While)) for x in around.path) else "there is no loop"
+
+
+@_row(
+    "privileges",
+    "what threads do together stands where the group of it is held",
+    ir.Collective,
+    ir.BoxCopy,
+    ir.Wgmma,
+    ir.StoreAcc,
+    synced.Sync,
+    synced.Elect,
+    *COUNTING,
+)
+def _held(s: ir.Stmt, around: Around) -> str:
+    """What the program says stands at the code's place, until roles run code of the whole block; what is put in may be
+    for fewer.
+    """
+    if around.stage < Stage.PROJECTED and s.place is not None and s.place != around.place:
+        if isinstance(s, ir.Typed) or not around.place.privilege.at_least(s.place.privilege):
+            return f"it says {s.place}, and stands in {around.place}"
+    if isinstance(s, ir.Collective) and not s.place.holds(s.requires):
+        return f"{s.requires} is not held in {s.place}"
+    if isinstance(s, synced.Sync) and not s.point.threads and s.part == "both":  # else those who take part say so
+        p = s.point.participants
+        return "" if s.place.privilege.at_least(p) and s.place.holds(p) else f"{p} is not held in {s.place}"
+    return ""
+
+
+@_row("agreement", "threads that act together take the same branches", ir.If, ir.While, ir.For)
+def _agreed(s: ir.If | ir.While | ir.For, around: Around) -> str:
+    asked = (s.start, s.stop, s.step) if isinstance(s, ir.For) else (s.cond,)
+    together = around.place.privilege
+    for e in asked:
+        same = _same_for(e)
+        if not same.at_least(together):
+            return f"threads of {together} may disagree: the value is one of {same}"
+    return ""
+
+
+def _same_for(e: ir.Expr) -> Privilege:
+    """A group in which all threads have the same value."""
+    found = GRID1
+    match e:
+        case ir.Read(var) | ir.Elem(array=ir.ArrayRef(var)) | ir.ArrayValue(array=ir.ArrayRef(var)):
+            found = var.privilege
+        case ir.UnitId(target):
+            found = target
+        case ir.Load(access):
+            found = access.view.obj.privilege
+    for part in children(e):
+        found = _both(found, _same_for(part))
+    return found
+
+
+def _both(p: Privilege, q: Privilege) -> Privilege:
+    return p if q.at_least(p) else q if p.at_least(q) else THREAD1
+
+
+@_row("claims", "what is claimed is used in a part of the threads that has claimed it", *EVERY)
+def _claimed(s: ir.Stmt, around: Around) -> str:
+    for a in around.facts.accesses:
+        claim: ir.Handle | None = a.handle
+        while claim is not None and claim.origin != "claim":
+            claim = claim.base
+        if claim is not None and not any(
+            isinstance(x, (ir.Case, ir.Group)) and claim.privilege.at_least(x.place.privilege) for x in around.path
+        ):
+            return f"{a.handle.name} is {claim.privilege}'s"
+    return ""
+
+
+# ---- the synchronized IR --------------------------------------------------------------------------------------------
+
+
+@_row("kinds", "typed functions hold no synchronization; synchronized ones call synchronized ones", *EVERY)
+def _only_typed(s: ir.Stmt, around: Around) -> str:
+    if around.stage > Stage.TYPED:
+        wrong = isinstance(s, ir.Call) and not isinstance(s.function, synced.Function)
+        return "it calls a function that is not synchronized" if wrong else ""
+    if not isinstance(s, ir.Typed):
+        return f"{type(s).__name__} is of the synchronized IR"
+    if isinstance(s, ir.BoxCopy) and (s.barrier, s.slot) != (None, None) or isinstance(s, ir.Wgmma) and s.first:
+        return "what synchronization fills in is filled in"
+    wrong = isinstance(s, ir.Call) and not isinstance(s.function, ir.Function)
+    return "it calls a synchronized function" if wrong else ""
+
+
+@_row("barriers", "an mbarrier is declared by the kernel, and a slot is one of its slots", ir.BoxCopy, *COUNTING)
+def _barrier_known(s: ir.Stmt, around: Around) -> str:
+    if s.barrier is None:
+        return ""
+    if s.barrier.uid not in around.barriers:
+        return f"{s.barrier.name} is not declared"
+    slot, slots = s.slot, s.barrier.slots
+    match slot:
+        case ir.Const(value):
+            return "" if 0 <= value < slots else f"slot {value} of {slots}"
+        case ir.Binary("%", _, ir.Const(value)):
+            return "" if value <= slots else f"slots up to {value} of {slots}"
+        case None:
+            return "no slot"
+    return ""
+
+
+@_row("boxes", "the bytes of boxes that a kernel loads are counted, and of no others", ir.BoxCopy)
+def _loads_counted(s: ir.BoxCopy, around: Around) -> str:
+    counted = s.barrier is not None
+    if around.stage < Stage.WOVEN or not around.function.kernel:
+        return "" if not counted else "its bytes are counted"
+    return "" if counted == (s.op == "load") else "its bytes are counted" if counted else "nobody counts its bytes"
+
+
+@_row("points", "a barrier is of a kind that its group has", synced.Sync)
+def _point_fits(s: synced.Sync, around: Around) -> str:
+    point, p = s.point, s.point.participants
+    fits = {
+        "thread": bool(point.waits or point.fence) or around.stage < Stage.PROJECTED,  # of others, till then
+        "warp": p.level is Level.THREAD and p.n <= WARP,
+        "named": 0 < point.number < NAMED_BARRIERS and (p.level is Level.THREAD or bool(point.threads)),
+        "block": p.level is Level.BLOCK or p.level is Level.THREAD and p.n > WARP,
+        "cluster": p.level in (Level.CLUSTER, Level.BLOCK),
+        "grid": p.level in (Level.GRID, Level.BLOCK) and around.function.cooperative,
+    }
+    return "" if fits.get(point.kind, False) else f"a barrier of kind {point.kind} for {p}"
+
+
+@_row("one thread", "what one thread runs alone is nothing that threads do together", synced.Elect)
+def _one_thread(s: synced.Elect, around: Around) -> str:
+    together = (synced.Elect, ir.Collective, ir.Wgmma, ir.StoreAcc, ir.Group, ir.Split, ir.Turn)
+    for x in statements(s.body):
+        if isinstance(x, together) or isinstance(x, synced.Sync) and x.point.kind != "thread":
+            return f"{type(x).__name__} in it is done by many"
+    return ""
+
+
+@_row("numbers", "every statement has a number of its own", *WHOLE)
+def _numbered(f: synced.AnyFunction, around: Around) -> str:
+    if around.stage is Stage.TYPED:
+        return ""
+    found = [s.number for s in statements(f.body)]
+    return "" if len(set(found)) == len(found) and all(found) else "two statements have one number, or one has none"
+
+
+def _begun(f: synced.AnyFunction) -> Iterator[Engine]:
+    """The engines that the function, and what it calls, has at work in the background."""
+    for s in statements(f.body):
+        match s:
+            case ir.AsyncCopy():
+                yield Engine.COPIES
+            case ir.BoxCopy(op) if op != "load":
+                yield Engine.BOXES
+            case ir.Wgmma():
+                yield Engine.PRODUCTS
+            case ir.Call(callee):
+                yield from _begun(callee)
+
+
+@_row("work", "what is committed or waited for has been begun", *WHOLE)
+def _work(f: synced.AnyFunction, around: Around) -> str:
+    named = {
+        *(s.engine for s in statements(f.body) if isinstance(s, synced.AsyncCommit)),
+        *(w for s in statements(f.body) if isinstance(s, synced.Sync) and f.kernel for w, _ in s.point.waits),
+    }
+    idle = {name for name in named if ENGINES[name] not in set(_begun(f))} if named else ()
+    return f"nothing is begun that {min(idle)} could mean" if idle else ""
+
+
+@_row("partners", "who waits has somebody that arrives; a barrier in two parts has both", *WHOLE)
+def _paired(f: synced.AnyFunction, around: Around) -> str:
+    if around.stage is Stage.TYPED:
+        return ""
+    parts: dict[int, set[str]] = {}
+    waited, arrived = set(), set()
+    for s in statements(f.body):
+        match s:
+            case synced.Sync(point, part=part) if point.kind != "thread":
+                parts.setdefault(point.uid, set()).add(part)
+            case synced.BarrierWait(barrier):
+                waited.add(barrier.name)
+            case synced.BarrierArrive(barrier) | synced.BarrierExpect(barrier):
+                arrived.add(barrier.name)
+    if any(found not in ({"both"}, {"arrive", "wait"}) for found in parts.values()):
+        return "one part of a barrier is missing"
+    return f"nobody arrives at {min(waited - arrived)}" if f.kernel and waited - arrived else ""
+
+
+ENGINES = {"copy": Engine.COPIES, "bulk": Engine.BOXES, "bulk read": Engine.BOXES, "wgmma": Engine.PRODUCTS}
+ROWS: dict[type, tuple[list[Row], list[Row]]] = {
+    of: ([r for r in TABLE if of in r.of and r.alone], [r for r in TABLE if of in r.of and not r.alone])
+    for of in (*EVERY, *WHOLE, *get_args(ir.Expr))
+}

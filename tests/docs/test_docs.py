@@ -44,7 +44,7 @@ def test_error_page(code):
     run_blocks.execute(mended, f"{code}_mended.py", {"__name__": "__docs__"})
 
 
-@pytest.mark.parametrize("path", [DOCS / "tutorial.md", ROOT / "README.md", DOCS / "language.md", DOCS / "library.md", DOCS / "roles.md", DOCS / "sgemm.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [DOCS / "tutorial.md", ROOT / "README.md", DOCS / "language.md", DOCS / "library.md", DOCS / "roles.md", DOCS / "sgemm.md", DOCS / "inference.md"], ids=lambda path: path.name)
 def test_blocks_print_what_the_text_says(path):
     for block, printed in run_blocks.outputs(path):
         assert block.text.rstrip() == printed.rstrip(), f"run: python docs/run_blocks.py {path.relative_to(ROOT)}"
@@ -54,8 +54,25 @@ def test_intrinsics_page_is_up_to_date():
     assert make_intrinsics.PAGE.read_text() == make_intrinsics.page(), "run: python docs/make_intrinsics.py"
 
 
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
+# Where a path in the text may begin: `sync/graph.py` is below src/snap, `cover.py` beside the files of sync/.
+BEGINNINGS = (ROOT, ROOT / "src" / "snap", *(path for path in (ROOT / "src" / "snap").iterdir() if path.is_dir()), DOCS, ROOT / "benchmarks", ROOT / "tests", ROOT / "tests" / "fuzz")
+MADE_LATER = {"build/fuzz/", "docs/errors/SNAPnnn.md", "tests/bad/SNAPnnn/"}
+# Pages that name files of a user's.
+MADE_UP = {"docs/tuning.md", "docs/torch.md", "docs/tutorial.md", "README.md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_files_that_are_named_exist(page):
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    if page.relative_to(ROOT).as_posix() in MADE_UP:
+        return
+    for name in set(re.findall(r"`([\w./-]+(?:\.(?:py|md|cpp|h|cu|toml)|/))`", prose)) - MADE_LATER:
+        assert any((beginning / name).exists() for beginning in BEGINNINGS), f"{page.name} names {name}"
+
+
 def test_links_lead_somewhere():
-    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]:
+    for page in PAGES:
         prose = re.sub(r"^```.*?^```$|`[^`]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
             assert (page.parent / target).exists(), f"{page.name}: {target}"

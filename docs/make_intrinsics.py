@@ -72,8 +72,13 @@ MATH_HEAD = """
 ## Math
 
 Bare names, on values of any privilege. *float*: f16, bf16, f32, f64; integers are converted to f32. *number*: floats
-and integers. *int*: integers. Integers of fewer than 32 bits become `int` first, as in arithmetic: `brev(x)` of a `u8`
-reverses 32 bits, and `clz(x)` counts from bit 31. Where *fast* says so, `fast.name(...)` is the approximate form.
+and integers. *int*: integers. *word*: all `i32`, or all `u32`. Integers of fewer than 32 bits become `int` first, as in
+arithmetic: `brev(x)` of a `u8` reverses 32 bits, and `clz(x)` counts from bit 31. Where *fast* says so,
+`fast.name(...)` is the approximate form.
+
+`dp4a(a, b, c)` is c plus the products of the four bytes of `a` with those of `b`; `dp2a_lo` and `dp2a_hi` multiply the two
+16-bit halves of `a` with the lower or the upper two bytes of `b`. What is packed is signed where the words are, and the sum
+wraps, as in CUDA.
 
 | name | arguments | of | result | fast |
 |---|---|---|---|---|

@@ -55,7 +55,7 @@ ALL = ", ".join(f"{t}_: {t} @ grid[1]" for t in ("i8", "i16", "i32", "i64", "u8"
     ("i32_ // 2", "i32"), ("f32_ / 2", "f32"), ("i32_ << i64_", "i32"), ("i64_ << i8_", "i64"), ("u8_ << 1", "i32"), ("-u8_", "i32"), ("~u8_", "i32"), ("-u32_", "u32"), ("+u8_", "i32"), ("not i32_", "bool"),
     ("i32_ < 3", "bool"), ("i32_ and f32_", "bool"), ("i32_ if bool_ else f32_", "f32"), ("i8_ if bool_ else i8_", "i8"), ("i8_ if bool_ else 1", "i32"), ("u32_ if bool_ else 1", "u32"),
     ("bool_ if bool_ else bool_", "bool"), ("1 if bool_ else 2.5", "f32"), ("min(i8_, u8_)", "i32"), ("max(u32_, 1)", "u32"), ("abs(i64_)", "i64"), ("sqrt(i32_)", "f32"), ("sqrt(f64_)", "f64"),
-    ("sqrt(f16_)", "f16"), ("popc(u64_)", "i32"), ("isnan(f16_)", "bool"), ("int(f64_)", "i32"), ("float(i64_)", "f32"), ("bool(f32_)", "bool"), ("u8(i32_)", "u8"), ("i8_", "i8"),
+    ("sqrt(f16_)", "f16"), ("popc(u64_)", "i32"), ("dp4a(i32_, i32_, 1)", "i32"), ("intrinsic.dp4a(u32_, 5, u32_)", "u32"), ("dp2a_lo(i8_, i32_, i16_)", "i32"), ("isnan(f16_)", "bool"), ("int(f64_)", "i32"), ("float(i64_)", "f32"), ("bool(f32_)", "bool"), ("u8(i32_)", "u8"), ("i8_", "i8"),
     ("intrinsic.bitcast(f32_, u32)", "u32"), ("fma(f32_, 2, 1)", "f32"), ("pow(f32_, 2)", "f32"), ("bool_ & bool_", "i32"), ("i32_ ^ bool_", "i32"),
 ])
 def test_the_usual_arithmetic_conversions(expression, type):
@@ -64,7 +64,7 @@ def test_the_usual_arithmetic_conversions(expression, type):
 
 @pytest.mark.parametrize("expression", [
     "f16_ + bf16_", "f32_ % 2.0", "f32_ // 2.0", "f32_ << 1", "1 << f32_", "f32_ & 1", "~f32_", "i32_ ** 2", "i32_ @ i32_", "1 / 0", "1 % 0", "i32_ / 0", "i32_ << 32", "i32_ << -1", "i64_ << 64",
-    "popc(f32_)", "sqrt()", "sqrt(1, 2)", "min(1)", "fma(1, 2)", "fast.floor(f32_)", "fast.huh(f32_)", "intrinsic.bitcast(f32_, u64)", "intrinsic.bitcast(bool_, u8)", "f16_ if bool_ else bf16_",
+    "popc(f32_)", "dp4a(i32_, u32_, i32_)", "dp4a(u8_, u32_, u32_)", "dp4a(i64_, i64_, i64_)", "dp4a(i32_, i32_)", "dp2a_hi(f32_, 1, 2)", "fast.dp4a(i32_, i32_, 0)", "sqrt()", "sqrt(1, 2)", "min(1)", "fma(1, 2)", "fast.floor(f32_)", "fast.huh(f32_)", "intrinsic.bitcast(f32_, u64)", "intrinsic.bitcast(bool_, u8)", "f16_ if bool_ else bf16_",
     "float4(1, 2, 3)", "float4(1, 2, 3, 4) + 1.0", "int(1, 2)", "int()", "int(x=1)", "10 ** 40", "'text'", "None", "(1, 2)", "[1, 2]", "{1: 2}", "f'{1}'", "1j", "...", "x[0]", "1[0]",
     "sqrt", "int", "thread", "thread[1]", "10000000000000000000000000", "i32_.x", "float4(1.0).q",
 ])

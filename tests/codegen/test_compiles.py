@@ -49,7 +49,7 @@ def same(t):
 
 
 def domain(op):
-    return {"float": FLOATS, "number": NUMBERS, "int": INTEGERS}[op.domain]
+    return {"float": FLOATS, "number": NUMBERS, "int": INTEGERS, "word": [I32, U32]}[op.domain]
 
 
 @named("t", NUMBERS, ids=same)

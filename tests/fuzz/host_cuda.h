@@ -174,6 +174,18 @@ static inline int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); 
 static inline unsigned int __umulhi(unsigned int a, unsigned int b) { return (unsigned int)((unsigned long long)a * b >> 32); }
 static inline long long __mul64hi(long long a, long long b) { return (long long)((__int128)a * b >> 64); }
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) { return (unsigned long long)((unsigned __int128)a * b >> 64); }
+#define SNAP_DOT(name, word, half, byte, bits, first)                                                                       \
+    static inline word name(word a, word b, word c) {                                                                      \
+        unsigned int sum = (unsigned int)c;                                                                                \
+        for (int k = 0; k < 32 / bits; ++k) {                                                                              \
+            sum += (unsigned int)((int)(half)(a >> k * bits) * (int)(byte)(b >> 8 * (first + k)));                         \
+        }                                                                                                                  \
+        return (word)sum;                                                                                                  \
+    }
+SNAP_DOT(__dp4a, int, signed char, signed char, 8, 0) SNAP_DOT(__dp4a, unsigned int, unsigned char, unsigned char, 8, 0)
+SNAP_DOT(__dp2a_lo, int, short, signed char, 16, 0) SNAP_DOT(__dp2a_lo, unsigned int, unsigned short, unsigned char, 16, 0)
+SNAP_DOT(__dp2a_hi, int, short, signed char, 16, 2) SNAP_DOT(__dp2a_hi, unsigned int, unsigned short, unsigned char, 16, 2)
+#undef SNAP_DOT
 static inline int __hadd(int a, int b) { return (int)(((long long)a + b) >> 1); }
 #endif
 

@@ -123,7 +123,11 @@ class Expressions:
             a, b = (both("~{}", self.promoted(t.type, "i32"), t.bound + 1, t) if t.live.startswith("(-") else t for t in (a, b))  # the assembler may lose the sign
             return both(f"{self.pick(['min', 'max'])}({{}}, {{}})", type, max(a.bound, b.bound) if not type.startswith("u") else (1 << BITS[type]) - 1, a, b)
         if how == 10:
-            op = self.pick(["popc", "clz", "ffs", "brev", "mulhi"])
+            op = self.pick(["popc", "clz", "ffs", "brev", "mulhi", "dp4a", "dp2a_lo", "dp2a_hi"])
+            if op.startswith("dp"):
+                type = self.pick(["i32", "u32"])
+                words = (both(f"{type}({{}})", type, 0, t) for t in (a, self.whole(depth - 1), self.whole(depth - 1)))
+                return both(f"intrinsic.{op}({{}}, {{}}, {{}})", type, 1 << 32 if type == "u32" else 1 << 31, *words)
             if op == "mulhi":
                 b = both("u32({})", "u32", 1 << 32, self.whole(depth - 1))
                 return both("(mulhi({}, {}) >> 1)", "u32", 1 << 31, both("u32({})", "u32", 1 << 32, a), b)  # the assembler may lose a carry

@@ -368,6 +368,16 @@ def _reversed(t, v):
     return wrap(int(f"{_unsigned(t, v):0{WIDTH[t]}b}"[::-1], 2), t)
 
 
+def _packed(t, v, low, bits):
+    piece = v >> low & (1 << bits) - 1
+    return piece - (1 << bits) if t[0] == "i" and piece >> bits - 1 else piece
+
+
+def _dot(bits, first):
+    """Numbers of so many bits of the one word, with the bytes of the other from `first` on."""
+    return lambda t, a, b, c: wrap(c + sum(_packed(t, a, k * bits, bits) * _packed(t, b, 8 * (first + k), 8) for k in range(32 // bits)), t)
+
+
 def _of_f64(f):
     return lambda t, a: rounded(f(a), t)
 
@@ -377,6 +387,7 @@ WHOLES = {
     "brev": (1, _reversed), "mulhi": (2, lambda t, a, b: wrap(a * b >> WIDTH[t], t)),
     "clz": (1, lambda t, a: WIDTH[t] - _unsigned(t, a).bit_length()), "popc": (1, lambda t, a: bin(_unsigned(t, a)).count("1")),
     "ffs": (1, lambda t, a: (a & -a).bit_length()),
+    "dp4a": (3, _dot(8, 0)), "dp2a_lo": (3, _dot(16, 0)), "dp2a_hi": (3, _dot(16, 2)),
 }
 REALS = {
     "fma": (3, _fused), "sqrt": (1, lambda t, a: rounded(math.sqrt(a), t) if a >= 0 else math.nan if a < 0 else a), "floor": (1, _whole(math.floor)),

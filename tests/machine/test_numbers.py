@@ -200,6 +200,31 @@ def test_bit_functions(type, data):
     assert got == [wrap((x * y) >> type.bits, type) for x, y in zip(xs, ys)]
 
 
+def packed(word: int, low: int, bits: int, signed: bool) -> int:
+    """A number that stands in some bits of a word."""
+    piece = (word >> low) % (1 << bits)
+    return piece - (1 << bits) if signed and piece >= 1 << (bits - 1) else piece
+
+
+EDGES = (0, -1, 0x7F7F7F7F, 0x80808080 - (1 << 32), 0x7FFF7FFF, 0x80008000 - (1 << 32), (1 << 31) - 1, -(1 << 31))
+
+
+@pytest.mark.parametrize("op, bits, first", [("dp4a", 8, 0), ("dp2a_lo", 16, 0), ("dp2a_hi", 16, 2)])
+@pytest.mark.parametrize("type", [I32, U32], ids=str)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_products_of_what_is_packed(type, op, bits, first, data):
+    words = st.one_of(integers(type), st.sampled_from([wrap(v, type) for v in EDGES]))
+    xs, ys, zs = (data.draw(st.lists(words, min_size=32, max_size=32)) for _ in range(3))
+    given = [np.array(v, numbers.REGISTER[type]) for v in (xs, ys, zs)]
+    got = run(lambda x, y, z: ir.Math(op, (x, y, z), type, span=b.SPAN), given, [type] * 3, type).tolist()
+    signed = type == I32
+    assert got == [
+        wrap(z + sum(packed(x, k * bits, bits, signed) * packed(y, 8 * (first + k), 8, signed) for k in range(32 // bits)), type)
+        for x, y, z in zip(xs, ys, zs)
+    ]
+
+
 @pytest.mark.parametrize("op, value, want", [
     ("round", [0.5, -0.5, 2.5, 0.49999997, -2.5, 8388609.0], [1, -1, 3, 0, -3, 8388609]),
     ("rint", [0.5, 1.5, 2.5, -0.5], [0, 2, 2, -0.0]),

@@ -655,4 +655,8 @@ MUTANTS = (
            "        )\n    one_value(c, handle, span)\n",
            "        )\n",
            ("tests/check/test_clusters.py::test_fragments_are_not_stored_to_one_blocks_copy",)),
+    Mutant("packed words are all signed or all not", "check/pure.py",
+           "if type not in (I32, U32) or given - {type}:",
+           "if type not in (I32, U32):",
+           ("tests/check/test_numbers.py::test_what_has_no_value",)),
 )

@@ -91,4 +91,8 @@ MUTANTS = (
            "if a.threads[lane_a] == b.threads[lane_b] or a.phase < b.phase:",
            "if a.threads[lane_a] == b.threads[lane_b] or a.phase <= b.phase and b.phase > 0:",
            ("tests/machine/test_adversarial.py::test_the_back_edge_of_a_loop_needs_a_barrier_too",)),
+    Mutant("what is packed in a word is as wide as it is said to be", "machine/numbers.py",
+           "return x << x.dtype.type(32 - low - bits) >> x.dtype.type(32 - bits)",
+           "return x >> x.dtype.type(low)",
+           ("tests/machine/test_numbers.py::test_products_of_what_is_packed",)),
 )

@@ -13,7 +13,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.operations import MATH
-from snap.ir.types import BOOL, F32, I32, Scalar, Vector
+from snap.ir.types import BOOL, F32, I32, U32, Scalar, Vector
 
 
 def cast_call(c: Checker, type: object, e: tree.Call, want: Want) -> ir.Expr:
@@ -45,7 +45,7 @@ def math_call(c: Checker, name: str, e: tree.Call, want: Want, fast: bool = Fals
             f"`{name}` takes {op.arity} argument{'s' if op.arity > 1 else ''}{' or more' if variadic else ''}", e.span
         )
     args = scalars(c, want, *e.args)
-    if op.domain == "int" and any(not a.type.is_integer for a in args):
+    if op.domain in ("int", "word") and any(not a.type.is_integer for a in args):
         raise c.type_error(f"`{name}` takes integers", e.span)
     while len(args) > 2 and variadic:
         args[:2] = [_math(c, name, args[:2], e.span, fast)]
@@ -61,16 +61,27 @@ def _math(c: Checker, name: str, args: list[ir.Expr], span: Span, fast: bool) ->
             raise no_common_type(c, args[0], a, span)
         meet = ir.Const(0, type, convert.is_weak(meet) and convert.is_weak(a), span=span)
     type = meet.type
-    if op.domain == "float" and not type.is_float:
-        type = F32
-    if op.domain == "number" or op.domain == "int":
+    if op.domain != "float":
         type = convert.promoted(type)
+    elif not type.is_float:
+        type = F32
+    if op.domain == "word":
+        _words(c, name, args, type, span)
     free = name in ("min", "max") and convert.is_weak(meet)
     args = [(convert.weakly if free else convert.cast)(a, type) for a in args]
     if name in ("min", "max") and all(isinstance(a, ir.Const) for a in args):
         return ir.Const(convert.extreme(name, [a.value for a in args]), type, free, span=span)
     result = {"same": type, "bool": BOOL, "int": I32}[op.result]
     return ir.Math(name, tuple(args), result, fast, span=span)
+
+
+# What is packed in a word is signed or not: to convert a word from one to the other would change what is multiplied.
+def _words(c: Checker, name: str, args: list[ir.Expr], type: Scalar, span: Span) -> None:
+    given = {convert.promoted(a.type) for a in args if not convert.is_weak(a)}
+    if type not in (I32, U32) or given - {type}:
+        raise c.type_error(
+            f"`{name}` takes three `i32` or three `u32`", span, help="convert them by `i32(...)` or `u32(...)`"
+        )
 
 
 def bitcast_call(c: Checker, e: tree.Call, want: Want) -> ir.Expr:

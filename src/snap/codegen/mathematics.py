@@ -103,6 +103,8 @@ def _integer(module: Module, op: str, args: tuple[tree.Expr, ...], t: Scalar) ->
                 )  # the sign's copies are shifted out
             reversed_bits = call("__brevll" if wide else "__brev", *args)
             return tree.Cast(type_name(module, t), reversed_bits, implicit=True) if signed else reversed_bits
+        case "dp4a" | "dp2a_lo" | "dp2a_hi":
+            return call(f"__{op}", *args)
         case "mulhi":
             if is_narrow(t):
                 return fitted(module, tree.Binary(">>", tree.Binary("*", *args), tree.Integer(t.bits)), t)

@@ -12,8 +12,8 @@ from snap.record import record
 
 @record
 class MathOp:
-    """domain: 'float' (integers are converted to f32), 'number', or 'int'.  result: 'same', 'bool' or 'int' (i32).
-    fast: an approximate form exists.
+    """domain: 'float' (integers are converted to f32), 'number', 'int', or 'word' (all i32, or all u32).  result:
+    'same', 'bool' or 'int' (i32).  fast: an approximate form exists.
     """
 
     name: str
@@ -45,6 +45,7 @@ MATH: dict[str, MathOp] = {
         *(MathOp(name, 1, "int", "int") for name in "ffs popc clz".split()),
         MathOp("brev", 1, "int"),
         MathOp("mulhi", 2, "int"),
+        *(MathOp(name, 3, "word") for name in "dp4a dp2a_lo dp2a_hi".split()),
     )
 }
 

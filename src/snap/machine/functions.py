@@ -87,6 +87,9 @@ _INTEGER: dict[str, Callable] = {
     "clz": numbers.leading_zeros,
     "brev": numbers.reverse_bits,
     "mulhi": numbers.multiply_high,
+    "dp4a": lambda a, b, c: numbers.packed_dot(a, b, c, 8, 0),
+    "dp2a_lo": lambda a, b, c: numbers.packed_dot(a, b, c, 16, 0),
+    "dp2a_hi": lambda a, b, c: numbers.packed_dot(a, b, c, 16, 2),
 }
 
 

@@ -193,6 +193,19 @@ def multiply_high(a, b):
     return high.astype(a.dtype)[()]
 
 
+def packed_dot(a, b, c, bits: int, first: int):
+    """c plus the products of the numbers of so many bits in each word of a, lowest first, with the bytes of b from
+    number `first` on.  All are signed where the words are; the sum wraps.
+    """
+    for k in range(32 // bits):
+        c = c + _packed(a, k * bits, bits) * _packed(b, 8 * (first + k), 8)
+    return c
+
+
+def _packed(x, low: int, bits: int):
+    return x << x.dtype.type(32 - low - bits) >> x.dtype.type(32 - bits)
+
+
 def _as_bits(x):
     """The bits of an integer as CUDA's bit functions see them: at least 32, sign-extended."""
     wide = 32 if x.dtype.itemsize < 8 else 64

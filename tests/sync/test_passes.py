@@ -61,9 +61,9 @@ def test_nothing_refuses_after_the_gate():
     """Of sync/, the modules of `weave` and `plan` alone; of what comes behind, none."""
     found = {module: codes for module, codes in raisers(SOURCE).items() if module.split("/")[0] not in MAY_REFUSE}
     of_weave, of_plan = PASSES[GATE - 2].refuses, PASSES[GATE - 1].refuses
-    assert set(found) == {"machine/errors.py", *(f"sync/{name}.py" for name in ("channels", "weave", "graph", "accesses", "cover", "numbers"))}
+    assert set(found) == {"machine/errors.py", *(f"sync/{name}.py" for name in ("channels", "weave", "graph", "edges", "accesses", "cover", "numbers"))}
     assert found["sync/channels.py"] | found["sync/weave.py"] == set(of_weave)
-    assert set().union(*(found[f"sync/{name}.py"] for name in ("graph", "accesses", "cover", "numbers"))) == set(of_plan)
+    assert set().union(*(found[f"sync/{name}.py"] for name in ("graph", "edges", "accesses", "cover", "numbers"))) == set(of_plan)
 
 
 def test_a_device_function_goes_up_to_the_gate(monkeypatch):

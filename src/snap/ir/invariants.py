@@ -16,7 +16,7 @@ from snap.ir.effects import Engine, accesses, assigned, effects
 from snap.ir.hardware import NAMED_BARRIERS, WARP
 from snap.ir.operations import ATOMICS, COLLECTIVES, MATH
 from snap.ir.synced import Stage
-from snap.ir.types import BOOL, GRID1, THREAD1, Array, Level, Place, Privilege, Scalar, ValueType
+from snap.ir.types import BOOL, GRID1, THREAD1, Array, Level, Place, Privilege, Scalar, ValueType, scalar_of
 from snap.ir.walk import children, own_expressions, statements, variables
 from snap.record import record
 
@@ -52,7 +52,7 @@ class Around:
         self.place: Place = function.place
         self.known: set[int] = set()  # the numbers of variables, objects and handles that are in scope
         self.path: list[ir.Stmt | ir.Case] = []
-        self.facts: Facts | None = None  # of the statement that is looked at
+        self.facts: Facts  # of the statement that is looked at
 
 
 @record
@@ -71,8 +71,8 @@ class Row:
 TABLE: list[Row] = []
 EVERY = (*get_args(ir.Typed), *get_args(synced.Stmt))
 WHOLE = (ir.Function, synced.Function)
-COUNTING = (synced.BarrierWait, synced.BarrierArrive, synced.BarrierExpect)
-TOGETHER = (ir.Collective, ir.BoxCopy, ir.Wgmma, ir.StoreAcc, synced.Sync, synced.Elect, *COUNTING)
+Counted = ir.BoxCopy | synced.BarrierWait | synced.BarrierArrive | synced.BarrierExpect
+Together = ir.Collective | ir.Wgmma | ir.StoreAcc | synced.Sync | synced.Elect | Counted
 
 
 def _row(name: str, says: str, *of: type, alone: bool = False) -> Callable:
@@ -146,11 +146,11 @@ def _declared(s: ir.Stmt, around: Around) -> str:
 
 @_row("reachable", "all memory is a parameter, declared, or lowered in a body around", *EVERY)
 def _reachable(s: ir.Stmt, around: Around) -> str:
-    for handle in around.facts.handles:
-        name = handle.name
+    for used in around.facts.handles:
+        handle: ir.Handle | None = used
         while handle is not None:
             if handle.uid not in around.known or handle.obj.uid not in around.known:
-                return f"{name} is not memory that is known here"
+                return f"{used.name} is not memory that is known here"
             handle = handle.base
     return ""
 
@@ -171,7 +171,7 @@ def _lowered(s: ir.Partition | ir.Claim) -> str:
 def _room(s: ir.DeclareShared, around: Around) -> str:
     size = s.obj.elem.bytes
     for extent in s.obj.shape or ():
-        size *= extent.value if isinstance(extent, ir.Const) else 0
+        size *= int(extent.value) if isinstance(extent, ir.Const) else 0
     end = s.obj.offset + size
     return "" if end <= around.function.smem else f"byte {end} of {around.function.smem}"
 
@@ -195,7 +195,7 @@ def _target_type(t: ir.Target) -> ValueType:
         case ir.MemTarget(access):
             return access.view.elem
         case ir.ComponentTarget(of):
-            return _target_type(of).elem
+            return scalar_of(_target_type(of))
     raise TypeError(type(t).__name__)
 
 
@@ -284,8 +284,9 @@ def _nested(s: ir.Group | ir.Split | ir.Turn, around: Around) -> str:
                     return f"case {case.offset} is {case.place}"
                 end = case.offset + case.size
         case ir.Turn(outer, place):
-            held = place.held(Level.THREAD)
-            return "" if place == around.place and held.count and held.count % WARP == 0 else f"{place} takes turns"
+            unit = place.privilege
+            whole = unit.level is Level.THREAD and unit.n % WARP == 0
+            return "" if place == around.place and whole else f"{place} takes turns"
     return ""
 
 
@@ -304,18 +305,8 @@ def _loop_around(s: ir.Break | ir.Continue, around: Around) -> str:
     return "" if any(isinstance(x, (ir.For, ir.While)) for x in around.path) else "there is no loop"
 
 
-@_row(
-    "privileges",
-    "what threads do together stands where the group of it is held",
-    ir.Collective,
-    ir.BoxCopy,
-    ir.Wgmma,
-    ir.StoreAcc,
-    synced.Sync,
-    synced.Elect,
-    *COUNTING,
-)
-def _held(s: ir.Stmt, around: Around) -> str:
+@_row("privileges", "what threads do together stands where the group of it is held", *get_args(Together))
+def _held(s: Together, around: Around) -> str:
     """What the program says stands at the code's place, until roles run code of the whole block; what is put in may be
     for fewer.
     """
@@ -389,8 +380,8 @@ def _only_typed(s: ir.Stmt, around: Around) -> str:
     return "it calls a synchronized function" if wrong else ""
 
 
-@_row("barriers", "an mbarrier is declared by the kernel, and a slot is one of its slots", ir.BoxCopy, *COUNTING)
-def _barrier_known(s: ir.Stmt, around: Around) -> str:
+@_row("barriers", "an mbarrier is declared by the kernel, and a slot is one of its slots", *get_args(Counted))
+def _barrier_known(s: Counted, around: Around) -> str:
     if s.barrier is None:
         return ""
     if s.barrier.uid not in around.barriers:

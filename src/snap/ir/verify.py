@@ -7,6 +7,8 @@ do.  Non-goals: everything that no row of the table says.
 
 from __future__ import annotations
 
+from typing import Any
+
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -30,7 +32,8 @@ class Verifier:
         self.right: dict[int, ir.Expr] = {}  # by identity, which holding them keeps
         self.facts: dict[int, tuple[ir.Stmt, Facts]] = {}
         self.last: synced.AnyFunction | None = None
-        self.name, self.stage, self.barriers = "", Stage.TYPED, frozenset()
+        self.name, self.stage = "", Stage.TYPED
+        self.barriers: frozenset[int] = frozenset()
 
     def after(self, name: str, function: synced.AnyFunction, stage: Stage) -> None:
         """`name`: of the pass that made the program."""
@@ -43,7 +46,7 @@ class Verifier:
             for one in _all(function):
                 self._function(one)
 
-    def _ask(self, rows: list[Row], one: object, span: Span, *around: Around, shown: object = None) -> None:
+    def _ask(self, rows: list[Row], one: Any, span: Span, *around: Around, shown: Any = None) -> None:
         for row in rows:
             wrong = row.broken(one, *around)
             if wrong:

@@ -1,8 +1,8 @@
 """Snap: a low-level GPU language embedded in Python whose types say which threads act together."""
 
 from snap.api import SnapFunction as SnapFunction
-from snap.api import ccuda, device, kernel, requires
 from snap.api import races as races
+from snap.decorators import ccuda, device, kernel, requires
 from snap.diag.error import SnapError
 from snap.diag.source import register_source as register_source
 from snap.surface import EXPORTED

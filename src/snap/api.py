@@ -1,30 +1,18 @@
-"""What users hold: decorators and the functions they make.
+"""What users hold: a Snap function (decorators.py makes it).
 
 The pipeline is `Compiled`: one attribute a stage, each computed when first asked for.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator
-from contextvars import ContextVar
-from dataclasses import replace
-from typing import Any, NoReturn, cast
+from collections.abc import Callable
+from typing import Any, cast
 
-from snap.diag.error import Diagnostic, SnapError
-from snap.diag.span import Span
-from snap.frontend.definition import Definition, Refused, Requires, identity
+from snap.frontend.definition import Definition, identity
 from snap.ir import nodes as ir
 from snap.ir.synced import Function as Synced
 from snap.ir.synced import SyncPoint
-from snap.ir.types import Level, Privilege
-from snap.surface import caller_span
-
-_collected: ContextVar[list[SnapError] | None] = ContextVar("snap_collected", default=None)
-
-# An undecorated function is checked as a kernel of one block whose threads every usual group divides.
-UNDECORATED = (Privilege(Level.GRID, 1), Privilege(Level.BLOCK, 1), Privilege(Level.THREAD, 2**10 * 3**2 * 5 * 7 * 11))
 
 
 class Compiled:
@@ -131,6 +119,18 @@ class SnapFunction:
             raise TypeError(f"`{self.definition.tree.name}` is a device function: only kernels {what}")
 
     # -- stages
+
+    def core(self, **constexprs: object) -> str:
+        """The function as text, its short forms expanded into the words that define them."""
+        from snap.check import required
+        from snap.frontend.definition import EXPANSIONS
+        from snap.frontend.text import function_text
+
+        compiled = self._the_one(constexprs)
+        definition = compiled.definition
+        privileges = ", ".join(map(str, required(definition, compiled.constexprs)))
+        head = f"@{'kernel' if self.is_kernel else 'device'}\n@requires({privileges})"
+        return function_text(definition.tree, head, cast(Any, definition.made.get(EXPANSIONS, {})))
 
     def syncs(self, **constexprs: object) -> list[SyncPoint]:
         """The synchronization points of the generated code, in the order of the text, calls included: those that were
@@ -248,12 +248,25 @@ class SnapFunction:
         return functools.partial(self.launch, blocks=cast(int, blocks))  # refused there, or an integer of another kind
 
     def __call__(self, *args: object, **keywords: object) -> None:
-        name = self.definition.tree.name
+        name, blocks = self.definition.tree.name, self.definition.requires.blocks
+        if blocks is not None and self.is_kernel:
+            self.launch(*args, blocks=self._blocks(blocks, args, keywords), **cast(Any, keywords))
+            return
         raise TypeError(
             f"launch a kernel with the number of blocks: {name}[blocks](...)"
             if self.is_kernel
             else f"`{name}` is a device function: Snap functions call it"
         )
+
+    def _blocks(self, count: Callable[..., int], args: tuple, keywords: dict[str, object]) -> int:
+        """What `blocks=` of the decorator makes of the arguments."""
+        given = dict(zip((p.name for p in self.definition.tree.params if p.name not in self.bound), args))
+        given = {**self._defaults(), **self.bound, **given, **keywords}
+        wanted = count.__code__.co_varnames[: count.__code__.co_argcount]
+        missing = [name for name in wanted if name not in given]
+        if missing:
+            raise TypeError(f"`blocks=` of `{self.definition.tree.name}` asks for `{missing[0]}`, which is not given")
+        return count(**{name: given[name] for name in wanted})
 
     def __repr__(self) -> str:
         return f"<snap {'kernel' if self.is_kernel else 'device function'} {self.definition.tree.name}>"
@@ -285,206 +298,6 @@ def _number(name: str, value: Any) -> bool | int | float:
     if not isinstance(value, (bool, int, float)):
         raise TypeError(f"constexpr parameter `{name}` takes a number, not {type(value).__name__}")
     return value
-
-
-# ---- decorators -----------------------------------------------------------------------------------------------------
-
-
-class Pending:
-    """A function with one of its two decorators."""
-
-    __name__: str  # the Python function's, by functools.update_wrapper
-
-    def __init__(self, python: Any, kind: str | None = None, requires: Requires | None = None):
-        self.python, self.kind, self.requires = python, kind, requires
-        functools.update_wrapper(self, python, updated=())
-
-    @property
-    def missing_decorator(self) -> str:
-        return "@kernel or @device" if self.kind is None else "@requires(...)"
-
-    def __call__(self, *args: object, **keywords: object) -> None:
-        example = ", such as @requires(grid[1], block[1], thread[256])" if self.kind == "global" else ""
-        raise TypeError(f"`{self.__name__}` lacks {self.missing_decorator}{example}")
-
-    __getitem__ = __call__
-
-    def unfinished(self) -> Diagnostic:
-        code = self.python.__code__
-        span = Span(code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0)
-        missing = "@kernel or @device" if self.kind is None else "@requires(...)"
-        return Diagnostic(
-            "SNAP018",
-            f"`{self.__name__}` lacks {missing}, and so is never checked",
-            span,
-            help="a Snap function has both: `@kernel` and `@requires(grid[1], block[1], thread[256])`",
-        )
-
-
-def _completed(pending: Pending):
-    if pending.kind is None or pending.requires is None:
-        return pending
-    try:
-        return SnapFunction(define(pending.python, pending.kind, pending.requires), pending.python)
-    except SnapError as error:
-        errors = _collected.get()
-        if errors is None:
-            raise error.without_frames() from None
-        errors.append(error)
-        return Refused(pending.__name__)
-
-
-def define(python: Any, kind: str, requires: Requires) -> Definition:
-    from snap.frontend.parse import decorator_spans, parse_definition_names, parse_function
-
-    tree = parse_function(python)
-    if requires.span is not None:  # the decorator itself says more than the line that called it
-        requires = replace(requires, span=decorator_spans(python).get("requires", requires.span))
-    tree = replace(tree, params=_with_defaults(tree.params, python.__defaults__ or ()))
-    return Definition(tree, kind, requires, parse_definition_names(tree, python))
-
-
-def _with_defaults(params: tuple, values: tuple) -> tuple:
-    """Defaults are what Python found when the function was defined, whoever calls it later and whatever the names in
-    them mean there.
-    """
-    from snap.frontend.tree import Number
-
-    found = dict(enumerate(values, len(params) - len(values)))
-    numbers = {k: value for k, value in found.items() if type(value) in (bool, int, float)}
-    return tuple(
-        replace(p, default=Number(numbers[k], span=p.default.span)) if k in numbers else p for k, p in enumerate(params)
-    )
-
-
-def _pending(function: object, span: Span, what: str) -> Pending:
-    if isinstance(function, Pending):
-        return function
-    if isinstance(function, (SnapFunction, Refused)):
-        raise SnapError(Diagnostic("SNAP018", f"{what} is given twice", span))
-    if not callable(function) or not hasattr(function, "__code__"):
-        raise SnapError(
-            Diagnostic("SNAP018", f"{what} decorates a Python function, not {type(function).__name__}", span)
-        )
-    return Pending(function)
-
-
-def ccuda(kind: str):
-    """`@ccuda("global")` makes a kernel, `@ccuda("device")` a device function; stacks with `@requires` in
-    either order.
-    """
-    span = caller_span()
-    if kind not in ("global", "device"):
-        raise SnapError(Diagnostic("SNAP018", f'`ccuda` takes "global" or "device", not {kind!r}', span))
-
-    def decorate(function: object):
-        pending = _pending(function, span, f"@ccuda({kind!r})")
-        if pending.kind is not None:
-            raise SnapError(Diagnostic("SNAP018", "a function is a kernel or a device function, once", span))
-        return _completed(Pending(pending.python, kind, pending.requires))
-
-    return decorate
-
-
-def _bare(word: str) -> NoReturn:
-    raise SnapError(Diagnostic("SNAP018", f"`@{word}` takes no parentheses", caller_span(3), help=f"write `@{word}`"))
-
-
-def kernel(*functions: object):
-    """The same as `@ccuda("global")`."""
-    if not functions:
-        _bare("kernel")
-    (function,) = functions
-    return ccuda("global")(function)
-
-
-def device(*functions: object):
-    """The same as `@ccuda("device")`."""
-    if not functions:
-        _bare("device")
-    (function,) = functions
-    return ccuda("device")(function)
-
-
-def requires(*privileges: Any, smem: int | None = None, cooperative: bool = False, resident: int | None = None):
-    """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
-
-    Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
-    (`resident`).
-    """
-    span = caller_span()
-    if resident is not None and (isinstance(resident, bool) or not isinstance(resident, int) or resident < 1):
-        raise SnapError(
-            Diagnostic(
-                "SNAP018",
-                f"`resident` is a number of blocks, 1 or more, not {resident!r}",
-                span,
-                help="`resident=2`: registers are shared out so that two blocks fit a multiprocessor",
-            )
-        )
-    if smem is not None and (isinstance(smem, bool) or not isinstance(smem, int) or smem < 0):
-        raise SnapError(Diagnostic("SNAP018", f"`smem` is a number of bytes, not {smem!r}", span))
-    bare = (
-        len(privileges) == 1
-        and hasattr(privileges[0], "__code__")
-        and privileges[0].__name__ != "<lambda>"
-        or len(privileges) == 1
-        and isinstance(privileges[0], Pending)
-    )
-    if not privileges or bare:
-        raise SnapError(
-            Diagnostic(
-                "SNAP018", "`@requires` names no privilege", span, help="`@requires(grid[1], block[1], thread[256])`"
-            )
-        )
-    given = (
-        privileges[0]
-        if len(privileges) == 1
-        and callable(privileges[0])
-        and not isinstance(privileges[0], type)
-        and hasattr(privileges[0], "__code__")
-        else privileges
-    )
-
-    def decorate(function: object):
-        pending = _pending(function, span, "@requires")
-        if pending.requires is not None:
-            raise SnapError(Diagnostic("SNAP018", "`@requires` is given twice", span))
-        return _completed(
-            Pending(pending.python, pending.kind, Requires(given, smem, bool(cooperative), resident, span))
-        )
-
-    return decorate
-
-
-@contextlib.contextmanager
-def collecting() -> Iterator[list[SnapError]]:
-    """Decorators inside record their SnapErrors in the list instead of raising."""
-    errors: list[SnapError] = []
-    token = _collected.set(errors)
-    try:
-        yield errors
-    finally:
-        _collected.reset(token)
-
-
-def check(function: object, *privileges: Any, kind: str = "global") -> list[SnapError]:
-    """All errors of a function, empty when it is legal.  Without decorators it is checked as a kernel of
-    `privileges`.
-    """
-    from snap.check import constexpr_names
-
-    if isinstance(function, SnapFunction):
-        return []
-    pending = function if isinstance(function, Pending) else Pending(function)
-    needs = pending.requires or Requires(tuple(privileges) or UNDECORATED)
-    try:
-        definition = define(pending.python, pending.kind or kind, needs)
-        if not constexpr_names(definition):
-            Compiled(definition, {}).checked()
-    except SnapError as error:
-        return error.all
-    return []
 
 
 def races(k: SnapFunction, *args: object, blocks: int, seeds: object = 8, **keywords: object) -> list:

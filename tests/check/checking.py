@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import textwrap
 
-from snap.api import define
 from snap.check import check
+from snap.decorators import define
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
 

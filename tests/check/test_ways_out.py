@@ -134,12 +134,16 @@ def test_what_is_missing_around_a_turn():
 TO_THREADS = "s: shared(int[{}])\ni: int @ thread[1] = id()\nj: int @ thread[1] = id() % 8\n"
 # What is refused, with which code; the line of the help that is followed; and the program that follows it.
 TAKEN = [
-    ("SNAP009", TO_THREADS.format("256") + "s[i] = 1", "`with partition(s, p=thread[1], offset=i) as mine:`, then `mine[0] = ...`",
-     TO_THREADS.format("256") + "with partition(s, p=thread[1], offset=i) as mine:\n    mine[0] = 1"),
-    ("SNAP009", TO_THREADS.format("256, 8") + "s[i, j] = 1", "`with partition(s, p=thread[1], f=lambda k: (i, j + k)) as mine:`, then `mine[0] = ...`",
-     TO_THREADS.format("256, 8") + "with partition(s, p=thread[1], f=lambda k: (i, j + k)) as mine:\n    mine[0] = 1"),
-    ("SNAP009", TO_THREADS.format("256") + "with group(thread[1]):\n    s[i] = 1", "hand it to the threads, where `block[1]` acts as one: `with partition(s,",
-     TO_THREADS.format("256") + "with partition(s, p=thread[1], offset=i) as mine:\n    with group(thread[1]):\n        mine[0] = 1"),
+    ("SNAP009", TO_THREADS.format("256") + "s[i] = 1", "`with each(thread, s) as i:` for every thread",
+     TO_THREADS.format("256") + "with each(thread, s) as i:\n    s[i] = 1"),
+    ("SNAP009", TO_THREADS.format("256, 8") + "s[0, j] = 1", "`with one(thread, s):` for the first alone",
+     TO_THREADS.format("256, 8") + "with one(thread, s):\n    s[0, 0] = 1"),
+    ("SNAP009", TO_THREADS.format("256") + "with group(thread[1]):\n    s[i] = 1", "open this code with `with each(thread, s) as i:`",
+     TO_THREADS.format("256") + "with each(thread, s) as i:\n    s[i] = 1"),
+    ("SNAP009", TO_THREADS.format("256") + "with each(thread) as i:\n    s[i] = 1", "name it where the threads are told apart: `with each(thread, s) as i:`",
+     TO_THREADS.format("256") + "with each(thread, s) as i:\n    s[i] = 1"),
+    ("SNAP005", TO_THREADS.format("256") + "with group(thread[32]):\n    with each(thread, s) as i:\n        s[i] = 1", "`with each(thread[32], s):`",
+     TO_THREADS.format("256") + "with each(thread[32], s):\n    with each(thread, s) as i:\n        s[i] = 1"),
     ("SNAP014", TO_THREADS.format("256") + "with group(thread[64]):\n    with claim(s, p=thread[32]) as c:\n        pass",
      "`with partition(s, p=thread[64], f=...) as part:`; then claim `part` here",
      TO_THREADS.format("256") + "q: int @ thread[64] = id()\nwith partition(s, p=thread[64], f=lambda k: 64 * q + k) as part:\n    with group(thread[64]):\n"

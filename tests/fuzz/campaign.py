@@ -138,7 +138,7 @@ def as_outcomes(result: object) -> list[Outcome]:
     return result if isinstance(result, list) else [result]
 
 
-def run(families: tuple[str, ...], first: int, count: int | None, seconds: float | None, jobs: int, seeds: int = SEEDS, start=None, limit: float = 2 * LIMIT, every: float = 10.0,
+def run(families: tuple[str, ...], first: int, count: int | None, seconds: float | None, jobs: int, seeds: int = SEEDS, start=None, limit: float = 20 * LIMIT, every: float = 10.0,
         host: bool = False) -> Tally:
     """A campaign, with a line of progress now and then."""
     tally, said, items = Tally(), time.time(), drawn(families, first, count, seconds)

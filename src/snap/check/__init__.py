@@ -18,7 +18,7 @@ from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
 from snap.ir.depth import OF_A_FUNCTION, deep
 
-__all__ = ["check", "constexpr_names"]
+__all__ = ["check", "constexpr_names", "required"]
 
 
 def check(definition: Definition, constexprs: Mapping[str, object] | None = None) -> ir.Function:
@@ -47,7 +47,7 @@ class _CallableModule(types.ModuleType):
     """
 
     def __call__(self, function: object, *privileges: object, kind: str = "global") -> list[SnapError]:
-        from snap.api import check as check_function
+        from snap.decorators import check as check_function
 
         return check_function(function, *privileges, kind=kind)
 

@@ -37,7 +37,7 @@ class Spec:
 def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
     """The privilege an expression denotes, None if it denotes something else."""
     match e:
-        case tree.Name() | tree.Attribute():
+        case tree.Name() | tree.Attribute() | tree.Known():
             found = resolve(c, e)
             if isinstance(found, Privilege):
                 return found
@@ -109,7 +109,7 @@ def annotation(c: Checker, e: tree.Expr) -> tuple[Spec, Privilege | None, Span |
 
 def type_spec(c: Checker, e: tree.Expr) -> Spec:
     match e:
-        case tree.Name() | tree.Attribute():
+        case tree.Name() | tree.Attribute() | tree.Known():
             return Spec("value", _element(c, e))
         case tree.Subscript(value, index):
             elem = _element(c, value)

@@ -63,7 +63,7 @@ def declare(c: Checker, s: tree.Declare) -> None:
 
 
 def _declare_value(c: Checker, s: tree.Declare, spec: Spec, p: Privilege, span: Span, implied: bool) -> None:
-    var = c.var(s.name, spec.type, p, s.name_span)
+    var = c.var(s.name.rstrip(), spec.type, p, s.name_span)  # one that ends in a blank nobody can name
     if write_up(c, p, f"`{s.name}`", span):
         c.bind(s.name, Variable(var))
         raise Abort

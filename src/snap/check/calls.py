@@ -43,7 +43,7 @@ def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | N
     ):
         storage(c, e)
         raise c.type_error("a view is memory or an array, not a value", e.span, help="index it: `x.view(float4)[i]`")
-    found = resolve(c, e.function) if isinstance(e.function, (tree.Name, tree.Attribute)) else None
+    found = resolve(c, e.function) if isinstance(e.function, (tree.Name, tree.Attribute, tree.Known)) else None
     type = as_type(found)
     if type is not None:
         return cast_call(c, type, e, want)
@@ -100,9 +100,12 @@ def _word(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Exp
             return wgmma(c, e)
         case "store_acc":
             return store_acc(c, e)
-        case "range" | "unroll":
+        case "range" | "unroll" | "strided":
             raise c.fail("SNAP017", f"`{word}(...)` belongs to a `for` loop", e.span)
-        case "group" | "partition" | "claim" | "stage" | "turn":
+        case "roles" | "ids":
+            help = "`compute, load = roles(256, 128)`" if word == "roles" else "`i, j = ids(thread, shape=(16, 16))`"
+            raise c.fail("SNAP017", f"`{word}(...)` gives several names their meaning", e.span, help=help)
+        case "group" | "partition" | "claim" | "stage" | "turn" | "each" | "one":
             raise c.fail("SNAP017", f"`{word}(...)` belongs to a `with` statement", e.span, help=f"`with {word}(...):`")
         case "split":
             raise c.fail(

@@ -276,14 +276,26 @@ def compare(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
     return ir.Compare(op, left, right, BOOL, span=span)
 
 
+_OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+
+
+def _denied(value: ir.Expr, span: Span) -> ir.Expr:
+    """`not value`; of integers that are compared the opposite, so that `if i >= n: return` becomes `if (i < n)`."""
+    match value:
+        case ir.Const():
+            return ir.Const(not value.value, BOOL, span=span)
+        case ir.Compare(op, left, right) if left.type.is_integer:
+            return ir.Compare(_OPPOSITE[op], left, right, BOOL, span=value.span)
+        case ir.Logical(op, left, right):
+            other = "or" if op == "and" else "and"
+            return ir.Logical(other, _denied(left, span), _denied(right, span), BOOL, span=value.span)
+        case _:
+            return ir.Unary("not", value, BOOL, span=span)
+
+
 def unary(op: str, value: ir.Expr, span: Span) -> ir.Expr:
     if op == "not":
-        value = cast(value, BOOL)
-        return (
-            ir.Const(not value.value, BOOL, span=span)
-            if isinstance(value, ir.Const)
-            else ir.Unary("not", value, BOOL, span=span)
-        )
+        return _denied(cast(value, BOOL), span)
     if isinstance(value, ir.Const):
         type = value.type if value.weak else promoted(value.type)
         result = -value.value if op == "-" else ~int(value.value)

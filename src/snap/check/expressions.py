@@ -14,7 +14,7 @@ from snap.check.explain import declared, group_words, read_down
 from snap.check.memory import indices, load
 from snap.check.names import as_definition, constant_of, describe_object, resolve
 from snap.check.operands import in_order, kept
-from snap.check.state import Checker, Constant, IndexFunction, Memory, Pipeline, Variable, Want
+from snap.check.state import Checker, Constant, IndexFunction, Memory, Pipeline, Role, Variable, Want
 from snap.check.storage import LocalArray, no_pipeline, storage
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -37,6 +37,8 @@ def expression(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
             raise c.fail("SNAP017", "text is not a value in Snap", e.span)
         case tree.Name():
             return _name(c, e, want)
+        case tree.Known(Variable(var)):
+            return ir.Read(var, var.type, span=e.span)
         case tree.Attribute():
             return _attribute(c, e, want)
         case tree.Subscript():
@@ -160,6 +162,8 @@ def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
             raise c.type_error(f"`{e.id}` is memory, not a value", e.span, help=f"read an element: `{e.id}[...]`")
         case Pipeline():
             raise c.type_error(f"`{e.id}` is a pipeline, not a value", e.span, help=f"`with stage({e.id}) as s:`")
+        case Role():
+            raise c.type_error(f"`{e.id}` is a role, not a value", e.span, help=f"`with {e.id}(memory):`")
         case IndexFunction():
             raise c.type_error(
                 f"`{e.id}` is an index function, not a value", e.span, help=f"give it to `partition(..., f={e.id})`"

@@ -15,7 +15,7 @@ from snap.check import convert, rewrite
 from snap.check.arguments import Incoming
 from snap.check.signatures import ParamSpec, parameters, raise_errors, required, returns, starting_place
 from snap.check.state import Abort, Checker, IndexMap, Instance, Memory, Program, Variable
-from snap.check.whole import check_whole
+from snap.check.whole import check_whole, watched
 from snap.frontend.definition import Definition, identity
 from snap.ir import nodes as ir
 from snap.ir.depth import OF_A_FUNCTION, deep
@@ -94,6 +94,7 @@ def elaborate(
         c.cooperative,
         c.uses_unsafe,
         resident=definition.requires.resident,
+        watched=watched(c, [*params, *hidden], tuple(statements)),
         span=definition.tree.head,
     )
     return Instance(function, tuple(c.touches), tuple(c.stable_reads), c.smem_align)

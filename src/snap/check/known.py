@@ -67,7 +67,7 @@ def assigned_names(statements: tree.Body) -> Iterator[str]:
             case tree.If(_, then, other):
                 yield from assigned_names(then)
                 yield from assigned_names(other)
-            case tree.While(body=inner) | tree.For(body=inner) | tree.With(body=inner):
+            case tree.While(body=inner) | tree.For(body=inner) | tree.With(body=inner) | tree.Block(inner):
                 yield from assigned_names(inner)
             case tree.Match(cases=cases):
                 for case in cases:

@@ -66,13 +66,11 @@ def _base(
         raise NotOpened from None
     root = s.call.args[0]
     while not isinstance(root, tree.Name):
-        root = (
-            root.function.value
-            if isinstance(root, tree.Call)
-            and isinstance(root.function, tree.Attribute)
-            and root.function.name == "view"
-            else root.args[0]
-        )
+        match root:
+            case tree.Call(tree.Attribute(value, "view")) | tree.Subscript(value):
+                root = value
+            case _:
+                root = root.args[0]
     owner = c.lookup(root.id)
     return seen, owner, p, given
 
@@ -101,6 +99,8 @@ def partition_statement(c: Checker, s: tree.With, tail: bool) -> None:
     handle = ir.Handle(
         c.program.uid(), s.name, base.obj, p, base.const, "partition", base, disjoint, span=s.name_span or s.head
     )
+    if s.form.startswith("each") and not disjoint and not base.const:
+        c.handed_out.add(handle.uid)
     lowered = Memory(handle, seen.view, outer_map, seen.shape if "f" not in given and "offset" not in given else None)
     place = c.place
     with (
@@ -124,6 +124,13 @@ class _out_of_reach:
         self.owner.lowered = None
 
 
+def _lower_outside(base: ir.Handle, s: tree.With, here: Privilege) -> str:
+    if not s.form:
+        return f"lower it where the code's privilege is at least `{base.privilege}`, and group inside the partition"
+    form = f"with each({here}, {base.name}):"
+    return f"open this code with `each`, which hands on what the forms inside of it name: `{form}`"
+
+
 def _cannot_lower(c: Checker, seen: Memory, p: Privilege, s: tree.With) -> Diagnostic | None:
     base = seen.handle
     mark = len(c.errors)
@@ -135,7 +142,7 @@ def _cannot_lower(c: Checker, seen: Memory, p: Privilege, s: tree.With) -> Diagn
             s.head,
             "its owner is not here to take it back",
             (Label(base.span, f"at `{base.privilege}`"), Label(frame.span, f"this code runs at `{c.privilege}`")),
-            help=f"lower it where the code's privilege is at least `{base.privilege}`, and group inside the partition",
+            help=_lower_outside(base, s, c.privilege),
         )
     elif not base.privilege.at_least(p):
         c.report(

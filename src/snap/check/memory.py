@@ -167,16 +167,15 @@ def writable(c: Checker, memory: Memory, span: Span) -> None:
 
 
 def _hand_out(c: Checker, memory: Memory) -> str:
-    """How the threads get to write it: where its owner acts as one, with an index for each dimension."""
-    handle = memory.handle
-    where = "" if c.privilege.at_least(handle.privilege) else f", where `{handle.privilege}` acts as one"
-    if memory.rank == 1:
-        index, element = "offset=i", f"{handle.name}[i]"
-    else:
-        places = ", ".join("ijlmnopq"[: memory.rank])
-        index, element = f"f=lambda k: ({places} + k)", f"{handle.name}[{places}]"
-    scope = f"`with partition({handle.name}, p=thread[1], {index}) as mine:`"
-    return f"hand it to the threads{where}: {scope}, then `mine[0] = ...`, which is `{element}`"
+    """How the threads get to write it."""
+    name, around = memory.handle.name, c.innermost("group", "split", "function")
+    if c.privilege == THREAD1:
+        return (
+            f"name it where the threads are told apart: `with each(thread, {name}) as i:`"
+            if around.text.startswith("`each(")
+            else f"open this code with `with each(thread, {name}) as i:`, or hand `{name}` out with `partition`"
+        )
+    return f"`with each(thread, {name}) as i:` for every thread, `with one(thread, {name}):` for the first alone"
 
 
 # Memory of which every block holds a copy stays one value: only what writes all copies alike writes it.

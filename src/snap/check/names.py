@@ -137,6 +137,8 @@ def resolve(c: Checker, e: tree.Expr) -> object | None:
     match e:
         case tree.Name(id):
             return resolve_name(c, id, e.span)
+        case tree.Known(value):
+            return value
         case tree.Attribute(value, name):
             if not isinstance(value, (tree.Name, tree.Attribute)):
                 return None

@@ -59,18 +59,40 @@ def overwritten(
     """
     walk = _Walk(place, params, body, {id(access) for access in reads})
     walk.body(body)
-    held = place.held(Level.THREAD)
     for scope in walk.scopes:
-        overlap = Overlap(
-            Values(privileges=scope.shared), None if held is None else held.count, place.held(Level.CLUSTER) is not None
-        )
-        for read, write in itertools.product(scope.reads, scope.writes):
-            a, b = (
-                overlap.memo.footprint(access.view.elem, shape, index, known)
-                for access, shape, index, known in (read, write)
+        for read, write in _pairs(scope, place, itertools.product(scope.reads, scope.writes)):
+            yield read, scope.handle, write
+
+
+def meeting(
+    place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]
+) -> Iterator[tuple[ir.Handle, ir.MemAccess, ir.MemAccess]]:
+    """Of these partitions, those whose units nothing shows to be apart: each with two accesses, one of them a write,
+    that may meet in an element.
+    """
+    walk = _Walk(place, params, body, None)
+    walk.body(body)
+    for scope in walk.scopes:
+        if scope.handle.uid in parts:
+            both = itertools.chain(
+                itertools.combinations_with_replacement(scope.writes, 2), itertools.product(scope.reads, scope.writes)
             )
-            if overlap.meet(a, b, scope.handle.base.privilege, scope.handle.privilege):
-                yield read[0], scope.handle, write[0]
+            for first, second in itertools.islice(_pairs(scope, place, both), 1):
+                yield scope.handle, first, second
+
+
+def _pairs(
+    scope: Scope, place: Place, pairs: Iterable[tuple[Where, Where]]
+) -> Iterator[tuple[ir.MemAccess, ir.MemAccess]]:
+    """Those in which two units may meet."""
+    held = place.held(Level.THREAD)
+    overlap = Overlap(
+        Values(privileges=scope.shared), None if held is None else held.count, place.held(Level.CLUSTER) is not None
+    )
+    for pair in pairs:
+        a, b = (overlap.memo.footprint(access.view.elem, shape, index, known) for access, shape, index, known in pair)
+        if overlap.meet(a, b, scope.handle.base.privilege, scope.handle.privilege):
+            yield pair[0][0], pair[1][0]
 
 
 class _Walk:
@@ -79,7 +101,7 @@ class _Walk:
     declared.
     """
 
-    def __init__(self, place: Place, params: Iterable[ir.Param], body: ir.Body, reads: set[int]):
+    def __init__(self, place: Place, params: Iterable[ir.Param], body: ir.Body, reads: set[int] | None):
         self.reads = reads
         self.scopes: list[Any] = []
         self.open: list[Any] = []
@@ -227,7 +249,7 @@ class _Walk:
                 self._reads(left)
                 self._reads_where(left, op == "and", right)
                 return
-            case ir.Load(access) if id(access) in self.reads:
+            case ir.Load(access) if self.reads is None or id(access) in self.reads:
                 self._note(access, None, lambda scope: scope.reads)
         for part in children(e):
             self._reads(part)

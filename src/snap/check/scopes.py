@@ -11,11 +11,13 @@ import math
 
 from snap.check.annotations import constant_int, wanted_privilege
 from snap.check.names import resolve, word_called
+from snap.check.short import expanded, form_of
 from snap.check.state import Abort, Checker, Memory, NotOpened, Poison, SplitBranch
 from snap.check.statements import body
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
-from snap.frontend import tree
+from snap.frontend import refuse, tree
+from snap.frontend.definition import EXPANSIONS
 from snap.ir import nodes as ir
 from snap.ir.types import Held, Level, Place
 from snap.surface import LevelName
@@ -25,6 +27,13 @@ def with_statement(c: Checker, s: tree.With, tail: bool) -> None:
     from snap.check.lowering import claim_statement, partition_statement
     from snap.check.stages import stage_statement, turn_statement
 
+    if form_of(c, s.call) is not None:
+        made = c.definition.made.setdefault(EXPANSIONS, {})[id(s)] = expanded(c, s, tail)
+        body(c, made, tail)
+        return
+    if s.names:
+        c.errors.append(refuse.WITH_TARGET.at(s.names[0][1].to(s.names[-1][1])))
+        raise Abort
     try:
         match word_called(c, s.call):
             case "group":
@@ -107,7 +116,7 @@ def _group(c: Checker, s: tree.With, tail: bool) -> None:
         )
     place = c.place.grouped(p)
     outer = c.place
-    with c.at(place), c.block() as out, c.frame("group", s.head, f"`group({p})`"):
+    with c.at(place), c.block() as out, c.frame("group", s.head, f"`{s.form or f'group({p})'}`"):
         body(c, s.body, tail)
     c.out.append(ir.Group(p, outer, place, tuple(out), span=s.head))
 

@@ -20,7 +20,7 @@ from snap.frontend import tree
 from snap.frontend.definition import Definition, identity
 from snap.ir import nodes as ir
 from snap.ir.hardware import BLOCK_THREADS, CLUSTER_BLOCKS
-from snap.ir.types import Array, Element, Held, Level, Place, Privilege, Scalar, Space
+from snap.ir.types import THREAD1, Array, Element, Held, Level, Place, Privilege, Scalar, Space
 from snap.record import record
 
 
@@ -55,16 +55,17 @@ def required(definition: Definition, constexprs: Mapping[str, object]) -> tuple[
     wrong = partial(_wrong_requirement, definition)
 
     if callable(given):
-        wanted = given.__code__.co_varnames[: given.__code__.co_argcount] if hasattr(given, "__code__") else ()
+        code = getattr(getattr(given, "__wrapped__", given), "__code__", None)
+        wanted = () if code is None else code.co_varnames[: code.co_argcount]
         missing = [n for n in wanted if n not in constexprs]
         if missing:
-            raise wrong(f"`@requires` asks for `{missing[0]}`, which is no constexpr parameter")
+            raise wrong(f"`@{definition.requires.word}` asks for `{missing[0]}`, which is no constexpr parameter")
         try:
             given = given(**{n: constexprs[n] for n in wanted})
         except SnapError:
             raise
         except Exception as error:
-            raise wrong(f"`@requires` failed: {type(error).__name__}: {error}") from None
+            raise wrong(f"`@{definition.requires.word}` failed: {type(error).__name__}: {error}") from None
         given = given if isinstance(given, (tuple, list)) else (given,)
     privileges = []
     for p in given:
@@ -161,7 +162,7 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
                 f"parameter `{p.name}` has no type", p.span, help=f"write `{p.name}: int @ {c.privilege}`"
             )
         spec, privilege, _ = annotation(c, p.annotation)
-        privilege = privilege or c.privilege
+        privilege = privilege or (THREAD1 if spec.kind == "ref" else c.privilege)
         if p.default is not None and spec.kind != "constexpr":
             raise c.fail("SNAP017", f"parameter `{p.name}` has a default; only constexpr parameters may", p.span)
         if p.name in specs:

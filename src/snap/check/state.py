@@ -43,11 +43,12 @@ class NotOpened(Abort):
 @dataclass(slots=True, eq=False)
 class Variable:
     """A scalar, vector or local array.  `read_only`: a loop variable or a `const` local, and what it is called in an
-    error.
+    error.  meaning: of one that a short form declares, what it is, as text.
     """
 
     var: ir.Var
     read_only: str = ""
+    meaning: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -169,7 +170,17 @@ class SplitBranch:
     lowered: dict[int, tuple[Memory, Diagnostic, Span]] = field(default_factory=dict)
 
 
-Binding = Variable | Constant | IndexFunction | Memory | Pipeline | Poison
+@record
+class Role:
+    """A name for one case of a split of a block's threads: `compute, load = roles(256, 128)`."""
+
+    name: str
+    sizes: tuple[int, ...]
+    number: int
+    span: Span
+
+
+Binding = Variable | Constant | IndexFunction | Memory | Pipeline | Role | Poison
 
 
 # ---- where we are ---------------------------------------------------------------------------------------------------
@@ -290,6 +301,9 @@ class Checker:
         self.uses_unsafe = False
         self.touches: list[Touch] = []
         self.stable_reads: list[StableRead] = []
+        # The indices of units that a body (a list of statements) has declared: a later `each` in it uses them again.
+        self.indices: dict[int, tuple[list[ir.Stmt], dict[tuple, Variable]]] = {}
+        self.handed_out: set[int] = set()  # the partitions that `each` made
         self.no_calls = ""  # names what is being checked where calls and memory reads may not stand
         self.index_privilege: Privilege | None = None  # inside an index function: the privilege it lowers to
 

@@ -18,10 +18,12 @@ from snap.check.known import decided_below, leaves_early
 from snap.check.memory import agreed_in
 from snap.check.names import word_called
 from snap.check.operands import in_order
+from snap.check.short import is_word, persistent, several
 from snap.check.state import Abort, Checker, Constant, Memory, Poison, Variable, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
+from snap.frontend.definition import EXPANSIONS
 from snap.ir import nodes as ir
 from snap.ir.types import I32, I64, THREAD1, Privilege, Scalar
 
@@ -52,6 +54,8 @@ def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
     match s:
         case tree.Declare():
             declare(c, s)
+        case tree.Assign(tree.Sequence()):
+            c.definition.made.setdefault(EXPANSIONS, {})[id(s)] = several(c, s)
         case tree.Assign():
             assign(c, s)
         case tree.Augment():
@@ -60,10 +64,19 @@ def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
             _if(c, s, tail)
         case tree.While():
             _while(c, s)
+        case tree.For() if is_word(c, s.iterable, "strided"):
+            made = c.definition.made.setdefault(EXPANSIONS, {})[id(s)] = persistent(c, s)
+            body(c, made, tail=False)
         case tree.For():
             _for(c, s)
         case tree.With():
             with_statement(c, s, tail)
+        case tree.Block(inner, declared):
+            with c.block() as out:
+                for name, binding in declared:
+                    c.bind(name, binding)
+                body(c, inner, tail)
+            c.out.extend(out)
         case tree.Match():
             split_statement(c, s, tail)
         case tree.Evaluate(value):
@@ -135,7 +148,7 @@ def _for(c: Checker, s: tree.For) -> None:
     start, stop, step = (convert.cast(b, kind) for b in bounds)
     if isinstance(step, ir.Const) and step.value == 0:
         raise c.type_error("the step of `range` is zero", s.iterable.span)
-    var = c.var(s.name, kind, c.privilege, s.name_span)
+    var = c.var(s.name.rstrip(), kind, c.privilege, s.name_span)
     c.ranges[var.uid] = (start, stop, step)
     with (
         c.block() as out,

@@ -61,8 +61,25 @@ def storage(c: Checker, e: tree.Expr, target: Privilege | None = None, kept: boo
             return _view(c, base, elem, e.span)
         case tree.Call(_, args, keywords):
             return _tile(c, args, keywords, e.span, target, kept) if word_called(c, e) == "tile" else None
+        case tree.Subscript(value, index):
+            return _window(c, value, index, e.span, target, kept)
         case _:
             return None
+
+
+# `ct[w]`, with fewer indices than there are dimensions, is `tile(ct, (w, 0, 0), (1, 64, 64))`.
+def _window(
+    c: Checker, base: tree.Expr, index: tuple[tree.Expr, ...], span: Span, target: Privilege | None, kept: bool
+) -> Storage | None:
+    found = c.lookup(base.id) if isinstance(base, tree.Name) else None
+    shape = found.shape if isinstance(found, Memory) else None
+    if shape is None or len(index) >= len(shape) or not all(isinstance(n, ir.Const) for n in shape):
+        return None
+    rest = shape[len(index) :]
+    at = (*index, *(tree.Number(0, span=span) for _ in rest))
+    extents = (*(1 for _ in index), *(n.value for n in rest))
+    sizes = tuple(tree.Number(n, span=span) for n in extents)
+    return _tile(c, (base, tree.Sequence(at, span=span), tree.Sequence(sizes, span=span)), (), span, target, kept)
 
 
 def _is_namespace(c: Checker, e: tree.Expr) -> bool:

@@ -7,7 +7,7 @@ Input: the state after the body was checked, and the statements made of it.  Out
 from __future__ import annotations
 
 from snap.check.explain import read_by_one_help, units
-from snap.check.parts import overwritten, unshown
+from snap.check.parts import meeting, overwritten, unshown
 from snap.check.state import Checker
 from snap.diag.error import Label
 from snap.ir import nodes as ir
@@ -155,3 +155,11 @@ def _moves_registers(body: ir.Body) -> ir.Collective | None:
                 if found is not None:
                     return found
     return None
+
+
+# In an `each` memory keeps its name, so that units can touch what others write without saying so.
+def watched(c: Checker, params: list[ir.Param], made: ir.Body) -> frozenset[int]:
+    """The partitions of `each` whose units nothing shows to be apart: the CPU machine watches them."""
+    if not c.handed_out:
+        return frozenset()
+    return frozenset(handle.uid for handle, _, _ in meeting(c.frames[0].place, params, made, c.handed_out))

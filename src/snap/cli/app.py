@@ -66,6 +66,7 @@ def cuda(target: OneTarget, values: Values = []) -> None:  # noqa: B006
 def explain(
     target: OneTarget,
     values: Values = [],  # noqa: B006
+    core: Annotated[bool, typer.Option("--core", help="The source, with its short forms expanded.")] = False,
     as_ir: Annotated[bool, typer.Option("--ir", help="The synchronized IR instead: the program, as text.")] = False,
     passes: Annotated[
         bool, typer.Option("--passes", help="The IR after the checker, and after each pass that changed it.")
@@ -76,6 +77,9 @@ def explain(
     from snap.cli.show import show_listing
 
     for chosen in _kernels(target, values):
+        if core:
+            print(chosen.function.core(**chosen.values), end="\n\n")
+            continue
         if passes:
             for name, does, text in chosen.passes():
                 print(f"# {name}: {does}\n\n{text}\n")

@@ -163,16 +163,16 @@ class Checked:
 
 def check_file(path: Path) -> Checked:
     """Every Snap function of the file is checked as it is defined; errors are collected, not raised."""
-    from snap import api
+    from snap import decorators
 
     names: dict[str, object] = {}
     raised: list[SnapError] = []
     failure = None
-    with api.collecting() as collected:
+    with decorators.collecting() as collected:
         try:
             with contextlib.redirect_stdout(sys.stderr):  # what the file prints is not our answer
                 names = run_file(path, f"__snap_{path.stem}__")
-            halves = {id(value): value for value in names.values() if isinstance(value, api.Pending)}
+            halves = {id(value): value for value in names.values() if isinstance(value, decorators.Pending)}
             raised += [SnapError(half.unfinished()) for half in halves.values()]
         except SnapError as error:
             raised.append(error)

@@ -16,7 +16,7 @@ class Requires:
     """`@requires(...)`: privileges, or a function from constexpr parameters (by name) to a tuple of them.
 
     resident: how many blocks of a kernel are to fit one multiprocessor at a time; None where it is the compiler's
-    choice.
+    choice.  word: the decorator that says it.  blocks: how many blocks a launch has, from its arguments by name.
     """
 
     privileges: tuple[Privilege, ...] | Callable[..., object]
@@ -24,6 +24,11 @@ class Requires:
     cooperative: bool = False
     resident: int | None = None
     span: Span | None = field(default=None, compare=False)
+    word: str = "requires"
+    blocks: Callable[..., int] | None = None
+
+
+EXPANSIONS = "expansions"  # in `made`: by the identity of a short form's node, the tree that it stands for
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -138,9 +138,21 @@ class ExpressionParser:
         for keyword in node.keywords:
             if keyword.arg is None:
                 self.refuse(refuse.KEYWORD_UNPACKING, self.spans(keyword.value))
+            elif keyword.arg == "shape" and isinstance(keyword.value, ast.Tuple):
+                keywords.append(("shape", self._shape(keyword.value)))
             else:
                 keywords.append((keyword.arg, self.expression(keyword.value, text=True)))
         return tree.Call(function, args, tuple(keywords), span=span)
+
+    def _shape(self, node: ast.Tuple) -> tree.Expr:
+        """A first extent of `...` is as long as it has to be."""
+        items = [
+            tree.Known(..., "...", span=self.spans(item))
+            if k == 0 and isinstance(item, ast.Constant) and item.value is ...
+            else self.expression(item)
+            for k, item in enumerate(node.elts)
+        ]
+        return tree.Sequence(tuple(items), span=self.spans(node))
 
     def _compare(self, node: ast.Compare) -> tree.Expr:
         self.enter(node, len(node.ops) - 1)

@@ -43,6 +43,8 @@ def assigned_names(function: tree.Function) -> set[str]:
     names = {parameter.name for parameter in function.params}
     for node in walk(function):
         match node:
+            case tree.With(names=several) | tree.For(names=several) if several:
+                names.update(name for name, _ in several)
             case (
                 tree.Declare(name=name)
                 | tree.For(name=name)
@@ -52,6 +54,8 @@ def assigned_names(function: tree.Function) -> set[str]:
                 names.add(name)
             case tree.With(name=str() as name):
                 names.add(name)
+            case tree.Assign(target=tree.Sequence(items=items)):
+                names.update(item.id for item in items if isinstance(item, tree.Name))
             case _:
                 pass
     return names

@@ -205,7 +205,10 @@ class StatementParser(ExpressionParser):
         if len(node.targets) > 1:
             self.refuse(refuse.MANY_TARGETS, self.spans(node.targets[0]).to(self.spans(node.targets[-1])))
             return []
-        return [tree.Assign(self._target(node.targets[0]), value, span=span)]
+        target = node.targets[0]
+        if _calls(value, "roles", "ids") and isinstance(target, ast.Tuple):
+            return [tree.Assign(self.expression(target), value, span=span)]
+        return [tree.Assign(self._target(target), value, span=span)]
 
     def _target(self, node: ast.expr) -> tree.Expr:
         match node:
@@ -220,18 +223,29 @@ class StatementParser(ExpressionParser):
         self._no_else(node, node.orelse)
         iterable = self.expression(node.iter)
         body = self.body(node.body)
-        if not isinstance(node.target, ast.Name):
-            self.refuse(refuse.FOR_TARGET, self.spans(node.target))
-            return []
+        name = ""
+        names: tuple[tuple[str, Span], ...] = ()
+        match node.target:
+            case ast.Tuple(elts=items) if _calls(iterable, "strided") and all(isinstance(i, ast.Name) for i in items):
+                names = self._names(items)
+            case ast.Name(id=name):
+                pass
+            case _:
+                self.refuse(refuse.FOR_TARGET, self.spans(node.target))
+                return []
         return [
             tree.For(
-                node.target.id,
+                name,
                 iterable,
                 body,
                 self.spans(node.target),
+                names,
                 span=self.locator.through_colon(node, node.iter),
             )
         ]
+
+    def _names(self, items: list[ast.expr]) -> tuple[tuple[str, Span], ...]:
+        return tuple((item.id, self.spans(item)) for item in items if isinstance(item, ast.Name))
 
     def _no_else(self, node: ast.For | ast.While, other: list[ast.stmt]) -> None:
         if other:
@@ -255,11 +269,14 @@ class StatementParser(ExpressionParser):
         call = self.expression(item.context_expr)
         name: str | None = None
         name_span: Span | None = None
+        names: tuple[tuple[str, Span], ...] = ()
         match item.optional_vars:
             case None:
                 pass
             case ast.Name(id=name):
                 name_span = self.spans(item.optional_vars)
+            case ast.Tuple(elts=several) if _calls(call, "each") and all(isinstance(i, ast.Name) for i in several):
+                names = self._names(several)
             case other:
                 self.refuse(refuse.WITH_TARGET, self.spans(other))
         if rest:
@@ -273,7 +290,7 @@ class StatementParser(ExpressionParser):
             head = self.locator.through_colon(node, last)
         else:
             head = call.span.to(self.spans(last))
-        return [tree.With(call, name, body, name_span, head, span=self.spans(node))]
+        return [tree.With(call, name, body, name_span, head, names, span=self.spans(node))]
 
     def _match(self, node: ast.Match, span: Span) -> list[tree.Stmt]:
         subject = self.expression(node.subject)
@@ -321,3 +338,11 @@ class StatementParser(ExpressionParser):
             case other:
                 self.refuse(refuse.ASSERT_MESSAGE, self.spans(other))
                 return ""
+
+
+def _calls(e: tree.Expr, *words: str) -> bool:
+    match e:
+        case tree.Call(tree.Name(word) | tree.Attribute(_, word)):
+            return word in words
+        case _:
+            return False

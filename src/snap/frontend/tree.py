@@ -7,6 +7,7 @@ it gets here.
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Any
 
 from snap.diag.span import Span
 from snap.record import record as node
@@ -35,6 +36,17 @@ class Text:
 @node
 class Name:
     id: str
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
+class Known:
+    """What an expansion puts in (check/short.py): a word, a privilege or a binding, which no variable can hide.  text:
+    as it would be written.
+    """
+
+    value: object
+    text: str
     span: Span = field(compare=False, kw_only=True)
 
 
@@ -133,6 +145,7 @@ Expr = (
     Number
     | Text
     | Name
+    | Known
     | Attribute
     | Subscript
     | Call
@@ -197,24 +210,42 @@ class While:
 
 @node
 class For:
-    """`for name in iterable:`; the checker wants range(...) or unroll(range(...), n)."""
+    """`for name in iterable:`; the checker wants range(...) or unroll(range(...), n).  names: of `for m, n in
+    strided(...)`, with their places; `name` is "" then.
+    """
 
     name: str
     iterable: Expr
     body: Body
     name_span: Span = field(compare=False)
+    names: tuple[tuple[str, Span], ...] = ()
     span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class With:
-    """One item: `with a, b:` arrives nested.  `head` is the span of the item."""
+    """One item: `with a, b:` arrives nested.  `head` is the span of the item.  names: of `as (i, j)`, with their
+    places; `name` is None then.  form: the short form that this is part of, "" where it was written as it stands.
+    """
 
     call: Expr
     name: str | None
     body: Body
     name_span: Span | None = field(compare=False)
     head: Span = field(compare=False)
+    names: tuple[tuple[str, Span], ...] = ()
+    form: str = ""
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
+class Block:
+    """Statements with a scope of their own: what a short form stands for.  declared: names, and the variables that the
+    checker has made for them already.
+    """
+
+    body: Body
+    declared: tuple[tuple[str, Any], ...] = ()
     span: Span = field(compare=False, kw_only=True)
 
 
@@ -273,7 +304,21 @@ class Assert:
 
 
 Stmt = (
-    Declare | Assign | Augment | If | While | For | With | Match | Evaluate | Pass | Break | Continue | Return | Assert
+    Declare
+    | Assign
+    | Augment
+    | If
+    | While
+    | For
+    | With
+    | Block
+    | Match
+    | Evaluate
+    | Pass
+    | Break
+    | Continue
+    | Return
+    | Assert
 )
 
 

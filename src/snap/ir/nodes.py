@@ -454,7 +454,8 @@ class Function:
     index function of each pointer (values that an index function captured are extra ValueParams at the end).  `smem` is
     the most shared memory, in bytes, that it and all it calls hold at once.  `place` is the one it starts in.
     resident: of a kernel, how many blocks its registers must leave room for on a multiprocessor; None for as many as
-    there happen to be.
+    there happen to be.  watched: the partitions (the numbers of their handles) whose units are not shown to be apart;
+    the CPU machine looks whether they are.
     """
 
     uid: int
@@ -468,4 +469,5 @@ class Function:
     cooperative: bool
     uses_unsafe: bool = False
     resident: int | None = None
+    watched: frozenset[int] = frozenset()
     span: Span = field(compare=False, kw_only=True)

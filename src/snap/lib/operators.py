@@ -15,7 +15,8 @@ import inspect
 import math
 from typing import Any
 
-from snap.api import SnapFunction, device, requires
+from snap.api import SnapFunction
+from snap.decorators import device, requires
 from snap.ir.nodes import ValueParam
 from snap.ir.types import SCALARS, THREAD1, Scalar, scalar_of
 from snap.record import record

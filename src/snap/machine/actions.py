@@ -9,6 +9,7 @@ from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level, Privilege
 from snap.machine.expressions import Expressions
+from snap.machine.lanes import Watched
 from snap.machine.locals import Layout
 from snap.machine.positions import entered, sharded
 
@@ -62,6 +63,12 @@ class Actions(Expressions):
         handle = s.handle
         if handle.disjoint:
             self.claims[handle.uid] = ((handle.uid, handle.privilege, s.place.privilege),)
+        elif not self.stepwise and handle.uid in self.function.watched:
+            part = Watched(handle.uid)
+            self.claims[handle.uid] = ((part, handle.privilege, s.place.privilege),)
+            if s.place.privilege.level is not Level.GRID or self.function.cooperative:
+                name = self.intern(part, ("part", part), "P")
+                self.emit(f"C.launch.renew({name})")
         self.mask = self.body(s.body)
 
     # ---- collectives ----
@@ -158,7 +165,7 @@ class Actions(Expressions):
 
     def atomic(self, s: ir.Atomic) -> None:
         self.pause()
-        self.check_claims(s.access, s.op != "load")
+        self.check_claims(s.access, s.op != "load", atomic=True)
         wanted = s.target is not None
         args = "".join(f"{self.expr(a)}, " for a in s.args)
         site = self.site(s.span, s.access.handle.name)

@@ -16,7 +16,7 @@ from snap.ir.types import BF16, BOOL, Array, Element, Kind, Level, Place, Privil
 from snap.ir.walk import children
 from snap.machine import functions, numbers
 from snap.machine.facts import GRID, Facts
-from snap.machine.lanes import Site
+from snap.machine.lanes import Site, Watched
 from snap.machine.locals import Layout
 from snap.machine.positions import Chain
 
@@ -420,17 +420,25 @@ class Expressions:
             self.emit(f"{result} = {view}.load({self.place_of(a)}, {site})")
         return result
 
-    def check_claims(self, a: ir.MemAccess, write: bool) -> None:
-        """Partitions declared disjoint are held to it (but for another block's part of a cluster's memory)."""
+    def check_claims(self, a: ir.MemAccess, write: bool, atomic: bool = False) -> None:
+        """Partitions declared disjoint are held to it (but for another block's part of a cluster's memory), and those
+        that are watched, but for atomics: these may meet.
+        """
         if a.block is not None:
             return
         claims, borrowed = self.promises(a.handle)
         site = self.site(a.span, a.handle.name)
-        for uid, unit, scope in claims:
-            names = self.intern(unit, unit, "P"), self.intern(scope, scope, "P")
-            self.emit(f"C.claim({uid}, {', '.join(names)}, {self.view(a.view)}, {self.place_of(a)}, {write}, {site})")
+        for part, unit, scope in claims:
+            if atomic and isinstance(part, Watched):
+                continue
+            names = [
+                self.intern(part, ("part", part), "P"),
+                self.intern(unit, unit, "P"),
+                self.intern(scope, scope, "P"),
+            ]
+            self.emit(f"C.claim({', '.join(names)}, {self.view(a.view)}, {self.place_of(a)}, {write}, {site})")
         if borrowed is not None:
-            with self.indented(f"for claim in {borrowed}:"):
+            with self.indented(f"for claim in promised({borrowed}):" if atomic else f"for claim in {borrowed}:"):
                 self.emit(f"C.claim(*claim, {self.view(a.view)}, {self.place_of(a)}, {write}, {site})")
 
     def promises(self, handle: ir.Handle) -> tuple[list[tuple[int, Privilege, Privilege]], str | None]:

@@ -31,6 +31,18 @@ class Site:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A partition whose units were not promised to be apart, but must be, each time that it is entered."""
+
+    handle: int
+
+
+def promised(claims: tuple) -> list:
+    """Without the partitions that are only watched."""
+    return [claim for claim in claims if not isinstance(claim[0], Watched)]
+
+
 class Launch:
     """What all lanes of one launch share."""
 
@@ -41,14 +53,30 @@ class Launch:
         self.waited = 0  # iterations of loops that wait for others
         self.changes = 0  # grows with every change of memory by an atomic, and with every store
         self._owners: dict[tuple, np.ndarray] = {}
+        self._sites: list[Site] = []
+
+    def site_number(self, site: Site) -> int:
+        if site not in self._sites:
+            self._sites.append(site)
+        return self._sites.index(site)
+
+    def site(self, number: int) -> Site:
+        return self._sites[number]
+
+    def renew(self, part: Watched) -> None:
+        """A scope is entered (again): what was touched in it before is over."""
+        for key in [key for key in self._owners if key[0] == part]:
+            del self._owners[key]
 
     def owners_of(self, key: tuple, count: int) -> np.ndarray:
-        """For each element the lane that wrote it, and one that read it, within a scope; few scopes are remembered."""
+        """For each element the lane that wrote it, one that read it, and where the two did, within a scope; few scopes
+        are remembered.
+        """
         if key not in self._owners:
             if len(self._owners) >= _SCOPES:
                 del self._owners[next(iter(self._owners))]
             small = self.blocks * self.threads < 1 << 31
-            self._owners[key] = np.full((2, count), -1, np.int32 if small else np.int64)
+            self._owners[key] = np.full((4, count), -1, np.int32 if small else np.int64)
         return self._owners[key]
 
 
@@ -178,15 +206,16 @@ class Lanes:
         """The same for elements (of one block's array after the other's) and lanes side by side."""
         whole = scope.level is Level.GRID and view.stride == 0
         key = (handle, view.size, None if whole else id(view.flat))
-        writer, reader = self.launch.owners_of(key, view.size * (self.shape[0] if view.stride else 1))
-        for table in (writer, reader) if write else (writer,):
-            self._refuse_others(table[cells], lane, unit, scope, site)
-        table = writer if write else reader
-        table[cells] = lane
+        writer, reader, written, read = self.launch.owners_of(key, view.size * (self.shape[0] if view.stride else 1))
+        number = self.launch.site_number(site)
+        for table, sites in ((writer, written), (reader, read)) if write else ((writer, written),):
+            self._refuse_others(handle, table[cells], sites[cells], lane, unit, scope, site)
+        table, sites = (writer, written) if write else (reader, read)
+        table[cells], sites[cells] = lane, number
         if write:
-            self._refuse_others(table[cells], lane, unit, scope, site)
+            self._refuse_others(handle, table[cells], sites[cells], lane, unit, scope, site)
 
-    def _refuse_others(self, owner, lane, unit: Privilege, scope: Privilege, site: Site) -> None:
+    def _refuse_others(self, part, owner, sites, lane, unit: Privilege, scope: Privilege, site: Site) -> None:
         clash = (
             (owner >= 0)
             & (self._unit(owner, unit) != self._unit(lane, unit))
@@ -197,13 +226,25 @@ class Lanes:
         first = int(clash.argmax())
         block, thread = divmod(int(lane[first]), self.threads)
         other = divmod(int(owner[first]), self.threads)
+        who = f"block {other[0]}, thread {other[1]}"
+        if isinstance(part, Watched):
+            raise MachineError(
+                "overlap",
+                f"two units of {unit} meet in one element of `{site.name}`, in one scope, and one of them writes it",
+                site.span,
+                block,
+                thread,
+                secondary=((self.launch.site(int(sites[first])).span, f"{who}, in the same scope"),),
+                note="nothing orders the units of one `each` with each other",
+                help="end the `each` in between, so that a barrier can stand there; or let them write somewhere else",
+            )
         raise MachineError(
             "overlap",
             f"`{site.name}` is declared disjoint, but two units of {unit} touch one element",
             site.span,
             block,
             thread,
-            note=f"the other one is block {other[0]}, thread {other[1]}",
+            note=f"the other one is {who}",
             help="drop `disjoint=True`, or mend the index function",
         )
 

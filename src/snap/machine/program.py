@@ -24,7 +24,7 @@ from snap.machine import locals as local_arrays
 from snap.machine.apart import apart
 from snap.machine.atomics import atomic
 from snap.machine.errors import MachineError
-from snap.machine.lanes import Lanes, Site
+from snap.machine.lanes import Lanes, Site, promised
 from snap.machine.spinning import separable, waiting_loops
 from snap.machine.statements import Statements
 
@@ -164,6 +164,7 @@ _HELPERS = (
     unsafe,
     atomic,
     apart,
+    promised,
     masks.branch,
     masks.narrow,
     masks.union,

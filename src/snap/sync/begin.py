@@ -18,5 +18,6 @@ def begin(function: ir.Function, numbers: Numbers) -> synced.Function:
 
 
 def _synced(function: ir.Function, body: ir.Body) -> synced.Function:
-    same = {part.name: getattr(function, part.name) for part in fields(ir.Function)}
+    kept = {part.name for part in fields(synced.Function)}  # `watched` is for the reference alone
+    same = {part.name: getattr(function, part.name) for part in fields(ir.Function) if part.name in kept}
     return synced.Function(**{**same, "body": body})

@@ -1,0 +1,228 @@
+"""Short forms: which one a call is, what it names, and the trees of what it stands for.
+
+Input: calls as they were written.  Output: for check/short.py, levels, memory by name, and nodes.  Invariant: words
+that are put in are `tree.Known`, which no variable of the user's hides; every node has the place of the form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from snap.check.annotations import wanted_privilege
+from snap.check.names import resolve
+from snap.check.state import Checker, Memory, Role
+from snap.diag.error import Label
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.frontend.text import expression as expression_text
+from snap.ir.types import THREAD1, Level, Privilege
+from snap.record import record
+from snap.surface import WITHOUT_IMPORT, LevelName, Marker
+
+FORMS = ("each", "one")
+
+
+@record
+class Place:
+    """Where a form stands that is no `with` statement."""
+
+    head: Span
+    call: tree.Expr
+
+
+def is_word(c: Checker, e: tree.Expr, word: str) -> bool:
+    """Whether an expression calls that word of the language."""
+    match e:
+        case tree.Call(tree.Name(name)) if c.lookup(name) is None:
+            found = c.names.get(name, WITHOUT_IMPORT.get(name))
+        case tree.Call(tree.Attribute() as called):
+            found = resolve(c, called)
+        case _:
+            return False
+    return isinstance(found, Marker) and found.word == word
+
+
+def form_of(c: Checker, e: tree.Expr) -> str | Role | None:
+    """Which short form a call opens: its word, or the role."""
+    if not isinstance(e, tree.Call) or not isinstance(e.function, (tree.Name, tree.Attribute)):
+        return None
+    match e.function:
+        case tree.Name(name):
+            found = c.lookup(name) or c.names.get(name) or WITHOUT_IMPORT.get(name)
+        case _:
+            found = resolve(c, e.function)
+    if isinstance(found, Role):
+        return found
+    return found.word if isinstance(found, Marker) and found.word in FORMS else None
+
+
+def where(c: Checker) -> tuple[Label, ...]:
+    frame = c.innermost("group", "split", "function")
+    return (Label(frame.span, f"this code holds {c.place}"),)
+
+
+# ---- arguments ------------------------------------------------------------------------------------------------------
+
+
+def arguments(
+    c: Checker, s: tree.With, word: str, options: set[str]
+) -> tuple[Privilege, dict[str, tree.Expr], dict[str, tree.Expr]]:
+    call, given = s.call, dict(s.call.keywords)
+    example = "`with each(thread, y) as i:`" if word == "each" else "`with one(thread, cell):`"
+    for option in given:
+        if option not in options:
+            known = f"it has {' and '.join(f'`{o}=`' for o in sorted(options))}" if options else example
+            raise c.type_error(f"`{word}` has no option `{option}`", given[option].span, help=known)
+    if not call.args:
+        raise c.type_error(f"`{word}` says of which level", call.span, help=example)
+    return level_of(c, call.args[0], word), memory_named(c, call.args[1:], s), given
+
+
+def level_of(c: Checker, e: tree.Expr, word: str) -> Privilege:
+    """`thread` is one of them; `thread[4]`, `warp`."""
+    found = resolve(c, e) if isinstance(e, (tree.Name, tree.Attribute)) else None
+    if isinstance(found, LevelName):
+        return Privilege(found.level, found.units)
+    return wanted_privilege(c, e, f"`{word}`")
+
+
+def root_name(e: tree.Expr) -> str | None:
+    """The name that memory keeps: `y` of `y.view(float4)`."""
+    while isinstance(e, tree.Call) and isinstance(e.function, tree.Attribute):
+        e = e.function.value
+    return e.id if isinstance(e, tree.Name) else None
+
+
+def memory_named(c: Checker, args: tuple[tree.Expr, ...], s: tree.With) -> dict[str, tree.Expr]:
+    """The memory that a form names, by the name it keeps."""
+    found: dict[str, tree.Expr] = {}
+    for e in args:
+        root = root_name(e)
+        if root is None:
+            raise c.type_error("memory is given by its name", e.span, help="`y`, or `y.view(float4)`")
+        if root in found:
+            raise c.type_error(f"`{root}` is given twice", e.span)
+        found[root] = e
+    return found
+
+
+def is_at(c: Checker, e: tree.Expr, p: Privilege) -> bool:
+    """Whether memory is handed out already to whom this form hands it: by a role, outside of its split."""
+    binding = c.lookup(e.id) if isinstance(e, tree.Name) else None
+    return isinstance(binding, Memory) and binding.handle.privilege == p
+
+
+def named_inside(
+    c: Checker, body: tree.Body, own: dict[str, tree.Expr], p: Privilege, s: tree.With
+) -> Iterator[tuple[str, tree.Expr]]:
+    """What forms inside of the body name that is above `p` here, and this form does not name itself."""
+    for name in dict.fromkeys(name for name, _, _ in named_freely(c, body, frozenset())):
+        binding = c.lookup(name)
+        if name in own or not isinstance(binding, Memory) or binding.lowered is not None or binding.handle.const:
+            continue
+        held = binding.handle.privilege
+        if held != p and held.at_least(p) and c.privilege.at_least(held):
+            yield name, tree.Name(name, span=s.head)
+
+
+def named_freely(c: Checker, body: tree.Body, bound: frozenset[str]) -> Iterator[tuple[str, Privilege, bool]]:
+    """The memory that forms in the body name and that is declared outside of it, each with whom it goes to, and
+    whether its parts are promised apart.
+    """
+    for s in body:
+        match s:
+            case tree.Declare(name):
+                bound |= {name}
+            case tree.With(call, name, inner):
+                form = form_of(c, call)
+                if form is not None:
+                    args = call.args if isinstance(form, Role) else call.args[1:]
+                    named = {root for e in args if (root := root_name(e)) is not None and root not in bound}
+                    to = handed_to(c, form, call)
+                    apart = promises(call)
+                    yield from ((root, to, root in apart) for root in sorted(named))
+                    yield from named_freely(c, inner, bound | named)
+                else:
+                    yield from named_freely(c, inner, bound | ({name} if name else set()))
+            case tree.If(_, then, other):
+                yield from named_freely(c, then, bound)
+                yield from named_freely(c, other, bound)
+            case tree.While(_, inner) | tree.For(_, _, inner):
+                yield from named_freely(c, inner, bound)
+            case tree.Match(_, cases):
+                for case in cases:
+                    yield from named_freely(c, case.body, bound)
+
+
+def promises(call: tree.Call) -> set[str]:
+    given = dict(call.keywords).get("disjoint")
+    items = given.items if isinstance(given, tree.Sequence) else (given,)
+    return {item.id for item in items if isinstance(item, tree.Name)}
+
+
+def handed_to(c: Checker, form: str | Role, call: tree.Call) -> Privilege:
+    """Whom a form inside of this one hands memory to."""
+    if isinstance(form, Role):
+        return Privilege(Level.THREAD, form.sizes[form.number])
+    with c.trial():
+        return level_of(c, call.args[0], str(form))
+    return THREAD1
+
+
+# ---- making trees ---------------------------------------------------------------------------------------------------
+
+
+def word_node(word: str, span: Span) -> tree.Known:
+    return tree.Known(WITHOUT_IMPORT.get(word) or Marker(word), word, span=span)
+
+
+def privilege_node(p: Privilege, s: tree.With) -> tree.Known:
+    return tree.Known(p, str(p), span=s.call.span)
+
+
+def options_of(p: Privilege, apart: bool, s: tree.With) -> tuple[tuple[str, tree.Expr], ...]:
+    """Of a partition."""
+    return (("p", privilege_node(p, s)), *((("disjoint", tree.Number(True, span=s.head)),) if apart else ()))
+
+
+def call_node(word: str, s: tree.With) -> tree.Call:
+    return tree.Call(word_node(word, s.head), (), (), span=s.head)
+
+
+def binary_node(op: str, left: tree.Expr, right: tree.Expr) -> tree.Binary:
+    return tree.Binary(
+        op, left, right, span=left.span.to(right.span) if left.span.line <= right.span.line else right.span
+    )
+
+
+def with_(
+    s: tree.With, word: str, args: tuple, body: tree.Body, name: str | None = None, keywords: tuple = ()
+) -> tree.With:
+    call = tree.Call(word_node(word, s.call.span), args, keywords, span=s.call.span)
+    return tree.With(call, name, body, None, s.head, form=expression_text(s.call), span=s.span)
+
+
+def declared_as(name: str, span: Span, p: Privilege, value: tree.Expr, s: tree.With) -> tree.Declare:
+    const = tree.Call(word_node("const", span), (word_node("int", span),), (), span=span)
+    return tree.Declare(name, tree.Binary("@", const, privilege_node(p, s), span=span), value, span, span=s.head)
+
+
+def split_of(s: tree.With, level: Level, sizes: tuple[int, ...], chosen: int, body: tree.Body, numbered: bool):
+    if not numbered:
+        case = tree.MatchCase(tree.Number(sizes[0], span=s.head), body, s.head, span=s.span)
+        subject = tree.Call(
+            word_node("split", s.call.span), (word_node(level.word, s.call.span),), (), span=s.call.span
+        )
+        return tree.Match(subject, (case,), s.head, span=s.span)
+    cases = tuple(
+        tree.MatchCase(
+            tree.Number(k, span=s.head), body if k == chosen else (tree.Pass(span=s.head),), s.head, span=s.span
+        )
+        for k in range(len(sizes))
+    )
+    return tree.Match(subject_of(sizes, s.call.span), cases, s.head, span=s.span)
+
+
+def subject_of(sizes: tuple[int, ...], span: Span) -> tree.Call:
+    numbers = tuple(tree.Number(n, span=span) for n in sizes)
+    return tree.Call(word_node("split", span), (word_node("thread", span), *numbers), (), span=span)

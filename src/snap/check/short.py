@@ -1,0 +1,403 @@
+"""Short forms: `each`, `one` and roles, and what they stand for.
+
+Input: the tree of a `with` statement whose call is a short form.  Output: the tree of the words it is defined by
+(`group`, `split`, `partition`, `claim`, `id`), which the checker then takes in its place.  Invariant: nothing is
+checked here that those words check themselves; words that an expansion puts in are `tree.Known`, which no variable of
+the user's hides; every node has the place of the form.  Non-goals: types, and whether memory can be lowered.
+
+    with each(thread, y) as i:    i: const(int) @ thread[1] = id()
+        body                      with partition(y, p=thread[1]) as y, group(thread[1]):
+                                      body
+
+    with one(thread, cell):       with claim(cell, p=thread[1]) as cell:
+        body                          match split(thread):
+                                          case 1:
+                                              body
+
+    compute, load = roles(256, 128)
+    with load(a):                 with claim(a, p=thread[128]) as a:
+        body                          match split(thread, 256, 128):
+                                          case 0: pass
+                                          case 1: body
+
+Memory is named once, where it is written: an outer form also lowers what the forms inside of it name.
+"""
+
+from __future__ import annotations
+
+from snap.check.annotations import constant_int
+from snap.check.expressions import expression, scalar
+from snap.check.forms import (
+    Place,
+    arguments,
+    binary_node,
+    call_node,
+    declared_as,
+    form_of,
+    is_at,
+    is_word,
+    level_of,
+    memory_named,
+    named_freely,
+    named_inside,
+    options_of,
+    privilege_node,
+    split_of,
+    subject_of,
+    where,
+    with_,
+    word_node,
+)
+from snap.check.state import Checker, Memory, Poison, Role, Variable, Want
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.frontend.text import expression as expression_text
+from snap.ir import nodes as ir
+from snap.ir.types import Level, Privilege
+
+
+def expanded(c: Checker, s: tree.With, tail: bool) -> tree.Body:
+    """What a short form stands for.  `tail`: nothing of the function follows it."""
+    form = form_of(c, s.call)
+    if isinstance(form, Role):
+        return _role(c, s, form)
+    return _each(c, s, tail) if form == "each" else _one(c, s)
+
+
+# ---- each -----------------------------------------------------------------------------------------------------------
+
+
+def _each(c: Checker, s: tree.With, tail: bool) -> tree.Body:
+    p, memory, options = arguments(c, s, "each", {"disjoint", "shape"})
+    names = s.names or (((s.name, s.name_span),) if s.name is not None else ())
+    if p == c.privilege:
+        raise c.type_error(
+            f"this code is at `{p}` already: there is nothing to go through",
+            s.call.span,
+            secondary=where(c),
+            help="leave the `each` out; `id()` where the group was opened is the unit's index",
+        )
+    apart = _promised(c, options.get("disjoint"), memory, s)
+    inside = _early_returns(s.body) if tail and c.innermost("loop") is None else s.body
+    declared, inside = _indices(c, s, p, names, options.get("shape"), inside)
+    if _strides(c, s.body):
+        number, count = _hidden(p.level)
+        units = tree.Call(word_node("count", s.head), (privilege_node(p, s),), (), span=s.head)
+        declared += (_index(c, number, s.head, p, s), _once(c, count, s.head, c.privilege, s, units, ()))
+    made: tree.Body = (with_(s, "group", (privilege_node(p, s),), inside),)
+    for name, what in reversed([*memory.items(), *named_inside(c, s.body, memory, p, s)]):
+        if is_at(c, what, p):
+            continue
+        made = (with_(s, "partition", (what,), made, name, options_of(p, name in apart, s)),)
+    return (tree.Block(made, declared, span=s.span),)
+
+
+def _index(c: Checker, name: str, span: Span, p: Privilege, s: tree.With | Place) -> tuple[str, Variable]:
+    """The index of a unit, declared here, or by an earlier form in the same body."""
+    return _once(c, name, span, p, s, call_node("id", s), ())
+
+
+def _once(
+    c: Checker, name: str, span: Span, p: Privilege, s: tree.With | Place, value: tree.Expr, key: tuple
+) -> tuple[str, Variable]:
+    """A variable with that value, declared here, or by an earlier form in the same body.  key: what tells it from
+    others of its name.
+    """
+    _, known = c.indices.setdefault(id(c.out), (c.out, {}))
+    at = (name, p, *key)
+    if at not in known:
+        index = expression(c, value, Want(p, "is the index of a unit"))
+        var = c.var(name.rstrip(), index.type, p, span)
+        c.out.append(ir.Declare(var, index, span=s.head))
+        known[at] = Variable(var, "the index of an `each`", expression_text(value))
+    return name, known[at]
+
+
+def _indices(c: Checker, s: tree.With, p: Privilege, names: tuple, shape: tree.Expr | None, inside: tree.Body) -> tuple:
+    """The unit's index, or its digits where there is a shape, and the body, guarded where the shape says how many units
+    there are to be.
+    """
+    if shape is None:
+        if len(names) > 1:
+            raise c.type_error(
+                f"one number a unit, and {len(names)} names",
+                names[0][1].to(names[-1][1]),
+                help="say how the numbers are taken apart: `with each(thread, shape=(rows, columns)) as (i, j):`",
+            )
+        return tuple(_index(c, name, span, p, s) for name, span in names), inside
+    extents = _extents(c, shape, len(names))
+    unit = _index(c, _UNIT, s.head, p, s)
+    declared = (unit, *_digits(c, s, p, names, extents, tree.Known(unit[1], _UNIT.rstrip(), span=s.head)))
+    if isinstance(extents[0], tree.Known) and extents[0].value is ...:
+        return declared, inside
+    total = extents[0]
+    for extent in extents[1:]:
+        total = binary_node("*", total, extent)
+    number = tree.Known(unit[1], _UNIT.rstrip(), span=s.head)
+    return declared, (tree.If(tree.Compare("<", number, total, span=shape.span), inside, (), span=shape.span),)
+
+
+_UNIT = "unit "  # ends in a blank, so that no variable of that name is hidden
+
+
+def _extents(c: Checker, shape: tree.Expr, names: int) -> list[tree.Expr]:
+    """The extents of a shape, each evaluated once."""
+    items = shape.items if isinstance(shape, tree.Sequence) else (shape,)
+    if len(items) != names:
+        raise c.type_error(
+            f"the shape has {len(items)} dimension{'s' if len(items) > 1 else ''}, and there"
+            + (" is one name" if names == 1 else f" are {names} names"),
+            shape.span,
+            help="a name for each dimension, in parentheses: `as (i, j)`",
+        )
+    return [e if isinstance(e, tree.Known) else _kept(c, e) for e in items]
+
+
+def _digits(
+    c: Checker, s: tree.With | Place, p: Privilege, names: tuple, extents: list[tree.Expr], number: tree.Known
+) -> list[tuple[str, Variable]]:
+    """A unit's number taken apart."""
+    return [_once(c, name, span, p, s, value, (value,)) for name, span, value in _radix(names, extents, number)]
+
+
+def _radix(names: tuple, extents: list[tree.Expr], number: tree.Expr) -> list[tuple[str, Span, tree.Expr]]:
+    """The digits of a number in mixed radix, the last the fastest."""
+    rest, digits = number, []
+    for (name, span), extent in reversed(list(zip(names, extents))[1:]):
+        digits.append((name, span, binary_node("%", rest, extent)))
+        rest = binary_node("/", rest, extent)
+    return [(*names[0], rest), *reversed(digits)]
+
+
+def _kept(c: Checker, e: tree.Expr) -> tree.Expr:
+    """An extent, evaluated once, for the code as a whole."""
+    value = scalar(c, e, Want(c.privilege, "is one extent for all units"))
+    if isinstance(value, ir.Const) or isinstance(value, ir.Read) and value.var.name not in c.assigned:
+        return e
+    var = c.temp("extent", value.type, c.privilege, e.span)
+    c.out.append(ir.Declare(var, value, span=e.span))
+    return tree.Known(Variable(var, "an extent"), f"({expression_text(e)})", span=e.span)
+
+
+def _promised(c: Checker, e: tree.Expr | None, memory: dict[str, tree.Expr], s: tree.With) -> set[str]:
+    """The memory whose parts are promised apart: `disjoint=C`, or several in a tuple."""
+    if e is None:
+        return set()
+    items = e.items if isinstance(e, tree.Sequence) else (e,)
+    for item in items:
+        if not isinstance(item, tree.Name) or item.id not in memory:
+            raise c.type_error(
+                "`disjoint=` names memory of this `each`, which its units are promised not to meet in",
+                item.span,
+                help="`with each(thread, C, disjoint=C) as i:`",
+            )
+    return {item.id for item in items}
+
+
+def _early_returns(body: tree.Body) -> tree.Body:
+    """`if i >= n: return` stands for an `if` around all that follows it."""
+    for k, s in enumerate(body):
+        match s:
+            case tree.If(cond, (tree.Return(None),), ()) if k + 1 < len(body):
+                rest = _early_returns(body[k + 1 :])
+                return (*body[:k], tree.If(tree.Unary("not", cond, span=cond.span), rest, (), span=s.span))
+            case tree.If(_, (tree.Return(None),), ()):
+                return body[:k]
+    return body
+
+
+# ---- one ------------------------------------------------------------------------------------------------------------
+
+
+def _one(c: Checker, s: tree.With) -> tree.Body:
+    p, memory, _ = arguments(c, s, "one", set())
+    if s.name is not None or s.names:
+        raise c.type_error("`one` gives no index: it is the first", s.head, help="`with one(thread, cell):`")
+    above = [at for at, held in c.place.levels if at > p.level and (held.count != 1 or held.open)]
+    if above:
+        word = above[0].word
+        raise c.fail(
+            "SNAP014",
+            f"this code holds several {word}s, and each would have a first {p.level.word} of its own",
+            s.call.span,
+            secondary=where(c),
+            help=f"choose the {word} first: `with one({word}), {expression_text(s.call)}:`",
+        )
+    made: tree.Body = (split_of(s, p.level, (p.n,), 0, s.body, numbered=False),)
+    for name, what in reversed([*memory.items(), *named_inside(c, s.body, memory, p, s)]):
+        made = (with_(s, "claim", (what,), made, name, (("p", privilege_node(p, s)),)),)
+    return (tree.Block(made, span=s.span),)
+
+
+# ---- indices in several dimensions ----------------------------------------------------------------------------------
+
+
+def several(c: Checker, s: tree.Assign) -> tree.Body:
+    """An assignment to several names: of roles, or of a unit's indices.  It is checked here; output: what it stands
+    for.
+    """
+    if is_word(c, s.value, "roles"):
+        return _roles(c, s)
+    if is_word(c, s.value, "ids"):
+        return _ids(c, s)
+    raise c.type_error("this word is a variable here, and cannot be called", s.value.span)
+
+
+def _ids(c: Checker, s: tree.Assign) -> tree.Body:
+    """`y, x = ids(thread, shape=(T, T))`: a unit's number, taken apart."""
+    call, given = s.value, dict(s.value.keywords)
+    if len(call.args) != 1 or set(given) != {"shape"}:
+        help = "`y, x = ids(thread, shape=(T, T))`"
+        raise c.type_error("`ids` takes a level and a shape", call.span, help=help)
+    names = tuple((name.id, name.span) for name in s.target.items if isinstance(name, tree.Name))
+    p, at = level_of(c, call.args[0], "ids"), Place(s.span, s.value)
+    extents = _extents(c, given["shape"], len(names))
+    unit = _index(c, _UNIT, at.head, p, at)
+    number = tree.Known(unit[1], _UNIT.rstrip(), span=at.head)
+    declared = tuple(_digits(c, at, p, names, extents, number))
+    for name, binding in declared:
+        c.bind(name, binding)
+    return (tree.Block((), (unit, *declared), span=s.span),)
+
+
+def persistent(c: Checker, s: tree.For) -> tree.Body:
+    """`for m, n in strided(block, shape=(A, B)):` each block takes every so manieth tile, as many as there are blocks
+    apart, from its own number on.
+    """
+    call, given = s.iterable, dict(s.iterable.keywords)
+    if len(call.args) != 1 or set(given) != {"shape"}:
+        help = "`for m, n in strided(block, shape=(M / 128, N / 128)):`"
+        raise c.type_error("`strided` takes a level and a shape", call.span, help=help)
+    level = level_of(c, call.args[0], "strided").level
+    number, count = (c.lookup(name) for name in _hidden(level))
+    if number is None or count is None:
+        raise c.type_error(
+            f"which {level.word} this is, only an `each` around it can say",
+            call.span,
+            secondary=where(c),
+            help=f"`with each({level.word}):` around the loop",
+        )
+    names, at = s.names or ((s.name, s.name_span),), Place(s.span, call)
+    extents = _extents(c, given["shape"], len(names))
+    total = extents[0]
+    for extent in extents[1:]:
+        total = binary_node("*", total, extent)
+    first, step = (tree.Known(found, found.var.name, span=call.span) for found in (number, count))
+    tile = "tile_number "
+    digits = _radix(names, extents, tree.Name(tile, span=call.span))
+    inside = [declared_as(name, span, c.privilege, value, at) for name, span, value in digits]
+    turns = tree.Call(word_node("range", call.span), (first, total, step), (), span=call.span)
+    return (tree.For(tile, turns, (*inside, *s.body), s.name_span, span=s.span),)
+
+
+def _hidden(level: Level) -> tuple[str, str]:
+    """The names, which nobody can write, of a unit's number and of how many there are."""
+    return f"{level.word}_number ", f"{level.word}s "
+
+
+def _strides(c: Checker, body: tree.Body) -> bool:
+    """Whether a loop in the body goes through tiles in strides."""
+    for s in body:
+        match s:
+            case tree.For(_, iterable, inner):
+                if is_word(c, iterable, "strided") or _strides(c, inner):
+                    return True
+            case tree.With(body=inner) | tree.While(body=inner):
+                if _strides(c, inner):
+                    return True
+            case tree.If(_, then, other):
+                if _strides(c, then) or _strides(c, other):
+                    return True
+            case tree.Match(_, cases):
+                if any(_strides(c, case.body) for case in cases):
+                    return True
+    return False
+
+
+# ---- roles ----------------------------------------------------------------------------------------------------------
+
+
+def _roles(c: Checker, s: tree.Assign) -> tree.Body:
+    """`compute, load = roles(256, 128, registers=(232, 40))`: names for the cases of one split.  Output: what gives the
+    roles their registers.
+    """
+    names, call = s.target.items, s.value
+    given = dict(call.keywords)
+    registers = given.pop("registers", None)
+    if given:
+        raise c.type_error(f"`roles` has no option `{next(iter(given))}`", call.span, help="it has `registers=`")
+    if c.privilege.level not in (Level.BLOCK, Level.CLUSTER) or c.privilege.n != 1:
+        raise c.type_error(
+            f"roles share the threads of a block out, and this code is at `{c.privilege}`",
+            call.span,
+            secondary=where(c),
+            help="make them where the code is at `block[1]` or `cluster[1]`: in `with each(block):`",
+        )
+    sizes = tuple(constant_int(c, e, "the size of a role") for e in call.args)
+    if len(sizes) != len(names) or not sizes:
+        raise c.type_error(
+            f"{len(names)} names, and {len(sizes)} size{'s' if len(sizes) != 1 else ''}",
+            s.span,
+            help="`compute, load = roles(256, 128)`: a number of threads for each",
+        )
+    if any(not isinstance(name, tree.Name) for name in names):
+        raise c.type_error("a role has a name", s.target.span, help="`compute, load = roles(256, 128)`")
+    limits = _limits(c, registers, len(sizes))
+    cases = tuple(
+        tree.MatchCase(tree.Number(k, span=e.span), limit, e.span, span=e.span)
+        for k, (e, limit) in enumerate(zip(call.args, limits))
+    )
+    # The split is checked here, once, whatever the roles do later; where nothing is asked of it, it is left out.
+    from snap.check.scopes import split_statement
+
+    wrong, made = len(c.errors), len(c.out)
+    split = tree.Match(subject_of(sizes, call.span), cases, call.span, span=s.span)
+    split_statement(c, split, tail=False)
+    if registers is None:
+        del c.out[made:]
+    for k, name in enumerate(names):
+        c.bind(name.id, Role(name.id, sizes, k, name.span) if len(c.errors) == wrong else Poison())
+    return () if registers is None else (split,)
+
+
+def _limits(c: Checker, registers: tree.Expr | None, roles: int) -> list[tree.Body]:
+    """For each role, what gives its threads their registers."""
+    if registers is None:
+        return [()] * roles
+    numbers = registers.items if isinstance(registers, tree.Sequence) else (registers,)
+    if len(numbers) != roles:
+        message = f"{roles} roles, and {len(numbers)} number{'s' if len(numbers) > 1 else ''} of registers"
+        raise c.type_error(message, registers.span, help="`roles(256, 128, registers=(232, 40))`")
+    return [
+        (tree.Evaluate(tree.Call(word_node("intrinsic.setmaxnreg", n.span), (n,), (), span=n.span), span=n.span),)
+        for n in numbers
+    ]
+
+
+def _role(c: Checker, s: tree.With, role: Role) -> tree.Body:
+    if s.call.keywords or s.name is not None or s.names:
+        raise c.type_error(
+            f"`{role.name}` takes the memory that the role is given, and gives no name",
+            s.head,
+            help=f"`with {role.name}(a, b):`",
+        )
+    p = Privilege(Level.THREAD, role.sizes[role.number])
+    memory = memory_named(c, s.call.args, s)
+    made: tree.Body = (split_of(s, Level.THREAD, role.sizes, role.number, s.body, numbered=True),)
+    for name, what in reversed(memory.items()):
+        binding = c.lookup(name)
+        if isinstance(binding, Memory) and binding.handle.const:
+            continue
+        made = (with_(s, "claim", (what,), made, name, (("p", privilege_node(p, s)),)),)
+    # What the role was not given belongs to others as well: it is handed out outside of the split.
+    wanted: dict[str, Privilege] = {}
+    promised: set[str] = set()
+    for name, to, apart in named_freely(c, s.body, frozenset()):
+        wanted[name] = max(wanted.get(name, to), to, key=lambda q: (q.level, q.n))
+        promised |= {name} if apart else set()
+    for name, what in reversed(list(named_inside(c, s.body, memory, p, s))):
+        made = (with_(s, "partition", (what,), made, name, options_of(wanted[name], name in promised, s)),)
+    return (tree.Block(made, span=s.span),)
+
+
+__all__ = ["expanded", "form_of", "is_word", "persistent", "several"]

@@ -1,0 +1,291 @@
+"""Decorators: from a Python function to a checked Snap function.
+
+Input: a function, its kind and what it requires, in one decorator or two.  Output: a `SnapFunction`, or a SnapError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+from snap.api import Compiled, SnapFunction
+from snap.diag.error import Diagnostic, SnapError
+from snap.diag.span import Span
+from snap.frontend.definition import Definition, Refused, Requires
+from snap.ir.types import Level, Privilege
+from snap.surface import LevelName, caller_span
+
+_collected: ContextVar[list[SnapError] | None] = ContextVar("snap_collected", default=None)
+
+# An undecorated function is checked as a kernel of one block whose threads every usual group divides.
+UNDECORATED = (Privilege(Level.GRID, 1), Privilege(Level.BLOCK, 1), Privilege(Level.THREAD, 2**10 * 3**2 * 5 * 7 * 11))
+
+
+class Pending:
+    """A function with one of its two decorators."""
+
+    __name__: str  # the Python function's, by functools.update_wrapper
+
+    def __init__(self, python: Any, kind: str | None = None, requires: Requires | None = None):
+        self.python, self.kind, self.requires = python, kind, requires
+        functools.update_wrapper(self, python, updated=())
+
+    @property
+    def missing_decorator(self) -> str:
+        return "@kernel or @device" if self.kind is None else "@requires(...)"
+
+    def __call__(self, *args: object, **keywords: object) -> None:
+        example = ", such as @requires(grid[1], block[1], thread[256])" if self.kind == "global" else ""
+        raise TypeError(f"`{self.__name__}` lacks {self.missing_decorator}{example}")
+
+    __getitem__ = __call__
+
+    def unfinished(self) -> Diagnostic:
+        code = self.python.__code__
+        span = Span(code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0)
+        missing = "@kernel or @device" if self.kind is None else "@requires(...)"
+        return Diagnostic(
+            "SNAP018",
+            f"`{self.__name__}` lacks {missing}, and so is never checked",
+            span,
+            help="a Snap function has both: `@kernel` and `@requires(grid[1], block[1], thread[256])`",
+        )
+
+
+def _completed(pending: Pending):
+    if pending.kind is None or pending.requires is None:
+        return pending
+    try:
+        return SnapFunction(define(pending.python, pending.kind, pending.requires), pending.python)
+    except SnapError as error:
+        errors = _collected.get()
+        if errors is None:
+            raise error.without_frames() from None
+        errors.append(error)
+        return Refused(pending.__name__)
+
+
+def define(python: Any, kind: str, requires: Requires) -> Definition:
+    from snap.frontend.parse import decorator_spans, parse_definition_names, parse_function
+
+    tree = parse_function(python)
+    if requires.span is not None:  # the decorator itself says more than the line that called it
+        requires = replace(requires, span=decorator_spans(python).get(requires.word, requires.span))
+    tree = replace(tree, params=_with_defaults(tree.params, python.__defaults__ or ()))
+    return Definition(tree, kind, requires, parse_definition_names(tree, python))
+
+
+def _with_defaults(params: tuple, values: tuple) -> tuple:
+    """Defaults are what Python found when the function was defined, whoever calls it later and whatever the names in
+    them mean there.
+    """
+    from snap.frontend.tree import Number
+
+    found = dict(enumerate(values, len(params) - len(values)))
+    numbers = {k: value for k, value in found.items() if type(value) in (bool, int, float)}
+    return tuple(
+        replace(p, default=Number(numbers[k], span=p.default.span)) if k in numbers else p for k, p in enumerate(params)
+    )
+
+
+def _pending(function: object, span: Span, what: str) -> Pending:
+    if isinstance(function, Pending):
+        return function
+    if isinstance(function, (SnapFunction, Refused)):
+        raise SnapError(Diagnostic("SNAP018", f"{what} is given twice", span))
+    if not callable(function) or not hasattr(function, "__code__"):
+        raise SnapError(
+            Diagnostic("SNAP018", f"{what} decorates a Python function, not {type(function).__name__}", span)
+        )
+    return Pending(function)
+
+
+def ccuda(kind: str):
+    """`@ccuda("global")` makes a kernel, `@ccuda("device")` a device function; stacks with `@requires` in
+    either order.
+    """
+    span = caller_span()
+    if kind not in ("global", "device"):
+        raise SnapError(Diagnostic("SNAP018", f'`ccuda` takes "global" or "device", not {kind!r}', span))
+
+    def decorate(function: object):
+        pending = _pending(function, span, f"@ccuda({kind!r})")
+        if pending.kind is not None:
+            raise SnapError(Diagnostic("SNAP018", "a function is a kernel or a device function, once", span))
+        return _completed(Pending(pending.python, kind, pending.requires))
+
+    return decorate
+
+
+def kernel(
+    *functions: object,
+    threads: int | Callable[..., int] | None = None,
+    cluster: int | None = None,
+    smem: int | None = None,
+    cooperative: bool = False,
+    resident: int | None = None,
+    blocks: Callable[..., int] | None = None,
+):
+    """`@kernel(threads=256)`: a kernel of 256 threads a block, the same as `@kernel` with `@requires(grid[1], block[1],
+    thread[256])`.
+
+    threads: a number, or a function of constexpr parameters.  cluster: so many blocks a cluster.  blocks: how many a
+    launch has, a function of the arguments by name; then `k(*args)` needs no count.  The others are those of
+    `@requires`.
+    """
+    if functions:
+        return ccuda("global")(*functions)
+    if threads is None:
+        message = "`@kernel(...)` says how many threads a block has"
+        help = "`@kernel(threads=256)`; or `@kernel` alone, with `@requires(...)`"
+        raise SnapError(Diagnostic("SNAP018", message, caller_span(), help=help))
+    return _short("kernel", _launched(threads, cluster), smem, cooperative, resident, blocks)
+
+
+def device(*given: Any, smem: int | None = None):
+    """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`."""
+    if len(given) == 1 and (
+        isinstance(given[0], Pending) or hasattr(given[0], "__code__") and not _is_lambda(given[0])
+    ):
+        return ccuda("device")(*given)
+    if not given:
+        message, help = "`@device(...)` says who calls it", "`@device(warp)`, `@device(block[1], thread[128])`"
+        raise SnapError(Diagnostic("SNAP018", message, caller_span(), help=help))
+    privileges = given[0] if _is_lambda(given[0]) else tuple(p[1] if _is_level(p) else p for p in given)
+    return _short("device", privileges, smem)
+
+
+def _is_lambda(given: object) -> bool:
+    return getattr(given, "__name__", "") == "<lambda>"
+
+
+def _is_level(given: object) -> bool:
+    return isinstance(given, LevelName)
+
+
+def _short(
+    word: str, privileges: Any, smem: int | None, cooperative: bool = False, resident: Any = None, blocks: Any = None
+):
+    """Both decorators at once."""
+    span = caller_span(3)
+    _check_launch(smem, resident, span)
+    needs = Requires(privileges, smem, bool(cooperative), resident, span, word, blocks)
+
+    def decorate(function: object):
+        pending = _pending(function, span, f"@{word}")
+        if pending.kind is not None or pending.requires is not None:
+            given = "@requires" if pending.requires is not None else "@kernel or @device"
+            raise SnapError(Diagnostic("SNAP018", f"`@{word}(...)` says what `{given}` says again", span))
+        return _completed(Pending(pending.python, "global" if word == "kernel" else "device", needs))
+
+    return decorate
+
+
+def _launched(threads: int | Callable[..., int], cluster: int | None) -> object:
+    """The privileges of a kernel of so many threads a block, and blocks a cluster."""
+
+    def privileges(count: object) -> tuple[Privilege, ...]:
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            message = f"`threads` is a number of threads, 1 or more, not {count!r}"
+            raise SnapError(Diagnostic("SNAP018", message, span, help="`@kernel(threads=256)`"))
+        clusters = () if cluster is None else (Privilege(Level.CLUSTER, 1),)
+        blocks = Privilege(Level.BLOCK, 1 if cluster is None else cluster)
+        return (Privilege(Level.GRID, 1), *clusters, blocks, Privilege(Level.THREAD, count))
+
+    span = caller_span(3)
+    if cluster is not None and (isinstance(cluster, bool) or not isinstance(cluster, int) or cluster < 1):
+        message = f"`cluster` is a number of blocks, 1 or more, not {cluster!r}"
+        raise SnapError(Diagnostic("SNAP018", message, span, help="`@kernel(threads=256, cluster=2)`"))
+    if isinstance(threads, int) or not callable(threads):
+        return privileges(threads)
+    made: Callable[..., int] = threads
+    return functools.wraps(made)(lambda **constexprs: privileges(made(**constexprs)))
+
+
+def requires(*privileges: Any, smem: int | None = None, cooperative: bool = False, resident: int | None = None):
+    """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
+
+    Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
+    (`resident`).
+    """
+    span = caller_span()
+    _check_launch(smem, resident, span)
+    bare = (
+        len(privileges) == 1
+        and hasattr(privileges[0], "__code__")
+        and privileges[0].__name__ != "<lambda>"
+        or len(privileges) == 1
+        and isinstance(privileges[0], Pending)
+    )
+    if not privileges or bare:
+        raise SnapError(
+            Diagnostic(
+                "SNAP018", "`@requires` names no privilege", span, help="`@requires(grid[1], block[1], thread[256])`"
+            )
+        )
+    given = (
+        privileges[0]
+        if len(privileges) == 1
+        and callable(privileges[0])
+        and not isinstance(privileges[0], type)
+        and hasattr(privileges[0], "__code__")
+        else privileges
+    )
+
+    def decorate(function: object):
+        pending = _pending(function, span, "@requires")
+        if pending.requires is not None:
+            raise SnapError(Diagnostic("SNAP018", "`@requires` is given twice", span))
+        return _completed(
+            Pending(pending.python, pending.kind, Requires(given, smem, bool(cooperative), resident, span))
+        )
+
+    return decorate
+
+
+def _check_launch(smem: object, resident: object, span: Span) -> None:
+    if resident is not None and (isinstance(resident, bool) or not isinstance(resident, int) or resident < 1):
+        raise SnapError(
+            Diagnostic(
+                "SNAP018",
+                f"`resident` is a number of blocks, 1 or more, not {resident!r}",
+                span,
+                help="`resident=2`: registers are shared out so that two blocks fit a multiprocessor",
+            )
+        )
+    if smem is not None and (isinstance(smem, bool) or not isinstance(smem, int) or smem < 0):
+        raise SnapError(Diagnostic("SNAP018", f"`smem` is a number of bytes, not {smem!r}", span))
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[list[SnapError]]:
+    """Decorators inside record their SnapErrors in the list instead of raising."""
+    errors: list[SnapError] = []
+    token = _collected.set(errors)
+    try:
+        yield errors
+    finally:
+        _collected.reset(token)
+
+
+def check(function: object, *privileges: Any, kind: str = "global") -> list[SnapError]:
+    """All errors of a function, empty when it is legal.  Without decorators it is checked as a kernel of
+    `privileges`.
+    """
+    from snap.check import constexpr_names
+
+    if isinstance(function, SnapFunction):
+        return []
+    pending = function if isinstance(function, Pending) else Pending(function)
+    needs = pending.requires or Requires(tuple(privileges) or UNDECORATED)
+    try:
+        definition = define(pending.python, pending.kind or kind, needs)
+        if not constexpr_names(definition):
+            Compiled(definition, {}).checked()
+    except SnapError as error:
+        return error.all
+    return []

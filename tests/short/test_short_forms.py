@@ -1,0 +1,346 @@
+"""Short forms mean what they are defined by: the expansion, written out, is the same kernel."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+import snap
+from snap import SnapError
+from snap.machine import MachineError
+
+HEAD = "from __future__ import annotations\nfrom snap import *\n\n"
+_numbers = itertools.count()
+
+
+def defined(text: str, name: str = "k"):
+    source, file = HEAD + text, f"<short {next(_numbers)}>"
+    snap.register_source(file, source)
+    names: dict = {}
+    exec(compile(source, file, "exec"), names)
+    return names[name]
+
+
+def points(kernel) -> list:
+    return [(p.kind, str(p.participants), p.waits, p.fence) for p in kernel.syncs()]
+
+
+def instructions(text: str) -> list[str]:
+    """The CUDA without comments, and without what names and declared constants are called."""
+    return [re.sub(r"//.*", "", line).strip() for line in text.splitlines() if re.sub(r"//.*", "", line).strip()]
+
+
+SAXPY = """
+@kernel(threads=64)
+def k(a: float, x: ptr(const(float)), y: ptr(float), n: int):
+    with each(thread, y) as i:
+        if i < n:
+            y[i] = a * x[i] + y[i]
+"""
+RETURNS = """
+@kernel(threads=64)
+def k(a: float, x: ptr(const(float)), y: ptr(float), n: int):
+    with each(thread, y) as i:
+        if i >= n or x[i] < 0.0:
+            return
+        v: float = a * x[i]
+        if v == 0.0:
+            return
+        y[i] = v + y[i]
+"""
+SUMS = """
+@kernel(threads=64)
+def k(a: float, x: ptr(const(float)), y: ptr(float), n: int):
+    with each(block) as b:
+        s: shared(float[64])
+        with each(thread, s) as t:
+            s[t] = x[b * 64 + t] if b * 64 + t < n else 0.0
+        for step in range(5, -1, -1):
+            with each(thread, s) as t:
+                if t < 1 << step:
+                    s[t] = s[t] + s[t + (1 << step)]
+        with one(thread, y):
+            y[b] = a * s[0]
+"""
+TRANSPOSED = """
+@kernel(threads=64)
+def k(a: float, x: ptr(const(float), (16, 16)), y: ptr(float, (16, 16)), n: int):
+    with each(block, shape=(n / 8, n / 8)) as (p, q):
+        s: shared(float[8, 9])
+        with each(thread, s, shape=(..., 8)) as (i, j):
+            s[i, j] = x[p * 8 + i, q * 8 + j]
+        with each(thread, y, shape=(..., 8)) as (i, j):
+            y[q * 8 + i, p * 8 + j] = a * s[j, i]
+"""
+PERSISTENT = """
+@kernel(threads=64)
+def k(a: float, x: ptr(const(float), (16, 16)), y: ptr(float, (16, 16)), n: int):
+    with each(block):
+        i, j = ids(thread, shape=(8, 8))
+        for p, q in strided(block, shape=(n / 8, n / 8)):
+            with each(thread, y):
+                y[p * 8 + i, q * 8 + j] = a + x[p * 8 + i, q * 8 + j]
+"""
+ROLES = """
+@kernel(threads=64)
+def k(a: float, x: ptr(const(float)), y: ptr(float), n: int):
+    with each(block) as b:
+        s: shared(float[32])
+        front, back = roles(32, 32)
+        with front(s), each(thread, s) as t:
+            s[t] = x[b * 64 + t]
+        with back(), each(thread, y) as t:
+            y[b * 64 + t] = a * s[31 - t]
+"""
+WARPS = """
+@kernel(threads=64)
+def k(a: float, x: ptr(const(float)), y: ptr(float), n: int):
+    with each(warp, y) as w:
+        lane: int @ thread[1] = id()
+        total: float @ warp = intrinsic.reduce_add(x[w * 32 + lane])
+        with one(thread, y):
+            y[w] = a * total
+"""
+VECTORS = """
+@kernel(threads=16)
+def k(a: float, x: ptr(const(float)), y: ptr(float), n: int):
+    with each(thread, y.view(float4)) as i:
+        if i < n / 4:
+            y[i] = float4(a, a, a, x[i])
+"""
+FIRST = """
+@kernel(threads=64)
+def k(a: float, x: ptr(const(float)), y: ptr(float), n: int):
+    with one(block), one(thread, y):
+        y[0] = a
+"""
+HISTOGRAM = """
+@kernel(threads=64)
+def k(a: float, x: ptr(const(float)), y: ptr(float), n: int):
+    with each(thread, y) as i:
+        if i < n:
+            atomic.add(y, (int(x[i]) + 3) % 7, 1.0)
+"""
+KERNELS = {
+    "saxpy": SAXPY, "early returns": RETURNS, "sums": SUMS, "transposed": TRANSPOSED, "persistent": PERSISTENT, "roles": ROLES, "warps": WARPS,
+    "vectors": VECTORS, "first": FIRST, "histogram": HISTOGRAM,
+}  # fmt: skip
+
+
+def arguments(flat: bool) -> list:
+    x = (np.arange(256) ** 2 % 37 - 3).astype(np.float32)
+    return [2.0, x if flat else x.reshape(16, 16), np.zeros(256 if flat else (16, 16), np.float32), 16 if not flat else 250]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_expansion_is_the_same_kernel(name):
+    short = defined(KERNELS[name])
+    long = defined(short.core())
+    assert "each" not in short.core() and "roles" not in short.core() and "one(" not in short.core()
+    results = []
+    for kernel in (short, long):
+        args = arguments("16, 16" not in KERNELS[name])
+        kernel[4](*args)
+        results.append(args[2])
+        assert not snap.races(kernel, *arguments("16, 16" not in KERNELS[name]), blocks=4, seeds=3)
+    np.testing.assert_array_equal(*results)
+    assert results[0].any()
+    assert points(short) == points(long)
+    if name not in ("transposed", "persistent"):  # which keep the extents of a shape in variables
+        assert instructions(short.cuda()) == instructions(long.cuda())
+
+
+def test_a_return_reads_as_the_guard_it_is():
+    text = SAXPY.replace("if i < n:\n            y[i]", "if i >= n:\n            return\n        y[i]")
+    assert instructions(defined(text).cuda()) == instructions(defined(SAXPY).cuda())
+
+
+def test_an_index_is_declared_once():
+    assert defined(SUMS).cuda().count("= threadIdx.x;") == 2  # before the loop, and in it
+
+
+# ---- decorators --------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_launch_that_counts_its_own_blocks():
+    k = defined(SAXPY.replace("threads=64", "threads=64, blocks=lambda n: -(-n // 64)"))
+    args = arguments(True)
+    k(*args)
+    np.testing.assert_array_equal(args[2][:250], 2 * args[1][:250])
+    assert not args[2][250:].any()
+    args[2][:] = 0
+    k(2.0, n=250, y=args[2], x=args[1])
+    assert args[2][:250].any()
+
+
+def test_threads_from_constexpr_parameters():
+    text = """
+@kernel(threads=lambda T: T * T)
+def k(y: ptr(int), T: constexpr(int)):
+    with each(thread, y) as i:
+        y[i] = T
+"""
+    y = np.zeros(32, np.int32)
+    defined(text)[2](y, T=4)
+    assert (y == 4).all()
+
+
+def test_options_of_a_kernel():
+    k = defined(SAXPY.replace("threads=64", "threads=64, cluster=2, resident=2"))
+    assert "__launch_bounds__(64, 2)" in k.cuda() and "__cluster_dims__(2" in k.cuda()
+
+
+def test_a_device_function_says_who_calls_it():
+    text = """
+@device(warp)
+def total(x: float @ thread[1]) -> float:
+    return intrinsic.reduce_add(x)
+
+@device(thread)
+def doubled(v: ref(float[2])):
+    v[0] = 2.0 * v[0]
+
+@kernel(threads=64)
+def k(y: ptr(float)):
+    with each(warp, y) as w:
+        sum: float = total(1.0)
+        with one(thread, y):
+            v: float[2]
+            v[0] = sum
+            doubled(v)
+            y[w] = v[0]
+"""
+    y = np.zeros(2, np.float32)
+    defined(text)[1](y)
+    np.testing.assert_array_equal(y, [64, 64])
+
+
+@pytest.mark.parametrize("decorator, message", [
+    ("@kernel()", "says how many threads"), ("@kernel(threads=0)", "1 or more, not 0"), ("@kernel(threads=True)", "not True"), ("@kernel(threads=2000)", "at most 1024"),
+    ("@kernel(threads=64, cluster=0)", "1 or more, not 0"), ("@kernel(threads=64, cluster=40)", "at most 16"), ("@kernel(threads=64, resident=0)", "1 or more"),
+    ("@kernel(threads=64, smem=-1)", "a number of bytes"), ("@kernel(threads=64)\n@requires(grid[1], block[1], thread[64])", "says what `@requires` says again"),
+    ("@kernel(threads=lambda Q: Q)", "asks for `Q`"), ("@kernel(threads=lambda: 'many')", "not 'many'"), ("@device()", "says who calls it"),
+])  # fmt: skip
+def test_decorators_that_are_refused(decorator, message):
+    with pytest.raises(SnapError) as refused:
+        defined(SAXPY.replace("@kernel(threads=64)", decorator))
+    assert message in str(refused.value)
+
+
+# ---- what is refused ---------------------------------------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "own level": ("with each(thread, y) as i:\n    with each(thread):\n        y[i] = 1.0", "SNAP018", "at `thread[1]` already"),
+    "grid": ("with each(grid) as g:\n    pass", "SNAP018", "at `grid[1]` already"),
+    "not handed out": ("with each(thread) as i:\n    y[i] = 1.0", "SNAP009", "with each(thread, y) as i:"),
+    "long outside": ("with group(block[1]):\n    with each(thread, y) as i:\n        y[i] = 1.0", "SNAP005", "with each(block[1], y):"),
+    "unknown": ("with each(thread, q) as i:\n    pass", "SNAP019", "unknown name `q`"),
+    "twice": ("with each(thread, y, y) as i:\n    pass", "SNAP018", "`y` is given twice"),
+    "a value": ("with each(thread, n) as i:\n    pass", "SNAP018", "takes memory"),
+    "no level": ("with each(y) as i:\n    pass", "SNAP018", "wants a privilege"),
+    "nothing": ("with each() as i:\n    pass", "SNAP018", "says of which level"),
+    "an option": ("with each(thread, y, offset=3) as i:\n    pass", "SNAP018", "`disjoint=` and `shape=`"),
+    "names of a shape": ("with each(thread, y, shape=(4, 4)) as i:\n    pass", "SNAP018", "2 dimensions, and there is one name"),
+    "names without a shape": ("with each(thread, y) as (i, j):\n    pass", "SNAP018", "one number a unit, and 2 names"),
+    "assigned": ("with each(thread, y) as i:\n    i = 3", "SNAP018", "index of an `each`"),
+    "all disjoint": ("with each(thread, y, disjoint=True) as i:\n    pass", "SNAP018", "`disjoint=` names memory"),
+    "no divisor": ("with each(thread[48], y) as i:\n    pass", "SNAP005", "does not divide"),
+    "an extent a thread": ("with each(block):\n    t: int @ thread[1] = id()\n    with each(thread, shape=(t, 4)) as (i, j):\n        pass", "SNAP006", "`t`"),
+    "one of many": ("with one(thread, y):\n    y[0] = 1.0", "SNAP014", "with one(block), one(thread, y):"),
+    "one, numbered": ("with each(block):\n    with one(thread, y) as i:\n        y[0] = 1.0", "SNAP018", "gives no index"),
+    "a group writes": ("with each(warp, y) as w:\n    y[w] = 1.0", "SNAP009", "with one(thread, y):"),
+    "roles of the grid": ("a, b = roles(32, 32)", "SNAP018", "this code is at `grid[1]`"),
+    "too many": ("with each(block):\n    a, b = roles(64, 32)\n    with a():\n        pass", "SNAP003", "ask for 96 threads"),
+    "not aligned": ("with each(block):\n    a, b = roles(16, 32)", "SNAP004", "not aligned to 32"),
+    "a size short": ("with each(block):\n    a, b = roles(32)", "SNAP018", "2 names, and 1 size"),
+    "registers short": ("with each(block):\n    a, b = roles(32, 32, registers=40)", "SNAP018", "2 roles, and 1 number of registers"),
+    "a role is no value": ("with each(block):\n    a, b = roles(32, 32)\n    x: int = a", "SNAP018", "`a` is a role"),
+    "a role with a name": ("with each(block):\n    a, b = roles(32, 32)\n    with a() as q:\n        pass", "SNAP018", "gives no name"),
+    "a return in a loop": ("for k in range(3):\n    with each(thread, y) as i:\n        if i >= n:\n            return\n        y[i] = 1.0", "SNAP007", "in the middle of `each(thread, y)`"),
+    "a return before more": ("with each(thread, y) as i:\n    if i >= n:\n        return\n    y[i] = 1.0\nwith each(thread, y) as i:\n    y[i] = 2.0", "SNAP007", "leave its group behind"),
+    "unpacked": ("with partition(y, p=thread[1]) as (a, b):\n    pass", "SNAP017", "unpacking in `with`"),
+    "strides of nobody": ("for p, q in strided(block, shape=(3, 4)):\n    pass", "SNAP018", "`with each(block):` around the loop"),
+    "out of scope": ("with each(block):\n    with each(thread, y) as i:\n        pass\n    if i > 3:\n        pass", "SNAP019", "out of scope"),
+    "called": ("each(thread, y)", "SNAP017", "belongs to a `with` statement"),
+    "roles called": ("with each(block):\n    roles(32, 32)", "SNAP017", "several names"),
+    "tuples": ("a, b = x, y", "SNAP017", "tuple assignment"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    body, code, words = REFUSED[name]
+    lines = "\n".join("    " + line for line in body.splitlines())
+    with pytest.raises(SnapError) as refused:
+        defined(f"@kernel(threads=64)\ndef k(x: ptr(const(float)), y: ptr(float), n: int):\n{lines}\n")
+    first = refused.value.all[0]
+    assert first.code == code
+    assert words in first.render()
+
+
+# ---- units that meet ---------------------------------------------------------------------------------------------------------------------------
+
+NEIGHBOURS = """
+@kernel(threads=64)
+def k(y: ptr(float), n: int):
+    with each(thread, y) as i:
+        if i < n:
+            y[i] = y[{at}] + 1.0
+"""
+
+
+@pytest.mark.parametrize("at, meet", [("i", False), ("i + 1", True), ("i - i % 2", True), ("i + 64", True), ("i ^ 1", True)])
+def test_units_of_one_scope_do_not_meet(at, meet):
+    k = defined(NEIGHBOURS.format(at=at))
+    if meet:
+        with pytest.raises(MachineError, match="in one scope, and one of them writes it") as found:
+            k[2](np.zeros(256, np.float32), 128)
+        assert found.value.diagnostic.secondary  # the other one's line
+    else:
+        k[2](np.zeros(256, np.float32), 128)
+
+
+def test_what_is_shown_to_be_apart_is_not_watched():
+    assert not defined(NEIGHBOURS.format(at="i"))._the_one({}).typed.watched
+    assert defined(NEIGHBOURS.format(at="i + 1"))._the_one({}).typed.watched
+
+
+def test_scopes_one_after_the_other_may_meet():
+    k = defined(SUMS.replace("if t < 1 << step:\n                    s[t]", "if True:\n                    s[t]").replace("s[t + (1 << step)]", "s[(t + 1) % 64]"))
+    with pytest.raises(MachineError, match="in one scope"):
+        k[1](*arguments(True))
+    args = arguments(True)
+    defined(SUMS)[4](*args)  # what another scope wrote is read
+    assert args[2][:4].any()
+
+
+def test_a_promise_is_of_the_memory_it_names():
+    text = NEIGHBOURS.format(at="i + 1").replace("each(thread, y)", "each(thread, y, disjoint=y)")
+    with pytest.raises(MachineError, match="declared disjoint"):
+        defined(text)[2](np.zeros(256, np.float32), 128)
+
+
+# ---- names -------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_variables_hide_no_word_of_an_expansion():
+    text = SAXPY.replace("    with each", "    id: int = 3\n    group: int = 4\n    partition: int = id + group\n    with each").replace("a * x", "(a + float(partition - 7)) * x")
+    args = arguments(True)
+    defined(text)[4](*args)
+    np.testing.assert_array_equal(args[2][:250], 2 * args[1][:250])
+
+
+def test_a_form_may_be_named_by_its_module():
+    source = SAXPY.replace("with each(", "with snap.each(").replace("@kernel", "import snap\n@kernel")
+    assert defined(source).cuda()
+
+
+def test_ones_own_variables_may_have_a_forms_name():
+    text = SAXPY.replace("a: float,", "a: float, one: float,").replace("y[i] = a", "each: float = one\n            y[i] = each")
+    text = text.replace("with each(", "with snap.each(").replace("@kernel", "import snap\n@kernel")
+    args = arguments(True)
+    defined(text)[4](args[0], 2.0, *args[1:])
+    np.testing.assert_array_equal(args[2][:250], 2 * args[1][:250])

@@ -28,7 +28,7 @@ from snap.ir.hardware import THREAD_LOCAL
 from snap.ir.types import THREAD1, Array, Element, Privilege, Scalar, Vector
 
 
-# T-Decl, mended: code ⊒ p, p well-formed here; the value is evaluated for p.
+# What is declared at p stands in code at p or above, which holds units of p; the value is evaluated for p.
 def declare(c: Checker, s: tree.Declare) -> None:
     if isinstance(s.value, tree.Lambda):
         c.bind(s.name, IndexFunction(s.value, tuple(c.scopes)))
@@ -247,7 +247,7 @@ def _spelled(e: tree.Expr) -> str:
             return "the target"
 
 
-# T-Assn, mended: code ⊒ the destination's privilege (write down).
+# Write down: code assigns what is at its own privilege or below.
 def _target(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
     match e:
         case tree.Name(id):

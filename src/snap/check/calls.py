@@ -163,8 +163,7 @@ def _count(c: Checker, e: tree.Call) -> ir.Expr:
 # ---- device functions -----------------------------------------------------------------------------------------------
 
 
-# T-Function-Call, mended: the class satisfies the callee's, alignment included; arguments fit the parameters'
-# privileges.
+# The code holds what the function requires, aligned as it requires it; arguments fit the parameters' privileges.
 def device_call(
     c: Checker, definition: Definition, fixed: Mapping[str, object], e: tree.Call, want: Want, used: bool
 ) -> ir.Expr | None:

@@ -106,7 +106,7 @@ def read_by_one_help(p: Privilege) -> str:
     return "read it for `thread[1]`, where each thread may find another value"
 
 
-# SNAP006: a leaf of the expression is not ⊒ the target.
+# SNAP006: a leaf of the expression is not at least at the target's privilege.
 def read_down(
     c: Checker, name: str, have: Privilege, declared: Span | None, want: Want, span: Span, help: str = ""
 ) -> Abort:

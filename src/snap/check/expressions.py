@@ -1,8 +1,8 @@
 """Expressions, each evaluated for a target.
 
 Input: a tree expression and a `Want`.  Output: a typed, pure expression; calls, collectives and atomics inside it have
-become statements in `c.out`, in the order they were written.  Invariant: every leaf is ⊒ the target (SNAP006).
-Non-goals: statements, declarations.
+become statements in `c.out`, in the order they were written.  Invariant: every leaf is at the target's privilege or
+above (SNAP006).  Non-goals: statements, declarations.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _cast_word(type: Scalar) -> str:
 # ---- leaves ---------------------------------------------------------------------------------------------------------
 
 
-# T-Var, mended: x:^ρ is read for a target π iff ρ ⊒ π.
+# Read up: a variable is read for a target at its own privilege or below.
 def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
     found = resolve(c, e)
     match found:

@@ -75,8 +75,8 @@ def _base(
     return seen, owner, p, given
 
 
-# T-Partition, T-Lower: code ⊒ base ⊒ p, p well-formed; the index function is made of constants, its parameters, and
-# variables ⊒ p.
+# Memory is lowered by code at its privilege or above, to a p at its privilege or below of which there are units here;
+# the index function is made of constants, its parameters, and variables at p or above.
 def partition_statement(c: Checker, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "partition", {"p", "f", "offset", "disjoint"})
     base = seen.handle
@@ -102,26 +102,21 @@ def partition_statement(c: Checker, s: tree.With, tail: bool) -> None:
     if s.form.startswith("each") and not disjoint and not base.const:
         c.handed_out.add(handle.uid)
     lowered = Memory(handle, seen.view, outer_map, seen.shape if "f" not in given and "offset" not in given else None)
-    place = c.place
-    with (
-        _out_of_reach(owner, Lowering("partition", s.name, s.head)),
-        c.block() as out,
-        c.frame("memory", s.head, f"the partition of `{base.name}`"),
-    ):
-        c.bind(s.name, lowered)
-        body(c, s.body, tail)
-    c.out.append(ir.Partition(base, handle, place, tuple(out), span=s.head))
+    made = _scope(c, s, tail, "partition", owner, lowered)
+    c.out.append(ir.Partition(base, handle, c.place, made, span=s.head))
 
 
-class _out_of_reach:
-    def __init__(self, owner: Memory, lowering: Lowering):
-        self.owner, self.lowering = owner, lowering
-
-    def __enter__(self) -> None:
-        self.owner.lowered = self.lowering
-
-    def __exit__(self, *_: object) -> None:
-        self.owner.lowered = None
+def _scope(c: Checker, s: tree.With, tail: bool, word: str, owner: Memory, memory: Memory) -> ir.Body:
+    """What stands in the scope, where the memory's owner is out of reach."""
+    owner.lowered = Lowering(word, s.name, s.head)
+    try:
+        name = memory.handle.base.name
+        with c.block() as out, c.frame("memory", s.head, f"the {word} of `{name}`"):
+            c.bind(s.name, memory)
+            body(c, s.body, tail)
+    finally:
+        owner.lowered = None
+    return tuple(out)
 
 
 def _lower_outside(base: ir.Handle, s: tree.With, here: Privilege) -> str:
@@ -236,8 +231,9 @@ def _at_entry(c: Checker, map: IndexMap | None, s: tree.With) -> IndexMap | None
     return IndexMap(map.params, tuple(kept[: len(map.results)]), None if map.block is None else kept[-1])
 
 
-# T-Claim, mended: code = base, nothing replicated between base and l; one branch of exactly that size uses the name.
-# Memory that is spread over a cluster is claimed block by block: the threads of each block get its own part.
+# Memory is claimed by code at exactly its privilege, where there are not several units between that and p's level,
+# which would each claim all of it; one branch of exactly that size uses the name. Memory that is spread over a cluster
+# is claimed block by block: the threads of each block get its own part.
 def claim_statement(c: Checker, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "claim", {"p"})
     base = seen.handle
@@ -287,15 +283,8 @@ def claim_statement(c: Checker, s: tree.With, tail: bool) -> None:
         )
     part = part or seen  # the block's alone already, whichever part of the cluster's memory it is
     claimed = Memory(handle, part.view, _at_entry(c, part.map, s), part.shape, claim=ClaimUse(p, len(c.frames), s.head))
-    place = c.place
-    with (
-        _out_of_reach(owner, Lowering("claim", s.name, s.head)),
-        c.block() as out,
-        c.frame("memory", s.head, f"the claim of `{base.name}`"),
-    ):
-        c.bind(s.name, claimed)
-        body(c, s.body, tail)
-    c.out.append(ir.Claim(base, handle, place, tuple(out), span=s.head))
+    made = _scope(c, s, tail, "claim", owner, claimed)
+    c.out.append(ir.Claim(base, handle, c.place, made, span=s.head))
 
 
 def _replicated(place: Place, level: Level) -> Level | None:

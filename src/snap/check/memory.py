@@ -88,8 +88,8 @@ def _placed_before(c: Checker, memory: Memory, effects: list[ir.Stmt], span: Spa
         )
 
 
-# Read up: p's privilege ⊒ target; above thread[1] the memory must also be stable, so that all threads of the unit see
-# one value.
+# Read up: what is read is at the target's privilege or above.  Above thread[1] the memory must also be stable, so that
+# all threads of the unit see one value.
 def load(c: Checker, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.Load:
     handle = memory.handle
     if c.no_calls:

@@ -11,8 +11,7 @@ from snap.diag.span import Span
 from snap.ir.types import Level, Place
 
 
-# A name that is lowered is out of scope until the lowering ends; a claimed name belongs to one branch (T-Partition,
-# T-Claim: Γ without x).
+# A name that is lowered is out of reach until the lowering ends; a claimed name belongs to one branch.
 def use(c: Checker, memory: Memory, span: Span) -> None:
     name = memory.handle.name
     if memory.lowered is not None:

@@ -68,12 +68,14 @@ def _check_body_anyway(c: Checker, s: tree.With, tail: bool, place: Place | None
         body(c, s.body, tail)
 
 
-# T-Group: the class holds level l and its count there is a multiple of n.
+# `group(level[n])`: the code holds units of that level, and their number is a multiple of n.
 def _group(c: Checker, s: tree.With, tail: bool) -> None:
     if len(s.call.args) != 1 or s.call.keywords or s.name is not None:
         raise c.type_error("`group` takes one privilege, and gives no name", s.head, help="`with group(thread[32]):`")
     arg = s.call.args[0]
-    if isinstance(arg, tree.Sequence) and len(arg.items) == 1:  # `group([block[2]])`, as the paper's figure 7 writes it
+    if (
+        isinstance(arg, tree.Sequence) and len(arg.items) == 1
+    ):  # `group([block[2]])`, as the paper (README.md) writes it
         arg = arg.items[0]
     p = wanted_privilege(c, arg, "`group`")
     held, as_if = c.place.held(p.level), c.place.narrowed(p.level, Held(p.n, p.n))
@@ -124,7 +126,7 @@ def _group(c: Checker, s: tree.With, tail: bool) -> None:
 # ---- split ----------------------------------------------------------------------------------------------------------
 
 
-# T-Split: the cases fit (SNAP003) and each is aligned to its size (SNAP004).
+# The cases of a split fit in what is split (SNAP003), and each starts at a multiple of its size (SNAP004).
 def split_statement(c: Checker, s: tree.Match, tail: bool) -> None:
     level, unit = _what_is_split(c, s)
     held = c.place.held(level)

@@ -203,8 +203,8 @@ class Frame:
 
 @record
 class Want:
-    """For whom an expression is evaluated: every leaf must be ⊒ privilege; `why` finishes the sentence under
-    the caret.
+    """For whom an expression is evaluated: every leaf must be at `privilege` or above; `why` finishes the sentence
+    under the caret.
     """
 
     privilege: Privilege

@@ -36,7 +36,7 @@ class Privilege:
     n: int
 
     def at_least(self, other: Privilege) -> bool:
-        """self ⊒ other: a higher level, or the same level and a multiple."""
+        """A higher level, or the same level and a multiple: what is one value for `self` is one for `other`."""
         return self.level > other.level or (self.level == other.level and self.n % other.n == 0)
 
     def joined(self, other: Privilege) -> Privilege:

@@ -4,9 +4,9 @@ Input: a checked function.  Output: the same tree with `Sync` statements, callee
 accesses of one element by different threads, one of them a write, a barrier of a group that contains both is executed
 on every path; and no barrier can be left out. Work in the background (copies, boxes, products) is waited for where its
 data is used.  Memory that roles hand to each other, or into which boxes are loaded, is ordered by mbarriers
-(channels.py, weave.py); their slots are given back by the waits for what was made of them (slots.py); each role becomes
-a program of its own (project.py), and waits for products that find none are left out (flight.py).  Non-goals: what the
-program means.
+(channels.py, handing.py); their slots are given back by the waits for what was made of them (slots.py); each role
+becomes a program of its own (project.py), and waits for products that find none are left out (flight.py).  Non-goals:
+what the program means.
 """
 
 from __future__ import annotations

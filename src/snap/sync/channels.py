@@ -18,68 +18,13 @@ from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import Effect, Engine, effects, loads, passed
 from snap.ir.hardware import WARP
-from snap.ir.types import Level, Place, Space
+from snap.ir.types import Level, Place
 from snap.ir.walk import bodies, statements, ways_out
 from snap.sync import numbered
+from snap.sync.uses import ByRole, Role, Uses, UsesByRole, merge
 
-Role = tuple[int, int]  # first thread of the block, number of threads
 LOOPS = (ir.For, ir.While)
-
-
-@dataclass(slots=True)
-class Uses:
-    """What a piece of program does with one object, and where it says so first."""
-
-    loads: Span | None = None
-    reads: Span | None = None
-    writes: Span | None = None
-    products: Span | None = None  # tiles of tensor-core products
-    stores: Span | None = None  # boxes out of it
-    remote: Span | None = None
-    copies: Span | None = None  # elements copied to it in the background: written, too
-
-    def add(self, other: Uses) -> None:
-        for name in self.__slots__:
-            if getattr(self, name) is None:
-                setattr(self, name, getattr(other, name))
-
-    @property
-    def span(self) -> Span:
-        return next(
-            s for s in (self.loads, self.products, self.reads, self.writes, self.stores, self.remote) if s is not None
-        )
-
-    @property
-    def mixed(self) -> bool:
-        return self.loads is not None and self.uses
-
-    @property
-    def uses(self) -> bool:
-        return any(s is not None for s in (self.reads, self.writes, self.products, self.stores))
-
-    @property
-    def background(self) -> bool:
-        """Whether units other than the threads themselves read it or write it."""
-        return any(s is not None for s in (self.loads, self.products, self.stores))
-
-    @property
-    def word(self) -> str:
-        return (
-            "loaded"
-            if self.loads
-            else "multiplied"
-            if self.products
-            else "written"
-            if self.writes
-            else "stored"
-            if self.stores
-            else "read"
-        )
-
-
-ByRole = dict[Role, Uses]
 
 
 @dataclass(slots=True)
@@ -96,9 +41,14 @@ class Leaf:
 
 @dataclass(slots=True)
 class Episode:
+    """What one set of roles does with the memory, from one hand-over to the next.  unit: of those who say that it has
+    ended, how many threads make one arrival.
+    """
+
     leaves: list[Leaf]
     roles: frozenset[Role]
     uses: Uses
+    unit: int = WARP
 
     @property
     def loads(self) -> bool:
@@ -128,7 +78,7 @@ class Channel:
     depth: int
     lag: int | None = None
     numbered: bool = False  # the program numbers its fills, and may load one and use another
-    home: int = 0  # the body it is declared in
+    home: tuple[int, int] = (0, 0)  # the body it is declared in: the statement it belongs to, and which of its bodies
 
     @property
     def name(self) -> str:
@@ -179,7 +129,7 @@ class _Irregular(Exception):
 class _Search:
     def __init__(self, function: synced.Function, everyone: Role):
         self.function, self.everyone = function, everyone
-        self.memo: dict[int, dict[int, ByRole]] = {}
+        self.uses = UsesByRole(everyone).of
 
     def run(self) -> list[Channel]:
         found: list[Channel] = []
@@ -194,7 +144,7 @@ class _Search:
         obj = declare.obj
         total: ByRole = {}
         for s in body:
-            _merge(total, self.uses(s).get(obj.uid, {}))
+            merge(total, self.uses(s).get(obj.uid, {}))
         loads = next((u.loads for u in total.values() if u.loads), None)
         whole_warps = all(first % WARP == 0 and n % WARP == 0 for first, n in total)
         if loads is None and (
@@ -397,87 +347,16 @@ class _Search:
                     found.append(Leaf(s, roles, total, None if role is None else role[1]))
         return found
 
-    # ---- uses -------------------------------------------------------------------------------------------------------
 
-    def uses(self, s: ir.Stmt) -> dict[int, ByRole]:
-        """By object and role, what a statement of the block's (or cluster's) code does."""
-        found = self.memo.get(s.number)
-        if found is None:
-            found = self.memo[s.number] = {}
-            match s:
-                case ir.Split() if s.level is Level.THREAD and s.outer.top > Level.THREAD:
-                    for case in s.cases:
-                        role = (case.offset, self.everyone[1] - case.offset if case.rest else case.size)
-                        for inner in case.body:
-                            for uid, u in _plain_uses(inner).items():
-                                _merge(found.setdefault(uid, {}), {role: u})
-                case ir.Group() if s.privilege.level is Level.THREAD:
-                    for uid, u in _plain_uses(s).items():
-                        found[uid] = {self.everyone: u}
-                case _:
-                    for uid, u in _own_uses(s).items():
-                        _merge(found.setdefault(uid, {}), {self.everyone: u})
-                    for body in bodies(s):
-                        for inner in body:
-                            for uid, by_role in self.uses(inner).items():
-                                _merge(found.setdefault(uid, {}), by_role)
-        return found
-
-
-def _declared(body: ir.Body) -> list[tuple[ir.DeclareShared, ir.Body, int]]:
-    """Shared arrays, each with the statements of its lifetime."""
+def _declared(body: ir.Body, home: tuple[int, int] = (0, 0)) -> list[tuple[ir.DeclareShared, ir.Body, tuple[int, int]]]:
+    """Shared arrays, each with the statements of its lifetime, and the body it is declared in."""
     found = []
-    for k, s in enumerate(body):
+    for at, s in enumerate(body):
         if isinstance(s, ir.DeclareShared):
-            found.append((s, body[k + 1 :], id(body)))
-        for inner in bodies(s):
-            found += _declared(inner)
+            found.append((s, body[at + 1 :], home))
+        for k, inner in enumerate(bodies(s)):
+            found += _declared(inner, (s.number, k))
     return found
-
-
-def _merge(into: ByRole, more: ByRole) -> None:
-    for role, u in more.items():
-        into.setdefault(role, Uses()).add(u)
-
-
-def _plain_uses(s: ir.Stmt) -> dict[int, Uses]:
-    found: dict[int, Uses] = {}
-    for inner in statements((s,)):
-        for uid, u in _own_uses(inner).items():
-            found.setdefault(uid, Uses()).add(u)
-    return found
-
-
-def _own_uses(s: ir.Stmt) -> dict[int, Uses]:
-    found: dict[int, Uses] = {}
-
-    def note(a: ir.MemAccess, kind: str) -> None:
-        u = found.setdefault(a.view.obj.uid, Uses())
-        u.add(Uses(**{kind: a.span}))
-        if a.block is not None:
-            u.add(Uses(remote=a.span))
-
-    for a in loads(s):
-        note(a, "reads")
-    for e in effects(s):
-        if e.access is not None:
-            note(e.access, _use(e))
-            if e.engine is Engine.COPIES and e.kind.writes:
-                note(e.access, "copies")
-    for p, view, _ in passed(s):
-        found.setdefault(view.obj.uid, Uses()).add(Uses(**{"reads" if p.handle.const else "writes": s.span}))
-    return found
-
-
-def _use(e: Effect) -> str:
-    """Boxes come into shared memory by loads, and leave it by stores; what threads do to memory by atomics counts as
-    written.
-    """
-    if e.engine is Engine.PRODUCTS:
-        return "products"
-    if e.engine is Engine.BOXES and e.access.view.obj.space is Space.SHARED:
-        return "loads" if e.kind.writes else "stores"
-    return "writes" if e.kind.writes or e.atomic else "reads"
 
 
 def _merged(channels: list[Channel]) -> list[Channel]:

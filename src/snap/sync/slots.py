@@ -20,7 +20,7 @@ from snap.ir.rewrite import with_bodies
 from snap.ir.types import I32, WARPGROUP1, Level, Place
 from snap.ir.walk import bodies
 from snap.sync.loops import turns
-from snap.sync.weave import Lagging, release
+from snap.sync.woven import Lagging, release
 
 OVER = 1 << 20  # more than any number of groups in flight: the products have ended, the slot is not given back yet
 

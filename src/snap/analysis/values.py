@@ -99,6 +99,33 @@ class Position:
     def entered(self, level: Level, index: Form, place: Place) -> Position:
         return Position({**self.index, level: index}, place)
 
+    def grouped(self, s: ir.Group) -> Position:
+        """In a group, whose units are counted in it."""
+        level, n = s.privilege.level, s.privilege.n
+        return self._counted(level, s.outer, n, s.place)
+
+    def case(self, s: ir.Split, case: ir.Case) -> tuple[Position, list[Fact]]:
+        """In a case of a split, and what is known of the units that are there."""
+        index = linear.subtract(self.index[s.level], linear.number(case.offset))
+        if case.rest:
+            return self.entered(s.level, linear.remainder(index, case.size), case.place), [index]
+        return self.entered(s.level, index, case.place), [
+            index,
+            linear.subtract(linear.number(case.size - 1), index),
+        ]
+
+    def called(self, s: ir.Call) -> Position:
+        """In a function, whose units are those that it requires."""
+        place = s.function.place
+        return self._counted(place.top, s.place, place.held(place.top).count, place)
+
+    def _counted(self, level: Level, outer: Place, n: int | None, place: Place) -> Position:
+        """Among n units of the level; the index is what it was where these are all that there are."""
+        index, held = self.index.get(level, linear.ZERO), outer.held(level)
+        if level is not Level.GRID and (held is None or held.open or held.count != n):
+            index = linear.remainder(index, n)
+        return self.entered(level, index, place)
+
 
 @dataclass(slots=True)
 class Values:
@@ -384,6 +411,16 @@ def _binary(op: str, a: Form, b: Form, values: Values, type: Scalar) -> Form | N
         case "<<" if linear.is_number(b) and 0 <= b[0] < type.bits:
             return linear.times(a, 1 << b[0])
     return None
+
+
+def counted(x: Form, type: Scalar, values: Values) -> Form:
+    """What a variable is that iterations, nobody knows how many, have counted up to x.  A signed one is taken not to
+    leave its type.
+    """
+    if type.kind is Kind.UINT or values.proofs:
+        return wrapped(x, type, values)
+    values.assumed[x] = type
+    return x
 
 
 def unit_index(target: Privilege, place: Place, at: Position) -> Form:

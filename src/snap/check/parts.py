@@ -135,23 +135,12 @@ class _Walk:
                     self._inside(part, self._known(cond, truth))
             case ir.For():
                 self._loop(s)
-            case ir.Group(privilege, outer):
-                index = self.at.index.get(privilege.level, linear.ZERO)
-                held = outer.held(privilege.level)
-                if held.open or held.count != privilege.n:
-                    index = linear.remainder(index, privilege.n)
-                self._entered(privilege.level, index, s.place, s.body, [])
-            case ir.Split(level):
+            case ir.Group():
+                self._entered(self.at.grouped(s), s.body, [])
+            case ir.Split():
                 for case in s.cases:
-                    index = linear.subtract(self.at.index[level], linear.number(case.offset))
-                    learned = [index] if case.rest else [index, linear.subtract(linear.number(case.size - 1), index)]
-                    self._entered(
-                        level,
-                        linear.remainder(index, case.size) if case.rest else index,
-                        case.place,
-                        case.body,
-                        learned,
-                    )
+                    at, learned = self.at.case(s, case)
+                    self._entered(at, case.body, learned)
             case ir.Partition(handle=handle) if (
                 handle.origin == "partition" and not handle.disjoint and self.frame == ()
             ):
@@ -172,8 +161,8 @@ class _Walk:
         self.body(body)
         del self.facts[mark:]
 
-    def _entered(self, level: Level, index: Form, place: Place, body: ir.Body, learned: list[Form]) -> None:
-        outer, self.at = self.at, self.at.entered(level, index, place)
+    def _entered(self, at: Position, body: ir.Body, learned: list[Form]) -> None:
+        outer, self.at = self.at, at
         self._inside(body, learned)
         self.at = outer
 
@@ -192,12 +181,7 @@ class _Walk:
                 self.bound[inner, p.handle.uid] = self.frame, handle
             elif isinstance(p, ir.ValueParam) and is_integer(p.var.type):
                 self.values.known[inner, p.var.uid] = self._form(a)
-        top = s.function.place.top
-        index = self.at.index.get(top, linear.ZERO)
-        held, required = s.place.held(top), s.function.place.held(top)
-        if top is not Level.GRID and (held.open or held.count != required.count):
-            index = linear.remainder(index, required.count)
-        self.frame, self.at = inner, self.at.entered(top, index, s.function.place)
+        self.frame, self.at = inner, self.at.called(s)
         self.changing |= set(_changing(s.function.body))
         self.body(s.function.body)
         self.frame, self.at = outer

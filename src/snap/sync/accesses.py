@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from snap.analysis import linear
-from snap.analysis.footprints import Footprint
+from snap.analysis.footprints import Footprint, fragment_of, inside_box, inside_rows
 from snap.analysis.linear import Form
 from snap.analysis.overlap import OLDEST
 from snap.diag.error import Diagnostic, Label, SnapError
@@ -20,7 +20,6 @@ from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Engine, Extent, Kind
 from snap.ir.types import F32, THREAD1, WARPGROUP1, Level
 from snap.sync.context import Context, reading_parts
-from snap.sync.elements import fragment_of, inside_box, inside_rows
 from snap.sync.tokens import ObjectKey, Said, Token, altered, registers
 from snap.sync.variables import Variables
 from snap.sync.where import Moment
@@ -195,13 +194,14 @@ class Accesses:
         there = self.variables.at(where, m.paths)
         known = memo.shared(where.facts)
         inside: list[Form] = []
+        name = (where.frame, id(a))
         match e.extent:
             case Extent.ROWS:
-                index, inside = inside_rows(index, shape, a, where, there)
+                index, inside = inside_rows(index, shape, a.view.elem, name, there)
             case Extent.BOX:
-                index, inside = inside_box(index, e.box, a, where, there)
+                index, inside = inside_box(index, e.box, name, there)
             case Extent.FRAGMENT:
-                index, inside = fragment_of(index, e.box, a, where, there)
+                index, inside = fragment_of(index, e.box, where.at.index[Level.THREAD], name, there)
         if a.view.obj.spread == "across":
             # in a group of one block, too, where its index is 0
             rank = OWN_RANK if a.block is None else self.variables.form(a.block, where, m.paths)

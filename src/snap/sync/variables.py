@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from snap.analysis import linear, values
 from snap.analysis.linear import Form
-from snap.analysis.values import Frame, is_integer, wrapped
+from snap.analysis.values import Frame, counted, is_integer
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.types import THREAD1, Kind, Privilege
+from snap.ir.types import THREAD1, Privilege
 from snap.sync.context import Context
 from snap.sync.loops import cycle
 from snap.sync.paths import Known, Paths
@@ -142,18 +142,14 @@ class Variables:
         now: Known = {}
         for uid, step in text.growing.items():
             if (frame, uid) in entry:
-                now[frame, uid] = self._wrapping(linear.add(entry[frame, uid], turn, step), (frame, uid))
+                x = linear.add(entry[frame, uid], turn, step)
+                now[frame, uid] = counted(x, self.values.types[frame, uid], self.values)
         for uid, steps in text.cycling.items():
             start = entry.get((frame, uid))
             value = cycle(steps, start[0], turn) if start is not None and linear.is_number(start) else None
             if value is not None:
                 now[frame, uid] = value
         return now
-
-    def _wrapping(self, x: Form, variable: tuple[Frame, int]) -> Form:
-        """What a variable is that has been counted up to x."""
-        type = self.values.types[variable]
-        return wrapped(x, type, self.values) if type.kind is Kind.UINT else x
 
     def unknown_at_top(self, variable: tuple[Frame, int], loop: int) -> Form:
         """A variable that the loop assigns, at the top of an iteration."""

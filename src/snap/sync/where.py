@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from snap.analysis import linear
 from snap.analysis.linear import Form
 from snap.analysis.values import Frame, Position
 from snap.ir import nodes as ir
-from snap.ir.types import Level, Place
+from snap.ir.types import Level
 from snap.sync.paths import Paths
 from snap.sync.tokens import Here, Role
 
@@ -47,37 +46,16 @@ class Where:
     def knowing(self, facts: list[Form]) -> Where:
         return replace(self, facts=(*self.facts, *facts)) if facts else self
 
-    def index(self, level: Level) -> Form:
-        return self.at.index[level] if level is not Level.GRID else linear.ZERO
-
-    def entered(self, level: Level, index: Form, place: Place) -> Where:
-        return replace(self, at=self.at.entered(level, index, place))
-
     def grouped(self, s: ir.Group) -> Where:
-        level, n = s.privilege.level, s.privilege.n
-        held, index = s.outer.held(level), self.index(level)
-        if held.open or held.count != n:
-            index = linear.remainder(index, n)
-        return self.entered(level, index, s.place)
+        return replace(self, at=self.at.grouped(s))
 
     def case(self, s: ir.Split, case: ir.Case) -> Where:
-        index = linear.subtract(self.at.index[s.level], linear.number(case.offset))
-        learned = [index]
-        if case.rest:
-            index = linear.remainder(index, case.size)
-        else:
-            learned.append(linear.subtract(linear.number(case.size - 1), index))
+        at, learned = self.at.case(s, case)
         role = (case.offset, case.size) if into_roles(s) and not case.rest else self.role
-        inside = replace(self.entered(s.level, index, case.place), role=role, splits=self.splits + 1)
-        return inside.knowing(learned)
+        return replace(self, at=at, role=role, splits=self.splits + 1).knowing(learned)
 
     def called(self, s: ir.Call, frame: Frame) -> Where:
-        top = s.function.place.top
-        index = self.index(top)
-        held, required = s.place.held(top), s.function.place.held(top)
-        if top is not Level.GRID and (held is None or held.open or held.count != required.count):
-            index = linear.remainder(index, required.count)
-        return replace(self.entered(top, index, s.function.place), frame=frame)
+        return replace(self, at=self.at.called(s), frame=frame)
 
 
 def into_roles(s: ir.Split) -> bool:

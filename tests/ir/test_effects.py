@@ -13,6 +13,7 @@ from snap.ir import synced
 from snap.ir.effects import Effect, Engine, Extent, Kind, effects
 from snap.ir.operations import ATOMICS, COLLECTIVES
 from snap.ir.types import BLOCK1, F32, I32, THREAD1, WARP1, Array, Held, Level, Place, Privilege, Space
+from snap.ir.walk import own_expressions
 
 AT = Span("effects.py", 1, 0, 1, 1)
 PLACE = Place(((Level.BLOCK, Held(1)), (Level.THREAD, Held(128))))
@@ -189,3 +190,32 @@ def test_what_is_asked_of_the_table():
 def test_only_threads_do_it_at_once():
     background = {e.engine for s, _ in TABLE for e in effects(s)} - {Engine.THREADS}
     assert background == {Engine.COPIES, Engine.BOXES, Engine.PRODUCTS}
+
+
+NAMES = (
+    ir.Var,
+    ir.MemObject,
+    ir.Handle,
+    ir.MemView,
+    ir.ArrayRef,
+    ir.Function,
+    ir.Case,
+    synced.Barrier,
+    synced.SyncPoint,
+)
+
+
+def evaluated(part: object) -> list[ir.Expr]:
+    """The expressions in a value of a statement's field: by looking at everything, but for names and bodies."""
+    if isinstance(part, ir.Expr):
+        return [part]
+    if isinstance(part, tuple):
+        return [e for item in part for e in evaluated(item)]
+    if isinstance(part, NAMES) or not hasattr(part, "_declared"):
+        return []
+    return [e for name in part._declared for e in evaluated(getattr(part, name))]
+
+
+@pytest.mark.parametrize("s", [s for s, _ in TABLE], ids=lambda s: type(s).__name__)
+def test_what_a_statement_evaluates(s: ir.Stmt):
+    assert own_expressions(s) == [e for name in s._declared for e in evaluated(getattr(s, name))]

@@ -15,8 +15,10 @@ from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import multiplied_into
 from snap.ir.hardware import WIDEST
 from snap.ir.types import Array, Scalar
+from snap.ir.walk import statements
 from snap.record import record
 
 
@@ -72,6 +74,7 @@ class Usage:
         for param in function.params:
             usage.names.add(param.handle.obj.name if isinstance(param, ir.MemParam) else param.var.name)
         usage.visit(function.body)
+        usage.accumulators = {var.uid for s in statements(function.body) for var in multiplied_into(s)}
         return usage
 
     def dead(self, var: ir.Var) -> bool:
@@ -132,8 +135,6 @@ class Usage:
                     self.barriers[barrier.uid] = barrier
             case synced.BarrierWait(barrier) | synced.BarrierArrive(barrier) | synced.BarrierExpect(barrier):
                 self.barriers[barrier.uid] = barrier
-            case ir.Wgmma(acc=acc):
-                self.accumulators.add(acc.var.uid)
             case ir.Collective(targets=targets) if len(targets) > 1:
                 self.pinned.update(var.uid for var in map(variable_of, targets) if var is not None)
             case ir.Unsafe(values=values):

@@ -9,12 +9,11 @@ Non-goals:  what changes: that is the caller's, and so is that a part fits where
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
-from snap.ir import expressions, synced
 from snap.ir import nodes as ir
+from snap.ir.fields import BODIES, EVALUATED, EXPRESSIONS, NODES, PLACES, Fields, holding
 
 T = TypeVar("T")
 Change = Callable[[Any], Any]
@@ -47,22 +46,22 @@ def each(items: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
 
 def with_parts(node: T, change: Change) -> T:
     """The node with each part that stands directly in it changed: nodes, also those in tuples, and bodies as wholes."""
-    return _with(node, _fields(node, _NODES), change)
+    return _with(node, holding(node, NODES), change)
 
 
 def with_expressions(node: T, change: Callable[[ir.Expr], ir.Expr]) -> T:
     """The expression or statement with each expression changed that it evaluates itself, in targets and accesses, too.
     Their own parts are for `change` to go into.
     """
-    fields = _fields(node, _EVALUATED)
+    fields = holding(node, EVALUATED)
     if not fields:
         return node
 
     def inside(part: Any) -> Any:
         cls = type(part)
-        if cls in _EXPRESSIONS:
+        if cls in EXPRESSIONS:
             return change(part)
-        return _with(part, _fields(part, _EVALUATED), inside) if cls in _PLACES else part
+        return _with(part, holding(part, EVALUATED), inside) if cls in PLACES else part
 
     return _with(node, fields, inside)
 
@@ -73,7 +72,7 @@ def with_bodies(s: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
         case ir.Split():
             return changed(s, cases=each(s.cases, lambda case: changed(case, body=change(case.body))))
         case _:
-            fields = _fields(s, _BODIES)
+            fields = holding(s, BODIES)
             return changed(s, **{name: change(getattr(s, name)) for name, _ in fields}) if fields else s
 
 
@@ -86,35 +85,6 @@ def mapped(e: ir.Expr, change: Callable[[ir.Expr], ir.Expr | None]) -> ir.Expr:
     """
     new = change(e)
     return with_expressions(e, lambda part: mapped(part, change)) if new is None else new
-
-
-# ---- which fields hold parts, as their types say --------------------------------------------------------------------
-
-_EXPRESSIONS = frozenset(get_args(ir.Expr))
-_PLACES = frozenset((*get_args(ir.Target), ir.MemAccess, ir.Tile))
-_BODIES = frozenset(("Body",))
-_EVALUATED = frozenset(("Expr", "Target", "VarTarget", "MemAccess", "Tile"))
-_NODES = frozenset(
-    name
-    for module in (expressions, ir, synced)
-    for name, one in vars(module).items()
-    if getattr(one, "__module__", "") == module.__name__ or name in ("Expr", "Target", "Body")
-)
-
-
-Fields = tuple[tuple[str, bool], ...]
-_KNOWN: dict[tuple[type, frozenset[str]], Fields] = {}
-
-
-def _fields(node: object, words: frozenset[str]) -> Fields:
-    """The fields in whose types one of the words stands; of each, whether it is a body, which is changed as a whole."""
-    cls: Any = type(node)
-    found = _KNOWN.get((cls, words))
-    if found is None:
-        told = ((name, re.findall(r"\w+", cls.__annotations__.get(name, ""))) for name in cls._declared)
-        found = tuple((name, "Body" in types) for name, types in told if not words.isdisjoint(types))
-        _KNOWN[cls, words] = found
-    return found
 
 
 def _with(node: T, fields: Fields, change: Change) -> T:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.fields import EVALUATED, EXPRESSIONS, PLACES, holding
 
 F = TypeVar("F", bound=synced.AnyFunction)
 
@@ -46,93 +47,42 @@ def callees(function: F) -> list[F]:
     return list(found.values())
 
 
-def access_expressions(*accesses: ir.MemAccess) -> tuple[ir.Expr, ...]:
-    """What must be evaluated to find the elements."""
-    return tuple(e for a in accesses for e in (*a.index, *(() if a.block is None else (a.block,))))
+def own_expressions(s: ir.Stmt) -> list[ir.Expr]:
+    """The expressions a statement evaluates itself (not those of statements inside it), as its fields hold them: in
+    targets, accesses and tiles, too.
+    """
+    found: list[ir.Expr] = []
+    for name, _ in holding(s, EVALUATED):
+        _evaluated(getattr(s, name), found)
+    return found
 
 
-def _target_expressions(t: ir.Target) -> tuple[ir.Expr, ...]:
-    match t:
-        case ir.VarTarget():
-            return ()
-        case ir.ElemTarget(_, index):
-            return index
-        case ir.MemTarget(access):
-            return access_expressions(access)
-        case ir.ComponentTarget(of):
-            return _target_expressions(of)
-        case _:
-            raise TypeError(type(t).__name__)
-
-
-def own_expressions(s: ir.Stmt) -> tuple[ir.Expr, ...]:
-    """The expressions a statement evaluates itself (not those of statements inside it)."""
-    match s:
-        case ir.Declare(_, init):
-            return () if init is None else (init,)
-        case ir.Assign(target, value):
-            return (*_target_expressions(target), value)
-        case ir.If(cond) | ir.While(_, cond) | ir.Assert(cond):
-            return (cond,)
-        case ir.For(_, start, stop, step):
-            return (start, stop, step)
-        case ir.Return(value):
-            return () if value is None else (value,)
-        case ir.Collective():
-            return (*s.args, *access_expressions(*s.accesses), *(e for t in s.targets for e in _target_expressions(t)))
-        case ir.Atomic():
-            return (
-                *access_expressions(s.access),
-                *s.args,
-                *(() if s.target is None else _target_expressions(s.target)),
-            )
-        case ir.AsyncCopy(target, source):
-            return access_expressions(target, source)
-        case ir.BoxCopy(_, tile, origin):
-            return (*access_expressions(tile.access, origin), *(() if s.slot is None else (s.slot,)))
-        case ir.Wgmma():
-            tiles = (t.access for t in (s.a, s.b) if isinstance(t, ir.Tile))
-            return (*access_expressions(*tiles), *(() if s.zero is None else (s.zero,)))
-        case ir.StoreAcc(tile, _, first):
-            return (*access_expressions(tile.access), first)
-        case synced.BarrierWait(_, slot, phase):
-            return (slot, phase)
-        case synced.BarrierArrive(_, slot) | synced.BarrierExpect(_, slot):
-            return (slot,)
-        case ir.Partition(fill=fill):
-            return () if fill is None else (fill,)
-        case ir.Unsafe():
-            return (*(e for _, e in s.values), *access_expressions(*(a for _, a in s.memory)))
-        case ir.Call():
-            return tuple(a for a in s.args if not isinstance(a, (ir.ArrayRef, ir.MemView)))
-        case ir.DeclareShared() | ir.Break() | ir.Continue() | ir.Group() | ir.Split() | ir.Claim() | ir.Turn():
-            return ()
-        case synced.AsyncCommit() | synced.Sync() | synced.Elect():
-            return ()
-        case _:
-            raise TypeError(type(s).__name__)
+def _evaluated(part: Any, found: list[ir.Expr]) -> None:
+    cls = type(part)
+    if cls in EXPRESSIONS:
+        found.append(part)
+    elif cls is tuple:
+        for item in part:
+            _evaluated(item, found)
+    elif cls in PLACES:
+        for name, _ in holding(part, EVALUATED):
+            _evaluated(getattr(part, name), found)
 
 
 def children(e: ir.Expr) -> tuple[ir.Expr, ...]:
-    match e:
-        case ir.Const() | ir.Read() | ir.UnitId() | ir.UnitCount() | ir.ArrayValue():
-            return ()
-        case ir.Elem():
-            return e.index
-        case ir.Component() | ir.Unary() | ir.Cast() | ir.Bitcast():
-            return (e.value,)
-        case ir.MakeVector():
-            return e.items
-        case ir.Load():
-            return access_expressions(e.access)
-        case ir.Binary() | ir.Compare() | ir.Logical():
-            return (e.left, e.right)
-        case ir.Select():
-            return (e.cond, e.then, e.other)
-        case ir.Math():
-            return e.args
-        case _:
-            raise TypeError(type(e).__name__)
+    return _CHILDREN[type(e)](e)
+
+
+_CHILDREN: dict[type, Callable[[Any], tuple[ir.Expr, ...]]] = {
+    **dict.fromkeys((ir.Const, ir.Read, ir.UnitId, ir.UnitCount, ir.ArrayValue), lambda e: ()),
+    **dict.fromkeys((ir.Component, ir.Unary, ir.Cast, ir.Bitcast), lambda e: (e.value,)),
+    **dict.fromkeys((ir.Binary, ir.Compare, ir.Logical), lambda e: (e.left, e.right)),
+    ir.Elem: lambda e: e.index,
+    ir.MakeVector: lambda e: e.items,
+    ir.Load: lambda e: e.access.index if e.access.block is None else (*e.access.index, e.access.block),
+    ir.Select: lambda e: (e.cond, e.then, e.other),
+    ir.Math: lambda e: e.args,
+}
 
 
 def walk(e: ir.Expr) -> Iterator[ir.Expr]:

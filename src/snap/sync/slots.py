@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.dataflow import Forward
+from snap.ir.effects import effects
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import with_bodies
 from snap.ir.types import I32, WARPGROUP1, Level, Place
@@ -69,8 +70,8 @@ class _Flow(Forward[State]):
 
     def transfer(self, s: ir.Stmt, state: State) -> State:
         match s:
-            case ir.Wgmma(a=a, b=b):
-                reads = any(isinstance(t, ir.Tile) and t.access.view.obj.uid in self.objects for t in (a, b))
+            case ir.Wgmma():
+                reads = any(e.access is not None and e.access.view.obj.uid in self.objects for e in effects(s))
                 return replace(state, open=True) if reads else state
             case synced.AsyncCommit("wgmma"):
                 ended = state.ended if state.ended in (None, OVER) else state.ended + 1

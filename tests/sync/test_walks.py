@@ -6,9 +6,11 @@ would double it.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from corpus import OK
 
+import snap
 from snap.api import SnapFunction
 from snap.sync import synchronize
 from snap.sync.graph import Walk
@@ -32,3 +34,32 @@ def test_counting_walks_as_often_as_finding(program, monkeypatch):
     monkeypatch.setattr(Walk, "_statement", counted)
     synchronize(typed)
     assert 0 < walked["counting"] <= 1.25 * walked["finding"], walked
+
+
+COPIES_WRITTEN_OUT = """from __future__ import annotations
+from snap import *
+
+@kernel(threads=64)
+def k(out: ptr(int), x: ptr(const(int)), n: int):
+    with each(block):
+        s: shared(int[2, 64])
+        for j in range(n):
+            b: int = 0
+            for i in range(3):
+                with each(thread, s) as t:
+                    async_copy(s[b, t], x[t])
+                with each(thread, out) as t:
+                    out[t] = s[b, 63 - t] + j
+                b = 1 - b
+"""
+
+
+def test_copies_are_counted_in_loops_that_are_written_out_inside_of_others():
+    """The walk that counts copies passes over the declaration of `b`, and is told by the first what it needs of it."""
+    from small import compiled
+
+    k = compiled(COPIES_WRITTEN_OUT)
+    out, x = np.zeros(64, np.int32), np.arange(64, dtype=np.int32)
+    k[1](out, x, 3)
+    np.testing.assert_array_equal(out, x[::-1] + 2)
+    assert not snap.races(k, out, x, 3, blocks=1, seeds=4)

@@ -32,19 +32,21 @@ class Told:
     top     what is known at the top of an iteration, and of the loop's own variable
     inside  where its bodies are
     made    the access that was made
+    privileges  of variables, by call and number: a later walk passes their declarations over
     """
 
     after: dict[Written, Known | None] = field(default_factory=dict)
     top: dict[Written, tuple[Known, list[Form]]] = field(default_factory=dict)
     inside: dict[tuple[Written, int], Where] = field(default_factory=dict)
     made: dict[tuple[Site, tuple[int, ...]], Token] = field(default_factory=dict)
+    privileges: dict[tuple[Frame, int], Privilege] = field(default_factory=dict)
 
 
 class Variables:
     def __init__(self, context: Context, told: Told):
         self.context, self.told = context, told
         self.values = context.values
-        self.privileges: dict[tuple[Frame, int], Privilege] = {}
+        self.privileges = told.privileges
 
     def at(self, where: Where, paths: Paths) -> values.Values:
         """What is known there."""

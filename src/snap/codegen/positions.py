@@ -15,6 +15,7 @@ from snap.codegen import fold, tree
 from snap.codegen.module import Module
 from snap.codegen.names import Namer
 from snap.ir import nodes as ir
+from snap.ir.hardware import WARP
 from snap.ir.types import I32, Level, Place
 
 THREAD_INDEX, BLOCK_INDEX, BLOCKS = tree.Name("threadIdx.x"), tree.Name("blockIdx.x"), tree.Name("gridDim.x")
@@ -82,7 +83,7 @@ class Position:
     def reserve(self, namer: Namer, word: str) -> None:
         """Called once, when the scope opens: names inside must not hide the one this may get."""
         if not self.plain:
-            self.name = namer.own("lane" if self.modulus == 32 else word)
+            self.name = namer.own("lane" if self.modulus == WARP else word)
 
     def settle(self) -> list[tree.Stmt]:
         """Called once, when everything in scope has been lowered: the declaration of the name, if it gets one."""

@@ -12,6 +12,7 @@ Non-goals:  blocks that are not whole warps
 from __future__ import annotations
 
 from snap import *
+from snap.ir.hardware import BLOCK_THREADS, WARP
 from snap.lib import warp as of_warp
 from snap.lib.operators import cached_factory, operator, widest, word
 from snap.lib.warp import BLOCKED_TO_STRIPED, STRIPED_TO_BLOCKED, check_how, positive, strides, ways, with_identity
@@ -126,8 +127,8 @@ def store(type, threads, items, how="striped"):
 
 
 def whole_warps(threads: object) -> int:
-    if positive("threads", threads) % 32 or threads > 1024:
-        raise ValueError(f"`threads` is a multiple of 32 up to 1024, not {threads}")
+    if positive("threads", threads) % WARP or threads > BLOCK_THREADS:
+        raise ValueError(f"`threads` is a multiple of {WARP} up to {BLOCK_THREADS}, not {threads}")
     return threads
 
 
@@ -136,7 +137,7 @@ def whole_warps(threads: object) -> int:
 
 def _reduce_named(T, THREADS, in_warp, together):
     """The block agrees on the sums of its warps, and combines them as a block: one barrier."""
-    WARPS = THREADS // 32
+    WARPS = THREADS // WARP
 
     @device
     @requires(block[1], thread[THREADS])
@@ -160,7 +161,7 @@ def _reduce_named(T, THREADS, in_warp, together):
 
 def _reduce_given(T, THREADS, in_warp, op):
     """A function of single threads gives values of single threads: the first thread's is handed to the block."""
-    WARPS = THREADS // 32
+    WARPS = THREADS // WARP
 
     @device
     @requires(block[1], thread[THREADS])
@@ -186,7 +187,7 @@ def _reduce_given(T, THREADS, in_warp, op):
 
 
 def _scan(T, THREADS, in_warp, op):
-    WARPS = THREADS // 32
+    WARPS = THREADS // WARP
 
     @device
     @requires(block[1], thread[THREADS])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 
 from snap import *
+from snap.ir.hardware import WARP
 from snap.ir.types import F32, F64
 from snap.lib.arrays import FLOATS, argument, check_sides, same_place
 from snap.lib.operators import element, word
@@ -43,7 +44,7 @@ def gemv(a, x, type=None):
     width = min(matrix.width(columns), vector.width())
     words = columns // width
     if words < LONG and rows >= ROWS * 8 * matrix.multiprocessors():
-        gemv_by_warps(matrix.type, inside, width)[-(-rows // (ROWS * THREADS // 32))](a, x, out, rows, columns)
+        gemv_by_warps(matrix.type, inside, width)[-(-rows // (ROWS * THREADS // WARP))](a, x, out, rows, columns)
     else:
         wanted = power_of_two(min(BUSY * matrix.multiprocessors() // rows, words // (2 * BLOCK_WORDS)))  # threads a row
         together = max(1, min(most_blocks(matrix), wanted // BLOCK_THREADS))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 
 from snap import *
+from snap.ir.hardware import WARP
 from snap.ir.types import F32, F64, I32, I64, U32, Scalar
 from snap.lib.arrays import FLOATS, NUMBERS, SIGNED, argument
 from snap.lib.lookback import look_back, words
@@ -107,7 +108,7 @@ def scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH):
 @functools.cache
 def before_warp(inside, op, nothing, T, C=1):
     """f(total: A @ thread[1]) -> A @ thread[1]: what the warps of a team before this one have in total."""
-    A, WARPS, held = element(inside), T // 32, team(C, T)
+    A, WARPS, held = element(inside), T // WARP, team(C, T)
     combine = operator(op, inside, nothing).each
 
     @device
@@ -158,7 +159,7 @@ def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS)
     E, A, W = element(type), element(inside), word(type, WIDTH)
     combine = operator(op, inside, nothing).each
     scan_words, before = scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH), before_warp(inside, op, nothing, T, C)
-    held, PART = team(C, T), 32 * K * WIDTH
+    held, PART = team(C, T), WARP * K * WIDTH
     TEAM = held[0]
 
     @kernel
@@ -213,7 +214,7 @@ def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS)
 def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, D=AHEAD):
     E, A, W = element(type), element(inside), word(type, WIDTH)
     K = words_of_thread(inside, WIDTH) if K is None else K
-    WARPS, PART = T // 32, 32 * K * WIDTH
+    WARPS, PART = T // WARP, WARP * K * WIDTH
     TILE = WARPS * PART
     BACKGROUND = type.bytes * WIDTH >= NARROWEST
     SLOT = K if BACKGROUND else 1

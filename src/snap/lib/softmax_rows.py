@@ -14,6 +14,7 @@ import math
 import sys
 
 from snap import *
+from snap.ir.hardware import WARP
 from snap.ir.types import F32, F64
 from snap.lib.arrays import FLOATS, argument, check_sides
 from snap.lib.operators import element, word
@@ -43,7 +44,7 @@ def softmax(x, type=None):
     inside = F64 if given.type == F64 else F32
     width = given.width(length)
     words = length // width
-    if words <= 32 * WARP_WORDS:
+    if words <= WARP * WARP_WORDS:
         lanes = min(
             32, next_power(words if words <= 8 else -(-words // 2))
         )  # two words a lane are faster than twice the lanes
@@ -167,7 +168,7 @@ def agreement(inside, T, C=1):
     """f(top, total) -> the scale of this thread's exponentials: its own maximum and sum against those of its team, C
     blocks of T threads.
     """
-    A, WARPS, low, held = element(inside), T // 32, LOWEST[inside], team(C, T)
+    A, WARPS, low, held = element(inside), T // WARP, LOWEST[inside], team(C, T)
     power_of_two = power(inside)
 
     @device

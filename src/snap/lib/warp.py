@@ -12,6 +12,7 @@ Non-goals:  groups smaller than a warp; shared memory of its own: only a block c
 from __future__ import annotations
 
 from snap import *
+from snap.ir.hardware import WARP
 from snap.lib.operators import Operator, cached_factory, operator, widest, word
 
 LOADS = ("direct", "striped", "vectorized", "transposed")
@@ -58,7 +59,7 @@ def exchange(type, items, way=STRIPED_TO_BLOCKED):
     the buffer stays empty, so that lanes which are a power of two apart do not meet in one bank.
     """
     T, ITEMS = type, positive("items", items)
-    to_across, to_along, from_across, from_along = ways(way, 32, ITEMS)
+    to_across, to_along, from_across, from_along = ways(way, WARP, ITEMS)
 
     @device
     @requires(thread[32])
@@ -90,7 +91,7 @@ def load(type, items, how="striped"):
         return _load_transposed(type, positive("items", items))
     if how == "vectorized":
         return _load_vectorized(type, positive("items", items))
-    return _load_items(type, positive("items", items), *strides(how, 32, items))
+    return _load_items(type, positive("items", items), *strides(how, WARP, items))
 
 
 @cached_factory
@@ -105,7 +106,7 @@ def store(type, items, how="striped"):
         return _store_transposed(type, positive("items", items))
     if how == "vectorized":
         return _store_vectorized(type, positive("items", items))
-    return _store_items(type, positive("items", items), *strides(how, 32, items))
+    return _store_items(type, positive("items", items), *strides(how, WARP, items))
 
 
 # ---- what the factories share with block.py -------------------------------------------------------------------------
@@ -295,7 +296,7 @@ def _load_vectorized(T, ITEMS):
 
 
 def _load_transposed(T, ITEMS):
-    striped, turn = _load_items(T, ITEMS, 1, 32), exchange(T, ITEMS, STRIPED_TO_BLOCKED)
+    striped, turn = _load_items(T, ITEMS, 1, WARP), exchange(T, ITEMS, STRIPED_TO_BLOCKED)
 
     @device
     @requires(thread[32])
@@ -355,7 +356,7 @@ def _store_vectorized(T, ITEMS):
 
 
 def _store_transposed(T, ITEMS):
-    striped, turn = _store_items(T, ITEMS, 1, 32), exchange(T, ITEMS, BLOCKED_TO_STRIPED)
+    striped, turn = _store_items(T, ITEMS, 1, WARP), exchange(T, ITEMS, BLOCKED_TO_STRIPED)
 
     @device
     @requires(thread[32])

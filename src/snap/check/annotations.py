@@ -7,9 +7,10 @@ whether the privilege is allowed here (check/statements.py).
 
 from __future__ import annotations
 
+from snap.check.bindings import Constant
 from snap.check.expressions import expression
 from snap.check.names import as_number, as_type, describe_object, foreign_type, resolve
-from snap.check.state import Abort, Checker, Constant, Want
+from snap.check.state import Abort, Checker, Want
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir

@@ -12,12 +12,13 @@ from dataclasses import field
 
 from snap.check import rewrite
 from snap.check.annotations import Spec
+from snap.check.bindings import IndexMap, Memory
 from snap.check.explain import read_down
 from snap.check.expressions import converted, expression
 from snap.check.memory import agreed, foreign
 from snap.check.operands import kept
 from snap.check.signatures import Header, is_constexpr
-from snap.check.state import Checker, IndexMap, Memory, Touch, Want
+from snap.check.state import Checker, Touch, Want
 from snap.check.storage import LocalArray, memory_argument, storage
 from snap.diag.error import Label
 from snap.diag.span import Span

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from snap.check import convert
 from snap.check.annotations import Spec, annotation, constant_value
+from snap.check.bindings import Constant, IndexFunction, Memory, Poison, Variable
 from snap.check.explain import declared, write_up
 from snap.check.expressions import COMPONENTS, arithmetic, array_index, converted, expression
 from snap.check.known import note_value
@@ -18,7 +19,7 @@ from snap.check.memory import access, writable
 from snap.check.names import resolve
 from snap.check.operands import across, kept
 from snap.check.shared import declare_shared
-from snap.check.state import Abort, Checker, Constant, IndexFunction, Memory, Poison, Variable, Want
+from snap.check.state import Abort, Checker, Want
 from snap.check.storage import LocalArray, storage
 from snap.diag.error import Label
 from snap.diag.span import Span

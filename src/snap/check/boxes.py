@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from snap.analysis.uniform import differs
 from snap.check import convert
 from snap.check.annotations import text_option
+from snap.check.bindings import Memory
 from snap.check.explain import declared, read_down
 from snap.check.known import decided_below
 from snap.check.memory import agreed_in, indices, mapped, not_const
-from snap.check.state import Checker, Frame, Memory, Touch, Want
+from snap.check.state import Checker, Frame, Touch, Want
 from snap.check.storage import memory_argument
 from snap.check.tiles import aligned, contiguous, core, moved, tile_of
 from snap.diag.error import Label

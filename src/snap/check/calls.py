@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from snap.check.annotations import constant_value, wanted_privilege
 from snap.check.arguments import arguments, bound, inherit, satisfied
 from snap.check.atomics import atomic_call
+from snap.check.bindings import IndexFunction, Memory, Variable
 from snap.check.boxes import box_copy, box_reduce
 from snap.check.explain import group_words, write_up
 from snap.check.function import instantiate
@@ -21,7 +22,7 @@ from snap.check.names import as_definition, as_type, describe_object, math_name,
 from snap.check.operands import result_for
 from snap.check.pure import cast_call, math_call
 from snap.check.signatures import is_constexpr, read_header
-from snap.check.state import Checker, IndexFunction, Instance, Memory, Variable, Want
+from snap.check.state import Checker, Instance, Want
 from snap.check.storage import storage
 from snap.check.tensor import store_acc, wgmma
 from snap.check.unsafe import unsafe_call

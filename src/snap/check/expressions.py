@@ -10,11 +10,12 @@ from __future__ import annotations
 from functools import partial
 
 from snap.check import convert
+from snap.check.bindings import Constant, IndexFunction, Memory, Pipeline, Role, Variable
 from snap.check.explain import declared, group_words, read_down
 from snap.check.memory import indices, load
 from snap.check.names import as_definition, constant_of, describe_object, resolve
 from snap.check.operands import in_order, kept
-from snap.check.state import Checker, Constant, IndexFunction, Memory, Pipeline, Role, Variable, Want
+from snap.check.state import Checker, Want
 from snap.check.storage import LocalArray, no_pipeline, storage
 from snap.diag.span import Span
 from snap.frontend import tree

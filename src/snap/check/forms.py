@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snap.check.annotations import wanted_privilege
+from snap.check.bindings import Memory, Role
 from snap.check.names import resolve
-from snap.check.state import Checker, Memory, Role
+from snap.check.state import Checker
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree

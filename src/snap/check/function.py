@@ -13,8 +13,9 @@ from collections.abc import Mapping
 
 from snap.check import convert, rewrite
 from snap.check.arguments import Incoming
+from snap.check.bindings import IndexMap, Memory, Variable
 from snap.check.signatures import ParamSpec, parameters, raise_errors, required, returns, starting_place
-from snap.check.state import Abort, Checker, IndexMap, Instance, Memory, Program, Variable
+from snap.check.state import Abort, Checker, Instance, Program
 from snap.check.whole import check_whole, watched
 from snap.frontend.definition import Definition, identity
 from snap.ir import nodes as ir

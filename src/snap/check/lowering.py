@@ -11,25 +11,14 @@ from collections.abc import Sequence
 
 from snap.check import convert, rewrite
 from snap.check.annotations import constant_value, wanted_privilege
+from snap.check.bindings import Binding, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Variable
 from snap.check.explain import declared, write_up
 from snap.check.expressions import scalar
 from snap.check.known import assigned_names
 from snap.check.memory import mapped, mapped_block
 from snap.check.names import captured_lambda, resolve
 from snap.check.shared import own_part
-from snap.check.state import (
-    Abort,
-    Binding,
-    Checker,
-    ClaimUse,
-    IndexFunction,
-    IndexMap,
-    Lowering,
-    Memory,
-    NotOpened,
-    Variable,
-    Want,
-)
+from snap.check.state import Abort, Checker, NotOpened, Want
 from snap.check.statements import body
 from snap.check.storage import memory_argument
 from snap.diag.error import Diagnostic, Label

@@ -8,11 +8,12 @@ Invariant: there are as many registers, of the types, as the instruction has.  N
 from __future__ import annotations
 
 from snap.check.annotations import constant_value
+from snap.check.bindings import Memory
 from snap.check.explain import declared
 from snap.check.expressions import converted, scalar
 from snap.check.memory import one_value, own_memory
 from snap.check.operands import kept
-from snap.check.state import PER_THREAD, Checker, Memory
+from snap.check.state import PER_THREAD, Checker
 from snap.check.storage import LocalArray, element_argument, storage
 from snap.diag.span import Span
 from snap.frontend import tree

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from snap.check import convert, rewrite
+from snap.check.bindings import Memory
 from snap.check.explain import const_label, declared, read_by_one_help, read_down
 from snap.check.operands import in_order, may_change
-from snap.check.state import Abort, Checker, Memory, StableRead, Want
+from snap.check.state import Abort, Checker, StableRead, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree

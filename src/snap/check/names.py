@@ -1,6 +1,6 @@
 """What a name means: a local binding, or what it was bound to outside.
 
-Input: tree expressions.  Output: a binding of `check/state.py`, or a Python object that stands for a word of the
+Input: tree expressions.  Output: a binding of `check/bindings.py`, or a Python object that stands for a word of the
 language, a type, a privilege, a number, a function, or a module.  Non-goals: run-time values.
 """
 
@@ -10,7 +10,8 @@ import difflib
 import types
 
 from snap.check import convert
-from snap.check.state import Abort, Checker, Constant, Poison
+from snap.check.bindings import Constant, Poison
+from snap.check.state import Abort, Checker
 from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from snap.analysis.text import direction
 from snap.check import rewrite
-from snap.check.state import Checker, Frame, Pipeline, StageUse
+from snap.check.bindings import Pipeline, StageUse
+from snap.check.state import Checker, Frame
 from snap.check.storage import unit_stride
 from snap.diag.error import Label
 from snap.diag.span import Span

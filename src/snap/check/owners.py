@@ -5,7 +5,8 @@ Input: a `Memory` and the constructs that are open.  Output: errors.
 
 from __future__ import annotations
 
-from snap.check.state import Abort, Checker, ClaimUse, Frame, Memory, SplitBranch
+from snap.check.bindings import ClaimUse, Memory, SplitBranch
+from snap.check.state import Abort, Checker, Frame
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.ir.types import Level, Place

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 
 from snap.check.annotations import constant_int, wanted_privilege
+from snap.check.bindings import Memory, Poison, SplitBranch
 from snap.check.names import resolve, word_called
 from snap.check.short import expanded, form_of
-from snap.check.state import Abort, Checker, Memory, NotOpened, Poison, SplitBranch
+from snap.check.state import Abort, Checker, NotOpened
 from snap.check.statements import body
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span

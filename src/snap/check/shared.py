@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snap.check.annotations import Spec
+from snap.check.bindings import IndexMap, Memory, Pipeline
 from snap.check.memory import scalar_shape
 from snap.check.names import as_definition
-from snap.check.state import Checker, IndexMap, Memory, Pipeline
+from snap.check.state import Checker
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition

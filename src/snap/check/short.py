@@ -26,6 +26,7 @@ Memory is named once, where it is written: an outer form also lowers what the fo
 from __future__ import annotations
 
 from snap.check.annotations import constant_int
+from snap.check.bindings import Memory, Poison, Role, Variable
 from snap.check.expressions import expression, scalar
 from snap.check.forms import (
     Place,
@@ -48,7 +49,7 @@ from snap.check.forms import (
     with_,
     word_node,
 )
-from snap.check.state import Checker, Memory, Poison, Role, Variable, Want
+from snap.check.state import Checker, Want
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.text import expression as expression_text

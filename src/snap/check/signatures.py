@@ -13,7 +13,8 @@ from functools import partial
 
 from snap.check import convert
 from snap.check.annotations import Spec, annotation
-from snap.check.state import Abort, Checker, Constant, Poison, Program, Variable
+from snap.check.bindings import Constant, Poison, Variable
+from snap.check.state import Abort, Checker, Program
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree

@@ -8,13 +8,14 @@ units reach a turn equally often.  Non-goals: when a slot is free, who waits for
 from __future__ import annotations
 
 from snap.check import convert
+from snap.check.bindings import IndexMap, Memory, Pipeline
 from snap.check.explain import declared
 from snap.check.expressions import scalar
 from snap.check.known import assigned_names, decided_below
 from snap.check.names import resolve
 from snap.check.order import in_order, note_stage
 from snap.check.shared import across
-from snap.check.state import Abort, Checker, Frame, IndexMap, Memory, NotOpened, Pipeline, Want
+from snap.check.state import Abort, Checker, Frame, NotOpened, Want
 from snap.check.statements import body
 from snap.diag.error import Label
 from snap.diag.span import Span

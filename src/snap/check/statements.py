@@ -12,6 +12,7 @@ from functools import partial
 from snap.check import convert
 from snap.check.annotations import constant_int
 from snap.check.assignments import assign, augment, declare, value_for
+from snap.check.bindings import Constant, Memory, Poison, Variable
 from snap.check.calls import call
 from snap.check.expressions import condition, deciding, expression
 from snap.check.known import decided_below, leaves_early
@@ -19,7 +20,7 @@ from snap.check.memory import agreed_in
 from snap.check.names import word_called
 from snap.check.operands import in_order
 from snap.check.short import is_word, persistent, several
-from snap.check.state import Abort, Checker, Constant, Memory, Poison, Variable, Want
+from snap.check.state import Abort, Checker, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree

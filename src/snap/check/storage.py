@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from snap.analysis.text import remainder
 from snap.check import convert, rewrite
+from snap.check.bindings import IndexMap, Memory, Pipeline, Variable
 from snap.check.known import note_value
 from snap.check.memory import access, indices, mapped, mapped_block
 from snap.check.names import as_type, describe_object, resolve, word_called
 from snap.check.owners import use
-from snap.check.state import Checker, IndexMap, Memory, Pipeline, Variable, Want
+from snap.check.state import Checker, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree

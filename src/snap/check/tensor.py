@@ -11,11 +11,12 @@ import math
 
 from snap.check import convert
 from snap.check.annotations import text_option
+from snap.check.bindings import Memory
 from snap.check.explain import declared, read_down
 from snap.check.expressions import condition, scalar
 from snap.check.intrinsics import allowed
 from snap.check.memory import one_value
-from snap.check.state import Checker, Memory, Want
+from snap.check.state import Checker, Want
 from snap.check.storage import LocalArray, memory_argument, storage
 from snap.check.tiles import aligned, core, dimensions, tile_of
 from snap.diag.error import Label

@@ -11,10 +11,11 @@ import math
 from collections.abc import Iterator
 
 from snap.analysis.text import divisor
+from snap.check.bindings import IndexMap, Memory
 from snap.check.explain import declared
 from snap.check.memory import foreign
 from snap.check.rewrite import variables
-from snap.check.state import Checker, IndexMap, Memory
+from snap.check.state import Checker
 from snap.check.storage import unit_stride
 from snap.diag.error import Label
 from snap.diag.span import Span

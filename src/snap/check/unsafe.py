@@ -9,11 +9,12 @@ from __future__ import annotations
 import string
 
 from snap.check import convert
+from snap.check.bindings import Memory
 from snap.check.expressions import expression
 from snap.check.memory import access, one_value, own_memory
 from snap.check.names import as_type, resolve
 from snap.check.operands import kept
-from snap.check.state import PER_THREAD, Checker, Memory, Touch, Want
+from snap.check.state import PER_THREAD, Checker, Touch, Want
 from snap.check.storage import LocalArray, storage
 from snap.diag.error import Label
 from snap.diag.span import Span

@@ -14,41 +14,32 @@ from snap import *
 T = 256
 
 
-@device
-@requires(block[1], thread[T])
-def block_sum(v: float @ thread[1]) -> float @ block[1]:
+@device(block[1], thread[T])
+def block_sum(v: float @ thread[1]) -> float:
     s: shared(float[T])
-    t: int @ thread[1] = id()
-    with partition(s, p=thread[1], offset=t) as mine:
-        mine[0] = v
+    with each(thread, s) as t:
+        s[t] = v
     half: int = T / 2
     while half > 0:  # `half` belongs to the block, so the block loops as one
-        with partition(s, p=thread[1], offset=t) as mine:
-            with group(thread[1]):
-                if t < half:
-                    mine[0] = mine[0] + mine[half]
+        with each(thread, s) as t:
+            if t < half:
+                s[t] = s[t] + s[t + half]
         half = half / 2
     return s[0]  # shared memory that nobody is writing: one value for the block
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def sum_blocks(x: ptr(const(float)) @ grid[1], partial: ptr(float) @ grid[1], n: int @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        stride: int = count(thread[1])
-        b: int @ block[1] = id()
-        with partition(partial, p=block[1], offset=b) as cell:
-            with group(block[1]):
-                v: float @ thread[1] = 0.0
-                with group(thread[1]):
-                    for j in range(i, n, stride):
-                        v += x[j]
-                total: float = block_sum(v)
-                with claim(cell, p=thread[1]) as one:  # one thread writes the block's result
-                    match split(thread):
-                        case 1:
-                            one[0] = total
+@kernel(threads=T)
+def sum_blocks(x: ptr(const(float)), partial: ptr(float), n: int):
+    i: int @ thread[1] = id()
+    stride: int = count(thread[1])
+    with each(block) as b:
+        v: float @ thread[1] = 0.0
+        with each(thread):
+            for j in range(i, n, stride):
+                v += x[j]
+        total: float = block_sum(v)
+        with one(thread, partial):  # one thread writes the block's result
+            partial[b] = total
 
 
 def expected(x, blocks):

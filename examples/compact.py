@@ -25,59 +25,46 @@ total = of_block.reduce(int, T)
 places = of_block.scan(int, T, items=ITEMS, exclusive=True)  # in place; what it returns is the block's total
 
 
-@device
-@requires(thread[1])
-def wanted(value: int @ thread[1]) -> bool @ thread[1]:
+@device(thread)
+def wanted(value: int) -> bool:
     return value > 0
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def count_wanted(x: ptr(const(int)) @ grid[1], counts: ptr(int) @ grid[1], n: int @ grid[1]):
-    with group(grid[1]):
-        b: int @ block[1] = id()
-        with partition(counts, p=block[1], offset=b) as part:
-            with group(block[1]):
-                v: int[ITEMS] @ thread[1]
-                load(x, b * PART, n, 0, v)
-                own: int @ thread[1] = 0
-                for k in range(ITEMS):
-                    own += int(wanted(v[k]))
-                kept: int = total(own)  # all threads know it, so any of them may write it
-                with claim(part, p=thread[1]) as cell:
-                    match split(thread):
-                        case 1:
-                            cell[0] = kept
+@kernel(threads=T)
+def count_wanted(x: ptr(const(int)), counts: ptr(int), n: int):
+    with each(block) as b:
+        v: int[ITEMS] @ thread[1]
+        load(x, b * PART, n, 0, v)
+        own: int @ thread[1] = 0
+        for k in range(ITEMS):
+            own += int(wanted(v[k]))
+        kept: int = total(own)  # all threads know it, so any of them may write it
+        with one(thread, counts):
+            counts[b] = kept
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def compact(x: ptr(const(int)) @ grid[1], counts: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], n: int @ grid[1]):
-    with group(grid[1]):
-        b: int @ block[1] = id()
-        with partition(out, p=thread[1], disjoint=True) as mine:
-            with group(block[1]):
-                chosen: shared(int[PART])
-                t: int @ thread[1] = id()
-                v: int[ITEMS] @ thread[1]
-                at: int[ITEMS] @ thread[1]
-                load(x, b * PART, n, 0, v)
-                for k in range(ITEMS):
-                    at[k] = int(wanted(v[k]))
-                kept: int = places(at)  # how many come before each element
-                with partition(chosen, p=thread[1]) as cell:
-                    with group(thread[1]):
-                        for k in range(ITEMS):
-                            if wanted(v[k]):
-                                cell[at[k]] = v[k]
-                before: int @ thread[1] = 0
-                with group(thread[1]):
-                    for j in range(t, b, T):
-                        before += counts[j]
-                start: int = total(before)
-                with group(thread[1]):
-                    for j in range(t, kept, T):
-                        mine[start + j] = chosen[j]
+@kernel(threads=T)
+def compact(x: ptr(const(int)), counts: ptr(const(int)), out: ptr(int), n: int):
+    with each(block, out, disjoint=out) as b:
+        chosen: shared(int[PART])
+        v: int[ITEMS] @ thread[1]
+        at: int[ITEMS] @ thread[1]
+        load(x, b * PART, n, 0, v)
+        for k in range(ITEMS):
+            at[k] = int(wanted(v[k]))
+        kept: int = places(at)  # how many come before each element
+        with each(thread, chosen):
+            for k in range(ITEMS):
+                if wanted(v[k]):
+                    chosen[at[k]] = v[k]
+        before: int @ thread[1] = 0
+        with each(thread) as t:
+            for j in range(t, b, T):
+                before += counts[j]
+        start: int = total(before)
+        with each(thread, out) as t:
+            for j in range(t, kept, T):
+                out[start + j] = chosen[j]
 
 
 def main():

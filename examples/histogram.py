@@ -15,24 +15,20 @@ WARPS = 8
 T = 32 * WARPS
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def histogram(x: ptr(const(u8)) @ grid[1], counts: ptr(u32) @ grid[1], n: int @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        stride: int = count(thread[1])
-        with group(block[1]):
-            bins: shared(u32[WARPS, 256])
-            t: int @ thread[1] = id()
-            w: int @ warp = id()
-            with partition(bins, p=thread[1], f=lambda k: (k, t)) as column:  # 256 threads, 256 bins
-                for k in range(WARPS):
-                    column[k] = 0
-            with partition(bins, p=warp, f=lambda v: (w, v)) as mine:
-                with group(thread[1]):
-                    for j in range(i, n, stride):
-                        atomic.add(mine, int(x[j]), 1)
-            total: u32 @ thread[1] = 0
+@kernel(threads=T)
+def histogram(x: ptr(const(u8)), counts: ptr(u32), n: int):
+    i: int @ thread[1] = id()
+    stride: int = count(thread[1])
+    with each(block):
+        bins: shared(u32[WARPS, 256])
+        with each(thread, bins) as t:  # 256 threads, 256 bins
+            for k in range(WARPS):
+                bins[k, t] = 0
+        with each(warp, bins) as w, each(thread):
+            for j in range(i, n, stride):
+                atomic.add(bins, (w, int(x[j])), 1)
+        with each(thread) as t:
+            total: u32 = 0
             for k in range(WARPS):
                 total += bins[k, t]
             # Atomics may be used on memory that many share: `counts` still belongs to the grid.

@@ -11,26 +11,13 @@ from _run import blocks_for, compare
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[256])
-def matmul_naive(
-    a: ptr(const(float), (M, K)) @ grid[1],
-    b: ptr(const(float), (K, N)) @ grid[1],
-    c: ptr(float, (M, N)) @ grid[1],
-    M: int @ grid[1],
-    N: int @ grid[1],
-    K: int @ grid[1],
-):
-    with group(grid[1]):
-        row: int @ thread[1] = id() / max(N, 1)
-        col: int @ thread[1] = id() % max(N, 1)
-        with partition(c, p=thread[1], f=lambda k: (row, col + k)) as mine:
-            with group(thread[1]):
-                if row < M and col < N:
-                    acc: float = 0.0
-                    for k in range(K):
-                        acc += a[row, k] * b[k, col]
-                    mine[0] = acc
+@kernel(threads=256)
+def matmul_naive(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(float, (M, N)), M: int, N: int, K: int):
+    with each(thread, c, shape=(M, N)) as (row, col):
+        acc: float = 0.0
+        for k in range(K):
+            acc += a[row, k] * b[k, col]
+        c[row, col] = acc
 
 
 def main():

@@ -12,42 +12,27 @@ from _run import blocks_for, compare
 from snap import *
 
 
-@kernel
-@requires(lambda TILE: (grid[1], block[1], thread[TILE * TILE]))
+@kernel(threads=lambda TILE: TILE * TILE)
 def matmul_tiled(
-    a: ptr(const(float), (M, K)) @ grid[1],
-    b: ptr(const(float), (K, N)) @ grid[1],
-    c: ptr(float, (M, N)) @ grid[1],
-    M: int @ grid[1],
-    N: int @ grid[1],
-    K: int @ grid[1],
-    TILE: constexpr(int),
+    a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(float, (M, N)), M: int, N: int, K: int, TILE: constexpr(int)
 ):
-    with group(grid[1]):
-        across: int = (N + TILE - 1) / TILE
-        row0: int @ block[1] = id() / across * TILE
-        col0: int @ block[1] = id() % across * TILE
-        with partition(c, p=block[1], f=lambda i, j: (row0 + i, col0 + j)) as c_tile:
-            with group(block[1]):
-                a_tile: shared(float[TILE, TILE])
-                b_tile: shared(float[TILE, TILE])
-                x: int @ thread[1] = id() % TILE
-                y: int @ thread[1] = id() / TILE
-                row: int @ thread[1] = row0 + y
-                col: int @ thread[1] = col0 + x
-                acc: float @ thread[1] = 0.0
-                for k0 in range(0, K, TILE):
-                    with partition(a_tile, p=thread[1], f=lambda k: (y, x + k)) as a_mine:
-                        with partition(b_tile, p=thread[1], f=lambda k: (y, x + k)) as b_mine:
-                            # Beyond the edge of the matrix the tiles hold zeros, so the loop below needs no guard.
-                            a_mine[0] = a[row, k0 + x] if row < M and k0 + x < K else 0.0
-                            b_mine[0] = b[k0 + y, col] if k0 + y < K and col < N else 0.0
-                    for k in range(TILE):
-                        acc += a_tile[y, k] * b_tile[k, x]
-                with partition(c_tile, p=thread[1], f=lambda k: (y, x + k)) as mine:
-                    with group(thread[1]):
-                        if row < M and col < N:
-                            mine[0] = acc
+    with each(block, shape=(..., (N + TILE - 1) / TILE)) as (bi, bj):
+        a_tile: shared(float[TILE, TILE])
+        b_tile: shared(float[TILE, TILE])
+        y, x = ids(thread, shape=(TILE, TILE))
+        row: int @ thread[1] = bi * TILE + y
+        col: int @ thread[1] = bj * TILE + x
+        acc: float @ thread[1] = 0.0
+        for k0 in range(0, K, TILE):
+            with each(thread, a_tile, b_tile):
+                # Beyond the edge of the matrix the tiles hold zeros, so the loop below needs no guard.
+                a_tile[y, x] = a[row, k0 + x] if row < M and k0 + x < K else 0.0
+                b_tile[y, x] = b[k0 + y, col] if k0 + y < K and col < N else 0.0
+            for k in range(TILE):
+                acc += a_tile[y, k] * b_tile[k, x]
+        with each(thread, c):
+            if row < M and col < N:
+                c[row, col] = acc
 
 
 def main():

@@ -14,25 +14,18 @@ from snap import *
 N = 256  # a Python number outside the kernel is a compile-time constant inside
 
 
-@kernel
-@requires(grid[1], block[1], thread[N])
-def reverse(x: ptr(int) @ grid[1], n: int @ grid[1]):
-    with group(grid[1]):
-        b: int @ block[1] = id()
-        start: int @ block[1] = b * N
-        length: int @ block[1] = min(N, n - start)  # the last run may be short
-        with partition(x, p=block[1], offset=start) as run:  # this block's part of x
-            with group(block[1]):
-                tile: shared(int[N])
-                t: int @ thread[1] = id()  # now within the block
-                with partition(tile, p=thread[1], offset=t) as slot:
-                    with group(thread[1]):
-                        if t < length:
-                            slot[0] = run[t]
-                with partition(run, p=thread[1], offset=t) as mine:
-                    with group(thread[1]):
-                        if t < length:
-                            mine[0] = tile[length - 1 - t]
+@kernel(threads=N)
+def reverse(x: ptr(int), n: int):
+    with each(block) as b:
+        start: int = b * N
+        length: int = min(N, n - start)  # the last run may be short
+        tile: shared(int[N])
+        with each(thread, tile) as t:  # now within the block
+            if t < length:
+                tile[t] = x[start + t]
+        with each(thread, x) as t:
+            if t < length:
+                x[start + t] = tile[length - 1 - t]
 
 
 def expected(x):

@@ -11,18 +11,12 @@ from _run import blocks_for, compare
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[256])  # 256 threads a block, exactly; any number of blocks
-def saxpy(a: float @ grid[1], x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1], n: int @ grid[1]):
-    with group(grid[1]):
-        # `@ thread[1]`: every thread has its own i.  Here, at grid[1], id() for a thread is its index in the whole grid.
-        i: int @ thread[1] = id()
-        # Memory is written by single threads only, so y is handed out: thread i gets y from element i on, under the name `mine`.
-        with partition(y, p=thread[1], f=lambda k: i + k) as mine:
-            # The guard differs from thread to thread, so it stands where each thread acts alone.
-            with group(thread[1]):
-                if i < n:
-                    mine[0] = a * x[i] + mine[0]
+@kernel(threads=256)  # 256 threads a block, exactly; any number of blocks
+def saxpy(a: float, x: ptr(const(float)), y: ptr(float), n: int):
+    # Every thread of the grid, with its index i.  Memory is written by single threads only, so y is named: it is handed to them.
+    with each(thread, y) as i:
+        if i < n:
+            y[i] = a * x[i] + y[i]
 
 
 def main():

@@ -14,31 +14,26 @@ from snap import *
 WARPS = 4
 
 
-@kernel
-@requires(grid[1], block[1], thread[32 * WARPS])
-def softmax(x: ptr(const(float), (M, N)) @ grid[1], y: ptr(float, (M, N)) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
-    with group(grid[1]):
-        row: int @ warp = id()
-        with partition(y, p=warp, f=lambda j: (row, j)) as y_row:
-            with group(warp):
-                lane: int @ thread[1] = id()
-                if row < M:
-                    largest: float @ thread[1] = -3.402823466e38
-                    with group(thread[1]):
-                        for j in range(lane, N, 32):
-                            largest = max(largest, x[row, j])
-                    top: float = intrinsic.reduce_max(largest)  # no `@`: declared at the code's privilege, thread[32]
+@kernel(threads=32 * WARPS)
+def softmax(x: ptr(const(float), (M, N)), y: ptr(float, (M, N)), M: int, N: int):
+    with each(warp) as row:
+        lane: int @ thread[1] = id()
+        if row < M:
+            largest: float @ thread[1] = -3.402823466e38
+            with each(thread):
+                for j in range(lane, N, 32):
+                    largest = max(largest, x[row, j])
+            top: float = intrinsic.reduce_max(largest)  # no `@`: declared at the code's privilege, thread[32]
 
-                    part: float @ thread[1] = 0.0
-                    with group(thread[1]):
-                        for j in range(lane, N, 32):
-                            part += exp(x[row, j] - top)
-                    total: float = intrinsic.reduce_add(part)
+            part: float @ thread[1] = 0.0
+            with each(thread):
+                for j in range(lane, N, 32):
+                    part += exp(x[row, j] - top)
+            total: float = intrinsic.reduce_add(part)
 
-                    with partition(y_row, p=thread[1], offset=lane) as mine:
-                        with group(thread[1]):
-                            for j in range(lane, N, 32):
-                                mine[j - lane] = exp(x[row, j] - top) / total
+            with each(thread, y):
+                for j in range(lane, N, 32):
+                    y[row, j] = exp(x[row, j] - top) / total
 
 
 def expected(x):

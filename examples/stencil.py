@@ -14,28 +14,20 @@ from snap import *
 T = 256
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def stencil(x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1], n: int @ grid[1]):
-    with group(grid[1]):
-        start: int @ block[1] = id() * T
-        with partition(y, p=block[1], offset=start) as y_run:
-            with group(block[1]):
-                s: shared(float[T + 2])  # s[k] is x[start - 1 + k]
-                t: int @ thread[1] = id()
-                with partition(s, p=thread[1], offset=t + 1) as mine:
-                    mine[0] = x[start + t] if start + t < n else 0.0
-                with claim(s, p=thread[2]) as ends:
-                    match split(thread):
-                        case 2:
-                            e: int @ thread[1] = id()  # 0: left, 1: right
-                            at: int @ thread[1] = start - 1 + e * (T + 1)
-                            with partition(ends, p=thread[1], offset=e * (T + 1)) as end:
-                                end[0] = x[at] if at >= 0 and at < n else 0.0
-                with partition(y_run, p=thread[1], offset=t) as out:
-                    with group(thread[1]):
-                        if start + t < n:
-                            out[0] = 0.25 * (s[t] + 2.0 * s[t + 1] + s[t + 2])
+@kernel(threads=T)
+def stencil(x: ptr(const(float)), y: ptr(float), n: int):
+    with each(block) as b:
+        start: int = b * T
+        s: shared(float[T + 2])  # s[k] is x[start - 1 + k]
+        with each(thread, s) as t:
+            s[t + 1] = x[start + t] if start + t < n else 0.0
+        with one(thread[2], s):
+            with each(thread, s) as e:  # 0: left, 1: right
+                at: int = start - 1 + e * (T + 1)
+                s[e * (T + 1)] = x[at] if at >= 0 and at < n else 0.0
+        with each(thread, y) as t:
+            if start + t < n:
+                y[start + t] = 0.25 * (s[t] + 2.0 * s[t + 1] + s[t + 2])
 
 
 def expected(x):

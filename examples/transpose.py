@@ -12,35 +12,21 @@ from _run import blocks_for, compare
 from snap import *
 
 
-@kernel
-@requires(lambda TILE, ROWS: (grid[1], block[1], thread[TILE * ROWS]))
-def transpose(
-    a: ptr(const(float), (M, N)) @ grid[1],
-    b: ptr(float, (N, M)) @ grid[1],
-    M: int @ grid[1],
-    N: int @ grid[1],
-    TILE: constexpr(int),
-    ROWS: constexpr(int),
-):
-    with group(grid[1]):
-        across: int = (N + TILE - 1) / TILE
-        row0: int @ block[1] = id() / across * TILE
-        col0: int @ block[1] = id() % across * TILE
-        with partition(b, p=block[1], f=lambda i, j: (col0 + i, row0 + j)) as b_tile:
-            with group(block[1]):
-                tile: shared(float[TILE, TILE + 1])
-                x: int @ thread[1] = id() % TILE
-                y: int @ thread[1] = id() / TILE
-                with partition(tile, p=thread[1], f=lambda i: (y + i, x)) as column:
-                    with group(thread[1]):
-                        for i in range(0, TILE, ROWS):
-                            if row0 + y + i < M and col0 + x < N:
-                                column[i] = a[row0 + y + i, col0 + x]
-                with partition(b_tile, p=thread[1], f=lambda i: (y + i, x)) as out:
-                    with group(thread[1]):
-                        for i in range(0, TILE, ROWS):
-                            if col0 + y + i < N and row0 + x < M:
-                                out[i] = tile[x, y + i]
+@kernel(threads=lambda TILE, ROWS: TILE * ROWS)
+def transpose(a: ptr(const(float), (M, N)), b: ptr(float, (N, M)), M: int, N: int, TILE: constexpr(int), ROWS: constexpr(int)):
+    with each(block, shape=(..., (N + TILE - 1) / TILE)) as (bi, bj):
+        row0: int = bi * TILE
+        col0: int = bj * TILE
+        tile: shared(float[TILE, TILE + 1])
+        y, x = ids(thread, shape=(ROWS, TILE))
+        with each(thread, tile):
+            for i in range(0, TILE, ROWS):
+                if row0 + y + i < M and col0 + x < N:
+                    tile[y + i, x] = a[row0 + y + i, col0 + x]
+        with each(thread, b):
+            for i in range(0, TILE, ROWS):
+                if col0 + y + i < N and row0 + x < M:
+                    b[col0 + y + i, row0 + x] = tile[x, y + i]
 
 
 def main():

@@ -13,9 +13,8 @@ from snap import *
 WARPS = 4
 
 
-@device
-@requires(thread[32])
-def warp_sum(v: float @ thread[1]) -> float @ thread[32]:
+@device(warp)
+def warp_sum(v: float @ thread[1]) -> float:
     mask: int = 16
     while mask > 0:
         v += intrinsic.shfl_xor(v, mask)
@@ -24,24 +23,18 @@ def warp_sum(v: float @ thread[1]) -> float @ thread[32]:
     return intrinsic.shfl(v, 0)
 
 
-@kernel
-@requires(grid[1], block[1], thread[32 * WARPS])
-def row_sums(a: ptr(const(float), (M, N)) @ grid[1], out: ptr(float) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
-    with group(grid[1]):
-        row: int @ warp = id()  # index of this warp in the grid
-        with partition(out, p=warp, offset=row) as cell:
-            with group(warp):
-                lane: int @ thread[1] = id()
-                if row < M:  # the same for all 32 lanes: a warp may decide it
-                    v: float @ thread[1] = 0.0
-                    with group(thread[1]):
-                        for j in range(lane, N, 32):
-                            v += a[row, j]
-                    total: float = warp_sum(v)
-                    with claim(cell, p=thread[1]) as one:
-                        match split(thread):
-                            case 1:
-                                one[0] = total
+@kernel(threads=32 * WARPS)
+def row_sums(a: ptr(const(float), (M, N)), out: ptr(float), M: int, N: int):
+    with each(warp) as row:  # index of this warp in the grid
+        lane: int @ thread[1] = id()
+        if row < M:  # the same for all 32 lanes: a warp may decide it
+            v: float @ thread[1] = 0.0
+            with each(thread):
+                for j in range(lane, N, 32):
+                    v += a[row, j]
+            total: float = warp_sum(v)
+            with one(thread, out):
+                out[row] = total
 
 
 def main():

@@ -30,7 +30,7 @@ def agree_help(p: Privilege, have: Privilege, name: str) -> str:
     """How a group p comes to one mind about something that is at `have`."""
     decider = have if p.at_least(have) else THREAD1
     who = decider.level.word if decider.n == 1 else f"group of {decider.n} {decider.level.word}s"
-    alone = f"let each {who} decide for itself, in `with group({decider}):`"
+    alone = f"let each {who} decide for itself, in `with each({decider.level.word if decider.n == 1 else decider}):`"
     if p.level is Level.BLOCK and p.n == 1:
         return (
             f"{alone}, or agree first: `intrinsic.syncthreads_or({name})` on a condition, `intrinsic.broadcast({name})`"
@@ -51,13 +51,13 @@ def atomic_help(want: Want) -> str:
     """
     p = want.privilege
     alone = (
-        "let each thread do it for itself, in `with group(thread[1]):`"
+        "let each thread do it for itself, in `with each(thread):`"
         if want.control
         else "declare the destination at `thread[1]`"
     )
     told = {BLOCK1: "intrinsic.broadcast(v)", WARP1: "intrinsic.shfl(v, 0)"}.get(p)
     return (
-        f"{alone}, or let one thread do it, `match split(thread): case 1:`, and then tell all, `{told}`"
+        f"{alone}, or let one thread do it, `with one(thread):`, and then tell all, `{told}`"
         if told
         else alone
     )

@@ -95,6 +95,18 @@ def k(a: float, x: ptr(const(float)), y: ptr(float), n: int):
         with back(), each(thread, y) as t:
             y[b * 64 + t] = a * s[31 - t]
 """
+GIVEN = """
+@kernel(threads=64)
+def k(a: float, x: ptr(const(float)), y: ptr(float), n: int):
+    with each(block) as b:
+        s: shared(float[32])
+        front, back = roles(32, 32)
+        with front(s), each(thread, s) as t:
+            s[t] = x[b * 64 + t]
+        with back(y):
+            with one(thread, y):
+                y[b] = a * s[3]
+"""
 WARPS = """
 @kernel(threads=64)
 def k(a: float, x: ptr(const(float)), y: ptr(float), n: int):
@@ -125,7 +137,7 @@ def k(a: float, x: ptr(const(float)), y: ptr(float), n: int):
             atomic.add(y, (int(x[i]) + 3) % 7, 1.0)
 """
 KERNELS = {
-    "saxpy": SAXPY, "early returns": RETURNS, "sums": SUMS, "transposed": TRANSPOSED, "persistent": PERSISTENT, "roles": ROLES, "warps": WARPS,
+    "saxpy": SAXPY, "early returns": RETURNS, "sums": SUMS, "transposed": TRANSPOSED, "persistent": PERSISTENT, "roles": ROLES, "given to a role": GIVEN, "warps": WARPS,
     "vectors": VECTORS, "first": FIRST, "histogram": HISTOGRAM,
 }  # fmt: skip
 

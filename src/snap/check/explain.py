@@ -56,11 +56,7 @@ def atomic_help(want: Want) -> str:
         else "declare the destination at `thread[1]`"
     )
     told = {BLOCK1: "intrinsic.broadcast(v)", WARP1: "intrinsic.shfl(v, 0)"}.get(p)
-    return (
-        f"{alone}, or let one thread do it, `with one(thread):`, and then tell all, `{told}`"
-        if told
-        else alone
-    )
+    return f"{alone}, or let one thread do it, `with one(thread):`, and then tell all, `{told}`" if told else alone
 
 
 def declared(what: ir.Handle | ir.MemObject | ir.Var) -> tuple[Label, ...]:

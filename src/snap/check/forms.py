@@ -6,9 +6,10 @@ that are put in are `tree.Known`, which no variable of the user's hides; every n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
-from snap.check.annotations import wanted_privilege
+from snap.check.annotations import constant_int, wanted_privilege
 from snap.check.bindings import Memory, Role
 from snap.check.names import resolve
 from snap.check.state import Checker
@@ -126,33 +127,55 @@ def named_inside(
             yield name, tree.Name(name, span=s.head)
 
 
-def named_freely(c: Checker, body: tree.Body, bound: frozenset[str]) -> Iterator[tuple[str, Privilege, bool]]:
+def named_freely(
+    c: Checker, body: tree.Body, bound: frozenset[str], roles: Mapping[str, Role] = MappingProxyType({})
+) -> Iterator[tuple[str, Privilege, bool]]:
     """The memory that forms in the body name and that is declared outside of it, each with whom it goes to, and
-    whether its parts are promised apart.
+    whether its parts are promised apart.  roles: those that are made on the way.
     """
     for s in body:
         match s:
             case tree.Declare(name):
                 bound |= {name}
+            case tree.Assign(tree.Sequence(items), tree.Call() as call) if is_word(c, call, "roles"):
+                roles = {**roles, **_roles_made(c, items, call)}
             case tree.With(call, name, inner):
-                form = form_of(c, call)
+                form = _role_of(call, roles) or form_of(c, call)
                 if form is not None:
                     args = call.args if isinstance(form, Role) else call.args[1:]
                     named = {root for e in args if (root := root_name(e)) is not None and root not in bound}
                     to = handed_to(c, form, call)
                     apart = promises(call)
                     yield from ((root, to, root in apart) for root in sorted(named))
-                    yield from named_freely(c, inner, bound | named)
+                    yield from named_freely(c, inner, bound | named, roles)
                 else:
-                    yield from named_freely(c, inner, bound | ({name} if name else set()))
+                    yield from named_freely(c, inner, bound | ({name} if name else set()), roles)
             case tree.If(_, then, other):
-                yield from named_freely(c, then, bound)
-                yield from named_freely(c, other, bound)
+                yield from named_freely(c, then, bound, roles)
+                yield from named_freely(c, other, bound, roles)
             case tree.While(_, inner) | tree.For(_, _, inner):
-                yield from named_freely(c, inner, bound)
+                yield from named_freely(c, inner, bound, roles)
             case tree.Match(_, cases):
                 for case in cases:
-                    yield from named_freely(c, case.body, bound)
+                    yield from named_freely(c, case.body, bound, roles)
+
+
+def _roles_made(c: Checker, names: tuple[tree.Expr, ...], call: tree.Call) -> dict[str, Role]:
+    """The roles of an assignment that has not been checked yet; none where it is wrong."""
+    with c.trial():
+        sizes = tuple(constant_int(c, e, "the size of a role") for e in call.args)
+        return {
+            e.id: Role(e.id, sizes, k, e.span) for k, (e, _) in enumerate(zip(names, sizes)) if isinstance(e, tree.Name)
+        }
+    return {}
+
+
+def _role_of(call: tree.Expr, roles: Mapping[str, Role]) -> Role | None:
+    match call:
+        case tree.Call(tree.Name(name)):
+            return roles.get(name)
+        case _:
+            return None
 
 
 def promises(call: tree.Call) -> set[str]:

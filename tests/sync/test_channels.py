@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+import small
 from corpus import ROOT, Program
 
 import snap
@@ -251,3 +252,27 @@ def test_what_is_refused_above_is_accepted_in_order():
     assert barriers(synced(define(plain))) == {"s_full": (1, 1, False), "s_empty": (1, 1, False)}
     once = LOAD.format("s", "x", "3") + USE.format("s")
     assert barriers(synced(define(once))) == {"s_full": (1, 1, False)}  # nobody fills it again
+
+
+LOADED_AND_LOOKED_AT = """from __future__ import annotations
+from snap import *
+
+@kernel
+@requires(grid[1], block[1], thread[32])
+def k(out: ptr(int) @ grid[1], x: ptr(int, (8, 32)) @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], offset=i) as mine:
+            with group(block[1]):
+                row: shared(int[1, 32])
+                t: int @ thread[1] = id()
+                async_copy(row, x, at=(0, 0))
+                mine[0] = row[0, 31 - t] + atomic.{op}
+"""
+
+
+def test_an_atomic_load_does_not_write_what_boxes_are_loaded_from():
+    kernel = small.compiled(LOADED_AND_LOOKED_AT.format(op="load(x, (1, t))"))
+    small.agree(kernel, lambda: (np.zeros(64, np.int32), np.arange(256, dtype=np.int32).reshape(8, 32)))
+    with pytest.raises(SnapError, match="this kernel also writes it"):
+        small.compiled(LOADED_AND_LOOKED_AT.format(op="add(x, (1, t), 1)"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snap.diag.span import Span
+from snap.ir import effects as table
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import Effect, Engine, Kind, accesses, effects, loads, passed
@@ -65,9 +66,8 @@ def written(every: list[ir.Stmt]) -> dict[int, Span]:
     """A kernel's arrays that it writes, and where."""
     found: dict[int, Span] = {}
     for s in every:
-        for e in effects(s):
-            if e.access is not None and (e.kind.writes or e.atomic):
-                found.setdefault(e.access.view.obj.uid, e.access.span)
+        for access in table.written(s):
+            found.setdefault(access.view.obj.uid, access.span)
         for p, a, _ in passed(s):
             if not p.handle.const:
                 found.setdefault(a.obj.uid, s.span)

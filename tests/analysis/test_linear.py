@@ -58,6 +58,18 @@ def test_what_barriers_hang_on():
     assert not solve.feasible(meets, inside + below)  # a tree reduction, where both are below d
 
 
+SYSTEMS = solve.Systems()  # for all examples: what the unknowns of another system were called does not matter
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(forms(), max_size=2), st.lists(forms(), max_size=6))
+def test_the_parts_of_a_system_say_what_the_whole_does(zero, positive):
+    renamed = lambda f: linear.rename(f, lambda atom: ("y", atom[1]) if atom[0] == "x" else None)  # noqa: E731
+    beside = [renamed(f) for f in positive]
+    assert SYSTEMS.feasible(zero, positive) == solve.feasible(zero, positive)
+    assert SYSTEMS.feasible(zero, [*positive, *beside]) == (solve.feasible(zero, positive) and solve.feasible([], beside))
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.lists(forms(quotients=False), min_size=1, max_size=6))
 def test_a_solution_that_is_found_is_none_that_elimination_denies(positive):

@@ -75,18 +75,48 @@ def confirmed(model: Model, zero: Iterable[Form], positive: Iterable[Form]) -> M
 
 class Systems:
     """`feasible`, of which most systems are asked about again: loops are walked more than once, and in many scopes the
-    same is known.
+    same is known.  Rows that share no unknown, even by way of others, are systems of their own, and what the unknowns
+    are called does not matter: what the last iteration of one loop did is like what that of another did.
     """
 
     def __init__(self) -> None:
         self.known: dict[tuple[frozenset[Form], frozenset[Form]], bool] = {}
+        self.parts: dict[tuple, bool] = {}
 
     def feasible(self, zero: list[Form], positive: list[Form]) -> bool:
         key = (frozenset(zero), frozenset(positive))
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = feasible(zero, positive)
+            rows = _without_equalities(zero, positive, None)
+            found = self.known[key] = rows is not None and self._hold(rows)
         return found
+
+    def _hold(self, rows: list[Row]) -> bool:
+        best: dict[frozenset, Row] = {}
+        return _tighten(best, rows) and all(map(self._part, _apart(list(_pruned(best, None).values()))))
+
+    def _part(self, rows: list[Row]) -> bool:
+        names: dict[int, int] = {}
+        key = tuple([(c, tuple([(names.setdefault(a, len(names)), k) for a, k in terms.items()])) for c, terms in rows])
+        found = self.parts.get(key)
+        if found is None:
+            tight = {frozenset(terms.items()): (c, terms) for c, terms in rows}
+            found = self.parts[key] = _eliminated(tight, None) is not NO
+        return found
+
+
+def _apart(rows: list[Row]) -> list[list[Row]]:
+    """Parts that have no unknown in common."""
+    home: dict[int, list[Row]] = {}  # by unknown, the part that it is in
+    for row in rows:
+        mine = [row]
+        for part in {id(part): part for a in row[1] if (part := home.get(a)) is not None}.values():
+            mine, part = (part, mine) if len(part) > len(mine) else (mine, part)
+            mine += part
+            for _, terms in part:
+                home.update(dict.fromkeys(terms, mine))
+        home.update(dict.fromkeys(row[1], mine))
+    return list({id(part): part for part in home.values()}.values())
 
 
 def _atoms(zero: list[Form], positive: list[Form]) -> tuple[dict[Atom, None], list[Form]]:
@@ -102,6 +132,12 @@ def _atoms(zero: list[Form], positive: list[Form]) -> tuple[dict[Atom, None], li
 
 def _decided(zero: list[Form], positive: list[Form], trail: Trail | None) -> dict[int, int] | Verdict:
     """NO, UNKNOWN, or numbers for the unknowns that are left when all else has been put on the trail."""
+    rows = _without_equalities(zero, positive, trail)
+    return NO if rows is None else _eliminate(rows, trail)
+
+
+def _without_equalities(zero: list[Form], positive: list[Form], trail: Trail | None) -> list[Row] | None:
+    """Rows that are to be at least zero; None where that is not possible."""
     found, known = _atoms(zero, positive)
     number_of = {atom: n for n, atom in enumerate(found)}  # small numbers sort and hash faster than atoms
     equalities = [(f[0], {number_of[a]: k for a, k in f[1]}) for f in zero]
@@ -110,11 +146,11 @@ def _decided(zero: list[Form], positive: list[Form], trail: Trail | None) -> dic
         constant, terms = equalities.pop()
         if not terms:
             if constant:
-                return NO
+                return None
             continue
         divisor = math.gcd(*terms.values())
         if constant % divisor:
-            return NO
+            return None
         constant, terms = constant // divisor, {a: k // divisor for a, k in terms.items()}
         unit = next((a for a, k in terms.items() if k in (1, -1)), None)
         if unit is None:
@@ -126,7 +162,7 @@ def _decided(zero: list[Form], positive: list[Form], trail: Trail | None) -> dic
             trail.append((unit, sign, (constant, terms)))
         equalities = [_substituted(row, unit, constant, terms, sign) for row in equalities]
         rows = [_substituted(row, unit, constant, terms, sign) for row in rows]
-    return _eliminate(rows, trail)
+    return rows
 
 
 def _at(row: Row, values: dict[int, int]) -> int:
@@ -268,9 +304,11 @@ def _solution(rows: list[Row]) -> dict[int, int] | None:
 
 def _eliminate(rows: list[Row], trail: Trail | None) -> dict[int, int] | Verdict:
     best: dict[frozenset, Row] = {}
-    if not _tighten(best, rows):
-        return NO
-    best = _pruned(best, trail)
+    return _eliminated(_pruned(best, trail), trail) if _tighten(best, rows) else NO
+
+
+def _eliminated(best: dict[frozenset, Row], trail: Trail | None) -> dict[int, int] | Verdict:
+    """Of rows that are tight and pruned."""
     rows = list(best.values())
     if not _bounded(rows):
         return NO

@@ -154,6 +154,7 @@ class Values:
     loops: list[int] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     systems: Systems = field(default_factory=Systems)
+    numbers: dict[int, int] = field(default_factory=dict)  # of parts of the text, by identity
     proofs: bool = False
     assumed: dict[Form, Scalar] = field(default_factory=dict)
 
@@ -168,7 +169,13 @@ class Values:
 
     def beyond(self, e: ir.Expr, frame: Frame, at: Position | None, parts: tuple[Form, ...] = ()) -> Form:
         """Of an expression that has no form; `parts`, where those of its operands are known."""
-        return self.anything((frame, id(e)), e.type)
+        return self.anything((frame, self.number(e)), e.type)
+
+    def number(self, part: object) -> int:
+        """Of an expression, or an access, in the order in which they are first met: names of unknowns are the same in
+        every run, and so is the order in which systems of them are solved.
+        """
+        return self.numbers.setdefault(id(part), len(self.numbers))
 
     def fresh(self, frame: Frame, var: ir.Var, where: object) -> Form:
         self.types[frame, var.uid] = var.type

@@ -16,7 +16,7 @@ from snap.check.state import Program
 from snap.diag.error import Diagnostic, SnapError
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
-from snap.ir.depth import OF_A_FUNCTION, deep
+from snap.ir.depth import OF_A_FUNCTION, deep, roomy
 
 __all__ = ["check", "constexpr_names", "required"]
 
@@ -29,7 +29,7 @@ def check(definition: Definition, constexprs: Mapping[str, object] | None = None
         program = Program()
         program.active.append(definition)
         with deep(OF_A_FUNCTION):
-            return elaborate(program, definition, constexprs, place, {}).function
+            return roomy(lambda: elaborate(program, definition, constexprs, place, {}).function)
     except RecursionError:
         raise SnapError(
             Diagnostic(

@@ -18,7 +18,7 @@ from snap.codegen.functions import Lowering
 from snap.codegen.module import Module
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.depth import deep
+from snap.ir.depth import deep, roomy
 from snap.ir.effects import Engine, effects, loads, multiplied_into, passed
 from snap.ir.types import Level, Scalar, Space
 from snap.ir.walk import statements
@@ -91,7 +91,7 @@ class CudaModule:
 
 def emit(function: synced.Function) -> CudaModule:
     with deep():
-        return _emit(function)
+        return roomy(lambda: _emit(function))
 
 
 def _emit(function: synced.Function) -> CudaModule:

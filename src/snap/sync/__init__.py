@@ -21,7 +21,7 @@ from typing import Any
 from snap.analysis.values import Frame
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.depth import deep
+from snap.ir.depth import deep, roomy
 from snap.ir.hardware import WARP
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import with_bodies
@@ -182,7 +182,7 @@ def synchronize(function: ir.Function, seen: Seen | None = None) -> synced.Funct
     """Raises SnapError where what is asked cannot be synchronized.  `seen` is shown the program after each pass, under
     its name, and first of all as it comes from the checker.
     """
-    return _run(PASSES, function, seen)
+    return roomy(lambda: _run(PASSES, function, seen))
 
 
 def _run(passes: tuple[Pass, ...], program: Any, seen: Seen | None = None) -> Any:
@@ -209,7 +209,8 @@ def probe(function: ir.Function) -> None:
     common, the calls are not entered again, so that functions that call functions take as long as their own texts.  The
     kernel is synchronized as a whole in any case.
     """
-    _run(PASSES[:GATE], _without_callees(function) if _meets_beside_calls(function) else function)
+    text = _without_callees(function) if _meets_beside_calls(function) else function
+    roomy(lambda: _run(PASSES[:GATE], text))
 
 
 def _without_callees(function: ir.Function) -> ir.Function:

@@ -194,7 +194,7 @@ class Accesses:
         there = self.variables.at(where, m.paths)
         known = memo.shared(where.facts)
         inside: list[Form] = []
-        name = (where.frame, id(a))
+        name = (where.frame, there.number(a))
         match e.extent:
             case Extent.ROWS:
                 index, inside = inside_rows(index, shape, a.view.elem, name, there)

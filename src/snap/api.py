@@ -68,9 +68,8 @@ class SnapFunction:
         self._at: dict = _Unlaunched(self)  # an attribute and no property: `k[blocks]` is looked up at every launch
         functools.update_wrapper(self, python, updated=())
         defaults = self._defaults()
-        if all(
-            n in defaults for n in self.generic
-        ):  # checked now; a generic one without defaults, when it is specialised
+        # It is checked now; a generic one without defaults is checked when it is specialised.
+        if all(n in defaults for n in self.generic):
             self._specialised({n: defaults[n] for n in self.generic})
 
     def _defaults(self) -> dict[str, object]:

@@ -55,9 +55,8 @@ class IndexMap:
 
     params: tuple[ir.Var, ...]
     results: tuple[ir.Expr, ...]
-    block: ir.Expr | None = (
-        None  # of memory that is across a cluster: whose part; None for the part of the thread's own block
-    )
+    # Of memory that is across a cluster: the rank of the block whose part is meant; None for the thread's own.
+    block: ir.Expr | None = None
 
 
 @dataclass(slots=True, eq=False)

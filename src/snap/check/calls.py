@@ -130,9 +130,8 @@ def _id(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
         write_up(c, target, "an index", e.span)
         raise c.poisoned()
     if target == c.privilege:
-        if (
-            want.implied
-        ):  # nobody asks a group for its index in itself; written with `@`, in generic code, it may be meant
+        # Nobody asks a group for its index in itself; written with `@`, in generic code, it may be meant.
+        if want.implied:
             raise c.type_error(
                 f"`id()` is asked for {group_words(target)} in itself, which is always 0",
                 e.span,

@@ -164,9 +164,8 @@ def _reshaped(c: Checker, memory: Memory, p: ParamSpec) -> Memory:
     small = memory.handle.obj.space is Space.SHARED or math.prod(extents) < 1 << 31
     linear: ir.Expr = convert.cast(ir.Read(params[0], I32, span=p.span), I32 if small else I64)
     for k, n in zip(params[1:], p.spec.shape[1:]):
-        linear = convert.binary(
-            "+", convert.binary("*", linear, n, p.span), ir.Read(k, I32, span=p.span), p.span
-        )  # as wide as its left side
+        # A sum is as wide as its left side.
+        linear = convert.binary("+", convert.binary("*", linear, n, p.span), ir.Read(k, I32, span=p.span), p.span)
     return Memory(memory.handle, memory.view, IndexMap(params, mapped(memory, (linear,))), p.spec.shape)
 
 

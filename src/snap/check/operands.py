@@ -69,9 +69,8 @@ def _kept(c: Checker, value: Operand, p: Privilege, effects: list[ir.Stmt], made
             return replace(value, index=tuple(map(part_kept, index)))
         case ir.ComponentTarget(of):
             return replace(value, of=part_kept(of))
-    if convert.is_weak(value) and not isinstance(
-        value, ir.Const
-    ):  # of numbers that have no type yet, what chooses is kept
+    # Of numbers that have no type yet, what chooses is kept.
+    if convert.is_weak(value) and not isinstance(value, ir.Const):
         parts = {name: getattr(value, name) for name in ("cond", "then", "other", "args") if hasattr(value, name)}
         return replace(
             value,

@@ -25,9 +25,8 @@ from snap.ir.effects import Effect, Engine, Extent, assigned, effects
 from snap.ir.types import Level, Place, Privilege
 from snap.ir.walk import bodies, children, own_expressions, variables
 
-Where = tuple[
-    ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]
-]  # shape, index, and what is known there
+# An access, its shape, its index, and what is known there.
+Where = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]
 Owner = tuple[Frame, int]  # a handle, in a call
 
 
@@ -193,9 +192,8 @@ class _Walk:
             return
         value = None if init is None else self._form(init)
         if value is None or any(atom[0] == "any" for atom in linear.atoms([value])):
-            value = self.values.fresh(
-                self.frame, var, "start"
-            )  # what it is, we do not know; that all threads of its unit agree, we do
+            # What it is, we do not know; that all threads of its unit agree, we do.
+            value = self.values.fresh(self.frame, var, "start")
         self.values.known[self.frame, var.uid] = value
 
     def _form(self, e: ir.Expr) -> Form:

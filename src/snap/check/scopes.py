@@ -74,9 +74,8 @@ def _group(c: Checker, s: tree.With, tail: bool) -> None:
     if len(s.call.args) != 1 or s.call.keywords or s.name is not None:
         raise c.type_error("`group` takes one privilege, and gives no name", s.head, help="`with group(thread[32]):`")
     arg = s.call.args[0]
-    if (
-        isinstance(arg, tree.Sequence) and len(arg.items) == 1
-    ):  # `group([block[2]])`, as the paper (README.md) writes it
+    # `group([block[2]])`, as the paper (README.md) writes it.
+    if isinstance(arg, tree.Sequence) and len(arg.items) == 1:
         arg = arg.items[0]
     p = wanted_privilege(c, arg, "`group`")
     held, as_if = c.place.held(p.level), c.place.narrowed(p.level, Held(p.n, p.n))

@@ -102,9 +102,8 @@ class Instance:
     smem_align: int = WIDEST
 
 
-_numbers = itertools.count(
-    1
-)  # programs share the functions they call, so what is numbered has a number of its own in all of them
+# Programs share the functions they call, so what is numbered has a number of its own in all of them.
+_numbers = itertools.count(1)
 
 
 class Program:
@@ -130,9 +129,8 @@ class Checker:
         self.program = program
         self.place = place
         self.errors: list[Diagnostic] = []
-        self.moves_boxes: bool | None = (
-            None  # whether the function, or one that it calls, does; None: nobody has asked yet
-        )
+        # Whether the function, or one that it calls, moves boxes; None: nobody has asked yet.
+        self.moves_boxes: bool | None = None
         self.scopes: list[dict[str, Binding]] = [{}]
         self.ended: dict[str, Span] = {}  # names of scopes that ended, for the error when they are used after all
         self.frames: list[Frame] = [Frame("function", definition.tree.head, definition.tree.name, place=place)]

@@ -117,9 +117,8 @@ def _if(c: Checker, s: tree.If, tail: bool) -> None:
             if not isinstance(cond, ir.Const) or bool(cond.value) == (part is s.then):
                 body(c, part, tail)
         bodies.append(tuple(out))
-    if isinstance(
-        cond, ir.Const
-    ):  # decided by constants: the other branch is not there, and may be one that is illegal for these
+    # Decided by constants: the other branch is not there, and may be one that is illegal for these.
+    if isinstance(cond, ir.Const):
         c.out.extend(bodies[0 if cond.value else 1])
     elif cond is not None:
         c.out.append(ir.If(cond, *bodies, span=s.span))

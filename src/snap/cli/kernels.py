@@ -69,9 +69,8 @@ def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[
 def check_generic(files: list[Checked], values: list[str]) -> list[Checked]:
     """The same files, with the errors of their generic kernels for these values, and with those that lack some."""
     given = parse_values(values)
-    if not any(
-        one.errors or one.failure for one in files
-    ):  # else the kernel that has the parameter may be the one that was refused
+    # Where there were errors, the kernel that has the parameter may be the one that was refused.
+    if not any(one.errors or one.failure for one in files):
         _all_known(given, [kernel for one in files for kernel in _kernels_of(one)])
     return [_with_generic(one, given) for one in files]
 

@@ -44,9 +44,8 @@ def first_thread(scope: Scope, threads: int | None = None) -> tree.Expr | None:
     inside = _position(scope, threads)
     if inside.zero:
         return None
-    if (
-        inside.offset and not inside.modulus and inside.source is not None and inside.source.plain
-    ):  # it says itself who is first
+    # The position says itself who is first.
+    if inside.offset and not inside.modulus and inside.source is not None and inside.source.plain:
         return tree.Binary("==", inside.source.use(signed=False), tree.Integer(inside.offset))
     return tree.Binary("==", index(scope, threads), tree.Integer(0))
 

@@ -98,9 +98,8 @@ def _integer(module: Module, op: str, args: tuple[tree.Expr, ...], t: Scalar) ->
             return call("__clzll" if wide else "__clz", *args)
         case "brev":
             if is_narrow(t):
-                return fitted(
-                    module, tree.Binary(">>", call("__brev", *args), tree.Integer(32 - t.bits)), t
-                )  # the sign's copies are shifted out
+                # A narrow integer was widened with copies of its sign; reversed, they come last, and are shifted out.
+                return fitted(module, tree.Binary(">>", call("__brev", *args), tree.Integer(32 - t.bits)), t)
             reversed_bits = call("__brevll" if wide else "__brev", *args)
             return tree.Cast(type_name(module, t), reversed_bits, implicit=True) if signed else reversed_bits
         case "dp4a" | "dp2a_lo" | "dp2a_hi":

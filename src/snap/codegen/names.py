@@ -71,9 +71,8 @@ setpayloadsig fromfp fromfpx
 ufromfp ufromfpx fadd fdiv ffma fmul fsqrt fsub dadd ddiv dfma dmul dsqrt dsub
 """.split()
 )
-NEVER_CALLED = frozenset(
-    "y0 y1 yn j0 j1 jn norm gamma significand remainder finite nan".split()
-)  # and likely names of variables
+# Those of them that generated code never calls; they are likely names of variables.
+NEVER_CALLED = frozenset("y0 y1 yn j0 j1 jn norm gamma significand remainder finite nan".split())
 
 # Further functions, types and variables that nvcc or NVRTC declares at file scope, where only functions of the program
 # are named.

@@ -158,6 +158,5 @@ def _rounded(value: float, t: Scalar) -> float:
             return math.copysign(math.inf, value)
     _, exponent = math.frexp(value)
     step = max(exponent, -125) - 8  # bf16 has 8 significant bits, and f32's exponents
-    return math.copysign(
-        math.ldexp(round(math.ldexp(value, -step)), step), value
-    )  # what is rounded to zero keeps its sign
+    # What is rounded to zero keeps its sign.
+    return math.copysign(math.ldexp(round(math.ldexp(value, -step)), step), value)

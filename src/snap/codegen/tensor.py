@@ -197,9 +197,8 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
         product = tree.For(
             "int", step.text, tree.Integer(0), more, tree.Assign(step, "+=", tree.Integer(1)), (product,), unroll=0
         )
-    fenced = (
-        s.first or s.zero is not None
-    )  # two that start from zero the assembler would merge, up to 13.1 with a wrong result
+    # Two that start from zero the assembler would merge, up to 13.1 with a wrong result.
+    fenced = s.first or s.zero is not None
     # Narrow values are put together in registers before the fence: behind it, none that a product takes may be written.
     narrow = s.first and isinstance(s.a, ir.ArrayRef) and s.a.elem != F32
     pairs = [_do(module, SETTLED, registers(scope, s.a.var))] if narrow else []

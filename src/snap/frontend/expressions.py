@@ -192,9 +192,8 @@ class ExpressionParser:
         """A quoted annotation is the expression in the quotes."""
         try:
             with quietly():
-                inner = ast.parse(
-                    f"({text.strip()}\n)", mode="eval"
-                ).body  # in brackets it may go over several lines, as Python reads it too
+                # In brackets it may go over several lines, as Python reads it too.
+                inner = ast.parse(f"({text.strip()}\n)", mode="eval").body
         except TOO_DEEP:
             raise TooDeep(self.spans(node)) from None
         except (SyntaxError, ValueError):
@@ -217,9 +216,8 @@ class ExpressionParser:
         if whole.line != whole.end_line or "\n" in body or len(written) < 2 or written[1:-1] != text:
             return lambda _: whole
         inside = Locator(whole.filename, (f"({body}",))
-        shift = (
-            whole.column + len(text) - len(text.lstrip())
-        )  # the opening quote and the bracket we added make up for each other
+        # The opening quote and the bracket we added make up for each other.
+        shift = whole.column + len(text) - len(text.lstrip())
 
         def spans(inner: ast.AST) -> Span:
             span = inside.span(inner)

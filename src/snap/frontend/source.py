@@ -251,9 +251,8 @@ def _belongs(node: Node, code: CodeType, locator: Locator) -> bool:
         return False
     span = locator.span(node)
     text = "\n".join(locator.lines[span.line - 1 : span.end_line])
-    words = set(
-        re.findall(r"\w+", text if text.isascii() else unicodedata.normalize("NFKC", text))
-    )  # which Python does to all names it reads
+    # Normalised, as Python does it with all names that it reads.
+    words = set(re.findall(r"\w+", text if text.isascii() else unicodedata.normalize("NFKC", text)))
     # Names that tools or the compiler put in, or mangle, tell nothing.
     return all(
         name in words for name in code.co_varnames if name[0].isalpha() and name.isascii() and name.isidentifier()

@@ -61,10 +61,8 @@ def texts(pyfunc: FunctionType) -> Iterator[Text]:
     except Exception:  # whatever an import hook's loader or a patched linecache may raise
         current = []
     seen = {registered}
-    for lines in (
-        current,
-        earlier[2] if earlier is not None and len(earlier) == 4 else [],
-    ):  # a file that has changed on disk may be known as it was
+    # A file that has changed on disk may be known as it was.
+    for lines in (current, earlier[2] if earlier is not None and len(earlier) == 4 else []):
         text = split_lines("".join(lines))
         if lines and text not in seen:
             seen.add(text)

@@ -77,9 +77,8 @@ class Argument:
             if not _is_lack_of_memory(problem):
                 raise
             said = str(problem).strip().splitlines()[:1]
-            kind = (
-                problem.__class__ if self.info.family == "torch" else MemoryError
-            )  # what callers of torch, or of the others, catch
+            # The exception that callers of torch, or of the other libraries, catch.
+            kind = problem.__class__ if self.info.family == "torch" else MemoryError
             raise kind(
                 f"there is no memory for an array of the shape {shape} of {name}, needed beside"
                 f" {self.role or 'an argument'}: {said[0] if said else 'the allocation failed'}"

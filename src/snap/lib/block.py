@@ -71,9 +71,8 @@ def exchange(type, threads, items, way=STRIPED_TO_BLOCKED):
     + t; blocked: t*items + k.
     """
     T, THREADS, ITEMS = type, whole_warps(threads), positive("items", items)
-    SIZE = (
-        THREADS * ITEMS // 32 * 33
-    )  # one element in 33 stays empty: threads a power of two apart do not meet in one bank
+    # One element in 33 stays empty: threads a power of two apart do not meet in one bank.
+    SIZE = THREADS * ITEMS // 32 * 33
     to_across, to_along, from_across, from_along = ways(way, THREADS, ITEMS)
 
     @device

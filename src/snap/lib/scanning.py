@@ -22,10 +22,8 @@ from snap.lib.operators import element, identity_of_call, operator, word
 from snap.lib.teams import most_blocks, team
 from snap.lib.warp import scan as warp_scan
 
-THREADS, REGISTERS = (
-    512,
-    32,
-)  # threads a block, registers each of them holds elements of a tile in: one such block fills a multiprocessor
+# Threads a block, registers each of them holds elements of a tile in: one such block fills a multiprocessor.
+THREADS, REGISTERS = 512, 32
 AHEAD = 1  # tiles on their way to a block while it has two others in registers; more of them are no faster
 NARROWEST = 4  # bytes of the words that are copied in the background
 
@@ -52,9 +50,8 @@ def scan(x, op="add", exclusive=False, identity=None, type=None):
             )
             return out
     tiles = -(-given.size // (THREADS * words_of_thread(inside, width) * width))
-    blocks = min(
-        tiles, given.multiprocessors(), THREADS
-    )  # a thread looks at one tile: those since the block's last one are no more than that
+    # A thread looks at one tile: those since the block's last one are no more than that.
+    blocks = min(tiles, given.multiprocessors(), THREADS)
     run = scan_kernel(given.type, inside, width, op, bool(exclusive), nothing)
     run[blocks](given.array, out, given.new((words(inside, tiles),), I64, zero=True), given.size)
     return out

@@ -25,10 +25,8 @@ LOWEST = {
     F32: -(2.0 - 2.0**-23) * 2.0**127,
     F64: -sys.float_info.max,
 }  # no finite value is below, and its difference to -inf is -inf
-WARP_WORDS, BLOCK_REGISTERS = (
-    4,
-    32,
-)  # words a lane where a warp takes a row; registers a thread holds elements in where a block does
+# Words a lane where a warp takes a row; registers a thread holds elements in where a block does.
+WARP_WORDS, BLOCK_REGISTERS = 4, 32
 WARP_THREADS = 128  # threads a block where a warp, or some of its lanes, take a row
 
 
@@ -45,9 +43,8 @@ def softmax(x, type=None):
     width = given.width(length)
     words = length // width
     if words <= WARP * WARP_WORDS:
-        lanes = min(
-            32, next_power(words if words <= 8 else -(-words // 2))
-        )  # two words a lane are faster than twice the lanes
+        # Two words a lane are faster than twice the lanes.
+        lanes = min(32, next_power(words if words <= 8 else -(-words // 2)))
         run = softmax_by_warps(given.type, inside, width, next_power(-(-words // lanes)), lanes)
         run[-(-rows * lanes // WARP_THREADS)](given.array, out, rows, length)
         return out

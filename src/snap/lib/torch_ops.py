@@ -278,9 +278,8 @@ def _watched(name: str, parameters: list[str], args: tuple, keywords: dict[str, 
             given[word] = _plain(given[word], kind)
             if not isinstance(given[word], _python_types(kind)):
                 if kind != "str":
-                    return function(
-                        *args, **keywords
-                    )  # refuses it: no number, no array, or an array of another library than the others
+                    # Refuses it: no number, no array, or an array of another library than the others.
+                    return function(*args, **keywords)
                 strange.append(word)
         elif _defaults[name][entry.names.index(word)] is inspect.Parameter.empty:
             return function(*args, **keywords)  # refuses it: there is nothing, or None
@@ -362,9 +361,8 @@ def on_device_of(args: Iterable[object]) -> Iterator[None]:
 def _register(name: str) -> None:
     global _torch
     torch = sys.modules["torch"]
-    if name in _registered or not hasattr(
-        torch.library, "custom_op"
-    ):  # torch before 2.4: tensors are arrays like any other
+    # Torch before 2.4: tensors are arrays like any other.
+    if name in _registered or not hasattr(torch.library, "custom_op"):
         return
     entry, function = OPERATORS[name], _functions[name]
 

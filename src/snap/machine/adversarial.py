@@ -153,9 +153,8 @@ class Schedule(Launch):
         self.numbers: dict[tuple[int, int], tuple] = {}  # of named barriers, by block: which was the last
         self.woken: list[Warp] = []
         self.tokens = 0
-        self.remote: list[
-            tuple[int, str, Site, Segment, int]
-        ] = []  # arrivals in other blocks: block, barrier, place, segment and lane
+        # Arrivals in other blocks: block, barrier, place, segment and lane.
+        self.remote: list[tuple[int, str, Site, Segment, int]] = []
         self.ended: dict[int, list[Segment]] = {}  # by block, what its warps knew at the end
 
     @cached_property

@@ -129,9 +129,8 @@ class Asynchronous(Actions):
             case "copy":
                 self.emit(f"C.copies.wait({younger}, {self.mask})")
             case "bulk" | "bulk read":
-                self.emit(
-                    f"wait_bulk(C, {younger}, {self.mask}, {engine == 'bulk read'})"
-                )  # those who issued none pass
+                # Threads that issued none pass.
+                self.emit(f"wait_bulk(C, {younger}, {self.mask}, {engine == 'bulk read'})")
             case "wgmma":
                 self.emit(f"yield from C.products.wait(C, {younger}, {site})")
             case _:

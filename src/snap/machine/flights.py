@@ -114,9 +114,8 @@ class Air:
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
         self.boxes: list[BoxLoad | BoxStore] = []
-        self.issued: list[
-            tuple[int, str, Site, str, int]
-        ] = []  # token, memory, place, what it does, and the block whose memory it is
+        # Token, memory, place, what it does, and the block whose memory it is.
+        self.issued: list[tuple[int, str, Site, str, int]] = []
         dice = schedule.dice
         self.at_issue, self.later = (float(dice.choice(_HABITS)) for _ in range(2))
 

@@ -240,9 +240,8 @@ def meet_apart(warp: WarpLanes, kind: str, part: str, number: int, n: int, threa
     else:
         raise TypeError(f"a barrier of kind {kind!r} is not taken apart")
     meeting = schedule.meetings.setdefault(key, Meeting(schedule, size, f"`{site.name}`"))
-    if (
-        meeting.size != size and not meeting.now.count
-    ):  # a number is free for another barrier once the one before is complete
+    # A number is free for another barrier once the one before is complete.
+    if meeting.size != size and not meeting.now.count:
         meeting.size, meeting.name = size, f"`{site.name}`"
     if meeting.size != size:
         text = f"{size} threads are to meet here, {meeting.size} where others have arrived for {meeting.name}"

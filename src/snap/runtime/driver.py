@@ -68,9 +68,8 @@ class Driver:
         self._library = library
         self._devices: dict[int, Device] = {}
         self._lock = threading.Lock()
-        self.launch = (
-            library.cuLaunchKernelEx
-        )  # called with arguments made beforehand: declaring argtypes would only slow it down
+        # Called with arguments made beforehand: declaring argtypes would only slow it down.
+        self.launch = library.cuLaunchKernelEx
 
     def call(self, name: str, *args: object) -> None:
         result = getattr(self._library, name)(*args)

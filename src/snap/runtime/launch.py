@@ -181,9 +181,8 @@ class Launcher:
         from snap.ir import nodes as ir
         from snap.ir.walk import statements
 
-        return any(
-            isinstance(s, ir.BoxCopy) for s in statements(self.compiled.synced.body)
-        )  # calls that do have been inlined
+        # Calls of functions that copy boxes have been inlined.
+        return any(isinstance(s, ir.BoxCopy) for s in statements(self.compiled.synced.body))
 
     def _run_on_gpu(self, bound: Bound, blocks: int, device: int, stream: int) -> None:
         kernel = self._kernels.get(device)

@@ -132,7 +132,7 @@ MUTANTS = (
     Mutant("a shift wraps", "analysis/values.py",
            '            if op == "<<":\n                return wrapped(found, e.type, values)\n',
            '            if op == "<<":\n                return found\n',
-           ("tests/sync/test_rules.py::test_indices_that_wrap_are_not_taken_for_what_they_look_like",)),
+           ("tests/sync/test_indices.py::test_two_that_differ_may_be_one_index",)),
     Mutant("a negative number divides towards zero", "analysis/values.py",
            'if n >= 1 and (op in (">>", "&") or values.not_negative(a)):',
            "if n >= 1:",

@@ -163,7 +163,7 @@ def _for(c: Checker, s: tree.For) -> None:
     c.out.append(ir.For(var, start, stop, step, tuple(out), unroll, span=s.span))
 
 
-def _range(c: Checker, e: tree.Expr) -> tuple[list[ir.Expr], int]:
+def _range(c: Checker, e: tree.Call) -> tuple[list[ir.Expr], int]:
     word = word_called(c, e)
     unroll = 0
     if word == "unroll":

@@ -97,23 +97,24 @@ class Forward(Generic[S]):
         return self.after(body, state) if body and state is not None else state
 
     def statement(self, s: ir.Stmt, state: S) -> S | None:
+        found = self.loop(s, state) if isinstance(s, (ir.For, ir.While)) else self.transfer(s, state)
+        if found is None:
+            return None
         match s:
-            case ir.If():
-                state = self.transfer(s, state)
-                found = self.joined([self.body(s.then, self.fork(state)), self.body(s.other, self.fork(state))])
             case ir.For() | ir.While():
-                found = self.loop(s, state)
+                pass
+            case ir.If():
+                found = self.joined([self.body(s.then, self.fork(found)), self.body(s.other, self.fork(found))])
             case ir.Split():
-                found = self.split(s, self.transfer(s, state))
+                found = self.split(s, found)
             case ir.Break() | ir.Continue():
-                left = self.out_of(s, self.transfer(s, state))
+                left = self.out_of(s, found)
                 (self.rounds[-1].breaks if isinstance(s, ir.Break) else self.rounds[-1].back).append(left)
                 return None
             case ir.Return():
-                self.returned[-1].append(self.out_of(s, self.transfer(s, state)))
+                self.returned[-1].append(self.out_of(s, found))
                 return None
             case _:
-                found = self.transfer(s, state)
                 for inner in bodies(s):
                     found = self.body(inner, found)
         return found if found is None else self.behind(s, found)
@@ -123,12 +124,13 @@ class Forward(Generic[S]):
 
     def loop(self, s: ir.For | ir.While, state: S) -> S | None:
         top = state if isinstance(s, ir.While) else self.transfer(s, state)
-        while True:
+        while top is not None:
             found = self.around(s, self.fork(top))
             grown = self.joined([top, *found.back])
             if grown == top:
                 return self.joined([*(found.back if self.runs(s) else [found.test]), *found.breaks])
             top = grown
+        return None
 
     def around(self, s: ir.For | ir.While, top: S) -> Round[S]:
         """One round: `continue` comes back to the top, where a `While` runs `pre` again."""

@@ -128,7 +128,8 @@ class _Thread:
                 return self.loop(s, self.truth(cond), body)
             case ir.For(var, start, stop, step, body):
                 bounds = [self.value(e) for e in (start, stop, step)]
-                runs = None if None in bounds else bool(range(*bounds)) if bounds[2] else False
+                known = [n for n in bounds if n is not None]
+                runs = None if len(known) < 3 else bool(range(*known)) if known[2] else False
                 self.evaluated(s)
                 self.keep(var, bounds[0])
                 return self.loop(s, runs, body)
@@ -185,11 +186,11 @@ class _Thread:
         place, values, arrays = s.function.place, {}, {}
         for param, arg in zip(s.function.params, s.args):
             match param:
-                case ir.ValueParam(var):
+                case ir.ValueParam(var) if not isinstance(arg, (ir.ArrayRef, ir.MemView)):
                     known = self.value(arg)
                     if known is not None:
                         values[var.uid] = known
-                case ir.MemParam(handle) if arg.obj.uid in self.arrays:
+                case ir.MemParam(handle) if isinstance(arg, ir.MemView) and arg.obj.uid in self.arrays:
                     arrays[handle.obj.uid] = self.arrays[arg.obj.uid]
         count = place[place.top].count
         at = self.at if place.top is Level.GRID or count is None else {**self.at, place.top: self.at[place.top] % count}
@@ -233,7 +234,7 @@ class _Thread:
             case ir.Declare(var, None, zero):
                 self.keep(var, 0 if zero else None)
             case ir.Declare(var, init):
-                self.keep(var, self.value(init))
+                self.keep(var, None if init is None else self.value(init))
             case ir.Assign(ir.VarTarget(var), value):
                 self.keep(var, self.value(value))
             case _:

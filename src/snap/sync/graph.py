@@ -47,7 +47,8 @@ class Graph:
 
 
 def graph_of(function: synced.Function, woven: Woven | None = None) -> Graph:
-    context, gaps, told = context_of(function, woven), {}, Told()
+    context, told = context_of(function, woven), Told()
+    gaps: dict[GapKey, Gap] = {}
     finder = Finder(context, gaps)
     Walk(context, finder, gaps, told).run()
     return Graph(context, finder.found(), gaps, told)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir.effects import Engine, Extent, effects
@@ -195,7 +196,7 @@ class _Inliner:
                     made.append(self.copy(s, names))
         return body if len(made) == len(body) and all(new is old for new, old in zip(made, body)) else tuple(made)
 
-    def copy(self, part: object, names: _Names | None) -> object:
+    def copy(self, part: Any, names: _Names | None) -> Any:
         """Any part of the tree.  The kernel's own parts are kept where nothing in them changed; those of a callee are
         always new.
         """

@@ -87,7 +87,7 @@ def cycle(steps: ir.Body, start: int, turn: Form) -> Form | None:
     """What a variable is after so many turns, where its values from `start` on come around to it in few steps, in one
     of two ways: a constant apart, or counted modulo their number.
     """
-    values, now = [], start
+    now, values = start, list[int]()
     while len(values) <= MOST_VALUES:
         values.append(now)
         for s in steps:

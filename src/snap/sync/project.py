@@ -120,7 +120,7 @@ class _Projector:
         run = self._positions_first(run, hoisted)
         run = self._declared_first(run, named_later, hoisted)
         outer = next(s.outer for s in statements(run) if isinstance(s, ir.Split) and s.outer.top > Level.THREAD)
-        cases = []
+        cases: list[ir.Case] = []
         for role in sorted([*roles, *self._others(roles)]):
             place = outer.sharded(Level.THREAD, *role)
             body = tuple(_fused(self._for_role(run, role, place)))

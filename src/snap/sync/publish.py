@@ -107,8 +107,8 @@ class Publishing:
     def _meet(self, t: Token, b: Token, owner: Privilege, m: Moment) -> Iterator[tuple[Token, Token, Privilege]]:
         """The group that must meet between the two, the largest that can, at most."""
         memo, overlap = self.context.memo, self.context.overlap
-        there = [memo.footprint(x.footprint.elem, None, None, x.footprint.facts) for x in (t, b)]
-        need = overlap.group(*there, owner)
+        before, after = (memo.footprint(x.footprint.elem, None, None, x.footprint.facts) for x in (t, b))
+        need = overlap.group(before, after, owner)
         if need is None or not t.in_flight and t.ordered is not None and t.ordered.at_least(need):
             return
         crossed = m.paths.since(t)

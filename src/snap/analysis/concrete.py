@@ -8,6 +8,7 @@ or undefined.  Non-goals: floats; memory; many threads at once (machine/).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from snap.ir import nodes as ir
 from snap.ir.integers import COMPARISONS, exact, wrap
@@ -18,8 +19,8 @@ Number = int | bool
 
 def value(e: ir.Expr, known: Callable[[ir.Expr], Number | None]) -> Number | None:
     match e:
-        case ir.Const(number):
-            return number if e.type.is_integer or e.type == BOOL else None
+        case ir.Const():
+            return cast(Number, e.value) if e.type.is_integer or e.type == BOOL else None
         case ir.Select(cond, then, other):
             chosen = value(cond, known)
             return None if chosen is None else value(then if chosen else other, known)
@@ -34,7 +35,8 @@ def value(e: ir.Expr, known: Callable[[ir.Expr], Number | None]) -> Number | Non
             return None if a is None or b is None else _two(op, a, b, e.type)
         case ir.Math("min" | "max" | "abs" as op, args) if e.type.is_integer:
             numbers = [value(arg, known) for arg in args]
-            return None if None in numbers else wrap({"min": min, "max": max, "abs": abs}[op](*numbers), e.type)
+            compute = cast(Callable[..., int], {"min": min, "max": max, "abs": abs}[op])
+            return None if None in numbers else wrap(compute(*numbers), e.type)
         case _:
             return known(e)
 

@@ -99,7 +99,7 @@ def flat(f: Footprint) -> tuple[Form, int] | None:
     total = linear.ZERO
     for k, i in enumerate(f.index):
         if k:
-            n = f.shape[k]
+            n = (f.shape or ())[k]
             if not linear.is_number(n):
                 return None
             total = linear.times(total, n[0])
@@ -116,10 +116,13 @@ def same_element(a: Footprint, b: Footprint) -> tuple[list[Form], list[Form]] | 
     if a.elem == b.elem and a.shape == b.shape:
         return [linear.subtract(x, y) for x, y in zip(a.index, b.index)], []
     leading: list[Form] = []
+    first: tuple[Form, int] | None
+    second: tuple[Form, int] | None
     if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape) and a.shape[1:-1] == b.shape[1:-1]:
         # the same rows, seen as other elements
         leading = [linear.subtract(x, y) for x, y in zip(a.index[:-1], b.index[:-1])]
-        first, second = ((linear.times(f.index[-1], f.elem.bytes), f.elem.bytes) for f in (a, b))
+        first = linear.times(a.index[-1], a.elem.bytes), a.elem.bytes
+        second = linear.times(b.index[-1], b.elem.bytes), b.elem.bytes
     else:
         first, second = flat(a), flat(b)
     if first is None or second is None:

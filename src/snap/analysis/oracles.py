@@ -8,6 +8,7 @@ imported when they are asked.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.linear import Atom, Form
@@ -18,12 +19,12 @@ def z3_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | Verdict:
     import z3
 
     zero, positive = [*zero], [*positive]
-    names: dict[Atom, object] = {}
+    names: dict[Atom, Any] = {}
 
-    def term(form: Form) -> object:
+    def term(form: Form) -> Any:
         return form[0] + sum(k * of_atom(atom) for atom, k in form[1])
 
-    def of_atom(atom: Atom) -> object:
+    def of_atom(atom: Atom) -> Any:
         match atom:
             case ("div", x, n):
                 return term(x) / z3.IntVal(n)  # of integers, and rounded down where n > 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import combinations
+from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.footprints import Footprint, Forms, plainly_apart, same_element
@@ -33,8 +34,8 @@ class Memo:
         self.aged: dict[tuple[int, Footprint], Footprint] = {}  # by loop
         self.turned: dict[tuple[Footprint, Ages], Footprint] = {}
         self.form: dict[Form, Form] = {}
-        self.renamed: dict[tuple, Form | Forms] = {}
-        self.answers: dict[tuple, Privilege | bool | None] = {}
+        self.renamed: dict[tuple, Any] = {}  # a form, or several
+        self.answers: dict[tuple, Any] = {}  # what `Overlap.group` and `own` give
         self.systems = Systems()
         self.loops: dict[tuple[tuple[int, ...], int], int] = {}  # by frame and loop: what unknowns and ages call it
         # Of the text, by id: what a statement reads, a loop assigns (see `Graph`), what constants a shape is, and which
@@ -44,7 +45,7 @@ class Memo:
         self.shapes: dict[int, Forms] = {}
         self.bare: dict[int, bool] = {}
 
-    def shared(self, forms: Forms | None) -> Forms | None:
+    def shared(self, forms: Any) -> Any:
         if not forms:
             return forms
         found = self.forms.get(forms)
@@ -182,7 +183,7 @@ class Overlap:
         if whole_warps and not self._conflict(a, b, owner, across_blocks=False, unit=WARP):
             return WARP1
         if whole_warps:
-            most = self.threads if owner.level is Level.BLOCK else owner.n
+            most = self.threads or 0 if owner.level is Level.BLOCK else owner.n
             for n in self.sizes:
                 if n < most and not self._conflict(a, b, owner, across_blocks=False, unit=n):
                     return Privilege(Level.THREAD, n)
@@ -332,9 +333,8 @@ class Overlap:
                 else:
                     known.append(linear.subtract(linear.unknown(atom), least))
         if exact:
-            index, facts = (
-                forms and tuple(linear.replaced(form, exact) for form in forms) for forms in (b.index, b.facts)
-            )
+            index = b.index and tuple(linear.replaced(form, exact) for form in b.index)
+            facts = tuple(linear.replaced(form, exact) for form in b.facts)
         else:
             index, facts = b.index, b.facts
         return self.memo.footprint(b.elem, b.shape, index, (*facts, *known)) if exact or known else b

@@ -283,7 +283,8 @@ def _solution(rows: list[Row]) -> dict[int, int] | None:
         if not failing:
             return found
         n = min(failing)
-        chosen, least = None, 0
+        chosen: Any = None  # some unknown of the row can move
+        least = 0
         for a, k in rows[n][1].items():
             if a == last and len(rows[n][1]) > 1:  # it was moved for the sake of another row
                 continue
@@ -335,11 +336,11 @@ def _eliminated(best: dict[frozenset, Row], trail: Trail | None) -> dict[int, in
         above: list[Any] = []
         kept: dict[Any, Any] = {}
         for key, row in best.items():
-            k = row[1].get(choice)
-            if k is None:
+            of_choice = row[1].get(choice)
+            if of_choice is None:
                 kept[key] = row
             else:
-                (below if k > 0 else above).append(row)
+                (below if of_choice > 0 else above).append(row)
         if not _tighten(kept, (_combined(x, y, choice) for x in below for y in above)):
             return NO
         if trail is not None:

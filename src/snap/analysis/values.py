@@ -33,7 +33,7 @@ from snap.analysis.solve import Systems
 from snap.ir import nodes as ir
 from snap.ir.hardware import BLOCK_THREADS
 from snap.ir.integers import Range, held_by
-from snap.ir.types import THREAD1, Kind, Level, Place, Privilege, Scalar
+from snap.ir.types import THREAD1, Kind, Level, Place, Privilege, Scalar, ValueType
 from snap.record import record
 
 Frame = tuple[int, ...]  # the calls we are in
@@ -148,7 +148,7 @@ class Values:
     starts: dict[Atom, Form] = field(default_factory=dict)
     growing: set[Atom] = field(default_factory=set)
     counts: set[Atom] = field(default_factory=set)
-    types: dict[tuple, Scalar] = field(default_factory=dict)
+    types: dict[tuple, ValueType] = field(default_factory=dict)
     spans: dict[Form, Range] = field(default_factory=dict)  # of loop variables, whose forms are sums
     threads: int | None = None  # of the block
     loops: list[int] = field(default_factory=list)

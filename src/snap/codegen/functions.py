@@ -10,6 +10,7 @@ Non-goals:  statements
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from snap.codegen import barriers, boxes, mbarriers, tree
 from snap.codegen.module import Module
@@ -317,7 +318,7 @@ def _copies(state: FunctionState, params: list[tree.Param]) -> list[tree.Stmt]:
 
 
 def _copy(state: FunctionState, var: ir.Var, source: tree.Expr) -> list[tree.Stmt]:
-    type: Array = var.type
+    type = cast(Array, var.type)
     state.constants.discard(var.uid)
     elem, name = type_name(state.module, type.elem), state.variables[var.uid]
     each = state.namer.own("each")

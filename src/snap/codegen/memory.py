@@ -93,8 +93,10 @@ def _from(scope: Scope, view: ir.MemView, start: ir.Binary) -> tree.Expr:
     """The view counted from the part's own first element: where that is not aligned for the view's, the access faults
     instead of moving down.
     """
-    unit, const = view.elem.bytes // start.right.value, "const " if view.obj.const else ""
-    name, at = tree.Name(scope.state.objects[view.obj.uid]), expressions.lower(scope, start.left)
+    (by,) = ir.extents((start.right,))
+    unit, const = view.elem.bytes // by, "const " if view.obj.const else ""
+    name: tree.Expr = tree.Name(scope.state.objects[view.obj.uid])
+    at = expressions.lower(scope, start.left)
     if unit != view.obj.elem.bytes:
         name, at = (
             tree.Reinterpret(f"{const}unsigned char*", name),

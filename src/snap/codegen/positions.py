@@ -71,7 +71,7 @@ class Position:
         self.uses += 1
         if self.zero:
             return tree.Integer(0)
-        return self.base if self.plain else tree.Deferred(self, signed)
+        return self.base if self.plain and isinstance(self.base, tree.Name) else tree.Deferred(self, signed)
 
     def formula(self) -> tree.Expr:
         if self.source is not None:
@@ -95,6 +95,7 @@ class Position:
 
     def expression(self, signed: bool) -> tree.Expr:
         """Known once settled; an index that got no name has the type of its base."""
+        assert self.settled is not None
         return tree.Cast("int", self.settled) if signed and self.unsigned and self.uses == 1 else self.settled
 
 
@@ -160,6 +161,7 @@ def count(module: Module, place: Place, level: Level) -> tree.Expr:
 
 def unit_id(module: Module, positions: Positions, e: ir.UnitId) -> tree.Expr:
     path = [level for level, _ in e.place.levels if level >= e.target.level]
+    index: tree.Expr
     if (
         module.cluster
         and path[-1] <= Level.BLOCK

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, is_dataclass
+from typing import cast
 
 from snap.codegen import fold, issue, memory, swizzles, tree
 from snap.codegen.arithmetic import convert
@@ -121,7 +122,7 @@ def _do(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:
 
 def registers(scope: Scope, var: ir.Var) -> tree.Expr:
     """An accumulator as wgmma takes it: one dimension, 16-bit values in pairs."""
-    type: Array = var.type
+    type = cast(Array, var.type)
     flat = Array(F32, (type.size,)) if type.elem == F32 else Array(U32, (type.bytes // 4,))
     return memory.whole(scope, ir.ArrayRef(var, type.elem, type.shape), flat, const=False)
 
@@ -190,7 +191,7 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
             if keep == tree.Literal("false")
             else tree.Binary("||", later, keep)
         )
-    product = tree.Evaluate(tree.Call(helper, (registers(scope, s.acc.var), a, b, keep)))
+    product: tree.Stmt = tree.Evaluate(tree.Call(helper, (registers(scope, s.acc.var), a, b, keep)))
     namer.close()
     if steps > 1:
         more = tree.Binary("<", step, tree.Integer(steps))
@@ -224,7 +225,7 @@ def _operand(
     """Declares the tile's descriptor, and gives the one of this step."""
     view = tile.access.view
     swizzle, width = view.obj.swizzle, tile.shape[-1] * view.elem.bytes
-    panel = math.prod(dim.value for dim in view.shape[-2:]) * view.elem.bytes
+    panel = math.prod(ir.extents(view.shape)[-2:]) * view.elem.bytes
     args = f"<{swizzle}, {panel if transposed else 0}, {ROWS * swizzle}>"
     made = tree.Call(f"{scope.module.helper(MATRIX)}{args}", (memory.tile_start(scope, tile),))
     out.append(tree.Declare("unsigned long long", name, made, const=True))
@@ -322,7 +323,7 @@ def _wrapped_operands(form: str, count: int, a_line: int = 8) -> str:
 
 def store(scope: Scope, s: ir.StoreAcc) -> list[tree.Stmt]:
     module, view = scope.module, s.tile.access.view
-    width, pitch = s.tile.shape[-1], view.shape[-1].value
+    width, pitch = s.tile.shape[-1], ir.extents(view.shape)[-1]
     helper = module.helper(_store(module, view.elem, view.obj.swizzle, s.acc.elem))
     name = f"{helper}<{width}, {pitch}>"
     start = memory.linear(scope, view, s.tile.access.index)

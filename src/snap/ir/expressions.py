@@ -113,6 +113,11 @@ class ArrayRef:
     shape: tuple[int, ...]
 
 
+def extents(shape: tuple[Expr, ...] | None) -> tuple[int, ...]:
+    """A shape that consists of constants, as that of shared memory does."""
+    return tuple(int(n.value) for n in shape or () if isinstance(n, Const))
+
+
 # ---- expressions ----------------------------------------------------------------------------------------------------
 
 

@@ -69,6 +69,7 @@ from snap.ir.expressions import (  # noqa: F401  (all of them are found here)
     UnitId,
     Var,
     VarTarget,
+    extents,
 )
 from snap.ir.types import Element, Level, Place, Privilege
 from snap.record import record as node

@@ -60,7 +60,7 @@ def run_one_by_one(function: synced.Function, args: list, blocks: int) -> None:
     """
     program = program_for(function, stepwise=True, apart=True)
     launch = Schedule(function, blocks, program.threads, program.blocks_per_cluster, random.Random(0))
-    launch.log.add = lambda where, entry: None
+    launch.log.add = lambda where, entry: None  # type: ignore[method-assign]
     launch.fuel_scale, launch.favours = 400, False
     batch = blocks if function.cooperative else launch.blocks_per_cluster
     with np.errstate(all="ignore"):

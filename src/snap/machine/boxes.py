@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -159,7 +160,7 @@ def claim(lanes: Lanes, made: Boxes, claims: tuple) -> None:
     """The global side of boxes is part of partitions that are declared disjoint: (handle, its units, the scope)
     each.
     """
-    lane = (
+    lane: Any = (
         (lanes.block[made.rows, 0].astype(np.int64) * lanes.threads + lanes.thread[0, made.columns]) if claims else None
     )
     for k in range(len(made.starts) if claims else 0):

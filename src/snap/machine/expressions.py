@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
+from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -44,7 +45,7 @@ class Expressions:
         self.prepared: dict[int, tuple[str, list[Terms]]] = {}
         self.interned: dict[object, str] = {}
         self.relative = self.facts.positions.start
-        self.claims: dict[int, tuple[tuple[int, Privilege, Privilege], ...]] = {}
+        self.claims: dict[int, tuple[tuple[Any, Privilege, Privilege], ...]] = {}
         self.borrowed: dict[int, str] = {}
 
     # ---- writing ----
@@ -254,13 +255,13 @@ class Expressions:
         )
 
     def constant_position(self, array: ir.ArrayRef, index: tuple[ir.Expr, ...]) -> int | None:
-        if not Layout.of(array).plain or not all(
-            isinstance(i, ir.Const) and 0 <= i.value < n for i, n in zip(index, array.shape)
-        ):
+        known = ir.extents(index)
+        inside = len(known) == len(index) and all(0 <= i < n for i, n in zip(known, array.shape))
+        if not inside or not Layout.of(array).plain:
             return None
         at = 0
-        for i, n in zip(index, array.shape):
-            at = at * n + i.value
+        for i, n in zip(known, array.shape):
+            at = at * n + i
         return at
 
     def tupled(self, items: tuple[ir.Expr, ...]) -> str:
@@ -293,7 +294,7 @@ class Expressions:
             and e.right.value > 0
             and (e.type.kind is Kind.UINT or self.facts.natural(e.left))
         ):
-            n = e.right.value
+            n = int(e.right.value)
             if e.op == "/":
                 return f"({left} // {right})"
             if n & (n - 1) == 0:
@@ -489,8 +490,9 @@ class Expressions:
             or not (a.view.shape is None or self.of_parameters(a.view.shape))
         ):
             return None
-        found = [self.split_index(i, self.facts.fixed) for i in a.index]
-        if any(pair is None for pair in found) or not any(fixed for fixed, _ in found):
+        split = [self.split_index(i, self.facts.fixed) for i in a.index]
+        found = [pair for pair in split if pair is not None]
+        if len(found) < len(split) or not any(terms for terms, _ in found):
             return None
         fixed = ", ".join(self.sum(terms, self.fixed_value) if terms else "None" for terms, _ in found)
         key = self.fresh("p")

@@ -267,7 +267,8 @@ class Product:
         return all(part is not None for part in self.parts)
 
     def execute(self) -> None:
-        spec, parts = self.spec, self.parts
+        spec = self.spec
+        parts: list[Any] = self.parts  # all there: `ready`
         if spec.a is None:
             values = [np.stack([np.broadcast_to(x, (1, WARP))[0] for x in spec.a_values(part.a)]) for part in parts]
             left = spec.from_registers(np.concatenate(values, axis=1)[:, None, :])
@@ -393,7 +394,7 @@ def multiply(warp: WarpLanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) 
         warp, spec, acc, left, (b[0], where[1]), zero is not None and bool(np.asarray(zero).flat[0])
     )
     if spec.a is not None:
-        rows = matrix(where[0][None], spec.a.shape)[0]
+        rows = matrix(np.asarray(where[0])[None], spec.a.shape)[0]
         w = _number(warp)
         own = rows[:, 16 * w : 16 * w + 16] if spec.a_transposed else rows[16 * w : 16 * w + 16]
         _log(warp, 0, a[0], own.reshape(-1), READ, spec.a.site, made.token, "multiply")

@@ -232,6 +232,7 @@ def meet_apart(warp: WarpLanes, kind: str, part: str, number: int, n: int, threa
     """
     schedule: Schedule = warp.launch
     lanes = np.flatnonzero(warp.active(m)[0])
+    key: tuple
     if kind == "cluster":
         size, key = schedule.threads * schedule.blocks_per_cluster, ("cluster", warp.segment.cluster)
     elif kind == "named":

@@ -10,6 +10,7 @@ import inspect
 import linecache
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -96,7 +97,7 @@ def dimension(x):
 
 def prepare(lanes: Lanes, name: str, view, dims, parts: Callable[[], tuple]):
     """An index that is the same at every launch of as many blocks."""
-    kept = lanes.memo.get(name)
+    kept: Any = lanes.memo.get(name)
     if kept is None or kept[:3] != (view.size, view.past, dims):
         kept = lanes.memo[name] = (view.size, view.past, dims, view.prepare(parts(), dims, None, run=True))
     return kept[3]

@@ -230,7 +230,7 @@ class RaceLog:
         only the last write, and each thread's last access of every other kind since then, need be remembered.
         """
         write: Access | None = None
-        since: dict[int, dict[tuple[int, int], Access]] = {READ: {}, ATOMIC: {}, ATOMIC_READ: {}}
+        since: dict[int, dict[tuple[int, int, int], Access]] = {READ: {}, ATOMIC: {}, ATOMIC_READ: {}}
         for at, k in dict.fromkeys(zip(which.tolist(), lane.tolist())):
             e = entries[at]
             thread = (e.segment.block, int(e.segment.threads[k]), e.token)

@@ -9,7 +9,7 @@ blocks run in batches, one at a time where one may wait for another's atomics.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def _take_lanes(program: Program, launch: Launch, first: int, count: int) -> Blo
     """
     lanes = _recent.pop((id(program), count), None) if count == launch.blocks else None
     if lanes is None:
-        return make_lanes(BlockLanes, launch, first, count)
+        return cast(BlockLanes, make_lanes(BlockLanes, launch, first, count))
     lanes.launch = launch
     return lanes
 

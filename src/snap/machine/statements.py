@@ -8,6 +8,7 @@ wherever another warp may run.  Non-goals: deciding the order of warps (adversar
 
 from __future__ import annotations
 
+import math
 import re
 from contextlib import contextmanager
 
@@ -303,9 +304,7 @@ class Statements(Asynchronous):
             self.emit(f"{view}.store({self.place_of(a)}, {value}, {site})")
 
     def declare_shared(self, obj: ir.MemObject) -> None:
-        size = obj.elem.bytes
-        for d in obj.shape:
-            size *= d.value
+        size = obj.elem.bytes * math.prod(ir.extents(obj.shape))
         self.emit(f"{self.storage(obj)} = C.shared({obj.uid}, frame + {obj.offset}, {size}, {obj.name!r})")
         for line in self.bind_views(obj):
             self.emit(line)
@@ -464,8 +463,9 @@ class Statements(Asynchronous):
             or not (a.view.shape is None or self.of_parameters(a.view.shape))
         ):
             return
-        found = [self.split_index(i, lambda term: self.facts.invariant(term, changed)) for i in a.index]
-        if any(pair is None for pair in found) or not any(kept for kept, _ in found):
+        split = [self.split_index(i, lambda term: self.facts.invariant(term, changed)) for i in a.index]
+        found = [pair for pair in split if pair is not None]
+        if len(found) < len(split) or not any(kept for kept, _ in found):
             return
         kept = ", ".join(self.sum(terms, self.expr) if terms else "None" for terms, _ in found)
         name = self.bind(f"{self.view(a.view)}.prepare(({kept},), {self.dims(a.view)}, {self.mask})", "p")

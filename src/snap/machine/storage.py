@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from typing import Any
 
 import numpy as np
 
@@ -228,9 +229,10 @@ class View:
 
     def _check_initialised(self, cells, m, site: Site) -> None:
         ones = self.shadow.dtype.type(np.iinfo(self.shadow.dtype).max)
+        shadow: Any = self.shadow
         bad = np.zeros((), np.bool_)
         for k in range(self.width):
-            bad = bad | (self.shadow[cells + k] != ones)
+            bad = bad | (shadow[cells + k] != ones)
         if bad.any():
             bad = self.lanes.active(m) & self.lanes.full(bad)
             if bad.any():
@@ -409,6 +411,7 @@ class View:
         """`store`; False where the careful way must be gone."""
         if self.several or self.shadow is not None:
             return False
+        start: int | None
         if m is not None:
             start, count = self._start_of_prefix(p, m, shifts)
             if count == 0:

@@ -78,7 +78,7 @@ def library() -> dict[str, object]:
 
     from snap.ir.types import BF16, F32
     from snap.lib.gemm_kernels import gemm_kernel
-    from snap.lib.gemm_tf32_rows import tf32_rows
+    from snap.lib.gemm_tf32 import tf32_kernel
     from snap.lib.scanning import scan_kernel
 
     sgemm = import_module("snap.lib.sgemm")
@@ -86,8 +86,8 @@ def library() -> dict[str, object]:
         "sgemm": sgemm.warp_tiled(*sgemm.LARGE, sgemm.STAGES, WIDTH=4),
         "gemm": gemm_kernel(BF16, BF16, True, True, bias_type=F32, activation="gelu", DIVIDED=True),
         "gemm, clusters": gemm_kernel(BF16, BF16, True, True, 64, 128, bias_type=F32, activation="gelu", TEAM=2),
-        "gemm_tf32, divided": tf32_rows(256, 128, 2, "divided"),
-        "gemm_tf32, slices": tf32_rows(256, 128, 1, "added"),
+        "gemm_tf32, divided": tf32_kernel(False, 128, 256, 2, DIVIDED=True),
+        "gemm_tf32, slices": tf32_kernel(False, 128, 256, 1, ADDED=True),
         "scan": scan_kernel(F32, F32, 4, "add", False, 0.0),
     }
 

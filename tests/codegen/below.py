@@ -82,7 +82,6 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
     from snap.lib import (
         gemm_kernels,
         gemm_slices,
-        gemm_thin,
         histograms,
         matvec,
         reduction,
@@ -90,8 +89,7 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
         softmax_rows,
         transposition,
     )
-    from snap.lib.gemm_tf32 import tf32_along
-    from snap.lib.gemm_tf32_rows import tf32_rows
+    from snap.lib.gemm_tf32 import tf32_kernel
 
     sgemm = sys.modules["snap.lib.sgemm"]  # `snap.lib.sgemm` itself is the function
     yield "reduction", reduction.reduction(F32, F32, F32, 4, "add", 0.0)
@@ -111,10 +109,10 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
     yield "gemm", gemm_kernels.gemm_kernel(BF16, BF16, True, True, bias_type=F32, activation="gelu", DIVIDED=True)
     yield "gemm by clusters", gemm_kernels.gemm_kernel(BF16, BF16, False, True, 64, 128, bias_type=F32, activation="gelu", TEAM=2)
     yield "gemm in slices", gemm_slices.slices_kernel(BF16, BF16, False, False)
-    yield "gemm of few rows", gemm_thin.thin_kernel(BF16, BF16, True)
-    yield "tf32 along", tf32_along(128, 128)
-    yield "tf32 rows, divided", tf32_rows(256, 128, 2, "divided")
-    yield "tf32 rows, slices", tf32_rows(256, 128, 1, "added")
+    yield "gemm of few rows", gemm_slices.thin_kernel(BF16, BF16, True)
+    yield "tf32 along", tf32_kernel(True, 128, 128)
+    yield "tf32 rows, divided", tf32_kernel(False, 128, 256, 2, DIVIDED=True)
+    yield "tf32 rows, slices", tf32_kernel(False, 128, 256, 1, ADDED=True)
 
 
 def drawn() -> Iterator[tuple[str, SnapFunction]]:

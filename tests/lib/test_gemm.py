@@ -11,14 +11,16 @@ import pytest
 
 import snap
 from snap.ir.types import BF16, F16, F32
-from snap.lib import gemm
-from snap.lib.gemm import LOW, PAIRS, SLICED, SLICES, TILES, Plan, planned
+from snap.lib import gemm, gemm_choice
+from snap.lib.gemm import BAND, planned
+from snap.lib.gemm_choice import SLICES, Plan
 from snap.lib.gemm_kernels import gemm_kernel
-from snap.lib.gemm_slices import slices_kernel
-from snap.lib.gemm_thin import thin_kernel
+from snap.lib.gemm_slices import slices_kernel, thin_kernel
 from snap.runtime.errors import LaunchError
 
 module = importlib.import_module("snap.lib.gemm")
+TILES, PAIRS, SLICED = ([(tile.height, tile.width) for tile in kind.tiles] for kind in (gemm_choice.TILES, gemm_choice.PAIRS, gemm_choice.SLICED))
+LOW = tuple(gemm_choice.THIN)
 LAYOUTS = [(a, b) for a in "nt" for b in "nt"]
 SHAPES = [(1, 1, 1), (64, 64, 64), (129, 70, 33), (40, 256, 65), (16, 8, 128), (8, 9, 0), (131, 264, 72)]
 
@@ -52,7 +54,7 @@ def launched(kernel, blocks: int, A: np.ndarray, B: np.ndarray, C: np.ndarray, d
     (m, k), n = A.shape, B.shape[1]
     A, B = (np.ascontiguousarray(x.T) if flip else x for x, flip in zip((A, B), turned))
     exchange = np.zeros(blocks * 128 * 256, np.float32), np.zeros(blocks * 256, np.int32)
-    arguments = (A, B, C, A, *A.shape, *B.shape, n, m, n, k, *exchange, divided, share)
+    arguments = (A, B, C, A, *A.shape, *B.shape, n, m, n, k, *exchange, divided, share, 1)
     return snap.races(kernel, *arguments, blocks=blocks, seeds=1) if how.get("races") else kernel.launch(*arguments, blocks=blocks, **how)
 
 
@@ -144,7 +146,7 @@ def test_divided_tiles_of_every_number_of_sums(tile):
 
 PLANS = {
     "divided": Plan(0, 64, 64, 3, divided=2, share=3),
-    "clusters": Plan(0, 64, 128, 2, kind="pairs"),
+    "clusters": Plan(0, 64, 128, 2, kind="pairs", team=2),
     "slices": Plan(0, 64, 64, 8, kind="slices", slices=2),
     "slices that are whole panels": Plan(0, 128, 128, 2, kind="slices", slices=2),
     "thin": Plan(0, 32, 64, 6, kind="thin"),
@@ -233,7 +235,7 @@ def test_plans_can_be_launched(multiprocessors):
     for m, n, k, uneven, turned in itertools.product((1, 64, 500, 4096), (1, 65, 4096), (0, 512, 100_000), (False, True), (False, True)):
         plan = planned(m, n, k, multiprocessors, uneven, uneven, turned, turned)
         tiles, steps = -(-m // plan.height) * -(-n // plan.width), -(-max(k, 1) // 64)
-        assert (plan.height, plan.width) in sizes[plan.kind] and plan.band > 0 and plan.blocks >= 1
+        assert (plan.height, plan.width) in sizes[plan.kind] and plan.band(BAND) > 0 and plan.blocks >= 1
         assert plan.divided == 0 or (plan.divided <= tiles and plan.share < steps and plan.share * plan.blocks >= plan.divided * steps)
         assert uneven or (plan.kind != "pairs" and plan.copied == (False, False))
         match plan.kind:
@@ -291,9 +293,9 @@ def test_which_rows_begin_in_the_middle_of_sectors(column, uneven):
 
 
 def test_kernels_compile_for_hopper_without_spills():
-    for kernel in (gemm_kernel(F16, F16, True, False, *TILES[0], 16, F32, "gelu"), gemm_kernel(F16, F16, True, False, *TILES[-1], 16, F32),
-                   gemm_kernel(BF16, BF16, False, False, *TILES[0], 8, DIVIDED=True), gemm_kernel(BF16, BF16, False, True, *PAIRS[0], 4, TEAM=2),
-                   slices_kernel(BF16, BF16, False, False, *SLICED[0], 8, F32, "gelu", 2), slices_kernel(BF16, BF16, False, True, *SLICED[0], 8, SLICES=8),
+    for kernel in (gemm_kernel(F16, F16, True, False, *TILES[-1], 16, F32, "gelu"), gemm_kernel(F16, F16, True, False, *TILES[0], 16, F32),
+                   gemm_kernel(BF16, BF16, False, False, *TILES[-1], 8, DIVIDED=True), gemm_kernel(BF16, BF16, False, True, *PAIRS[-1], 4, TEAM=2),
+                   slices_kernel(BF16, BF16, False, False, *SLICED[-1], 8, F32, "gelu", 2), slices_kernel(BF16, BF16, False, True, *SLICED[-1], 8, SLICES=8),
                    thin_kernel(BF16, BF16, False, 32, 128, F32, "gelu", 2)):
         used = kernel.resources("sm_90a")
         assert used.spill_stores == used.spill_loads == 0

@@ -9,9 +9,22 @@ import pytest
 
 import snap
 from snap.ir.points import points
-from snap.lib.gemm_tf32 import DEPTH, PARTS_OF_LINES, SIDES, gemm_tf32, planned, tf32_along
-from snap.lib.gemm_tf32_rows import STEP, tf32_rows
+from snap.lib.gemm_choice import ALONG, PARTS_OF_LINES, THROUGH_REGISTERS
+from snap.lib.gemm_tf32 import gemm_tf32, planned, tf32_kernel
 from snap.runtime.errors import LaunchError
+
+DEPTH, STEP = (kind.tiles[0].depth for kind in (ALONG, THROUGH_REGISTERS))
+SIDES = sorted({(tile.height, tile.width) for tile in ALONG.tiles})
+
+
+def tf32_along(height: int, width: int, team: int = 1, how: str = "whole"):
+    return tf32_kernel(True, height, width, team, how == "added", how == "divided")
+
+
+def tf32_rows(height: int, width: int, team: int = 1, how: str = "whole"):
+    """The product is computed turned round."""
+    return tf32_kernel(False, width, height, team, how == "added", how == "divided")
+
 
 LAYOUTS = {"along": (tf32_along, DEPTH), "rows": (tf32_rows, STEP)}
 
@@ -26,7 +39,8 @@ def arguments(layout: str, a, b, c, slices: int = 1, divided: int = 0, share: in
     """Of a kernel; a may have more columns than b rows."""
     B = np.ascontiguousarray(b.T) if layout == "along" else b
     exchange = (np.zeros(blocks * 128 * 256, np.float32), np.zeros(blocks * 256, np.int32)) if divided else (np.zeros(1, np.float32), np.zeros(1, np.int32))
-    return a, B, c, a.shape[1], *B.shape, c.shape[1], c.shape[0], b.shape[1], b.shape[0], slices, *exchange, divided, share
+    first, second, extents = (a, B, (c.shape[0], b.shape[1])) if layout == "along" else (B, a, (b.shape[1], c.shape[0]))
+    return first, second, c, first, *first.shape, *second.shape, c.shape[1], *extents, b.shape[0], *exchange, divided, share, slices
 
 
 def sides_of(layout: str, short: int, long: int) -> tuple[int, int]:
@@ -139,11 +153,10 @@ def test_synchronization_in_rows(team, how):
 
 def test_large_products_are_planned_in_pairs_of_large_tiles():
     for lies_along in (True, False):
-        tile = (128, 256) if lies_along else (256, 128)
         plan = planned(4096, 4096, 4096, 132, lies_along)
-        assert (plan.height, plan.width, plan.team, plan.how, plan.blocks) == (*tile, 2, "whole", 132)
+        assert (plan.height, plan.width, plan.team, plan.slices, plan.divided, plan.blocks) == (128, 256, 2, 1, 0, 132)
         plan = planned(8192, 8192, 8192, 132, lies_along)
-        assert (plan.height, plan.width, plan.team, plan.how, plan.divided) == (*tile, 2, "divided", 34)
+        assert (plan.height, plan.width, plan.team, plan.slices, plan.divided) == (128, 256, 2, 1, 34)
         assert plan.share * 66 >= 34 * 8192 // (DEPTH if lies_along else STEP)
 
 
@@ -151,16 +164,16 @@ def test_few_tiles_are_planned_in_slices():
     for m in (128, 256, 512):
         for lies_along in (True, False):
             plan = planned(m, m, 65536, 132, lies_along)
-            assert plan.how == "added" and plan.slices > 1 and 132 * 0.9 <= plan.blocks <= 132
+            assert plan.divided == 0 and plan.slices > 1 and 132 * 0.9 <= plan.blocks <= 132
     assert planned(64, 64, DEPTH, 132, True).slices == 1
 
 
 def test_small_products_are_planned_in_small_tiles():
     """Enough of them for all multiprocessors; in pairs where rows are parts of lines, which takes longer to load."""
     plan = planned(1000, 1000, 1000, 132, True, PARTS_OF_LINES, PARTS_OF_LINES)
-    assert (plan.height, plan.width, plan.team, plan.how) == (64, 128, 2, "whole")
+    assert (plan.height, plan.width, plan.team, plan.slices, plan.divided) == (64, 128, 2, 1, 0)
     assert planned(1024, 1024, 1024, 132, True).team == 1
-    assert planned(1024, 1024, 1024, 132, False).height == 128
+    assert planned(1024, 1024, 1024, 132, False).width == 128
 
 
 def test_a_plan_never_takes_more_blocks_than_there_are():

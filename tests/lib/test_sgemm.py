@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import snap
-from snap.lib.sgemm import ADDERS, LARGE, LOWEST, STAGES, STEP, added, planned, sgemm, warp_tiled
+from snap.lib.gemm_choice import SIMPLE
+from snap.lib.sgemm import ADDERS, LARGE, LOWEST, STAGES, TILES, added, planned, sgemm, warp_tiled
 from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
 from snap.runtime.errors import LaunchError
 
@@ -76,7 +77,7 @@ def test_one_barrier_a_tile_though_copies_are_between_the_products(stages, width
 
 
 def test_the_last_rung_stays_in_registers():
-    for tile, (resident, _, _) in STEP.items():
+    for tile, resident in ((TILES[each.height, each.width], each.resident) for each in SIMPLE.tiles):
         threads = tile[0] // (4 * tile[3]) * (tile[1] // (8 * tile[4])) * 32
         used = warp_tiled(*tile, STAGES, 4, True).resources("sm_90a")
         assert used.spill_stores <= 16 and used.registers <= 65536 // (threads * resident)
@@ -112,17 +113,18 @@ def test_slices_of_k(shape, tile, whole, slices):
 def test_plans_give_every_multiprocessor_something_to_do(shape):
     m, n, k = shape
     plan = planned(m, n, k, 132)
-    tiles = blocks_of_tiles(m, n, *plan.tile[:2])
+    (tile,) = (each for each in SIMPLE.tiles if (each.height, each.width) == (plan.height, plan.width))
+    tiles = blocks_of_tiles(m, n, tile.height, tile.width)
     rest = tiles - plan.whole
     assert 0 <= plan.whole <= tiles and (plan.slices == 1) == (rest == 0)
-    assert plan.slices <= max(1, k // plan.tile[2]) and rest * plan.slices <= 2 * 132 * STEP[plan.tile][0]
+    assert plan.slices <= max(1, k // tile.depth) and rest * plan.slices <= 2 * 132 * tile.resident
     assert m * n * k < 512**3 or plan.whole + rest * plan.slices >= 120
 
 
 def test_what_fills_its_rounds_is_not_cut():
     for n, tiles in ((4096, 512), (8192, 2048)):
         plan = planned(n, n, n, 132)
-        assert (plan.tile, plan.whole, plan.slices) == (LARGE, tiles, 1)
+        assert (plan.height, plan.width, plan.whole, plan.slices) == (*LARGE[:2], tiles, 1)
 
 
 @pytest.mark.parametrize("shape", [(70, 68, 36), (129, 513, 17), (300, 520, 20), (1, 300, 5), (70, 68, 400)], ids=str)

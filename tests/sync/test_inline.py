@@ -12,7 +12,7 @@ from small import agree, compiled
 from wellformed import well_formed
 
 from snap import *
-from snap import machine
+from snap import machine, races
 from snap.codegen import emit
 from snap.diag.span import Span
 from snap.ir import nodes as ir
@@ -560,3 +560,39 @@ def test_boxes_and_stages_through_calls():
     a, b = np.random.default_rng(1).random((64, 32), np.float32), np.zeros((64, 32), np.float32)
     machine.run_reference(flat, [a, b, 64, 32], 2)
     assert (a == b).all()
+
+
+@device
+@requires(thread[32])
+def fetch_for_a_role(t: ptr(shared(float), (8, 32)) @ thread[32], a: ptr(const(float), (m, 32)) @ grid[1], m: int @ grid[1], k: int @ thread[32]):
+    async_copy(t, a, at=(8 * k, 0))
+
+
+@kernel
+@requires(grid[1], block[1], thread[96])
+def sums_of_columns(a: ptr(const(float), (m, 32)) @ grid[1], out: ptr(float) @ grid[1], m: int @ grid[1]):
+    with group(block[1]):
+        rows: pipeline(shared(float[8, 32]), 2)
+        t: int @ thread[1] = id()
+        total: float @ thread[1] = 0.0
+        for k in range(m / 8):
+            with stage(rows) as s:
+                with claim(s, p=thread[32]) as mine:
+                    match split(thread, 64, 32):
+                        case 0:
+                            pass
+                        case 1:
+                            fetch_for_a_role(mine, a, m, k)
+                with claim(s, p=thread[64]) as ours:
+                    match split(thread, 64):
+                        case 0:
+                            for i in range(8):
+                                total += ours[i, t % 32]
+        atomic.add(out, t, total)
+
+
+def test_a_role_that_only_calls_what_loads_runs_in_one_thread():
+    assert "} else if (threadIdx.x == 64) {" in sums_of_columns.cuda()
+    a, out = np.arange(24 * 32, dtype=np.float32).reshape(24, 32), np.zeros(96, np.float32)
+    sums_of_columns[1](a, out, 24)
+    assert (out[:64].reshape(2, 32) == a.sum(axis=0)).all() and not races(sums_of_columns, a, out, 24, blocks=1, seeds=3)

@@ -15,7 +15,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.rewrite import with_bodies
 from snap.ir.walk import bodies, own_expressions, statements, variables
-from snap.lib.gemm_tf32_rows import tf32_rows
+from snap.lib.gemm_tf32 import tf32_kernel
 from snap.machine import MachineError, run_adversarial, run_reference
 from snap.sync.flight import without_idle_waits
 
@@ -172,9 +172,9 @@ def test_sets_of_registers_in_turn(sets):
 
 def test_registers_that_a_slots_wait_settles():
     """Of the two kinds of waits for the same products only one is kept: here the one that gives the slot back."""
-    function = tf32_rows(128, 128)._the_one({}).synced
+    function = tf32_kernel(False, 128, 128)._the_one({}).synced
     waits = product_waits(function)
-    assert [n for _, n in waits] == [1, 1, 0] and {name for name, n in waits if n} == {"A_slots"}
+    assert [n for _, n in waits] == [1, 1, 0] and {name for name, n in waits if n} == {"B_slots"}
 
 
 def test_a_wait_that_finds_nothing_in_flight():

@@ -423,6 +423,8 @@ def _point_fits(s: synced.Sync, around: Around) -> str:
 def _one_thread(s: synced.Elect, around: Around) -> str:
     together = (synced.Elect, ir.Collective, ir.Wgmma, ir.StoreAcc, ir.Group, ir.Split, ir.Turn)
     for x in statements(s.body):
+        if isinstance(x, ir.Group) and x.is_all:
+            continue
         if isinstance(x, together) or isinstance(x, synced.Sync) and x.point.kind != "thread":
             return f"{type(x).__name__} in it is done by many"
     return ""

@@ -188,6 +188,12 @@ class Group(Statement):
     body: Body
     span: Span = field(compare=False, kw_only=True)
 
+    @property
+    def is_all(self) -> bool:
+        """Whether it is one group of all that the code holds, as where a function was called."""
+        level, held = self.outer.levels[0]
+        return level == self.privilege.level and held.count == self.privilege.n
+
 
 @node
 class Case:

@@ -3,15 +3,30 @@ memory as boxes.
 
 Input:      element types, the layouts of the operands, sizes of tiles; at a launch, matrices whose rows are multiples
 of 16 bytes
-Output:     a kernel: C = activation(A @ B + bias), sums in f32
+Output:     a kernel: C = activation(A @ B + bias), or A @ B added to C; sums in f32.  f32 is multiplied as tf32
 Invariant:  any extents: what lies outside of a matrix is read as zero and not written.  A team takes tiles t, t +
 teams, ... of the order below;
             where the last round would leave blocks idle, its tiles come first and are divided among all of them, and
             sums are the same each time
-Non-goals:  rows that no box can be made of (gemm.py copies those); teams of blocks that divide tiles
+Non-goals:  rows that no box can be made of (gemm.py copies those); tiles that the blocks of a cluster divide
+(gemm_slices.py)
 
-An operand that lies with k along its rows is loaded as one tile [rows, 64]; one that lies the other way as panels [64
-of k, 64 of m or n], or of 32 where that is what tiles are multiples of.
+The instruction takes f32 along k only, but one of its operands may come from registers, which threads read from shared
+memory in any order.  So where A lies across k, it goes through them.  Which column of A is which row of the product is
+free: they are dealt out so that threads that read or write together meet in no bank (see `place`).  Fragments of A take
+turns in two sets of registers: one is read while the other is multiplied.
+
+Divided tiles: the steps of k of the first `divided` tiles, one tile after another, are dealt out to the teams, `share`
+to each, no more than a tile has.  So a team has the end of one tile and the beginning, or the middle, of the next.  It
+begins with the latter and leaves its sums in `parts`; then it finishes the former, with what the teams before it have
+left.  Each thread waits for, and adds, what the thread in its place has left, in the order of the teams.  All blocks
+run at the same time, and leave their sums before they wait: nothing hangs.
+
+Teams: the blocks of a cluster, whose tiles lie one above the other; such a column is what is one tile in the order of
+tiles, so bands are BAND columns high.  Each block loads its part of B's tile for all of them, so fewer rows of B are
+asked for.  That counts where rows do not begin at multiples of 32 bytes: each costs nearly twice as much.  Large
+products of whole rows of 16-bit elements win nothing: there a multiprocessor multiplies all the time already, and
+blocks that wait for each other do so less often.
 """
 
 from __future__ import annotations
@@ -20,98 +35,72 @@ import functools
 import math
 
 from snap import *
+from snap.ir.types import F32
+from snap.lib.gemm_parts import depth_of, finishing, fragments, handover, layout, leaving, loading, multiplying
 from snap.lib.operators import element, scalar
 
-DEPTH = 64  # of k in a stage: 128 bytes, a row of a swizzled tile
-PANEL = 64  # columns of m or n in a panel of an operand that lies the other way
-ACTIVATIONS = (None, "relu", "gelu", "silu")
-HALF_ROOT = math.sqrt(0.5)
 SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
 
 
 @functools.cache
-def activation_function(name):
-    """What happens to a sum before it is rounded."""
-    return {None: _same, "relu": _relu, "gelu": _gelu, "silu": _silu}[name]()
-
-
-def _same():
-    @device
-    @requires(thread[1])
-    def same(x: float @ thread[1]) -> float @ thread[1]:
-        return x
-
-    return same
-
-
-def _relu():
-    @device
-    @requires(thread[1])
-    def relu(x: float @ thread[1]) -> float @ thread[1]:
-        return 0.0 if x < 0.0 else x
-
-    return relu
-
-
-def _gelu():
-    @device
-    @requires(thread[1])
-    def gelu(x: float @ thread[1]) -> float @ thread[1]:
-        return 0.5 * x * (1.0 + erf(x * HALF_ROOT))
-
-    return gelu
-
-
-def _silu():
-    @device
-    @requires(thread[1])
-    def silu(x: float @ thread[1]) -> float @ thread[1]:
-        return x / (1.0 + exp(-x))
-
-    return silu
-
-
-@functools.cache
 def gemm_kernel(
-    type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias_type=None, activation=None, DIVIDED=False, TEAM=1
+    type,
+    out_type,
+    A_TURNED,
+    B_TURNED,
+    BM=128,
+    BN=256,
+    BAND=8,
+    bias_type=None,
+    activation=None,
+    DIVIDED=False,
+    TEAM=1,
+    ADDED=False,
 ):
-    """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K].  Blocks take tiles of BM x BN in bands of BAND tiles'
-    height, down one column of the band and then the next, so that what runs at the same time reads few rows and
-    columns.  Without a bias any array stands for it.
+    """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K], as it does where elements are f32.  Where A is turned as
+    well, f32's C lies as [N, M].  Blocks take tiles of BM x BN in bands of BAND tiles' height, down one column of the
+    band and then the next, so that what runs at the same time reads few rows and columns.  Without a bias any array
+    stands for it.
 
-    DIVIDED: the steps of k of the first `divided` tiles, one tile after another, are dealt out to the blocks, `share`
-    to each, no more than a tile has.  So a block has the end of one tile and the beginning, or the middle, of the next.
-    It begins with the latter and leaves its sums in `parts`; then it finishes the former, with what the blocks before
-    it have left.  Each thread waits for, and adds, what the thread in its place has left, in the order of the blocks.
-    All blocks run at the same time, and leave their sums before they wait: nothing hangs.
+    ADDED: a piece of work is a tile and one of `slices` parts of K, and what comes of it is added to C by the units
+    that copy boxes.
 
-    TEAM: blocks of a cluster, whose tiles lie one above the other: such a column is what is one tile in the order
-    above, so bands are BAND columns high.  Each block loads its part of B's tile for all of them, so fewer rows of B
-    are asked for.  That counts where rows do not begin at multiples of 32 bytes: each costs nearly twice as much.
-    Large products of whole rows win nothing: there a multiprocessor multiplies all the time already, and blocks that
-    wait for each other do so less often.  The number of blocks is a multiple of TEAM.
+    DIVIDED, TEAM: see above.  The number of blocks is a multiple of TEAM.
     """
-    SHARING = TEAM > 1  # then all tiles are whole
-    assert not (SHARING and DIVIDED)
-    E, O, V = element(type), element(out_type), element(bias_type or type)
+    E, O, V, TF32 = element(type), element(out_type), element(bias_type or type), type == F32
+    assert B_TURNED or not TF32
+    C_TURNED = TF32 and A_TURNED  # then A goes through registers
+    DEPTH = depth_of(type)
+    STEP = 2 * DEPTH if C_TURNED else DEPTH  # of k in a turn of the loop: a stage for each set of registers
+    BY_TILES = TEAM > 1 and not TF32  # a team counts tiles, all of which are whole, and not pieces of work
+    assert not (BY_TILES and DIVIDED)
     CONSUMERS = BM // 64  # warpgroups that multiply
-    A_PANELS, A_ROWS = (BM // PANEL, DEPTH) if A_TURNED else (1, BM)
-    B_PANELS, B_ROWS, B_WIDE = (1, BN, DEPTH) if B_TURNED else (BN // math.gcd(BN, PANEL), DEPTH, math.gcd(BN, PANEL))
+    T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
+    A_PANELS, A_ROWS, A_WIDE = layout(type, BM, not A_TURNED)
+    B_PANELS, B_ROWS, B_WIDE = layout(type, BN, B_TURNED)
     STAGES = min(8, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
+    # Tiles leave in boxes, each of a unit of threads that has so many rows of A.
+    HIGH = 32 if C_TURNED else 16 if TF32 else 64
+    UNIT = thread[2 * HIGH]
     WIDE = math.gcd(BN, 128 // scalar(out_type).bytes)  # columns that leave at a time
     B_SWIZZLE, C_SWIZZLE = B_WIDE * scalar(type).bytes, WIDE * scalar(out_type).bytes
-    BIASED, ACTIVE, active = bias_type is not None, activation is not None, activation_function(activation)
-    PIECES = 2 if DIVIDED else 0  # of divided tiles, for each block
+    FINISHED = bias_type is not None or activation is not None
+    PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
+    WHOLE = BY_TILES or (TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
     SUMS = BN // 2  # of a thread
-    READ = SUMS if SUMS <= 64 else SUMS // 2  # of another block's sums at a time
-    T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
+    OWN = not ADDED  # a tile of C is one team's alone
+    load, load_next = (loading(type, BM, not A_TURNED, STEP, skip) for skip in (0, DEPTH))
+    multiply = None if C_TURNED else multiplying(type, BM, not A_TURNED, BN, B_TURNED)
+    finish, (hand_over, collect) = finishing(SUMS, BN, type, bias_type, activation), handover(SUMS, C_THREADS)
+    leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED)
+    fragment = fragments(DEPTH, A_PANELS)
 
     @kernel
     @requires(grid[1], cluster[1], block[TEAM], thread[T], cooperative=DIVIDED)
     def gemm(
         A: ptr(const(E), (A0, A1)) @ grid[1],
         B: ptr(const(E), (B0, B1)) @ grid[1],
-        C: ptr(O, (M, C1)) @ grid[1],
+        C: ptr(O, (N if C_TURNED else M, C1)) @ grid[1],
         bias: ptr(const(V)) @ grid[1],
         A0: int @ grid[1],
         A1: int @ grid[1],
@@ -125,22 +114,31 @@ def gemm_kernel(
         ready: ptr(int) @ grid[1],
         divided: int @ grid[1],
         share: int @ grid[1],
+        slices: int @ grid[1],
     ):
         with group(grid[1]):
             team: int @ cluster[1] = id()
             teams: int = count(cluster[1])
             down: int = (M + TEAM * BM - 1) / (TEAM * BM)
             across: int = (N + BN - 1) / BN
-            steps: int = (K + DEPTH - 1) / DEPTH
-            with partition(C, p=cluster[1], f=lambda i, j: (i, j), disjoint=True) as C_team:
+            steps: int = (K + STEP - 1) / STEP
+            with partition(C, p=cluster[1], f=lambda i, j: (i, j), disjoint=OWN) as C_team:
                 with group(cluster[1]):
-                    A_slots: pipeline(shared(E[A_PANELS, A_ROWS, DEPTH], swizzle=128, across=block), STAGES)
+                    A_slots: pipeline(shared(E[A_PANELS, A_ROWS, A_WIDE], swizzle=128, across=block), STAGES)
                     B_slots: pipeline(shared(E[B_PANELS, B_ROWS, B_WIDE], swizzle=B_SWIZZLE, copies=block), STAGES)
-                    C_slots: pipeline(shared(O[CONSUMERS, 64, WIDE], swizzle=C_SWIZZLE, across=block), 2)
+                    C_slots: pipeline(shared(O[BM // HIGH, HIGH, WIDE], swizzle=C_SWIZZLE, across=block), 2)
                     rank: int @ block[1] = id()
-                    w: int @ warpgroup = id() % (CONSUMERS + 1) if TEAM > 1 else id()
-                    me: int @ thread[1] = id()
+                    w: int @ warpgroup = id() % (CONSUMERS + 1) if TEAM > 1 or TF32 else id()
+                    u: int @ UNIT = id() % (T // (2 * HIGH)) if TEAM > 1 or TF32 else id()
+                    me: int @ thread[1] = id() % T if TEAM > 1 or TF32 else id()
+                    quad: int @ thread[1] = id() % 4
+                    # Its row of a box that leaves.  Of a box of A, and of C turned round, its column: a warp reads
+                    # chunks c and c ^ 5 of 4 rows, and writes those of 4 others.
+                    turned: int @ thread[1] = id() / 4 % 4 + id() / 16 % 2 * 20 + id() / 32 % 2 * 8
+                    place: int @ thread[1] = turned if C_TURNED else id() / 4 % 8
                     acc: float[SUMS] @ thread[1]
+                    x: float[DEPTH // 2] @ thread[1]
+                    y: float[DEPTH // 2] @ thread[1]
                     if CONSUMERS == 2:
                         match split(thread, C_THREADS, 128):
                             case 0:
@@ -149,15 +147,22 @@ def gemm_kernel(
                                 intrinsic.setmaxnreg(40)
                     begin: int = min(team * share, divided * steps)
                     end: int = min(begin + share, divided * steps)
-                    # A team's jobs are its tiles; a lone block counts pieces of divided tiles, and then its own.
+                    # A piece of work is a tile, a slice of one, or a part of a divided tile, of which a team has two.
                     for job in range(
-                        team if SHARING else 0,
-                        down * across if SHARING else (down * across - divided - team + teams - 1) / teams + PIECES,
-                        teams if SHARING else 1,
+                        team if BY_TILES else 0,
+                        down * across
+                        if BY_TILES
+                        else (down * across * (slices if ADDED else 1) - divided - team + teams - 1) / teams + PIECES,
+                        teams if BY_TILES else 1,
                     ):
-                        t: int = job if SHARING else divided + team + (job - PIECES) * teams
+                        t: int = job if BY_TILES else divided + team + (job - PIECES) * teams
                         first: int = 0
-                        last: int = (K + DEPTH - 1) / DEPTH  # not `steps`: so a team computes it where it uses it
+                        last: int = (K + STEP - 1) / STEP if BY_TILES else steps  # computed where it is used
+                        if ADDED:
+                            slice: int = t / (down * across)
+                            t = t % (down * across)
+                            first = int(i64(steps) * slice / slices)
+                            last = int(i64(steps) * (slice + 1) / slices)
                         if DIVIDED:
                             if job < PIECES:
                                 final: int = (end - 1) / steps
@@ -169,119 +174,104 @@ def gemm_kernel(
                         band: int = t / (BAND * across)
                         within: int = t % (BAND * across)
                         height: int = min(BAND, down - band * BAND)
-                        m0: int @ block[1] = (band * BAND + within % height) * (TEAM * BM) + rank * BM
+                        m0: int @ block[1] = ((band * BAND + within % height) * TEAM + rank) * BM
                         n0: int = within / height * BN
                         for k in range(first, last):
-                            with stage(A_slots) as a, stage(B_slots) as b:
-                                with claim(a, p=thread[128]) as ap, claim(b, p=thread[128]) as bp:
-                                    match split(thread, C_THREADS, 128):
-                                        case 0:
-                                            pass
-                                        case 1:
-                                            if A_TURNED:
-                                                for p in unroll(range(A_PANELS)):
-                                                    async_copy(
-                                                        tile(ap, (p, 0, 0), (1, A_ROWS, DEPTH)),
-                                                        A,
-                                                        at=(k * DEPTH, m0 + p * PANEL),
-                                                    )
-                                            else:
-                                                async_copy(ap, A, at=(m0, k * DEPTH))
-                                            if B_TURNED:
-                                                async_copy(bp, B, at=(n0, k * DEPTH))
-                                            else:
-                                                for p in unroll(range(B_PANELS)):
-                                                    async_copy(
-                                                        tile(bp, (p, 0, 0), (1, B_ROWS, B_WIDE)),
-                                                        B,
-                                                        at=(k * DEPTH, n0 + p * B_WIDE),
-                                                    )
-                                with claim(a, p=thread[C_THREADS]) as ac, claim(b, p=thread[C_THREADS]) as bc:
-                                    match split(thread, C_THREADS, 128):
-                                        case 0:
-                                            with group(warpgroup):
-                                                if A_TURNED and B_TURNED:
-                                                    wgmma(
-                                                        acc,
-                                                        tile(ac, (w, 0, 0), (1, DEPTH, 64)).T,
-                                                        bc,
-                                                        zero=(k == first),
-                                                    )
-                                                elif A_TURNED:
-                                                    wgmma(
-                                                        acc,
-                                                        tile(ac, (w, 0, 0), (1, DEPTH, 64)).T,
-                                                        bc.T,
-                                                        zero=(k == first),
-                                                    )
+                            if C_TURNED:
+                                with stage(A_slots) as a:
+                                    with claim(a, p=thread[128]) as ap:
+                                        match split(thread, C_THREADS, 128):
+                                            case 0:
+                                                pass
+                                            case 1:
+                                                load(ap, A, A0, A1, k, m0, 0)
+                                    with claim(a, p=thread[C_THREADS]) as ac:
+                                        match split(thread, C_THREADS):
+                                            case 0:
+                                                fragment(x, ac, u, quad, place)
+                                with stage(B_slots) as b:
+                                    with claim(b, p=thread[128]) as bp:
+                                        match split(thread, C_THREADS, 128):
+                                            case 0:
+                                                pass
+                                            case 1:
+                                                async_copy(bp, B, at=(n0, k * STEP), type="tf32")
+                                    with claim(b, p=thread[C_THREADS]) as bc:
+                                        match split(thread, C_THREADS):
+                                            case 0:
+                                                with group(warpgroup):
+                                                    wgmma(acc, x, bc, zero=(k == first))
+                                with stage(A_slots) as a:
+                                    with claim(a, p=thread[128]) as ap:
+                                        match split(thread, C_THREADS, 128):
+                                            case 0:
+                                                pass
+                                            case 1:
+                                                load_next(ap, A, A0, A1, k, m0, 0)
+                                    with claim(a, p=thread[C_THREADS]) as ac:
+                                        match split(thread, C_THREADS):
+                                            case 0:
+                                                fragment(y, ac, u, quad, place)
+                                with stage(B_slots) as b:
+                                    with claim(b, p=thread[128]) as bp:
+                                        match split(thread, C_THREADS, 128):
+                                            case 0:
+                                                pass
+                                            case 1:
+                                                async_copy(bp, B, at=(n0, k * STEP + DEPTH), type="tf32")
+                                    with claim(b, p=thread[C_THREADS]) as bc:
+                                        match split(thread, C_THREADS):
+                                            case 0:
+                                                with group(warpgroup):
+                                                    wgmma(acc, y, bc)
+                            else:
+                                with stage(A_slots) as a, stage(B_slots) as b:
+                                    with claim(a, p=thread[128]) as ap, claim(b, p=thread[128]) as bp:
+                                        match split(thread, C_THREADS, 128):
+                                            case 0:
+                                                pass
+                                            case 1:
+                                                load(ap, A, A0, A1, k, m0, 0)
+                                                if TF32:
+                                                    async_copy(bp, B, at=(n0, k * STEP), type="tf32")
                                                 elif B_TURNED:
-                                                    wgmma(
-                                                        acc,
-                                                        tile(ac, (0, 64 * w, 0), (1, 64, DEPTH)),
-                                                        bc,
-                                                        zero=(k == first),
-                                                    )
+                                                    async_copy(bp, B, at=(n0, k * STEP))
                                                 else:
-                                                    wgmma(
-                                                        acc,
-                                                        tile(ac, (0, 64 * w, 0), (1, 64, DEPTH)),
-                                                        bc.T,
-                                                        zero=(k == first),
-                                                    )
-                                        case 1:
-                                            pass
+                                                    for p in unroll(range(B_PANELS)):
+                                                        async_copy(
+                                                            tile(bp, (p, 0, 0), (1, B_ROWS, B_WIDE)),
+                                                            B,
+                                                            at=(k * STEP, n0 + p * B_WIDE),
+                                                        )
+                                    with claim(a, p=thread[C_THREADS]) as ac, claim(b, p=thread[C_THREADS]) as bc:
+                                        match split(thread, C_THREADS):
+                                            case 0:
+                                                with group(warpgroup):
+                                                    multiply(acc, ac, bc, w, k, first)
                         if DIVIDED:
-                            match split(thread, C_THREADS, 128):
+                            match split(thread, C_THREADS):
                                 case 0:
                                     with group(thread[1]):
                                         if first < last and last < steps:
-                                            for j in unroll(range(SUMS)):
-                                                atomic.store(parts, (team * SUMS + j) * C_THREADS + me, acc[j])
-                                            atomic.store(ready, team * C_THREADS + me, 1, order="release")
+                                            hand_over(acc, parts, ready, team * TEAM + rank, me)
                                         if 0 < first and first < last and last == steps:
                                             for other in range(t * steps / share, team):
-                                                while atomic.load(ready, other * C_THREADS + me, order="acquire") == 0:
-                                                    pass
-                                                for c in unroll(range(SUMS // READ)):
-                                                    part: float[READ]
-                                                    for j in unroll(range(READ)):
-                                                        part[j] = atomic.load(
-                                                            parts, (other * SUMS + c * READ + j) * C_THREADS + me
-                                                        )
-                                                    for j in unroll(range(READ)):
-                                                        acc[c * READ + j] += part[j]
-                                case 1:
-                                    pass
-                        if SHARING or (first < last and last == steps):
-                            if BIASED or ACTIVE:
-                                match split(thread, C_THREADS, 128):
+                                                collect(acc, parts, ready, other * TEAM + rank, me)
+                        if WHOLE or (first < last and last == steps):
+                            if FINISHED:
+                                match split(thread, C_THREADS):
                                     case 0:
                                         with group(thread[1]):
-                                            pair: int = (
-                                                n0 + me % 4 * 2
-                                            )  # it holds columns pair + 8j and pair + 8j + 1 of two rows
-                                            for j in unroll(range(BN // 8)):
-                                                for h in unroll(range(2)):
-                                                    plus: float = 0.0
-                                                    if BIASED:
-                                                        if pair + 8 * j + h < N:
-                                                            plus = float(bias[pair + 8 * j + h])
-                                                    for v in unroll(range(2)):
-                                                        acc[4 * j + 2 * v + h] = active(acc[4 * j + 2 * v + h] + plus)
-                                    case 1:
-                                        pass
-                            with partition(
-                                C_team, p=warpgroup, f=lambda i, j: (m0 + 64 * w + i, n0 + j), disjoint=True
-                            ) as C_own:
+                                            finish(acc, bias, n0 + 2 * quad, N)
+                            top: int @ UNIT = n0 if C_TURNED else m0 + HIGH * u
+                            side: int @ UNIT = m0 + HIGH * u if C_TURNED else n0
+                            with partition(C_team, p=UNIT, f=lambda i, j: (top + i, side + j), disjoint=OWN) as C_own:
                                 for q in unroll(range(BN // WIDE)):
                                     with stage(C_slots) as c:
-                                        with partition(c, p=warpgroup, f=lambda i, j: (rank, w, i, j)) as own:
-                                            match split(thread, C_THREADS, 128):
+                                        with partition(c, p=UNIT, f=lambda i, j: (rank, u, i, j)) as own:
+                                            match split(thread, C_THREADS):
                                                 case 0:
-                                                    with group(warpgroup):
-                                                        store_acc(own, acc, first=WIDE * q)
-                                                        async_copy(C_own, own, at=(0, WIDE * q))
-                                                case 1:
-                                                    pass
+                                                    with group(UNIT):
+                                                        leave(C_own, M, C1, own, acc, q, quad, place)
 
     return gemm

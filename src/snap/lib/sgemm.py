@@ -16,11 +16,11 @@ import functools
 
 from snap import *
 from snap.ir.types import F32
-from snap.lib.arrays import Argument, argument, check_sides, number, same_place
+from snap.lib.arrays import Argument, number
+from snap.lib.gemm_arrays import matrix, product_shape, row_major
+from snap.lib.gemm_choice import SIMPLE, Plan, Product, best, candidates
 from snap.lib.sgemm_ladder import blocks_of_tiles
-from snap.record import record
 from snap.runtime.arrays import classify
-from snap.runtime.errors import LaunchError
 
 # tiles are taken in bands of so many rows of them, column by column: blocks that run together share rows and columns
 BAND = 8
@@ -40,13 +40,11 @@ def sgemm(a, b, alpha=1.0):
     left, right = row_major(left), row_major(right)
     width = 4 if min(right.width(columns), Argument(out, classify(out), F32).width(columns)) == 4 else 1
     plan = planned(rows, columns, depth, left.multiprocessors())
-    height, wide = plan.tile[:2]
-    rest = blocks_of_tiles(rows, columns, height, wide) - plan.whole
+    height, wide = plan.height, plan.width
+    tile, rest = TILES[height, wide], blocks_of_tiles(rows, columns, height, wide) - plan.whole
     sums = left.new((max(rest * plan.slices * height * wide, 4),))  # never empty: a launch needs an address
-    slices_known = (
-        rest > 0 or plan.tile != LARGE
-    )  # of small tiles there is one kernel for both: knowing slices costs it nothing
-    run = warp_tiled(*plan.tile, STAGES, width, slices_known)
+    slices_known = rest > 0 or tile != LARGE  # small tiles have one kernel for both: knowing slices costs it nothing
+    run = warp_tiled(*tile, STAGES, width, slices_known)
     run[plan.whole + rest * plan.slices](
         left.array, right.array, out, rows, columns, depth, alpha, sums, plan.whole, plan.slices
     )
@@ -59,96 +57,15 @@ def sgemm(a, b, alpha=1.0):
 
 # ---- who computes what ----------------------------------------------------------------------------------------------
 
-# Tiles: rows, columns, depth; rows and columns of a thread.
+# Tiles of gemm_choice.SIMPLE: rows, columns, depth; rows and columns of a thread.
 LARGE, WIDE, SMALL = (128, 256, 16, 16, 8), (64, 128, 16, 8, 8), (64, 64, 32, 8, 4)
 LOW, LOWEST, NARROW = (32, 128, 32, 8, 4), (16, 128, 32, 4, 8), (128, 32, 32, 8, 4)
-
-# Cycles of an H200's multiprocessor, as measured.
-STEP = {  # blocks a multiprocessor; a step along k of a block that is alone there, of one among others
-    LARGE: (1, 5010, 5010),
-    WIDE: (4, 2150, 1450),
-    SMALL: (4, 2480, 1570),
-    LOW: (3, 2360, 1530),
-    LOWEST: (4, 2400, 840),
-    NARROW: (3, 2430, 1880),
-}
-CUT = 1.07  # large tiles take so much longer in a kernel that knows slices: the compiler places registers less well
-TILE, WRITTEN = 2100, 8  # a block besides its steps; elements that it writes in a cycle
-ADDING, ADDED = 7700, 460  # to add slices in a second kernel; their elements that are written and read again in a cycle
-LEAST_STEPS, MOST_SLICES = 2, 64  # a slice is worth so many steps; one thread adds all slices of an element
+TILES = {tile[:2]: tile for tile in (LARGE, WIDE, SMALL, LOW, LOWEST, NARROW)}
 
 
-@record
-class Plan:
-    """The first `whole` tiles are computed by one block each, the others by `slices` blocks, each for a slice of K;
-    what these have is added then.
-    """
-
-    cycles: float
-    tile: tuple[int, int, int, int, int]
-    whole: int
-    slices: int = 1
-
-
-# What counts is how long the busiest multiprocessor takes.  Tiles that do not fill a last round are cut along k, so
-# that all have work.
 @functools.lru_cache(4096)
 def planned(rows: int, columns: int, depth: int, multiprocessors: int) -> Plan:
-    """The plan that takes the fewest cycles, by the figures above."""
-    found = []
-    for tile, (resident, _, _) in STEP.items():
-        tiles, steps = blocks_of_tiles(rows, columns, *tile[:2]), -(-depth // tile[2])
-        rest = tiles % (resident * multiprocessors)
-        found.append(Plan(_busy(tile, tiles, steps, multiprocessors), tile, tiles))
-        for blocks in range(1, 2 * resident + 1):  # a multiprocessor, of the rest
-            slices = min(blocks * multiprocessors // rest, depth // tile[2] // LEAST_STEPS, MOST_SLICES) if rest else 1
-            if slices > 1:
-                until = _busy(tile, tiles - rest, steps, multiprocessors) + _busy(
-                    tile, rest * slices, -(-steps // slices), multiprocessors
-                )
-                adding = ADDING + rest * slices * tile[0] * tile[1] / ADDED
-                found.append(Plan(until * (CUT if tile == LARGE else 1) + adding, tile, tiles - rest, slices))
-    return min(found, key=lambda plan: plan.cycles)
-
-
-def _busy(tile: tuple[int, int, int, int, int], blocks: int, steps: int, multiprocessors: int) -> float:
-    """Cycles of a multiprocessor that has the most blocks.  Blocks that run together share its units."""
-    resident, alone, among = STEP[tile]
-    rounds, left = divmod(-(-blocks // multiprocessors), resident)
-    besides = TILE + tile[0] * tile[1] / WRITTEN
-    return rounds * (steps * max(alone, resident * among) + besides) + (left > 0) * (
-        steps * max(alone, left * among) + besides
-    )
-
-
-# ---- arrays ---------------------------------------------------------------------------------------------------------
-
-
-def matrix(function: str, name: str, value: object) -> Argument:
-    given = argument(function, name, value, (F32,), rank=2, strided=True)
-    check_sides(function, name, given)
-    return given
-
-
-def product_shape(function: str, left: Argument, right: Argument) -> tuple[int, int]:
-    same_place(function, left, "b", right)
-    if left.shape[1] != right.shape[0]:
-        raise LaunchError(
-            f"snap.lib.{function}", f"has {right.shape[0]} rows, and the first matrix {left.shape[1]} columns", "b"
-        )
-    return left.shape[0], right.shape[1]
-
-
-def row_major(given: Argument) -> Argument:
-    """The matrix, or a copy of it that lies row after row."""
-    if given.info.contiguous:
-        return given
-    copy = given.new(given.shape)
-    if given.info.family == "torch":
-        copy.copy_(given.array.detach())
-    else:
-        copy[...] = given.array
-    return Argument(copy, classify(copy), given.type)
+    return best(candidates(SIMPLE, Product(rows, columns, depth, multiprocessors)))
 
 
 # ---- kernels --------------------------------------------------------------------------------------------------------

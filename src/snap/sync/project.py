@@ -349,6 +349,8 @@ def _single(s: ir.Stmt) -> bool:
             | synced.BarrierExpect()
         ):
             return True
+        case ir.Group():
+            return s.is_all
         case _:
             return False
 

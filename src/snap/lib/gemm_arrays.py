@@ -1,0 +1,104 @@
+"""The matrices that are multiplied: what fits, where they lie, copies of those that no kernel can read where they lie.
+
+Input:      what a user passes to `gemm`, `gemm_tf32` or `sgemm`
+Output:     `Argument`s, as they are or copied
+Invariant:  boxes can be made of a matrix that lies row after row, with rows and an address of whole 16 bytes
+Non-goals:  which of two ways is faster
+"""
+
+from __future__ import annotations
+
+import sys
+
+from snap.ir.types import F32
+from snap.lib.arrays import Argument, argument, check_sides, same_place
+from snap.lib.transposition import transpose
+from snap.runtime.arrays import classify
+from snap.runtime.errors import LaunchError
+
+ROW = 16  # bytes, of which rows and addresses are multiples where boxes are copied
+SECTOR = 32  # bytes: rows that do not begin at multiples of it are slow to load
+LINE = 128  # bytes, of which the rows of copies are multiples
+
+
+def matrix(function: str, name: str, value: object) -> Argument:
+    given = argument(function, name, value, (F32,), rank=2, strided=True)
+    check_sides(function, name, given)
+    return given
+
+
+def product_shape(function: str, left: Argument, right: Argument) -> tuple[int, int]:
+    same_place(function, left, "b", right)
+    check_depth(function, left.shape[1], right.shape[0])
+    return left.shape[0], right.shape[1]
+
+
+def check_depth(function: str, depth: int, other: int) -> None:
+    if depth != other:
+        raise LaunchError(f"snap.lib.{function}", f"has {other} rows, and the first matrix {depth} columns", "b")
+
+
+def of_type(given: Argument, array: object) -> Argument:
+    return Argument(array, classify(array), given.type)
+
+
+def flipped(given: Argument) -> Argument:
+    """The transpose, where it lies."""
+    return of_type(given, given.array.T)
+
+
+def row_major(given: Argument) -> Argument:
+    """The array, or a copy of it that lies row after row."""
+    if given.info.contiguous:
+        return given
+    room = given.new(given.shape)
+    copy(given.info.family, room, given.array)
+    return of_type(given, room)
+
+
+def in_rows(given: Argument) -> Argument:
+    """The matrix, or a copy of it that lies row after row: faster than `row_major` where its transpose does."""
+    turned = flipped(given)
+    if given.info.contiguous or not turned.info.contiguous:
+        return row_major(given)
+    return of_type(given, transpose(turned.array))
+
+
+def has_boxes(given: Argument) -> bool:
+    row = given.shape[1] * given.type.bytes
+    return given.info.contiguous and given.size > 0 and row % ROW == 0 and given.info.pointer % ROW == 0
+
+
+def room_for_boxes(given: Argument, shape: tuple[int, int], zero: bool = False) -> object:
+    """Room for this shape, or a little more: rows of whole lines, and at least one of them."""
+    step = LINE // given.type.bytes
+    return given.new((max(shape[0], 1), max(-(-shape[1] // step), 1) * step), zero=zero)
+
+
+def in_boxes(given: Argument) -> Argument:
+    """A copy of the matrix, its rows filled up with zeros."""
+    room, filled = room_for_boxes(given, given.shape), given.shape[1] if given.size else 0
+    if filled:
+        copy(given.info.family, room[:, :filled], given.array)
+    if filled < room.shape[1]:
+        room[:, filled:] = 0
+    return of_type(given, room)
+
+
+def copy(family: str, target: object, source: object) -> None:
+    if family == "torch":
+        target, source = target.detach(), source.detach()
+        if _has_words(target) and _has_words(source):
+            target, source = (array.view(sys.modules["torch"].complex128) for array in (target, source))
+        target.copy_(source)
+    else:
+        target[...] = source
+
+
+def _has_words(array: object) -> bool:
+    """Whether a matrix of torch can be seen as one of 16-byte words: then it is copied several times as fast."""
+    if array.dim() != 2 or array.stride(1) != 1 or array.data_ptr() % ROW:
+        return False
+    return all(
+        extent * array.element_size() % ROW == 0 for extent in (array.shape[1], array.stride(0), array.storage_offset())
+    )

@@ -1,0 +1,334 @@
+"""What the GEMM kernels of Hopper have in common: how operands lie in shared memory, how they are loaded and
+multiplied, what happens to sums, and how blocks hand them to each other.
+
+Input:      element types, the layouts of operands, sizes of tiles
+Output:     device functions, which kernels (gemm_kernels.py, gemm_slices.py) call
+Invariant:  what lies outside of a matrix is read as zero.  f32 is rounded to tf32 while it is loaded
+Non-goals:  which tiles there are, and whose they are
+
+An operand that lies *along* k, with k along its rows, is loaded as one tile [rows, k]; one that lies across it as
+panels [k, columns], each as wide as a swizzled row, 128 bytes, or half as wide where that is what tiles are multiples
+of.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from snap import *
+from snap.ir.types import F32, Scalar
+from snap.lib.operators import element, scalar
+
+ACTIVATIONS = (None, "relu", "gelu", "silu")
+HALF_ROOT = math.sqrt(0.5)
+
+
+def depth_of(type: Scalar) -> int:
+    """Of k in a stage: 128 bytes, a row of a swizzled tile."""
+    return 128 // scalar(type).bytes
+
+
+def layout(type: Scalar, extent: int, along: bool) -> tuple[int, int, int]:
+    """Of a tile of an operand in shared memory: panels, their rows, and how wide they are."""
+    depth = depth_of(type)
+    wide = math.gcd(extent, depth)
+    return (1, extent, depth) if along else (extent // wide, depth, wide)
+
+
+@functools.cache
+def loading(type, EXTENT, ALONG, STEP, LATER=0, PARTS=1):
+    """load(to, array, its extents, k, at, skip): the tile of an operand from k * STEP + LATER and row, or column, `at`
+    on.  It begins with row, or column, `skip` of the tile, and after the last comes the first: so with one of PARTS, or
+    of the panels.
+    """
+    E, (PANELS, ROWS, WIDE), ROUNDED = element(type), layout(type, EXTENT, ALONG), type == F32
+    BOXES, EACH = (PARTS, EXTENT // PARTS) if ALONG else (PANELS, WIDE)
+
+    @device
+    @requires(thread[128])
+    def load(
+        to: ptr(shared(E), (PANELS, ROWS, WIDE)) @ thread[128],
+        array: ptr(const(E), (high, wide)) @ grid[1],
+        high: int @ grid[1],
+        wide: int @ grid[1],
+        k: int @ thread[128],
+        at: int @ thread[128],
+        skip: int @ thread[128],
+    ):
+        for p in unroll(range(BOXES)):
+            if ALONG and ROUNDED:
+                async_copy(
+                    tile(to, (0, p * EACH, 0), (1, EACH, WIDE)),
+                    array,
+                    at=(at + (skip + p * EACH) % EXTENT, k * STEP + LATER),
+                    type="tf32",
+                )
+            elif ALONG:
+                async_copy(
+                    tile(to, (0, p * EACH, 0), (1, EACH, WIDE)),
+                    array,
+                    at=(at + (skip + p * EACH) % EXTENT, k * STEP + LATER),
+                )
+            elif ROUNDED:
+                async_copy(
+                    tile(to, (p, 0, 0), (1, ROWS, WIDE)),
+                    array,
+                    at=(k * STEP + LATER, at + (skip + p * EACH) % EXTENT),
+                    type="tf32",
+                )
+            else:
+                async_copy(
+                    tile(to, (p, 0, 0), (1, ROWS, WIDE)),
+                    array,
+                    at=(k * STEP + LATER, at + (skip + p * EACH) % EXTENT),
+                )
+
+    return load
+
+
+@functools.cache
+def multiplying(type, BM, A_ALONG, BN, B_ALONG):
+    """multiply(acc, a, b, w, k, first): what warpgroup w has of the product of two tiles, its 64 rows of `a` times `b`,
+    is added to its sums, which begin with step `first`.
+    """
+    E, DEPTH, SUMS = element(type), depth_of(type), BN // 2
+    (AP, AR, AW), (BP, BR, BW) = layout(type, BM, A_ALONG), layout(type, BN, B_ALONG)
+
+    @device
+    @requires(warpgroup)
+    def multiply(
+        acc: ref(float[SUMS]) @ thread[1],
+        a: ptr(const(shared(E)), (AP, AR, AW)) @ warpgroup,
+        b: ptr(const(shared(E)), (BP, BR, BW)) @ warpgroup,
+        w: int @ warpgroup,
+        k: int @ warpgroup,
+        first: int @ warpgroup,
+    ):
+        if A_ALONG and B_ALONG:
+            wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, DEPTH)), b, zero=(k == first))
+        elif A_ALONG:
+            wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, DEPTH)), b.T, zero=(k == first))
+        elif B_ALONG:
+            wgmma(acc, tile(a, (w, 0, 0), (1, DEPTH, 64)).T, b, zero=(k == first))
+        else:
+            wgmma(acc, tile(a, (w, 0, 0), (1, DEPTH, 64)).T, b.T, zero=(k == first))
+
+    return multiply
+
+
+@functools.cache
+def multiplying_slices(type, BM, A_ALONG, BN, B_ALONG, STAGES, SLICES, PARTS=1):
+    """multiply_slice(acc, A, B, their extents, m0, n0, skip, w, rank, steps): a tile's sums over slice `rank` of the
+    steps of k, by a block: one warpgroup loads boxes, the others, of 64 rows each, multiply them.  B is loaded in
+    PARTS.
+    """
+    E, (AP, AR, AW), (BP, BR, BW) = element(type), layout(type, BM, A_ALONG), layout(type, BN, B_ALONG)
+    DEPTH, SUMS, C_THREADS = depth_of(type), BN // 2, 2 * BM
+    T = C_THREADS + 128
+    load_a, load_b = loading(type, BM, A_ALONG, DEPTH), loading(type, BN, B_ALONG, DEPTH, PARTS=PARTS)
+    multiply = multiplying(type, BM, A_ALONG, BN, B_ALONG)
+
+    @device
+    @requires(block[1], thread[T])
+    def multiply_slice(
+        acc: ref(float[SUMS]) @ thread[1],
+        A: ptr(const(E), (A0, A1)) @ grid[1],
+        B: ptr(const(E), (B0, B1)) @ grid[1],
+        A0: int @ grid[1],
+        A1: int @ grid[1],
+        B0: int @ grid[1],
+        B1: int @ grid[1],
+        m0: int @ block[1],
+        n0: int @ block[1],
+        skip: int @ block[1],
+        w: int @ warpgroup,
+        rank: int @ block[1],
+        steps: int @ block[1],
+    ):
+        begin: int = rank * steps / SLICES
+        end: int = (rank + 1) * steps / SLICES
+        A_slots: pipeline(shared(E[AP, AR, AW], swizzle=128), STAGES)
+        B_slots: pipeline(shared(E[BP, BR, BW], swizzle=128), STAGES)
+        for k in range(begin, end):
+            with stage(A_slots) as a, stage(B_slots) as b:
+                with claim(a, p=thread[128]) as ap, claim(b, p=thread[128]) as bp:
+                    match split(thread, C_THREADS, 128):
+                        case 0:
+                            pass
+                        case 1:
+                            load_a(ap, A, A0, A1, k, m0, 0)
+                            load_b(bp, B, B0, B1, k, n0, skip)
+                with claim(a, p=thread[C_THREADS]) as ac, claim(b, p=thread[C_THREADS]) as bc:
+                    match split(thread, C_THREADS):
+                        case 0:
+                            with group(warpgroup):
+                                multiply(acc, ac, bc, w, k, begin)
+
+    return multiply_slice
+
+
+@functools.cache
+def fragments(DEPTH, PANELS):
+    """f(x, a, panel, quad, place): what a thread has of its warpgroup's 64 columns of a tile of f32 that lies across
+    k."""
+
+    @device
+    @requires(thread[1])
+    def fragment(
+        x: ref(float[DEPTH // 2]) @ thread[1],
+        a: ptr(const(shared(float)), (PANELS, DEPTH, DEPTH)) @ thread[1],
+        panel: int @ thread[1],
+        quad: int @ thread[1],
+        place: int @ thread[1],
+    ):
+        for s in unroll(range(DEPTH // 8)):
+            for e in unroll(range(4)):
+                x[4 * s + e] = a[panel, 8 * s + e / 2 * 4 + quad, place ^ e % 2 * 4]
+
+    return fragment
+
+
+# ---- sums -----------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def finishing(SUMS, COLUMNS, type, bias_type, activation):
+    """finish(acc, bias, pair, columns): the bias is added to the first sums of a thread, those of COLUMNS columns, and
+    they go through the activation.  It holds columns pair + 8j and pair + 8j + 1 of two rows.
+    """
+    V, BIASED, active = element(bias_type or type), bias_type is not None, activation_function(activation)
+
+    @device
+    @requires(thread[1])
+    def finish(
+        acc: ref(float[SUMS]) @ thread[1],
+        bias: ptr(const(V)) @ grid[1],
+        pair: int @ thread[1],
+        columns: int @ grid[1],
+    ):
+        for j in unroll(range(COLUMNS // 8)):
+            for h in unroll(range(2)):
+                plus: float = 0.0
+                if BIASED:
+                    if pair + 8 * j + h < columns:
+                        plus = float(bias[pair + 8 * j + h])
+                for v in unroll(range(2)):
+                    acc[4 * j + 2 * v + h] = active(acc[4 * j + 2 * v + h] + plus)
+
+    return finish
+
+
+@functools.cache
+def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False):
+    """leave(to, its extents, box, acc, q, quad, place): sums of columns WIDE * q and so on leave through a box in
+    shared memory, that of a unit of threads that has HIGH rows.  They are stored, or added to what is there.  What was
+    multiplied as f32 goes without `store_acc`, so that threads which write together meet in no bank: a thread has row
+    `place` and that 8 further on or, TURNED, column `place` and `place ^ 4`.
+    """
+    O, UNIT, TF32 = element(out_type), thread[2 * HIGH], type == F32
+    DOWN, RIGHT = (WIDE, 0) if TURNED else (0, WIDE)
+
+    @device
+    @requires(UNIT)
+    def leave(
+        to: ptr(O, (high, wide)) @ UNIT,
+        high: int @ grid[1],
+        wide: int @ grid[1],
+        box: ptr(shared(O), (HIGH, WIDE)) @ UNIT,
+        acc: ref(float[SUMS]) @ thread[1],
+        q: int @ UNIT,
+        quad: int @ thread[1],
+        place: int @ thread[1],
+    ):
+        if not TF32:
+            store_acc(box, acc, first=WIDE * q)
+        elif TURNED:
+            with partition(box, p=thread[1], f=lambda i, h: (i, place ^ 4 * h)) as cell:
+                with group(thread[1]):
+                    for g in unroll(range(WIDE // 8)):
+                        for h in unroll(range(2)):
+                            for e in unroll(range(2)):
+                                cell[8 * g + 2 * quad + e, h] = acc[WIDE // 2 * q + 4 * g + 2 * h + e]
+        else:
+            with partition(box, p=thread[1], f=lambda h, g, e: (place + 8 * h, 8 * g + 2 * quad + e)) as cell:
+                with group(thread[1]):
+                    for g in unroll(range(WIDE // 8)):
+                        for h in unroll(range(2)):
+                            for e in unroll(range(2)):
+                                odd: bool = (quad < 2) == (e == 1)  # half of the threads begin with the second column
+                                one: float = acc[WIDE // 2 * q + 4 * g + 2 * h]
+                                next: float = acc[WIDE // 2 * q + 4 * g + 2 * h + 1]
+                                cell[h, g, int(odd)] = next if odd else one
+        if ADDED:
+            async_reduce(to, box, at=(DOWN * q, RIGHT * q), op="add")
+        else:
+            async_copy(to, box, at=(DOWN * q, RIGHT * q))
+
+    return leave
+
+
+@functools.cache
+def activation_function(name):
+    """What happens to a sum before it is rounded."""
+
+    @device
+    @requires(thread[1])
+    def same(x: float @ thread[1]) -> float @ thread[1]:
+        return x
+
+    @device
+    @requires(thread[1])
+    def relu(x: float @ thread[1]) -> float @ thread[1]:
+        return 0.0 if x < 0.0 else x
+
+    @device
+    @requires(thread[1])
+    def gelu(x: float @ thread[1]) -> float @ thread[1]:
+        return 0.5 * x * (1.0 + erf(x * HALF_ROOT))
+
+    @device
+    @requires(thread[1])
+    def silu(x: float @ thread[1]) -> float @ thread[1]:
+        return x / (1.0 + exp(-x))
+
+    return dict(zip(ACTIVATIONS, (same, relu, gelu, silu)))[name]
+
+
+@functools.cache
+def handover(SUMS, THREADS):
+    """How a thread leaves its sums for the thread in its place of another block, which waits for them and adds them."""
+    READ = SUMS if SUMS <= 64 else SUMS // 2  # at a time
+
+    @device
+    @requires(thread[1])
+    def leave(
+        acc: ref(float[SUMS]) @ thread[1],
+        parts: ptr(float) @ grid[1],
+        ready: ptr(int) @ grid[1],
+        block: int @ thread[1],
+        me: int @ thread[1],
+    ):
+        for j in unroll(range(SUMS)):
+            atomic.store(parts, (block * SUMS + j) * THREADS + me, acc[j])
+        atomic.store(ready, block * THREADS + me, 1, order="release")
+
+    @device
+    @requires(thread[1])
+    def collect(
+        acc: ref(float[SUMS]) @ thread[1],
+        parts: ptr(float) @ grid[1],
+        ready: ptr(int) @ grid[1],
+        block: int @ thread[1],
+        me: int @ thread[1],
+    ):
+        while atomic.load(ready, block * THREADS + me, order="acquire") == 0:
+            pass
+        for c in unroll(range(SUMS // READ)):
+            part: float[READ]
+            for j in unroll(range(READ)):
+                part[j] = atomic.load(parts, (block * SUMS + c * READ + j) * THREADS + me)
+            for j in unroll(range(READ)):
+                acc[c * READ + j] += part[j]
+
+    return leave, collect

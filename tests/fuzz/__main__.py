@@ -27,6 +27,8 @@ from fuzz import campaign
 from fuzz.case import FAMILIES, generate
 from fuzz.oracles import LIMIT, SEEDS, judge
 
+os.environ.setdefault("SNAP_VERIFY", "1")  # the IR is looked at after every pass
+
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -96,6 +96,7 @@ BROKEN = {
         typed(b.if_(TRUE, (b.declare(X, ONE),)), value(X, ONE)),
         typed(ir.While((), b.compare("<", b.read(X), ONE), (b.declare(X, ONE),), span=b.SPAN)),
         typed(b.for_(T, 4, ()), b.declare(X, b.read(T))),
+        typed(b.if_(TRUE, (b.declare(X, ONE),), (value(X, ONE),))),
     ],
     "reachable": [typed(b.store(A, ZERO, ONE)), typed(b.store(S, ZERO, ONE)), typed(MINE)],
     "declared once": [typed(b.declare(X, ONE), b.declare(X, ONE)), typed(b.declare(X, ONE), b.for_(X, 4, ())), typed(b.declare_shared(S), b.declare_shared(S), smem=256)],

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from call_programs import THREADS, program
 from small import compiled
-from wellformed import well_formed
 
 from snap.codegen import emit
 from snap.diag.error import SnapError
 from snap.ir import nodes as ir
+from snap.ir.synced import Stage
+from snap.ir.verify import verify
 from snap.ir.walk import statements
 from snap.machine import run_adversarial, run_reference
 from snap.sync.inline import inline, must_be_inlined
@@ -37,7 +38,7 @@ def test_calls(first):
         assert not any(map(must_be_inlined, left)), number
         flat = inline(found.typed, every=True)
         assert not any(isinstance(s, ir.Call) for s in statements(flat.body)), number
-        well_formed(flat)
+        verify("inline", flat, Stage.TYPED)
         for n in (0, 1, 3):
             wanted, straight = arguments(n), arguments(n)
             run_reference(found.typed, wanted, 1)

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from corpus import OK, ROOT, Program
 from small import agree, compiled
-from wellformed import well_formed
 
 from snap import *
 from snap import machine, races
 from snap.codegen import emit
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir.synced import Stage
 from snap.ir.types import BF16, BLOCK1, GRID1, I32, THREAD1, Array, Held, Level, Place, Space
+from snap.ir.verify import verify
 from snap.ir.walk import statements
 from snap.sync import synchronize
 from snap.sync.inline import inline, must_be_inlined, returning_last
@@ -40,7 +41,7 @@ def compare(monkeypatch):
         key = builtins.id(function)
         if key not in made:
             flat = inline(function, every=True)
-            well_formed(flat)
+            verify("inline", flat, Stage.TYPED)
             made[key] = function, flat, synchronize(flat)
             replaced.update(set(calls(function)) - set(calls(flat)))
             left.update(calls(flat))
@@ -459,7 +460,7 @@ def test_only_what_synchronization_needs():
     found = {s.function.name: must_be_inlined(s.function) for s in statements(typed.body) if isinstance(s, ir.Call)}
     assert found == {"both": True, "one_thread": False, "below_the_block": False}
     flat = inline(typed)
-    well_formed(flat)
+    verify("inline", flat, Stage.TYPED)
     assert calls(flat) == ["one_thread", "one_thread", "below_the_block"]
     out = np.zeros(64, np.int32)
     machine.run_reference(flat, [out], 1)
@@ -509,10 +510,10 @@ def test_a_box_of_the_callers_memory():
     args = (ir.MemView(shared, BF16, shared.shape), ir.MemView(a, BF16, a.shape), row, read(slot), read(rows), read(columns))
     call = ir.Call(callee, args, (shared_handle, a_handle, None, None, None, None), None, block, 0, span=SPAN)
     body = (ir.DeclareShared(shared, shared_handle, span=SPAN), call, call)
-    kernel = ir.Function(51, "k", True, (*map(ir.ValueParam, (rows, columns, slot)), ir.MemParam(a_handle)), None, block, body, 0, False, span=SPAN)
+    kernel = ir.Function(51, "k", True, (*map(ir.ValueParam, (rows, columns, slot)), ir.MemParam(a_handle)), None, block, body, 4 * 64 * 64 * 2, False, span=SPAN)
 
     flat = inline(kernel)
-    well_formed(flat)
+    verify("inline", flat, Stage.TYPED)
     assert not calls(flat)
     first, second = (s for s in statements(flat.body) if isinstance(s, ir.BoxCopy))
     assert first is not second
@@ -552,7 +553,7 @@ def test_boxes_and_stages_through_calls():
                             put(part, s, 32 * block_number + 8 * i)
 
     flat = inline(moves._the_one({}).typed)
-    well_formed(flat)
+    verify("inline", flat, Stage.TYPED)
     assert not calls(flat)
     boxes = [s for s in statements(flat.body) if isinstance(s, ir.BoxCopy)]
     assert [(s.op, s.origin.handle.name, s.tile.access.handle.name) for s in boxes] == [("load", "a", "s"), ("store", "part", "s")]

@@ -3,7 +3,9 @@ it, and the numbers of those that fill it do not go back.
 
 Input: the stages of one pipeline, as they come in the text.  Output: errors, or nothing.  Invariant: what is refused is
 out of order, if the loops around it run more than once.  Non-goals: proving order: a number that the text does not show
-is taken as it comes.
+is taken as it comes.  Whether boxes come as fills 0, 1, 2, ... without a gap, and each is used before its slot is
+loaded again, is another question, about the whole kernel (sync/numbered.py); what goes back or starts over is refused
+here, whoever fills the pipeline, and in a device function when that is defined.
 """
 
 from __future__ import annotations

@@ -23,6 +23,11 @@ class BrokenIR(AssertionError):
     """The compiler has made a program that breaks its own rules."""
 
 
+def verify(name: str, function: synced.AnyFunction, stage: Stage) -> None:
+    """One program, once."""
+    Verifier().after(name, function, stage)
+
+
 class Verifier:
     """Looks at one program after each pass.  What was found right of an expression, or of a statement alone, is not
     asked again: passes keep the parts that they do not change.

@@ -4,7 +4,8 @@ Input: the stages of a pipeline in which boxes are loaded, and those in which th
 not.  Rule: the loads, in the order of the text, are fills 0, 1, 2, ...; a use of fill f comes after the load of f and
 before that of f + depth.  A wait for a fill that was never loaded, or is no longer there, would never end.  Decided for
 numbers of the form `k + c` in loops that count by one, with guards that compare such numbers with something the loop
-does not change.  Non-goals: other forms are refused.
+does not change.  Non-goals: other forms are refused; a fill whose number certainly goes back,
+or starts over with an outer loop, does not come here: the checker has refused it (check/order.py).
 """
 
 from __future__ import annotations

@@ -412,7 +412,7 @@ def _point_fits(s: synced.Sync, around: Around) -> str:
         "thread": bool(point.waits or point.fence) or around.stage < Stage.PROJECTED,  # of others, till then
         "warp": p.level is Level.THREAD and p.n <= WARP,
         "named": 0 < point.number < NAMED_BARRIERS and (p.level is Level.THREAD or bool(point.threads)),
-        "block": p.level is Level.BLOCK or p.level is Level.THREAD and p.n > WARP,
+        "block": p.level is Level.BLOCK or p.level is Level.THREAD and s.place.top >= Level.BLOCK,
         "cluster": p.level in (Level.CLUSTER, Level.BLOCK),
         "grid": p.level in (Level.GRID, Level.BLOCK) and around.function.cooperative,
     }

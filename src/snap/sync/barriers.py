@@ -14,9 +14,9 @@ WAITING = ("block", "named", "cluster", "grid")  # kinds at which more than a wa
 
 
 @dataclass(slots=True, eq=False)
-class Barrier:
-    """A mark while it is decided what becomes of it.  `duties`: the edges that nothing else orders any more, once it is
-    taken apart.
+class Chosen:
+    """A mark while it is decided what becomes of it.  `alone`: the edges that nothing else orders, once it is taken
+    apart.
     """
 
     key: GapKey
@@ -24,7 +24,7 @@ class Barrier:
     mark: Mark
     spot: Spot | None
     waits_for_copies: bool
-    duties: list[Edge] | None = None
+    alone: list[Edge] | None = None
     coming: frozenset[int] = frozenset()
     waiting: frozenset[int] = frozenset()
     arrive: Spot | None = None
@@ -32,11 +32,11 @@ class Barrier:
     number: int = 0
 
     def make_whole(self) -> None:
-        self.duties, self.coming, self.waiting, self.arrive, self.wait = None, frozenset(), frozenset(), None, None
+        self.alone, self.coming, self.waiting, self.arrive, self.wait = None, frozenset(), frozenset(), None, None
 
     @property
     def whole(self) -> bool:
-        return self.duties is None
+        return self.alone is None
 
     @property
     def group(self) -> Privilege:
@@ -57,8 +57,8 @@ class Barrier:
             return False
         if self.whole:
             return True
-        return any(e.first.site == edge.first.site for e in self.duties) and any(
-            e.second.site == edge.second.site for e in self.duties
+        return any(e.first.site == edge.first.site for e in self.alone) and any(
+            e.second.site == edge.second.site for e in self.alone
         )
 
     @property
@@ -70,7 +70,7 @@ class Barrier:
             else self.mark.kind in ("block", "named") and len(self.coming | self.waiting) > 1
         )
 
-    def settles(self, other: Barrier) -> bool:
+    def settles(self, other: Chosen) -> bool:
         """Whether threads that only arrive at `other` cannot come to it again before its waiters have been there, once
         they have passed this one: those here wait for the others.
         """
@@ -81,5 +81,5 @@ class Barrier:
         )
 
 
-def settled(by: Barrier | ir.Collective, other: Barrier) -> bool:
-    return by.settles(other) if isinstance(by, Barrier) else by.requires.at_least(other.group)
+def settled(by: Chosen | ir.Collective, other: Chosen) -> bool:
+    return by.settles(other) if isinstance(by, Chosen) else by.requires.at_least(other.group)

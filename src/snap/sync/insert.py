@@ -24,10 +24,10 @@ def insert(
     function: synced.Function,
     marks: dict[GapKey, list[Mark]],
     commits: frozenset[tuple[Frame, int]],
-    pending: dict[GapKey, Duty],
+    duties: dict[GapKey, Duty],
     numbers: Numbers,
 ) -> synced.Function:
-    return _Inserter(marks, commits, pending, numbers).function(function, ())
+    return _Inserter(marks, commits, duties, numbers).function(function, ())
 
 
 class _Inserter:
@@ -35,10 +35,10 @@ class _Inserter:
         self,
         marks: dict[GapKey, list[Mark]],
         commits: frozenset[tuple[Frame, int]],
-        pending: dict[GapKey, Duty],
+        duties: dict[GapKey, Duty],
         numbers: Numbers,
     ):
-        self.marks, self.commits, self.pending, self.numbers = marks, commits, pending, numbers
+        self.marks, self.commits, self.duties, self.numbers = marks, commits, duties, numbers
         self.count = 0
         self.halves: dict[tuple[Frame, int], synced.SyncPoint] = {}
         self.variants: dict[tuple, synced.Function] = {}
@@ -59,7 +59,7 @@ class _Inserter:
                 m.only,
                 m.number,
                 m.threads,
-                self.pending.get(key),
+                self.duties.get(key),
             )
             for key, found in self.marks.items()
             for m in found
@@ -83,7 +83,7 @@ class _Inserter:
     def syncs(self, kind: str, s: ir.Stmt) -> ir.Body:
         made: list[ir.Stmt] = []
         for k, mark in enumerate(self.marks.get((self.frame, kind, s.number), ())):
-            duty = self.pending.get((self.frame, kind, s.number), NONE) if k == 0 else NONE
+            duty = self.duties.get((self.frame, kind, s.number), NONE) if k == 0 else NONE
             point = self.point(mark, duty, s)
             made.append(
                 _for_some(point, mark, s) if mark.only else synced.Sync(point, mark.place, mark.part, span=s.span)

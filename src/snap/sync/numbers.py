@@ -17,13 +17,13 @@ from dataclasses import replace
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.ir.hardware import NAMED_BARRIERS
 from snap.ir.types import BLOCK1, Level
-from snap.sync.barriers import Barrier, settled
+from snap.sync.barriers import Chosen, settled
 from snap.sync.text import Spot, Text
 
 Taken = dict[object, range]
 
 
-def allocate(text: Text, barriers: list[Barrier]) -> dict[Barrier, int]:
+def allocate(text: Text, barriers: list[Chosen]) -> dict[Chosen, int]:
     while True:
         named = [b for b in barriers if b.number_needed]
         if not named or not text.threads:
@@ -47,15 +47,15 @@ def allocate(text: Text, barriers: list[Barrier]) -> dict[Barrier, int]:
         _give_up(text, failed, named)
 
 
-def _key(b: Barrier) -> object:
+def _key(b: Chosen) -> object:
     return b.mark.participants if b.whole else b
 
 
-def _size(text: Text, b: Barrier) -> int:
+def _size(text: Text, b: Chosen) -> int:
     return b.group.n if b.group.level is Level.THREAD else text.threads
 
 
-def _groups(text: Text, barriers: list[Barrier]) -> range:
+def _groups(text: Text, barriers: list[Chosen]) -> range:
     """The groups that come to one of these, of all of their size in the block."""
     size = _size(text, barriers[0])
     if size == text.threads:
@@ -71,23 +71,23 @@ def _first_free(groups: range, taken: list[range]) -> int | None:
     return None
 
 
-def _never_open_together(text: Text, barriers: list[Barrier]) -> set[tuple[Barrier, Barrier]]:
+def _never_open_together(text: Text, barriers: list[Chosen]) -> set[tuple[Chosen, Chosen]]:
     """Pairs of barriers of the block, some only arriving, with a meeting of the whole block between them."""
     split = [b for b in barriers if b.number_needed and not b.whole and b.group == BLOCK1]
     if len(split) < 2:
         return set()
-    at: dict[Spot, list[Barrier]] = {}
+    at: dict[Spot, list[Chosen]] = {}
     for b in barriers:
         for spot in b.spots():
             at.setdefault(spot, []).append(b)
     pairs = text.follows(
         at,
-        lambda by, other: settled(by, other) and (by.whole if isinstance(by, Barrier) else True),
+        lambda by, other: settled(by, other) and (by.whole if isinstance(by, Chosen) else True),
     )
     return {(a, b) for a in split for b in split if a is not b and (a, b) not in pairs and (b, a) not in pairs}
 
 
-def _give_up(text: Text, failed: Barrier, named: list[Barrier]) -> None:
+def _give_up(text: Text, failed: Chosen, named: list[Chosen]) -> None:
     """Without a number."""
     if not failed.whole:
         failed.make_whole()
@@ -101,7 +101,7 @@ def _give_up(text: Text, failed: Barrier, named: list[Barrier]) -> None:
         b.mark = replace(b.mark, kind="block", arrivals=everyone, waiters=everyone)
 
 
-def _too_many(text: Text, b: Barrier, named: list[Barrier]) -> SnapError:
+def _too_many(text: Text, b: Chosen, named: list[Chosen]) -> SnapError:
     mark = b.mark
     sizes = sorted({_size(text, other) for other in named if other.whole}, reverse=True)
     needs = " and ".join(f"{text.threads // n} for groups of {n} threads" for n in sizes)

@@ -24,7 +24,7 @@ from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, WARP1, Level, Privilege
-from snap.sync.barriers import WAITING, Barrier, settled
+from snap.sync.barriers import WAITING, Chosen, settled
 from snap.sync.cover import Mark, bits, mask_of, reason
 from snap.sync.groups import Duty
 from snap.sync.numbers import allocate
@@ -37,7 +37,7 @@ def relax(
     edges: list[Edge],
     gaps: dict[GapKey, Gap],
     marks: dict[GapKey, list[Mark]],
-    pending: dict[GapKey, Duty],
+    duties: dict[GapKey, Duty],
 ) -> dict[GapKey, list[Mark]]:
     """Numbers named barriers as well: one for which none is left stays whole, and SNAP020 is raised where that does not
     help.
@@ -46,7 +46,7 @@ def relax(
         return marks
     text = Text(function)
     barriers = [
-        Barrier(key, gaps[key].number, m, text.spot(key), key in pending, number=n)
+        Chosen(key, gaps[key].number, m, text.spot(key), key in duties, number=n)
         for n, (key, m) in enumerate(((key, m) for key, found in marks.items() for m in found), start=1)
     ]
     if function.kernel:
@@ -58,13 +58,13 @@ def relax(
 
 
 class _Relaxer:
-    def __init__(self, text: Text, edges: list[Edge], barriers: list[Barrier]):
+    def __init__(self, text: Text, edges: list[Edge], barriers: list[Chosen]):
         self.text, self.edges, self.barriers = text, edges, barriers
-        at: dict[int, list[Barrier]] = {}
+        at: dict[int, list[Chosen]] = {}
         for b in barriers:
             at.setdefault(b.gap, []).append(b)
         anywhere = mask_of(at)
-        self.servers: dict[int, list[Barrier]] = {}  # by the identity of an edge, the barriers that order it
+        self.servers: dict[int, list[Chosen]] = {}  # by the identity of an edge, the barriers that order it
         self.served: dict[int, list[Edge]] = {}  # by the identity of a barrier, the edges it orders
         for e in edges:
             found = [b for gap in bits(e.candidates & anywhere) for b in at[gap] if b.orders(e)]
@@ -72,26 +72,26 @@ class _Relaxer:
             for b in found:
                 self.served.setdefault(id(b), []).append(e)
 
-    def consider(self, b: Barrier) -> None:
+    def consider(self, b: Chosen) -> None:
         if b.spot is None or b.waits_for_copies or b.mark.kind not in ("block", "named", "cluster"):
             return
-        duties = [
+        alone = [
             e
             for e in self.served.get(id(b), ())
             if b.orders(e) and not any(o.orders(e) for o in self.servers[id(e)] if o is not b)
         ]
-        sides = [(a, b) for e in duties for a in self._standing(e.first) for b in self._standing(e.second)]
-        if not duties or any(
-            e.first.in_flight or e.first.settled is not None for e in duties
+        sides = [(a, b) for e in alone for a in self._standing(e.first) for b in self._standing(e.second)]
+        if not alone or any(
+            e.first.in_flight or e.first.settled is not None for e in alone
         ):  # who waited for it did so later
             return
         firsts, seconds = (
             {here for first_or_second in pairs for here in self.text.around(first_or_second)} for pairs in zip(*sides)
         )
         if b.mark.kind == "cluster":
-            self._in_two(b, duties, firsts, seconds)
+            self._in_two(b, alone, firsts, seconds)
         else:
-            self._for_some(b, duties, sides, firsts, seconds)
+            self._for_some(b, alone, sides, firsts, seconds)
 
     def _standing(self, use: Token) -> list[Here]:
         """The statements that make a use."""
@@ -99,16 +99,16 @@ class _Relaxer:
 
     # ---- a barrier of a cluster -------------------------------------------------------------------------------------
 
-    def _in_two(self, b: Barrier, duties: list[Edge], firsts: set[Here], seconds: set[Here]) -> None:
+    def _in_two(self, b: Chosen, alone: list[Edge], firsts: set[Here], seconds: set[Here]) -> None:
         arrive = self._up(b, b.spot, firsts, None, CLUSTER1)
         wait = self._down(b, b.spot, seconds, None, CLUSTER1)
         if arrive != wait:
-            b.duties, b.arrive, b.wait = duties, arrive, wait
+            b.alone, b.arrive, b.wait = alone, arrive, wait
 
     # ---- a barrier of warps -----------------------------------------------------------------------------------------
 
     def _for_some(
-        self, b: Barrier, duties: list[Edge], sides: list[tuple[Here, Here]], firsts: set[Here], seconds: set[Here]
+        self, b: Chosen, alone: list[Edge], sides: list[tuple[Here, Here]], firsts: set[Here], seconds: set[Here]
     ) -> None:
         size = self.text.threads if b.mark.kind == "block" else b.mark.participants.n
         held = b.mark.place.held(Level.THREAD)
@@ -119,7 +119,7 @@ class _Relaxer:
         waiting = frozenset().union(*(self.text.warps(second, size) for _, second in sides))
         if waiting == everyone:
             return
-        b.duties, b.coming, b.waiting = duties, coming, waiting
+        b.alone, b.coming, b.waiting = alone, coming, waiting
         if not self._met_between():
             b.make_whole()
             return
@@ -128,7 +128,7 @@ class _Relaxer:
 
     def _met_between(self) -> bool:
         """Whether, wherever some only arrive, all of the group meet before they arrive there again."""
-        at: dict[Spot, list[Barrier]] = {}
+        at: dict[Spot, list[Chosen]] = {}
         for b in self.barriers:
             if b.spot is not None:
                 at.setdefault(b.spot, []).append(b)
@@ -138,7 +138,7 @@ class _Relaxer:
     # ---- motion -----------------------------------------------------------------------------------------------------
 
     def _up(
-        self, b: Barrier, spot: Spot, stop: set[Here], threads: list[tuple[int, int]] | None, group: Privilege
+        self, b: Chosen, spot: Spot, stop: set[Here], threads: list[tuple[int, int]] | None, group: Privilege
     ) -> Spot:
         """As early as possible: behind the last statement of `stop`, the same barriers on all paths."""
         while True:
@@ -162,7 +162,7 @@ class _Relaxer:
             spot = above
 
     def _down(
-        self, b: Barrier, spot: Spot, stop: set[Here], threads: list[tuple[int, int]] | None, group: Privilege
+        self, b: Chosen, spot: Spot, stop: set[Here], threads: list[tuple[int, int]] | None, group: Privilege
     ) -> Spot:
         """As late as possible: before the first statement of `stop`."""
         while True:
@@ -210,13 +210,13 @@ class _Relaxer:
                     return (here, k), True
         return None
 
-    def _blocked(self, b: Barrier, spot: Spot, group: Privilege) -> bool:
+    def _blocked(self, b: Chosen, spot: Spot, group: Privilege) -> bool:
         """Another barrier of this group (for a cluster: another of the cluster) stands here, and stays before or
         behind.
         """
         return any(spot in other.spots() for other in self.barriers if other is not b and _same_kind(other.mark, group))
 
-    def _passable(self, b: Barrier, here: Here, group: Privilege) -> bool:
+    def _passable(self, b: Chosen, here: Here, group: Privilege) -> bool:
         """Whether the statement comes to its end whenever it begins, with no such barrier inside."""
         if self._leaves(here):
             return False
@@ -293,7 +293,7 @@ def _words(warps: frozenset[int], group: Privilege, size: int) -> str:
 # ---- what comes out -------------------------------------------------------------------------------------------------
 
 
-def _marks(text: Text, barriers: list[Barrier], numbers: dict[Barrier, int]) -> dict[GapKey, list[Mark]]:
+def _marks(text: Text, barriers: list[Chosen], numbers: dict[Chosen, int]) -> dict[GapKey, list[Mark]]:
     made: dict[GapKey, list[Mark]] = {}
     for b in sorted(barriers, key=lambda b: not b.whole):  # what waits for copies stands first at its gap
         if b.whole:
@@ -304,7 +304,7 @@ def _marks(text: Text, barriers: list[Barrier], numbers: dict[Barrier, int]) -> 
     return made
 
 
-def _parts(text: Text, b: Barrier, number: int) -> list[tuple[Spot, str, Mark]]:
+def _parts(text: Text, b: Chosen, number: int) -> list[tuple[Spot, str, Mark]]:
     _, body = text.bodies[b.wait.body]
     at = body[min(b.wait.at, len(body) - 1)].span
     if b.mark.kind == "cluster":
@@ -313,7 +313,7 @@ def _parts(text: Text, b: Barrier, number: int) -> list[tuple[Spot, str, Mark]]:
     size = text.threads if b.group == BLOCK1 else b.group.n
     waiting = _words(b.waiting, b.group, size)
     arriving = _words(b.arriving, b.group, size) if b.arriving else waiting
-    first, why = reason(b.duties, _words(b.coming, b.group, size), f"{waiting} alone", text.function)
+    first, why = reason(b.alone, _words(b.coming, b.group, size), f"{waiting} alone", text.function)
     mark = replace(
         b.mark,
         object=first.object,
@@ -337,7 +337,7 @@ def _parts(text: Text, b: Barrier, number: int) -> list[tuple[Spot, str, Mark]]:
     ]
 
 
-def _standing(text: Text, mark: Mark, b: Barrier, spot: Spot, warps: frozenset[int]) -> Mark:
+def _standing(text: Text, mark: Mark, b: Chosen, spot: Spot, warps: frozenset[int]) -> Mark:
     """At its spot: in a case of just these threads, which it was moved into, or in one that is put around it."""
     body, around = spot.body, _bodies_around(text, b.spot)
     while body not in around:  # a body that the barrier stood in before is run by the whole group

@@ -424,7 +424,7 @@ class Expressions:
         name = name_of(node.func)
         space, _, word = name.rpartition(".")
         if space in ("intrinsic", "atomic", "fast", "unsafe"):
-            if space == "fast":
+            if space == "fast" or space == "intrinsic" and any(word in known for known in (sv.NUMBERS, sv.WHOLES, sv.REALS, sv.QUESTIONS)):
                 return self._math(word, node)
             if space == "unsafe":
                 raise Unsupported("unsafe")

@@ -185,4 +185,8 @@ MUTANTS = (
            "counted = linear.add(start, self.turns(loop, var.privilege), step[0])",
            "counted = linear.add(linear.ZERO, self.turns(loop, var.privilege), step[0])",
            ("tests/sync/test_fewer.py::test_strided_loops",)),
+    Mutant("rows that share an unknown are one system", "analysis/solve.py",
+           "            mine += part\n",
+           "",
+           ("tests/analysis/test_linear.py::test_the_parts_of_a_system_say_what_the_whole_does",)),
 )

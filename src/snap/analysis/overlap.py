@@ -37,13 +37,6 @@ class Memo:
         self.renamed: dict[tuple, Any] = {}  # a form, or several
         self.answers: dict[tuple, Any] = {}  # what `Overlap.group` and `own` give
         self.systems = Systems()
-        self.loops: dict[tuple[tuple[int, ...], int], int] = {}  # by frame and loop: what unknowns and ages call it
-        # Of the text, by id: what a statement reads, a loop assigns (see `Graph`), what constants a shape is, and which
-        # loops are only arithmetic.
-        self.reading: dict[int, list] = {}
-        self.loop_texts: dict[int, tuple[set[int], dict[int, int], dict[int, ir.Body], bool]] = {}
-        self.shapes: dict[int, Forms] = {}
-        self.bare: dict[int, bool] = {}
 
     def shared(self, forms: Any) -> Any:
         if not forms:

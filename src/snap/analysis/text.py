@@ -31,7 +31,7 @@ class Text(Values):
     def __init__(self, declared: Callable[[ir.Var], Declared | None], proofs: bool):
         super().__init__(proofs=proofs)
         self.declared = declared
-        self.numbers = itertools.count()
+        self.unknowns = itertools.count()  # names of those that no expression has
         self.opaque: dict[Atom, tuple[Range, int]] = {}  # of unknowns: where they lie, and what divides them
 
     def of(self, e: ir.Expr) -> Form:
@@ -41,12 +41,12 @@ class Text(Values):
         found = self.known.get((frame, var.uid))
         if found is not None:
             return found
-        self.known[frame, var.uid] = self.anything(next(self.numbers), var.type)  # what a circle would see
+        self.known[frame, var.uid] = self.anything(next(self.unknowns), var.type)  # what a circle would see
         declared = self.declared(var)
         match declared:
             case None:
                 del self.known[frame, var.uid]
-                return self.anything(next(self.numbers), var.type)
+                return self.anything(next(self.unknowns), var.type)
             case (init,):
                 found = form(init, self, frame, None)
             case _:
@@ -98,7 +98,7 @@ class Text(Values):
 
     def _stands(self, span: Range, divided: int) -> Form:
         """A new unknown."""
-        atom = ("any", next(self.numbers))
+        atom = ("any", next(self.unknowns))
         self.opaque[atom] = span, divided
         return self.unknown(atom, THREAD1)
 

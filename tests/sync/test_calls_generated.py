@@ -10,6 +10,7 @@ from small import compiled
 from snap.codegen import emit
 from snap.diag.error import SnapError
 from snap.ir import nodes as ir
+from snap.ir.numbering import Numbers
 from snap.ir.synced import Stage
 from snap.ir.verify import verify
 from snap.ir.walk import statements
@@ -36,7 +37,7 @@ def test_calls(first):
             continue
         left = [s.function for s in statements(found.synced.body) if isinstance(s, ir.Call)]
         assert not any(map(must_be_inlined, left)), number
-        flat = inline(found.typed, every=True)
+        flat = inline(found.typed, Numbers(), every=True)
         assert not any(isinstance(s, ir.Call) for s in statements(flat.body)), number
         verify("inline", flat, Stage.TYPED)
         for n in (0, 1, 3):

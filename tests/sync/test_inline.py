@@ -15,6 +15,7 @@ from snap import machine, races
 from snap.codegen import emit
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir.numbering import Numbers
 from snap.ir.synced import Stage
 from snap.ir.types import BF16, BLOCK1, GRID1, I32, THREAD1, Array, Held, Level, Place, Space
 from snap.ir.verify import verify
@@ -40,7 +41,7 @@ def compare(monkeypatch):
     def both(function, args, blocks):
         key = builtins.id(function)
         if key not in made:
-            flat = inline(function, every=True)
+            flat = inline(function, Numbers(), every=True)
             verify("inline", flat, Stage.TYPED)
             made[key] = function, flat, synchronize(flat)
             replaced.update(set(calls(function)) - set(calls(flat)))
@@ -171,10 +172,10 @@ def test_parameters(compare):
 
     assert compare(main) == ({"changes_its_parameters", "doubles", "through_shared"}, set())
     typed = parameters._the_one({}).typed
-    flat = inline(typed, every=True)
+    flat = inline(typed, Numbers(), every=True)
     offsets = {s.obj.name: s.obj.offset for s in statements(flat.body) if isinstance(s, ir.DeclareShared)}
     assert offsets["before"] == 0 and offsets["s"] >= 32 and offsets["m"] >= offsets["s"] + 256 and flat.smem == typed.smem
-    assert not calls(flat) and inline(typed) is typed
+    assert not calls(flat) and inline(typed, Numbers()) is typed
 
 
 # ---- arrays by value and by reference --------------------------------------------------------------------------------------------------------
@@ -459,7 +460,7 @@ def test_only_what_synchronization_needs():
     typed = chooses._the_one({}).typed
     found = {s.function.name: must_be_inlined(s.function) for s in statements(typed.body) if isinstance(s, ir.Call)}
     assert found == {"both": True, "one_thread": False, "below_the_block": False}
-    flat = inline(typed)
+    flat = inline(typed, Numbers())
     verify("inline", flat, Stage.TYPED)
     assert calls(flat) == ["one_thread", "one_thread", "below_the_block"]
     out = np.zeros(64, np.int32)
@@ -512,7 +513,7 @@ def test_a_box_of_the_callers_memory():
     body = (ir.DeclareShared(shared, shared_handle, span=SPAN), call, call)
     kernel = ir.Function(51, "k", True, (*map(ir.ValueParam, (rows, columns, slot)), ir.MemParam(a_handle)), None, block, body, 4 * 64 * 64 * 2, False, span=SPAN)
 
-    flat = inline(kernel)
+    flat = inline(kernel, Numbers())
     verify("inline", flat, Stage.TYPED)
     assert not calls(flat)
     first, second = (s for s in statements(flat.body) if isinstance(s, ir.BoxCopy))
@@ -552,7 +553,7 @@ def test_boxes_and_stages_through_calls():
                             fetch(s, a, m, n, 32 * block_number + 8 * i)
                             put(part, s, 32 * block_number + 8 * i)
 
-    flat = inline(moves._the_one({}).typed)
+    flat = inline(moves._the_one({}).typed, Numbers())
     verify("inline", flat, Stage.TYPED)
     assert not calls(flat)
     boxes = [s for s in statements(flat.body) if isinstance(s, ir.BoxCopy)]

@@ -76,7 +76,7 @@ class Pass:
 
 
 def _inline(function: ir.Function, numbers: Numbers) -> ir.Function:
-    return inline(function) if function.kernel else function
+    return inline(function, numbers) if function.kernel else function
 
 
 def _weave(function: synced.Function, numbers: Numbers) -> Woven:

@@ -14,14 +14,13 @@ scope of what it declares. Arguments are evaluated before it, at the caller's po
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir.effects import Engine, Extent, effects
 from snap.ir.hardware import WARP
-from snap.ir.numbering import declared
+from snap.ir.numbering import Numbers, declared
 from snap.ir.rewrite import with_parts
 from snap.ir.types import BOOL, I32, Array, Level, Privilege
 from snap.ir.walk import callees, statements
@@ -29,11 +28,11 @@ from snap.ir.walk import callees, statements
 RETURNED = 0  # the number of the variable that notes a `return`; those of the checker begin at 1
 
 
-def inline(function: ir.Function, every: bool = False) -> ir.Function:
+def inline(function: ir.Function, numbers: Numbers, every: bool = False) -> ir.Function:
     """`every`: all calls, not only those that synchronization needs in one piece."""
     if not any(isinstance(s, ir.Call) and _is_wanted(s.function, every) for s in statements(function.body)):
         return function
-    found = _Inliner(function, every)
+    found = _Inliner(function, numbers, every)
     body = found.body(function.body, found.kernel)
     return function if body is function.body else replace(function, body=body)
 
@@ -175,10 +174,11 @@ class _Names:
 
 
 class _Inliner:
-    def __init__(self, kernel: ir.Function, every: bool):
+    def __init__(self, kernel: ir.Function, numbers: Numbers, every: bool):
         self.kernel = None  # the kernel's own names stay
         self._every = every
-        self._uids = itertools.count(1 + max(_uids(kernel)))
+        self._numbers = numbers
+        numbers.beyond(_uids(kernel))
         self._wanted: dict[int, bool] = {}
 
     def body(self, body: ir.Body, names: _Names | None) -> ir.Body:
@@ -221,20 +221,20 @@ class _Inliner:
 
     def _var(self, var: ir.Var, names: _Names) -> ir.Var:
         if var.uid not in names.vars:
-            names.vars[var.uid] = replace(var, uid=next(self._uids))
+            names.vars[var.uid] = replace(var, uid=self._numbers.new())
         return names.vars[var.uid]
 
     def _object(self, obj: ir.MemObject, names: _Names) -> ir.MemObject:
         if obj.uid not in names.objects:
             made = with_parts(obj, lambda part: self.copy(part, names))
-            names.objects[obj.uid] = replace(made, uid=next(self._uids), offset=obj.offset + names.offset)
+            names.objects[obj.uid] = replace(made, uid=self._numbers.new(), offset=obj.offset + names.offset)
         return names.objects[obj.uid]
 
     def _handle(self, handle: ir.Handle, names: _Names) -> ir.Handle:
         if handle.uid not in names.handles:
             base = None if handle.base is None else self._handle(handle.base, names)
             names.handles[handle.uid] = replace(
-                handle, uid=next(self._uids), obj=self._object(handle.obj, names), base=base
+                handle, uid=self._numbers.new(), obj=self._object(handle.obj, names), base=base
             )
         return names.handles[handle.uid]
 
@@ -258,7 +258,7 @@ class _Inliner:
             s.target is not None and target is None
         ):  # evaluated at the caller's position, so not where the callee returns
             target = ir.Var(
-                next(self._uids),
+                self._numbers.new(),
                 f"{s.function.name}_result",
                 s.function.returns,
                 _result_privilege(s),
@@ -276,9 +276,9 @@ class _Inliner:
         return [*before, inside, *after]
 
     def _is_wanted(self, function: ir.Function) -> bool:
-        if id(function) not in self._wanted:
-            self._wanted[id(function)] = _is_wanted(function, self._every)
-        return self._wanted[id(function)]
+        if function.uid not in self._wanted:
+            self._wanted[function.uid] = _is_wanted(function, self._every)
+        return self._wanted[function.uid]
 
     def _bound(
         self, param: ir.Param, arg: object, handle: ir.Handle | None, names: _Names, changed: set[int], s: ir.Call
@@ -312,7 +312,7 @@ class _Inliner:
         """Element by element, in loops over the dimensions."""
         assert isinstance(own.type, Array)
         loops = [
-            ir.Var(next(self._uids), f"k{axis}", I32, own.privilege, temp=True, span=s.span)
+            ir.Var(self._numbers.new(), f"k{axis}", I32, own.privilege, temp=True, span=s.span)
             for axis in range(len(own.type.shape))
         ]
         index = tuple(ir.Read(k, I32, span=s.span) for k in loops)

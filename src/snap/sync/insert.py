@@ -6,8 +6,6 @@ one call of it: calls that need the same barriers share one synchronized callee,
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -39,7 +37,6 @@ class _Inserter:
         numbers: Numbers,
     ):
         self.marks, self.commits, self.duties, self.numbers = marks, commits, duties, numbers
-        self.count = 0
         self.halves: dict[tuple[Frame, int], synced.SyncPoint] = {}
         self.variants: dict[tuple, synced.Function] = {}
         self.frame: Frame = ()
@@ -65,18 +62,19 @@ class _Inserter:
             for m in found
             if key[0][: len(frame)] == frame
         ) | {(at[len(frame) :], s) for at, s in self.commits if at[: len(frame)] == frame}
-        if not inside:
-            return function
         variant = self.variants.get((function.uid, inside))
         if variant is None:
-            outer, self.frame, self.path, self.loop = (self.frame, self.path, self.loop), frame, [], 0
-            body = self.body(function.body)
-            self.frame, self.path, self.loop = outer
-            twins = sum(uid == function.uid for uid, _ in self.variants)
-            variant = self.variants[(function.uid, inside)] = replace(
+            body = function.body
+            others = [marked for uid, marked in self.variants if uid == function.uid]
+            if inside:
+                outer, self.frame, self.path, self.loop = (self.frame, self.path, self.loop), frame, [], 0
+                body = self.body(body)
+                self.frame, self.path, self.loop = outer
+            twins = sum(bool(marked) for marked in others) if inside else 0
+            variant = self.variants[(function.uid, inside)] = changed(
                 function,
                 uid=-(function.uid * MOST_TWINS + twins) if twins else function.uid,
-                body=self.numbers.copied(body) if frame else body,  # another call may need no barrier in it
+                body=self.numbers.copied(body) if others else body,
             )
         return variant
 
@@ -95,7 +93,7 @@ class _Inserter:
         if mark.pair and (self.frame, mark.pair) in self.halves:
             return self.halves[(self.frame, mark.pair)]
         point = synced.SyncPoint(
-            self.count,
+            self.numbers.new(),
             mark.kind,
             mark.participants,
             mark.object,
@@ -110,7 +108,6 @@ class _Inserter:
             waiters=mark.waiters,
             span=mark.at or s.span,
         )
-        self.count += 1
         if mark.pair:
             self.halves[(self.frame, mark.pair)] = point
         return point

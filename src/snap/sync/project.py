@@ -121,13 +121,13 @@ class _Projector:
         run = self._declared_first(run, named_later, hoisted)
         outer = next(s.outer for s in statements(run) if isinstance(s, ir.Split) and s.outer.top > Level.THREAD)
         cases: list[ir.Case] = []
+        taken: set[int] = set()  # by statements of the roles so far: what several run, each has once
         for role in sorted([*roles, *self._others(roles)]):
             place = outer.sharded(Level.THREAD, *role)
             body = tuple(_fused(self._for_role(run, role, place)))
             body = _needed(body, used_later, committed)
             if body or role in roles:
-                body = self.numbers.given(_elected(body, place, used_later))
-                body = self.numbers.copied(body) if cases else body  # the first role's statements keep their numbers
+                body = self.numbers.apart(_elected(body, place, used_later), taken)
                 cases.append(ir.Case(role[0], role[1], False, place, body, span=run[0].span))
         return [*self.numbers.given((*hoisted, ir.Split(Level.THREAD, outer, tuple(cases), span=run[0].span)))]
 

@@ -64,21 +64,20 @@ class _Relaxer:
         for b in barriers:
             at.setdefault(b.gap, []).append(b)
         anywhere = mask_of(at)
-        self.servers: dict[int, list[Chosen]] = {}  # by the identity of an edge, the barriers that order it
-        self.served: dict[int, list[Edge]] = {}  # by the identity of a barrier, the edges it orders
+        # By the number of a barrier, the edges that it orders, each with all barriers that do.
+        self.ordered: dict[int, list[tuple[Edge, list[Chosen]]]] = {b.number: [] for b in barriers}
         for e in edges:
-            found = [b for gap in bits(e.candidates & anywhere) for b in at[gap] if b.orders(e)]
-            self.servers[id(e)] = found
-            for b in found:
-                self.served.setdefault(id(b), []).append(e)
+            by = [b for gap in bits(e.candidates & anywhere) for b in at[gap] if b.orders(e)]
+            for b in by:
+                self.ordered[b.number].append((e, by))
 
     def consider(self, b: Chosen) -> None:
         if b.spot is None or b.waits_for_copies or b.mark.kind not in ("block", "named", "cluster"):
             return
         alone = [
             e
-            for e in self.served.get(id(b), ())
-            if b.orders(e) and not any(o.orders(e) for o in self.servers[id(e)] if o is not b)
+            for e, by in self.ordered[b.number]
+            if b.orders(e) and not any(other.orders(e) for other in by if other is not b)
         ]
         sides = [(a, b) for e in alone for a in self._standing(e.first) for b in self._standing(e.second)]
         if not alone or any(

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from fuzz.slow_short import expand
 from fuzz.slow_values import LITERALS, TYPES, Unsupported, folded
 
 ORDER = ("thread", "block", "cluster", "grid")
@@ -101,7 +102,7 @@ class Module:
     """The text of a file.  resolve: the text of a module that is imported from, or None; others: the modules read so far."""
 
     def __init__(self, text: str, resolve: Callable[[str], str | None] = lambda name: None, others: dict | None = None):
-        self.tree, self.resolve = ast.parse(text), resolve
+        self.tree, self.resolve = expand(ast.parse(text)), resolve
         self.others = {} if others is None else others
         self._after: dict | None = None
 

@@ -356,3 +356,18 @@ def test_ones_own_variables_may_have_a_forms_name():
     args = arguments(True)
     defined(text)[4](args[0], 2.0, *args[1:])
     np.testing.assert_array_equal(args[2][:250], 2 * args[1][:250])
+
+
+# ---- another reading ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_slow_interpreter_agrees(name):
+    """It expands the forms by rules of its own (tests/fuzz/slow_short.py)."""
+    from fuzz import slow
+
+    flat = "16, 16" not in KERNELS[name]
+    ours, theirs = arguments(flat), arguments(flat)
+    slow.run(HEAD + KERNELS[name], "k", 4, theirs)
+    defined(KERNELS[name])[4](*ours)
+    np.testing.assert_array_equal(ours[2], theirs[2])

@@ -161,7 +161,7 @@ BROKEN = {
         woven(b.group(WARP1, IN_BLOCK, lambda place: [sync(b.point("block", WARP1), place=place)])),
         woven(sync(b.point("named", WARP1, number=16))),
         (Stage.WOVEN, replace(woven()[1], body=(replace(sync(b.point("grid", GRID1), place=b.place(64)), number=5),))),
-        woven(sync(b.point("thread", THREAD1)), stage=Stage.PROJECTED),
+        woven(sync(b.point("thread", WARP1))),
     ],
     "one thread": [woven(synced.Elect(IN_BLOCK, (inner,), span=b.SPAN)) for inner in (operation("syncwarp"), sync(), SPLIT)],
     "numbers": [

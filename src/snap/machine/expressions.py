@@ -496,6 +496,5 @@ class Expressions:
             return None
         fixed = ", ".join(self.sum(terms, self.fixed_value) if terms else "None" for terms, _ in found)
         key = self.fresh("p")
-        return f"prepare(C, {key!r}, {self.view(a.view)}, {self.dims(a.view)}, lambda: ({fixed},))", [
-            terms for _, terms in found
-        ]
+        text = f"prepare(C, {key!r}, {self.view(a.view)}, {self.dims(a.view)}, lambda: ({fixed},))"
+        return text, [terms for _, terms in found]

@@ -419,4 +419,8 @@ MUTANTS = (
            'RELEASES = ("release", "acq_rel", "seq_cst")',
            'RELEASES = ("acq_rel", "seq_cst")',
            ("tests/sync/test_others_know.py::test_a_warp_tells_another",)),
+    Mutant("what was done to bytes that a third array takes is not over", "sync/graph.py",
+           "                    kept[now.key] = now",
+           "                    pass",
+           ("tests/sync/test_reused_bytes.py",)),
 )

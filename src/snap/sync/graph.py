@@ -244,7 +244,8 @@ class Walk:
 
     def _reuse(self, obj: ObjectKey, s: ir.DeclareShared, paths: Paths) -> None:
         """Bytes that another array held a moment ago: everything done to it comes first.  Of a cluster, if other
-        blocks have been there, or will write there."""
+        blocks have been there, or will write there.  What was done to bytes that this array does not take, or must yet
+        be fenced or known to other blocks when a third one takes them, is not over."""
         context = self.context
         ranges = context.declared.ranges
         low, high = ranges[obj]
@@ -252,6 +253,8 @@ class Walk:
         for other, held in paths.tokens.items():
             if other == obj or other not in ranges or ranges[other][1] <= low or high <= ranges[other][0]:
                 continue
+            whole = low <= ranges[other][0] and ranges[other][1] <= high
+            kept: dict = {}
             for t in held.values():
                 shared_by = CLUSTER1 if s.obj.uid in context.reached or t.remote else BLOCK1
                 apart = t.in_flight or t.ordered is None or not t.ordered.at_least(shared_by)
@@ -268,7 +271,11 @@ class Walk:
                         engine=Engine.BOXES if units else Engine.THREADS,
                     )
                     self.visitor.pair(t, b, shared_by, paths.since(t))
-            paths.put(other, {})
+                unfenced = t.by_threads and bool(context.background) and not units
+                if not whole or unfenced or context.reached and shared_by == BLOCK1:
+                    now = altered(t, ordered=shared_by) if apart and not t.in_flight else t
+                    kept[now.key] = now
+            paths.put(other, kept)
 
     def _scope(self, s: ir.Partition | ir.Claim, paths: Paths) -> Paths | None:
         where = self.where

@@ -82,6 +82,7 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
     from snap.lib import (
         gemm_kernels,
         gemm_slices,
+        gemm_thin,
         histograms,
         matvec,
         reduction,
@@ -109,7 +110,7 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
     yield "gemm", gemm_kernels.gemm_kernel(BF16, BF16, True, True, bias_type=F32, activation="gelu", DIVIDED=True)
     yield "gemm by clusters", gemm_kernels.gemm_kernel(BF16, BF16, False, True, 64, 128, bias_type=F32, activation="gelu", TEAM=2)
     yield "gemm in slices", gemm_slices.slices_kernel(BF16, BF16, False, False)
-    yield "gemm of few rows", gemm_slices.thin_kernel(BF16, BF16, True)
+    yield "gemm of few rows", gemm_thin.thin_kernel(BF16, BF16, True)
     yield "tf32 along", tf32_kernel(True, 128, 128)
     yield "tf32 rows, divided", tf32_kernel(False, 128, 256, 2, DIVIDED=True)
     yield "tf32 rows, slices", tf32_kernel(False, 128, 256, 1, ADDED=True)

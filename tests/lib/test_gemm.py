@@ -15,7 +15,8 @@ from snap.lib import gemm, gemm_choice
 from snap.lib.gemm import BAND, planned
 from snap.lib.gemm_choice import SLICES, Plan
 from snap.lib.gemm_kernels import gemm_kernel
-from snap.lib.gemm_slices import slices_kernel, thin_kernel
+from snap.lib.gemm_slices import slices_kernel
+from snap.lib.gemm_thin import thin_kernel
 from snap.runtime.errors import LaunchError
 
 module = importlib.import_module("snap.lib.gemm")

@@ -33,7 +33,8 @@ from snap.lib.gemm_choice import (
 )
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_parts import ACTIVATIONS
-from snap.lib.gemm_slices import slices_kernel, thin_kernel
+from snap.lib.gemm_slices import slices_kernel
+from snap.lib.gemm_thin import thin_kernel
 from snap.record import record
 from snap.runtime.errors import LaunchError
 

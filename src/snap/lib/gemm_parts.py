@@ -118,57 +118,6 @@ def multiplying(type, BM, A_ALONG, BN, B_ALONG):
 
 
 @functools.cache
-def multiplying_slices(type, BM, A_ALONG, BN, B_ALONG, STAGES, SLICES, PARTS=1):
-    """multiply_slice(acc, A, B, their extents, m0, n0, skip, w, rank, steps): a tile's sums over slice `rank` of the
-    steps of k, by a block: one warpgroup loads boxes, the others, of 64 rows each, multiply them.  B is loaded in
-    PARTS.
-    """
-    E, (AP, AR, AW), (BP, BR, BW) = element(type), layout(type, BM, A_ALONG), layout(type, BN, B_ALONG)
-    DEPTH, SUMS, C_THREADS = depth_of(type), BN // 2, 2 * BM
-    T = C_THREADS + 128
-    load_a, load_b = loading(type, BM, A_ALONG, DEPTH), loading(type, BN, B_ALONG, DEPTH, PARTS=PARTS)
-    multiply = multiplying(type, BM, A_ALONG, BN, B_ALONG)
-
-    @device
-    @requires(block[1], thread[T])
-    def multiply_slice(
-        acc: ref(float[SUMS]) @ thread[1],
-        A: ptr(const(E), (A0, A1)) @ grid[1],
-        B: ptr(const(E), (B0, B1)) @ grid[1],
-        A0: int @ grid[1],
-        A1: int @ grid[1],
-        B0: int @ grid[1],
-        B1: int @ grid[1],
-        m0: int @ block[1],
-        n0: int @ block[1],
-        skip: int @ block[1],
-        w: int @ warpgroup,
-        rank: int @ block[1],
-        steps: int @ block[1],
-    ):
-        begin: int = rank * steps / SLICES
-        end: int = (rank + 1) * steps / SLICES
-        A_slots: pipeline(shared(E[AP, AR, AW], swizzle=128), STAGES)
-        B_slots: pipeline(shared(E[BP, BR, BW], swizzle=128), STAGES)
-        for k in range(begin, end):
-            with stage(A_slots) as a, stage(B_slots) as b:
-                with claim(a, p=thread[128]) as ap, claim(b, p=thread[128]) as bp:
-                    match split(thread, C_THREADS, 128):
-                        case 0:
-                            pass
-                        case 1:
-                            load_a(ap, A, A0, A1, k, m0, 0)
-                            load_b(bp, B, B0, B1, k, n0, skip)
-                with claim(a, p=thread[C_THREADS]) as ac, claim(b, p=thread[C_THREADS]) as bc:
-                    match split(thread, C_THREADS):
-                        case 0:
-                            with group(warpgroup):
-                                multiply(acc, ac, bc, w, k, begin)
-
-    return multiply_slice
-
-
-@functools.cache
 def fragments(DEPTH, PANELS):
     """f(x, a, panel, quad, place): what a thread has of its warpgroup's 64 columns of a tile of f32 that lies across
     k."""

@@ -1,0 +1,157 @@
+"""As gemm_kernels.py, for products of few rows, which take as long as B takes to load: a tile's columns take the place
+of an instruction's 64 rows.
+
+Input:      as gemm_kernels.py; A lies row after row; where k is divided, room for sums of f32, those of a tile for each
+block
+Output:     a kernel: C = activation(A @ B + bias), sums in f32
+Invariant:  any extents; one cluster a tile.  Sums are added in the order of k: they are the same each time
+Non-goals:  speed where A has more rows than a tile
+
+So a tile is as high as A, and hardly anything outside of A is loaded: boxes take longer where they reach out of a
+matrix.  With tiles of 64 rows, 1 x 4096 x 4096 took 23 us, and 64 x 4096 x 4096 17 us.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from snap import *
+from snap.lib.gemm_choice import THIN_STAGES
+from snap.lib.gemm_parts import activation_function
+from snap.lib.operators import element, scalar
+
+DEPTH = 64  # 16-bit elements of a row of 128 bytes
+STRIP = 64  # columns of a warpgroup
+SHARED = 108 * 1024  # bytes for stages: a multiprocessor has room for two blocks
+
+
+@functools.cache
+def thin_kernel(type, out_type, B_TURNED, ROWS=8, BN=64, bias_type=None, activation=None, SLICES=1):
+    """As gemm_kernel.  The blocks of a cluster multiply a slice of k each, and then each finishes a share of the tile's
+    columns.
+    """
+    E, O, V = element(type), element(out_type), element(bias_type or type)
+    CONSUMERS = BN // STRIP  # warpgroups that multiply
+    STAGES = min(THIN_STAGES, SHARED // ((ROWS + BN) * DEPTH * scalar(type).bytes))
+    OWN = BN // SLICES  # columns that a block finishes
+    BIASED, active = bias_type is not None, activation_function(activation)
+    T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
+
+    @kernel
+    @requires(grid[1], cluster[1], block[SLICES], thread[T])
+    def gemm(
+        A: ptr(const(E), (A0, A1)) @ grid[1],
+        B: ptr(const(E), (B0, B1)) @ grid[1],
+        C: ptr(O, (M, C1)) @ grid[1],
+        bias: ptr(const(V)) @ grid[1],
+        A0: int @ grid[1],
+        A1: int @ grid[1],
+        B0: int @ grid[1],
+        B1: int @ grid[1],
+        C1: int @ grid[1],
+        M: int @ grid[1],
+        N: int @ grid[1],
+        K: int @ grid[1],
+        room: ptr(float) @ grid[1],
+    ):
+        with group(grid[1]):
+            t: int @ cluster[1] = id()
+            down: int = (M + ROWS - 1) / ROWS
+            steps: int = (K + DEPTH - 1) / DEPTH
+            with (
+                partition(C, p=cluster[1], f=lambda i, j: (i, j), disjoint=True) as C_cluster,
+                partition(room, p=cluster[1], f=lambda i: t * (SLICES * ROWS * BN) + i, disjoint=True) as parts,
+            ):
+                with group(cluster[1]):
+                    rank: int @ block[1] = id()
+                    w: int @ warpgroup = id() % (CONSUMERS + 1)
+                    me: int @ thread[1] = id() % T
+                    m0: int = t % down * ROWS
+                    n0: int = t / down * BN
+                    begin: int @ block[1] = rank * steps / SLICES
+                    end: int @ block[1] = (rank + 1) * steps / SLICES
+                    column: int @ thread[1] = me / 32 * 16 + me % 32 / 4  # it holds columns column and column + 8
+                    row: int @ thread[1] = me % 4 * 2  # and rows row + 8i and row + 8i + 1
+                    with partition(C_cluster, p=thread[1], f=lambda i, j: (m0 + i, n0 + j), disjoint=True) as C_own:
+                        with partition(
+                            parts, p=thread[1], f=lambda i, j: (rank * ROWS + i) * BN + j, disjoint=True
+                        ) as own:
+                            with group(block[1]):
+                                acc: float[ROWS // 2] @ thread[1]
+                                A_slots: pipeline(shared(E[ROWS, DEPTH], swizzle=128), STAGES)
+                                B_slots: pipeline(shared(E[CONSUMERS, 64, 64], swizzle=128), STAGES)
+                                for k in range(begin, end):
+                                    with stage(A_slots) as a, stage(B_slots) as b:
+                                        with claim(a, p=thread[128]) as ap, claim(b, p=thread[128]) as bp:
+                                            match split(thread, C_THREADS, 128):
+                                                case 0:
+                                                    pass
+                                                case 1:
+                                                    async_copy(ap, A, at=(m0, k * DEPTH))
+                                                    for p in unroll(range(CONSUMERS)):
+                                                        if B_TURNED:
+                                                            async_copy(
+                                                                tile(bp, (p, 0, 0), (1, 64, 64)),
+                                                                B,
+                                                                at=(n0 + p * STRIP, k * DEPTH),
+                                                            )
+                                                        else:
+                                                            async_copy(
+                                                                tile(bp, (p, 0, 0), (1, 64, 64)),
+                                                                B,
+                                                                at=(k * DEPTH, n0 + p * STRIP),
+                                                            )
+                                        with claim(a, p=thread[C_THREADS]) as ac, claim(b, p=thread[C_THREADS]) as bc:
+                                            match split(thread, C_THREADS, 128):
+                                                case 0:
+                                                    with group(warpgroup):
+                                                        if B_TURNED:
+                                                            wgmma(
+                                                                acc,
+                                                                tile(bc, (w, 0, 0), (1, 64, 64)),
+                                                                ac,
+                                                                zero=(k == begin),
+                                                            )
+                                                        else:
+                                                            wgmma(
+                                                                acc,
+                                                                tile(bc, (w, 0, 0), (1, 64, 64)).T,
+                                                                ac,
+                                                                zero=(k == begin),
+                                                            )
+                                                case 1:
+                                                    pass
+                                match split(thread, C_THREADS, 128):
+                                    case 0:
+                                        with group(thread[1]):
+                                            for i in unroll(range(ROWS // 8)):
+                                                for v in unroll(range(2)):
+                                                    for h in unroll(range(2)):
+                                                        if SLICES > 1:
+                                                            own[row + 8 * i + h, column + 8 * v] = acc[
+                                                                4 * i + 2 * v + h
+                                                            ]
+                                                        elif m0 + row + 8 * i + h < M and n0 + column + 8 * v < N:
+                                                            plus: float = 0.0
+                                                            if BIASED:
+                                                                plus = float(bias[n0 + column + 8 * v])
+                                                            C_own[row + 8 * i + h, column + 8 * v] = O(
+                                                                active(acc[4 * i + 2 * v + h] + plus)
+                                                            )
+                                    case 1:
+                                        pass
+                        if SLICES > 1:
+                            with group(block[1]):
+                                with group(thread[1]):
+                                    for e in range(me, ROWS * OWN, T):
+                                        i: int = e / OWN
+                                        j: int = rank * OWN + e % OWN
+                                        if m0 + i < M and n0 + j < N:
+                                            x: float = parts[i * BN + j]
+                                            for r in unroll(range(1, SLICES)):
+                                                x += parts[(r * ROWS + i) * BN + j]
+                                            if BIASED:
+                                                x += float(bias[n0 + j])
+                                            C_own[i, j] = O(active(x))
+
+    return gemm

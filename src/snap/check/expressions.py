@@ -21,7 +21,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.operations import MATH
-from snap.ir.types import BOOL, Array, Scalar, Vector
+from snap.ir.types import BOOL, Array, Privilege, Scalar, Vector
 from snap.surface import LevelName, Marker
 
 COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
@@ -369,13 +369,28 @@ def _chain(c: Checker, left: ir.Expr, e: tree.Chain, at: int, want: Want) -> ir.
         if isinstance(test, ir.Const):
             return rest if test.value else test
         return ir.Logical("and", test, rest, BOOL, span=e.span)
-    result = c.temp("both", BOOL, want.privilege, e.span)
-    c.out.append(ir.Declare(result, test, span=e.span))
+    result, test = _decided(c, "both", test, _linked(c, e, at, want).privilege, want, e.span)
     with c.block() as body, _conditionally(c):
         rest = _chain(c, right, e, at + 1, want)
         body.append(ir.Assign(ir.VarTarget(result, span=e.span), rest, span=e.span))
-    c.out.append(ir.If(ir.Read(result, BOOL, span=e.span), tuple(body), (), span=e.span))
+    c.out.append(ir.If(test, tuple(body), (), span=e.span))
     return ir.Read(result, BOOL, span=e.span)
+
+
+def _decided(
+    c: Checker, name: str, value: ir.Expr, agreed: Privilege, want: Want, span: Span
+) -> tuple[ir.Var, ir.Expr]:
+    """A variable for the result of `and` or `or`, which starts as the left side's value, and what decides about the
+    right side: one value for all who decide, although the result may differ between them.
+    """
+    decides = None
+    if want.privilege != agreed:
+        decides = c.temp(name, BOOL, agreed, span)
+        c.out.append(ir.Declare(decides, value, span=span))
+        value = ir.Read(decides, BOOL, span=span)
+    result = c.temp(name, BOOL, want.privilege, span)
+    c.out.append(ir.Declare(result, value, span=span))
+    return result, ir.Read(decides or result, BOOL, span=span)
 
 
 # `and`, `or` and `if-else` are C's: where the operand that may be skipped contains a call, the choice is control flow.
@@ -386,9 +401,8 @@ def _logical(c: Checker, e: tree.Logical, want: Want) -> ir.Expr:
             return right if left.value == (e.op == "and") else left
         return ir.Logical(e.op, left, right, BOOL, span=e.span)
     left = condition(c, e.left, choosing(c, want))
-    result = c.temp("either" if e.op == "or" else "both", BOOL, want.privilege, e.span)
-    c.out.append(ir.Declare(result, left, span=e.span))
-    test: ir.Expr = ir.Read(result, BOOL, span=e.span)
+    name = "either" if e.op == "or" else "both"
+    result, test = _decided(c, name, left, choosing(c, want).privilege, want, e.span)
     if e.op == "or":
         test = convert.unary("not", test, e.span)
     body = _branch_value(c, e.right, want, result, lambda v: convert.cast(v, BOOL), e.span)

@@ -17,7 +17,7 @@ from snap.ir.hardware import NAMED_BARRIERS, WARP
 from snap.ir.operations import ATOMICS, COLLECTIVES, MATH
 from snap.ir.synced import Stage
 from snap.ir.types import BOOL, GRID1, THREAD1, Array, Level, Place, Privilege, Scalar, ValueType, scalar_of
-from snap.ir.walk import children, own_expressions, statements, variables
+from snap.ir.walk import children, own_expressions, statements, variables, ways_out
 from snap.record import record
 
 
@@ -260,6 +260,8 @@ def _ends(body: ir.Body) -> bool:
             return True
         case ir.If(_, then, other):
             return _ends(then) and _ends(other)
+        case ir.While(_, ir.Const(True), inner):
+            return not any(isinstance(s, ir.Break) for s in ways_out(inner))
         case ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
             return _ends(inner)
         case _:
@@ -473,12 +475,13 @@ def _paired(f: synced.AnyFunction, around: Around) -> str:
     for s in statements(f.body):
         match s:
             case synced.Sync(point, part=part) if point.kind != "thread":
-                parts.setdefault(point.uid, set()).add(part)
+                # Who waits at a named barrier arrives there, too; the others, where there are any, only arrive.
+                parts.setdefault(point.uid, set()).add("both" if point.kind == "named" and part == "wait" else part)
             case synced.BarrierWait(barrier):
                 waited.add(barrier.name)
             case synced.BarrierArrive(barrier) | synced.BarrierExpect(barrier):
                 arrived.add(barrier.name)
-    if any(found not in ({"both"}, {"arrive", "wait"}) for found in parts.values()):
+    if any(found not in ({"both"}, {"arrive", "wait"}, {"arrive", "both"}) for found in parts.values()):
         return "one part of a barrier is missing"
     return f"nobody arrives at {min(waited - arrived)}" if f.kernel and waited - arrived else ""
 

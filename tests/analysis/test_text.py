@@ -7,7 +7,7 @@ from building import HERE, K, chosen, const, k, less, m, n, op, read, var
 
 from snap.analysis.text import Text, direction, divisor, natural, remainder
 from snap.ir import nodes as ir
-from snap.ir.types import I8, I32, I64, THREAD1, U32, Held, Level, Place
+from snap.ir.types import I8, I32, I64, THREAD1, U32, U64, Held, Level, Place
 
 ID = ir.UnitId(THREAD1, Place(((Level.BLOCK, Held(1)), (Level.THREAD, Held(64)))), I32, span=HERE)
 TWICE, MOVED, ONCE = var("twice", 20), var("moved", 21), var("once", 22)
@@ -69,3 +69,11 @@ def test_a_loop_that_counts_down_turns_directions_round():
     assert direction(k, K, down) == -1 and direction(op(const(7), "-", k), K, down) == 1
     by_n = Text(lambda v: (const(0), m, n) if v == K else None, proofs=False)
     assert direction(k, K, by_n) == 0  # nobody knows whether n is negative
+
+
+def test_a_cast_to_signed_may_be_negative():
+    """Half of the numbers of 64 bits are negative as i64; the sum on the way, `x + 2 ** 63`, is larger than any type."""
+    given = ir.Read(ir.Var(30, "p", U64, THREAD1, span=HERE), U64, span=HERE)
+    anything = Text(lambda v: None, proofs=True)
+    assert natural(given, anything)
+    assert not natural(ir.Cast(given, I64, span=HERE), anything)

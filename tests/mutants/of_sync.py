@@ -422,5 +422,5 @@ MUTANTS = (
     Mutant("what was done to bytes that a third array takes is not over", "sync/graph.py",
            "                    kept[now.key] = now",
            "                    pass",
-           ("tests/sync/test_reused_bytes.py",)),
+           ("tests/sync/test_reused_bytes.py::test_an_array_that_nobody_touches_does_not_end_what_came_before",)),
 )

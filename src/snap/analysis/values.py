@@ -267,8 +267,8 @@ class Values:
         for atom, k in x[1]:
             ends = [k * end for end in self.range_of(atom)]
             low, high = low + min(ends), high + max(ends)
-        known = self.spans.get(x, ANY)
-        return max(low, known[0]), min(high, known[1])
+        known = self.spans.get(x)  # a sum may be larger than any type: `x + 2 ** 63`, on the way to a cast
+        return (low, high) if known is None else (max(low, known[0]), min(high, known[1]))
 
     def range_of(self, atom: Atom) -> Range:
         """What an unknown can be at least and at most."""

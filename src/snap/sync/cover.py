@@ -93,9 +93,13 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: synced.Function)
         taken = mask_of(gap.number for gap in found)
         if kind is Class.PRODUCTS:
             products |= taken
+        served_at: dict[int, list[tuple[Edge, int]]] = {gap.number: [] for gap in found}
+        for edge, candidates in wanted:
+            for n in bits(candidates & taken):
+                served_at[n].append((edge, candidates))
         for gap in found:
             # what a barrier is for is what no other one does
-            here = [(edge, candidates) for edge, candidates in wanted if candidates >> gap.number & 1]
+            here = served_at[gap.number]
             alone = [edge for edge, candidates in here if candidates & taken == 1 << gap.number]
             mark = _mark(alone or [edge for edge, _ in here], gap, p, function)
             marks.setdefault(gap.key, []).append(mark)

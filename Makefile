@@ -25,7 +25,7 @@ mutants: $(READY)
 	cd tests && ../$(PY) -m mutants $(OPTIONS)
 
 lint: $(READY)
-	$(PY) -m ruff check src tests examples benchmarks
+	$(PY) -m ruff check src tests examples benchmarks docs
 
 # Every kernel with every NVRTC that is supported (docs/system.md); each is installed into a temporary folder.  VERSIONS="13.0 13.4" tries those alone.
 compilers: $(READY)

@@ -1,4 +1,5 @@
-"""Writes docs/intrinsics.md from the tables of `snap.ir.operations`: what the checker enforces is what the page says."""
+"""Writes docs/intrinsics.md from the tables of `snap.ir.operations`: what the checker enforces is what the page says.
+"""
 
 from __future__ import annotations
 

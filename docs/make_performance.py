@@ -125,11 +125,14 @@ def _table(head: tuple[str, ...], rows: list[tuple]) -> str:
     return "\n".join(lines) + "\n"
 
 
-# ---- the plot ----------------------------------------------------------------------------------------------------------------------------
+# ---- the plot
+# ----------------------------------------------------------------------------------------------------------------------------
 
 
 def points(records: list[dict]) -> list[tuple[str, float, float]]:
-    """(benchmark and size, operations a byte, operations a second), for sizes that promise something, where operations are counted."""
+    """(benchmark and size, operations a byte, operations a second), for sizes that promise something, where operations
+    are counted.
+    """
     found = []
     for record in records:
         for entry in record["sizes"]:

@@ -1,6 +1,8 @@
-"""Runs the Python blocks of a Markdown file, in order and in one namespace, and compares what they print with the text blocks that follow them.
+"""Runs the Python blocks of a Markdown file, in order and in one namespace, and compares what they print with the text
+blocks that follow them.
 
-`python docs/run_blocks.py FILE...` rewrites those text blocks with the real output.  A block whose first line is `# name.py` is compiled under that
+`python docs/run_blocks.py FILE...` rewrites those text blocks with the real output.  A block whose first line is `#
+name.py` is compiled under that
 name, so that diagnostics in the text read as they would for a file of a user's.
 """
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.mark.parametrize(
     "command",
     [
-        ["ruff", "check", "src", "tests", "examples", "benchmarks"],
+        ["ruff", "check", "src", "tests", "examples", "benchmarks", "docs"],
         ["ruff", "format", "--check", "src/snap"],
         ["mypy"],
     ],

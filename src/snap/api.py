@@ -129,7 +129,8 @@ class SnapFunction:
         definition = compiled.definition
         privileges = ", ".join(map(str, required(definition, compiled.constexprs)))
         head = f"@{'kernel' if self.is_kernel else 'device'}\n@requires({privileges})"
-        return function_text(definition.tree, head, cast(Any, definition.made.get(EXPANSIONS, {})))
+        made = definition.made[EXPANSIONS, identity(compiled.constexprs)]
+        return function_text(definition.tree, head, cast(Any, made))
 
     def syncs(self, **constexprs: object) -> list[SyncPoint]:
         """The synchronization points of the generated code, in the order of the text, calls included: those that were

@@ -371,3 +371,22 @@ def test_the_slow_interpreter_agrees(name):
     slow.run(HEAD + KERNELS[name], "k", 4, theirs)
     defined(KERNELS[name])[4](*ours)
     np.testing.assert_array_equal(ours[2], theirs[2])
+
+
+def test_each_specialisation_has_its_own_expansion():
+    """The forms of a generic kernel stand for what its values make of them, whichever was asked for last."""
+    text = """
+@kernel(threads=64)
+def k(y: ptr(int), T: constexpr(int)):
+    with each(thread[T], y) as i:
+        with one(thread, y):
+            y[i] = T
+"""
+    k = defined(text)
+    assert "thread[8]" in k.core(T=8) and "thread[4]" in k.core(T=4)
+    assert "thread[8]" in k.core(T=8) and "thread[4]" not in k.core(T=8)
+
+
+def test_strides_are_of_the_level_that_they_name():
+    text = PERSISTENT.replace("with each(thread, y):", "with each(warp) as w, each(thread, y):")
+    assert "warp_number" not in defined(text).cuda() and "thread_number" not in defined(text).cuda()

@@ -150,14 +150,22 @@ def named_freely(
                     yield from named_freely(c, inner, bound | named, roles)
                 else:
                     yield from named_freely(c, inner, bound | ({name} if name else set()), roles)
-            case tree.If(_, then, other):
-                yield from named_freely(c, then, bound, roles)
-                yield from named_freely(c, other, bound, roles)
-            case tree.While(_, inner) | tree.For(_, _, inner):
-                yield from named_freely(c, inner, bound, roles)
-            case tree.Match(_, cases):
-                for case in cases:
-                    yield from named_freely(c, case.body, bound, roles)
+            case _:
+                for inner in bodies_of(s):
+                    yield from named_freely(c, inner, bound, roles)
+
+
+def bodies_of(s: tree.Stmt) -> tuple[tree.Body, ...]:
+    """The bodies directly inside of a statement."""
+    match s:
+        case tree.If(_, then, other):
+            return then, other
+        case tree.With(body=inner) | tree.While(body=inner) | tree.For(body=inner) | tree.Block(inner):
+            return (inner,)
+        case tree.Match(_, cases):
+            return tuple(case.body for case in cases)
+        case _:
+            return ()
 
 
 def _roles_made(c: Checker, names: tuple[tree.Expr, ...], call: tree.Call) -> dict[str, Role]:

@@ -17,7 +17,7 @@ from snap.check.bindings import IndexMap, Memory, Variable
 from snap.check.signatures import ParamSpec, parameters, raise_errors, required, returns, starting_place
 from snap.check.state import Abort, Checker, Instance, Program
 from snap.check.whole import check_whole, watched
-from snap.frontend.definition import Definition, identity
+from snap.frontend.definition import EXPANSIONS, Definition, identity
 from snap.ir import nodes as ir
 from snap.ir.depth import OF_A_FUNCTION, deep
 from snap.ir.types import I32, I64, Place, Space
@@ -83,6 +83,7 @@ def elaborate(
             )
     check_whole(c, [*params, *hidden], tuple(statements))
     raise_errors(c.errors)
+    definition.made[EXPANSIONS, identity(constexprs)] = c.expansions
     function = ir.Function(
         program.uid(),
         definition.tree.name,

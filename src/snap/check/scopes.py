@@ -18,7 +18,6 @@ from snap.check.statements import body
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
 from snap.frontend import refuse, tree
-from snap.frontend.definition import EXPANSIONS
 from snap.ir import nodes as ir
 from snap.ir.types import Held, Level, Place
 from snap.surface import LevelName
@@ -29,8 +28,8 @@ def with_statement(c: Checker, s: tree.With, tail: bool) -> None:
     from snap.check.stages import stage_statement, turn_statement
 
     if form_of(c, s.call) is not None:
-        made = c.definition.made.setdefault(EXPANSIONS, {})[id(s)] = expanded(c, s, tail)
-        body(c, made, tail)
+        c.expansions[id(s)] = expanded(c, s, tail)
+        body(c, c.expansions[id(s)], tail)
         return
     if s.names:
         c.errors.append(refuse.WITH_TARGET.at(s.names[0][1].to(s.names[-1][1])))

@@ -25,6 +25,8 @@ Memory is named once, where it is written: an outer form also lowers what the fo
 
 from __future__ import annotations
 
+import functools
+
 from snap.check.annotations import constant_int
 from snap.check.bindings import Memory, Poison, Role, Variable
 from snap.check.expressions import expression, scalar
@@ -32,6 +34,7 @@ from snap.check.forms import (
     Place,
     arguments,
     binary_node,
+    bodies_of,
     call_node,
     declared_as,
     form_of,
@@ -81,7 +84,7 @@ def _each(c: Checker, s: tree.With, tail: bool) -> tree.Body:
     apart = _promised(c, options.get("disjoint"), memory, s)
     inside = _early_returns(s.body) if tail and c.innermost("loop") is None else s.body
     declared, inside = _indices(c, s, p, names, options.get("shape"), inside)
-    if _strides(c, s.body):
+    if _strides(c, s.body, p.level):
         number, count = _hidden(p.level)
         units = tree.Call(word_node("count", s.head), (privilege_node(p, s),), (), span=s.head)
         declared += (_index(c, number, s.head, p, s), _once(c, count, s.head, c.privilege, s, units, ()))
@@ -131,9 +134,7 @@ def _indices(c: Checker, s: tree.With, p: Privilege, names: tuple, shape: tree.E
     declared = (unit, *_digits(c, s, p, names, extents, tree.Known(unit[1], _UNIT.rstrip(), span=s.head)))
     if isinstance(extents[0], tree.Known) and extents[0].value is ...:
         return declared, inside
-    total = extents[0]
-    for extent in extents[1:]:
-        total = binary_node("*", total, extent)
+    total = _product(extents)
     number = tree.Known(unit[1], _UNIT.rstrip(), span=s.head)
     return declared, (tree.If(tree.Compare("<", number, total, span=shape.span), inside, (), span=shape.span),)
 
@@ -168,6 +169,10 @@ def _radix(names: tuple, extents: list[tree.Expr], number: tree.Expr) -> list[tu
         digits.append((name, span, binary_node("%", rest, extent)))
         rest = binary_node("/", rest, extent)
     return [(*names[0], rest), *reversed(digits)]
+
+
+def _product(extents: list[tree.Expr]) -> tree.Expr:
+    return functools.reduce(functools.partial(binary_node, "*"), extents)
 
 
 def _kept(c: Checker, e: tree.Expr) -> tree.Expr:
@@ -262,8 +267,8 @@ def _ids(c: Checker, s: tree.Assign) -> tree.Body:
 
 
 def persistent(c: Checker, s: tree.For) -> tree.Body:
-    """`for m, n in strided(block, shape=(A, B)):` each block takes every so manieth tile, as many as there are blocks
-    apart, from its own number on.
+    """`for m, n in strided(block, shape=(A, B)):` a block begins with the tile of its own number, and goes on by as
+    many tiles as there are blocks.
     """
     call, given = s.iterable, dict(s.iterable.keywords)
     if len(call.args) != 1 or set(given) != {"shape"}:
@@ -280,9 +285,7 @@ def persistent(c: Checker, s: tree.For) -> tree.Body:
         )
     names, at = s.names or ((s.name, s.name_span),), Place(s.span, call)
     extents = _extents(c, given["shape"], len(names))
-    total = extents[0]
-    for extent in extents[1:]:
-        total = binary_node("*", total, extent)
+    total = _product(extents)
     first, step = (tree.Known(found, found.var.name, span=call.span) for found in (number, count))
     tile = "tile_number "
     digits = _radix(names, extents, tree.Name(tile, span=call.span))
@@ -296,23 +299,17 @@ def _hidden(level: Level) -> tuple[str, str]:
     return f"{level.word}_number ", f"{level.word}s "
 
 
-def _strides(c: Checker, body: tree.Body) -> bool:
-    """Whether a loop in the body goes through tiles in strides."""
-    for s in body:
+def _strides(c: Checker, body: tree.Body, level: Level) -> bool:
+    """Whether a loop in the body goes through tiles in strides of that level's units."""
+
+    def strides(s: tree.Stmt) -> bool:
         match s:
-            case tree.For(_, iterable, inner):
-                if is_word(c, iterable, "strided") or _strides(c, inner):
-                    return True
-            case tree.With(body=inner) | tree.While(body=inner):
-                if _strides(c, inner):
-                    return True
-            case tree.If(_, then, other):
-                if _strides(c, then) or _strides(c, other):
-                    return True
-            case tree.Match(_, cases):
-                if any(_strides(c, case.body) for case in cases):
-                    return True
-    return False
+            case tree.For(_, tree.Call(args=(of, *_)) as call, _) if is_word(c, call, "strided"):
+                with c.trial():
+                    return level_of(c, of, "strided").level is level
+        return any(_strides(c, inner, level) for inner in bodies_of(s))
+
+    return any(map(strides, body))
 
 
 # ---- roles ----------------------------------------------------------------------------------------------------------

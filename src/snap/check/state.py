@@ -14,6 +14,7 @@ from snap.analysis.text import Text
 from snap.check.bindings import Binding, SplitBranch, Variable
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
+from snap.frontend import tree
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
 from snap.ir.hardware import WIDEST
@@ -150,6 +151,7 @@ class Checker:
         self.uses_unsafe = False
         self.touches: list[Touch] = []
         self.stable_reads: list[StableRead] = []
+        self.expansions: dict[int, tree.Body] = {}  # what short forms stand for, by the identity of their nodes
         # The indices of units that a body (a list of statements) has declared: a later `each` in it uses them again.
         self.indices: dict[int, tuple[list[ir.Stmt], dict[tuple, Variable]]] = {}
         self.handed_out: set[int] = set()  # the partitions that `each` made

@@ -24,7 +24,6 @@ from snap.check.state import Abort, Checker, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
-from snap.frontend.definition import EXPANSIONS
 from snap.ir import nodes as ir
 from snap.ir.types import I32, I64, THREAD1, Privilege, Scalar
 
@@ -56,7 +55,7 @@ def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
         case tree.Declare():
             declare(c, s)
         case tree.Assign(tree.Sequence()):
-            c.definition.made.setdefault(EXPANSIONS, {})[id(s)] = several(c, s)
+            c.expansions[id(s)] = several(c, s)
         case tree.Assign():
             assign(c, s)
         case tree.Augment():
@@ -66,8 +65,8 @@ def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
         case tree.While():
             _while(c, s)
         case tree.For() if is_word(c, s.iterable, "strided"):
-            made = c.definition.made.setdefault(EXPANSIONS, {})[id(s)] = persistent(c, s)
-            body(c, made, tail=False)
+            c.expansions[id(s)] = persistent(c, s)
+            body(c, c.expansions[id(s)], tail=False)
         case tree.For():
             _for(c, s)
         case tree.With():

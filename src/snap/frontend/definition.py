@@ -28,7 +28,7 @@ class Requires:
     blocks: Callable[..., int] | None = None
 
 
-EXPANSIONS = "expansions"  # in `made`: by the identity of a short form's node, the tree that it stands for
+EXPANSIONS = "expansions"  # with a choice of constexpr values, in `made`: what each short form stands for, by its node
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -184,7 +184,7 @@ def gemm_kernel(
                                             case 0:
                                                 pass
                                             case 1:
-                                                load(ap, A, A0, A1, k, m0, 0)
+                                                load(ap, A, A0, A1, k, m0)
                                     with claim(a, p=thread[C_THREADS]) as ac:
                                         match split(thread, C_THREADS):
                                             case 0:
@@ -207,7 +207,7 @@ def gemm_kernel(
                                             case 0:
                                                 pass
                                             case 1:
-                                                load_next(ap, A, A0, A1, k, m0, 0)
+                                                load_next(ap, A, A0, A1, k, m0)
                                     with claim(a, p=thread[C_THREADS]) as ac:
                                         match split(thread, C_THREADS):
                                             case 0:
@@ -231,7 +231,7 @@ def gemm_kernel(
                                             case 0:
                                                 pass
                                             case 1:
-                                                load(ap, A, A0, A1, k, m0, 0)
+                                                load(ap, A, A0, A1, k, m0)
                                                 if TF32:
                                                     async_copy(bp, B, at=(n0, k * STEP), type="tf32")
                                                 elif B_TURNED:

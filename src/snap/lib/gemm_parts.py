@@ -37,13 +37,9 @@ def layout(type: Scalar, extent: int, along: bool) -> tuple[int, int, int]:
 
 
 @functools.cache
-def loading(type, EXTENT, ALONG, STEP, LATER=0, PARTS=1):
-    """load(to, array, its extents, k, at, skip): the tile of an operand from k * STEP + LATER and row, or column, `at`
-    on.  It begins with row, or column, `skip` of the tile, and after the last comes the first: so with one of PARTS, or
-    of the panels.
-    """
+def loading(type, EXTENT, ALONG, STEP, LATER=0):
+    """load(to, array, its extents, k, at): the tile of an operand from k * STEP + LATER and row, or column, `at` on."""
     E, (PANELS, ROWS, WIDE), ROUNDED = element(type), layout(type, EXTENT, ALONG), type == F32
-    BOXES, EACH = (PARTS, EXTENT // PARTS) if ALONG else (PANELS, WIDE)
 
     @device
     @requires(thread[128])
@@ -54,35 +50,19 @@ def loading(type, EXTENT, ALONG, STEP, LATER=0, PARTS=1):
         wide: int @ grid[1],
         k: int @ thread[128],
         at: int @ thread[128],
-        skip: int @ thread[128],
     ):
-        for p in unroll(range(BOXES)):
-            if ALONG and ROUNDED:
-                async_copy(
-                    tile(to, (0, p * EACH, 0), (1, EACH, WIDE)),
-                    array,
-                    at=(at + (skip + p * EACH) % EXTENT, k * STEP + LATER),
-                    type="tf32",
-                )
-            elif ALONG:
-                async_copy(
-                    tile(to, (0, p * EACH, 0), (1, EACH, WIDE)),
-                    array,
-                    at=(at + (skip + p * EACH) % EXTENT, k * STEP + LATER),
-                )
-            elif ROUNDED:
-                async_copy(
-                    tile(to, (p, 0, 0), (1, ROWS, WIDE)),
-                    array,
-                    at=(k * STEP + LATER, at + (skip + p * EACH) % EXTENT),
-                    type="tf32",
-                )
-            else:
-                async_copy(
-                    tile(to, (p, 0, 0), (1, ROWS, WIDE)),
-                    array,
-                    at=(k * STEP + LATER, at + (skip + p * EACH) % EXTENT),
-                )
+        if ALONG and ROUNDED:
+            async_copy(to, array, at=(at, k * STEP + LATER), type="tf32")
+        elif ALONG:
+            async_copy(to, array, at=(at, k * STEP + LATER))
+        else:
+            for p in unroll(range(PANELS)):
+                if ROUNDED:
+                    async_copy(
+                        tile(to, (p, 0, 0), (1, ROWS, WIDE)), array, at=(k * STEP + LATER, at + p * WIDE), type="tf32"
+                    )
+                else:
+                    async_copy(tile(to, (p, 0, 0), (1, ROWS, WIDE)), array, at=(k * STEP + LATER, at + p * WIDE))
 
     return load
 

@@ -51,9 +51,8 @@ def broadcast(type, threads):
     """
     T, THREADS = type, whole_warps(threads)
 
-    @device
-    @requires(block[1], thread[THREADS])
-    def block_broadcast(v: T @ thread[1], source: int @ block[1]) -> T @ block[1]:
+    @device(block, thread[THREADS])
+    def block_broadcast(v: T @ thread[1], source: int) -> T:
         cell: shared(T[1])
         t: int @ thread[1] = id()
         with partition(cell, p=thread[1]) as mine:
@@ -75,9 +74,8 @@ def exchange(type, threads, items, way=STRIPED_TO_BLOCKED):
     SIZE = THREADS * ITEMS // 32 * 33
     to_across, to_along, from_across, from_along = ways(way, THREADS, ITEMS)
 
-    @device
-    @requires(block[1], thread[THREADS])
-    def block_exchange(v: ref(T[ITEMS]) @ thread[1]):
+    @device(block, thread[THREADS])
+    def block_exchange(v: ref(T[ITEMS])):
         buffer: shared(T[SIZE])
         t: int @ thread[1] = id()
         with partition(
@@ -138,9 +136,8 @@ def _reduce_named(T, THREADS, in_warp, together):
     """The block agrees on the sums of its warps, and combines them as a block: one barrier."""
     WARPS = THREADS // WARP
 
-    @device
-    @requires(block[1], thread[THREADS])
-    def block_reduce(v: T @ thread[1]) -> T @ block[1]:
+    @device(block, thread[THREADS])
+    def block_reduce(v: T @ thread[1]) -> T:
         sums: shared(T[WARPS])
         w: int @ warp = id()
         with partition(sums, p=warp, offset=w) as of_this:
@@ -162,9 +159,8 @@ def _reduce_given(T, THREADS, in_warp, op):
     """A function of single threads gives values of single threads: the first thread's is handed to the block."""
     WARPS = THREADS // WARP
 
-    @device
-    @requires(block[1], thread[THREADS])
-    def block_reduce(v: T @ thread[1]) -> T @ block[1]:
+    @device(block, thread[THREADS])
+    def block_reduce(v: T @ thread[1]) -> T:
         sums: shared(T[WARPS])
         w: int @ warp = id()
         with partition(sums, p=warp, offset=w) as of_this:
@@ -188,8 +184,7 @@ def _reduce_given(T, THREADS, in_warp, op):
 def _scan(T, THREADS, in_warp, op):
     WARPS = THREADS // WARP
 
-    @device
-    @requires(block[1], thread[THREADS])
+    @device(block, thread[THREADS])
     def block_scan(v: T @ thread[1]) -> T @ thread[1]:
         sums: shared(T[WARPS])
         w: int @ warp = id()
@@ -214,8 +209,7 @@ def _scan(T, THREADS, in_warp, op):
 def _shifted(T, THREADS, upto, nothing):
     """Each thread's value for the next one."""
 
-    @device
-    @requires(block[1], thread[THREADS])
+    @device(block, thread[THREADS])
     def block_scan_exclusive(v: T @ thread[1]) -> T @ thread[1]:
         cells: shared(T[THREADS])
         t: int @ thread[1] = id()
@@ -228,9 +222,8 @@ def _shifted(T, THREADS, upto, nothing):
 
 
 def _scan_items(T, THREADS, ITEMS, upto, op, EXCLUSIVE, nothing):
-    @device
-    @requires(block[1], thread[THREADS])
-    def block_scan_items(v: ref(T[ITEMS]) @ thread[1]) -> T @ block[1]:
+    @device(block, thread[THREADS])
+    def block_scan_items(v: ref(T[ITEMS])) -> T:
         cells: shared(T[THREADS])
         t: int @ thread[1] = id()
         own: T @ thread[1] = v[0]
@@ -254,15 +247,8 @@ def _scan_items(T, THREADS, ITEMS, upto, op, EXCLUSIVE, nothing):
 
 
 def _load_items(T, THREADS, ITEMS, across, along):
-    @device
-    @requires(block[1], thread[THREADS])
-    def block_load(
-        src: ptr(const(T)) @ block[1],
-        start: i64 @ block[1],
-        n: i64 @ block[1],
-        fill: T @ block[1],
-        v: ref(T[ITEMS]) @ thread[1],
-    ):
+    @device(block, thread[THREADS])
+    def block_load(src: ptr(const(T)), start: i64, n: i64, fill: T, v: ref(T[ITEMS])):
         t: int @ thread[1] = id()
         if start + THREADS * ITEMS <= n:
             for k in unroll(range(ITEMS)):
@@ -279,15 +265,8 @@ def _load_vectorized(T, THREADS, ITEMS):
     W, WORDS = word(T, WIDTH), ITEMS // WIDTH
     tail = _load_items(T, THREADS, ITEMS, ITEMS, 1)
 
-    @device
-    @requires(block[1], thread[THREADS])
-    def block_load_vectorized(
-        src: ptr(const(T)) @ block[1],
-        start: i64 @ block[1],
-        n: i64 @ block[1],
-        fill: T @ block[1],
-        v: ref(T[ITEMS]) @ thread[1],
-    ):
+    @device(block, thread[THREADS])
+    def block_load_vectorized(src: ptr(const(T)), start: i64, n: i64, fill: T, v: ref(T[ITEMS])):
         t: int @ thread[1] = id()
         if start + THREADS * ITEMS <= n and start % WIDTH == 0:
             for k in unroll(range(WORDS)):
@@ -301,15 +280,8 @@ def _load_vectorized(T, THREADS, ITEMS):
 def _load_transposed(T, THREADS, ITEMS):
     striped, turn = _load_items(T, THREADS, ITEMS, 1, THREADS), exchange(T, THREADS, ITEMS, STRIPED_TO_BLOCKED)
 
-    @device
-    @requires(block[1], thread[THREADS])
-    def block_load_transposed(
-        src: ptr(const(T)) @ block[1],
-        start: i64 @ block[1],
-        n: i64 @ block[1],
-        fill: T @ block[1],
-        v: ref(T[ITEMS]) @ thread[1],
-    ):
+    @device(block, thread[THREADS])
+    def block_load_transposed(src: ptr(const(T)), start: i64, n: i64, fill: T, v: ref(T[ITEMS])):
         striped(src, start, n, fill, v)
         turn(v)
 
@@ -317,9 +289,8 @@ def _load_transposed(T, THREADS, ITEMS):
 
 
 def _store_items(T, THREADS, ITEMS, across, along):
-    @device
-    @requires(block[1], thread[THREADS])
-    def block_store(dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[ITEMS]) @ thread[1]):
+    @device(block, thread[THREADS])
+    def block_store(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS])):
         t: int @ thread[1] = id()
         with partition(dst, p=thread[1], f=lambda k: start + (t * across + k * along)) as mine:
             if start + THREADS * ITEMS <= n:
@@ -339,11 +310,8 @@ def _store_vectorized(T, THREADS, ITEMS):
     W, WORDS = word(T, WIDTH), ITEMS // WIDTH
     tail = _store_items(T, THREADS, ITEMS, ITEMS, 1)
 
-    @device
-    @requires(block[1], thread[THREADS])
-    def block_store_vectorized(
-        dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[ITEMS]) @ thread[1]
-    ):
+    @device(block, thread[THREADS])
+    def block_store_vectorized(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS])):
         t: int @ thread[1] = id()
         if start + THREADS * ITEMS <= n and start % WIDTH == 0:
             with partition(dst.view(W), p=thread[1], f=lambda k: start / WIDTH + (t * WORDS + k)) as mine:
@@ -358,11 +326,8 @@ def _store_vectorized(T, THREADS, ITEMS):
 def _store_transposed(T, THREADS, ITEMS):
     striped, turn = _store_items(T, THREADS, ITEMS, 1, THREADS), exchange(T, THREADS, ITEMS, BLOCKED_TO_STRIPED)
 
-    @device
-    @requires(block[1], thread[THREADS])
-    def block_store_transposed(
-        dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[ITEMS]) @ thread[1]
-    ):
+    @device(block, thread[THREADS])
+    def block_store_transposed(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS])):
         turn(v)
         striped(dst, start, n, v)
 

@@ -95,26 +95,25 @@ def gemm_kernel(
     leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED)
     fragment = fragments(DEPTH, A_PANELS)
 
-    @kernel
-    @requires(grid[1], cluster[1], block[TEAM], thread[T], cooperative=DIVIDED)
+    @kernel(threads=T, cluster=TEAM, cooperative=DIVIDED)
     def gemm(
-        A: ptr(const(E), (A0, A1)) @ grid[1],
-        B: ptr(const(E), (B0, B1)) @ grid[1],
-        C: ptr(O, (N if C_TURNED else M, C1)) @ grid[1],
-        bias: ptr(const(V)) @ grid[1],
-        A0: int @ grid[1],
-        A1: int @ grid[1],
-        B0: int @ grid[1],
-        B1: int @ grid[1],
-        C1: int @ grid[1],
-        M: int @ grid[1],
-        N: int @ grid[1],
-        K: int @ grid[1],
-        parts: ptr(float) @ grid[1],
-        ready: ptr(int) @ grid[1],
-        divided: int @ grid[1],
-        share: int @ grid[1],
-        slices: int @ grid[1],
+        A: ptr(const(E), (A0, A1)),
+        B: ptr(const(E), (B0, B1)),
+        C: ptr(O, (N if C_TURNED else M, C1)),
+        bias: ptr(const(V)),
+        A0: int,
+        A1: int,
+        B0: int,
+        B1: int,
+        C1: int,
+        M: int,
+        N: int,
+        K: int,
+        parts: ptr(float),
+        ready: ptr(int),
+        divided: int,
+        share: int,
+        slices: int,
     ):
         with group(grid[1]):
             team: int @ cluster[1] = id()

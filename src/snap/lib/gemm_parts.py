@@ -41,15 +41,14 @@ def loading(type, EXTENT, ALONG, STEP, LATER=0):
     """load(to, array, its extents, k, at): the tile of an operand from k * STEP + LATER and row, or column, `at` on."""
     E, (PANELS, ROWS, WIDE), ROUNDED = element(type), layout(type, EXTENT, ALONG), type == F32
 
-    @device
-    @requires(thread[128])
+    @device(thread[128])
     def load(
-        to: ptr(shared(E), (PANELS, ROWS, WIDE)) @ thread[128],
+        to: ptr(shared(E), (PANELS, ROWS, WIDE)),
         array: ptr(const(E), (high, wide)) @ grid[1],
         high: int @ grid[1],
         wide: int @ grid[1],
-        k: int @ thread[128],
-        at: int @ thread[128],
+        k: int,
+        at: int,
     ):
         if ALONG and ROUNDED:
             async_copy(to, array, at=(at, k * STEP + LATER), type="tf32")
@@ -75,15 +74,14 @@ def multiplying(type, BM, A_ALONG, BN, B_ALONG):
     E, DEPTH, SUMS = element(type), depth_of(type), BN // 2
     (AP, AR, AW), (BP, BR, BW) = layout(type, BM, A_ALONG), layout(type, BN, B_ALONG)
 
-    @device
-    @requires(warpgroup)
+    @device(warpgroup)
     def multiply(
-        acc: ref(float[SUMS]) @ thread[1],
-        a: ptr(const(shared(E)), (AP, AR, AW)) @ warpgroup,
-        b: ptr(const(shared(E)), (BP, BR, BW)) @ warpgroup,
-        w: int @ warpgroup,
-        k: int @ warpgroup,
-        first: int @ warpgroup,
+        acc: ref(float[SUMS]),
+        a: ptr(const(shared(E)), (AP, AR, AW)),
+        b: ptr(const(shared(E)), (BP, BR, BW)),
+        w: int,
+        k: int,
+        first: int,
     ):
         if A_ALONG and B_ALONG:
             wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, DEPTH)), b, zero=(k == first))
@@ -102,14 +100,13 @@ def fragments(DEPTH, PANELS):
     """f(x, a, panel, quad, place): what a thread has of its warpgroup's 64 columns of a tile of f32 that lies across
     k."""
 
-    @device
-    @requires(thread[1])
+    @device(thread)
     def fragment(
-        x: ref(float[DEPTH // 2]) @ thread[1],
-        a: ptr(const(shared(float)), (PANELS, DEPTH, DEPTH)) @ thread[1],
-        panel: int @ thread[1],
-        quad: int @ thread[1],
-        place: int @ thread[1],
+        x: ref(float[DEPTH // 2]),
+        a: ptr(const(shared(float)), (PANELS, DEPTH, DEPTH)),
+        panel: int,
+        quad: int,
+        place: int,
     ):
         for s in unroll(range(DEPTH // 8)):
             for e in unroll(range(4)):
@@ -128,14 +125,8 @@ def finishing(SUMS, COLUMNS, type, bias_type, activation):
     """
     V, BIASED, active = element(bias_type or type), bias_type is not None, activation_function(activation)
 
-    @device
-    @requires(thread[1])
-    def finish(
-        acc: ref(float[SUMS]) @ thread[1],
-        bias: ptr(const(V)) @ grid[1],
-        pair: int @ thread[1],
-        columns: int @ grid[1],
-    ):
+    @device(thread)
+    def finish(acc: ref(float[SUMS]), bias: ptr(const(V)) @ grid[1], pair: int, columns: int @ grid[1]):
         for j in unroll(range(COLUMNS // 8)):
             for h in unroll(range(2)):
                 plus: float = 0.0
@@ -158,15 +149,14 @@ def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False):
     O, UNIT, TF32 = element(out_type), thread[2 * HIGH], type == F32
     DOWN, RIGHT = (WIDE, 0) if TURNED else (0, WIDE)
 
-    @device
-    @requires(UNIT)
+    @device(UNIT)
     def leave(
-        to: ptr(O, (high, wide)) @ UNIT,
+        to: ptr(O, (high, wide)),
         high: int @ grid[1],
         wide: int @ grid[1],
-        box: ptr(shared(O), (HIGH, WIDE)) @ UNIT,
-        acc: ref(float[SUMS]) @ thread[1],
-        q: int @ UNIT,
+        box: ptr(shared(O), (HIGH, WIDE)),
+        acc: ref(float[SUMS]),
+        q: int,
         quad: int @ thread[1],
         place: int @ thread[1],
     ):
@@ -201,24 +191,20 @@ def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False):
 def activation_function(name):
     """What happens to a sum before it is rounded."""
 
-    @device
-    @requires(thread[1])
-    def same(x: float @ thread[1]) -> float @ thread[1]:
+    @device(thread)
+    def same(x: float) -> float:
         return x
 
-    @device
-    @requires(thread[1])
-    def relu(x: float @ thread[1]) -> float @ thread[1]:
+    @device(thread)
+    def relu(x: float) -> float:
         return 0.0 if x < 0.0 else x
 
-    @device
-    @requires(thread[1])
-    def gelu(x: float @ thread[1]) -> float @ thread[1]:
+    @device(thread)
+    def gelu(x: float) -> float:
         return 0.5 * x * (1.0 + erf(x * HALF_ROOT))
 
-    @device
-    @requires(thread[1])
-    def silu(x: float @ thread[1]) -> float @ thread[1]:
+    @device(thread)
+    def silu(x: float) -> float:
         return x / (1.0 + exp(-x))
 
     return dict(zip(ACTIVATIONS, (same, relu, gelu, silu)))[name]
@@ -229,28 +215,14 @@ def handover(SUMS, THREADS):
     """How a thread leaves its sums for the thread in its place of another block, which waits for them and adds them."""
     READ = SUMS if SUMS <= 64 else SUMS // 2  # at a time
 
-    @device
-    @requires(thread[1])
-    def leave(
-        acc: ref(float[SUMS]) @ thread[1],
-        parts: ptr(float) @ grid[1],
-        ready: ptr(int) @ grid[1],
-        block: int @ thread[1],
-        me: int @ thread[1],
-    ):
+    @device(thread)
+    def leave(acc: ref(float[SUMS]), parts: ptr(float) @ grid[1], ready: ptr(int) @ grid[1], block: int, me: int):
         for j in unroll(range(SUMS)):
             atomic.store(parts, (block * SUMS + j) * THREADS + me, acc[j])
         atomic.store(ready, block * THREADS + me, 1, order="release")
 
-    @device
-    @requires(thread[1])
-    def collect(
-        acc: ref(float[SUMS]) @ thread[1],
-        parts: ptr(float) @ grid[1],
-        ready: ptr(int) @ grid[1],
-        block: int @ thread[1],
-        me: int @ thread[1],
-    ):
+    @device(thread)
+    def collect(acc: ref(float[SUMS]), parts: ptr(float) @ grid[1], ready: ptr(int) @ grid[1], block: int, me: int):
         while atomic.load(ready, block * THREADS + me, order="acquire") == 0:
             pass
         for c in unroll(range(SUMS // READ)):

@@ -37,22 +37,21 @@ def thin_kernel(type, out_type, B_TURNED, ROWS=8, BN=64, bias_type=None, activat
     BIASED, active = bias_type is not None, activation_function(activation)
     T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
 
-    @kernel
-    @requires(grid[1], cluster[1], block[SLICES], thread[T])
+    @kernel(threads=T, cluster=SLICES)
     def gemm(
-        A: ptr(const(E), (A0, A1)) @ grid[1],
-        B: ptr(const(E), (B0, B1)) @ grid[1],
-        C: ptr(O, (M, C1)) @ grid[1],
-        bias: ptr(const(V)) @ grid[1],
-        A0: int @ grid[1],
-        A1: int @ grid[1],
-        B0: int @ grid[1],
-        B1: int @ grid[1],
-        C1: int @ grid[1],
-        M: int @ grid[1],
-        N: int @ grid[1],
-        K: int @ grid[1],
-        room: ptr(float) @ grid[1],
+        A: ptr(const(E), (A0, A1)),
+        B: ptr(const(E), (B0, B1)),
+        C: ptr(O, (M, C1)),
+        bias: ptr(const(V)),
+        A0: int,
+        A1: int,
+        B0: int,
+        B1: int,
+        C1: int,
+        M: int,
+        N: int,
+        K: int,
+        room: ptr(float),
     ):
         with group(grid[1]):
             t: int @ cluster[1] = id()

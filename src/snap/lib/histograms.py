@@ -41,9 +41,8 @@ def histogram_kernel(WIDTH, T=THREADS, U=WORDS, LANES=COUNTERS):
     W = word(u8, WIDTH)
     ROWS = 256 * LANES // T
 
-    @kernel
-    @requires(grid[1], block[1], thread[T])
-    def histogram(x: ptr(const(u8)) @ grid[1], counts: ptr(i64) @ grid[1], n: i64 @ grid[1]):
+    @kernel(threads=T)
+    def histogram(x: ptr(const(u8)), counts: ptr(i64), n: i64):
         with group(grid[1]):
             b: int @ block[1] = id()
             blocks: int = count(block[1])

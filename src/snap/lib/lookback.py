@@ -36,22 +36,16 @@ def look_back(type: Scalar, op, nothing):
     in_warp = warp_reduce(type, op, None if isinstance(op, str) else nothing)
     publish, peek = _one_word(A) if type.bits == 32 else _two_words(A)
 
-    @device
-    @requires(thread[1])
-    def glance(
-        status: ptr(i64) @ grid[1], tile: int @ thread[1], end: int @ thread[1], value: ref(A[1]) @ thread[1]
-    ) -> bool @ thread[1]:
+    @device(thread)
+    def glance(status: ptr(i64) @ grid[1], tile: int, end: int, value: ref(A[1])) -> bool:
         there: bool = True
         value[0] = A(nothing)
         if tile < end:
             there = peek(status, tile, value)
         return there
 
-    @device
-    @requires(thread[32])
-    def gather(
-        status: ptr(i64) @ grid[1], tile: int @ thread[1], there: bool @ thread[1], value: ref(A[1]) @ thread[1]
-    ) -> A @ thread[32]:
+    @device(warp)
+    def gather(status: ptr(i64) @ grid[1], tile: int @ thread[1], there: bool @ thread[1], value: ref(A[1])) -> A:
         while not intrinsic.all(there):
             with group(thread[1]):  # only what is missing is read again: many warps look at the same words
                 if not there:
@@ -67,14 +61,12 @@ def look_back(type: Scalar, op, nothing):
 def _one_word(A):
     THERE = 1 << 32
 
-    @device
-    @requires(thread[1])
-    def publish(status: ptr(i64) @ grid[1], tile: int @ thread[1], total: A @ thread[1]):
+    @device(thread)
+    def publish(status: ptr(i64) @ grid[1], tile: int, total: A):
         atomic.store(status, i64(tile), i64(THERE) | i64(intrinsic.bitcast(total, u32)))
 
-    @device
-    @requires(thread[1])
-    def peek(status: ptr(i64) @ grid[1], tile: int @ thread[1], value: ref(A[1]) @ thread[1]) -> bool @ thread[1]:
+    @device(thread)
+    def peek(status: ptr(i64) @ grid[1], tile: int, value: ref(A[1])) -> bool:
         word: i64 = atomic.load(status, i64(tile))
         value[0] = intrinsic.bitcast(u32(word), A)
         return word != 0
@@ -83,15 +75,13 @@ def _one_word(A):
 
 
 def _two_words(A):
-    @device
-    @requires(thread[1])
-    def publish(status: ptr(i64) @ grid[1], tile: int @ thread[1], total: A @ thread[1]):
+    @device(thread)
+    def publish(status: ptr(i64) @ grid[1], tile: int, total: A):
         atomic.store(status, i64(tile) * 2 + 1, intrinsic.bitcast(total, i64))
         atomic.store(status, i64(tile) * 2, i64(1), order="release")
 
-    @device
-    @requires(thread[1])
-    def peek(status: ptr(i64) @ grid[1], tile: int @ thread[1], value: ref(A[1]) @ thread[1]) -> bool @ thread[1]:
+    @device(thread)
+    def peek(status: ptr(i64) @ grid[1], tile: int, value: ref(A[1])) -> bool:
         there: bool = atomic.load(status, i64(tile) * 2, order="acquire") != 0
         if there:
             value[0] = intrinsic.bitcast(atomic.load(status, i64(tile) * 2 + 1), A)

@@ -66,11 +66,8 @@ def gemv_by_warps(type, inside, WIDTH, R=ROWS, U=WORDS, T=THREADS):
     """A word of the vector is used for R rows.  Rows beyond the last are read as the last, and not written."""
     E, A, W = element(type), element(inside), word(type, WIDTH)
 
-    @kernel
-    @requires(grid[1], block[1], thread[T])
-    def gemv(
-        a: ptr(const(E)) @ grid[1], x: ptr(const(E)) @ grid[1], y: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]
-    ):
+    @kernel(threads=T)
+    def gemv(a: ptr(const(E)), x: ptr(const(E)), y: ptr(E), M: int, N: int):
         with group(grid[1]):
             row: int @ warp = id() * R
             words: int = N / WIDTH

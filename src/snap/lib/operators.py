@@ -16,7 +16,7 @@ import math
 from typing import Any
 
 from snap.api import SnapFunction
-from snap.decorators import device, requires
+from snap.decorators import device
 from snap.ir.nodes import ValueParam
 from snap.ir.types import SCALARS, THREAD1, Scalar, scalar_of
 from snap.record import record
@@ -228,63 +228,56 @@ def cached_factory(make):
 
 
 def _add(T, U, unit):
-    @device
-    @requires(unit)
-    def add(a: T @ unit, b: T @ unit) -> T @ unit:
+    @device(unit)
+    def add(a: T, b: T) -> T:
         return T(U(a) + U(b))
 
     return add
 
 
 def _mul(T, U, unit):
-    @device
-    @requires(unit)
-    def mul(a: T @ unit, b: T @ unit) -> T @ unit:
+    @device(unit)
+    def mul(a: T, b: T) -> T:
         return T(U(a) * U(b))
 
     return mul
 
 
 def _min(T, U, unit):
-    @device
-    @requires(unit)
-    def minimum(a: T @ unit, b: T @ unit) -> T @ unit:
+    @device(unit)
+    def minimum(a: T, b: T) -> T:
         return T(min(a, b))
 
     return minimum
 
 
 def _max(T, U, unit):
-    @device
-    @requires(unit)
-    def maximum(a: T @ unit, b: T @ unit) -> T @ unit:
+    @device(unit)
+    def maximum(a: T, b: T) -> T:
         return T(max(a, b))
 
     return maximum
 
 
 def _and(T, U, unit):
-    @device
-    @requires(unit)
-    def bits_and(a: T @ unit, b: T @ unit) -> T @ unit:
+    @device(unit)
+    def bits_and(a: T, b: T) -> T:
         return T(a & b)
 
     return bits_and
 
 
 def _or(T, U, unit):
-    @device
-    @requires(unit)
-    def bits_or(a: T @ unit, b: T @ unit) -> T @ unit:
+    @device(unit)
+    def bits_or(a: T, b: T) -> T:
         return T(a | b)
 
     return bits_or
 
 
 def _xor(T, U, unit):
-    @device
-    @requires(unit)
-    def bits_xor(a: T @ unit, b: T @ unit) -> T @ unit:
+    @device(unit)
+    def bits_xor(a: T, b: T) -> T:
         return T(a ^ b)
 
     return bits_xor

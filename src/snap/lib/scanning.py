@@ -79,9 +79,8 @@ def scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH):
     combine = operator(op, inside, nothing).each
     in_warp = warp_scan(inside, op)
 
-    @device
-    @requires(thread[32])
-    def scan_words(v: ref(A[K, WIDTH]) @ thread[1]) -> A @ thread[1]:
+    @device(warp)
+    def scan_words(v: ref(A[K, WIDTH])) -> A @ thread[1]:
         l: int @ thread[1] = id()
         total: A @ thread[1] = A(nothing)  # of the words so far
         for j in unroll(range(K)):
@@ -108,9 +107,8 @@ def before_warp(inside, op, nothing, T, C=1):
     A, WARPS, held = element(inside), T // WARP, team(C, T)
     combine = operator(op, inside, nothing).each
 
-    @device
-    @requires(block[1], thread[T])
-    def in_block(total: A @ thread[1], all: ref(A[1]) @ thread[1]) -> A @ thread[1]:
+    @device(block, thread[T])
+    def in_block(total: A @ thread[1], all: ref(A[1])) -> A @ thread[1]:
         sums: shared(A[WARPS])
         w: int @ warp = id()
         with partition(sums, p=warp, offset=w) as own:
@@ -126,8 +124,7 @@ def before_warp(inside, op, nothing, T, C=1):
             all[0] = combine(all[0], sums[i])
         return base
 
-    @device
-    @requires(*held)
+    @device(*held)
     def before(total: A @ thread[1]) -> A @ thread[1]:
         of_block: A[1] @ thread[1]
         base: A @ thread[1] = in_block(total, of_block)
@@ -219,9 +216,8 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
     scan_words = scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH)
     publish, glance, gather = look_back(inside, op, nothing)
 
-    @kernel
-    @requires(grid[1], block[1], thread[T], cooperative=True)
-    def scan_tiles(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], status: ptr(i64) @ grid[1], n: i64 @ grid[1]):
+    @kernel(threads=T, cooperative=True)
+    def scan_tiles(x: ptr(const(E)), out: ptr(E), status: ptr(i64), n: i64):
         with group(grid[1]):
             b: int @ block[1] = id()
             blocks: int = count(block[1])

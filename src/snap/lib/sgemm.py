@@ -109,19 +109,18 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
     )  # copies there, and the depth that is multiplied after them
     PARTS = 4 // WIDTH  # words a float4
 
-    @kernel
-    @requires(grid[1], block[1], thread[T])
+    @kernel(threads=T)
     def sgemm(
-        A: ptr(const(float), (M, K)) @ grid[1],
-        B: ptr(const(float), (K, N)) @ grid[1],
-        C: ptr(float, (M, N)) @ grid[1],
-        M: int @ grid[1],
-        N: int @ grid[1],
-        K: int @ grid[1],
-        alpha: float @ grid[1],
-        P: ptr(float) @ grid[1],
-        whole: int @ grid[1],
-        slices: int @ grid[1],
+        A: ptr(const(float), (M, K)),
+        B: ptr(const(float), (K, N)),
+        C: ptr(float, (M, N)),
+        M: int,
+        N: int,
+        K: int,
+        alpha: float,
+        P: ptr(float),
+        whole: int,
+        slices: int,
     ):
         with group(grid[1]):
             across: int = (N + BN - 1) / BN
@@ -258,17 +257,8 @@ def added(BM, BN, WIDTH, GROUP=BAND, T=ADDERS):
     W = float4 if WIDTH == 4 else float
     WORDS = BN // WIDTH
 
-    @kernel
-    @requires(grid[1], block[1], thread[T])
-    def sgemm_add(
-        P: ptr(const(float)) @ grid[1],
-        C: ptr(float, (M, N)) @ grid[1],
-        M: int @ grid[1],
-        N: int @ grid[1],
-        alpha: float @ grid[1],
-        whole: int @ grid[1],
-        slices: int @ grid[1],
-    ):
+    @kernel(threads=T)
+    def sgemm_add(P: ptr(const(float)), C: ptr(float, (M, N)), M: int, N: int, alpha: float, whole: int, slices: int):
         with group(grid[1]):
             across: int = (N + BN - 1) / BN
             down: int = (M + BM - 1) / BM

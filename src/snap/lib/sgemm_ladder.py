@@ -28,15 +28,9 @@ def naive(T=256):
     scattered over 32 of them.
     """
 
-    @kernel
-    @requires(grid[1], block[1], thread[T])
+    @kernel(threads=T)
     def sgemm_naive(
-        A: ptr(const(float), (M, K)) @ grid[1],
-        B: ptr(const(float), (K, N)) @ grid[1],
-        C: ptr(float, (M, N)) @ grid[1],
-        M: int @ grid[1],
-        N: int @ grid[1],
-        K: int @ grid[1],
+        A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
         with group(grid[1]):
             row: int @ thread[1] = id() % M
@@ -58,15 +52,9 @@ def coalesced(T=256):
     together.
     """
 
-    @kernel
-    @requires(grid[1], block[1], thread[T])
+    @kernel(threads=T)
     def sgemm_coalesced(
-        A: ptr(const(float), (M, K)) @ grid[1],
-        B: ptr(const(float), (K, N)) @ grid[1],
-        C: ptr(float, (M, N)) @ grid[1],
-        M: int @ grid[1],
-        N: int @ grid[1],
-        K: int @ grid[1],
+        A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
         with group(grid[1]):
             row: int @ thread[1] = id() / N
@@ -90,15 +78,9 @@ def blocked(BM=128, BN=128, BK=8, TM=8, TN=8):
     ACROSS = BN // TN
     T = BM // TM * ACROSS
 
-    @kernel
-    @requires(grid[1], block[1], thread[T])
+    @kernel(threads=T)
     def sgemm_blocked(
-        A: ptr(const(float), (M, K)) @ grid[1],
-        B: ptr(const(float), (K, N)) @ grid[1],
-        C: ptr(float, (M, N)) @ grid[1],
-        M: int @ grid[1],
-        N: int @ grid[1],
-        K: int @ grid[1],
+        A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
         with group(grid[1]):
             tiles: int = (N + BN - 1) / BN
@@ -152,15 +134,9 @@ def vectorised(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
     T = BM // TM * ACROSS
     AWORDS, BWORDS = BK // WIDTH, BN // WIDTH
 
-    @kernel
-    @requires(grid[1], block[1], thread[T])
+    @kernel(threads=T)
     def sgemm_vectorised(
-        A: ptr(const(float), (M, K)) @ grid[1],
-        B: ptr(const(float), (K, N)) @ grid[1],
-        C: ptr(float, (M, N)) @ grid[1],
-        M: int @ grid[1],
-        N: int @ grid[1],
-        K: int @ grid[1],
+        A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
         with group(grid[1]):
             tiles: int = (N + BN - 1) / BN

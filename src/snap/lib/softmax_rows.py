@@ -88,18 +88,16 @@ def power(inside):
 
 
 def _power_f32():
-    @device
-    @requires(thread[1])
-    def power(x: float @ thread[1]) -> float @ thread[1]:
+    @device(thread)
+    def power(x: float) -> float:
         return fast.exp2(x)
 
     return power
 
 
 def _power_f64():
-    @device
-    @requires(thread[1])
-    def power(x: f64 @ thread[1]) -> f64 @ thread[1]:
+    @device(thread)
+    def power(x: f64) -> f64:
         return exp2(x)
 
     return power
@@ -115,9 +113,8 @@ def softmax_by_warps(type, inside, WIDTH, K, L=32, T=WARP_THREADS):
     STEPS = L.bit_length() - 1
     power_of_two = power(inside)
 
-    @kernel
-    @requires(grid[1], block[1], thread[T])
-    def softmax(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
+    @kernel(threads=T)
+    def softmax(x: ptr(const(E)), out: ptr(E), M: int, N: int):
         with group(grid[1]):
             row: int @ thread[L] = id()
             words: int = N / WIDTH
@@ -168,9 +165,8 @@ def agreement(inside, T, C=1):
     A, WARPS, low, held = element(inside), T // WARP, LOWEST[inside], team(C, T)
     power_of_two = power(inside)
 
-    @device
-    @requires(block[1], thread[T])
-    def of_block(both: ref(A[2]) @ thread[1]):
+    @device(block, thread[T])
+    def of_block(both: ref(A[2])):
         tops: shared(A[WARPS])
         totals: shared(A[WARPS])
         w: int @ warp = id()
@@ -192,8 +188,7 @@ def agreement(inside, T, C=1):
             part: A @ thread[1] = power_of_two((tops[k] - both[0]) * A(LOG2E))
             both[1] += totals[k] * part
 
-    @device
-    @requires(*held)
+    @device(*held)
     def agree(top: A @ thread[1], total: A @ thread[1]) -> A @ thread[1]:
         both: A[2] @ thread[1]
         both[0] = top
@@ -298,16 +293,8 @@ def softmax_of_long_rows(type, inside, WIDTH, U=4, T=512):
     E, A, W, low, nothing = element(type), element(inside), word(type, WIDTH), LOWEST[inside], -math.inf
     power_of_two, agree = power(inside), agreement(inside, T)
 
-    @device
-    @requires(thread[1])
-    def load(
-        x: ptr(const(E)) @ thread[1],
-        first: i64 @ thread[1],
-        there: i64 @ thread[1],
-        left: int @ thread[1],
-        lead: int @ thread[1],
-        v: ref(A[U, WIDTH]) @ thread[1],
-    ):
+    @device(thread)
+    def load(x: ptr(const(E)), first: i64, there: i64, left: int, lead: int, v: ref(A[U, WIDTH])):
         raw: E[U, WIDTH]
         for u in unroll(range(U)):
             if left > u * (T * WIDTH):
@@ -321,9 +308,8 @@ def softmax_of_long_rows(type, inside, WIDTH, U=4, T=512):
             for i in unroll(range(WIDTH)):
                 v[u, i] = A(raw[u, i]) if u * (T * WIDTH) + i >= lead and u * (T * WIDTH) + i < left else A(nothing)
 
-    @kernel
-    @requires(grid[1], block[1], thread[T])
-    def softmax(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
+    @kernel(threads=T)
+    def softmax(x: ptr(const(E)), out: ptr(E), M: int, N: int):
         with group(grid[1]):
             row: int @ block[1] = id()
             with partition(out, p=block[1], disjoint=True) as written:

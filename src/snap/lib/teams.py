@@ -43,8 +43,7 @@ def reduce(type: Scalar, blocks: int, threads: int, op="add", identity=None):
     if blocks == 1:
         return in_block
 
-    @device
-    @requires(*held)
+    @device(*held)
     def team_reduce(v: T @ thread[1]) -> T @ thread[1]:
         totals: shared(T[1], across=block)
         b: int @ block[1] = id()

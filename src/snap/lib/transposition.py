@@ -56,9 +56,8 @@ def transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=BAND):
     STEP = T // ALONG  # rows that the block reads at a time
     U = TILE // STEP
 
-    @kernel
-    @requires(grid[1], block[1], thread[T])
-    def transpose(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
+    @kernel(threads=T)
+    def transpose(x: ptr(const(E)), out: ptr(E), M: int, N: int):
         with group(grid[1]):
             across: int = (N + TILE - 1) / TILE
             down: int = (M + TILE - 1) / TILE
@@ -110,9 +109,8 @@ def ragged_transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=RAGGED_BAND):
     EDGE, ROWS, ALONG = MORE + 1, MORE + TILE, TILE // WIDTH
     LOADS, STORES = -(-ROWS * (ALONG + 1) // T), TILE * ALONG // T  # words a thread
 
-    @kernel
-    @requires(grid[1], block[1], thread[T])
-    def transpose(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
+    @kernel(threads=T)
+    def transpose(x: ptr(const(E)), out: ptr(E), M: int, N: int):
         with group(grid[1]):
             across: int = (N + TILE - 1) / TILE
             down: int = (M + (MORE + TILE - 1)) / TILE

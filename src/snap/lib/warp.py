@@ -42,9 +42,8 @@ def broadcast(type):
     """f(v: T @ thread[1], lane: int @ thread[32]) -> T @ thread[32]: the value of one lane."""
     T = type
 
-    @device
-    @requires(thread[32])
-    def warp_broadcast(v: T @ thread[1], lane: int @ thread[32]) -> T @ thread[32]:
+    @device(warp)
+    def warp_broadcast(v: T @ thread[1], lane: int) -> T:
         return intrinsic.shfl(v, lane)
 
     return warp_broadcast
@@ -61,9 +60,8 @@ def exchange(type, items, way=STRIPED_TO_BLOCKED):
     T, ITEMS = type, positive("items", items)
     to_across, to_along, from_across, from_along = ways(way, WARP, ITEMS)
 
-    @device
-    @requires(thread[32])
-    def warp_exchange(v: ref(T[ITEMS]) @ thread[1], buffer: ptr(T) @ thread[32]):
+    @device(warp)
+    def warp_exchange(v: ref(T[ITEMS]), buffer: ptr(T)):
         l: int @ thread[1] = id()
         with partition(
             buffer, p=thread[1], f=lambda k: l * to_across + k * to_along + (l * to_across + k * to_along) / 32
@@ -145,9 +143,8 @@ def with_identity(combine: Operator, op: object) -> object:
 
 
 def _reduce_tree(T, op):
-    @device
-    @requires(thread[32])
-    def warp_reduce(v: T @ thread[1]) -> T @ thread[32]:
+    @device(warp)
+    def warp_reduce(v: T @ thread[1]) -> T:
         for step in unroll(range(5)):  # lane 0 combines neighbours, then pairs of neighbours: their order is kept
             above: T @ thread[1] = intrinsic.shfl_down(v, 1 << step)
             v = op(v, above)
@@ -168,62 +165,55 @@ def _reduce_native(T, name):
 
 
 def _native_add(T):
-    @device
-    @requires(thread[32])
-    def warp_sum(v: T @ thread[1]) -> T @ thread[32]:
+    @device(warp)
+    def warp_sum(v: T @ thread[1]) -> T:
         return intrinsic.reduce_add(v)
 
     return warp_sum
 
 
 def _native_min(T):
-    @device
-    @requires(thread[32])
-    def warp_min(v: T @ thread[1]) -> T @ thread[32]:
+    @device(warp)
+    def warp_min(v: T @ thread[1]) -> T:
         return intrinsic.reduce_min(v)
 
     return warp_min
 
 
 def _native_max(T):
-    @device
-    @requires(thread[32])
-    def warp_max(v: T @ thread[1]) -> T @ thread[32]:
+    @device(warp)
+    def warp_max(v: T @ thread[1]) -> T:
         return intrinsic.reduce_max(v)
 
     return warp_max
 
 
 def _native_and(T):
-    @device
-    @requires(thread[32])
-    def warp_and(v: T @ thread[1]) -> T @ thread[32]:
+    @device(warp)
+    def warp_and(v: T @ thread[1]) -> T:
         return intrinsic.reduce_and(v)
 
     return warp_and
 
 
 def _native_or(T):
-    @device
-    @requires(thread[32])
-    def warp_or(v: T @ thread[1]) -> T @ thread[32]:
+    @device(warp)
+    def warp_or(v: T @ thread[1]) -> T:
         return intrinsic.reduce_or(v)
 
     return warp_or
 
 
 def _native_xor(T):
-    @device
-    @requires(thread[32])
-    def warp_xor(v: T @ thread[1]) -> T @ thread[32]:
+    @device(warp)
+    def warp_xor(v: T @ thread[1]) -> T:
         return intrinsic.reduce_xor(v)
 
     return warp_xor
 
 
 def _scan(T, op):
-    @device
-    @requires(thread[32])
+    @device(warp)
     def warp_scan(v: T @ thread[1]) -> T @ thread[1]:
         l: int @ thread[1] = id()
         for step in unroll(range(5)):
@@ -236,8 +226,7 @@ def _scan(T, op):
 
 
 def _exclusive(T, inclusive, nothing):
-    @device
-    @requires(thread[32])
+    @device(warp)
     def warp_scan_exclusive(v: T @ thread[1]) -> T @ thread[1]:
         l: int @ thread[1] = id()
         upto: T @ thread[1] = inclusive(v)
@@ -251,15 +240,8 @@ def _exclusive(T, inclusive, nothing):
 
 
 def _load_items(T, ITEMS, across, along):
-    @device
-    @requires(thread[32])
-    def warp_load(
-        src: ptr(const(T)) @ thread[32],
-        start: i64 @ thread[32],
-        n: i64 @ thread[32],
-        fill: T @ thread[32],
-        v: ref(T[ITEMS]) @ thread[1],
-    ):
+    @device(warp)
+    def warp_load(src: ptr(const(T)), start: i64, n: i64, fill: T, v: ref(T[ITEMS])):
         l: int @ thread[1] = id()
         if start + 32 * ITEMS <= n:
             for k in unroll(range(ITEMS)):
@@ -276,15 +258,8 @@ def _load_vectorized(T, ITEMS):
     W, WORDS = word(T, WIDTH), ITEMS // WIDTH
     tail = _load_items(T, ITEMS, ITEMS, 1)
 
-    @device
-    @requires(thread[32])
-    def warp_load_vectorized(
-        src: ptr(const(T)) @ thread[32],
-        start: i64 @ thread[32],
-        n: i64 @ thread[32],
-        fill: T @ thread[32],
-        v: ref(T[ITEMS]) @ thread[1],
-    ):
+    @device(warp)
+    def warp_load_vectorized(src: ptr(const(T)), start: i64, n: i64, fill: T, v: ref(T[ITEMS])):
         l: int @ thread[1] = id()
         if start + 32 * ITEMS <= n and start % WIDTH == 0:
             for k in unroll(range(WORDS)):
@@ -298,16 +273,8 @@ def _load_vectorized(T, ITEMS):
 def _load_transposed(T, ITEMS):
     striped, turn = _load_items(T, ITEMS, 1, WARP), exchange(T, ITEMS, STRIPED_TO_BLOCKED)
 
-    @device
-    @requires(thread[32])
-    def warp_load_transposed(
-        src: ptr(const(T)) @ thread[32],
-        start: i64 @ thread[32],
-        n: i64 @ thread[32],
-        fill: T @ thread[32],
-        v: ref(T[ITEMS]) @ thread[1],
-        buffer: ptr(T) @ thread[32],
-    ):
+    @device(warp)
+    def warp_load_transposed(src: ptr(const(T)), start: i64, n: i64, fill: T, v: ref(T[ITEMS]), buffer: ptr(T)):
         striped(src, start, n, fill, v)
         turn(v, buffer)
 
@@ -315,11 +282,8 @@ def _load_transposed(T, ITEMS):
 
 
 def _store_items(T, ITEMS, across, along):
-    @device
-    @requires(thread[32])
-    def warp_store(
-        dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[ITEMS]) @ thread[1]
-    ):
+    @device(warp)
+    def warp_store(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS])):
         l: int @ thread[1] = id()
         with partition(dst, p=thread[1], f=lambda k: start + (l * across + k * along)) as mine:
             if start + 32 * ITEMS <= n:
@@ -339,11 +303,8 @@ def _store_vectorized(T, ITEMS):
     W, WORDS = word(T, WIDTH), ITEMS // WIDTH
     tail = _store_items(T, ITEMS, ITEMS, 1)
 
-    @device
-    @requires(thread[32])
-    def warp_store_vectorized(
-        dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[ITEMS]) @ thread[1]
-    ):
+    @device(warp)
+    def warp_store_vectorized(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS])):
         l: int @ thread[1] = id()
         if start + 32 * ITEMS <= n and start % WIDTH == 0:
             with partition(dst.view(W), p=thread[1], f=lambda k: start / WIDTH + (l * WORDS + k)) as mine:
@@ -358,15 +319,8 @@ def _store_vectorized(T, ITEMS):
 def _store_transposed(T, ITEMS):
     striped, turn = _store_items(T, ITEMS, 1, WARP), exchange(T, ITEMS, BLOCKED_TO_STRIPED)
 
-    @device
-    @requires(thread[32])
-    def warp_store_transposed(
-        dst: ptr(T) @ thread[32],
-        start: i64 @ thread[32],
-        n: i64 @ thread[32],
-        v: ref(T[ITEMS]) @ thread[1],
-        buffer: ptr(T) @ thread[32],
-    ):
+    @device(warp)
+    def warp_store_transposed(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS]), buffer: ptr(T)):
         turn(v, buffer)
         striped(dst, start, n, v)
 

@@ -326,7 +326,7 @@ def test_explain_shows_roles_as_they_are_written(snap_command):
     assert code == 0 and "8 synchronization points" in out and sorted(shown) == list(range(min(shown), max(shown) + 1))
     for privilege, text in shown.values():
         word = text.split("#")[0].strip()
-        if word.startswith(("At:", "Ct:", "for t in", "for k in", "with stage(", "case 128:")):
+        if word.startswith(("At:", "Ct:", "compute, load", "for m, n in", "for k in", "with stage(", "with load(", "with compute(")):
             assert privilege == "block[1]", word
     added = [text.strip() for left, text in rows if not left.split()[-1].isdigit()]
     assert sum(text.startswith("== mbarrier") for text in added) == 2

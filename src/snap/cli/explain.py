@@ -181,7 +181,8 @@ def _walk(page: _Page, body: ir.Body, place: Place, header: int) -> None:
     """What the lines are.  `header` is the last line of what opens this body."""
     page.paint(header + 1, _last_line(body), place)  # comments and blank lines between the statements, too
     for stmt in body:
-        page.paint(stmt.span.line, max(stmt.span.end_line, _last_line((stmt,))), place)
+        # Several scopes may open on one line: it is shown as the code around the first of them.
+        page.paint(max(stmt.span.line, header + 1), max(stmt.span.end_line, _last_line((stmt,))), place)
         _statement(page, stmt, place)
 
 

@@ -1,4 +1,5 @@
-"""Roles: cases of a split that hand stages to one another; some load boxes, some write, some store, some take turns."""
+"""Roles: cases of a split that hand stages to one another; some load boxes, some copy elements, some write, some store, some take turns; some get their stage
+back from the last of the others."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def fold(v: u32 @ thread[1], s: ptr(const(u32), (2, 32)) @ thread[32]) -> u32 @ 
 
 
 class RoleWriter(Writer):
-    """`slots` knows of each pipeline or array: whether it is a pipeline, is numbered, filled by boxes; who fills and who uses it."""
+    """`slots` knows of each pipeline or array: whether it is a pipeline, is numbered, filled by boxes; who fills and who uses it, and whether it comes back to who filled it."""
 
     def __init__(self, rng: random.Random):
         self.roles = rng.choice(ROLES)
@@ -42,7 +43,7 @@ class RoleWriter(Writer):
         users = [r for r in range(len(self.roles)) if r != producer]
         user = self.pick(users)
         third = self.pick([r for r in users if r != user]) if len(users) > 1 and self.chance(2) else None
-        self.slots[name] = (piped, piped and self.chance(6), not piped or not self.chance(3), producer, user, third)
+        self.slots[name] = (piped, piped and self.chance(6), not piped or self.chance(2), producer, user, third, piped and self.chance(3))
 
     def body(self, count: int, deep: int) -> None:
         for _ in range(count):
@@ -123,7 +124,7 @@ class RoleWriter(Writer):
 
     def fill(self, name: str) -> None:
         """One fill: written by one role, then used by others."""
-        piped, numbered, box, producer, user, third = self.slots[name]
+        piped, numbered, box, producer, user, third, back = self.slots[name]
         row = f"({self.pick(['3', *self.loops])} + {self.below(5)}) % 60"
         if numbered:
             return self.numbered(name)
@@ -146,6 +147,9 @@ class RoleWriter(Writer):
             self.episode(s, user, lambda h: self.use(h, user))
         if third is not None:
             self.episode(s, third, lambda h: self.use(h, third))
+        if back:
+            self.tags.add("comes back")
+            self.episode(s, producer, lambda h: self.use(h, producer))
         self.indent -= piped
 
     def episode(self, s: str, role: int, inside) -> None:
@@ -178,8 +182,13 @@ class RoleWriter(Writer):
         l, c, n = self.fresh("l"), self.fresh("c"), self.roles[role]
         self.say(f"{l}: int @ thread[1] = id()")
         with self.block(f"with partition({h}, p=thread[1], f=lambda i: ({l} / 32 + i, {l} % 32)) as {c}:"):
+            copied = self.below(4)  # all of them, the first, or none
             for e in range(0, 2, n // 32):
-                self.say(f"{c}[{e}] = x[{row}, {l} % 32] + v")
+                if copied == 0 or copied == 1 and e == 0:
+                    self.tags.add("copied by a role")
+                    self.say(f"async_copy({c}[{e}], x[{row}, {l} % 32])")
+                else:
+                    self.say(f"{c}[{e}] = x[{row}, {l} % 32] + v")
 
     def use(self, h: str, role: int) -> None:
         l = self.fresh("l")

@@ -90,11 +90,22 @@ class Channel:
 
     @property
     def handed_back(self) -> bool:
-        """Whether the next fill's first episode waits for the last one of the fill before by arrivals; else the threads
-        are the same, and a barrier of theirs will do.
+        """Whether mbarriers order all of it, the next fill of a slot behind the last episode of the one before, too;
+        else one set of threads does it all, and a barrier of theirs will do.
         """
-        first, last = self.fills[0].episodes[0], self.fills[0].episodes[-1]
-        return not self.numbered and self.repeated and (first.roles != last.roles or self.copies)
+        several = len({e.roles for e in self.fills[0].episodes}) > 1
+        return not self.numbered and self.repeated and (several or self.copies)
+
+    # A slot that comes back to the threads that filled it, by way of others (A to B to C to A), has been used when they
+    # fill it again: all of them have arrived for the fill in between since, and who writes now has waited for that.
+    # With one slot there is no such fill; a thread that loads waits for no one; and what goes on behind a thread's back
+    # is not over when the thread arrives.
+    @property
+    def goes_round(self) -> bool:
+        """Whether the slot's next fill is ordered behind its last episode by the barriers between the episodes."""
+        ends = [(f.episodes[0], f.episodes[-1]) for f in self.fills]
+        plain = not any(first.loads or last.uses.background or last.uses.copies for first, last in ends)
+        return plain and self.depth > 1 and not self.copies and all(first.roles == last.roles for first, last in ends)
 
     @property
     def repeated(self) -> bool:

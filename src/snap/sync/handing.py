@@ -51,7 +51,8 @@ class Handing:
         ends: Ends = [
             self._barrier(f"{stem}_{name}", channel, e, f) for name, e, f in zip(names, episodes, episodes[1:])
         ]
-        ends.append(self._barrier(f"{stem}_empty", channel, episodes[-1], episodes[0]) if channel.handed_back else None)
+        given_back = channel.handed_back and not channel.goes_round
+        ends.append(self._barrier(f"{stem}_empty", channel, episodes[-1], episodes[0]) if given_back else None)
         lag = _lag(channel) if ends[-1] is not None else 0
         lagging: Lagging | None = None
         for fill in channel.fills:

@@ -162,5 +162,6 @@ WITHOUT_IMPORT: dict[str, object] = {
     "float": float,
     "bool": bool,
     "range": Marker("range"),
+    "print": Marker("print"),
     **{name: Marker(f"math.{name}") for name in MATH},
 }

@@ -15,6 +15,7 @@ typedef unsigned long size_t;
 struct dim3 { unsigned int x, y, z; };
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 static const int warpSize = 32;
+extern "C" int printf(const char* format, ...);
 
 // ---- vectors
 

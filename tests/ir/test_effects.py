@@ -75,6 +75,7 @@ TABLE: list[tuple[ir.Stmt, tuple[str, ...]]] = [
     (ir.Continue(span=AT), NOTHING),
     (ir.Return(LOADED, span=AT), NOTHING),
     (ir.Assert(LOADED, "", span=AT), NOTHING),
+    (ir.Print(("x = ", ""), (LOADED,), None, WARP1, span=AT), NOTHING),
     (ir.Group(WARP1, PLACE, PLACE, (), span=AT), NOTHING),
     (ir.Split(Level.THREAD, PLACE, (), span=AT), NOTHING),
     (ir.Partition(S.handle, S.handle, PLACE, (), span=AT), NOTHING),

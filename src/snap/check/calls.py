@@ -20,6 +20,7 @@ from snap.check.intrinsics import async_copy, intrinsic_call
 from snap.check.known import note_value
 from snap.check.names import as_definition, as_type, describe_object, math_name, resolve
 from snap.check.operands import result_for
+from snap.check.printing import print_call
 from snap.check.pure import cast_call, math_call
 from snap.check.signatures import is_constexpr, read_header
 from snap.check.state import Checker, Instance, Want
@@ -85,6 +86,8 @@ def _word(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Exp
             return atomic_call(c, rest, e, want, used)
         case "unsafe":
             return unsafe_call(c, rest, e, want, used)
+        case "print":
+            return print_call(c, e, used)
         case "fast":
             if rest not in MATH:
                 raise c.type_error(

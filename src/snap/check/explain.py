@@ -126,8 +126,8 @@ def read_down(
         else "information flows from high privileges to low ones only"
     )
     bare = name.strip("`") if name.startswith("`") else "..."
-    if help:
-        pass
+    if help or want.way_out:
+        help = help or want.way_out
     elif want.control:
         help = agree_help(p, have, bare)
     elif c.index_privilege is not None:

@@ -38,6 +38,7 @@ CUDA_NAMES = {
     ),
     "__shared__": "`x: shared(float[256])`",
     "atomicAdd": "`atomic.add(memory, index, value)`",
+    "printf": '`print("x =", x)`: values stand beside the text, and are shown by their type',
 }
 # Types as NumPy, torch and C call them.
 FOREIGN_TYPES = {

@@ -66,6 +66,7 @@ class Want:
     control: bool = False  # it decides control flow
     implied: bool = False  # the privilege is the code's own because none was written
     agree: bool = False  # it has no destination that could be lowered: the group needs one value
+    way_out: str = ""  # what to do where a leaf is lower, if that is known here
 
 
 PER_THREAD = Want(THREAD1, "is one thread's own value")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from snap.codegen import barriers, boxes, collectives, copies, issue, mbarriers, tensor, tree
+from snap.codegen import barriers, boxes, collectives, copies, issue, mbarriers, printing, tensor, tree
 from snap.codegen.expressions import invariant, lower, positive, stored
 from snap.codegen.positions import ZERO, Position, enter, within
 from snap.codegen.results import consumed_by, consumer_of, declaration, merged, result, store
@@ -98,6 +98,8 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             return [tree.Continue()]
         case ir.Return(value):
             return [*scope.state.leave, tree.Return(None if value is None else _returned(scope, value))]
+        case ir.Print():
+            return printing.line(scope, s)
         case ir.Assert(cond, message):
             explain = [tree.Comment(f"assert: {message}")] if message else []
             return [*explain, tree.If(tree.Unary("!", lower(scope, cond)), (tree.Evaluate(tree.Call("__trap", ())),))]

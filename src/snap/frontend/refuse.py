@@ -44,7 +44,9 @@ _GLOBAL = Refusal(
     "pass the value as a parameter, or write it through a pointer parameter",
 )
 _FORMAT = Refusal(
-    "an f-string", "text is made before the kernel runs", "build the string outside the function and use it by name"
+    "an f-string",
+    "text is made before the kernel runs",
+    'build the string outside the function and use it by name; `print("x =", x)` takes values beside texts',
 )
 
 REFUSED: dict[str, Refusal] = {
@@ -182,7 +184,6 @@ CASE_PATTERN = Refusal(
 CASE_OR = Refusal("`|` in a `case`", "a case is one group of units", "write one `case` for each size")
 
 _PYTHON_ONLY: dict[str, str] = {
-    "print": "write what you want to see into an array; the CPU machine also stops at a failed `assert` with its line",
     "len": "pass the length as a parameter; the size of a local or shared array is a constant you declared",
     "enumerate": "loop over indices: `for i in range(n):`",
     "zip": "loop over indices: `for i in range(n):`",

@@ -181,6 +181,21 @@ class Assert(Statement):
 
 
 @node
+class Print(Statement):
+    """One line for each group of `privilege`, the code's own: who prints (`snap.ir.printed`), then the texts with the
+    values of `args` between them, one text more than values.  Values are bool, i32, u32, i64, u64, f32 or f64.
+
+    lead: whether this thread is its group's first, which prints; None where each thread does
+    """
+
+    texts: tuple[str, ...]
+    args: tuple[Expr, ...]
+    lead: Expr | None
+    privilege: Privilege
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
 class Group(Statement):
     privilege: Privilege
     outer: Place
@@ -409,6 +424,7 @@ Typed = (
     | Continue
     | Return
     | Assert
+    | Print
     | Group
     | Split
     | Partition

@@ -161,6 +161,9 @@ class _Printer:
                 return "return" if value is None else f"return {self.expr(value)}"
             case ir.Assert(cond, message):
                 return f"assert {self.expr(cond)}, {message!r}"
+            case ir.Print(texts, args, _, privilege):
+                values = (part for text, arg in zip(texts, args) for part in (repr(text), self.expr(arg)))
+                return f"print {', '.join((*values, repr(texts[-1])))} @ {privilege}"
             case ir.Call(function, args, _, target, place, offset):
                 given = ", ".join(map(self.argument, args))
                 name = self.functions.get(id(function), function.name)

@@ -26,6 +26,7 @@ from snap.machine.errors import MachineError, Race
 from snap.machine.flights import Air, Products
 from snap.machine.lanes import WAITING_HELP, Launch, Site
 from snap.machine.mbarriers import Gate, Meeting, Slot, Turns
+from snap.machine.printing import Postponed, Say, say, silent
 from snap.machine.program import Program, program_for
 from snap.machine.races import RaceLog
 from snap.machine.reference import argument, bound, indices
@@ -36,15 +37,20 @@ _STEPS = 20_000_000  # that all warps together certainly do not need: a step is 
 
 
 def run_adversarial(function: synced.Function, args: list, blocks: int, seed: int, races: list | None = None) -> None:
-    """Run a kernel in synchronized IR; races are appended to `races`, or the first one is raised where that is None."""
+    """Run a kernel in synchronized IR; races are appended to `races`, or the first one is raised where that is None.
+    Who looks for races, in many orders, is not told what the kernel prints in each of them.
+    """
     if blocks <= 0:
         return
     program = program_for(function, stepwise=True)
     before = Kept(function, args, bool(program.waiting))
-    error, found = _run(program, args, blocks, seed)
+    printed = Postponed(bool(program.waiting), say if races is None else silent)
+    error, found = _run(program, args, blocks, seed, printed.say)
     if program.waiting and error is not None and error.kind == "no progress":
         before.restore()
-        error, found = _run(program_for(function, stepwise=True, apart=True), args, blocks, seed)
+        printed.forget()
+        error, found = _run(program_for(function, stepwise=True, apart=True), args, blocks, seed, printed.say)
+    printed.show()
     if races is not None:
         races.extend(found)
     if error is not None and (not found or error.kind in ("barrier mismatch", "no progress", "wrong phase")):
@@ -72,9 +78,10 @@ def run_one_by_one(function: synced.Function, args: list, blocks: int) -> None:
         raise launch.uninitialised
 
 
-def _run(program: Program, args: list, blocks: int, seed: int) -> tuple[MachineError | None, list[Race]]:
+def _run(program: Program, args: list, blocks: int, seed: int, say: Say) -> tuple[MachineError | None, list[Race]]:
     """All blocks, in an order drawn from the seed: what went wrong, and the races."""
     launch = Schedule(program.kernel, blocks, program.threads, program.blocks_per_cluster, random.Random(seed))
+    launch.say = say
     error = None
     with np.errstate(all="ignore"):
         _start(launch, program, args, range(blocks))

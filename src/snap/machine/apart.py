@@ -17,6 +17,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Site
+from snap.machine.printing import Postponed, say
 
 
 class Kept:
@@ -71,11 +72,14 @@ def run_program(typed: ir.Function, synced: Callable[[], synced.Function], args:
     from snap.machine.program import program_for
 
     waits = bool(program_for(typed, stepwise=False).waiting)
-    before = Kept(typed, args, waits)
+    before, printed = Kept(typed, args, waits), Postponed(waits, say)
     try:
-        return machine.run_reference(typed, args, blocks)
+        return machine.run_reference(typed, args, blocks, printed.say)
     except MachineError as error:
         if not waits or error.kind != "no progress":
             raise
+        printed.forget()
+    finally:
+        printed.show()
     before.restore()
     run_one_by_one(synced(), args, blocks)

@@ -15,6 +15,7 @@ from snap.diag.span import Span
 from snap.ir.types import Level, Privilege
 from snap.machine.errors import MachineError
 from snap.machine.masks import narrow
+from snap.machine.printing import Say, say
 
 WAITING_HELP = (
     "a thread can wait for threads of its block and of earlier blocks; for later blocks in a kernel with"
@@ -52,6 +53,7 @@ class Launch:
         self.clustered = blocks_per_cluster is not None
         self.waited = 0  # iterations of loops that wait for others
         self.changes = 0  # grows with every change of memory by an atomic, and with every store
+        self.say: Say = say  # what is done with lines that the kernel prints
         self._owners: dict[tuple, np.ndarray] = {}
         self._sites: list[Site] = []
 

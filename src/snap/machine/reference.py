@@ -18,6 +18,7 @@ from snap.ir import synced
 from snap.ir.types import Scalar, Vector, scalar_of
 from snap.machine.lanes import Lanes, Launch
 from snap.machine.numbers import MEMORY, constant
+from snap.machine.printing import Say, say
 from snap.machine.program import Program, program_for
 from snap.machine.storage import GlobalStorage, SharedStorage
 
@@ -36,13 +37,14 @@ class BlockLanes(Lanes):
         return SharedStorage(self, size, name)
 
 
-def run_reference(function: ir.Function, args: list, blocks: int) -> None:
-    """Run a kernel in typed IR; arrays among `args` are written in place."""
+def run_reference(function: ir.Function, args: list, blocks: int, say: Say = say) -> None:
+    """Run a kernel in typed IR; arrays among `args` are written in place, and what it prints is said."""
     program = program_for(function, stepwise=False)
     if blocks <= 0:
         return
     values = [argument(p, value) for p, value in zip(function.params, args)]
     launch = Launch(blocks, program.threads, program.blocks_per_cluster)
+    launch.say = say
     batch = blocks if function.cooperative else 1 if program.waiting else _batch(program)
     batch = -(-batch // launch.blocks_per_cluster) * launch.blocks_per_cluster
     with np.errstate(all="ignore"):

@@ -20,6 +20,7 @@ from snap.ir.walk import children, own_expressions, statements, walk
 from snap.machine.asynchronous import Asynchronous
 from snap.machine.facts import GRID, continues, leaves, returns
 from snap.machine.locals import zero
+from snap.machine.printing import Line
 
 _MOST_NESTED = 5
 # The method that each kind of statement has; the few others are told in `Statements.together`.
@@ -46,6 +47,7 @@ METHODS: dict[type, str] = {
     synced.BarrierExpect: "barrier_expect",
     synced.Elect: "elect",
     ir.Unsafe: "unsafe",
+    ir.Print: "print",
     ir.Call: "call",
     synced.Sync: "sync",
 }
@@ -203,6 +205,13 @@ class Statements(Asynchronous):
                 getattr(self, METHODS[type(s)])(s)
             case _:
                 raise TypeError(f"unknown statement {type(s).__name__}")
+
+    def print(self, s: ir.Print) -> None:
+        values = "".join(f"{self.expr(a)}, " for a in s.args)
+        lead = "True" if s.lead is None else self.expr(s.lead)
+        line = self.intern(Line.of(s), ("line", s.texts, tuple(a.type for a in s.args), s.privilege), "L")
+        self.emit(f"{line}.show(C, ({values}), {lead}, {self.mask})")
+        self.pause()
 
     # ---- variables ----
 

@@ -79,7 +79,7 @@ class _Projector:
                 return s.level is Level.THREAD and s.outer.top > Level.THREAD and not any(case.rest for case in s.cases)
             case ir.Declare():
                 return not _reads_memory(s)
-            case ir.Assign(ir.VarTarget() | ir.ElemTarget()) | ir.Break() | ir.Continue():
+            case ir.Assign(ir.VarTarget() | ir.ElemTarget()) | ir.Break() | ir.Continue() | ir.Assert() | ir.Print():
                 return not _reads_memory(s)
             case ir.If() | ir.While() | ir.For() | ir.Partition() | ir.Claim():
                 return not _reads_memory(s) and all(self._projectable(inner) for b in bodies(s) for inner in b)
@@ -197,7 +197,7 @@ class _Projector:
                     out.append(
                         replace(s, outer=place, cases=tuple(replace(c, offset=c.offset - role[0]) for c in within))
                     )
-            else:
+            elif not isinstance(s, ir.Print) or role[0] == 0:  # the block's first thread prints for the block
                 out.append(with_bodies(s, lambda b: tuple(_fused(self._for_role(b, role, place)))))
         return out
 
@@ -349,6 +349,8 @@ def _single(s: ir.Stmt) -> bool:
             | synced.BarrierExpect()
         ):
             return True
+        case ir.Print(lead=lead):
+            return lead is not None and not _reads_memory(s)
         case ir.Group():
             return s.is_all
         case _:

@@ -1,0 +1,61 @@
+"""Lines that kernels print: CUDA's printf, by the first thread of the group.
+
+Input:      a `Print`
+Output:     a call of printf, under the condition that singles out who prints
+Invariant:  the text is what the CPU machine prints (`snap.ir.printed`)
+"""
+
+from __future__ import annotations
+
+from snap.codegen import tree
+from snap.codegen.expressions import lower
+from snap.codegen.issue import only
+from snap.codegen.module import Helper
+from snap.codegen.scope import Scope
+from snap.ir import nodes as ir
+from snap.ir.printed import FORMATS, who
+from snap.ir.types import BOOL, Level
+
+# NVRTC knows printf, and has no header for it.
+PRINTF = Helper("printf", "#ifndef __CUDACC_RTC__\n#include <stdio.h>\n#endif")
+BLOCK, THREAD = tree.Name("blockIdx.x"), tree.Name("threadIdx.x")
+
+
+def line(scope: Scope, s: ir.Print) -> list[tree.Stmt]:
+    head, numbers = who(s.privilege)
+    said = "".join(part for text, arg in zip(s.texts, s.args) for part in (text.replace("%", "%%"), FORMATS[arg.type]))
+    said += s.texts[-1].replace("%", "%%")
+    text = tree.Literal(quoted(f"{head}: {said}\n" if said else f"{head}:\n"))
+    values = (_value(scope, arg) for arg in s.args)
+    call = tree.Call(scope.module.helper(PRINTF), (text, *(_number(scope, s, n) for n in numbers), *values))
+    lead = None if s.lead is None or scope.elected else lower(scope, s.lead)
+    return only(lead, tree.Evaluate(call))
+
+
+def _number(scope: Scope, s: ir.Print, which: str) -> tree.Expr:
+    level = s.privilege.level
+    first: tree.Expr = THREAD if level is Level.THREAD and which != "block" else BLOCK
+    if level is Level.CLUSTER:
+        first = tree.Binary("/", BLOCK, tree.Integer(scope.module.cluster or 1))
+    return first if which != "last" else tree.Binary("+", first, tree.Integer(s.privilege.n - 1))
+
+
+def _value(scope: Scope, arg: ir.Expr) -> tree.Expr:
+    value = lower(scope, arg)
+    if arg.type == BOOL:
+        return tree.Ternary(value, tree.Literal('"True"'), tree.Literal('"False"'))
+    return value
+
+
+def quoted(text: str) -> str:
+    """A string literal of C, in ASCII."""
+    named = {"\n": "\\n", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
+    made = [
+        named.get(char) or (char if " " <= char <= "~" else "".join(f"\\{byte:03o}" for byte in _bytes(char)))
+        for char in text
+    ]
+    return f'"{"".join(made)}"'.replace("??", '?""?')  # what older compilers read as a trigraph
+
+
+def _bytes(char: str) -> bytes:
+    return char.encode("utf-8", "surrogatepass")

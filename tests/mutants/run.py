@@ -18,6 +18,7 @@ from mutants.mutant import ROOT, Mutant
 
 TEST_FOLDERS = ("tests", "tests/analysis", "tests/check", "tests/codegen", "tests/lib", "tests/machine", "tests/sync")  # as in pyproject.toml, behind src
 FAILED = 1  # what pytest says where tests failed; more is an error of another kind
+VERIFIER = "snap.ir.verify.BrokenIR"  # which may refuse a program already where a file of tests defines it
 MOST_SECONDS = 300
 
 
@@ -44,6 +45,6 @@ def run(mutant: Mutant) -> Verdict:
             ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=MOST_SECONDS)
         except subprocess.TimeoutExpired:  # a program that does not end is wrong, too
             return Verdict(mutant, True, time.perf_counter() - start)
-    caught = ended.returncode == FAILED
+    caught = ended.returncode == FAILED or ended.returncode != 0 and VERIFIER in ended.stdout
     why = "" if caught else "its tests pass" if ended.returncode == 0 else (ended.stdout + ended.stderr)[-2000:]
     return Verdict(mutant, caught, time.perf_counter() - start, why)

@@ -95,14 +95,19 @@ class Accesses:
             )
         )
 
+    # The product of a later stage ends later than what its own slot needs: under `if n > 3: wgmma(acc, a, b)` nobody
+    # may multiply what all have waited for.  So the waiting is not forgotten, it ends when the product does.
     def _all_came(self, a: ir.MemAccess, m: Moment) -> None:
         """The warps of a warpgroup multiply together: whoever knows that a product has ended knows that all of them
-        have come to it.
+        have come to it, and so have waited for what they had to wait for before.
         """
         obj, role = self.objects[m.where.frame, a.view.obj.uid], m.where.role
-        if (self.context.overlap.threads if role is None else role[1]) == WARPGROUP1.n:
-            held = m.paths.tokens.get(obj, {})
-            m.paths.drop(obj, [k for k, t in held.items() if t.site[2] is Said.WAITED and t.role == role])
+        if (self.context.overlap.threads if role is None else role[1]) != WARPGROUP1.n:
+            return
+        came = lambda t: t.only_waited and t.role == role  # noqa: E731
+        if any(came(t) for t in m.paths.tokens.get(obj, {}).values()):
+            now = {"engine": Engine.PRODUCTS, "crossed": 0, "since": m.paths.crossed}
+            m.paths.regrouped(obj, lambda t: altered(t, **now) if came(t) else t)
 
     # ---- registers --------------------------------------------------------------------------------------------------
 

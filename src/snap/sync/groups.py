@@ -86,8 +86,8 @@ def _fences(edges: list[Edge], gaps: dict[int, GapKey], marks: dict[GapKey, list
 class Counter(Visitor):
     """Counts, at the barriers that are chosen, the groups that were begun since each that is waited for there.
 
-    Nothing but work in flight is remembered.  Of each it is known how many groups were committed since, and how many
-    there were at each barrier crossed since.
+    Nothing but work in flight, and who has waited for loads, is remembered.  Of each it is known how many groups were
+    committed since, and how many there were at each barrier crossed since.
     """
 
     passes_over = True
@@ -114,6 +114,10 @@ class Counter(Visitor):
         self.compare(b, m)
         if stays and b.in_flight:
             self.happened(b, m)
+
+    def waited(self, t: Token, m: Moment) -> None:
+        """A product may show later that all have waited: then that is in flight, too."""
+        self.happened(t, m)
 
     def pair(self, a: Token, b: Token, need: Privilege, crossed: int) -> None:
         """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most

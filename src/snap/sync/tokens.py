@@ -172,7 +172,12 @@ class Token:
     @property
     def known_to_be_over(self) -> bool:
         """To those who waited for it, or whose waiting it is."""
-        return self.settled is not None or self.site[2] is Said.WAITED
+        return self.settled is not None or self.only_waited
+
+    @property
+    def only_waited(self) -> bool:
+        """Whether it says that threads have waited for a load, and no product has shown since that all of them have."""
+        return self.site[2] is Said.WAITED and self.settled is None and not self.in_flight
 
     @property
     def by_threads(self) -> bool:

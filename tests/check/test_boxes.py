@@ -38,11 +38,11 @@ def test_a_load_by_the_block():
 def test_f32_may_be_rounded_while_it_is_loaded():
     rounded, given = copies('async_copy(f, X, at=(0, 0), type="tf32")\nasync_copy(f, X, at=(0, 0))')
     assert rounded.tf32 and not given.tf32
-    wrong('async_copy(s, A, at=(0, 0), type="tf32")', "SNAP018", "elements of f32 are rounded to tf32, and `A` holds `bf16`")
+    wrong('async_copy(s, A, at=(0, 0), type="tf32")', "SNAP018", "only f32 is rounded to tf32, and `A` holds `bf16`")
     wrong('async_copy(f, X, at=(0, 0), type="bf16")', "SNAP018", "`type` is one of tf32")
     wrong('async_copy(f, X, at=(0, 0), kind="tf32")', "SNAP018", "no option `kind`", 'type="tf32"')
     part = 'with partition(X, p=block[1], f=lambda i, j: (32 * r + i, j)) as x:\n    with group(block[1]):\n        f: shared(float[32, 32])\n        async_copy(x, f, at=(0, 0), type="tf32")'
-    refused("with group(grid[1]):\n    r: int @ block[1] = id()\n" + textwrap.indent(part, "    "), "SNAP018", "when it is loaded, not when it is stored", params=PARAMS)
+    refused("with group(grid[1]):\n    r: int @ block[1] = id()\n" + textwrap.indent(part, "    "), "SNAP018", "a TMA load rounds to tf32, a TMA store does not", params=PARAMS)
 
 
 def test_negative_and_far_coordinates_are_fine():
@@ -87,7 +87,7 @@ def test_a_store_goes_through_a_moved_part():
     assert store.op == "store" and store.origin.index[1].value == 40 and isinstance(store.origin.index[0], ir.Binary)
     assert load.op == "load" and load.origin.handle.name == "Xb"
     swapped = code.replace("(r * 32 + i, 32 + j)", "(r * 32 + j, 32 + i)")
-    refused("with group(grid[1]):\n    r: int @ block[1] = id()\n" + textwrap.indent(textwrap.dedent(swapped), "    ").rsplit("\n", 2)[0], "SNAP018", "only moved", params=PARAMS)
+    refused("with group(grid[1]):\n    r: int @ block[1] = id()\n" + textwrap.indent(textwrap.dedent(swapped), "    ").rsplit("\n", 2)[0], "SNAP018", "is not a shifted part of its array", params=PARAMS)
 
 
 def test_who_writes_must_own():
@@ -105,32 +105,32 @@ def test_what_is_read_must_be_one_for_the_group():
 
 
 def test_where_is_one_for_the_group():
-    wrong("async_copy(s, A, at=(t, 0))", "SNAP006", "`t` may differ between threads of this block", "places the box")
+    wrong("async_copy(s, A, at=(t, 0))", "SNAP006", "`t` may differ between threads of this block", "is a coordinate of the TMA box")
     wrong("async_copy(tile(s, (8 * t, 0), (8, 64)), A, at=(0, 0))", "SNAP006", "`t` may differ")
     wrong("async_copy(s, A, at=(0, 0, 0))", "SNAP018", "has 2 dimension(s), and `at` 3")
     wrong("async_copy(s, A, at=0.5)", "SNAP018", "an index is an integer")
 
 
 @pytest.mark.parametrize("code, fragment", [
-    ("async_copy(f, P, at=0)", "needs the shape of its array"),
-    ("async_copy(f, X.view(float4), at=(0, 0))", "array's own elements"),
+    ("async_copy(f, P, at=0)", "TMA needs the shape of the array"),
+    ("async_copy(f, X.view(float4), at=(0, 0))", "array's own scalar elements"),
     ("async_copy(s, X, at=(0, 0))", "`s` holds `bf16`, and `X` `f32`"),
-    ("async_copy(f, V, at=0)", "a box of 32 x 32, and `V` has 1 dimension(s)"),
-    ("async_copy(tile(f, (0, 0), (32, 16)), X, at=(0, 0))", "lies in pieces: it has 16 of the 32"),
+    ("async_copy(f, V, at=0)", "a TMA box of 32 x 32, and `V` has 1 dimension(s)"),
+    ("async_copy(tile(f, (0, 0), (32, 16)), X, at=(0, 0))", "is not contiguous: it has 16 of the 32"),
     ("z: shared(float[257, 4])\nasync_copy(z, X, at=(0, 0))", "at most 256"),
-    ("z: shared(float[8, 6])\nasync_copy(z, X, at=(0, 0))", "a multiple of 16 bytes, and this has 6 x 4 = 24"),
+    ("z: shared(float[8, 6])\nasync_copy(z, X, at=(0, 0))", "a multiple of 16 bytes, and this one has 6 x 4 = 24"),
     ("z: shared(bf16[8, 32], swizzle=128)\nasync_copy(z, A, at=(0, 0))", "as long as its swizzle: here 128 bytes, and the row has 64"),
-    ("z: shared(float[8, 33])\nasync_copy(tile(z, (0, 0), (8, 33)), O, at=(0, 0))", "must be a multiple of 16"),
+    ("z: shared(float[8, 33])\nasync_copy(tile(z, (0, 0), (8, 33)), O, at=(0, 0))", "TMA needs a multiple of 16"),
     ("async_copy(tile(s, (4, 0), (8, 64)), A, at=(0, 0))", "index 0 of its position must be a multiple of 8"),
     ("async_copy(tile(s, (r, 0), (8, 64)), A, at=(0, 0))", "show it in the text: `8 * i`"),
     ("z: pipeline(shared(float[3, 8]), 2)\nwith stage(z) as a:\n    async_copy(a, X, at=(0, 0))", "so that a slot takes 128 bytes"),
-    ("with partition(f, p=block[1], f=lambda i, j: (j, i)) as m:\n    async_copy(m, X, at=(0, 0))", "is no box"),
-    ("with partition(f, p=block[1], f=lambda i, j: (2 * i, j)) as m:\n    async_copy(m, X, at=(0, 0))", "is no box"),
+    ("with partition(f, p=block[1], f=lambda i, j: (j, i)) as m:\n    async_copy(m, X, at=(0, 0))", "is not a box"),
+    ("with partition(f, p=block[1], f=lambda i, j: (2 * i, j)) as m:\n    async_copy(m, X, at=(0, 0))", "is not a box"),
     ("with partition(f, p=block[1], f=lambda i, j: (i + 8, j)) as m:\n    async_copy(m, X, at=(0, 0))", "has to know how large `m` is"),
     ("async_copy(f.view(float4), X, at=(0, 0))", "works on scalars"),
-    ("async_copy(f, X, at=(4294967297, 0))", "which does not hold 4294967297"),
+    ("async_copy(f, X, at=(4294967297, 0))", "which cannot hold 4294967297"),
     ("async_copy(X, X, at=(0, 0))", "between global and shared memory"),
-    ("async_copy(f, X, 3, at=(0, 0))", "`at=`, where in the array"),
+    ("async_copy(f, X, 3, at=(0, 0))", "`at=`, the TMA box's coordinates"),
     ("async_copy(f, X, at=(0, 0), huh=1)", "has no option `huh`"),
     ("async_copy(f[0, 0], X, at=(0, 0))", "takes memory"),
     ("z: int = async_copy(f, X, at=(0, 0))", "returns nothing"),
@@ -139,7 +139,7 @@ def test_where_is_one_for_the_group():
     ("async_reduce(f, X, at=(0, 0))", "from shared to global"),
     ('async_reduce(X, f, at=(0, 0), op="max")', "cannot `max` elements of `f32`"),
     ('async_reduce(X, f, at=(0, 0), op="mul")', "`op` is one of add, min, max, and, or, xor"),
-    ("h: shared(f16[64, 64], swizzle=128)\nasync_copy(h, A, at=(0, 0))", "a box is copied as it is: `h` holds `f16`, and `A` `bf16`"),
+    ("h: shared(f16[64, 64], swizzle=128)\nasync_copy(h, A, at=(0, 0))", "TMA does not convert: `h` holds `f16`, and `A` `bf16`"),
     ("async_copy(f, X, at=(0, 3))", "a multiple of 16 bytes in its row, and this one of `X` at 3 x 4"),
 ])
 def test_boxes_the_hardware_does_not_have(code, fragment):
@@ -148,7 +148,7 @@ def test_boxes_the_hardware_does_not_have(code, fragment):
 
 def test_what_is_stored_begins_inside_of_its_array():
     part = "with partition(X, p=block[1], f=lambda i, j: (32 * r + i, j)) as x:\n    with group(block[1]):\n        f: shared(float[32, 32])\n        async_copy(x, f, at=(0, -32))"
-    refused("with group(grid[1]):\n    r: int @ block[1] = id()\n" + textwrap.indent(part, "    "), "SNAP018", "begins inside of its array", params=PARAMS)
+    refused("with group(grid[1]):\n    r: int @ block[1] = id()\n" + textwrap.indent(part, "    "), "SNAP018", "a TMA store starts inside of its array", params=PARAMS)
 
 
 def test_positions_are_followed_through_names():

@@ -158,10 +158,10 @@ def test_every_block_copies_its_share():
 @pytest.mark.parametrize("code, fragments", [
     ("async_copy(mine, A, at=(b, 0))", ("mean different boxes", "may differ between blocks")),
     ("async_copy(tile(mine, (b * 16, 0), (16, 32)), A, at=(0, 0))", ("mean different boxes",)),
-    ("if b == 0:\n    async_copy(mine, A, at=(0, 0))", ("come here differently often", "leaves a hole")),
-    ("for i in range(b):\n    async_copy(mine, A, at=(0, 0))", ("come here differently often",)),
-    ("i: int = 0\nwhile i < 4:\n    i += 1\n    async_copy(mine, A, at=(0, 0))", ("come here differently often",)),
-    ("for i in range(4):\n    async_copy(mine, A, at=(0, 0))\n    if b == 1:\n        break", ("come here differently often",)),
+    ("if b == 0:\n    async_copy(mine, A, at=(0, 0))", ("get here a different number of times", "leaves a hole")),
+    ("for i in range(b):\n    async_copy(mine, A, at=(0, 0))", ("get here a different number of times",)),
+    ("i: int = 0\nwhile i < 4:\n    i += 1\n    async_copy(mine, A, at=(0, 0))", ("get here a different number of times",)),
+    ("for i in range(4):\n    async_copy(mine, A, at=(0, 0))\n    if b == 1:\n        break", ("get here a different number of times",)),
     ("for i in range(4):\n    async_copy(mine, A, at=(b + i, 0))", ("mean different boxes",)),
 ])
 def test_blocks_that_do_not_act_alike(code, fragments):
@@ -178,12 +178,12 @@ def test_what_one_thread_of_each_block_reads_may_have_changed_for_another(decide
 
 
 def test_some_blocks_only():
-    wrong("with partition(c, p=block[1]) as m:\n    match split(block):\n        case 1:\n            async_copy(m, A, at=(0, 0))", "SNAP006", "only some of them come here")
+    wrong("with partition(c, p=block[1]) as m:\n    match split(block):\n        case 1:\n            async_copy(m, A, at=(0, 0))", "SNAP006", "only some of them get here")
 
 
 def test_shares_come_out_even():
-    wrong("with claim(c, p=thread[32]) as m:\n    match split(thread):\n        case 32:\n            async_copy(tile(m, (0, 0), (31, 32)), A, at=(0, 0))", "SNAP018", "does not come out even")
-    wrong("z: shared(float[2, 8], copies=block)\nwith claim(z, p=thread[32]) as m:\n    match split(thread):\n        case 32:\n            async_copy(m, A, at=(0, 0))", "SNAP018", "32 bytes; it must be a multiple of 128")
+    wrong("with claim(c, p=thread[32]) as m:\n    match split(thread):\n        case 32:\n            async_copy(tile(m, (0, 0), (31, 32)), A, at=(0, 0))", "SNAP018", "does not divide")
+    wrong("z: shared(float[2, 8], copies=block)\nwith claim(z, p=thread[32]) as m:\n    match split(thread):\n        case 32:\n            async_copy(m, A, at=(0, 0))", "SNAP018", "32 bytes; this must be a multiple of 128")
 
 
 def test_boxes_go_into_the_own_part():

@@ -580,10 +580,10 @@ def test_a_view_begins_at_a_whole_element():
     part = "with group(grid[1]):\n    i: int @ thread[1] = id()\n    with partition(x, p=thread[1], offset={}) as p:\n        with group(thread[1]):\n            z: float4 = p.view(float4)[0]"
     for offset in ("4 * i", "4 * i + 8", "i", "n * i"):
         accepted(part.format(offset), params=params)
-    refused(part.format("4 * i + 1"), "SNAP018", "begins in the middle of a `float4`: 1 x `f32` behind its start", "a multiple of 4", params=params)
+    refused(part.format("4 * i + 1"), "SNAP018", "begins in the middle of a `float4`: 1 x `f32` after its start", "a multiple of 4", params=params)
     window = "with group(grid[1]):\n    i: int @ thread[1] = id()\n    with group(thread[1]):\n        z: float4 = tile(y, ({},), (8,)).view(float4)[0]"
     accepted(window.format("4"), params="y: ptr(const(float), (n,)) @ grid[1], n: int @ grid[1]")
-    refused(window.format("2"), "SNAP018", "2 x `f32` behind", params="y: ptr(const(float), (n,)) @ grid[1], n: int @ grid[1]")
+    refused(window.format("2"), "SNAP018", "2 x `f32` after", params="y: ptr(const(float), (n,)) @ grid[1], n: int @ grid[1]")
 
 
 @pytest.mark.parametrize("offset, fits", [

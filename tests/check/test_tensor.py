@@ -76,7 +76,7 @@ def test_panels_lie_side_by_side():
 
 
 @pytest.mark.parametrize("code, fragment", [
-    (f"wgmma(d, {A}, b)", "64 x 256 products are 128 floats a thread, and `d` has 8"),
+    (f"wgmma(d, {A}, b)", "the accumulator of a 64 x 256 wgmma is 128 floats per thread, and `d` has 8"),
     ("wgmma(acc, a, b)", "a is [128, 64]"),
     ("wgmma(d, narrow, tile(b, (0, 0), (16, 64)))", "a is [64, 32]"),
     ("wgmma(acc, plain, b)", "its swizzle is none"),
@@ -105,7 +105,7 @@ def test_who_multiplies():
     refused(block("with group(warp):\n    wgmma(acc, ra, b)"), "SNAP016", "executed by thread[128] together", params=PARAMS, requires=REQUIRES)
     wrong("wgmma(acc, ra, b, zero=t == 0)", "SNAP006", "`t` may differ")
     wrong("wgmma(acc, tile(a, (8 * t, 0), (64, 64)), b)", "SNAP006", "`t` may differ")
-    refused(block("with partition(b, p=thread[32], f=lambda i, j: (i, j)) as m:\n    with group(warpgroup):\n        wgmma(acc, ra, m)"), "SNAP006", "multiplied by a warpgroup", params=PARAMS, requires=REQUIRES)
+    refused(block("with partition(b, p=thread[32], f=lambda i, j: (i, j)) as m:\n    with group(warpgroup):\n        wgmma(acc, ra, m)"), "SNAP006", "an operand of a warpgroup", params=PARAMS, requires=REQUIRES)
 
 
 def test_code_of_several_warpgroups_is_a_group_of_each():
@@ -190,7 +190,7 @@ def test_operands_are_evaluated_from_left_to_right():
 @pytest.mark.parametrize("declared, call, fragment", [
     ("z: shared(bf16[264, 64], swizzle=128)\nx: float[132] @ thread[1]", f"wgmma(x, {A}, z)", "has 8, 16, ... 256 columns, and this b has 264"),
     ("r: bf16[4] @ thread[1]", "wgmma(acc, r, tile(bt, (0, 0, 0), (4, 8, 64)).T)", "for bf16, k is a multiple of 16, and here it is 8"),
-    ("pass", f"wgmma(acc, {A}, tile(b, (0, 0), (16, 64)))", "64 x 16 products are 8 floats a thread, and `acc` has 128"),
+    ("pass", f"wgmma(acc, {A}, tile(b, (0, 0), (16, 64)))", "the accumulator of a 64 x 16 wgmma is 8 floats per thread, and `acc` has 128"),
     ("x: float[8] @ warpgroup", f"wgmma(x, {A}, tile(b, (0, 0), (16, 64)))", "and `x` is at `thread[128]`"),
     ("x: float[32] @ warpgroup", "store_acc(tile(out, (w, 0, 0), (1, 64, 64)), x)", "at `block[1]`"),
 ])

@@ -13,7 +13,7 @@ from corpus import TESTS
 
 from snap.cli import main
 
-GOOD = '''\
+GOOD = """\
 from snap import *
 
 @kernel
@@ -23,9 +23,9 @@ def double(x: ptr(int) @ grid[1]):
         i: int @ thread[1] = id()
         with partition(x, p=thread[1], offset=i) as mine:
             mine[0] = mine[0] * 2
-'''
+"""
 
-BAD = '''\
+BAD = """\
 from snap import *
 
 @kernel
@@ -40,9 +40,9 @@ def first(x: ptr(int) @ grid[1]):
 @requires(grid[1], block[1], thread[32])
 def second(x: ptr(int) @ grid[1]):
     x[0] = 1
-'''
+"""
 
-GENERIC = '''\
+GENERIC = """\
 from snap import *
 
 @kernel
@@ -54,7 +54,7 @@ def fill(x: ptr(int) @ grid[1], T: constexpr(int)):
                 i: int @ thread[1] = id()
                 with partition(part, p=thread[1], offset=i) as mine:
                     mine[0] = T
-'''
+"""
 
 
 @pytest.fixture
@@ -89,7 +89,11 @@ def test_check_good(snap_command):
 def test_check_reports_all_errors_of_all_functions(snap_command):
     code, out, err = snap_command("check", write("good.py", GOOD), write("bad.py", BAD))
     assert code == 1
-    assert [line.split("]")[0] for line in out.splitlines() if line.startswith("error[")] == ["error[SNAP002", "error[SNAP001", "error[SNAP009"]
+    assert [line.split("]")[0] for line in out.splitlines() if line.startswith("error[")] == [
+        "error[SNAP002",
+        "error[SNAP001",
+        "error[SNAP009",
+    ]
     assert "bad.py:6:10" in out and "bad.py:14:" in out and err == "2 files: 3 errors\n"
 
 
@@ -99,14 +103,24 @@ def test_check_json(snap_command):
     assert code == 1 and err == ""
     assert [entry["code"] for entry in found] == ["SNAP002", "SNAP001", "SNAP009", None]
     assert found[0]["file"] == "bad.py" and found[0]["range"]["start"] == {"line": 6, "column": 10}
-    assert found[3]["file"] == "worse.py" and "SyntaxError" in found[3]["message"] and found[3]["range"]["start"]["line"] == 1
+    assert (
+        found[3]["file"] == "worse.py"
+        and "SyntaxError" in found[3]["message"]
+        and found[3]["range"]["start"]["line"] == 1
+    )
     assert snap_command("check", "--json", write("good.py", GOOD))[:2] == (0, "[]\n")
 
 
-@pytest.mark.parametrize("text, expected", [
-    ("x = (\n", "SyntaxError"), ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'"),
-    ("1 / 0\n", "ZeroDivisionError"), ("raise SystemExit(3)\n", "sys.exit(3)"), ("x = '\0'\n", "null"),
-])
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("x = (\n", "SyntaxError"),
+        ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("1 / 0\n", "ZeroDivisionError"),
+        ("raise SystemExit(3)\n", "sys.exit(3)"),
+        ("x = '\0'\n", "null"),
+    ],
+)
 def test_check_failures_of_the_file_itself(snap_command, text, expected):
     code, out, err = snap_command("check", write("broken.py", GOOD + text))
     assert code == 1 and expected in out and "1 error" in err
@@ -135,10 +149,20 @@ def test_check_of_undecodable_text(snap_command):
     assert code == 1 and "latin.py" in out
 
 
-@pytest.mark.parametrize("args", [
-    ("check",), ("check", "missing.py"), ("check", "."), ("cuda", "missing.py"), ("cuda", "missing.py:k"), ("run", "."), ("fly",), ("explain",),
-    ("check", "--nonsense", "x.py"),
-])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("check",),
+        ("check", "missing.py"),
+        ("check", "."),
+        ("cuda", "missing.py"),
+        ("cuda", "missing.py:k"),
+        ("run", "."),
+        ("fly",),
+        ("explain",),
+        ("check", "--nonsense", "x.py"),
+    ],
+)
 def test_usage_errors(snap_command, args):
     code, out, err = snap_command(*args)
     assert code == 2 and err and not out
@@ -154,7 +178,10 @@ def test_check_says_which_generic_kernels_it_did_not_check(snap_command):
 
 
 def test_check_of_a_generic_kernel_is_for_the_values_given(snap_command):
-    text = GENERIC.replace("                i: int", "                with group(thread[5]):\n                    pass\n                i: int")
+    text = GENERIC.replace(
+        "                i: int",
+        "                with group(thread[5]):\n                    pass\n                i: int",
+    )
     assert snap_command("check", write("fives.py", text), "--set", "T=40")[0] == 0
     code, out, err = snap_command("check", "fives.py", "--set", "T=64")
     assert code == 1 and "error[SNAP002]" in out and err == "1 file: 1 error\n"
@@ -177,9 +204,14 @@ def test_cuda_of_a_file_with_errors(snap_command):
     assert code == 1 and not out and "error[SNAP009]" in err
 
 
-@pytest.mark.parametrize("target, expected", [
-    ("good.py:nothing", "has no Snap function `nothing`; it has double"), ("good.py:1x", "name of a kernel"), ("none.py", "defines no kernel"),
-])
+@pytest.mark.parametrize(
+    "target, expected",
+    [
+        ("good.py:nothing", "has no Snap function `nothing`; it has double"),
+        ("good.py:1x", "name of a kernel"),
+        ("none.py", "defines no kernel"),
+    ],
+)
 def test_cuda_of_what_is_not_there(snap_command, target, expected):
     write("good.py", GOOD)
     write("none.py", "x = 1\n")
@@ -193,7 +225,12 @@ def test_generic_kernels_want_values(snap_command):
     assert code == 2 and "give --set T=..." in err
     code, out, _ = snap_command("cuda", "generic.py:fill", "--set", "T=64")
     assert code == 0 and "64" in out
-    for wrong, expected in (("T", "takes NAME=VALUE"), ("T=many", "is no number"), ("T=(1, 2)", "is no number"), ("U=3", "no kernel here has a constexpr parameter `U`")):
+    for wrong, expected in (
+        ("T", "takes NAME=VALUE"),
+        ("T=many", "is no number"),
+        ("T=(1, 2)", "is no number"),
+        ("U=3", "no kernel here has a constexpr parameter `U`"),
+    ):
         code, _, err = snap_command("cuda", "generic.py", "--set", wrong)
         assert code == 2 and expected in err
 
@@ -208,11 +245,16 @@ def test_explain(snap_command):
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "kernel double" and "grid[1], block[1], thread[32]" in lines[1]
-    assert any(line.split("|")[0].split() == ["grid[1]", "8"] and "mine: `x` lowered from grid[1] to thread[1]" in line for line in lines)
-    assert [line.split("|")[0].split()[-1] for line in lines[2:] if "==" not in line and "|" in line] == [str(n) for n in range(5, 10)]
+    assert any(
+        line.split("|")[0].split() == ["grid[1]", "8"] and "mine: `x` lowered from grid[1] to thread[1]" in line
+        for line in lines
+    )
+    assert [line.split("|")[0].split()[-1] for line in lines[2:] if "==" not in line and "|" in line] == [
+        str(n) for n in range(5, 10)
+    ]
 
 
-REVERSE = '''\
+REVERSE = """\
 from snap import *
 
 @device
@@ -235,7 +277,7 @@ def reverse(x: ptr(int) @ grid[1]):
         with partition(x, p=block[1], offset=64 * id()) as part:
             with group(block[1]):
                 through(part)
-'''
+"""
 
 
 def test_explain_ir_and_passes(snap_command):
@@ -252,14 +294,14 @@ def test_explain_shows_callees_and_synchronization(snap_command):
     titles = [line for line in lines if line and not line.startswith(" ") and "|" not in line]
     assert code == 0 and titles == ["kernel reverse", "device function through"]
     waits = [index for index, line in enumerate(lines) if "== __syncthreads: all 64 threads wait for `s`" in line]
-    assert len(waits) == 1 and "slot[0] = mine[0]" in "".join(lines[waits[0] - 2:waits[0]])
+    assert len(waits) == 1 and "slot[0] = mine[0]" in "".join(lines[waits[0] - 2 : waits[0]])
     assert any("s: shared i32[64] @ block[1], at byte 0" in line for line in lines)
     assert any("calls through as block[1]" in line for line in lines)
     comment = next(line for line in lines if "comments keep their place" in line)
     assert comment.split("|")[0].split() == ["block[1]", "9"]
 
 
-TWICE = '''\
+TWICE = """\
 from snap import *
 from snap.lib import block as of_block
 
@@ -275,17 +317,21 @@ def twice(x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1]):
                 a: float = total(x[i])
                 b: float = total(x[i] * 2.0)
                 mine[0] = a + b
-'''
+"""
 
 
 def test_explain_shows_a_barrier_before_the_call_that_needs_it(snap_command):
     _, out, _ = snap_command("explain", write("twice.py", TWICE))
     lines = out.splitlines()
-    [barrier] = [index for index, line in enumerate(lines) if "== __syncthreads" in line and "line 1" in line and index < lines.index("")]
+    [barrier] = [
+        index
+        for index, line in enumerate(lines)
+        if "== __syncthreads" in line and "line 1" in line and index < lines.index("")
+    ]
     assert "a: float = total" in lines[barrier - 1] and "b: float = total" in lines[barrier + 1]
 
 
-PIPELINED = '''\
+PIPELINED = """\
 from snap import *
 
 @kernel
@@ -305,7 +351,7 @@ def sums(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], n: int @ grid[1]
                     if k >= 2:
                         with stage(rows, k - 2) as row:
                             mine[0] = mine[0] + row[63 - t]
-'''
+"""
 
 
 def test_explain_shows_copies_and_their_waits(snap_command):
@@ -314,8 +360,10 @@ def test_explain_shows_copies_and_their_waits(snap_command):
     assert code == 0 and "1 synchronization point" in lines[1]
     assert any("row: a stage of `rows`" in line for line in lines)
     copy = next(index for index, line in enumerate(lines) if "async_copy" in line)
-    assert "copies 4 bytes a thread in the background" in lines[copy] and "== commit" in lines[copy + 1]
-    assert sum(line.endswith("waits for copies, at most 1 younger group in flight") for line in lines) == 1
+    assert (
+        "cp.async of 4 bytes per thread, asynchronous" in lines[copy] and "== cp.async.commit_group" in lines[copy + 1]
+    )
+    assert sum(line.endswith("cp.async.wait_group 1: at most 1 group in flight") for line in lines) == 1
 
 
 def test_explain_shows_roles_as_they_are_written(snap_command):
@@ -355,7 +403,11 @@ def test_explain_counts_the_points_of_callees_and_names_their_files(snap_command
     assert code == 0 and lines[1].endswith("no synchronization, but 1 in the functions it calls")
     assert any("== __syncthreads" in line and "of block.py" in line for line in lines)
     titles = [line for line in lines if line.startswith(("kernel", "device function"))]
-    assert titles[0] == "kernel sums" and titles[1].startswith("device function block_reduce, ") and titles[1].endswith("block.py")
+    assert (
+        titles[0] == "kernel sums"
+        and titles[1].startswith("device function block_reduce, ")
+        and titles[1].endswith("block.py")
+    )
 
 
 PASSES = """\
@@ -386,8 +438,14 @@ def test_explain_says_who_passes(snap_command):
     code, out, _ = snap_command("explain", write("passes.py", PASSES))
     shown = {line.split("|")[1].strip(): line.split("|")[0].split()[0] for line in out.splitlines() if "still" in line}
     passes = [line.split("|")[0].split()[0] for line in out.splitlines() if line.endswith("pass")]
-    assert code == 0 and passes == ["thread[32]", "thread[32]", "thread[1]", "thread[1]"] and list(shown.values()) == ["thread[32]"]
-    assert all(line.split()[0] == "grid[1]" for line in out.splitlines() if line.endswith(("group(", "  thread[1]", "  ):")))
+    assert (
+        code == 0
+        and passes == ["thread[32]", "thread[32]", "thread[1]", "thread[1]"]
+        and list(shown.values()) == ["thread[32]"]
+    )
+    assert all(
+        line.split()[0] == "grid[1]" for line in out.splitlines() if line.endswith(("group(", "  thread[1]", "  ):"))
+    )
 
 
 # ---- run ---------------------------------------------------------------------------------------------------------------------------------
@@ -395,7 +453,11 @@ def test_explain_says_who_passes(snap_command):
 
 def test_run(snap_command):
     text = "import sys\nprint(__name__, sys.argv)\nif __name__ == '__main__':\n    sys.exit(int(sys.argv[1]))\n"
-    assert snap_command("run", write("prog.py", text), "5", "--flag") == (5, "__main__ ['prog.py', '5', '--flag']\n", "")
+    assert snap_command("run", write("prog.py", text), "5", "--flag") == (
+        5,
+        "__main__ ['prog.py', '5', '--flag']\n",
+        "",
+    )
     assert snap_command("run", write("quiet.py", "x = 1\n")) == (0, "", "")
 
 
@@ -406,7 +468,12 @@ def test_run_renders_snap_errors(snap_command):
 
 def test_run_shows_the_users_frames_only(snap_command):
     code, _, err = snap_command("run", write("fails.py", GOOD + "def f():\n    double[1](3)\nf()\n"))
-    assert code == 1 and 'File "fails.py", line 11' in err and "parameter `x` of `double`" in err and "src/snap" not in err.replace(os.sep, "/")
+    assert (
+        code == 1
+        and 'File "fails.py", line 11' in err
+        and "parameter `x` of `double`" in err
+        and "src/snap" not in err.replace(os.sep, "/")
+    )
 
 
 STUCK = """
@@ -422,18 +489,26 @@ def wait(x: ptr(int) @ grid[1]):
 """
 
 
-@pytest.mark.parametrize("launch, told", [
-    ("wait[1](np.zeros(1, np.int32))", "error[no progress]"), ("wait.launch(np.zeros(1, np.int32), blocks=1, seed=3)", "error[no progress]"),
-    ("double[1](np.zeros(2, np.int32))", "error[out of bounds]"),
-])
+@pytest.mark.parametrize(
+    "launch, told",
+    [
+        ("wait[1](np.zeros(1, np.int32))", "error[no progress]"),
+        ("wait.launch(np.zeros(1, np.int32), blocks=1, seed=3)", "error[no progress]"),
+        ("double[1](np.zeros(2, np.int32))", "error[out of bounds]"),
+    ],
+)
 def test_run_shows_what_the_cpu_machine_found_and_nothing_of_its_own(snap_command, launch, told):
     code, _, err = snap_command("run", write("stuck.py", GOOD + STUCK + launch + "\n"))
-    assert code == 1 and told in err and err.count("Traceback") == 1 and err.count("  File ") == 1 and "<snap" not in err
+    assert (
+        code == 1 and told in err and err.count("Traceback") == 1 and err.count("  File ") == 1 and "<snap" not in err
+    )
 
 
 def test_python_dash_m(tmp_path):
     file = tmp_path / "good.py"
     file.write_text(GOOD)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, "-m", "snap", "check", str(file)], capture_output=True, text=True, timeout=60, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-m", "snap", "check", str(file)], capture_output=True, text=True, timeout=60, env=environment
+    )
     assert (done.returncode, done.stdout) == (0, "") and "no errors" in done.stderr

@@ -58,7 +58,7 @@ def test_what_lies_outside_is_zero_when_loaded_and_left_out_when_stored(at, back
 @pytest.mark.parametrize("back_at, text", [((-1, 4), "index -1 of dimension 0"), ((0, -4), "index -4 of dimension 1"), ((-9, -16), "index -9 of dimension 0")])
 def test_a_box_that_is_written_does_not_begin_before_its_array(op, back_at, text):
     x = np.zeros((9, 14), np.int32)
-    with pytest.raises(MachineError, match=f"a box of `y` is written from {text} on"):
+    with pytest.raises(MachineError, match=f"a TMA store to `y` starts at {text}"):
         run_reference(there_and_back(9, 14, (6, 8), (-2, -4), back_at, op), [x, x.copy()], 1)
 
 

@@ -283,7 +283,7 @@ def test_a_race_is_raised_with_its_story():
     with pytest.raises(MachineError, match="in flight") as caught:
         run_adversarial(copied(COMMIT), values(), 1, 0)
     assert caught.value.kind == "race" and caught.value.span.line == 9
-    assert "copies to it in the background" in str(caught.value)
+    assert "writes it asynchronously" in str(caught.value)
 
 
 @pytest.mark.parametrize("run", [run_reference, lambda f, args, blocks: run_adversarial(f, args, blocks, 0)], ids=["reference", "adversarial"])

@@ -74,7 +74,7 @@ def test_phases_that_parity_cannot_tell(phase):
 
 
 def test_too_few_arrivals_are_reported():
-    with pytest.raises(MachineError, match="1 of 2 arrivals have come") as caught:
+    with pytest.raises(MachineError, match="1 of 2 arrivals have happened") as caught:
         run(hand_over(count=2), np.zeros(32, np.int32), seeds=[0])
     assert caught.value.kind == "barrier mismatch" and caught.value.span.line == 4 and "`full`" in str(caught.value)
 

@@ -161,7 +161,7 @@ def test_accumulators_in_flight():
 def test_an_arrival_that_is_missing_is_a_deadlock_with_a_name():
     kernel, *rest = PROGRAMS["gemm"]
     found = outcome(only(mutations.drop_arrives(kernel), "arrival at empty"), *rest)
-    assert found[0] == "barrier mismatch" and "`full[0]` never completes: 0 of 1 arrivals have come" in found[1]
+    assert found[0] == "barrier mismatch" and "`full[0]` never completes: 0 of 1 arrivals have happened" in found[1]
     with pytest.raises(MachineError) as caught:
         run_adversarial(only(mutations.drop_arrives(kernel), "arrival at empty"), [x.copy() for x in rest[0]], 1, 0)
     assert "`empty[0]` never completes: 0 of 1 arrivals" in str(caught.value)

@@ -419,7 +419,7 @@ def boxed(x: ptr(const(float), (8, 32)) @ grid[1], y: ptr(float) @ grid[1]):
 def test_boxes_begin_at_multiples_of_16_bytes():
     y = array()
     boxed[1](array().reshape(8, 32), y)
-    with pytest.raises(snap.MachineError, match="begins 4 bytes past a multiple of 16"):
+    with pytest.raises(snap.MachineError, match="starts 4 bytes past a multiple of 16"):
         boxed[1](array(4).reshape(8, 32), y)
 
 

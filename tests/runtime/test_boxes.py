@@ -29,7 +29,7 @@ def test_an_empty_array(transpose):
 def test_an_odd_address_is_refused_as_on_a_gpu(transpose):
     memory = np.arange(32 * 32 + 1, dtype=np.float32)
     x, y = memory[1:].reshape(32, 32), np.zeros((32, 32), np.float32)
-    with pytest.raises(snap.MachineError, match="boxes of `x` are copied, and it begins 4 bytes past a multiple of 16"):
+    with pytest.raises(snap.MachineError, match="TMA copies boxes of `x`, and it starts 4 bytes past a multiple of 16"):
         transpose[1](x, y, 32, 32)
     transpose[1](x.copy(), y, 32, 32)
     np.testing.assert_array_equal(y, x.T)

@@ -66,4 +66,4 @@ def test_stencil_arrives_when_its_edges_are_written_and_waits_before_the_reads()
     found = [s for s in statements(kernel_of("cluster_stencil", "stencil")._the_one({}).synced.body) if isinstance(s, synced.Sync)]
     assert [(s.point.kind, s.part) for s in found] == [("cluster", "arrive"), ("cluster", "wait"), ("cluster", "both")]
     assert found[0].point == found[1].point and found[0].point.first.line < found[0].span.line < found[1].span.line <= found[0].point.second.line
-    assert "gone when its block ends" in found[2].point.reason
+    assert "gone when its block exits" in found[2].point.reason

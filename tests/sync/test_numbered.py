@@ -109,7 +109,7 @@ REFUSED = {
     "all of unknown number, then all": (8, loop("n", load("j")) + loop("n", use("j")), "there are not slots for all"),
     "used, then loaded": (4, loop("n", use("j"), load("j")), "a fill is used before it is loaded"),
     "the one before the first": (4, loop("n", load("j"), use("j - 1")), "a fill below 0 would be used"),
-    "loaded from one on": (4, loop("1, n", load("j"), use("j")), "do not come in the order 0, 1, 2"),
+    "loaded from one on": (4, loop("1, n", load("j"), use("j")), "are not in the order 0, 1, 2"),
     "another number": (4, load("0") + use("1"), "what is used is not certainly loaded"),
     "left early": (4, loop("n", load("j"), use("j"), when("j == 3", "break")), "leave it early"),
 }  # fmt: skip

@@ -223,10 +223,10 @@ def _pipeline(c: Checker, args: tuple[tree.Expr, ...], options: dict[str, tree.E
         lag = constant_int(c, options["lag"], "`lag`")
         if not 0 <= lag < depth:
             raise c.type_error(
-                f"`lag` is how many stages go by before one is given back: at least 0, and less than the {depth} there"
+                f"`lag` is how many stages later a slot is released: at least 0, and less than the {depth} there"
                 f" are, not {lag}",
                 options["lag"].span,
-                help="`lag=1` keeps one stage's products in flight; a deeper pipeline allows more",
+                help="`lag=1` keeps one stage's wgmma in flight; a deeper pipeline allows more",
             )
     return Spec(
         "pipeline",

@@ -62,12 +62,12 @@ def box_copy(c: Checker, e: tree.Call) -> None:
     tf32 = text_option(c, options, "type", ("tf32",), "") == "tf32"
     if options:
         raise c.type_error(
-            f"`async_copy` of a box has no option `{next(iter(options))}`", e.span, help=FORMS["async_copy"]
+            f"`async_copy` of a TMA box has no option `{next(iter(options))}`", e.span, help=FORMS["async_copy"]
         )
     spaces = to.space, source.space
     if spaces[0] is spaces[1]:
         raise c.type_error(
-            "a box goes between global and shared memory, and both of these are"
+            "TMA copies a box between global and shared memory, and both of these are"
             f" {'the same' if Space.GENERIC in spaces else spaces[0].value}",
             e.span,
             help=(
@@ -81,16 +81,16 @@ def box_copy(c: Checker, e: tree.Call) -> None:
     loads = spaces[0] is not Space.GLOBAL and spaces[1] is not Space.SHARED
     if tf32 and not loads:
         raise c.type_error(
-            "a box is rounded to tf32 when it is loaded, not when it is stored",
+            "a TMA load rounds to tf32, a TMA store does not",
             e.span,
-            help="leave `type=` out: what is in shared memory is stored as it is",
+            help="leave `type=` out: shared memory is stored unchanged",
         )
     if tf32 and source.memory.elem != F32:
         raise c.type_error(
-            f"elements of f32 are rounded to tf32, and `{source.name}` holds `{source.memory.elem}`",
+            f"only f32 is rounded to tf32, and `{source.name}` holds `{source.memory.elem}`",
             source.span,
             secondary=declared(source.memory.handle.obj),
-            help="leave `type=` out: other elements are loaded as they are",
+            help="leave `type=` out: other elements are loaded unchanged",
         )
     if loads:
         _emit(c, "load", to, source, at, e.span, tf32)
@@ -121,21 +121,23 @@ def _arguments(c: Checker, e: tree.Call, word: str) -> tuple[Side, Side, tuple[i
     options = dict(e.keywords)
     if len(e.args) != 2 or "at" not in options:
         raise c.type_error(
-            f"`{word}` takes where to, where from, and `at=`, where in the array the box is", e.span, help=FORMS[word]
+            f"`{word}` takes a destination, a source, and `at=`, the TMA box's coordinates in the array",
+            e.span,
+            help=FORMS[word],
         )
     if not BLOCK1.at_least(c.privilege):
         raise c.fail(
             "SNAP016",
-            f"a box is copied by a block, or by threads of one, and this code runs at `{c.privilege}`",
+            f"a TMA copy is issued by a block or by threads of one, and this code runs at `{c.privilege}`",
             e.span,
             "issued here",
             (c.holding,),
             help="claim the memory for a group of threads, or open `with group(block[1]):`",
         )
-    to, source = (Side(memory_argument(c, a, f"`{word}` of a box", c.privilege), a.span) for a in e.args)
+    to, source = (Side(memory_argument(c, a, f"`{word}` of a TMA box", c.privilege), a.span) for a in e.args)
     place = options.pop("at")
     items = place.items if isinstance(place, tree.Sequence) else (place,)
-    at = indices(c, items, Want(c.privilege, f"places the box that `{c.privilege}` copies", agree=True))
+    at = indices(c, items, Want(c.privilege, f"is a coordinate of the TMA box that `{c.privilege}` copies", agree=True))
     return to, source, at, options
 
 
@@ -164,8 +166,8 @@ def _written(c: Checker, side: Side) -> None:
         raise _by_single_threads(c, handle, frame, span)
     raise c.fail(
         "SNAP009",
-        f"a box is written by the group it belongs to: `{handle.name}` is at `{handle.privilege}`, and this code at"
-        f" `{c.privilege}`",
+        f"the destination of a TMA copy belongs to the group that issues it: `{handle.name}` is at"
+        f" `{handle.privilege}`, and this code at `{c.privilege}`",
         span,
         "written here",
         (Label(handle.span, f"at privilege `{handle.privilege}` here"),),
@@ -179,15 +181,15 @@ def _by_single_threads(c: Checker, handle: ir.Handle, frame: Frame, span: Span) 
     chosen = any(f.kind == "if" for f in c.frames[c.frames.index(frame) :])
     return c.fail(
         "SNAP009",
-        f"a box is written once, by the group it belongs to: `{handle.name}` is at `{handle.privilege}`, and here each"
-        " thread acts for itself",
+        f"a TMA copy is issued once, by the group that its destination belongs to: `{handle.name}` is at"
+        f" `{handle.privilege}`, and here each thread acts for itself",
         span,
         "written here",
         (
             Label(handle.span, f"at privilege `{handle.privilege}` here"),
             Label(frame.span, "from here each thread acts for itself"),
         ),
-        note="the compiler lets one thread of the group issue the copy",
+        note="the compiler elects the one thread of the group that issues it",
         help=(
             f"take the copy out of `group(thread[1])`{', and of the `if`' if chosen else ''}: `{handle.privilege}` does"
             " it once, as a whole"
@@ -210,13 +212,13 @@ def _give(c: Checker, handle: ir.Handle) -> str:
 def _emit(
     c: Checker, op: str, tile_side: Side, array_side: Side, at: tuple[ir.Expr, ...], span: Span, tf32: bool = False
 ) -> None:
-    what, array = "a box copy", array_side.memory
+    what, array = "a TMA copy", array_side.memory
     origin, moves = _origin(c, array_side, at, span)
     tile = tile_of(c, tile_side.memory, what, tile_side.span)
     obj, elem = tile.access.view.obj, tile.access.view.elem
     if elem != array.elem:
         raise c.type_error(
-            f"a box is copied as it is: `{tile_side.name}` holds `{elem}`, and `{array.handle.name}` `{array.elem}`",
+            f"TMA does not convert: `{tile_side.name}` holds `{elem}`, and `{array.handle.name}` `{array.elem}`",
             span,
             secondary=(
                 Label(obj.span, f"elements of `{elem}`"),
@@ -243,7 +245,7 @@ def _extents(c: Checker, tile: ir.Tile, tile_side: Side, array_side: Side, moves
     rank, box = len(moves), core(tile.shape)
     if len(box) > rank:
         raise c.type_error(
-            f"`{name}` is a box of {' x '.join(map(str, box))}, and `{array.handle.name}` has {rank} dimension(s)",
+            f"`{name}` is a TMA box of {' x '.join(map(str, box))}, and `{array.handle.name}` has {rank} dimension(s)",
             tile_side.span,
             secondary=declared(array.handle.obj),
             help=f"copy one part at a time: `tile({name}, ...)` with leading dimensions of 1",
@@ -252,13 +254,13 @@ def _extents(c: Checker, tile: ir.Tile, tile_side: Side, array_side: Side, moves
     for k, (extent, moves_here) in enumerate(zip(box, moves)):
         if extent > BOX_EXTENT:
             raise c.type_error(
-                f"an extent of a box is at most {BOX_EXTENT}, and this is {extent}",
+                f"an extent of a TMA box is at most {BOX_EXTENT}, and this one is {extent}",
                 tile_side.span,
-                help=f"copy it in several boxes: `tile({name}, ...)`",
+                help=f"copy it as several boxes: `tile({name}, ...)`",
             )
         if extent > 1 and not moves_here:
             raise c.type_error(
-                f"`{array.handle.name}` stays in one place in dimension {k}, where the box has an extent of {extent}",
+                f"`{array.handle.name}` has a fixed index in dimension {k}, where the TMA box extends over {extent}",
                 array_side.span,
                 secondary=(Label(array.handle.span, "its index function has no index there"),),
             )
@@ -271,13 +273,13 @@ def _rows(c: Checker, tile: ir.Tile, elements: int, span: Span) -> None:
     row, swizzle = elements * bytes, obj.swizzle
     if row % BOX_BYTES:
         raise c.type_error(
-            f"a row of a box is a multiple of 16 bytes, and this has {elements} x {bytes} = {row}",
+            f"a row of a TMA box is a multiple of 16 bytes, and this one has {elements} x {bytes} = {row}",
             span,
             help="widen the tile",
         )
     if swizzle and row != swizzle and obj.uid not in c.unknown_layout:
         raise c.type_error(
-            f"a row of a swizzled box is as long as its swizzle: here {swizzle} bytes, and the row has {row}",
+            f"a row of a swizzled TMA box is as long as its swizzle: here {swizzle} bytes, and the row has {row}",
             span,
             secondary=(Label(obj.span, f"declared with `swizzle={swizzle}`"),),
             help=(
@@ -306,7 +308,7 @@ def _origin(c: Checker, side: Side, at: tuple[ir.Expr, ...], whole: Span) -> tup
         moves = [param is not None for param, _ in along]
         if any(rest is None for _, rest in along) or sum(moves) < array.rank:
             raise c.type_error(
-                f"`{handle.name}` is not a part of the array that was only moved: a box of it is no box of the array",
+                f"`{handle.name}` is not a shifted part of its array, so a TMA box cannot address it",
                 side.span,
                 secondary=(Label(handle.span, "lowered here"),),
                 help="use an index function of the form `lambda i, j: (m0 + i, n0 + j)`",
@@ -314,7 +316,7 @@ def _origin(c: Checker, side: Side, at: tuple[ir.Expr, ...], whole: Span) -> tup
     index = mapped(array, at)
     for i in index:
         if isinstance(i, ir.Const) and not convert.fits(i.value, I32):
-            raise c.type_error(f"a coordinate of a box is an `i32`, which does not hold {i.value}", whole)
+            raise c.type_error(f"a coordinate of a TMA box is an `i32`, which cannot hold {i.value}", whole)
     return ir.MemAccess(view, tuple(convert.cast(i, I32) for i in index), handle, span=side.span), moves
 
 
@@ -325,9 +327,9 @@ def _array_of_boxes(c: Checker, array: Memory, span: Span) -> None:
         element = f"const({handle.obj.elem})" if handle.const else handle.obj.elem
         raise c.type_error(
             (
-                f"a box needs the shape of its array, and `{handle.name}` has none"
+                f"TMA needs the shape of the array, and `{handle.name}` has none"
                 if view.shape is None
-                else f"a box is copied of the array's own elements, scalars, not of `{view.elem}`"
+                else f"TMA copies the array's own scalar elements, not `{view.elem}`"
             ),
             span,
             secondary=declared(handle.obj),
@@ -338,12 +340,13 @@ def _array_of_boxes(c: Checker, array: Memory, span: Span) -> None:
             ),
         )
     if len(view.shape) > BOX_RANK:
-        raise c.type_error(f"a box has at most {BOX_RANK} dimensions, and `{handle.name}` has {len(view.shape)}", span)
+        raise c.type_error(
+            f"a TMA box has at most {BOX_RANK} dimensions, and `{handle.name}` has {len(view.shape)}", span
+        )
     last = view.shape[-1]
     if isinstance(last, ir.Const) and len(view.shape) > 1 and last.value * view.elem.bytes % BOX_BYTES:
         raise c.type_error(
-            f"rows of `{handle.name}` have {last.value} x {view.elem.bytes} bytes; for boxes that must be a multiple"
-            " of 16",
+            f"rows of `{handle.name}` have {last.value} x {view.elem.bytes} bytes; TMA needs a multiple of 16",
             span,
             secondary=declared(handle.obj),
             help="pad the rows",
@@ -357,7 +360,7 @@ def _begins(c: Checker, op: str, origin: ir.MemAccess, array: Memory, span: Span
     if isinstance(last, ir.Const) and last.value * array.elem.bytes % BOX_BYTES:
         step = BOX_BYTES // array.elem.bytes
         raise c.type_error(
-            f"a box begins at a multiple of 16 bytes in its row, and this one of `{name}` at {last.value} x"
+            f"a TMA box starts at a multiple of 16 bytes in its row, and this one of `{name}` at {last.value} x"
             f" {array.elem.bytes}",
             span,
             help=f"copy from index {last.value // step * step} on, a multiple of {step}, and use what you need of it",
@@ -365,9 +368,9 @@ def _begins(c: Checker, op: str, origin: ir.MemAccess, array: Memory, span: Span
     before = [i.value for i in origin.index if isinstance(i, ir.Const) and i.value < 0]
     if before and op != "load":
         raise c.type_error(
-            f"a box that is written begins inside of its array, and this one of `{name}` at index {before[0]}",
+            f"a TMA store starts inside of its array, and this one of `{name}` at index {before[0]}",
             span,
-            note="it may end outside, where nothing is written; and a box that is read may begin outside as well",
+            note="it may end outside, where nothing is written; a TMA load may start outside as well",
         )
 
 
@@ -379,7 +382,7 @@ def _alike(c: Checker, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...]
     if start.held(Level.CLUSTER) is None:
         raise c.fail(
             "SNAP006",
-            f"a copy into all blocks' copies of `{obj.name}` is issued by every block alike, and a function at"
+            f"a multicast TMA load of `{obj.name}` is issued by every block of the cluster alike, and a function at"
             f" `{start.privilege}` cannot tell",
             span,
             help="issue it in the kernel, or in a function that requires `cluster[1]`",
@@ -388,8 +391,8 @@ def _alike(c: Checker, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...]
         if frame.branch is not None and frame.branch.level >= Level.BLOCK:
             raise c.fail(
                 "SNAP006",
-                f"a copy into all blocks' copies of `{obj.name}` is issued by every block, and only some of them come"
-                " here",
+                f"a multicast TMA load of `{obj.name}` is issued by every block of the cluster, and only some of them"
+                " get here",
                 span,
                 secondary=(declared, Label(frame.span, "these blocks only")),
                 help="issue it outside of this split",
@@ -400,17 +403,17 @@ def _alike(c: Checker, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...]
         way, what = apart or (None, where)
         raise c.fail(
             "SNAP006",
-            f"every block of the cluster issues its share of this copy into `{obj.name}`, and the blocks may "
-            + ("come here differently often" if apart is not None else "mean different boxes"),
+            f"every block of the cluster issues its slice of this multicast TMA load of `{obj.name}`, and they may "
+            + ("get here a different number of times" if apart is not None else "mean different boxes"),
             span,
             "must be the same in all blocks",
             (declared, Label(what.span if what is not None else way.span, "may differ between blocks")),
-            note="a block that has not sent its share leaves a hole in all the others' copies",
+            note="a block that does not issue its slice leaves a hole in all the others' copies",
             help="decide it with values at `cluster[1]` or above"
             + ("; or declare the memory `across=block`" if apart is None else ""),
         )
     decides = (*(e for frame in c.frames for e in frame.decides), *origin.index, *tile.access.index)
-    agreed_in(c, decides, Want(CLUSTER1, "decides about a copy that all blocks of the cluster issue alike"))
+    agreed_in(c, decides, Want(CLUSTER1, "decides about a multicast TMA load of all blocks of the cluster"))
     blocks = start.held(Level.BLOCK).count
     rows = core(box)[0]
     share = math.prod(box) // rows * (rows // blocks) * tile.access.view.elem.bytes
@@ -418,11 +421,11 @@ def _alike(c: Checker, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...]
     if rows % blocks or share % need:
         raise c.type_error(
             (
-                f"each of the {blocks} blocks copies a share of the {rows} rows, and that does not come out even"
+                f"each of the {blocks} blocks multicasts a slice of {rows} rows, and {blocks} does not divide {rows}"
                 if rows % blocks
                 else (
-                    f"each of the {blocks} blocks copies {rows // blocks} rows, {share} bytes; it must be a multiple of"
-                    f" {need}"
+                    f"each of the {blocks} blocks multicasts {rows // blocks} rows, {share} bytes; this must be"
+                    f" a multiple of {need}"
                 )
             ),
             tile_span,

@@ -164,10 +164,10 @@ def async_copy(c: Checker, e: tree.Call) -> None:
             (
                 "`async_copy` takes where to and where from"
                 if len(e.args) != 2
-                else f"`{e.keywords[0][0]}=` is for boxes, which say where they are with `at=`"
+                else f"`{e.keywords[0][0]}=` is an option of TMA copies, which have `at=`"
             ),
             e.span,
-            help="an element: `async_copy(mine[i], x[j])`; a box: `async_copy(tile, a, at=(i, j))`",
+            help="cp.async of an element: `async_copy(mine[i], x[j])`; a TMA box: `async_copy(tile, a, at=(i, j))`",
         )
     to, target = element_argument(c, e.args[0], PER_THREAD, "`async_copy`")
     writable(c, to, e.args[0].span)

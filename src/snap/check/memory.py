@@ -190,7 +190,7 @@ def one_value(c: Checker, handle: ir.Handle, span: Span) -> None:
             (Label(handle.obj.span, "declared with `copies=block`"),),
             note="the copies would no longer be the same",
             help=(
-                "fill it with a box copy, `async_copy(x, a, at=(i, j))`, which writes them all; or declare it"
+                "fill it with a multicast TMA load, `async_copy(x, a, at=(i, j))`, which writes them all; or declare it"
                 " `across=block`, a part for each block"
             ),
         )

@@ -135,7 +135,7 @@ def _view(c: Checker, base: Storage, elem: Element, span: Span) -> Storage:
         if op == "/" and remainder(rest, wide // narrow, c.text):
             raise c.type_error(
                 f"`{base.handle.name}` begins in the middle of a `{elem}`: {remainder(rest, wide // narrow, c.text)} x"
-                f" `{old}` behind its start",
+                f" `{old}` after its start",
                 span,
                 help=f"begin at a multiple of {wide // narrow} elements",
             )
@@ -270,5 +270,5 @@ def element_argument(c: Checker, e: tree.Expr, want: Want, what: str) -> tuple[M
     raise c.type_error(
         f"{what} takes an element of memory, such as `tile[row, column]`",
         e.span,
-        help="a whole box is copied with `at=`: `async_copy(tile, a, at=(i, j))`" if what == "`async_copy`" else "",
+        help="TMA copies a whole box: `async_copy(tile, a, at=(i, j))`" if what == "`async_copy`" else "",
     )

@@ -73,7 +73,7 @@ def wgmma(c: Checker, e: tree.Call) -> None:
     size = math.prod(acc.shape)
     if size * 2 != n:
         raise c.type_error(
-            f"64 x {n} products are {n // 2} floats a thread, and `{acc.var.name}` has {size}",
+            f"the accumulator of a 64 x {n} wgmma is {n // 2} floats per thread, and `{acc.var.name}` has {size}",
             e.args[0].span,
             secondary=declared(acc.var),
             help=f"`{acc.var.name}: float[{n // 2}] @ thread[1]`",
@@ -235,7 +235,7 @@ def _operand(c: Checker, e: tree.Expr, role: str, found: Memory | None = None) -
             f"`{handle.name}`",
             handle.privilege,
             handle.span,
-            Want(WARPGROUP1, "is multiplied by a warpgroup"),
+            Want(WARPGROUP1, "is an operand of a warpgroup's wgmma"),
             e.span,
             help,
         )

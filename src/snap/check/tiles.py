@@ -80,7 +80,7 @@ def _window(c: Checker, memory: Memory, span: Span) -> Iterator[tuple[ir.Expr, i
             yield first, ir.Const(1, I32, span=span)
         elif first is None:
             raise c.type_error(
-                f"`{handle.name}` is no box: its elements do not lie side by side, in order",
+                f"`{handle.name}` is not a box: its elements are not contiguous, in order",
                 span,
                 secondary=(Label(handle.span, "its index function does more than move it"),),
                 help="use an index function of the form `lambda i, j: (r + i, j)`",
@@ -92,7 +92,7 @@ def _window(c: Checker, memory: Memory, span: Span) -> Iterator[tuple[ir.Expr, i
             yield first, extents[map.params.index(param)] if extents is not None else n if begins else None
     if left:
         raise c.type_error(
-            f"`{handle.name}` is no box: one of its indices chooses nothing",
+            f"`{handle.name}` is not a box: one of its indices selects nothing",
             span,
             secondary=(Label(handle.span, "made here"),),
         )
@@ -193,7 +193,7 @@ def contiguous(c: Checker, tile: ir.Tile, name: str, span: Span) -> None:
     for k in range(first + 1, len(dims)):
         if tile.shape[k] != dims[k]:
             raise c.type_error(
-                f"this box of `{name}` lies in pieces: it has {tile.shape[k]} of the {dims[k]} elements of"
+                f"this box of `{name}` is not contiguous: it has {tile.shape[k]} of the {dims[k]} elements of"
                 f" dimension {k}",
                 span,
                 "not contiguous",

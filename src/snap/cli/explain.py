@@ -40,7 +40,18 @@ PRIMITIVES = {
     "grid": "grid barrier",
     "mbarrier": "mbarrier",
 }
-_ENGINES = {"copy": "copies", "bulk": "boxes written", "bulk read": "boxes read", "wgmma": "products"}
+# Of each engine: the instruction that waits for its groups, and what a group is made of.
+_WAITS = {
+    "copy": "cp.async.wait_group",
+    "bulk": "cp.async.bulk.wait_group",
+    "bulk read": "cp.async.bulk.wait_group.read",
+    "wgmma": "wgmma.wait_group",
+}
+_COMMITS = {
+    "copy": "cp.async.commit_group: the cp.async of each thread",
+    "bulk": "cp.async.bulk.commit_group: the TMA stores",
+    "wgmma": "wgmma.commit_group: the wgmma",
+}
 
 # what the compiler has put in
 _ADDED = (Sync, AsyncCommit, BarrierWait, BarrierArrive, BarrierExpect)
@@ -161,7 +172,7 @@ def _listing(
     kind = "kernel" if typed.kernel else "device function"
     facts = [str(typed.place), f"{synced.smem} bytes of shared memory", found]
     facts += ["cooperative"] * typed.cooperative + (
-        [f"resident: {typed.resident} blocks a multiprocessor"] if typed.resident else []
+        [f"resident: {typed.resident} blocks per SM"] if typed.resident else []
     )
     where = f", {typed.span.filename}" if typed.span.filename != home else ""
     return Listing(f"{kind} {typed.name}{where}", "; ".join(facts), tuple(dict.fromkeys(rows)))
@@ -287,13 +298,14 @@ def _operation_words(stmt: ir.Stmt) -> str:
         case ir.Atomic(op=op, order=order, scope=scope):
             return f"atomic {op}, {order}, {scope} scope, once per thread"
         case ir.AsyncCopy(target=target):
-            return f"copies {target.view.elem.bytes} bytes a thread in the background"
+            return f"cp.async of {target.view.elem.bytes} bytes per thread, asynchronous"
         case ir.BoxCopy(op=op, tile=tile, box=box, tf32=tf32):
             shape = " x ".join(map(str, box))
-            where = f"loaded{', rounded to tf32,' * tf32}" if op == "load" else f"to memory ({op})"
-            return f"a box of {shape} {tile.access.view.elem}, {where} in the background by one thread"
+            what = op if op in ("load", "store") else f"reduce ({op})"
+            rounded = ", rounded to tf32" * tf32
+            return f"TMA {what} of a {shape} {tile.access.view.elem} box{rounded}, asynchronous, issued by one thread"
         case ir.Wgmma(type=kind, n=n, k=k):
-            return f"wgmma: 64 x {n} x {k}, {kind}, in the background"
+            return f"tensor cores: wgmma 64 x {n} x {k}, {kind}, asynchronous"
         case ir.StoreAcc():
             return "store_acc: the warpgroup acts together"
         case ir.Unsafe():
@@ -328,12 +340,10 @@ def _added_row(added: Added, privilege: str, near: str) -> Row:
     """Indented like the code it stands by."""
     indent = near[: len(near) - len(near.lstrip())]
     match added:
-        case AsyncCommit("copy"):
-            text = "commit: what each thread has copied since the last one is a group"
         case AsyncCommit(engine):
-            text = f"commit: the {_ENGINES[engine]} begun since the last one are a group"
+            text = f"{_COMMITS[engine]} since the last commit are one group"
         case BarrierExpect(barrier, _, size):
-            text = f"{barrier.name} expects {size} bytes more"
+            text = f"{barrier.name} expects {size} more bytes (expect_tx)"
         case BarrierArrive(barrier, point=point):
             text = f"{barrier.name}: {_does(point.arrivals or 'these threads', 'arrive')}, for `{point.object}`"
         case Sync(point, part="arrive"):
@@ -391,12 +401,12 @@ def _does(who: str, verb: str) -> str:
 
 
 def wait_words(point: SyncPoint) -> str:
-    """What a point says about work in the background, after its reason."""
+    """What a point says about asynchronous work, after its reason."""
     text = ""
     for engine, younger in point.waits:
-        left = f"at most {younger} younger group{'s' * (younger > 1)} in flight" if younger else "none in flight"
-        text += f"; waits for {_ENGINES[engine]}, {left}"
-    return text + ("; a fence puts it before what units that copy boxes and multiply tiles do" if point.fence else "")
+        left = f"at most {younger} group{'s' * (younger > 1)} in flight" if younger else "none in flight"
+        text += f"; {_WAITS[engine]} {younger}: {left}"
+    return text + ("; proxy fence (fence.proxy.async) before TMA or wgmma use it" if point.fence else "")
 
 
 # A `pass` is no statement of the IR, nor is a branch that constants leave out; but they are lines of the text, which

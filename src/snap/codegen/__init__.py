@@ -223,7 +223,7 @@ def _param(param: ir.Param, made: tree.Param) -> KernelParam:
 
 
 def _header(function: synced.Function, name: str, module: Module, smem: int) -> tuple[str, ...]:
-    launch = [f"{module.threads} threads a block"]
+    launch = [f"{module.threads} threads per block"]
     if module.cluster > 1:
         launch.append(f"clusters of {module.cluster} blocks")
     if smem:

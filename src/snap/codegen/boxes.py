@@ -158,7 +158,7 @@ static __device__ __forceinline__ void snap_box_commit() {
 WAIT_READ = Helper(
     "snap_box_wait_read",
     """\
-template <int younger>  // groups of boxes that may still be read from shared memory
+template <int younger>  // bulk groups (TMA stores) that may still be reading shared memory
 static __device__ __forceinline__ void snap_box_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(younger) : "memory");
 }""",
@@ -168,7 +168,7 @@ static __device__ __forceinline__ void snap_box_wait_read() {
 WAIT = Helper(
     "snap_box_wait",
     """\
-template <int younger>  // groups of boxes that may still be in flight
+template <int younger>  // bulk groups (TMA stores) that may still be in flight
 static __device__ __forceinline__ void snap_box_wait() {
     asm volatile("cp.async.bulk.wait_group %0;" :: "n"(younger) : "memory");
 }""",

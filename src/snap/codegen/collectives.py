@@ -101,7 +101,7 @@ def _registers(module: Module, s: ir.Collective) -> tree.Stmt:
     helper = Helper(
         f"snap_{'more' if more else 'fewer'}_registers",
         f"""\
-template <int count>  // of a thread, from now on
+template <int count>  // registers per thread, from here on
 static __device__ __forceinline__ void snap_{"more" if more else "fewer"}_registers() {{
     asm volatile("setmaxnreg.{"inc" if more else "dec"}.sync.aligned.u32 %0;" :: "n"(count));
 }}""",

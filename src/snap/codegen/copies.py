@@ -37,7 +37,7 @@ static __device__ __forceinline__ void snap_copy_commit() {
 WAIT = Helper(
     "snap_copy_wait",
     """\
-template <int younger>  // groups that may still be in flight
+template <int younger>  // cp.async groups that may still be in flight
 static __device__ __forceinline__ void snap_copy_wait() {
     asm volatile("cp.async.wait_group %0;" :: "n"(younger) : "memory");
 }""",

@@ -150,7 +150,10 @@ class Lowering:
         if function.barriers:
             module.entry.append(
                 _frame(
-                    function, "cluster" if clustered else "block", "mbarriers", "they are made before anyone uses them"
+                    function,
+                    "cluster" if clustered else "block",
+                    "mbarriers",
+                    "initialised before any thread uses them",
                 )
             )
         return [*head, *named, *made]

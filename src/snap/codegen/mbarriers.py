@@ -242,13 +242,13 @@ def start(state: FunctionState, made: tuple[synced.Barrier, ...], clustered: boo
 
 def begin(module: Module) -> tuple[tree.Stmt, ...]:
     """Only the memory of blocks that have begun can be accessed."""
-    return (tree.Comment("all blocks of the cluster have begun"), _call(module, barriers.CLUSTER_SYNC))
+    return (tree.Comment("all blocks of the cluster have started"), _call(module, barriers.CLUSTER_SYNC))
 
 
 def finish(module: Module) -> tuple[tree.Stmt, ...]:
     """No block ends while others may still arrive at its barriers or copy into its memory."""
     return (
-        tree.Comment("other blocks of the cluster may still reach into this one"),
+        tree.Comment("other blocks of the cluster may still access this one's shared memory"),
         _call(module, barriers.CLUSTER_SYNC),
     )
 

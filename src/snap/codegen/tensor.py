@@ -37,10 +37,10 @@ ROWS = 8  # of a piece
 MATRIX = Helper(
     "snap_matrix",
     """\
-template <int swizzle, int panels, int rows>  // bytes: of a row, from panel to panel, from 8 rows to the next
+template <int swizzle, int panels, int rows>  // bytes: of a row (the swizzle), leading byte offset (panel to panel), stride byte offset (8 rows)
 static __device__ __forceinline__ unsigned long long snap_matrix(const void* tile) {
     const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
-    const unsigned int start = snap_shared(tile) % (1 << 18) / 16;  // in a cluster, higher bits of an address are the block
+    const unsigned int start = snap_shared(tile) % (1 << 18) / 16;  // in shared::cluster, the higher bits are the CTA
     return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | start;
 }""",
     needs=(SHARED,),
@@ -70,7 +70,7 @@ static __device__ __forceinline__ void snap_wgmma_commit() {
 SETTLED = Helper(
     "snap_settled",
     """\
-template <int size>  // the compiler knows nothing about the values before this point, and reads none of them later
+template <int size>  // keeps the compiler from moving reads or writes of these registers across this point
 static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
     #pragma unroll
     for (int i = 0; i < size; ++i) {
@@ -90,7 +90,7 @@ static __device__ __forceinline__ void snap_settled(unsigned int (&values)[size]
 WAIT = Helper(
     "snap_wgmma_wait",
     """\
-template <int younger, typename... Accumulators>  // groups of products that may still be in flight
+template <int younger, typename... Accumulators>  // wgmma groups that may still be in flight
 static __device__ __forceinline__ void snap_wgmma_wait(Accumulators&... accumulators) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(younger) : "memory");
     (snap_settled(accumulators), ...);
@@ -350,7 +350,7 @@ def _store(module: Module, elem: Scalar, swizzle: int, given: Scalar) -> Helper:
     return Helper(
         name,
         f"""\
-template <int width, int pitch, int size>  // columns, elements from row to row, accumulators
+template <int width, int pitch, int size>  // columns, row pitch in elements, accumulator registers
 static __device__ __forceinline__ void {name}(
         {type_name(module, elem)}* memory, int start, const {type_name(module, given)} (&acc)[size], int first, int thread) {{
 {body}

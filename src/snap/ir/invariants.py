@@ -399,7 +399,7 @@ def _barrier_known(s: Counted, around: Around) -> str:
     return ""
 
 
-@_row("boxes", "the bytes of boxes that a kernel loads are counted, and of no others", ir.BoxCopy)
+@_row("boxes", "the bytes of TMA loads are counted, and of nothing else", ir.BoxCopy)
 def _loads_counted(s: ir.BoxCopy, around: Around) -> str:
     counted = s.barrier is not None
     if around.stage < Stage.WOVEN or not around.function.kernel:

@@ -190,7 +190,7 @@ class _Printer:
                 counted = "" if barrier is None else f", counted by {self.slot(barrier, slot)}"
                 tf32 = ", rounded to tf32" if s.tf32 else ""
                 return (
-                    f"box {op} {self.tile(tile)} {way} {self.access(origin)} of {list(box)} at {place}{tf32}{counted}"
+                    f"TMA {op} {self.tile(tile)} {way} {self.access(origin)} of {list(box)} at {place}{tf32}{counted}"
                 )
             case ir.Wgmma(type_, acc, a, b, n, k, a_transposed, b_transposed, zero, place, first):
                 left, right = (self.tile(t) if isinstance(t, ir.Tile) else self.array(t) for t in (a, b))

@@ -377,7 +377,7 @@ class Schedule(Launch):
         block, thread = int(warp.lanes.block[0, 0]), int(warp.lanes.thread[0, lanes[0]])
         here = {w.lanes for w, _, _ in barrier.arrivals}
         missing = [w for w in self.warps if w.lanes not in here and _concerns(at, w.lanes)]
-        text = f"{barrier.count} of {barrier.size} threads wait here and the others never come"
+        text = f"{barrier.count} of {barrier.size} threads wait here and the others never arrive"
         secondary: tuple = ()
         note = "threads of one warp have gone different ways"
         if missing:

@@ -131,7 +131,7 @@ def _check_start(
         raise refuse(
             "misaligned",
             0,
-            f"boxes of `{array.name}` are copied, and it begins {array.storage.address % BOX_BYTES} bytes past a"
+            f"TMA copies boxes of `{array.name}`, and it starts {array.storage.address % BOX_BYTES} bytes past a"
             " multiple of 16",
             "a slice may start anywhere: pass a copy of it (`.copy()`)",
         )
@@ -142,7 +142,7 @@ def _check_start(
             "misaligned",
             wrong[0],
             f"the last index of `at` is {at}, {at * size} bytes into a row of `{array.name}`: not a multiple of 16",
-            f"boxes begin at multiples of 16 bytes in a row, here of {16 // size if size < 16 else 1} elements",
+            f"a TMA box starts at a multiple of 16 bytes in its row, here of {16 // size if size < 16 else 1} elements",
         )
     for dimension, index in enumerate(() if spec.loads else first):
         wrong = np.flatnonzero(index < 0)
@@ -151,8 +151,8 @@ def _check_start(
             raise refuse(
                 "out of bounds",
                 wrong[0],
-                f"a box of `{array.name}` is written from index {at} of dimension {dimension} on",
-                "boxes that are written may end outside of an array, but not begin before it; those that are read may",
+                f"a TMA store to `{array.name}` starts at index {at} of dimension {dimension}",
+                "a TMA store may end outside of its array, but not start before it; a TMA load may",
             )
 
 

@@ -62,9 +62,9 @@ class RaceAccess:
             "read": "reads",
             "write": "writes",
             "atomic": "uses an atomic",
-            "copy to": "copies to it in the background",
-            "copy from": "copies from it in the background",
-            "multiply": "multiplies with it in the background",
+            "copy to": "writes it asynchronously (cp.async or TMA)",
+            "copy from": "reads it asynchronously (cp.async or TMA)",
+            "multiply": "uses it in an asynchronous wgmma",
             "exit": "ends",
         }[self.kind]
         return f"block {self.block}, thread {self.thread} {verb}"
@@ -130,16 +130,16 @@ _NOTES = {
     "": "nothing orders these two accesses",
     "one thread": "atomics order other threads of the two warps, and these have not met those at a barrier",
     "proxy": (
-        "the thread made no `fence.proxy.async` between: units that copy boxes and multiply tiles may not come after"
+        "the thread issued no proxy fence (`fence.proxy.async`) in between: the async proxy (TMA, wgmma) may not see"
         " what it did"
     ),
-    "registers": "the product is still in flight then: these threads have not waited for it",
-    "fence": "no `wgmma.fence` stands between the two",
+    "registers": "the wgmma is still in flight then: these threads have not waited for it (`wgmma.wait_group`)",
+    "fence": "there is no `wgmma.fence` between the two",
     "exit": "nothing keeps the block that holds this memory until then",
 }
 _HELP = {
     "one thread": (
         "a release or an acquire speaks for the group that holds the memory: let it be held by the warp, and open"
-        " partitions by thread behind the acquire and close them before the release"
+        " partitions by thread after the acquire and close them before the release"
     ),
 }

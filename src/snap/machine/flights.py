@@ -302,7 +302,7 @@ class Products(Gate):
 
     def why(self) -> str:
         missing = [w for w in range(_WARPS) if self.issued[w] <= self.executed]
-        return f"the product waits for warp {missing[0] if missing else 0} of the warpgroup, which never issues it"
+        return f"the wgmma waits for warp {missing[0] if missing else 0} of the warpgroup, which never issues it"
 
     def issue(self, warp: WarpLanes, spec: WgmmaSpec, acc: list, a, b, zero: bool) -> Product:
         w = _number(warp)
@@ -312,7 +312,7 @@ class Products(Gate):
         if product.spec is not spec:
             raise MachineError(
                 "barrier mismatch",
-                "warps of one warpgroup issue different products",
+                "warps of one warpgroup issue different wgmma",
                 spec.site.span,
                 warp.number,
                 int(warp.thread[0, 0]),

@@ -63,7 +63,7 @@ class Slot(Gate):
     def why(self) -> str:
         missing = []
         if self.arrivals < self.barrier.count:
-            missing.append(f"{self.arrivals} of {self.barrier.count} arrivals have come")
+            missing.append(f"{self.arrivals} of {self.barrier.count} arrivals have happened")
         if self.bytes:
             missing.append(
                 f"{self.bytes} bytes are still expected"
@@ -195,7 +195,7 @@ class Meeting(Gate):
         self.arrived: dict[WarpLanes, Generation] = {}
 
     def why(self) -> str:
-        return f"{self.now.count} of {self.size} threads have arrived for {self.name} and the others never come"
+        return f"{self.now.count} of {self.size} threads have arrived for {self.name} and the others never do"
 
     def arrive(self, warp: WarpLanes, lanes: np.ndarray, site: Site) -> Generation:
         if warp in self.now.warps:

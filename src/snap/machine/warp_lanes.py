@@ -170,7 +170,7 @@ class WarpLanes(Lanes, RegisterFile):
     def _meet_within(self, lanes: np.ndarray, n: int, start: int, site: Site) -> None:
         if len(lanes) < n:
             missing = next(t for t in range(start, start + n) if t not in self.thread[0][lanes])
-            text = f"{len(lanes)} of {n} threads meet here and the others do not come"
+            text = f"{len(lanes)} of {n} threads meet here and the others do not arrive"
             raise MachineError(
                 "barrier mismatch",
                 text,

@@ -99,7 +99,7 @@ def check_module(module, arch: object) -> None:
         )
     if number < module.min_arch:
         raise ValueError(
-            f"`{module.kernel}` needs sm_{module.min_arch} or later (clusters, copies of boxes), so it cannot be"
+            f"`{module.kernel}` needs sm_{module.min_arch} or later (clusters, TMA, wgmma), so it cannot be"
             f" compiled for {arch}; "
             f'pass arch="sm_{module.min_arch}a"'
         )

@@ -214,7 +214,7 @@ class Driver:
         """
         encode = getattr(self._library, "cuTensorMapEncodeTiled", None)
         if encode is None:
-            raise ToolchainError("the NVIDIA driver is older than CUDA 12.0, which copies of boxes need")
+            raise ToolchainError("the NVIDIA driver is older than CUDA 12.0, which TMA (tensor maps) needs")
         rank = len(extents)
         memory = ctypes.create_string_buffer(TENSOR_MAP_BYTES + TENSOR_MAP_ALIGN)
         start = -ctypes.addressof(memory) % TENSOR_MAP_ALIGN  # the driver wants it aligned

@@ -61,19 +61,19 @@ def check_box(kernel: str, parameter: str, tensor) -> None:
         or (tensor.tf32 and tensor.elem != F32)
     ):
         raise InternalError(
-            f"`{kernel}` copies boxes of `{parameter}` that no tensor map describes ({tensor}); this is a bug in Snap, "
-            "please report it"
+            f"`{kernel}` issues TMA copies of `{parameter}` that no tensor map describes ({tensor}); this is a bug in "
+            "Snap, please report it"
         )
 
 
 def encoding(kernel: str, parameter: str, tensor, pointer: int, shape: tuple[int, ...]) -> Encoding:
     def refuse(problem: str) -> LaunchError:
-        return LaunchError(kernel, f"the kernel copies boxes of it, {problem}", parameter)
+        return LaunchError(kernel, f"the kernel copies boxes of it by TMA, {problem}", parameter)
 
     size = tensor.elem.bytes
     if len(shape) != len(tensor.box):
         raise InternalError(
-            f"`{kernel}` copies boxes of {len(tensor.box)} dimensions of `{parameter}`, which has {len(shape)}"
+            f"`{kernel}` copies TMA boxes of {len(tensor.box)} dimensions of `{parameter}`, which has {len(shape)}"
         )
     if pointer % BOX_BYTES:
         raise refuse(

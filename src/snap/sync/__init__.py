@@ -107,7 +107,7 @@ def _without_idle_waits(function: synced.Function, numbers: Numbers) -> synced.F
 PASSES = (
     Pass(
         "inline",
-        "calls of functions with background work or roles give way to their bodies",
+        "calls of functions with asynchronous work or roles are inlined",
         ir.Function,
         ir.Function,
         Stage.TYPED,
@@ -123,7 +123,7 @@ PASSES = (
     ),
     Pass(
         "weave",
-        "memory that roles hand to each other gets mbarriers; boxes, products and turns get waits and commits",
+        "memory that roles hand to each other gets mbarriers; TMA, wgmma and turns get waits and commits",
         synced.Function,
         Woven,
         Stage.WOVEN,
@@ -149,7 +149,7 @@ PASSES = (
     ),
     Pass(
         "give back",
-        "waits for products give back the slots whose products have ended",
+        "waits for wgmma release the slots that completed wgmma have read",
         Woven,
         synced.Function,
         Stage.WOVEN,
@@ -165,7 +165,7 @@ PASSES = (
     ),
     Pass(
         "idle waits",
-        "waits for products at which none can be in flight are left out",
+        "waits for wgmma at which none can be in flight are left out",
         synced.Function,
         synced.Function,
         Stage.PROJECTED,

@@ -86,11 +86,11 @@ class Accesses:
         raise SnapError(
             Diagnostic(
                 "SNAP020",
-                f"boxes of `{s.origin.handle.name}` are loaded, and this kernel also writes it",
+                f"`{s.origin.handle.name}` is loaded by TMA, and this kernel also writes it",
                 s.span,
                 "loaded here",
                 (Label(written[obj], "written here"),),
-                note="nothing says when the box has been read, so nothing can order the write after it",
+                note="nothing signals when a TMA load has read global memory, so nothing can order the write after it",
                 help="write to another array, or use two kernels",
             )
         )

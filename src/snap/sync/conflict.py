@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 class Why(Enum):
     OTHERS = "another thread can touch the element"
     ITSELF = "even the thread that began it must wait for it, or fence it"
-    OPERATIONS = "one thread combines boxes by different operations"
+    OPERATIONS = "one thread issues TMA reductions with different operations"
 
 
 @dataclass(frozen=True, slots=True)

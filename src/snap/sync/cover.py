@@ -24,6 +24,7 @@ from snap.sync.primitive import participants_in_words, primitive
 from snap.sync.tokens import Edge, Gap, GapKey, Said, Token
 
 ATOMICS = "changed by atomics"
+_INSTRUCTIONS = {Engine.COPIES: "cp.async", Engine.BOXES: "TMA", Engine.PRODUCTS: "wgmma"}
 SAID = (Said.WAITED, Said.RELEASED, Said.ACQUIRED)
 EXACT = 14  # up to so many different edges the smallest set is found by search, beyond by taking the best gap each time
 
@@ -162,8 +163,6 @@ def reason(edges: list[Edge], before: str, after: str, function: synced.Function
 def _word(t: Token) -> str:
     if t.site[2] in SAID:
         return t.site[2].value
-    if t.engine is Engine.PRODUCTS:
-        return "multiplied into" if t.changes else "multiplied"
     return _plain_word(t)
 
 
@@ -171,7 +170,9 @@ def _plain_word(t: Token) -> str:
     if t.by_atomics:
         return ATOMICS
     if t.in_flight and t.site[2] is not Said.REPLACED:
-        return "copied to" if t.changes else "copied from"
+        changed = "accumulated into" if t.engine is Engine.PRODUCTS else "loaded" if t.loading else "written"
+        changed = "reduced into" if t.atomic else changed
+        return f"{changed if t.changes else 'read'} ({_INSTRUCTIONS[t.engine]})"
     return "written" if t.changes else "read"
 
 

@@ -200,7 +200,7 @@ def _loaded_twice(t: Token, b: Token, name: str) -> SnapError:
             b.span,
             "loaded here",
             (Label(t.span, "loaded here before"),) if t.span != b.span else (),
-            note="boxes arrive in any order, so which of the two stays is not certain",
+            note="TMA loads complete in any order, so either of the two may be the last",
             help="use it between the two, or load into parts that the compiler can tell apart",
         )
     )

@@ -218,14 +218,14 @@ class Handing:
         here = self.function.span.filename
         text = f"{e.uses.word} at {lines(here, first)}, {then.uses.word} at {lines(here, second)} by {_who(then.roles)}"
         if e.loads:
-            text += "; only an mbarrier counts a load's bytes"
+            text += "; an mbarrier: the bytes of the TMA load complete its phase"
         elif e.roles != then.roles:
-            ahead = f", up to {channel.depth} fills ahead" if channel.depth > 1 else ""
-            text += f"; who arrives goes on at once{ahead}"
+            ahead = f", so roles run up to {channel.depth} stages ahead" if channel.depth > 1 else ""
+            text += f"; an mbarrier: arriving does not block{ahead}"
         threads = max(n for _, n in then.roles)
         participants = BLOCK1 if threads == self.threads else Privilege(Level.THREAD, threads)
         unit = "warpgroup" if e.unit == WARPGROUP else "warp"
-        arrivals = "the load's bytes" if e.loads else f"each {unit} of {_who(e.roles)}"
+        arrivals = "the bytes of the TMA load" if e.loads else f"each {unit} of {_who(e.roles)}"
         if then.loads and channel.copies and not e.loads:
             arrivals += ", of every block of the cluster"
         return synced.SyncPoint(
@@ -238,7 +238,7 @@ class Handing:
             second,
             fence=fence,
             arrivals=arrivals,
-            waiters="the thread that loads" if then.loads else _who(then.roles),
+            waiters="the thread that issues the TMA load" if then.loads else _who(then.roles),
             span=second,
         )
 
@@ -301,17 +301,20 @@ class Handing:
         if e.uses.products:
             made.append(self._products_ended(channel, e, 0, e.uses.span))
         if (span := e.uses.copies) is not None:
-            text, who = f"copied to at line {span.line}, and then handed on", ("its copies", "each thread that copies")
+            text, who = (
+                f"written (cp.async) at line {span.line}, then handed on",
+                ("its cp.async", "each thread"),
+            )
             made.append(synced.AsyncCommit("copy", self._place(e), span=span))
             made.append(self._wait(channel, e, ("copy", 0), text, who, span))
         if (span := e.uses.stores) is not None:
-            text, who = f"stored at line {span.line}, and then handed on", ("its boxes", "the thread that stores")
+            text, who = f"read (TMA) at line {span.line}, then handed on", ("its TMA stores", "the storing thread")
             made.append(self._wait(channel, e, ("bulk read", 0), text, who, span))
         return made
 
     def _products_ended(self, channel: Channel, e: Episode, younger: int, span: Span) -> synced.Sync:
-        text = f"products begun at line {span.line} have read their tiles before the slot is given back"
-        who = ("its products", f"each {Privilege(Level.THREAD, WARPGROUP)}")
+        text = f"the wgmma of line {span.line} has read its operands before the slot is released"
+        who = ("its wgmma", f"each {Privilege(Level.THREAD, WARPGROUP)}")
         return self._wait(channel, e, ("wgmma", younger), text, who, span)
 
     def _wait(

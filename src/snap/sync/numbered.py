@@ -140,7 +140,7 @@ def _in_order(loads: list[Numbered]) -> Loads:
     for n in loads:
         start = linear.number(n.more) if n.loop is None else _plus(n.low[0], n.more)
         if len(n.low) > 1 or start != linear.number(expected):
-            raise Unordered("its loads do not come in the order 0, 1, 2, ...", n.stage.span)
+            raise Unordered("its loads are not in the order 0, 1, 2, ...", n.stage.span)
         limits = [linear.number(n.more + 1)] if n.loop is None else [_plus(h, n.more) for h in n.high]
         for before, stops in found:
             if not all(_below(limits, limit) for limit in stops if not linear.is_number(limit)):

@@ -56,7 +56,7 @@ class Said(Enum):
     WAITED = "waited for"  # for a load, by threads that will load its slot again
     RELEASED = "published"  # by an atomic, what the threads of its group did
     ACQUIRED = "acquired"
-    ENDED = "gone when its block ends"
+    ENDED = "gone when its block exits"
     REPLACED = "written"  # by whatever comes into an array that takes the same bytes
 
     __hash__ = object.__hash__

@@ -56,13 +56,13 @@ class Uses:
     @property
     def word(self) -> str:
         return (
-            "loaded"
+            "loaded (TMA)"
             if self.loads
-            else "multiplied"
+            else "read (wgmma)"
             if self.products
             else "written"
             if self.writes
-            else "stored"
+            else "read (TMA)"
             if self.stores
             else "read"
         )

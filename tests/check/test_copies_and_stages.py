@@ -23,6 +23,11 @@ def test_a_copy_goes_from_global_to_shared_memory_that_the_thread_owns():
     for wrong in ("m[0]", "m[0], x", "m, x[0]", "m[0], 3", "m[0], x[0], 4", "m[0], x[0], huh=3", "m[0], t", "m[0], x[0, 0]", "m[0.5], x[0]"):
         assert use(mine.format("s", wrong)) == [("SNAP018", 2)], wrong
     assert use(mine.format("s", "m[0], x[0], at=3")) == [("SNAP018", 2)]
+    for condition in ("t < n", "n", "x[t]", "True", "t < n and x[t] > 0", "intrinsic.any(t < n)"):
+        assert use(mine.format("s", f"m[0], x[t], valid={condition}")) == [], condition
+    for wrong in ("valid=x", "valid=s", "valid=t < n, at=3", "valid=t < n, huh=3"):
+        assert use(mine.format("s", f"m[0], x[t], {wrong}"))[0][0] in ("SNAP018", "SNAP017"), wrong
+    assert use(mine.format("s", "m[0], m[1], valid=t < n")) == [("SNAP018", 2)]
     assert use("z: int @ thread[1] = async_copy(s[0], x[0])")[0][0] in ("SNAP009", "SNAP018")
 
 

@@ -64,6 +64,8 @@ def _body(body: ir.Body, seen: Counter) -> None:
                 seen[f"atomic {s.op}"] += 1
                 seen[f"order {s.order}"] += 1
                 seen[f"scope {s.scope}"] += 1
+            case ir.AsyncCopy(valid=valid) if valid is not None:
+                seen["zero fill"] += 1
             case ir.BoxCopy():
                 seen[f"box {s.op}"] += 1
             case ir.Wgmma():
@@ -97,7 +99,7 @@ def kinds() -> list[str]:
     return [*(c.__name__ for c in get_args(ir.Typed)), *added, *(c.__name__ for c in (*get_args(ir.Expr), *get_args(ir.Target), *get_args(ir.Param))), "function", "kernel", "unrolled",
             *(f"collective {name}" for name in COLLECTIVES), *(f"atomic {name}" for name in ATOMICS), *(f"order {o}" for o in ORDERS), *(f"scope {s}" for s in SCOPES),
             *(f"math {name}" for name in MATH), *(f"Binary {op}" for op in "+ - * / % << >> & | ^".split()), *(f"Compare {op}" for op in "< <= > >= == !=".split()),
-            *(f"Unary {op}" for op in ("-", "~", "not")), "Logical and", "Logical or", *(f"box {op}" for op in "load store add min max and or xor".split()),
+            *(f"Unary {op}" for op in ("-", "~", "not")), "Logical and", "Logical or", "zero fill", *(f"box {op}" for op in "load store add min max and or xor".split()),
             *(f"wgmma {t}" for t in "bf16 f16 tf32 e4m3 e5m2".split()), *(f"sync {kind}" for kind in SYNC_KINDS),
             *(f"wait {engine}{some}" for engine in ENGINES for some in ("", ", some stay in flight")), *(f"commit {engine}" for engine in ("copy", "bulk", "wgmma")),
             "part both", "part arrive", "part wait", "barrier", "barrier everywhere", "proxy fence", "some only arrive",

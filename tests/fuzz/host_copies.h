@@ -145,7 +145,10 @@ void finish_background(Fiber& f) {
 
 namespace {
 
-void perform(const Copy& copy) { memcpy(copy.to, copy.from, copy.bytes); }
+void perform(const Copy& copy) {
+    memcpy(copy.to, copy.from, copy.read);
+    memset(copy.to + copy.read, 0, copy.bytes - copy.read);
+}
 
 template <class T> void close(Groups<T>& groups) {
     groups.closed.push_back(std::move(groups.open));
@@ -163,11 +166,11 @@ template <class T> void finish(Groups<T>& groups, int younger) {
 
 }  // namespace
 
-void copy_async(unsigned int to, const void* from, int bytes) {
+void copy_async(unsigned int to, const void* from, int bytes, int read) {  // the rest of the bytes become zero
     if (to % bytes || (size_t)from % bytes) {
         fail("misaligned", "a copy of %d bytes from %p to %u", bytes, from, to);
     }
-    const Copy copy{place_of(to, bytes, "a copy"), from, bytes};
+    const Copy copy{place_of(to, bytes, "a copy"), from, bytes, read};
     if (m.lazy) {
         m.now->behind().copies.open.push_back(copy);
     } else {

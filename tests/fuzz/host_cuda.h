@@ -229,7 +229,7 @@ void mbarrier_init(unsigned int at, unsigned int count);
 void mbarrier_arrive(unsigned int at);
 void mbarrier_expect(unsigned int at, unsigned int bytes);
 bool mbarrier_try_wait(unsigned int at, unsigned int parity);
-void copy_async(unsigned int to, const void* from, int bytes);
+void copy_async(unsigned int to, const void* from, int bytes, int read);
 void copy_commit();
 void copy_wait(int younger);
 void box_load(unsigned int to, const void* map, const int* at, int rank, unsigned int barrier, int blocks);

@@ -311,7 +311,7 @@ PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
     (r"mbarrier\.arrive\.expect_tx\.shared::cta\.b64", _arrive_expect),
     (r"mbarrier\.expect_tx\.relaxed\.cta\.shared::cta\.b64", _simple("mbarrier_expect")),
     (r"mbarrier\.try_wait\.parity(?:\.acquire\.cluster)?\.shared::cta\.b64", _assigned("mbarrier_try_wait")),
-    (r"cp\.async\.c[ag]\.shared\.global", _simple("copy_async")),
+    (r"cp\.async\.c[ag]\.shared\.global", lambda m, o: _call("copy_async", *o[:3], o[3] if len(o) > 3 else o[2])),
     (r"cp\.async\.commit_group", _simple("copy_commit")),
     (r"cp\.async\.wait_group", _simple("copy_wait")),
     (r"cp\.async\.bulk\.tensor\.(\d)d\.shared::cluster\.global\.tile\.mbarrier::complete_tx::bytes(\.multicast::cluster)?", _box_load),

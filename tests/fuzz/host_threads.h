@@ -45,7 +45,7 @@ struct Warp;
 struct Block;
 struct Group;
 
-struct Copy { unsigned char* to; const void* from; int bytes; };
+struct Copy { unsigned char* to; const void* from; int bytes, read; };
 struct BoxStore { const Map* map; const char* op; int at[5]; Block* block; unsigned int from; std::vector<unsigned char> data; bool was_read; };
 struct BoxLoad { const Map* map; int at[5]; Group* group; unsigned int to, barrier; unsigned int blocks; };
 template <class T> struct Groups { std::vector<T> open; std::deque<std::vector<T>> closed; };

@@ -43,7 +43,7 @@ class MemoryWriter(Writer):
                     value += f" + {self.loaded(other, self.anywhere(here, other.size))}"
                 if self.copies(here, m):
                     self.tags.add("async_copy")
-                    self.say(f"async_copy({part}[{at}], src[{self.outside(here)}])")
+                    self.say(self.copied(f"{part}[{at}]", self.outside(here)))
                 elif m.elem == "u32" and self.chance(3):
                     self.say(f"{part}[{at}] {self.pick(['+=', '^=', '*=', '|=', '-='])} {value}")
                 else:
@@ -98,7 +98,7 @@ class MemoryWriter(Writer):
                     if others and self.chance(2):
                         other = self.pick(others)
                         self.say(f"v = v + {self.loaded(other, self.anywhere(here, other.size))}")
-                    self.say(f"async_copy({part}[0], src[{self.outside(here)}])" if self.copies(here, m) else f"{part}[0] = {self.stored(m.elem, self.value(here))}")
+                    self.say(self.copied(f"{part}[0]", self.outside(here)) if self.copies(here, m) else f"{part}[0] = {self.stored(m.elem, self.value(here))}")
 
     def uniform_read(self, here: Here) -> None:
         """One value for all threads of the unit, which decides what they do next."""
@@ -489,7 +489,7 @@ class MemoryWriter(Writer):
             if how.startswith("i"):
                 self.say(f"{b} = {how.replace('i', i)}")
             with self.block(f"with partition({s}, p=thread[1], f=lambda k: ({b}, {self.permutation(here, here.unit.rank, n)})) as {part}:"):
-                self.say(f"async_copy({part}[0], src[{self.outside(here)}])" if self.chance(3) else f"{part}[0] = {self.value(here)}")
+                self.say(self.copied(f"{part}[0]", self.outside(here)) if self.chance(3) else f"{part}[0] = {self.value(here)}")
             self.say(f"v = v * 3 + {s}[{b}, {self.anywhere(here, n)}]")
             if self.chance(2):
                 self.statement(here.deeper(memory=here.memory, loops=(*here.loops, i), breakable=False))

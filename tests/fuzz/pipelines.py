@@ -29,7 +29,7 @@ class PipelineWriter(MemoryWriter):
         with self.block(f"with partition({s}, p=thread[1], f={self.owned(here, m)}) as {part}:"):
             for e in range(per):
                 if copied:
-                    self.say(f"async_copy({part}[{e}], src[({self.outside(here)} + {k} * 32) % 1024])")
+                    self.say(self.copied(f"{part}[{e}]", f"({self.outside(here)} + {k} * 32) % 1024"))
                 else:
                     self.say(f"{part}[{e}] = {self.stored(m.elem, f'v + u32({k}) + {e}')}")
 

@@ -311,18 +311,21 @@ def _once(G, L) -> list[int]:
 
 
 def async_copy(c: Expressions, node: ast.Call) -> E:
-    if not node.keywords:
+    if "at" not in words_of(node):
         with c.aimed(THREAD):
             (t, into), (source, out) = c.element(node.args[0]), c.element(node.args[1])
+            valid = c.condition(c.expression(words_of(node)["valid"])) if node.keywords else None
         if sv.size_of(t) != sv.size_of(source):
             raise Unsupported("an element copied to one of another size")
         size = sv.size_of(t)
 
         def element(G, L):
             targets, sources = into(G, L), out(G, L)
-            for (h, i), (g, j) in zip(targets, sources):
-                at, start = h.at(i), g.at(j)
-                h.memory.data[at:at + size] = g.memory.data[start:start + size]
+            read = [True] * len(L) if valid is None else valid(G, L)
+            for (h, i), (g, j), there in zip(targets, sources, read):
+                at = h.at(i)
+                start = g.at(j) if there else 0
+                h.memory.data[at:at + size] = g.memory.data[start:start + size] if there else 0
             return [None] * len(L)
         return E(NOTHING, element)
     first, second, at, words = _moves(c, node)

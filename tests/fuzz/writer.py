@@ -178,6 +178,14 @@ class Writer:
         r = here.unit.rank
         return self.pick([r, f"{r} + {self.below(64)}", f"{SOURCE - 1} - {r}", *(f"{r} + 64 * {i}" for i in here.loops)])
 
+    def copied(self, to: str, index: str) -> str:
+        """A copy of an element of that memory in the background; of some, those that would lie outside come as zeros."""
+        if not self.chance(4):
+            return f"async_copy({to}, src[{index}])"
+        self.tags.add("zero fill")
+        beyond = f"{index} + {self.below(SOURCE)}"
+        return f"async_copy({to}, src[{beyond}], valid={beyond} < {SOURCE})"
+
     # ---- statements
 
     def statements(self, here: Here, most: int = 3) -> None:

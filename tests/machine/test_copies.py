@@ -321,3 +321,35 @@ def test_groups_are_each_threads_own():
     odd = b.compare("==", b.binary("%", ME, b.const(2)), b.const(1))
     found = races(copied(COMMIT, b.if_(odd, [COMMIT]), wait(1)), values(), enough=10**9)
     assert found and {race.second.thread % 2 for race in found} == {0}
+
+
+# ---- zero fill -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def zero_filled(bound, *after):
+    """s[me] = x[me] where me < bound, else 0; out[me] = s[me]."""
+    s, x, out = b.shared("s", I32, T), b.array("x", I32), b.array("out", I32)
+    copy = ir.AsyncCopy(b.access(s, ME, line=3), b.access(x, ME, line=4), b.compare("<", ME, b.const(bound)), span=b.at(3))
+    return b.kernel([x, out], [b.declare_shared(s), copy, *after, b.store(out, ME, b.load(s, ME, line=9), line=9)], smem=4 * T, within=WITHIN, threads=T)
+
+
+@pytest.mark.parametrize("bound", [0, 1, 17, 63, T])
+def test_where_a_copy_is_not_valid_zero_comes_and_nothing_is_read(bound):
+    x = np.arange(1, bound + 1, dtype=np.int32)  # nothing behind what is valid
+    function = zero_filled(bound, COMMIT, wait(0))
+    for seed in (None, *SEEDS):
+        args, found = [x, np.full(T, -1, np.int32)], []
+        run_reference(function, args, 1) if seed is None else run_adversarial(function, args, 1, seed, found)
+        assert not found
+        np.testing.assert_array_equal(args[1], np.pad(x, (0, T - bound)))
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_where_a_copy_is_valid_its_source_is_inside(seed):
+    args = [np.zeros(16, np.int32), np.zeros(T, np.int32)]
+    with pytest.raises(MachineError, match=r"out of bounds.*`x\[16\]`"):
+        run_reference(zero_filled(17, COMMIT, wait(0)), args, 1) if seed is None else run_adversarial(zero_filled(17, COMMIT, wait(0)), args, 1, seed, [])
+
+
+def test_zeros_come_in_the_background_too():
+    assert races(zero_filled(0, COMMIT), values())[0].object == "s"

@@ -62,7 +62,10 @@ def box_copy(c: Checker, e: tree.Call) -> None:
     tf32 = text_option(c, options, "type", ("tf32",), "") == "tf32"
     if options:
         raise c.type_error(
-            f"`async_copy` of a TMA box has no option `{next(iter(options))}`", e.span, help=FORMS["async_copy"]
+            f"`async_copy` of a TMA box has no option `{next(iter(options))}`",
+            e.span,
+            note="TMA brings zeros for all that lies outside of the array" if "valid" in options else "",
+            help=FORMS["async_copy"],
         )
     spaces = to.space, source.space
     if spaces[0] is spaces[1]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from snap.check import convert
 from snap.check.annotations import constant_int
-from snap.check.expressions import scalar
+from snap.check.expressions import condition, scalar
 from snap.check.matrices import ldmatrix, mma, stmatrix
 from snap.check.memory import own_memory, writable
 from snap.check.operands import kept, result_for
@@ -159,15 +159,20 @@ def _setmaxnreg(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
 # compiler's care.
 def async_copy(c: Checker, e: tree.Call) -> None:
     c.effects_allowed("a copy", e.span)
-    if len(e.args) != 2 or e.keywords:
+    options = dict(e.keywords)
+    where = options.pop("valid", None)
+    if len(e.args) != 2 or options:
         raise c.type_error(
             (
                 "`async_copy` takes where to and where from"
                 if len(e.args) != 2
-                else f"`{e.keywords[0][0]}=` is an option of TMA copies, which have `at=`"
+                else f"`{next(iter(options))}=` is an option of TMA copies, which have `at=`"
             ),
             e.span,
-            help="cp.async of an element: `async_copy(mine[i], x[j])`; a TMA box: `async_copy(tile, a, at=(i, j))`",
+            help=(
+                "cp.async of an element: `async_copy(mine[i], x[j])`, zero where it is not `valid=j < n`; a TMA box:"
+                " `async_copy(tile, a, at=(i, j))`"
+            ),
         )
     to, target = element_argument(c, e.args[0], PER_THREAD, "`async_copy`")
     writable(c, to, e.args[0].span)
@@ -183,4 +188,9 @@ def async_copy(c: Checker, e: tree.Call) -> None:
             help="view both as a vector: `x.view(float4)[i]`",
         )
     own_memory(c, target, "`async_copy`")
-    c.out.append(ir.AsyncCopy(target, source, span=e.span))
+    valid = None
+    if where is not None:
+        mark = len(c.out)
+        valid = condition(c, where, PER_THREAD)
+        target, source = kept(c, mark, (target, THREAD1), (source, THREAD1))
+    c.out.append(ir.AsyncCopy(target, source, valid, span=e.span))

@@ -9,19 +9,24 @@ Non-goals:  when to commit and to wait (`snap.sync`)
 from __future__ import annotations
 
 from snap.codegen import memory, tree
+from snap.codegen.expressions import lower
 from snap.codegen.module import Helper
 from snap.codegen.scope import Scope
 from snap.ir import nodes as ir
 
 
-def _copy(bytes: int) -> Helper:
-    name = f"snap_copy_async_{bytes}"
+def _copy(bytes: int, zeros: bool) -> Helper:
+    """zeros: the source is read only where `valid` holds; elsewhere the size of what is read of it is 0, and the
+    instruction writes zeros.
+    """
+    name = f"snap_copy_async_{bytes}{'_or_zero' if zeros else ''}"
+    given, size, read = (", bool valid", ", %2", f', "r"(valid ? {bytes} : 0)') if zeros else ("", "", "")
     return Helper(
         name,
         f"""\
-static __device__ __forceinline__ void {name}(void* to, const void* from) {{
+static __device__ __forceinline__ void {name}(void* to, const void* from{given}) {{
     const unsigned int place = __cvta_generic_to_shared(to);
-    asm volatile("cp.async.{"cg" if bytes == 16 else "ca"}.shared.global [%0], [%1], {bytes};" :: "r"(place), "l"(from) : "memory");
+    asm volatile("cp.async.{"cg" if bytes == 16 else "ca"}.shared.global [%0], [%1], {bytes}{size};" :: "r"(place), "l"(from){read} : "memory");
 }}""",
     )
 
@@ -44,9 +49,10 @@ static __device__ __forceinline__ void snap_copy_wait() {
 )
 
 
-def copy(scope: Scope, target: ir.MemAccess, source: ir.MemAccess) -> tree.Stmt:
-    name = scope.module.helper(_copy(target.view.elem.bytes))
-    return tree.Evaluate(tree.Call(name, (memory.address(scope, target), memory.address(scope, source))))
+def copy(scope: Scope, s: ir.AsyncCopy) -> tree.Stmt:
+    name = scope.module.helper(_copy(s.target.view.elem.bytes, s.valid is not None))
+    ends = memory.address(scope, s.target), memory.address(scope, s.source)
+    return tree.Evaluate(tree.Call(name, ends if s.valid is None else (*ends, lower(scope, s.valid))))
 
 
 def commit(scope: Scope) -> tree.Stmt:

@@ -112,8 +112,8 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             return _spliced(block(scope, inner), last)
         case synced.Sync(place=place):
             return _sync(replace(scope, place=place), s)
-        case ir.AsyncCopy(target, source):
-            return [copies.copy(scope, target, source)]
+        case ir.AsyncCopy():
+            return [copies.copy(scope, s)]
         case synced.Elect(_, inner):
             made = block(replace(scope, elected=True), inner)
             return issue.only(issue.first_thread(scope), *made) if made else []

@@ -294,10 +294,14 @@ class Atomic(Statement):
 class AsyncCopy(Statement):
     """One element of global memory into shared memory, in the background: this thread may use it after a wait, others
     after a barrier behind that.
+
+    valid   where it does not hold, the source is not read, and the element becomes zero; None for everywhere.  The
+            indices of the source are evaluated either way
     """
 
     target: MemAccess
     source: MemAccess
+    valid: Expr | None = None
     span: Span = field(compare=False, kw_only=True)
 
 

@@ -183,8 +183,9 @@ class _Printer:
             case ir.Atomic(op, access, args, target, order, scope):
                 given = [self.access(access), *map(self.expr, args)]
                 return f"{self.results(target)}atomic.{op}({', '.join(given)}), {order}, {scope}"
-            case ir.AsyncCopy(target, source):
-                return f"copy {self.access(target)} from {self.access(source)}"
+            case ir.AsyncCopy(target, source, valid):
+                zeros = "" if valid is None else f" where {self.expr(valid)}, else zero"
+                return f"copy {self.access(target)} from {self.access(source)}{zeros}"
             case ir.BoxCopy(op, tile, origin, box, place, barrier, slot):
                 way = "from" if op == "load" else "to"
                 counted = "" if barrier is None else f", counted by {self.slot(barrier, slot)}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from snap.ir import nodes as ir
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
-from snap.ir.types import Level, Privilege
+from snap.ir.types import Level, Privilege, Vector, scalar_of
 from snap.machine.expressions import Expressions
 from snap.machine.lanes import Watched
 from snap.machine.locals import Layout
@@ -150,16 +150,37 @@ class Actions(Expressions):
 
     def async_copy(self, s: ir.AsyncCopy) -> None:
         """In reference mode it has arrived at once."""
+        valid, read = "None", self.mask
+        if s.valid is not None:
+            valid = self.bind(self.expr(s.valid))
+            read = self.bind(f"narrow({self.mask}, {valid})", "m")
         if not self.stepwise:
-            self.store(s.target, self.load(ir.Load(s.source, s.source.view.elem, span=s.source.span)))
+            self.store(s.target, self.copied(s, valid, read))
             return
         ends = []
-        for a, write in ((s.target, True), (s.source, False)):
-            self.check_claims(a, write)
+        for a, mask in ((s.target, self.mask), (s.source, read)):
             ends.append(f"({self.view_of(a)}, {self.tupled(a.index)}, {self.dims(a.view)})")
+            with self.indented(f"if {mask} is not False:"), self.masked(mask):
+                self.check_claims(a, a is s.target)
         sites = ", ".join(self.site(a.span, a.handle.name) for a in (s.target, s.source))
-        self.emit(f"C.copies.issue({', '.join(ends)}, {self.mask}, ({sites}))")
+        self.emit(f"C.copies.issue({', '.join(ends)}, {self.mask}, ({sites}), {valid})")
         self.pause()
+
+    def copied(self, s: ir.AsyncCopy, valid: str, read: str) -> str:
+        """What a copy brings: where it is not valid, zero, and its source is not looked at."""
+        load = ir.Load(s.source, s.source.view.elem, span=s.source.span)
+        if s.valid is None:
+            return self.load(load)
+        for i in s.source.index:
+            self.bind(self.expr(i))
+        value = self.bind("None")
+        with self.indented(f"if {read} is not False:"), self.masked(read):
+            self.emit(f"{value} = {self.load(load)}")
+        elem = s.target.view.elem
+        zero: ir.Expr = ir.Const(0, scalar_of(elem), span=s.span)
+        if isinstance(elem, Vector):
+            zero = ir.MakeVector((zero,) * elem.lanes, elem, span=s.span)
+        return f"merge({valid}, {value}, {self.expr(zero)})"
 
     # ---- atomics, unsafe ----
 

@@ -26,15 +26,16 @@ _HABITS = (0.0, 0.0, 0.3, 1.0)  # how likely a copy is to arrive early
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """One `async_copy` of a warp.  By lane that took part: where to and from (the first scalar of each), its group,
-    whether it has arrived, whether a wait has covered it; `held`: what was read at issue, None where the source is read
-    on arrival.
+    """One `async_copy` of a warp.  By lane that took part: where to and from (the first scalar of each), whether the
+    source is read at all (else zeros come), its group, whether it has arrived, whether a wait has covered it; `held`:
+    what was read at issue, None where the source is read on arrival.
     """
 
     target: View
     source: View
     to: np.ndarray
     origin: np.ndarray
+    valid: np.ndarray
     lanes: np.ndarray
     sites: tuple[Site, Site]
     group: np.ndarray
@@ -47,7 +48,12 @@ class Flight:
         return not self.covered.all()
 
     def read(self) -> list[np.ndarray]:
-        return [self.source.flat[self.origin + k] for k in range(self.source.width)]
+        brought = []
+        for k in range(self.source.width):
+            bits = np.zeros(len(self.origin), self.source.flat.dtype)
+            bits[self.valid] = self.source.flat[self.origin[self.valid] + k]
+            brought.append(bits)
+        return brought
 
     def arrive(self, chosen: np.ndarray) -> None:
         chosen = chosen & ~self.arrived
@@ -69,19 +75,21 @@ class Copies:
         self.at_issue, self.later, self.holds = (float(dice.choice(_HABITS)) for _ in range(3))
 
     def issue(
-        self, target: tuple[View, tuple, object], source: tuple[View, tuple, object], m, sites: tuple[Site, Site]
+        self, target: tuple[View, tuple, object], source: tuple[View, tuple, object], m, sites: tuple[Site, Site], valid
     ) -> None:
-        """`target`, `source`: view, index and dimensions of the element."""
+        """`target`, `source`: view, index and dimensions of the element; `valid`: where the source is read, None for
+        everywhere.
+        """
         active = self.warp.active(m)[0]
         lanes = np.flatnonzero(active)
+        read = active if valid is None else active & self.warp.full(valid)[0]
         to, origin = (
-            self.warp.full(view.cells(view.resolve(index, dims, m, site)))[0][lanes].astype(np.int64)
-            for (view, index, dims), site in zip((target, source), sites)
+            self.warp.full(view.cells(view.resolve(index, dims, mask[None, :], site)))[0][lanes].astype(np.int64)
+            for (view, index, dims), mask, site in zip((target, source), (active, read), sites)
         )
         none = np.zeros(len(lanes), np.bool_)
-        flight = Flight(
-            target[0], source[0], to, origin, lanes, sites, np.full(len(lanes), _UNCOMMITTED), none, none.copy(), None
-        )
+        group = np.full(len(lanes), _UNCOMMITTED)
+        flight = Flight(target[0], source[0], to, origin, read[lanes], lanes, sites, group, none, none.copy(), None)
         self._log(flight, np.ones(len(lanes), np.bool_), lands=False)
         dice = self.warp.launch.dice
         if dice.random() < self.holds:
@@ -119,8 +127,9 @@ class Copies:
 
     def _log(self, flight: Flight, chosen: np.ndarray, lands: bool) -> None:
         sides = (
-            (flight.target, flight.to, WRITE, flight.sites[0]),
-            (flight.source, flight.origin, READ, flight.sites[1]),
+            (flight.target, flight.to, chosen, WRITE, flight.sites[0]),
+            (flight.source, flight.origin, chosen & flight.valid, READ, flight.sites[1]),
         )
-        for view, cells, kind, site in sides:
-            self.warp.log(view, cells[chosen], flight.lanes[chosen], view.width, kind, site, flight, lands)
+        for view, cells, mine, kind, site in sides:
+            if mine.any():
+                self.warp.log(view, cells[mine], flight.lanes[mine], view.width, kind, site, flight, lands)

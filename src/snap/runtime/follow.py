@@ -201,8 +201,10 @@ class _Thread:
     def evaluated(self, s: ir.Stmt) -> None:
         for e in own_expressions(s):
             self.expression(e)
+        spared = s.source if isinstance(s, ir.AsyncCopy) and s.valid is not None and not self.truth(s.valid) else None
         for access in elements(s):
-            self.accessed(access)
+            if access is not spared:
+                self.accessed(access)
 
     def expression(self, e: ir.Expr) -> None:
         match e:

@@ -20,17 +20,28 @@ Written `intrinsic.name(...)`. *Group* is the group that executes the operation 
 *arguments* are evaluated for the privilege named; *result* is the type and privilege of what comes back. `broadcast`,
 the `sync...` operations and the block's votes are barriers as well.
 
-| name | group | arguments | result | what it does |
-|---|---|---|---|---|
+Where *parts* says so, an aligned part of a warp executes the operation by itself: in code that holds `thread[2]`,
+`thread[4]`, `thread[8]` or `thread[16]` (`with group(thread[8]):`, `with each(thread[8]):`, a function that requires it),
+what the row says of `thread[32]` is said of that part. The compiler makes the masks; lanes are numbered within the part.
+Parts of one warp may go different ways: each has its own loop counts and branches, as warps have.
+
+| name | group | parts | arguments | result | what it does |
+|---|---|---|---|---|---|
 """
 
 OPERANDS = """
 Operands that the table does not show:
 
-- `shfl(v, lane)`, `shfl_up(v, delta)`, `shfl_down(v, delta)`, `shfl_xor(v, mask)`: CUDA's, over 32 lanes, or over
-  `width=2, 4, 8, 16`. A lane whose source lies outside keeps its own value.
-- `reduce_*`: a butterfly over the lanes, by xor with 16, 8, 4, 2, 1 in that order, so that sums of floats are the same
-  bit for bit on the CPU machine and on the GPU.
+- `shfl(v, lane)`, `shfl_up(v, delta)`, `shfl_down(v, delta)`, `shfl_xor(v, mask)`: CUDA's, over 32 lanes or those of
+  the part, or over `width=2, 4, 8, 16` of them. A lane whose source lies outside keeps its own value. In a part no lane
+  of another one is reached: of `mask`, only what is below the part's size counts.
+- `ballot`, `match_any`, `match_all`: bit k is thread k of the warp, or of the part.
+- `reduce_*`: a butterfly over the lanes, by xor with 16, 8, 4, 2, 1 in that order (a part of 8 begins with 4), so that
+  sums of floats are the same bit for bit on the CPU machine and on the GPU.
+- `reduce_*(v, where=c)`: over the lanes for which `c` holds. The others contribute what changes nothing and do not
+  evaluate `v`, so that `reduce_add(x[i], where=i < n)` reads no element beyond n. Where it holds for none, the result is
+  that: 0 of `add`, `or` and `xor`, all bits of `and`, of `min` and `max` the largest and the smallest value of the type
+  (of floats the infinities).
 - `broadcast(v, source=0)`: the value of that thread of the block.
 - `mma(a0, ..., b0, ..., c0, ..., out=[d0, ...])`, or with whole arrays `mma(A, B, C, out=D)`: D = A*B + C with f32
   accumulators. f32 operands: m16n8k8 in tf32, with 4, 2 and 4 values a lane. f16 and bf16: m16n8k16, with 8, 4 and 4.
@@ -101,7 +112,8 @@ def result_of(op: CollectiveOp) -> str:
 
 def collective_row(op: CollectiveOp) -> str:
     arguments = ", ".join(f"`{p}`" for p in op.args)
-    return f"| `{op.name}` | `{op.requires}` | {arguments} | {result_of(op)} | {op.doc} |\n"
+    parts = "yes" if op.parts else ""
+    return f"| `{op.name}` | `{op.requires}` | {parts} | {arguments} | {result_of(op)} | {op.doc} |\n"
 
 
 def math_row(op: MathOp) -> str:

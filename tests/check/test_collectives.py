@@ -24,7 +24,7 @@ AT_BLOCK = ["broadcast", "syncthreads_or", "syncthreads_and", "syncthreads_count
 def test_warp_collectives_take_thread_1_and_return_the_warp(name):
     call = f"intrinsic.{name}(t)"
     high = "thread[1]" if name == "match_any" else "thread[32]"
-    for group, refused in (("thread[32]", False), ("thread[64]", False), ("block[1]", False), ("thread[16]", True), ("thread[1]", True)):
+    for group, refused in (("thread[32]", False), ("thread[64]", False), ("block[1]", False), ("thread[16]", False), ("thread[2]", False), ("thread[1]", True)):
         assert use(f"x: int @ thread[1] = int({call})", group) == (["SNAP016"] if refused else [])
     assert use(f"x = {call}") == ([] if high == "thread[32]" else ["SNAP006"])
     assert use(f"x: int @ thread[64] = int({call})", "thread[64]") == ["SNAP006"]
@@ -48,6 +48,46 @@ def test_collectives_need_whole_aligned_groups():
     assert in_block(text, "grid[1], block[1], thread[48]") == [("SNAP016", 2)]
     assert in_block(text, "grid[1], block[1], thread[33]") == [("SNAP016", 2)]
     assert in_block("with group(thread[48]):\n    intrinsic.syncwarp()", "grid[1], block[1], thread[96]") == [("SNAP016", 2)]
+
+
+@pytest.mark.parametrize("name", [*ONE_ARGUMENT, "shfl_up", "shfl_down", "shfl_xor", "shfl"])
+@pytest.mark.parametrize("n", [2, 4, 8, 16])
+def test_parts_of_a_warp_act_by_themselves_and_agree_for_themselves(name, n):
+    group, more = f"thread[{n}]", ", 1" if name.startswith("shfl") else ""
+    assert use(f"x: int @ thread[1] = int(intrinsic.{name}(t{more}))", group) == []
+    per_lane = name in ("match_any", "shfl_up", "shfl_down", "shfl_xor")
+    assert use(f"x: int = int(intrinsic.{name}(t{more}))", group) == (["SNAP006"] if per_lane else [])
+    outside = VALUES + f"x: int @ {group}\nwith group({group}):\n    x = int(intrinsic.{name}(t{more}))\nwith group(thread[32]):\n    if x > 0:\n        pass"
+    assert [code for code, _ in in_block(outside)] == (["SNAP006"] * (1 + per_lane))
+    if more:
+        assert use(f"x: int @ thread[1] = intrinsic.{name}(t, 1, width={n})", group) == []
+        assert use(f"x: int @ thread[1] = intrinsic.{name}(t, 1, width={2 * n})", group) == ["SNAP018"]
+        assert use(f"x: int @ thread[1] = intrinsic.{name}(t, w)", group) == []
+
+
+def test_a_part_is_a_power_of_two_and_aligned():
+    ballot = "x: u32 @ thread[1] = intrinsic.ballot(True)"
+    for n in (3, 6, 12, 24):
+        assert in_block(f"with group(thread[{n}]):\n    {ballot}", "grid[1], block[1], thread[96]") == [("SNAP016", 2)]
+    assert in_block(f"with group(thread[12]):\n    with group(thread[4]):\n        {ballot}", "grid[1], block[1], thread[96]") == []
+    assert in_block(ballot, "grid[1], block[1], thread[16]") == []
+    assert in_block(f"match split(thread, 8, 8):\n    case 0:\n        pass\n    case 1:\n        {ballot}", "grid[1], block[1], thread[32]") == []
+    called = "@device\n@requires(thread[8])\ndef f(v: int @ thread[1]) -> int @ thread[8]:\n    return intrinsic.reduce_add(v)"
+    assert in_block("x: int @ thread[8] = f(3)", before=called) == []
+    assert in_block("with group(thread[4]):\n    x: int @ thread[1] = f(3)", before=called) == [("SNAP008", 2)]
+
+
+def test_reductions_of_the_lanes_for_which_something_holds():
+    for name in ("add", "min", "max", "and", "or", "xor"):
+        assert use(f"x: int = intrinsic.reduce_{name}(t, where=t > 3)") == []
+        assert use(f"x: int = intrinsic.reduce_{name}(t, where=w > 3)", "thread[4]") == []
+    assert use("x: float = intrinsic.reduce_min(f, where=True)") == []
+    assert use("x: int = intrinsic.reduce_add(t, where=float4(1.0))") == ["SNAP018"]
+    assert use("x: bool = intrinsic.any(t > 1, where=t > 3)") == ["SNAP018"]
+    assert use("x: int = intrinsic.reduce_add(where=t > 3)") == ["SNAP018"]
+    assert use("x: int = intrinsic.reduce_add(intrinsic.shfl_xor(t, 1), where=w > 3)") == ["SNAP017"]
+    assert use("x: int = intrinsic.reduce_add(atomic.add(a, 0, 1), where=t > 3)", params="a: ptr(int) @ grid[1]") == ["SNAP006"]
+    assert use("x: int = intrinsic.reduce_add(atomic.add(a, 0, 1), where=w > 3)", params="a: ptr(int) @ grid[1]") == []
 
 
 def test_shuffles():

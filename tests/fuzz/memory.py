@@ -151,8 +151,12 @@ class MemoryWriter(Writer):
         options = [f"v = intrinsic.shfl(v, {lane})", "v = v + intrinsic.reduce_add(u32(intrinsic.elect()))", f"v = v + intrinsic.shfl_up(v, {c})", f"v = v ^ intrinsic.shfl_down(v, {c})",
                    f"v = v * 3 + intrinsic.shfl_xor(v, {c})", f"v = v + intrinsic.shfl_xor(v, {c % 4}, width=4)", f"v = v + u32(intrinsic.any(v % 7 == {c % 7}))",
                    f"v = v + u32(intrinsic.all(v % 7 != {c % 7}))", f"v = v ^ intrinsic.ballot(v % 2 == {c % 2})", "v = v + intrinsic.match_any(v & 3)",
-                   "v = v + intrinsic.match_all(v & 1)", *(f"v = v + intrinsic.reduce_{op}(v)" for op in ("add", "min", "max", "and", "or", "xor"))]
-        with self.block("with group(thread[32]):"):
+                   "v = v + intrinsic.match_all(v & 1)", *(f"v = v + intrinsic.reduce_{op}(v)" for op in ("add", "min", "max", "and", "or", "xor")),
+                   *(f"v = v ^ intrinsic.reduce_{op}(v, where=v % 3 == {c % 3})" for op in ("add", "min", "max", "and"))]
+        n = self.pick([32, 32, 4, 8, 16])  # a warp, or parts of it
+        if n < 32:
+            self.tags.add("part of a warp")
+        with self.block(f"with group(thread[{n}]):"):
             for line in self.rng.sample(options, 1 + self.below(3)):
                 self.say(line)
 

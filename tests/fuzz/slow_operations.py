@@ -32,6 +32,12 @@ def in_units(L: list, n: int | None) -> list[list[int]]:
     return units
 
 
+def warp_of(L: list) -> int:
+    """How many threads a warp's collective is executed by: 32, or all that the group has of a block, where that is a part of a warp."""
+    count = sum(lane.block == L[0].block for lane in L)
+    return count if count in (2, 4, 8, 16) else 32
+
+
 def together(L: list, n: int | None, values: list, f) -> list:
     """f of the values of each unit, dealt out again."""
     result = [None] * len(L)
@@ -48,7 +54,7 @@ def _shuffled(word: str, values: list, sources: list, width: int) -> list:
     out = []
     for lane, (v, b) in enumerate(zip(values, sources)):
         first = lane // width * width
-        b &= 31
+        b &= 31 if word != "shfl_xor" else len(values) - 1
         if word == "shfl":
             source = first + b % width
         elif word == "shfl_up":
@@ -62,7 +68,7 @@ def _shuffled(word: str, values: list, sources: list, width: int) -> list:
 
 
 def _butterfly(f, values: list) -> list:
-    for step in (16, 8, 4, 2, 1):
+    for step in (s for s in (16, 8, 4, 2, 1) if s < len(values)):
         values = [f(v, values[lane ^ step]) for lane, v in enumerate(values)]
     return values
 
@@ -72,7 +78,7 @@ def _ballot(values: list) -> int:
 
 
 _VOTES = {
-    "any": (32, "bool", lambda vs: [any(vs)] * 32), "all": (32, "bool", lambda vs: [all(vs)] * 32), "ballot": (32, "u32", lambda vs: [_ballot(vs)] * 32),
+    "any": (32, "bool", lambda vs: [any(vs)] * len(vs)), "all": (32, "bool", lambda vs: [all(vs)] * len(vs)), "ballot": (32, "u32", lambda vs: [_ballot(vs)] * len(vs)),
     "syncthreads_or": (None, "bool", lambda vs: [any(vs)] * len(vs)), "syncthreads_and": (None, "bool", lambda vs: [all(vs)] * len(vs)),
     "syncthreads_count": (None, "i32", lambda vs: [sum(map(bool, vs))] * len(vs)),
 }
@@ -87,7 +93,7 @@ def intrinsic(c: Expressions, word: str, node: ast.Call) -> E:
         e, t = settled(c.expression(node.args[0])), c.type(node.args[1])
         return E(t, lambda G, L: [sv.same_bits(v, e.type, t) for v in e.run(G, L)])
     if word == "elect":
-        return E("bool", lambda G, L: together(L, 32, L, lambda vs: [lane == 0 for lane in range(32)]))
+        return E("bool", lambda G, L: together(L, warp_of(L), L, lambda vs: [lane == 0 for lane in range(len(vs))]))
     if word in ("mma", "ldmatrix", "stmatrix"):
         return {"mma": _mma, "ldmatrix": _ldmatrix, "stmatrix": _stmatrix}[word](c, node, words)
     with c.aimed(THREAD):
@@ -96,23 +102,23 @@ def intrinsic(c: Expressions, word: str, node: ast.Call) -> E:
     if word in _VOTES:
         n, result, f = _VOTES[word]
         decide = c.condition(e)
-        return E(result, lambda G, L: together(L, n, decide(G, L), f))
+        return E(result, lambda G, L: together(L, n and warp_of(L), decide(G, L), f))
     if word.startswith("shfl"):
         with c.aimed(THREAD if word == "shfl" else WARP):
             source = converted(c.expression(node.args[1]), "i32").run
-        width = c.number(words["width"]) if "width" in words else 32
+        width = c.number(words["width"]) if "width" in words else None
 
         def shuffle(G, L):
             pairs = list(zip(run(G, L), source(G, L)))
-            return together(L, 32, pairs, lambda vs: _shuffled(word, [v for v, _ in vs], [b for _, b in vs], width))
+            return together(L, warp_of(L), pairs, lambda vs: _shuffled(word, [v for v, _ in vs], [b for _, b in vs], width or len(vs)))
         return E(t, shuffle)
     if word in ("match_any", "match_all"):
         def match(values):
             bits = [v if not sv.is_float(t) else sv.same_bits(v, t, {2: "u16", 4: "u32", 8: "u64"}[sv.size_of(t)]) for v in values]
             if word == "match_all":
-                return [0xFFFFFFFF if len(set(bits)) == 1 else 0] * 32
+                return [(1 << len(bits)) - 1 if len(set(bits)) == 1 else 0] * len(bits)
             return [_ballot([b == own for b in bits]) for own in bits]
-        return E("u32", lambda G, L: together(L, 32, run(G, L), match))
+        return E("u32", lambda G, L: together(L, warp_of(L), run(G, L), match))
     if word.startswith("reduce_"):
         kind = word.removeprefix("reduce_")
         if kind in ("min", "max"):
@@ -121,7 +127,10 @@ def intrinsic(c: Expressions, word: str, node: ast.Call) -> E:
             raise Unsupported("a reduction of bools")
         else:
             f = sv.operation({"add": "+", "and": "&", "or": "|", "xor": "^"}[kind], t)
-        return E(t, lambda G, L: together(L, 32, run(G, L), lambda vs: _butterfly(f, vs)))
+        if "where" in words:
+            with c.aimed(THREAD):
+                run = _of_some(run, c.condition(settled(c.expression(words["where"]))), _neutral(kind, t))
+        return E(t, lambda G, L: together(L, warp_of(L), run(G, L), lambda vs: _butterfly(f, vs)))
     if word == "broadcast":
         source = converted(c.expression(words["source"] if "source" in words else node.args[1]), "i32").run if len(node.args) > 1 or words else None
 
@@ -131,6 +140,25 @@ def intrinsic(c: Expressions, word: str, node: ast.Call) -> E:
             return together(L, None, list(zip(values, numbers)), lambda vs: [vs[number][0] for _, number in vs])
         return E(t, broadcast)
     raise Unsupported(f"intrinsic.{word}")
+
+
+def _neutral(kind: str, t: str):
+    if kind in ("add", "or", "xor"):
+        return 0.0 if sv.is_float(t) else 0
+    if sv.is_float(t):
+        return float("inf") if kind == "min" else float("-inf")
+    bits, signed = 8 * sv.size_of(t), t.startswith("i")
+    least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    return {"min": most, "max": least, "and": -1 if signed else most}[kind]
+
+
+def _of_some(run, decide, nothing):
+    """Lanes for which the condition does not hold evaluate nothing."""
+    def chosen(G, L):
+        asked = decide(G, L)
+        found = iter(run(G, [lane for lane, yes in zip(L, asked) if yes]))
+        return [next(found) if yes else nothing for yes in asked]
+    return chosen
 
 
 # ---- matrices in registers

@@ -37,6 +37,17 @@ def test_every_operator(op):
     np.testing.assert_array_equal(run("i32", 32, of_warp.scan(int, op), x).reshape(2, 32), upto)
 
 
+@pytest.mark.parametrize("n", [2, 4, 8, 16])
+def test_parts_of_a_warp(n):
+    x = values("i32", 64, seed=n)
+    rows = x.reshape(-1, n)
+    np.testing.assert_array_equal(run("i32", 64, of_warp.reduce(int, "add", threads=n), x), np.repeat(rows.sum(axis=1), n))
+    np.testing.assert_array_equal(run("i32", 64, of_warp.scan(int, "max", threads=n), x), np.maximum.accumulate(rows, axis=1).ravel())
+    below = run("i32", 64, of_warp.scan(int, "add", exclusive=True, threads=n), x)
+    np.testing.assert_array_equal(below, (np.cumsum(rows, axis=1) - rows).ravel())
+    np.testing.assert_array_equal(run("i32", 64, of_warp.reduce(int, later, threads=n), x).reshape(-1, n)[:, 0], [expect_later(row)[-1] for row in rows])
+
+
 def test_own_operator_in_the_order_of_lanes():
     for seed in range(4):
         x = values("i32", 32, seed)
@@ -140,6 +151,7 @@ def test_functions_are_made_once():
 @pytest.mark.parametrize(
     "make, said",
     [
+        (lambda: of_warp.reduce(float, threads=24), "2, 4, 8 or 16"),
         (lambda: of_warp.reduce(float4), "scalar type"),
         (lambda: of_warp.reduce(float, "sum"), "one of add"),
         (lambda: of_warp.reduce(float, "and"), "integers and bools"),

@@ -78,6 +78,29 @@ def test_reductions(op, stepwise):
     assert (got == reduce(RANDOM.reshape(2, 3, 32), axis=2)[..., None]).all()
 
 
+@modes
+@pytest.mark.parametrize("n", [2, 4, 8, 16])
+def test_parts_of_a_warp(n, stepwise):
+    part, parts = Privilege(Level.THREAD, n), RANDOM.reshape(2, -1, n)
+    ask = lambda op, type, result, values=RANDOM, extra=(), **attrs: run(op, part, values, type, result, extra, stepwise=stepwise, **attrs).reshape(2, -1, n)  # noqa: E731
+    weight = 1 << np.arange(n, dtype=np.uint64)
+    some = RANDOM > 20
+    assert (ask("any", BOOL, BOOL, some) == (parts > 20).any(2, keepdims=True)).all()
+    assert (ask("all", BOOL, BOOL, RANDOM > -40) == (parts > -40).all(2, keepdims=True)).all()
+    assert (ask("ballot", BOOL, U32, some) == ((parts > 20) * weight).sum(2, keepdims=True)).all()
+    assert (ask("reduce_add", I32, I32) == parts.sum(2, keepdims=True)).all()
+    assert (ask("reduce_xor", I32, I32) == np.bitwise_xor.reduce(parts, axis=2)[..., None]).all()
+    few = (RANDOM % 3).astype(np.int32)
+    few[0, : 2 * n] = 7
+    same = ((few.reshape(2, -1, n)[..., :, None] == few.reshape(2, -1, n)[..., None, :]) * weight).sum(3)
+    assert (ask("match_any", I32, U32, few) == same).all()
+    assert (ask("match_all", I32, U32, few) == np.where((same == (1 << n) - 1).all(2, keepdims=True), (1 << n) - 1, 0)).all()
+    for by in (1, n - 1, n, n + 1, 31):
+        assert (ask("shfl_xor", I32, I32, extra=[b.const(by)]) == parts[..., np.arange(n) ^ by % n]).all()
+    assert (ask("shfl", I32, I32, extra=[b.const(n + 1)]) == parts[..., 1:2]).all()
+    assert (ask("shfl_up", I32, I32, extra=[b.const(1)])[..., 1:] == parts[..., :-1]).all()
+
+
 def test_float_sums_are_a_butterfly():
     x = np.random.default_rng(2).standard_normal((2, THREADS)).astype(np.float32)
     want = x.reshape(2, 3, 32)

@@ -239,6 +239,26 @@ def test_a_launch_that_begins_again_begins_with_the_arrays_as_they_were():
         assert total[0] == 8
 
 
+@kernel(threads=32)
+def parts_wait_for_each_other(flag: ptr(int), out: ptr(int)):
+    i: int @ thread[1] = id()
+    part: int @ thread[8] = id()
+    with partition(out, p=thread[1], offset=i) as mine, group(thread[8]):
+        seen: bool = part == 3
+        while not seen:
+            seen = intrinsic.any(atomic.load(flag, part + 1, order="acquire") != 0)
+        mine[0] = intrinsic.reduce_add(i)
+        atomic.store(flag, part, 1, order="release")
+
+
+def test_parts_of_a_warp_go_their_own_ways_and_stay_together_in_themselves():
+    for schedule in SCHEDULES:
+        out = zeros(32)
+        parts_wait_for_each_other.launch(zeros(4), out, blocks=1, seed=schedule)
+        np.testing.assert_array_equal(out, np.repeat(np.arange(32).reshape(4, 8).sum(axis=1), 8))
+    assert snap.races(parts_wait_for_each_other, zeros(4), zeros(32), blocks=1, seeds=3) == []
+
+
 @kernel
 @requires(grid[1], block[1], thread[32])
 def both_step_back(lock: ptr(int)):

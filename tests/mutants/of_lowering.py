@@ -13,6 +13,18 @@ MUTANTS = (
            'first: tree.Expr = tree.Binary("&", THREAD_INDEX, tree.Integer(WARP - n))',
            "first: tree.Expr = tree.Integer(0)",
            ("tests/codegen/test_statements.py::test_barriers_of_groups",)),
+    Mutant("bits of a part count from its first lane", "codegen/collectives.py",
+           """tree.Binary("&", tree.Name("threadIdx.x"), tree.Integer(WARP - group))""",
+           "tree.Integer(0)",
+           ("tests/codegen/test_parts_of_groups.py::test_parts_of_a_warp_have_masks_of_their_own",)),
+    Mutant("a lane of a part is never asked of another", "codegen/collectives.py",
+           """    return tree.Binary("&", lane, tree.Integer(s.requires.n - 1))""",
+           "    return lane",
+           ("tests/codegen/test_parts_of_groups.py::test_parts_of_a_warp_have_masks_of_their_own",)),
+    Mutant("parts of a warp are scheduled by themselves", "machine/spinning.py",
+           "            return n\n        case synced.Sync(",
+           "            return WARP\n        case synced.Sync(",
+           ("tests/machine/test_waiting.py::test_parts_of_a_warp_go_their_own_ways_and_stay_together_in_themselves",)),
     Mutant("a barrier in parts counts who comes", "codegen/barriers.py",
            ('    return _evaluate(\n'
             '        module.helper(NAMED_ARRIVE if part == "arrive" else NAMED_SYNC), number, tree.Integer(point.threads or n)\n'

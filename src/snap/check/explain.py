@@ -6,8 +6,8 @@ from snap.check.state import Abort, Checker, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.ir import nodes as ir
-from snap.ir.hardware import WARP, WARPGROUP
-from snap.ir.types import BLOCK1, THREAD1, WARP1, Level, Privilege
+from snap.ir.hardware import SHUFFLE_WIDTHS, WARP, WARPGROUP
+from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
 
 
 def units(p: Privilege) -> str:
@@ -36,7 +36,7 @@ def agree_help(p: Privilege, have: Privilege, name: str) -> str:
             f"{alone}, or agree first: `intrinsic.syncthreads_or({name})` on a condition, `intrinsic.broadcast({name})`"
             " on a value"
         )
-    if p.level is Level.THREAD and p.n == WARP:
+    if p.level is Level.THREAD and p.n in SHUFFLE_WIDTHS:
         return (
             f"{alone}, or agree first: `intrinsic.any({name})` on a condition, `intrinsic.shfl({name}, 0)` on a value"
         )
@@ -55,7 +55,11 @@ def atomic_help(want: Want) -> str:
         if want.control
         else "declare the destination at `thread[1]`"
     )
-    told = {BLOCK1: "intrinsic.broadcast(v)", WARP1: "intrinsic.shfl(v, 0)"}.get(p)
+    told = ""
+    if p == BLOCK1:
+        told = "intrinsic.broadcast(v)"
+    elif p.level is Level.THREAD and p.n in SHUFFLE_WIDTHS:
+        told = "intrinsic.shfl(v, 0)"
     return f"{alone}, or let one thread do it, `with one(thread):`, and then tell all, `{told}`" if told else alone
 
 
@@ -77,7 +81,7 @@ def one_value_help(p: Privilege, name: str) -> str:
     compute = f"it must be one value for `{p}`: compute it from values at `{p}` or above (`v: int @ {p} = ...`)"
     if p.level is Level.BLOCK and p.n == 1:
         return f"{compute}, or agree first: `intrinsic.broadcast({name})`"
-    if p.level is Level.THREAD and p.n == WARP:
+    if p.level is Level.THREAD and p.n in SHUFFLE_WIDTHS:
         return f"{compute}, or agree first: `intrinsic.shfl({name}, 0)`"
     if p.level is Level.THREAD and p.n > WARP:
         agree = f"agree first, where the block acts as one: `intrinsic.broadcast({name})`"
@@ -97,7 +101,7 @@ def read_by_one_help(p: Privilege) -> str:
     """
     if p.level is Level.BLOCK and p.n == 1:
         return "agree on what one thread read: `intrinsic.broadcast(v)`"
-    if p.level is Level.THREAD and p.n == WARP:
+    if p.level is Level.THREAD and p.n in SHUFFLE_WIDTHS:
         return "agree on what one thread read: `intrinsic.shfl(v, 0)`"
     return "read it for `thread[1]`, where each thread may find another value"
 

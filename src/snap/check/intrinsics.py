@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from snap.check import convert
 from snap.check.annotations import constant_int
-from snap.check.expressions import condition, scalar
+from snap.check.expressions import choosing, condition, has_effect, scalar
 from snap.check.matrices import ldmatrix, mma, stmatrix
 from snap.check.memory import own_memory, writable
 from snap.check.operands import kept, result_for
@@ -21,9 +21,9 @@ from snap.check.storage import element_argument
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.hardware import COPIED, REGISTER_UNIT, SET_REGISTERS, SHUFFLE_WIDTHS
-from snap.ir.operations import COLLECTIVES, MATH, CollectiveOp
-from snap.ir.types import BOOL, F32, I32, THREAD1, WARP1, Level, Space
+from snap.ir.hardware import COPIED, PARTS, REGISTER_UNIT, SET_REGISTERS, SHUFFLE_WIDTHS
+from snap.ir.operations import ALIASES, COLLECTIVES, MATH, CollectiveOp, neutral
+from snap.ir.types import BOOL, F32, GRID1, I32, THREAD1, Held, Level, Privilege, Space
 
 
 def intrinsic_call(c: Checker, name: str, e: tree.Call, want: Want) -> ir.Expr | None:
@@ -31,21 +31,20 @@ def intrinsic_call(c: Checker, name: str, e: tree.Call, want: Want) -> ir.Expr |
         return math_call(c, name, e, want)
     if name == "bitcast":
         return bitcast_call(c, e, want)
-    if name == "match":
-        name = "match_all"
-    op = COLLECTIVES.get(name)
+    op = COLLECTIVES.get(ALIASES.get(name, name))
     if op is None:
         raise c.type_error(
             f"there is no intrinsic `{name}`", e.function.span, help=f"collectives: {', '.join(COLLECTIVES)}"
         )
-    allowed(c, op, e.span)
+    op = allowed(c, op, e.span)
     own = {"mma": mma, "ldmatrix": ldmatrix, "stmatrix": stmatrix, "setmaxnreg": _setmaxnreg}.get(name)
     return _plain(c, op, e, want) if own is None else own(c, op, e)
 
 
 # A collective stands only where the class holds its group, aligned, and where nobody of the group can have gone another
-# way.
-def allowed(c: Checker, op: CollectiveOp, span: Span) -> None:
+# way.  Where the class holds fewer threads than a warp, a part of the warp is the group, if the operation has masks.
+def allowed(c: Checker, op: CollectiveOp, span: Span) -> CollectiveOp:
+    """The operation as the group executes it that it stands in."""
     c.effects_allowed("a collective", span)
     if c.innermost("conditional", "loop", "group", "split", "function").kind == "conditional":
         raise c.fail(
@@ -54,8 +53,10 @@ def allowed(c: Checker, op: CollectiveOp, span: Span) -> None:
             span,
             help="use an `if` statement, or compute it first",
         )
+    held = c.place.held(op.requires.level)
+    if op.parts and held is not None and held.count in PARTS:
+        op = op.by(Privilege(Level.THREAD, held.count))
     need = op.requires
-    held = c.place.held(need.level)
     if held is None or not held.multiple_of(need.n):
         raise c.fail(
             "SNAP016",
@@ -64,11 +65,7 @@ def allowed(c: Checker, op: CollectiveOp, span: Span) -> None:
             f"needs `{need}`",
             (c.holding,),
             note="executed by fewer threads it is undefined, or hangs",
-            help=(
-                f"call it where `{need}` acts as one, before going down to `{c.privilege}`"
-                if held is None or (held.count or 0) < need.n
-                else f"`{need}` must divide the {need.level.word}s: require a multiple of {need.n}"
-            ),
+            help=_way_out(c, op, held),
         )
     if not held.aligned_to(need.n):
         raise c.fail(
@@ -78,13 +75,28 @@ def allowed(c: Checker, op: CollectiveOp, span: Span) -> None:
             f"needs `{need}`",
             (c.holding,),
         )
-    if op.name == "sync_grid" and not c.cooperative:
+    if op.requires == GRID1 and not c.cooperative:
         raise c.fail(
             "SNAP020",
-            "a barrier of the whole grid needs a cooperative launch",
+            f"`{op.name}` is a barrier of the whole grid, which needs a cooperative launch",
             span,
-            help="say so: `@requires(..., cooperative=True)`",
+            help="say so: `@kernel(..., cooperative=True)`, or `@requires(..., cooperative=True)`",
         )
+    return op
+
+
+def _way_out(c: Checker, op: CollectiveOp, held: Held | None) -> str:
+    need = op.requires
+    count = 0 if held is None else held.count or 0
+    divides = [n for n in PARTS if count % n == 0 and held is not None and held.aligned_to(n)]
+    if op.parts and count and divides:
+        return (
+            f"parts of a warp are 2, 4, 8 or 16 threads: `with group(thread[{divides[-1]}]):` divides these {count};"
+            f" whole warps would take a multiple of {need.n}"
+        )
+    if count < need.n:
+        return f"call it where `{need}` acts as one, before going down to `{c.privilege}`"
+    return f"`{need}` must divide the {need.level.word}s: require a multiple of {need.n}"
 
 
 def _plain(c: Checker, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | None:
@@ -94,25 +106,36 @@ def _plain(c: Checker, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | 
         width = constant_int(c, options.pop("width"), "`width`")
         if width not in SHUFFLE_WIDTHS:
             raise c.type_error("a shuffle's width is 2, 4, 8, 16 or 32", e.span)
+        if width > op.requires.n:
+            raise c.type_error(
+                f"a width of {width} reaches beyond the {op.requires.n} threads that shuffle here",
+                e.span,
+                help=f"leave `width=` out: it is {op.requires.n} here",
+            )
         attrs.append(("width", width))
     if op.name == "broadcast" and "source" in options:
         attrs.append(("source", constant_int(c, options.pop("source"), "`source`")))
         threads = c.place.held(Level.THREAD).count
         if attrs[0][1] < 0 or threads is not None and attrs[0][1] >= threads:
             raise c.type_error(f"there is no thread {attrs[0][1]} in this block", e.span)
+    where = options.pop("where", None) if op.name.startswith("reduce_") else None
     if options or len(e.args) != len(op.args):
+        help = "a condition joins another one: `v > 3 and c`" if "where" in options and op.result == BOOL else ""
         raise c.type_error(
             f"`{op.name}` takes {len(op.args)} argument(s)" + (f" and no `{next(iter(options))}`" if options else ""),
             e.span,
+            help=help,
         )
     returns, args = op.returns, list[ir.Expr]()
     for i, (argument, privilege) in enumerate(zip(e.args, op.args)):
         value, mark = None, len(c.out)
         if op.name == "shfl" and i == 1 and not attrs:
             with c.trial() as uniform:
-                value = scalar(c, argument, Want(WARP1, ""))
-            returns = WARP1 if uniform else THREAD1
-        if value is None:
+                value = scalar(c, argument, Want(op.requires, ""))
+            returns = op.requires if uniform else THREAD1
+        if where is not None:
+            value = _of_some(c, op, argument, where)
+        elif value is None:
             same = Want(privilege, f"must be the same for {op.requires}", agree=True)
             value = scalar(c, argument, PER_THREAD if privilege == THREAD1 else same)
         args = [*kept(c, mark, *zip(args, op.args)), _typed_argument(c, op, i, value, argument.span)]
@@ -124,6 +147,24 @@ def _plain(c: Checker, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | 
         target = (into,)
     c.out.append(ir.Collective(op.name, op.requires, c.place, target, tuple(args), attrs=tuple(attrs), span=e.span))
     return value
+
+
+# A lane for which the condition does not hold contributes what changes nothing, and does not evaluate its value.
+def _of_some(c: Checker, op: CollectiveOp, argument: tree.Expr, where: tree.Expr) -> ir.Expr:
+    """`argument if where else neutral`: by an `if` where the value contains a call."""
+    called = has_effect(c, argument)
+    cond = condition(c, where, choosing(c, PER_THREAD) if called else PER_THREAD)
+    with c.block() as body, c.frame("conditional", argument.span, ""):
+        value = _typed_argument(c, op, 0, scalar(c, argument, PER_THREAD), argument.span)
+    nothing = ir.Const(neutral(op.name.removeprefix("reduce_"), value.type), value.type, span=where.span)
+    if not called:
+        c.out.extend(body)
+        return ir.Select(cond, value, nothing, value.type, span=argument.span)
+    result = c.temp("chosen", value.type, THREAD1, argument.span)
+    given, none = (ir.Assign(ir.VarTarget(result, span=argument.span), v, span=argument.span) for v in (value, nothing))
+    c.out.append(ir.Declare(result, None, span=argument.span))
+    c.out.append(ir.If(cond, (*body, given), (none,), span=argument.span))
+    return ir.Read(result, value.type, span=argument.span)
 
 
 def _typed_argument(c: Checker, op: CollectiveOp, i: int, value: ir.Expr, span: Span) -> ir.Expr:

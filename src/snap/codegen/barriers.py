@@ -121,7 +121,7 @@ def at(scope: Scope, point: synced.SyncPoint, part: str) -> tree.Stmt:
 def sync(scope: Scope, kind: str, participants: Privilege) -> tree.Stmt:
     match kind:
         case "warp":
-            return _evaluate("__syncwarp", *_mask(scope, participants.n))
+            return _evaluate("__syncwarp", *mask(scope, participants.n))
         case "block":
             return _evaluate("__syncthreads")
         case "named":
@@ -146,8 +146,8 @@ def _evaluate(function: str, *args: tree.Expr) -> tree.Stmt:
     return tree.Evaluate(tree.Call(function, args))
 
 
-def _mask(scope: Scope, n: int) -> tuple[tree.Expr, ...]:
-    """The lanes of this thread's group of n, as __syncwarp wants them."""
+def mask(scope: Scope, n: int) -> tuple[tree.Expr, ...]:
+    """The lanes of this thread's group of n, as __syncwarp wants them; none for all of the warp."""
     if n >= WARP:
         return ()
     lanes = tree.Literal(f"0x{(1 << n) - 1:x}u")

@@ -2,8 +2,8 @@
 
 Input:      a `Collective` statement and its scope
 Output:     a CUDA expression for those with one result (`value`), a statement for the others (`statement`)
-Invariant:  a warp's 32 lanes are all there (the checker saw to it), so masks are full; long inline assembly stays in
-            helpers
+Invariant:  the threads of the group are all there (the checker saw to it), so that a mask is the group: all lanes, or
+            an aligned part of them; long inline assembly stays in helpers
 Non-goals:  asynchronous instructions
 """
 
@@ -20,7 +20,7 @@ from snap.codegen.spelling import COMPONENTS, make_vector, type_name
 from snap.codegen.targets import target_lvalue
 from snap.ir import nodes as ir
 from snap.ir.hardware import REGISTER_UNIT, SM_REGISTERS, WARP
-from snap.ir.types import BF16, BOOL, F16, I32, U16, U32, WARP1, Element, Kind, Scalar, Vector
+from snap.ir.types import BF16, BOOL, F16, I32, U16, U32, U64, Element, Kind, Scalar, Vector
 
 FULL = tree.Literal("0xffffffffu")
 SHUFFLES = {
@@ -37,19 +37,24 @@ def value(scope: Scope, s: ir.Collective) -> tree.Expr | None:
     module = scope.module
     args = tuple(lower(scope, arg) for arg in s.args)
     type = s.args[0].type if s.args else None
+    group = s.requires.n
+    mask = FULL if group >= WARP else barriers.mask(scope, group)[0]
     match s.op:
         case "shfl" | "shfl_up" | "shfl_down" | "shfl_xor":
-            return _shuffle(module, SHUFFLES[s.op], type, args[0], args[1], s.attr("width"))
+            lane = _lane_of_part(s, args[1])
+            return _shuffle(module, SHUFFLES[s.op], type, mask, args[0], lane, s.attr("width", group))
         case "any" | "all":
-            return _truth(call(f"__{s.op}_sync", FULL, *args))
+            return _truth(call(f"__{s.op}_sync", mask, *args))
         case "ballot":
-            return call("__ballot_sync", FULL, *args)
+            return _of_part(group, call("__ballot_sync", mask, *args))
         case "match_any":
-            return call("__match_any_sync", FULL, _matchable(module, args[0], type))
+            return _of_part(group, call("__match_any_sync", mask, _matchable(module, args[0], type)))
         case "match_all":
-            return call(module.helper(_match_all(module, type)), _matchable(module, args[0], type))
+            part = (mask,) if group < WARP else ()
+            helper = module.helper(_match_all(module, type, bool(part)))
+            return _of_part(group, call(helper, *part, _matchable(module, args[0], type)))
         case "elect":
-            return tree.Binary("==", tree.Binary("%", tree.Name("threadIdx.x"), tree.Integer(WARP)), tree.Integer(0))
+            return tree.Binary("==", tree.Binary("%", tree.Name("threadIdx.x"), tree.Integer(group)), tree.Integer(0))
         case "broadcast":
             return call(module.helper(_broadcast(module, type)), args[0], tree.Integer(s.attr("source", 0)))
         case "syncthreads_or" | "syncthreads_and":
@@ -57,16 +62,37 @@ def value(scope: Scope, s: ir.Collective) -> tree.Expr | None:
         case "syncthreads_count":
             return call("__syncthreads_count", *args)
         case _ if s.op.startswith("reduce_"):
-            return _reduce(module, s.op.removeprefix("reduce_"), type, args[0])
+            op = s.op.removeprefix("reduce_")
+            if group < WARP:
+                return call(f"{module.helper(_butterfly_of_parts(module, op, type))}<{group}>", mask, args[0])
+            return _reduce(module, op, type, args[0])
         case _:
             return None
+
+
+def _lane_of_part(s: ir.Collective, lane: tree.Expr) -> tree.Expr:
+    """What a lane's number differs by stays within the part, as CUDA's `width` would not see to: an earlier part of the
+    warp can be reached with it.
+    """
+    if s.op != "shfl_xor" or s.requires.n >= WARP:
+        return lane
+    if isinstance(s.args[1], ir.Const):
+        return tree.Integer(int(s.args[1].value) & s.requires.n - 1)
+    return tree.Binary("&", lane, tree.Integer(s.requires.n - 1))
+
+
+def _of_part(group: int, lanes: tree.Expr) -> tree.Expr:
+    """Bits of a part, counted from its first lane."""
+    if group >= WARP:
+        return lanes
+    return tree.Binary(">>", lanes, tree.Binary("&", tree.Name("threadIdx.x"), tree.Integer(WARP - group)))
 
 
 def statement(scope: Scope, s: ir.Collective) -> tree.Stmt:
     module = scope.module
     match s.op:
         case "syncwarp":
-            return barriers.sync(scope, "warp", WARP1)
+            return barriers.sync(scope, "warp", s.requires)
         case "syncthreads":
             return barriers.sync(scope, "block", s.requires)
         case "sync_cluster":
@@ -118,21 +144,24 @@ def _truth(e: tree.Expr) -> tree.Expr:
 # ---- shuffles, votes, reductions ------------------------------------------------------------------------------------
 
 
-def _shuffle(module: Module, name: str, type: Element, what: tree.Expr, lane: tree.Expr, width: object) -> tree.Expr:
+def _shuffle(
+    module: Module, name: str, type: Element, mask: tree.Expr, what: tree.Expr, lane: tree.Expr, width: object
+) -> tree.Expr:
     match type:
         case Vector(elem, lanes):
             return make_vector(
                 module,
                 type,
                 tuple(
-                    _shuffle(module, name, elem, tree.Member(what, COMPONENTS[i]), lane, width) for i in range(lanes)
+                    _shuffle(module, name, elem, mask, tree.Member(what, COMPONENTS[i]), lane, width)
+                    for i in range(lanes)
                 ),
             )
         case Scalar():
-            tail = () if width in (None, WARP) else (tree.Integer(width),)
+            tail = () if width == WARP else (tree.Integer(width),)
             if type == BOOL:
-                return _truth(call(name, FULL, tree.Cast("int", what), lane, *tail))
-            moved = call(name, FULL, what, lane, *tail)
+                return _truth(call(name, mask, tree.Cast("int", what), lane, *tail))
+            moved = call(name, mask, what, lane, *tail)
             return (
                 tree.Cast(type_name(module, type), moved, implicit=True)
                 if type.is_integer and type.bits < 32
@@ -149,15 +178,16 @@ def _matchable(module: Module, what: tree.Expr, type: Scalar) -> tree.Expr:
     return convert(module, what, type, I32) if type.bits < 32 else what
 
 
-def _match_all(module: Module, type: Scalar) -> Helper:
+def _match_all(module: Module, type: Scalar, part: bool) -> Helper:
     carrier = type if type.bits >= 32 else (U32 if type.is_float else I32)
-    name = f"snap_match_all_{carrier}"
+    name = f"snap_match_all_{carrier}{'_of' * part}"
+    given, lanes = ("unsigned int lanes, ", "lanes") if part else ("", "0xffffffffu")
     return Helper(
         name,
         f"""\
-static __device__ __forceinline__ unsigned int {name}({type_name(module, carrier)} value) {{
+static __device__ __forceinline__ unsigned int {name}({given}{type_name(module, carrier)} value) {{
     int agree;
-    return __match_all_sync(0xffffffffu, value, &agree);
+    return __match_all_sync({lanes}, value, &agree);
 }}""",
     )
 
@@ -178,14 +208,17 @@ def _reduce(module: Module, op: str, type: Scalar, what: tree.Expr) -> tree.Expr
     return tree.Cast(type_name(module, type), result, implicit=True) if signed or type.bits < 32 else result
 
 
-def _butterfly(module: Module, op: str, type: Scalar) -> Helper:
-    name, spelled = f"snap_reduce_{op}_{type}", type_name(module, type)
+def _combined(module: Module, op: str, type: Scalar) -> str:
     mine, other = tree.Name("value"), tree.Name("other")
-    combined = (
+    return expression(
         binary(module, OPERATORS[op], mine, other, type)
         if op in OPERATORS
         else function(module, op, (mine, other), type, False)
     )
+
+
+def _butterfly(module: Module, op: str, type: Scalar) -> Helper:
+    name, spelled = f"snap_reduce_{op}_{type}", type_name(module, type)
     return Helper(
         name,
         f"""\
@@ -193,7 +226,32 @@ static __device__ __forceinline__ {spelled} {name}({spelled} value) {{
     #pragma unroll
     for (int mask = 16; mask > 0; mask /= 2) {{
         const {spelled} other = __shfl_xor_sync(0xffffffffu, value, mask);
-        value = {expression(combined)};
+        value = {_combined(module, op, type)};
+    }}
+    return value;
+}}""",
+    )
+
+
+def _butterfly_of_parts(module: Module, op: str, type: Scalar) -> Helper:
+    """Shuffles serve all parts of a warp at once; the instruction that reduces 32 lanes would take them one after the
+    other.
+    """
+    name, spelled = f"snap_reduce_{op}_{type}_of", type_name(module, type)
+    carried = "value" if type.bits >= 32 or type.is_float else "(int)value"
+    combined = _combined(module, op, type)
+    if op == "add" and type.kind is Kind.INT and type.bits >= 32:  # sums wrap, as those of a whole warp do
+        wraps = type_name(module, U32 if type.bits == 32 else U64)
+        combined = f"({spelled})(({wraps})value + ({wraps})other)"
+    return Helper(
+        name,
+        f"""\
+template <int threads>
+static __device__ __forceinline__ {spelled} {name}(unsigned int lanes, {spelled} value) {{
+    #pragma unroll
+    for (int mask = threads / 2; mask > 0; mask /= 2) {{
+        const {spelled} other = ({spelled})__shfl_xor_sync(lanes, {carried}, mask, threads);
+        value = {combined};
     }}
     return value;
 }}""",

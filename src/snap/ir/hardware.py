@@ -53,6 +53,7 @@ STATIC_SHARED = 48 * 1024  # bytes that a kernel declares in its text; more is g
 WIDEST = 16  # bytes that one thread loads or stores at once, at an address that is a multiple; PTX, "Vectors"
 COPIED = (4, 8, 16)  # bytes that one `cp.async` moves; PTX, "cp.async"
 SHUFFLE_WIDTHS = (2, 4, 8, 16, 32)  # parts of a warp; Guide, "Warp Shuffle Functions" (1 would move nothing)
+PARTS = (2, 4, 8, 16)  # threads of a part of a warp that a mask of the `_sync` functions can stand for, aligned
 MATRIX_ROW = 16  # bytes: a row of the 8x8 matrices of `ldmatrix` and `stmatrix`; PTX, "ldmatrix"
 MATRICES = (1, 2, 4)  # that one `ldmatrix` or `stmatrix` moves; the same section
 

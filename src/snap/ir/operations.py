@@ -4,7 +4,10 @@ and the code generator implement exactly these, and `docs/intrinsics.md` is prin
 
 from __future__ import annotations
 
-from snap.ir.types import BLOCK1, BOOL, CLUSTER1, GRID1, I32, THREAD1, U32, WARP1, WARPGROUP1, Privilege, Scalar
+import math
+from dataclasses import replace
+
+from snap.ir.types import BLOCK1, BOOL, CLUSTER1, GRID1, I32, THREAD1, U32, WARP1, WARPGROUP1, Kind, Privilege, Scalar
 from snap.record import record
 
 # ---- pure functions -------------------------------------------------------------------------------------------------
@@ -58,6 +61,8 @@ class CollectiveOp:
     """One collective.
 
     requires  the group that executes it together
+    parts     of a warp's: whether an aligned part of a warp (thread[2], thread[4], thread[8], thread[16]) can execute
+              it instead, where that is what the code holds; what the row says of thread[32] is then the part's (`by`)
     args      the privilege each argument is evaluated for (the last one repeats)
     result    None, a scalar type, or 'first' (the first argument's)
     returns   the privilege of the result
@@ -69,10 +74,13 @@ class CollectiveOp:
     What the operands of `Collective` are, where the table does not say it all:
 
     shfl(v, lane), shfl_up(v, delta), shfl_down(v, delta), shfl_xor(v, mask)
-                  CUDA's with width 32 (attr 'width' otherwise: 2, 4, 8, 16); a lane whose source is out of range keeps
-                  its own value
-    reduce_*      butterfly over the warp, xor 16, 8, 4, 2, 1 in that order, so that floats agree bit for bit everywhere
-    broadcast(v)  the value of thread attr 'source' (default 0, index in the block)
+                  CUDA's with width 32, or that of the part (attr 'width' otherwise: 2, 4, 8, 16); a lane whose source
+                  is out of range keeps its own value; of a part's `mask`, what is below its size counts
+    ballot, match_any, match_all
+                  bit k is thread k of the group
+    reduce_*      butterfly over the group, xor 16, 8, 4, 2, 1 in that order (a part begins with half of its size), so
+                  that floats agree bit for bit everywhere
+    broadcast*(v) the value of thread attr 'source' (default 0, index in the group)
     mma           attr 'kind' is 'tf32' (m16n8k8: a 4, b 2, c 4 scalars of f32), 'f16' or 'bf16' (m16n8k16: a 8, b 4
                   scalars of that type, c 4 of f32); args are a, b, c flattened, targets the 4 results, f32.  Fragments
                   lie in registers as PTX lays them out; 16-bit ones in pairs, low half first
@@ -89,7 +97,14 @@ class CollectiveOp:
     reads: bool = False
     writes: bool = False
     barrier: bool = False
+    parts: bool = False
     doc: str = ""
+
+    def by(self, part: Privilege) -> CollectiveOp:
+        """The same, executed by a part of a warp."""
+        args = tuple(part if p == self.requires else p for p in self.args)
+        returns = part if self.returns == self.requires else self.returns
+        return replace(self, requires=part, args=args, returns=returns)
 
 
 COLLECTIVES: dict[str, CollectiveOp] = {
@@ -101,25 +116,37 @@ COLLECTIVES: dict[str, CollectiveOp] = {
             (THREAD1, THREAD1),
             "first",
             THREAD1,
-            doc="the value of lane `lane`; thread[32] where the lane is uniform",
+            parts=True,
+            doc="the value of lane `lane`; of the whole group where the lane is uniform",
         ),
-        CollectiveOp("shfl_up", WARP1, (THREAD1, WARP1), "first", doc="the value `delta` lanes below"),
-        CollectiveOp("shfl_down", WARP1, (THREAD1, WARP1), "first", doc="the value `delta` lanes above"),
+        CollectiveOp("shfl_up", WARP1, (THREAD1, WARP1), "first", parts=True, doc="the value `delta` lanes below"),
+        CollectiveOp("shfl_down", WARP1, (THREAD1, WARP1), "first", parts=True, doc="the value `delta` lanes above"),
         CollectiveOp(
-            "shfl_xor", WARP1, (THREAD1, WARP1), "first", doc="the value of the lane whose number differs by `mask`"
+            "shfl_xor",
+            WARP1,
+            (THREAD1, WARP1),
+            "first",
+            parts=True,
+            doc="the value of the lane whose number differs by `mask`",
         ),
-        CollectiveOp("any", WARP1, (THREAD1,), BOOL, WARP1, doc="whether any lane says yes"),
-        CollectiveOp("all", WARP1, (THREAD1,), BOOL, WARP1, doc="whether all lanes say yes"),
-        CollectiveOp("ballot", WARP1, (THREAD1,), U32, WARP1, doc="one bit a lane"),
+        CollectiveOp("any", WARP1, (THREAD1,), BOOL, WARP1, parts=True, doc="whether any lane says yes"),
+        CollectiveOp("all", WARP1, (THREAD1,), BOOL, WARP1, parts=True, doc="whether all lanes say yes"),
+        CollectiveOp("ballot", WARP1, (THREAD1,), U32, WARP1, parts=True, doc="one bit a lane"),
         CollectiveOp(
-            "match_any", WARP1, (THREAD1,), U32, THREAD1, doc="the lanes that hold the same value as this one"
+            "match_any",
+            WARP1,
+            (THREAD1,),
+            U32,
+            THREAD1,
+            parts=True,
+            doc="the lanes that hold the same value as this one",
         ),
-        CollectiveOp("match_all", WARP1, (THREAD1,), U32, WARP1, doc="all lanes if they agree, else 0"),
+        CollectiveOp("match_all", WARP1, (THREAD1,), U32, WARP1, parts=True, doc="all lanes if they agree, else 0"),
         *(
-            CollectiveOp(f"reduce_{name}", WARP1, (THREAD1,), "first", WARP1, doc=f"{name} over the warp")
+            CollectiveOp(f"reduce_{name}", WARP1, (THREAD1,), "first", WARP1, parts=True, doc=f"{name} over the group")
             for name in "add min max and or xor".split()
         ),
-        CollectiveOp("elect", WARP1, (), BOOL, THREAD1, doc="true in exactly one lane"),
+        CollectiveOp("elect", WARP1, (), BOOL, THREAD1, parts=True, doc="true in exactly one lane"),
         CollectiveOp(
             "broadcast", BLOCK1, (THREAD1,), "first", BLOCK1, barrier=True, doc="one thread's value for the whole block"
         ),
@@ -132,7 +159,7 @@ COLLECTIVES: dict[str, CollectiveOp] = {
         CollectiveOp(
             "syncthreads_count", BLOCK1, (THREAD1,), I32, BLOCK1, barrier=True, doc="how many threads say yes"
         ),
-        CollectiveOp("syncwarp", WARP1, barrier=True, doc="barrier of a warp, for experts"),
+        CollectiveOp("syncwarp", WARP1, barrier=True, parts=True, doc="barrier of a warp, for experts"),
         CollectiveOp("syncthreads", BLOCK1, barrier=True, doc="barrier of a block, for experts"),
         CollectiveOp("sync_cluster", CLUSTER1, barrier=True, doc="barrier of a cluster, for experts"),
         CollectiveOp(
@@ -171,6 +198,28 @@ COLLECTIVES: dict[str, CollectiveOp] = {
         ),
     )
 }
+
+
+def neutral(op: str, type: Scalar) -> int | float:
+    """What changes nothing when it is combined: the result of a reduction over no lanes."""
+    signed = type.kind is Kind.INT
+    match op:
+        case "add" | "or" | "xor":
+            return 0.0 if type.is_float else 0
+        case "min" if type.is_float:
+            return math.inf
+        case "max" if type.is_float:
+            return -math.inf
+        case "min":
+            return (1 << type.bits - signed) - 1
+        case "max":
+            return -(1 << type.bits - 1) if signed else 0
+        case "and":
+            return -1 if signed else (1 << type.bits) - 1
+    raise ValueError(op)
+
+
+ALIASES = {"match": "match_all"}  # other names, which users may know
 
 # ---- atomics --------------------------------------------------------------------------------------------------------
 

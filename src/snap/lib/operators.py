@@ -18,6 +18,7 @@ from typing import Any
 from snap.api import SnapFunction
 from snap.decorators import device
 from snap.ir.nodes import ValueParam
+from snap.ir.operations import neutral
 from snap.ir.types import SCALARS, THREAD1, Scalar, scalar_of
 from snap.record import record
 from snap.runtime.errors import LaunchError
@@ -177,19 +178,9 @@ def _wrapping(type: Scalar) -> Scalar:
 def _identity(op: str, type: Scalar) -> object:
     if type.name == "bool":
         return {"mul": True, "and": True, "min": True}.get(op, False)
-    if op in ("min", "max"):
-        if type.is_float:
-            return math.inf if op == "min" else -math.inf
-        lowest, highest = (
-            (-(1 << type.bits - 1), (1 << type.bits - 1) - 1)
-            if type.name.startswith("i")
-            else (0, (1 << type.bits) - 1)
-        )
-        return highest if op == "min" else lowest
-    if op == "and":
-        return -1 if type.name.startswith("i") else (1 << type.bits) - 1
-    value = 1 if op == "mul" else 0
-    return float(value) if type.is_float else value
+    if op != "mul":
+        return neutral(op, type)
+    return 1.0 if type.is_float else 1
 
 
 def cached_factory(make):

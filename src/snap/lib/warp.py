@@ -1,18 +1,18 @@
 """What the 32 threads of a warp do together: reduce, scan, broadcast, exchange, load, store.
 
 Input:      factories: a type, sizes, an operator.  `total = warp.reduce(float, "max")` makes a device function; the
-            same arguments, the same function
-Output:     Snap device functions that require thread[32]; what differs between lanes is at thread[1], what the warp
-            agrees on at thread[32]
+            same arguments, the same function.  `threads=2, 4, 8, 16`: a part of a warp reduces, scans or broadcasts
+Output:     Snap device functions that require thread[32], or so many threads; what differs between lanes is at
+            thread[1], what the group agrees on at thread[32]
 Invariant:  no barrier is written; operators are applied in the order of lanes
-Non-goals:  groups smaller than a warp; shared memory of its own: only a block can declare it, so an exchange is lent a
-            buffer
+Non-goals:  exchanges, loads and stores by less than a warp; shared memory of its own: only a block can declare it, so
+            an exchange is lent a buffer
 """
 
 from __future__ import annotations
 
 from snap import *
-from snap.ir.hardware import WARP
+from snap.ir.hardware import SHUFFLE_WIDTHS, WARP
 from snap.lib.operators import Operator, cached_factory, operator, widest, word
 
 LOADS = ("direct", "striped", "vectorized", "transposed")
@@ -20,29 +20,31 @@ STRIPED_TO_BLOCKED, BLOCKED_TO_STRIPED = "striped to blocked", "blocked to strip
 
 
 @cached_factory
-def reduce(type, op="add", identity=None):
-    """f(v: T @ thread[1]) -> T @ thread[32]: all values of the warp combined, in every lane."""
-    combine = operator(op, type, identity)
-    return _reduce_native(type, combine.warp) if combine.warp else _reduce_tree(type, combine.each)
+def reduce(type, op="add", identity=None, threads=WARP):
+    """f(v: T @ thread[1]) -> T @ thread[threads]: all values of the warp, or of its part, combined, in every lane."""
+    combine, n = operator(op, type, identity), part_of_warp(threads)
+    return _reduce_native(type, combine.warp, n) if combine.warp else _reduce_tree(type, combine.each, n)
 
 
 @cached_factory
-def scan(type, op="add", exclusive=False, identity=None):
+def scan(type, op="add", exclusive=False, identity=None, threads=WARP):
     """f(v: T @ thread[1]) -> T @ thread[1]: the values of this lane and all below it combined; exclusive: of those
-    below.
+    below.  Lanes of another part count for nothing where `threads` is less than a warp.
     """
-    combine = operator(op, type, identity)
+    combine, n = operator(op, type, identity), part_of_warp(threads)
     if not exclusive:
-        return _scan(type, combine.each)
-    return _exclusive(type, scan(type, op), with_identity(combine, op))
+        return _scan(type, combine.each, n)
+    return _exclusive(type, scan(type, op, threads=n), with_identity(combine, op), n)
 
 
 @cached_factory
-def broadcast(type):
-    """f(v: T @ thread[1], lane: int @ thread[32]) -> T @ thread[32]: the value of one lane."""
-    T = type
+def broadcast(type, threads=WARP):
+    """f(v: T @ thread[1], lane: int @ thread[threads]) -> T @ thread[threads]: the value of one lane of the warp, or of
+    its part.
+    """
+    T, N = type, part_of_warp(threads)
 
-    @device(warp)
+    @device(thread[N])
     def warp_broadcast(v: T @ thread[1], lane: int) -> T:
         return intrinsic.shfl(v, lane)
 
@@ -116,6 +118,12 @@ def positive(name: str, value: object) -> int:
     return value
 
 
+def part_of_warp(threads: object) -> int:
+    if threads not in SHUFFLE_WIDTHS or isinstance(threads, bool):
+        raise ValueError(f"`threads` is 32, a warp, or a part of one, 2, 4, 8 or 16, not {threads!r}")
+    return threads
+
+
 def check_how(how: object) -> None:
     if how not in LOADS:
         raise ValueError(f"`how` is one of {', '.join(LOADS)}, not {how!r}")
@@ -142,10 +150,12 @@ def with_identity(combine: Operator, op: object) -> object:
 # ---- reduce, scan ---------------------------------------------------------------------------------------------------
 
 
-def _reduce_tree(T, op):
-    @device(warp)
+def _reduce_tree(T, op, N):
+    STEPS = N.bit_length() - 1
+
+    @device(thread[N])
     def warp_reduce(v: T @ thread[1]) -> T:
-        for step in unroll(range(5)):  # lane 0 combines neighbours, then pairs of neighbours: their order is kept
+        for step in unroll(range(STEPS)):  # lane 0 combines neighbours, then pairs of neighbours: their order is kept
             above: T @ thread[1] = intrinsic.shfl_down(v, 1 << step)
             v = op(v, above)
         return intrinsic.shfl(v, 0)
@@ -153,7 +163,7 @@ def _reduce_tree(T, op):
     return warp_reduce
 
 
-def _reduce_native(T, name):
+def _reduce_native(T, name, N):
     return {
         "add": _native_add,
         "min": _native_min,
@@ -161,62 +171,64 @@ def _reduce_native(T, name):
         "and": _native_and,
         "or": _native_or,
         "xor": _native_xor,
-    }[name](T)
+    }[name](T, N)
 
 
-def _native_add(T):
-    @device(warp)
+def _native_add(T, N):
+    @device(thread[N])
     def warp_sum(v: T @ thread[1]) -> T:
         return intrinsic.reduce_add(v)
 
     return warp_sum
 
 
-def _native_min(T):
-    @device(warp)
+def _native_min(T, N):
+    @device(thread[N])
     def warp_min(v: T @ thread[1]) -> T:
         return intrinsic.reduce_min(v)
 
     return warp_min
 
 
-def _native_max(T):
-    @device(warp)
+def _native_max(T, N):
+    @device(thread[N])
     def warp_max(v: T @ thread[1]) -> T:
         return intrinsic.reduce_max(v)
 
     return warp_max
 
 
-def _native_and(T):
-    @device(warp)
+def _native_and(T, N):
+    @device(thread[N])
     def warp_and(v: T @ thread[1]) -> T:
         return intrinsic.reduce_and(v)
 
     return warp_and
 
 
-def _native_or(T):
-    @device(warp)
+def _native_or(T, N):
+    @device(thread[N])
     def warp_or(v: T @ thread[1]) -> T:
         return intrinsic.reduce_or(v)
 
     return warp_or
 
 
-def _native_xor(T):
-    @device(warp)
+def _native_xor(T, N):
+    @device(thread[N])
     def warp_xor(v: T @ thread[1]) -> T:
         return intrinsic.reduce_xor(v)
 
     return warp_xor
 
 
-def _scan(T, op):
-    @device(warp)
+def _scan(T, op, N):
+    STEPS = N.bit_length() - 1
+
+    @device(thread[N])
     def warp_scan(v: T @ thread[1]) -> T @ thread[1]:
         l: int @ thread[1] = id()
-        for step in unroll(range(5)):
+        for step in unroll(range(STEPS)):
             below: T @ thread[1] = intrinsic.shfl_up(v, 1 << step)
             both: T @ thread[1] = op(below, v)
             v = both if l >= 1 << step else v
@@ -225,8 +237,8 @@ def _scan(T, op):
     return warp_scan
 
 
-def _exclusive(T, inclusive, nothing):
-    @device(warp)
+def _exclusive(T, inclusive, nothing, N):
+    @device(thread[N])
     def warp_scan_exclusive(v: T @ thread[1]) -> T @ thread[1]:
         l: int @ thread[1] = id()
         upto: T @ thread[1] = inclusive(v)

@@ -92,18 +92,20 @@ class Actions(Expressions):
             self.assign(target, name if len(s.targets) == 1 and s.op not in _SEVERAL else f"{name}[{k}]")
 
     def warp_collective(self, s: ir.Collective) -> str:
-        args = [self.expr(a) for a in s.args]
+        args, n = [self.expr(a) for a in s.args], s.requires.n
         match s.op:
+            case "shfl_xor" if n < WARP:  # stays within the part
+                return f"shfl_xor(C, {args[0]}, {args[1]} & np.int32({n - 1}), {s.attr('width', n)})"
             case "shfl" | "shfl_up" | "shfl_down" | "shfl_xor":
-                return f"{s.op}(C, {args[0]}, {args[1]}, {s.attr('width', WARP)})"
+                return f"{s.op}(C, {args[0]}, {args[1]}, {s.attr('width', n)})"
             case "any" | "all":
-                return f"warp_{s.op}(C, {args[0]})"
+                return f"warp_{s.op}(C, {args[0]}, {n})"
             case "ballot":
-                return f"ballot(C, {args[0]})"
+                return f"ballot(C, {args[0]}, {n})"
             case "match_any" | "match_all":
-                return f"{s.op}(C, {args[0]}, {self.type(s.args[0].type)})"
+                return f"{s.op}(C, {args[0]}, {self.type(s.args[0].type)}, {n})"
             case "elect":
-                return f"elect(C, {self.mask})"
+                return f"elect(C, {self.mask}, {n})"
             case "mma":
                 return f"mma(C, {s.attr('kind')!r}, ({', '.join(args)},))"
             case "ldmatrix" | "stmatrix":
@@ -116,7 +118,7 @@ class Actions(Expressions):
                     f" {values}{self.site(s.span, a.handle.name)})"
                 )
             case _ if s.op.startswith("reduce_"):
-                return f"reduce(C, {args[0]}, {s.op[7:]!r}, {self.type(s.args[0].type)})"
+                return f"reduce(C, {args[0]}, {s.op[7:]!r}, {self.type(s.args[0].type)}, {n})"
             case _:
                 raise ValueError(f"unknown collective {s.op}")
 

@@ -4,7 +4,8 @@ way.
 Input: a kernel that waits for atomics in a loop.  Output: its arrays.  On a GPU, threads of a warp are scheduled
 independently: one that has a lock goes on while the others ask for it.  Lanes in lockstep would wait for those first.
 So where lockstep does not get on, the arrays are put back, and every statement in which threads wait and do nothing
-together becomes a generator for each thread; those of a warp go on one after another.
+together becomes a generator for each thread (for each part of a warp, where those act together); those of a warp go on
+one after another.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Kept:
 
 
 class Thread:
-    """One thread's way through a statement, and the loop in which it last went round for nothing."""
+    """The way of one thread, or of a part of a warp, through a statement, and the loop in which it last went round for
+    nothing.
+    """
 
     def __init__(self, steps: Generator):
         self.steps = steps
@@ -43,12 +46,12 @@ class Thread:
         self.last_site: Site | None = None
 
 
-def apart(lanes, statement: Callable, m) -> Generator:
-    """Run a statement for each active thread; whenever the warp goes on, every one of them goes on a while.  The warp
-    goes round for nothing when all of its threads do.
+def apart(lanes, statement: Callable, m, n: int) -> Generator:
+    """Run a statement for each active thread, or aligned part of n threads; whenever the warp goes on, every one of
+    them goes on a while.  The warp goes round for nothing when all of its threads do.
     """
-    launch, each = lanes.launch, lanes.thread[0].tolist()
-    threads = [Thread(statement(lanes.thread == t)) for t, active in zip(each, lanes.active(m)[0]) if active]
+    launch, part, active = lanes.launch, lanes.thread // n, lanes.active(m)
+    threads = [Thread(statement((part == k) & active)) for k in np.unique(part[active]).tolist()]
     while threads:
         for thread in launch.rng.sample(threads, len(threads)):
             lanes.fuel, lanes.stuck_at, lanes.last_site = launch.fuel(), thread.stuck_at, thread.last_site

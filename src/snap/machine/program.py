@@ -45,7 +45,7 @@ class Program:
         functions = callees(kernel)
         names = {id(f): f"f{k}_{f.name}" if f.name.isascii() else f"f{k}" for k, f in enumerate(functions)}
         self.waiting = waiting_loops(kernel)
-        own_way = separable(kernel, self.waiting) if apart else set()
+        own_way = separable(kernel, self.waiting) if apart else {}
         with deep():
             self.source = "\n\n".join(
                 Statements(f, names, namespace, stepwise, self.waiting, own_way).text() for f in functions

@@ -1,16 +1,19 @@
 """Loops in which a thread waits for others, and what of a program its threads may run each on its own.
 
 Input: typed or synchronized IR.  Output: sets of statements, by identity.  Invariant: a loop that ends by what an
-atomic found is among those that wait; a statement that may be taken apart holds nothing that threads do together.
+atomic found is among those that wait; a statement that may be taken apart holds nothing that more threads do together
+than those that stay together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import effects
+from snap.ir.hardware import PARTS, WARP
+from snap.ir.types import Level, Privilege
 from snap.ir.walk import bodies, callees, own_expressions, statements, walk
 from snap.machine.facts import leaves
 
@@ -77,25 +80,41 @@ def _reads(e: ir.Expr, found: set[int]) -> bool:
     return False
 
 
-def separable(kernel: synced.AnyFunction, waiting: set[int]) -> set[int]:
-    """The outermost statements in which threads wait and do nothing together: there each thread can go its own way."""
+def separable(kernel: synced.AnyFunction, waiting: set[int]) -> dict[int, int]:
+    """The outermost statements in which threads wait, and what they do together is done by parts of a warp at most:
+    there each part can go its own way, each thread where there is nothing.  With how many threads those are.
+    """
     functions = callees(kernel)
     wait = {id(f) for f in functions if any(s.number in waiting for g in callees(f) for s in statements(g.body))}
-    together = {
-        id(f) for f in functions if any(isinstance(s, _TOGETHER) for g in callees(f) for s in statements(g.body))
-    }
+    parts = {id(f): _largest(_part(s) for g in callees(f) for s in statements(g.body)) for f in functions}
 
-    def outermost(body: ir.Body) -> Iterator[int]:
+    def outermost(body: ir.Body) -> Iterator[tuple[int, int]]:
         for s in body:
             inside = list(statements([s]))
             if not any(t.number in waiting or (isinstance(t, ir.Call) and id(t.function) in wait) for t in inside):
                 continue
-            if leaves((s,)) or any(
-                isinstance(t, _TOGETHER) or (isinstance(t, ir.Call) and id(t.function) in together) for t in inside
-            ):
+            n = _largest(parts[id(t.function)] if isinstance(t, ir.Call) else _part(t) for t in inside)
+            if leaves((s,)) or n == WARP:
                 for inner in bodies(s):
                     yield from outermost(inner)
             else:
-                yield s.number
+                yield s.number, n
 
-    return {found for f in functions for found in outermost(f.body)}
+    return {number: n for f in functions for number, n in outermost(f.body)}
+
+
+def _largest(parts: Iterable[int]) -> int:
+    return max(parts, default=1)
+
+
+def _part(s: ir.Stmt) -> int:
+    """How many threads, aligned, do it together, with nothing that others of the warp must come to: 1 for each on its
+    own, 32 where that cannot be said.
+    """
+    match s:
+        case ir.Collective(requires=Privilege(level=Level.THREAD, n=n)) if n in PARTS:
+            return n
+        case synced.Sync(point, place, "both") if point.kind == "warp":
+            n = point.participants.n
+            return n if n in PARTS and place[Level.THREAD].aligned_to(n) else WARP
+    return WARP if isinstance(s, _TOGETHER) else 1

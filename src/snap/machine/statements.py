@@ -68,10 +68,10 @@ class Statements(Asynchronous):
         namespace: dict[str, object],
         stepwise: bool,
         waiting: set[int],
-        own_way: set[int],
+        own_way: dict[int, int],
     ):
-        """waiting: loops that end by what others do; own_way: statements that each thread runs on its own
-        (spinning.py).
+        """waiting: loops that end by what others do; own_way: statements that each thread, or each part of so
+        many threads, runs on its own (spinning.py).
         """
         super().__init__(f, functions, namespace, stepwise)
         self.waiting, self.own_way = waiting, own_way
@@ -183,7 +183,7 @@ class Statements(Asynchronous):
             if params:
                 self.emit(f"nonlocal {', '.join(sorted(params))}")
             self.lines += inside
-        self.emit(f"yield from apart(C, {name}, {self.mask})")
+        self.emit(f"yield from apart(C, {name}, {self.mask}, {self.own_way[s.number]})")
 
     def together(self, s: ir.Stmt) -> None:
         match s:

@@ -1,8 +1,9 @@
-"""Collectives: what the threads of a warp or a block do together.  `snap.ir.operations.CollectiveOp` says what each one
-means.
+"""Collectives: what the threads of a warp, of a part of one, or of a block do together.
+`snap.ir.operations.CollectiveOp` says what each one means.
 
-Warps are 32 consecutive threads of a block.  Where the last warp is partial its missing lanes hold zeros; the checker
-has seen to it that no collective runs there.
+Warps are 32 consecutive threads of a block, parts of them 2, 4, 8 or 16, aligned.  Where the last warp is partial its
+missing lanes hold zeros; the checker has seen to it that no collective runs there.  Parts of one warp may have gone
+different ways: what is computed for those that are not here is given to nobody, and none looks beyond itself.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ _LANE = np.arange(WARP)
 _BIT = (np.uint32(1) << np.arange(WARP, dtype=np.uint32)).astype(np.uint32)
 
 
-def to_warps(lanes: Lanes, x) -> np.ndarray:
-    """(blocks, warps, 32)"""
+def to_warps(lanes: Lanes, x, n: int = WARP) -> np.ndarray:
+    """(blocks, warps, 32), or as many parts of n threads"""
     full = lanes.full(x)
-    missing = -full.shape[1] % WARP
+    missing = -full.shape[1] % n
     if missing:
         full = np.pad(full, ((0, 0), (0, missing)))
-    return np.ascontiguousarray(full).reshape(full.shape[0], -1, WARP)
+    return np.ascontiguousarray(full).reshape(full.shape[0], -1, n)
 
 
-def from_warps(lanes: Lanes, w: np.ndarray) -> np.ndarray:
+def from_warps(lanes: Lanes, w: np.ndarray, n: int = WARP) -> np.ndarray:
     """Back to lanes; a value a warp, (blocks, warps, 1), is given to each of its lanes."""
-    w = np.broadcast_to(w, (*w.shape[:2], WARP))
+    w = np.broadcast_to(w, (*w.shape[:2], n))
     return w.reshape(w.shape[0], -1)[:, : lanes.shape[1]]
 
 
@@ -69,36 +70,35 @@ def shfl_xor(lanes: Lanes, value, mask, width: int = WARP):
     return _shuffle(lanes, value, source, source <= (_LANE | (width - 1)))
 
 
-# ---- votes and reductions -------------------------------------------------------------------------------------------
+# ---- votes and reductions, of groups of n threads -------------------------------------------------------------------
 
 
-def warp_any(lanes: Lanes, value):
-    return from_warps(lanes, to_warps(lanes, value).any(axis=2, keepdims=True))
+def warp_any(lanes: Lanes, value, n: int = WARP):
+    return from_warps(lanes, to_warps(lanes, value, n).any(axis=2, keepdims=True), n)
 
 
-def warp_all(lanes: Lanes, value):
-    return from_warps(lanes, to_warps(lanes, value).all(axis=2, keepdims=True))
+def warp_all(lanes: Lanes, value, n: int = WARP):
+    return from_warps(lanes, to_warps(lanes, value, n).all(axis=2, keepdims=True), n)
 
 
-def ballot(lanes: Lanes, value):
-    return from_warps(
-        lanes, np.where(to_warps(lanes, value), _BIT, np.uint32(0)).sum(axis=2, keepdims=True, dtype=np.uint32)
-    )
+def ballot(lanes: Lanes, value, n: int = WARP):
+    bits = np.where(to_warps(lanes, value, n), _BIT[:n], np.uint32(0))
+    return from_warps(lanes, bits.sum(axis=2, keepdims=True, dtype=np.uint32), n)
 
 
-def match_any(lanes: Lanes, value, type: Scalar):
-    bits = to_warps(lanes, to_memory(value, type))
+def match_any(lanes: Lanes, value, type: Scalar, n: int = WARP):
+    bits = to_warps(lanes, to_memory(value, type), n)
     bits = bits.view(f"u{bits.dtype.itemsize}")
     same = bits[..., :, None] == bits[..., None, :]
-    return from_warps(lanes, np.where(same, _BIT, np.uint32(0)).sum(axis=3, dtype=np.uint32))
+    return from_warps(lanes, np.where(same, _BIT[:n], np.uint32(0)).sum(axis=3, dtype=np.uint32), n)
 
 
-def match_all(lanes: Lanes, value, type: Scalar):
-    found = to_warps(lanes, match_any(lanes, value, type))[..., :1]
-    return from_warps(lanes, np.where(found == np.uint32(0xFFFFFFFF), found, np.uint32(0)))
+def match_all(lanes: Lanes, value, type: Scalar, n: int = WARP):
+    found = to_warps(lanes, match_any(lanes, value, type, n), n)[..., :1]
+    return from_warps(lanes, np.where(found == np.uint32((1 << n) - 1), found, np.uint32(0)), n)
 
 
-def reduce(lanes: Lanes, value, op: str, type: Scalar):
+def reduce(lanes: Lanes, value, op: str, type: Scalar, n: int = WARP):
     """A butterfly, so that floats agree bit for bit with the GPU."""
     combine = {
         "add": np.add,
@@ -108,19 +108,20 @@ def reduce(lanes: Lanes, value, op: str, type: Scalar):
         "or": np.bitwise_or,
         "xor": np.bitwise_xor,
     }[op]
-    w = to_warps(lanes, value)
-    for step in (16, 8, 4, 2, 1):
-        w = combine(w, w[..., _LANE ^ step])
+    w, step = to_warps(lanes, value, n), n // 2
+    while step:
+        w = combine(w, w[..., _LANE[:n] ^ step])
         if type == BF16:
             w = round_bf16(w)
-    return from_warps(lanes, w)
+        step //= 2
+    return from_warps(lanes, w, n)
 
 
-def elect(lanes: Lanes, m):
-    """The first active lane of each warp."""
-    active = to_warps(lanes, lanes.active(m))
+def elect(lanes: Lanes, m, n: int = WARP):
+    """The first active lane of each group."""
+    active = to_warps(lanes, lanes.active(m), n)
     first = active & (np.cumsum(active, axis=2) == 1)
-    return from_warps(lanes, first)
+    return from_warps(lanes, first, n)
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------------

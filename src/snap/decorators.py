@@ -140,7 +140,7 @@ def kernel(
     if functions:
         return ccuda("global")(*functions)
     if threads is None:
-        message = "`@kernel(...)` says how many threads a block has"
+        message = "`@kernel(...)` declares the number of threads per block"
         help = "`@kernel(threads=256)`; or `@kernel` alone, with `@requires(...)`"
         raise SnapError(Diagnostic("SNAP018", message, caller_span(), help=help))
     return _short("kernel", _launched(threads, cluster), smem, cooperative, resident, blocks)
@@ -254,7 +254,7 @@ def _check_launch(smem: object, resident: object, span: Span) -> None:
                 "SNAP018",
                 f"`resident` is a number of blocks, 1 or more, not {resident!r}",
                 span,
-                help="`resident=2`: registers are shared out so that two blocks fit a multiprocessor",
+                help="`resident=2`: registers are limited so that two blocks fit on an SM",
             )
         )
     if smem is not None and (isinstance(smem, bool) or not isinstance(smem, int) or smem < 0):

@@ -51,7 +51,7 @@ def generic(y: ptr(int) @ grid[1], T: constexpr(int)):
 
 def test_a_generic_kernel_is_checked_for_its_values():
     assert "__launch_bounds__(640, 3)" in generic.cuda(T=640)
-    with pytest.raises(SnapError, match="do not fit a multiprocessor"):
+    with pytest.raises(SnapError, match="do not fit on an SM"):
         generic.cuda(T=1024)
 
 

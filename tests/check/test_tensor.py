@@ -88,7 +88,7 @@ def test_panels_lie_side_by_side():
     ('wgmma(e, a8, b8, type="fp8")', "`type` is one of"),
     ("wgmma(d, a32, b)", "a holds `f32`, and b `bf16`"),
     ("wgmma(d, a32, b32.T)", "only 16-bit elements can lie transposed"),
-    ("wgmma(d, d, tile(b, (0, 0), (16, 64)))", "a in registers is 32 values of `bf16`"),
+    ("wgmma(d, d, tile(b, (0, 0), (16, 64)))", "`a` in registers is 32 values of `bf16`"),
     ("wgmma(ra, ra, b)", "a local array of float"),
     ("wgmma(acc, ra, acc)", "takes memory"),
     ("wgmma(acc, ra)", "takes an accumulator, a and b"),

@@ -43,7 +43,7 @@ def test_an_accumulator_is_shown_with_the_size_of_this_product():
 
 
 def test_the_columns_that_a_store_can_begin_at():
-    stored("store_acc(mine, acc, first=4)", "64 columns from 4", "128 floats a thread are 256 columns", "a multiple of 8, from 0 to 192, for a tile of 64")
+    stored("store_acc(mine, acc, first=4)", "64 columns from 4", "128 floats per thread are 256 columns", "a multiple of 8, from 0 to 192, for a tile of 64")
     stored("store_acc(mine, acc, first=0.5)", "an integer, and this is `f32`", "a multiple of 8, from 0 to 192")
     stored("x: float[32] @ thread[1]\n        store_acc(mine, x, first=8)", "leave it out: the tile takes all 64")
 

@@ -231,7 +231,7 @@ def k(y: ptr(float)):
 
 
 @pytest.mark.parametrize("decorator, message", [
-    ("@kernel()", "says how many threads"), ("@kernel(threads=0)", "1 or more, not 0"), ("@kernel(threads=True)", "not True"), ("@kernel(threads=2000)", "at most 1024"),
+    ("@kernel()", "declares the number of threads per block"), ("@kernel(threads=0)", "1 or more, not 0"), ("@kernel(threads=True)", "not True"), ("@kernel(threads=2000)", "at most 1024"),
     ("@kernel(threads=64, cluster=0)", "1 or more, not 0"), ("@kernel(threads=64, cluster=40)", "at most 16"), ("@kernel(threads=64, resident=0)", "1 or more"),
     ("@kernel(threads=64, smem=-1)", "a number of bytes"), ("@kernel(threads=64)\n@requires(grid[1], block[1], thread[64])", "says what `@requires` says again"),
     ("@kernel(threads=lambda Q: Q)", "asks for `Q`"), ("@kernel(threads=lambda: 'many')", "not 'many'"), ("@device()", "says who calls it"),

@@ -102,7 +102,7 @@ def _matrix_attrs(c: Checker, e: tree.Call, fragment: tree.Expr) -> tuple[LocalA
     count = found.ref.var.type.bytes // 4
     if count not in MATRICES or found.ref.var.type.bytes % 4:
         raise c.type_error(
-            "a matrix load or store moves 1, 2 or 4 matrices: 2, 4 or 8 elements a thread", fragment.span
+            "a matrix load or store moves 1, 2 or 4 matrices: 2, 4 or 8 elements per thread", fragment.span
         )
     return found, (("count", count), ("trans", trans))
 

@@ -95,7 +95,7 @@ def starting_place(definition: Definition, requires: tuple[Privilege, ...], call
         raise wrong(f"a cluster has at most {CLUSTER_BLOCKS} blocks, not {named[Level.BLOCK]}")
     if definition.kind == "global":
         if Level.THREAD not in named:
-            raise wrong("a kernel says how many threads a block has", "add `thread[256]` to `@requires`")
+            raise wrong("a kernel declares its number of threads per block", "add `thread[256]` to `@requires`")
         levels: list[tuple[Level, Held]] = [(Level.GRID, Held(1))]
         if Level.CLUSTER in named:
             levels.append((Level.CLUSTER, Held(named[Level.CLUSTER], open=True)))

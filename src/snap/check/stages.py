@@ -168,7 +168,7 @@ def _equally_often(c: Checker, outer: Place, frames: list[Frame], span: Span) ->
         name = what.var.name if isinstance(what, ir.Read) else ""
         raise c.not_opened(
             "SNAP020",
-            "some groups may come to this turn more often than others",
+            "some groups may reach this turn more often than others",
             span,
             "each group waits here until the one before it was in",
             (
@@ -181,6 +181,6 @@ def _equally_often(c: Checker, outer: Place, frames: list[Frame], span: Span) ->
                     else "a `break` or `continue` in this loop may be one group's own",
                 ),
             ),
-            note="a group that does not come would be waited for forever",
+            note="the others would wait forever for a group that does not arrive",
             help=f"let what decides be the same for `{outer.privilege}`, or put the `{way.text}` inside of the turn",
         )

@@ -296,7 +296,7 @@ def _reached_alike(c: Checker, p: Privilege, span: Span) -> None:
     name = f"`{what.var.name}`" if isinstance(what, ir.Read) else "this"
     raise c.fail(
         "SNAP006",
-        f"threads of one `{p}` may come to different `return`s",
+        f"threads of one `{p}` may reach different `return`s",
         span,
         f"the result is one value for `{p}`",
         (

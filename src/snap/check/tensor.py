@@ -149,7 +149,7 @@ def store_acc(c: Checker, e: tree.Call) -> None:
             " multiple of 8",
             given.span,
             f"{shape[1]} columns from {first.value}",
-            (Label(acc.var.span, f"{columns // 2} floats a thread are {columns} columns"),),
+            (Label(acc.var.span, f"{columns // 2} floats per thread are {columns} columns"),),
             help=firsts,
         )
     tile, first = _kept_tile(c, tile), _kept(c, convert.cast(first, I32), "first")
@@ -210,7 +210,7 @@ def _registers(c: Checker, array: LocalArray, elem: Scalar, k: int, span: Span) 
     size = math.prod(array.ref.shape)
     if array.ref.elem != elem or size * 2 != k or array.ref.var.privilege != THREAD1:
         raise c.type_error(
-            f"a in registers is {k // 2} values of `{elem}` a thread for this b, and `{array.ref.var.name}` has {size}"
+            f"`a` in registers is {k // 2} values of `{elem}` per thread here, and `{array.ref.var.name}` has {size}"
             f" of `{array.ref.elem}`",
             span,
             secondary=declared(array.ref.var),

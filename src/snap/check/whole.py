@@ -115,16 +115,16 @@ def _residency(c: Checker, made: ir.Body) -> None:
     if wanted > most:
         c.report(
             "SNAP018",
-            f"`resident={wanted}`: {wanted} blocks of {threads} threads do not fit a multiprocessor",
+            f"`resident={wanted}`: {wanted} blocks of {threads} threads do not fit on an SM",
             span,
             note=f"it holds at most {SM_THREADS} threads, in whole warps, and {SM_BLOCKS} blocks at a time",
-            help=f"{way}, or use fewer threads a block",
+            help=f"{way}, or use fewer threads per block",
         )
     elif wanted > fit:
         c.report(
             "SNAP013",
-            f"`resident={wanted}`: {wanted} blocks that hold {c.smem_peak} bytes of shared memory each do not fit a"
-            " multiprocessor",
+            f"`resident={wanted}`: {wanted} blocks that hold {c.smem_peak} bytes of shared memory each do not fit on"
+            " an SM",
             c.smem_peak_span,
             "the most is held here",
             (Label(span, f"asks for {wanted} blocks"),),
@@ -136,8 +136,8 @@ def _residency(c: Checker, made: ir.Body) -> None:
         if moved is not None:
             c.report(
                 "SNAP018",
-                f"`resident={wanted}` shares the registers out among {wanted} blocks, and `setmaxnreg` counts on those"
-                " of a whole multiprocessor",
+                f"`resident={wanted}` divides the registers of an SM among {wanted} blocks, and `setmaxnreg` relies on"
+                " having all of them",
                 moved.span,
                 secondary=(Label(span, f"asks for {wanted} blocks"),),
                 note="warpgroups that ask for more than their block has would wait forever",

@@ -96,7 +96,7 @@ REFUSED: dict[str, Refusal] = {
         "`*` unpacking", "the number of values must be written out", "write each value: `f(a[0], a[1])`"
     ),
     "Slice": Refusal(
-        "a slice", "an index names one element", "index one element a time, or take a box with `tile(x, at, shape)`"
+        "a slice", "an index names one element", "index one element at a time, or take a box with `tile(x, at, shape)`"
     ),
     "In": Refusal(
         "`in`", "there are no containers in a kernel", "compare explicitly: `x == a or x == b`, or loop over the array"

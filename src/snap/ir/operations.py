@@ -171,7 +171,7 @@ COLLECTIVES: dict[str, CollectiveOp] = {
             (THREAD1,),
             None,
             THREAD1,
-            doc="tensor-core product: m16n8k8 tf32, m16n8k16 f16 or bf16, f32 accumulators",
+            doc="tensor-core matrix multiply-accumulate: m16n8k8 tf32, m16n8k16 f16 or bf16, f32 accumulators",
         ),
         CollectiveOp(
             "ldmatrix",

@@ -171,7 +171,7 @@ def _bias(value: object, left: Argument, columns: int) -> Argument:
     given = _argument("bias", value, (left.type, F32), rank=1)
     same_place("gemm", left, "bias", given)
     if given.shape != (columns,):
-        raise LaunchError("snap.lib.gemm", f"has {given.size} elements, and the product {columns} columns", "bias")
+        raise LaunchError("snap.lib.gemm", f"has {given.size} elements, and the result {columns} columns", "bias")
     return row_major(given)
 
 
@@ -179,7 +179,7 @@ def _result(value: object, left: Argument, shape: tuple[int, int]) -> Argument:
     given = _argument("out", value, (left.type, F32), rank=2)
     same_place("gemm", left, "out", given)
     if given.shape != shape:
-        raise LaunchError("snap.lib.gemm", f"has the shape {given.shape}, and the product {shape}", "out")
+        raise LaunchError("snap.lib.gemm", f"has the shape {given.shape}, and the result {shape}", "out")
     if given.info.readonly:
         raise LaunchError("snap.lib.gemm", "is written, and the array is read-only", "out")
     return given

@@ -97,7 +97,7 @@ def encoding(kernel: str, parameter: str, tensor, pointer: int, shape: tuple[int
         )
     if strides and max(strides) >= ARRAY_STRIDE:
         raise refuse(
-            f"but its shape is {shape} for these arguments; what lies behind one index of a dimension may not reach"
+            f"but its shape is {shape} for these arguments; the stride of a dimension must be less than"
             " 2**40 bytes: pass the array in parts"
         )
     return Encoding(

@@ -189,8 +189,8 @@ class _Search:
                     "loaded here",
                     (Label(irregular.span, "this is in the way"),) if irregular.span != loads else (),
                     note=(
-                        "every fill is loaded once, then used, in the order of the text by all of its threads; else"
-                        " some would wait for ever"
+                        "every fill is loaded once, then used, in program order by all of its threads; else"
+                        " some would wait forever"
                     ),
                     help=irregular.help
                     or "load it and use it in one `with stage(...)`, one after the other, and let nothing leave it in"

@@ -162,14 +162,14 @@ def _made(family: Family, config: Config) -> SnapFunction:
 def _check_block(typed, limits: Limits) -> None:
     threads = threads_of(typed)
     if threads > BLOCK_THREADS:
-        raise Pruned(f"{threads} threads a block; a block has at most {BLOCK_THREADS}")
+        raise Pruned(f"{threads} threads per block; a block has at most {BLOCK_THREADS}")
     _check_shared(typed.smem, limits)
     blocks = typed.resident or 1
     limit = raised_limit(typed) or registers_a_thread(threads * blocks)
     needed = array_registers(typed)
     if needed > limit:
         of = f"a block of {threads}" if blocks == 1 else f"{blocks} blocks of {threads}"
-        raise Pruned(f"local arrays alone fill {needed} registers a thread; a thread of {of} has at most {limit}")
+        raise Pruned(f"local arrays alone fill {needed} registers per thread; a thread of {of} has at most {limit}")
 
 
 def _check_shared(size: int, limits: Limits) -> None:

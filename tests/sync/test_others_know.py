@@ -829,3 +829,27 @@ def test_a_product_that_is_left_out_shows_nothing(depth, times, least):
     numbers = np.random.default_rng(1)
     xa, xb = ((numbers.integers(-2, 3, (rows, 64)).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16) for rows in (128, 16))
     agree(kernel, lambda: [np.zeros(1024, np.float32), xa.copy(), xb.copy(), 2], 1)
+
+
+# ---- groups for which there is no barrier ------------------------------------------------------------------------------------------------------
+
+REST = """
+s: shared(int[{threads}])
+with partition(s, p=thread[1], offset=({threads} - 1) - t) as m:
+    m[0] = i
+match split(thread):
+    case {first}:
+        v = v * 3
+    case _:
+        r: int @ thread[1] = id()
+        v = v * 5 + s[(r + 5) % {rest}]
+"""
+
+
+# Every 48 threads have no barrier of their own, so the block's is used; warp 0 need not wait there.  Two named barriers were made of it, one for
+# every 48 threads, at each of which 96 were to arrive: the kernel hung.
+@pytest.mark.parametrize("threads, first", [(96, 48), (192, 96), (288, 144), (160, 80), (96, 32)])
+def test_the_block_waits_for_a_group_that_has_no_barrier(threads, first):
+    kernel = block(REST.format(threads=threads, first=first, rest=threads - first), threads)
+    right(kernel, arguments(threads, 0))
+    assert all(p.participants.level.name == "BLOCK" or p.participants.n % 32 == 0 or p.kind in ("warp", "thread") for p in kernel.syncs())

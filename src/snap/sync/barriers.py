@@ -40,7 +40,7 @@ class Chosen:
 
     @property
     def group(self) -> Privilege:
-        return BLOCK1 if self.mark.kind == "block" else self.mark.participants
+        return self.mark.participants
 
     @property
     def arriving(self) -> frozenset[int]:

@@ -19,7 +19,7 @@ from snap.diag.span import Span, lines
 from snap.ir import synced
 from snap.ir.effects import Engine
 from snap.ir.hardware import WARP
-from snap.ir.types import THREAD1, Level, Place, Privilege
+from snap.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
 from snap.sync.primitive import participants_in_words, primitive
 from snap.sync.tokens import Edge, Gap, GapKey, Said, Token
 
@@ -128,6 +128,8 @@ def _mark(edges: list[Edge], gap: Gap, p: Privilege, function: synced.Function) 
     first, text = reason(edges, "", _others(p), function)
     everyone = participants_in_words(p, kind, function)
     a, b = first.first.span, first.second.span
+    if kind == "block":  # for want of a barrier that 48 threads have, the block's: all of it takes part, not every 48
+        p = BLOCK1
     return Mark(p, kind, first.object, text, gap.place, a, b, arrivals=everyone, waiters=everyone)
 
 

@@ -163,5 +163,6 @@ WITHOUT_IMPORT: dict[str, object] = {
     "bool": bool,
     "range": Marker("range"),
     "print": Marker("print"),
+    "divmod": Marker("divmod"),
     **{name: Marker(f"math.{name}") for name in MATH},
 }

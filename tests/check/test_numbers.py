@@ -391,4 +391,4 @@ def test_vectors():
     assert codes("v: float4 = int4(1)", "thread[1]") == [("SNAP018", 1)]
     assert codes("v: float2 = float2(1.5, 2)\nw: float2 = v if v.x > 1 else float2(0.0)", "thread[1]") == []
     assert codes("v: float2 = float2(1.5, 2)\nif v:\n    pass", "thread[1]") == [("SNAP018", 2)]
-    assert codes("v: i8[4] = i8(3)", "thread[1]")[0][0] == "SNAP018"
+    assert codes("v: i8[4] = float2(3)", "thread[1]")[0][0] == "SNAP018"

@@ -278,7 +278,7 @@ REFUSED = {
     "out of scope": ("with each(block):\n    with each(thread, y) as i:\n        pass\n    if i > 3:\n        pass", "SNAP019", "out of scope"),
     "called": ("each(thread, y)", "SNAP017", "belongs to a `with` statement"),
     "roles called": ("with each(block):\n    roles(32, 32)", "SNAP017", "several names"),
-    "tuples": ("a, b = x, y", "SNAP017", "tuple assignment"),
+    "tuples": ("a, b = x, y", "SNAP018", "`x` is memory, not a value"),
 }  # fmt: skip
 
 

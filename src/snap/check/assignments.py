@@ -14,6 +14,7 @@ from snap.check.annotations import Spec, annotation, constant_value
 from snap.check.bindings import Constant, IndexFunction, Memory, Poison, Variable
 from snap.check.explain import declared, write_up
 from snap.check.expressions import COMPONENTS, arithmetic, array_index, converted, expression
+from snap.check.initial import declare_array
 from snap.check.known import note_value
 from snap.check.memory import access, writable
 from snap.check.names import resolve
@@ -69,16 +70,13 @@ def _declare_value(c: Checker, s: tree.Declare, spec: Spec, p: Privilege, span: 
         c.bind(s.name, Variable(var))
         raise Abort
     if isinstance(spec.type, Array):
-        c.bind(s.name, Variable(var))
         if spec.type.bytes > THREAD_LOCAL:
             raise c.type_error(
                 f"`{s.name}` takes {spec.type.bytes} bytes of each thread, and a thread has at most {THREAD_LOCAL}",
                 s.span,
                 help="use global memory",
             )
-        if s.value is not None:
-            raise c.type_error("a local array starts at zero; it is assigned element by element", s.value.span)
-        c.out.append(ir.Declare(var, None, zero=True, span=s.span))
+        declare_array(c, var, s)
         return
     value = None
     try:
@@ -144,17 +142,10 @@ def assign(c: Checker, s: tree.Assign) -> None:
         _first_assignment(c, s)
         return
     mark = len(c.out)
-    target, type, p = _target(c, s.target)
+    target, type, p = target_of(c, s.target)
     placing = c.out[mark:]  # calls in the target's subscripts come after the value, as in Python
     del c.out[mark:]
-    name = _spelled(s.target)
-    value = value_for(
-        c,
-        s.value,
-        Want(p, f"{name} is one value for `{p}`" if p != THREAD1 else f"is written to {name}", s.target.span),
-        type,
-        name,
-    )
+    value = value_for(c, s.value, wanted_by(s.target, p), type, spelled(s.target))
     if placing:
         value = across(c, value, p, placing)
         c.out.extend(placing)
@@ -165,6 +156,17 @@ def assign(c: Checker, s: tree.Assign) -> None:
         c.out[-1] = _redirected(delivered, target)
         return
     c.out.append(ir.Assign(target, value, span=s.span))
+
+
+def wanted_by(target: tree.Expr, p: Privilege) -> Want:
+    """For whom the value of a target at p is evaluated."""
+    name = spelled(target)
+    return Want(p, f"{name} is one value for `{p}`" if p != THREAD1 else f"is written to {name}", target.span)
+
+
+def wanted_by_new(c: Checker, name: tree.Name) -> Want:
+    """For whom the value of a name is evaluated that its first assignment declares."""
+    return Want(c.privilege, f"`{name.id}` is declared here, at the code's `{c.privilege}`", name.span, implied=True)
 
 
 # An unannotated first assignment declares at the code's privilege.
@@ -181,25 +183,25 @@ def _first_assignment(c: Checker, s: tree.Assign) -> None:
                 f"memory gets a new name in a scope, `with partition(..., p=thread[1]) as {name}:`, or use it directly"
             ),
         )
-    value = expression(
-        c,
-        s.value,
-        Want(c.privilege, f"`{name}` is declared here, at the code's `{c.privilege}`", s.target.span, implied=True),
-    )
+    value = expression(c, s.value, wanted_by_new(c, s.target))
     if convert.is_weak(value):
         value = convert.cast(value, value.type)
-    var = c.var(name, value.type, c.privilege, s.target.span)
-    c.bind(name, Variable(var))
+    _emit_declaration(c, new_variable(c, s.target, value), value, s.span)
+
+
+def new_variable(c: Checker, name: tree.Name, value: ir.Expr) -> ir.Var:
+    """The variable that a first assignment declares."""
+    var = c.var(name.id, value.type, c.privilege, name.span)
+    c.bind(name.id, Variable(var))
     note_value(c, var, value)
-    _emit_declaration(c, var, value, s.span)
+    return var
 
 
 def augment(c: Checker, s: tree.Augment) -> None:
-    target, type, p = _target(c, s.target)
-    name = _spelled(s.target)
-    want = Want(p, f"{name} is one value for `{p}`" if p != THREAD1 else f"is written to {name}", s.target.span)
+    target, type, p = target_of(c, s.target)
+    name = spelled(s.target)
     mark = len(c.out)
-    value = expression(c, s.value, want)
+    value = expression(c, s.value, wanted_by(s.target, p))
     end = len(c.out)
     (target,) = kept(c, mark, (target, p))  # the place, then what it holds, then the value
     (current,) = kept(c, mark + len(c.out) - end, (_current(c, target, type, s.target, p), p))
@@ -236,20 +238,20 @@ def _current(c: Checker, target: ir.Target, type: Element, e: tree.Expr, p: Priv
             raise TypeError(target.__class__.__name__)
 
 
-def _spelled(e: tree.Expr) -> str:
+def spelled(e: tree.Expr) -> str:
     match e:
         case tree.Name(id):
             return f"`{id}`"
         case tree.Subscript(value, _):
-            return f"an element of {_spelled(value)}"
+            return f"an element of {spelled(value)}"
         case tree.Attribute(value, name):
-            return f"`.{name}` of {_spelled(value)}"
+            return f"`.{name}` of {spelled(value)}"
         case _:
             return "the target"
 
 
 # Write down: code assigns what is at its own privilege or below.
-def _target(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
+def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
     match e:
         case tree.Name(id):
             found = resolve(c, e)
@@ -280,7 +282,7 @@ def _target(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
                 return ir.ElemTarget(found.ref, where, span=e.span), found.ref.elem, p
             raise c.type_error("this cannot be indexed", value.span, help="memory and local arrays can")
         case tree.Attribute(value, name):
-            of, type, p = _target(c, value)
+            of, type, p = target_of(c, value)
             if not isinstance(type, Vector) or COMPONENTS.get(name, 9) >= type.lanes:
                 raise c.type_error(f"`{type}` has no component `{name}`", e.span)
             return ir.ComponentTarget(of, COMPONENTS[name], span=e.span), type.elem, p
@@ -314,13 +316,13 @@ def assignable_register(c: Checker, found: Variable, span: Span) -> None:
 
 
 def register_target(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element]:
-    target, type, p = _target(c, e)
+    target, type, p = target_of(c, e)
     if isinstance(target, ir.MemTarget):
         raise c.type_error("this delivers into registers", e.span, help="use a local array, then store it")
     if p != THREAD1:
         raise c.fail(
             "SNAP005",
-            f"{_spelled(e)} is one value for `{p}`, and this delivers one for each thread",
+            f"{spelled(e)} is one value for `{p}`, and this delivers one for each thread",
             e.span,
             help="declare it `@ thread[1]`",
         )

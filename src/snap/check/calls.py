@@ -109,6 +109,8 @@ def _word(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Exp
         case "roles" | "ids":
             help = "`compute, load = roles(256, 128)`" if word == "roles" else "`i, j = ids(thread, shape=(16, 16))`"
             raise c.fail("SNAP017", f"`{word}(...)` gives several names their meaning", e.span, help=help)
+        case "divmod":
+            raise c.type_error("`divmod(...)` gives two values", e.span, help="`i, j = divmod(t, 8)`")
         case "group" | "partition" | "claim" | "stage" | "turn" | "each" | "one":
             raise c.fail("SNAP017", f"`{word}(...)` belongs to a `with` statement", e.span, help=f"`with {word}(...):`")
         case "split":

@@ -311,6 +311,11 @@ def unary(op: str, value: ir.Expr, span: Span) -> ir.Expr:
     return ir.Unary(op, cast(value, type), type, span=span)
 
 
+def same(value: ir.Const, number: int | float) -> bool:
+    """Whether a constant is that number, bit for bit: -0.0 is not 0."""
+    return value == constant(number, value.type, value.span)
+
+
 def settled(e: ir.Expr) -> ir.Expr:
     """A number whose type was still open gets the one it has; anything else stays as it is."""
     return cast(e, e.type) if is_weak(e) else e

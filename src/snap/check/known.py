@@ -77,5 +77,9 @@ def assigned_names(statements: tree.Body) -> Iterator[str]:
 def _root(e: tree.Expr) -> Iterator[str]:
     while isinstance(e, (tree.Attribute, tree.Subscript)):
         e = e.value
-    if isinstance(e, tree.Name):
-        yield e.id
+    match e:
+        case tree.Name(name):
+            yield name
+        case tree.Sequence(items):  # `a, b = b, a`
+            for item in items:
+                yield from _root(item)

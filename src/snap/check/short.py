@@ -242,11 +242,7 @@ def several(c: Checker, s: tree.Assign) -> tree.Body:
     """An assignment to several names: of roles, or of a unit's indices.  It is checked here; output: what it stands
     for.
     """
-    if is_word(c, s.value, "roles"):
-        return _roles(c, s)
-    if is_word(c, s.value, "ids"):
-        return _ids(c, s)
-    raise c.type_error("this word is a variable here, and cannot be called", s.value.span)
+    return _roles(c, s) if is_word(c, s.value, "roles") else _ids(c, s)
 
 
 def _ids(c: Checker, s: tree.Assign) -> tree.Body:

@@ -19,6 +19,7 @@ from snap.check.known import decided_below, leaves_early
 from snap.check.memory import agreed_in
 from snap.check.names import word_called
 from snap.check.operands import in_order
+from snap.check.several import assign_several
 from snap.check.short import is_word, persistent, several
 from snap.check.state import Abort, Checker, Want
 from snap.diag.error import Label
@@ -46,6 +47,9 @@ def _poison(c: Checker, s: tree.Stmt) -> None:
             c.bind(name, Poison())
         case tree.Assign(tree.Name(name)) if c.lookup(name) is None:
             c.bind(name, Poison())
+        case tree.Assign(tree.Sequence(items)):
+            for name in (e.id for e in items if isinstance(e, tree.Name) and c.lookup(e.id) is None):
+                c.bind(name, Poison())
 
 
 def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
@@ -54,8 +58,10 @@ def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
     match s:
         case tree.Declare():
             declare(c, s)
-        case tree.Assign(tree.Sequence()):
+        case tree.Assign(tree.Sequence(), value) if is_word(c, value, "roles") or is_word(c, value, "ids"):
             c.expansions[id(s)] = several(c, s)
+        case tree.Assign(tree.Sequence()):
+            assign_several(c, s)
         case tree.Assign():
             assign(c, s)
         case tree.Augment():

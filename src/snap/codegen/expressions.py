@@ -14,7 +14,7 @@ from snap.codegen.positions import unit_count, unit_id
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import COMPONENTS, literal, make_vector
 from snap.ir import nodes as ir
-from snap.ir.types import I32, Scalar
+from snap.ir.types import I32, Array, Scalar
 
 LOGICAL = {"and": "&&", "or": "||"}
 
@@ -35,6 +35,8 @@ def lower(scope: Scope, e: ir.Expr) -> tree.Expr:
             return tree.Member(lower(scope, value), COMPONENTS[lane])
         case ir.MakeVector(items, type):
             made = tuple(lower(scope, item) for item in items)
+            if isinstance(type, Array):
+                return tree.Braces("", made)
             return made[0] if isinstance(type, Scalar) else make_vector(module, type, made)
         case ir.Load(access):
             return memory.lvalue(scope, access)

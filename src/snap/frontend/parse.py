@@ -206,8 +206,9 @@ class StatementParser(ExpressionParser):
             self.refuse(refuse.MANY_TARGETS, self.spans(node.targets[0]).to(self.spans(node.targets[-1])))
             return []
         target = node.targets[0]
-        if _calls(value, "roles", "ids") and isinstance(target, ast.Tuple):
-            return [tree.Assign(self.expression(target), value, span=span)]
+        if isinstance(target, (ast.Tuple, ast.List)):
+            several = tuple(self._target(item) for item in target.elts)
+            return [tree.Assign(tree.Sequence(several, span=self.spans(target)), value, span=span)]
         return [tree.Assign(self._target(target), value, span=span)]
 
     def _target(self, node: ast.expr) -> tree.Expr:
@@ -216,6 +217,8 @@ class StatementParser(ExpressionParser):
                 return self.expression(node)
             case ast.Tuple() | ast.List():
                 return self.refuse(refuse.TUPLE_TARGET, self.spans(node))
+            case ast.Starred():
+                return self.refuse(refuse.refusal_of("Starred"), self.spans(node))
             case _:
                 return self.refuse(refuse.STRANGE_TARGET, self.spans(node))
 

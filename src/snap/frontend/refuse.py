@@ -132,7 +132,9 @@ FOR_TARGET = Refusal(
 )
 MANY_TARGETS = Refusal("`a = b = value`", "several targets", "write one assignment for each name")
 TUPLE_TARGET = Refusal(
-    "tuple assignment", "several targets", "write one assignment for each name; swap by way of a temporary"
+    "several targets in one",
+    "a target inside of a target",
+    "`a, b = b, a` has one row of targets: assign the others apart",
 )
 STRANGE_TARGET = Refusal(
     "this assignment target", "neither a name, an element nor a component", "assign to a name, `x[i]` or `v.x`"
@@ -194,7 +196,6 @@ _PYTHON_ONLY: dict[str, str] = {
     "filter": "write a `for i in range(...)` loop with an `if` inside",
     "any": "over a warp write `intrinsic.any(v)`, over a block `intrinsic.syncthreads_or(v)`",
     "all": "over a warp write `intrinsic.all(v)`, over a block `intrinsic.syncthreads_and(v)`",
-    "divmod": "write `a / b` and `a % b`",
     "isinstance": "types are known when the function is checked; make it generic with a `constexpr` parameter",
     "type": "types are known when the function is checked; cast with `int(x)`, `float(x)`",
     "list": "declare a local array: `x: float[4] @ thread[1]`",

@@ -184,8 +184,12 @@ class Component:
 
 @node
 class MakeVector:
+    """A vector of its components; or a local array of all its elements, row by row, as the first value of a
+    declaration.
+    """
+
     items: tuple[Expr, ...]
-    type: Element
+    type: ValueType
     span: Span = field(compare=False, kw_only=True)
 
 

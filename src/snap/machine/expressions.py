@@ -206,8 +206,9 @@ class Expressions:
                 return f"passed({self.variable(array.var)}, {self.layout(array)})"
             case ir.Component(value, lane):
                 return f"{self.expr(value)}[{lane}]"
-            case ir.MakeVector(items):
-                return f"({', '.join(map(self.expr, items))},)"
+            case ir.MakeVector(items, type):
+                made = ", ".join(map(self.expr, items))
+                return f"[{made}]" if isinstance(type, Array) else f"({made},)"
             case ir.Load():
                 return self.load(e)
             case ir.Unary():

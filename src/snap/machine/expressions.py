@@ -79,9 +79,9 @@ class Expressions(Writing):
                 return f"passed({self.variable(array.var)}, {self.layout(array)})"
             case ir.Component(value, lane):
                 return f"{self.expr(value)}[{lane}]"
-            case ir.MakeVector(items, type):
+            case ir.MakeVector(items, made_type):
                 made = ", ".join(map(self.expr, items))
-                return f"[{made}]" if isinstance(type, Array) else f"({made},)"
+                return f"[{made}]" if isinstance(made_type, Array) else f"({made},)"
             case ir.Load():
                 return self.load(e)
             case ir.Unary():

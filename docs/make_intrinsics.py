@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from snap import words
 from snap.ir.operations import ATOMICS, BITWISE, COLLECTIVES, MATH, ORDERS, SCOPES, CollectiveOp, MathOp
 from snap.ir.types import Scalar
 
@@ -30,27 +31,9 @@ Parts of one warp may go different ways: each has its own loop counts and branch
 """
 
 OPERANDS = """
-Operands that the table does not show:
+Operands that the table does not show (`src/snap/words.py` has them, as `help(intrinsic.shfl)` does):
 
-- `shfl(v, lane)`, `shfl_up(v, delta)`, `shfl_down(v, delta)`, `shfl_xor(v, mask)`: CUDA's, over 32 lanes or those of
-  the part, or over `width=2, 4, 8, 16` of them. A lane whose source lies outside keeps its own value. In a part no lane
-  of another one is reached: of `mask`, only what is below the part's size counts.
-- `ballot`, `match_any`, `match_all`: bit k is thread k of the warp, or of the part.
-- `reduce_*`: a butterfly over the lanes, by xor with 16, 8, 4, 2, 1 in that order (a part of 8 begins with 4), so that
-  sums of floats are the same bit for bit on the CPU machine and on the GPU.
-- `reduce_*(v, where=c)`: over the lanes for which `c` holds. The others contribute what changes nothing and do not
-  evaluate `v`, so that `reduce_add(x[i], where=i < n)` reads no element beyond n. Where it holds for none, the result is
-  that: 0 of `add`, `or` and `xor`, all bits of `and`, of `min` and `max` the largest and the smallest value of the type
-  (of floats the infinities).
-- `broadcast(v, source=0)`: the value of that thread of the block.
-- `mma(a0, ..., b0, ..., c0, ..., out=[d0, ...])`, or with whole arrays `mma(A, B, C, out=D)`: D = A*B + C with f32
-  accumulators. f32 operands: m16n8k8 in tf32, with 4, 2 and 4 values a lane. f16 and bf16: m16n8k16, with 8, 4 and 4.
-  Fragments lie in registers as PTX lays them out.
-- `ldmatrix(frag, s[row, col], trans=False)`: every lane names a row of 8 elements in shared memory; `frag` is a local
-  array of 2, 4 or 8 16-bit elements (1, 2 or 4 matrices).
-- `stmatrix(s[row, col], frag, trans=False)`: the reverse.
-- `setmaxnreg(n)`: n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few registers gives its own to
-  those that need many.
+OPERANDS
 - `intrinsic.bitcast(x, type)`: the same bits as another type of the same size. Not a collective; any code may use it.
 
 ## Boxes and products of tiles
@@ -93,8 +76,8 @@ arithmetic: `brev(x)` of a `u8` reverses 32 bits, and `clz(x)` counts from bit 3
 16-bit halves of `a` with the lower or the upper two bytes of `b`. What is packed is signed where the words are, and the sum
 wraps, as in CUDA.
 
-| name | arguments | of | result | fast |
-|---|---|---|---|---|
+| name | arguments | of | result | fast | what it is |
+|---|---|---|---|---|---|
 """
 
 
@@ -118,7 +101,7 @@ def collective_row(op: CollectiveOp) -> str:
 
 def math_row(op: MathOp) -> str:
     result = {"same": "the same type", "bool": "`bool`", "int": "`int`"}[op.result]
-    return f"| `{op.name}` | {op.arity}{' or more' * (op.name in ('min', 'max'))} | {op.domain} | {result} | {'yes' if op.fast else ''} |\n"
+    return f"| `{op.name}` | {op.arity}{' or more' * (op.name in ('min', 'max'))} | {op.domain} | {result} | {'yes' if op.fast else ''} | {words.MATH_WORDS[op.name]} |\n"
 
 
 def atomic_row(name: str, values: int) -> str:
@@ -127,12 +110,21 @@ def atomic_row(name: str, values: int) -> str:
     return f"| `atomic.{spelled}` | {words} | {'int' if name in BITWISE else 'number'} |\n"
 
 
+def operands() -> str:
+    """One line for those that say the same."""
+    lines: dict[str, list[str]] = {}
+    for name, (names, more) in words.OPERANDS.items():
+        if more:
+            lines.setdefault(more, []).append(f"`{name}({names})`")
+    return "".join(f"- {', '.join(calls)}: {more[0].lower()}{more[1:]}\n" for more, calls in lines.items())
+
+
 def quoted(words: tuple[str, ...]) -> str:
     return ", ".join(f'`"{word}"`' for word in words)
 
 
 def page() -> str:
-    return (HEAD + "".join(map(collective_row, COLLECTIVES.values())) + OPERANDS
+    return (HEAD + "".join(map(collective_row, COLLECTIVES.values())) + OPERANDS.replace("OPERANDS\n", operands())
             + "".join(atomic_row(name, op.values) for name, op in ATOMICS.items())
             + f"\nOrders: {quoted(ORDERS)}. Scopes: {quoted(SCOPES)}.\n"
             + MATH_HEAD + "".join(map(math_row, sorted(MATH.values(), key=lambda op: op.name))))

@@ -5,23 +5,32 @@ from snap.api import races as races
 from snap.decorators import ccuda, device, kernel, requires
 from snap.diag.error import SnapError
 from snap.diag.source import register_source as register_source
-from snap.surface import EXPORTED
+from snap.surface import EXPORTED, MATHEMATICS, WORDS
 
 __version__ = "0.1.0"
 
-globals().update(EXPORTED)
+globals().update(WORDS)
 
 __all__ = ["SnapError", "ccuda", "device", "kernel", "requires", *EXPORTED]
 
+_MODULES = ("check", "lib", "torch", "tune")
+_ERRORS = ("LaunchError", "MachineError")
+
 
 def __getattr__(name: str) -> object:
-    if name in ("check", "lib", "torch", "tune"):
+    if name in _MODULES:
         import importlib
 
         return importlib.import_module(f"snap.{name}")
-    if name in ("LaunchError", "MachineError"):
+    if name in _ERRORS:
         from snap.machine import MachineError
         from snap.runtime.errors import LaunchError
 
         return LaunchError if name == "LaunchError" else MachineError
+    if name in MATHEMATICS:
+        return MATHEMATICS[name]
     raise AttributeError(f"module 'snap' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES, *_ERRORS, *MATHEMATICS})

@@ -7,6 +7,7 @@ signature; these objects are inert enough for that.  Used as statements outside 
 
 from __future__ import annotations
 
+import builtins
 import math
 import sys
 
@@ -14,7 +15,12 @@ from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.ir.hardware import WARP, WARPGROUP
 from snap.ir.operations import MATH
-from snap.ir.types import SCALARS, VECTORS, Element, Level, Privilege
+from snap.ir.types import SCALARS, VECTORS, Element, Level, Privilege, Vector
+from snap.words import ANNOTATIONS as ANNOTATION_WORDS
+from snap.words import LEVELS as LEVEL_WORDS
+from snap.words import NAMESPACES as NAMESPACE_WORDS
+from snap.words import STATEMENTS as STATEMENT_WORDS
+from snap.words import mathematics, members
 
 
 def caller_span(depth: int = 2) -> Span:
@@ -39,6 +45,7 @@ class LevelName:
 
     def __init__(self, word: str, level: Level, units: int = 1):
         self.word, self.level, self.units = word, level, units
+        self.__doc__ = LEVEL_WORDS[word]
 
     def __getitem__(self, n: int) -> Privilege:
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
@@ -69,6 +76,7 @@ class TypeName:
 
     def __init__(self, type: Element):
         self.type = type
+        self.__doc__ = type_doc(type)
 
     def __getitem__(self, shape: object) -> TypeName:
         return self
@@ -82,17 +90,71 @@ class TypeName:
         return str(self.type)
 
 
-class Marker:
-    """A word of the language, recognised by identity of `word`."""
+def type_doc(type: Element) -> str:
+    if isinstance(type, Vector):
+        parts = ", ".join("abcd"[: type.lanes])
+        components = " ".join(f".{part}" for part in "xyzw"[: type.lanes])
+        return f"A vector of {type.lanes} `{type.elem}`, components {components}; `{type}({parts})` makes one."
+    kind = {"f": "A floating-point number", "b": "A floating-point number (bfloat16)", "i": "A signed integer"}.get(
+        type.name[0], "An unsigned integer"
+    )
+    return f"{kind} of {type.bits} bits. `{type}(x)` converts, `{type}[4]` is a local array."
 
-    def __init__(self, word: str, annotation: bool = False):
+
+class Shown:
+    """Text of a signature, printed as it is."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def python_signature(text: str):
+    """A signature of words.py as Python's `inspect` has it; its annotations are text."""
+    import ast
+    import inspect
+
+    def shown(node: ast.expr | None) -> object:
+        return inspect.Parameter.empty if node is None else Shown(ast.unparse(node))
+
+    function = ast.parse(f"def f{text}: ...").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    args = function.args
+    missing: list[ast.expr | None] = [None] * (len(args.args) - len(args.defaults))
+    kinds = inspect.Parameter
+    params = [
+        *((a, d, kinds.POSITIONAL_OR_KEYWORD) for a, d in zip(args.args, [*missing, *args.defaults])),
+        *((a, None, kinds.VAR_POSITIONAL) for a in [args.vararg] if a),
+        *((a, d, kinds.KEYWORD_ONLY) for a, d in zip(args.kwonlyargs, args.kw_defaults)),
+        *((a, None, kinds.VAR_KEYWORD) for a in [args.kwarg] if a),
+    ]
+    return inspect.Signature(
+        [kinds(a.arg, kind, default=shown(d), annotation=shown(a.annotation)) for a, d, kind in params],
+        return_annotation=shown(function.returns),
+    )
+
+
+class Marker:
+    """A word of the language, recognised by identity of `word`; `help(word)` explains it."""
+
+    def __init__(self, word: str, described: tuple[str, str] = ("(*args)", ""), annotation: bool = False):
         self.word, self.annotation = word, annotation
+        self.signature, text = described
+        name = word.removeprefix("math.")
+        self.__name__, self.__doc__ = name, f"{name}{self.signature}\n\n{text}"
+
+    def __getattr__(self, name: str):
+        if name == "__signature__":  # made when it is asked for: `import snap` needs neither ast nor inspect for it
+            return python_signature(self.signature)
+        raise AttributeError(name)
 
     def __call__(self, *args: object, **keywords: object) -> Marker:
         if not self.annotation:
             raise TypeError(
-                f"`{self.word}(...)` means something only inside a Snap function (decorate it with @kernel or @device"
-                " and @requires)"
+                f"`{self.__name__}(...)` means something only inside a Snap function (decorate it with @kernel or"
+                " @device and @requires)"
             )
         return self
 
@@ -101,15 +163,21 @@ class Marker:
 
 
 class Namespace:
-    """`intrinsic`, `atomic`, `fast`, `unsafe`: any attribute is a marker; the checker knows which exist."""
+    """`intrinsic`, `atomic`, `fast`, `unsafe`: any attribute is a marker; the checker knows which exist, and `dir()`
+    and completion show these.
+    """
 
     def __init__(self, word: str):
         self.word = word
+        self.__doc__ = NAMESPACE_WORDS[word]
 
     def __getattr__(self, name: str) -> Marker:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Marker(f"{self.word}.{name}")
+        return Marker(f"{self.word}.{name}", members(self.word).get(name, ("(*args)", "")))
+
+    def __dir__(self) -> list[str]:
+        return sorted(members(self.word))
 
     def __repr__(self) -> str:
         return self.word
@@ -124,45 +192,21 @@ LEVELS = {
     "warpgroup": LevelName("warpgroup", Level.THREAD, WARPGROUP),
 }
 TYPES = {name: TypeName(type) for name, type in (SCALARS | VECTORS).items() if name != "bool"}
-STATEMENTS = {
-    word: Marker(word)
-    for word in (
-        "group",
-        "split",
-        "partition",
-        "claim",
-        "each",
-        "one",
-        "roles",
-        "strided",
-        "ids",
-        "stage",
-        "turn",
-        "tile",
-        "id",
-        "count",
-        "unroll",
-        "async_copy",
-        "async_reduce",
-        "wgmma",
-        "store_acc",
-    )
-}
-ANNOTATIONS = {
-    word: Marker(word, annotation=True) for word in ("ptr", "const", "ref", "shared", "pipeline", "constexpr")
-}
-NAMESPACES = {word: Namespace(word) for word in ("intrinsic", "atomic", "fast", "unsafe")}
-EXPORTED: dict[str, object] = {**LEVELS, **TYPES, **STATEMENTS, **ANNOTATIONS, **NAMESPACES}
+STATEMENTS = {word: Marker(word, described) for word, described in STATEMENT_WORDS.items()}
+ANNOTATIONS = {word: Marker(word, described, annotation=True) for word, described in ANNOTATION_WORDS.items()}
+NAMESPACES = {word: Namespace(word) for word in NAMESPACE_WORDS}
+WORDS: dict[str, object] = {**LEVELS, **TYPES, **STATEMENTS, **ANNOTATIONS, **NAMESPACES}
+MATHEMATICS = {name: Marker(f"math.{name}", mathematics(name)) for name in MATH}
+# What `from snap import *` brings.  Words that are Python's own (`id`) mean something else only inside Snap functions,
+# and need no import there.
+EXPORTED = {word: found for word, found in WORDS.items() if not hasattr(builtins, word)}
 
 PYTHON_TYPES = {int: SCALARS["i32"], float: SCALARS["f32"], bool: SCALARS["bool"]}
 # Words that need no import: Python's own names with a meaning here, and the mathematical functions.
 WITHOUT_IMPORT: dict[str, object] = {
-    **EXPORTED,
+    **WORDS,
     "int": int,
     "float": float,
     "bool": bool,
-    "range": Marker("range"),
-    "print": Marker("print"),
-    "divmod": Marker("divmod"),
-    **{name: Marker(f"math.{name}") for name in MATH},
+    **MATHEMATICS,
 }

@@ -27,6 +27,23 @@ Values = Annotated[
 OneTarget = Annotated[str, typer.Argument(metavar="FILE[:KERNEL]", help="A file, or one kernel of it.")]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from snap import __version__
+
+        print(f"snap {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version, and end.")
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command()
 def check(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Python files with Snap functions.")],

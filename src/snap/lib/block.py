@@ -11,6 +11,8 @@ Non-goals:  blocks that are not whole warps
 
 from __future__ import annotations
 
+from typing import Any
+
 from snap import *
 from snap.ir.hardware import BLOCK_THREADS, WARP
 from snap.lib import warp as of_warp
@@ -123,7 +125,7 @@ def store(type, threads, items, how="striped"):
     return _store_items(type, threads, items, *strides(how, threads, items))
 
 
-def whole_warps(threads: object) -> int:
+def whole_warps(threads: Any) -> int:
     if positive("threads", threads) % WARP or threads > BLOCK_THREADS:
         raise ValueError(f"`threads` is a multiple of {WARP} up to {BLOCK_THREADS}, not {threads}")
     return threads

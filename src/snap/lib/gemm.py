@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from typing import Any
 
 from snap.ir.types import BF16, F16, F32, U16, Scalar
 from snap.lib.arrays import Argument, argument, exchange, same_place
@@ -114,10 +115,10 @@ def planned(
 
     if rows <= max(THIN) and not a_turned:
         return best(candidates(THIN[min(height for height in THIN if height >= rows)], product(False, False)))
-    found = []
+    found: list[tuple[float, tuple]] = []
     for copied in itertools.product(*((False, True) if uneven else (False,) for uneven in (a_uneven, b_uneven))):
         before = sum(COPY + size * depth / COPIED for size, there in zip((rows, columns), copied) if there)
-        found += candidates(TILES, product(*copied), before, copied=copied)
+        found += candidates(TILES, product(*copied), before, copied=(copied[0], copied[1]))
     for kind in (PAIRS, SLICED) if b_uneven else (SLICED,):
         found += candidates(kind, product(False, False))
     return best(found)
@@ -141,7 +142,8 @@ class Operand:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.given.shape[::-1] if self.turned else self.given.shape
+        rows, columns = self.given.shape
+        return (columns, rows) if self.turned else (rows, columns)
 
     @property
     def uneven(self) -> bool:
@@ -153,7 +155,7 @@ class Operand:
         """Whether it is read where it lies: boxes can be made of it, and it is not to be copied."""
         return has_boxes(self.given) and not copied
 
-    def ready(self, copied: bool) -> object:
+    def ready(self, copied: bool) -> Any:
         """The array where it lies, or a copy."""
         return self.given.array if self.lies(copied) else in_boxes(self.given).array
 

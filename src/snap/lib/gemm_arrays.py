@@ -9,11 +9,12 @@ Non-goals:  which of two ways is faster
 from __future__ import annotations
 
 import sys
+from typing import Any, cast
 
 from snap.ir.types import F32
 from snap.lib.arrays import Argument, argument, check_sides, same_place
 from snap.lib.transposition import transpose
-from snap.runtime.arrays import classify
+from snap.runtime.arrays import ArrayInfo, classify
 from snap.runtime.errors import LaunchError
 
 ROW = 16  # bytes, of which rows and addresses are multiples where boxes are copied
@@ -38,8 +39,8 @@ def check_depth(function: str, depth: int, other: int) -> None:
         raise LaunchError(f"snap.lib.{function}", f"has {other} rows, and the first matrix {depth} columns", "b")
 
 
-def of_type(given: Argument, array: object) -> Argument:
-    return Argument(array, classify(array), given.type)
+def of_type(given: Argument, array: Any) -> Argument:
+    return Argument(array, cast(ArrayInfo, classify(array)), given.type)
 
 
 def flipped(given: Argument) -> Argument:
@@ -69,7 +70,7 @@ def has_boxes(given: Argument) -> bool:
     return given.info.contiguous and given.size > 0 and row % ROW == 0 and given.info.pointer % ROW == 0
 
 
-def room_for_boxes(given: Argument, shape: tuple[int, int], zero: bool = False) -> object:
+def room_for_boxes(given: Argument, shape: tuple[int, ...], zero: bool = False) -> Any:
     """Room for this shape, or a little more: rows of whole lines, and at least one of them."""
     step = LINE // given.type.bytes
     return given.new((max(shape[0], 1), max(-(-shape[1] // step), 1) * step), zero=zero)
@@ -85,7 +86,7 @@ def in_boxes(given: Argument) -> Argument:
     return of_type(given, room)
 
 
-def copy(family: str, target: object, source: object) -> None:
+def copy(family: str, target: Any, source: Any) -> None:
     if family == "torch":
         target, source = target.detach(), source.detach()
         if _has_words(target) and _has_words(source):
@@ -95,7 +96,7 @@ def copy(family: str, target: object, source: object) -> None:
         target[...] = source
 
 
-def _has_words(array: object) -> bool:
+def _has_words(array: Any) -> bool:
     """Whether a matrix of torch can be seen as one of 16-byte words: then it is copied several times as fast."""
     if array.dim() != 2 or array.stride(1) != 1 or array.data_ptr() % ROW:
         return False

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from snap.record import record
 
@@ -191,7 +192,7 @@ def candidates(
             yield plan(cycles, whole + parts, cut.after, 0, 1, cut.slices, whole)
 
 
-def best(found: Iterable[tuple[float, tuple[object, ...]]]) -> Plan:
+def best(found: Iterable[tuple[float, tuple[Any, ...]]]) -> Plan:
     """Of plans that take as long the first."""
     cycles, fields = min(found, key=lambda plan: plan[0])
     return Plan(cycles, *fields)
@@ -266,12 +267,12 @@ _SMALL = (64, 64), (128, 64), (64, 128), (128, 96), (64, 192), (128, 128), (64, 
 _LARGE = (128, 160), (128, 192), (128, 224), (128, 256)
 _PAIRED = (64, 128), (128, 128), (128, 224), (128, 256)
 _CUT = (64, 64), (128, 64), (64, 128), (128, 128), (128, 192), (128, 256)
-_STEP = dict(products=30, issue=35, lone=60, least=325, power=6, half=0.77, outside=7.3, multicast=1.2)
-_SIXTEEN = dict(cluster=CLUSTER, tile=TILE, floor=_as_long_as_memory, **_STEP)
+_STEP: dict[str, Any] = dict(products=30, issue=35, lone=60, least=325, power=6, half=0.77, outside=7.3, multicast=1.2)
+_SIXTEEN: dict[str, Any] = dict(cluster=CLUSTER, tile=TILE, floor=_as_long_as_memory, **_STEP)
 TILES = Kind("tiles", _tiles(64, (*_SMALL, *_LARGE), 1), division=(25000, 5000), **_SIXTEEN)
 PAIRS = Kind("pairs", _tiles(64, _PAIRED, 2), **_SIXTEEN)
 SLICED = Kind("slices", _tiles(64, _CUT, 1), whole=False, slicings=_in_clusters, **_SIXTEEN)
-_THIN = dict(least=200, whole=False, slicings=_of_few_rows, floor=_as_long_as_asked)
+_THIN: dict[str, Any] = dict(least=200, whole=False, slicings=_of_few_rows, floor=_as_long_as_asked)
 THIN = {height: Kind("thin", (Tile(height, STRIP, 64, resident=2),), **_THIN) for height in (8, 16, 32)}
 
 
@@ -295,8 +296,8 @@ def _added(product: Product, tile: Tile, tiles: int, steps: int) -> Iterator[Sli
 
 
 _SHORT_LONG = (128, 256), (128, 192), (128, 128), (64, 128)
-_PRODUCTS = dict(products=32, issue=16, least=300, weight=0.05, multicast=1.25, cluster=2500)
-_TF32 = dict(tile=2300, sum=0.17, division=(25000, 5000), busy=1, slicings=_added, **_PRODUCTS)
+_PRODUCTS: dict[str, Any] = dict(products=32, issue=16, least=300, weight=0.05, multicast=1.25, cluster=2500)
+_TF32: dict[str, Any] = dict(tile=2300, sum=0.17, division=(25000, 5000), busy=1, slicings=_added, **_PRODUCTS)
 ALONG = Kind("along", _tiles(32, _SHORT_LONG, 1, 2), **_TF32)
 # To read a column of B into registers, which waits for products of an element of each row of A.
 THROUGH_REGISTERS = Kind("registers", _tiles(64, _SHORT_LONG, 1, 2), fragments=(4, 2), stages=2, **_TF32)

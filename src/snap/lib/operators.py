@@ -15,8 +15,8 @@ import inspect
 import math
 from typing import Any
 
+from snap import device
 from snap.api import SnapFunction
-from snap.decorators import device
 from snap.ir.nodes import ValueParam
 from snap.ir.operations import neutral
 from snap.ir.types import SCALARS, THREAD1, Scalar, scalar_of

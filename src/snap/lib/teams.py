@@ -21,11 +21,12 @@ from snap.lib.operators import element, operator
 
 def most_blocks(given: Argument) -> int:
     """How many blocks a team may have where this array is: clusters came with sm_90."""
-    if given.info.device == "cpu":
+    device = given.info.device
+    if isinstance(device, str):
         return 8
     from snap.runtime.driver import driver
 
-    return 8 if driver().device(given.info.device).arch >= 90 else 1
+    return 8 if driver().device(device).arch >= 90 else 1
 
 
 def team(blocks: int, threads: int) -> tuple:

@@ -1,0 +1,1206 @@
+# Printed by `python docs/make_stubs.py`, from src/snap/words.py.
+#
+# The body of a Snap function is Snap, not Python, and annotations hold privileges.  So that type checkers leave both alone,
+# what the decorators give back is a `no_type_check` (typing_extensions.pyi): the default of `_types` says so to pyright,
+# and snap/mypy.py to mypy.  All other code of the file is looked at, and a kernel is a `SnapFunction`.
+from collections.abc import Callable
+from typing import Any, overload
+
+from typing_extensions import TypeVar
+
+from snap import lib as lib
+from snap import torch as torch
+from snap import tune as tune
+from snap.api import SnapFunction as SnapFunction
+from snap.api import races as races
+from snap.diag.error import SnapError as SnapError
+from snap.diag.source import register_source as register_source
+from snap.ir.types import Privilege
+from snap.machine import MachineError as MachineError
+from snap.runtime.errors import LaunchError as LaunchError
+from snap.surface import LevelName, TypeName
+from snap.typing_extensions import no_type_check
+
+_T = TypeVar("_T", default=Callable[[object], SnapFunction])
+
+__version__: str
+__all__ = [
+    "SnapError",
+    "ccuda",
+    "device",
+    "kernel",
+    "requires",
+    "grid",
+    "cluster",
+    "block",
+    "thread",
+    "warp",
+    "warpgroup",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "f16",
+    "bf16",
+    "f32",
+    "f64",
+    "char2",
+    "char4",
+    "short2",
+    "short4",
+    "int2",
+    "int4",
+    "long2",
+    "long4",
+    "uchar2",
+    "uchar4",
+    "ushort2",
+    "ushort4",
+    "uint2",
+    "uint4",
+    "ulong2",
+    "ulong4",
+    "half2",
+    "half4",
+    "bf16_2",
+    "bf16_4",
+    "float2",
+    "float4",
+    "double2",
+    "double4",
+    "group",
+    "split",
+    "partition",
+    "claim",
+    "each",
+    "one",
+    "roles",
+    "strided",
+    "ids",
+    "stage",
+    "turn",
+    "tile",
+    "count",
+    "unroll",
+    "async_copy",
+    "async_reduce",
+    "wgmma",
+    "store_acc",
+    "ptr",
+    "const",
+    "ref",
+    "shared",
+    "pipeline",
+    "constexpr",
+    "intrinsic",
+    "atomic",
+    "fast",
+    "unsafe",
+]
+
+@overload
+def kernel(function: object, /) -> SnapFunction:
+    """`@kernel(threads=256)`: a kernel of 256 threads a block, the same as `@kernel` with `@requires(grid[1],
+    block[1], thread[256])`.
+
+    threads: a number, or a function of constexpr parameters. cluster: so many blocks a cluster. blocks: how
+    many a launch has, a function of the arguments by name; then `k(*args)` needs no count. The others are
+    those of `@requires`.
+    """
+@overload
+def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: Callable[..., int | tuple[int, ...]] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+    """`@kernel(threads=256)`: a kernel of 256 threads a block, the same as `@kernel` with `@requires(grid[1],
+    block[1], thread[256])`.
+
+    threads: a number, or a function of constexpr parameters. cluster: so many blocks a cluster. blocks: how
+    many a launch has, a function of the arguments by name; then `k(*args)` needs no count. The others are
+    those of `@requires`.
+    """
+
+@overload
+def device(function: Callable[..., Any], /) -> SnapFunction:
+    """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`."""
+@overload
+def device(*privileges: LevelName | Privilege, smem: int | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+    """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`."""
+
+def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+    """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
+
+    Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
+    (`resident`).
+    """
+
+def ccuda(kind: str, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+    """`@ccuda("global")` makes a kernel, `@ccuda("device")` a device function; stacks with `@requires` in either
+    order.
+    """
+
+def check(function: object, *privileges: LevelName | Privilege, kind: str = "global") -> list[SnapError]:
+    """All errors of a function, empty when it is legal. Without decorators it is checked as a kernel of
+    `privileges`.
+    """
+
+grid: LevelName
+"""All blocks of a launch. `grid[1]` is what the body of a kernel runs at: everything is decided once for all."""
+
+cluster: LevelName
+"""Blocks that run at the same time, side by side, and reach each other's shared memory (sm_90)."""
+
+block: LevelName
+"""Threads that run on one SM and have shared memory of their own: CUDA's block."""
+
+thread: LevelName
+"""One thread. `thread[n]` is n of them that act together, the first of which has a multiple of n as number."""
+
+warp: LevelName
+"""32 threads that run in step. `warp` is `thread[32]`, `warp[k]` is `thread[32 * k]`."""
+
+warpgroup: LevelName
+"""Four warps, which execute `wgmma` together. `warpgroup` is `thread[128]`."""
+
+i8: TypeName
+"""A signed integer of 8 bits. `i8(x)` converts, `i8[4]` is a local array."""
+
+i16: TypeName
+"""A signed integer of 16 bits. `i16(x)` converts, `i16[4]` is a local array."""
+
+i32: TypeName
+"""A signed integer of 32 bits. `i32(x)` converts, `i32[4]` is a local array."""
+
+i64: TypeName
+"""A signed integer of 64 bits. `i64(x)` converts, `i64[4]` is a local array."""
+
+u8: TypeName
+"""An unsigned integer of 8 bits. `u8(x)` converts, `u8[4]` is a local array."""
+
+u16: TypeName
+"""An unsigned integer of 16 bits. `u16(x)` converts, `u16[4]` is a local array."""
+
+u32: TypeName
+"""An unsigned integer of 32 bits. `u32(x)` converts, `u32[4]` is a local array."""
+
+u64: TypeName
+"""An unsigned integer of 64 bits. `u64(x)` converts, `u64[4]` is a local array."""
+
+f16: TypeName
+"""A floating-point number of 16 bits. `f16(x)` converts, `f16[4]` is a local array."""
+
+bf16: TypeName
+"""A floating-point number (bfloat16) of 16 bits. `bf16(x)` converts, `bf16[4]` is a local array."""
+
+f32: TypeName
+"""A floating-point number of 32 bits. `f32(x)` converts, `f32[4]` is a local array."""
+
+f64: TypeName
+"""A floating-point number of 64 bits. `f64(x)` converts, `f64[4]` is a local array."""
+
+char2: TypeName
+"""A vector of 2 `i8`, components .x .y; `char2(a, b)` makes one."""
+
+char4: TypeName
+"""A vector of 4 `i8`, components .x .y .z .w; `char4(a, b, c, d)` makes one."""
+
+short2: TypeName
+"""A vector of 2 `i16`, components .x .y; `short2(a, b)` makes one."""
+
+short4: TypeName
+"""A vector of 4 `i16`, components .x .y .z .w; `short4(a, b, c, d)` makes one."""
+
+int2: TypeName
+"""A vector of 2 `i32`, components .x .y; `int2(a, b)` makes one."""
+
+int4: TypeName
+"""A vector of 4 `i32`, components .x .y .z .w; `int4(a, b, c, d)` makes one."""
+
+long2: TypeName
+"""A vector of 2 `i64`, components .x .y; `long2(a, b)` makes one."""
+
+long4: TypeName
+"""A vector of 4 `i64`, components .x .y .z .w; `long4(a, b, c, d)` makes one."""
+
+uchar2: TypeName
+"""A vector of 2 `u8`, components .x .y; `uchar2(a, b)` makes one."""
+
+uchar4: TypeName
+"""A vector of 4 `u8`, components .x .y .z .w; `uchar4(a, b, c, d)` makes one."""
+
+ushort2: TypeName
+"""A vector of 2 `u16`, components .x .y; `ushort2(a, b)` makes one."""
+
+ushort4: TypeName
+"""A vector of 4 `u16`, components .x .y .z .w; `ushort4(a, b, c, d)` makes one."""
+
+uint2: TypeName
+"""A vector of 2 `u32`, components .x .y; `uint2(a, b)` makes one."""
+
+uint4: TypeName
+"""A vector of 4 `u32`, components .x .y .z .w; `uint4(a, b, c, d)` makes one."""
+
+ulong2: TypeName
+"""A vector of 2 `u64`, components .x .y; `ulong2(a, b)` makes one."""
+
+ulong4: TypeName
+"""A vector of 4 `u64`, components .x .y .z .w; `ulong4(a, b, c, d)` makes one."""
+
+half2: TypeName
+"""A vector of 2 `f16`, components .x .y; `half2(a, b)` makes one."""
+
+half4: TypeName
+"""A vector of 4 `f16`, components .x .y .z .w; `half4(a, b, c, d)` makes one."""
+
+bf16_2: TypeName
+"""A vector of 2 `bf16`, components .x .y; `bf16_2(a, b)` makes one."""
+
+bf16_4: TypeName
+"""A vector of 4 `bf16`, components .x .y .z .w; `bf16_4(a, b, c, d)` makes one."""
+
+float2: TypeName
+"""A vector of 2 `f32`, components .x .y; `float2(a, b)` makes one."""
+
+float4: TypeName
+"""A vector of 4 `f32`, components .x .y .z .w; `float4(a, b, c, d)` makes one."""
+
+double2: TypeName
+"""A vector of 2 `f64`, components .x .y; `double2(a, b)` makes one."""
+
+double4: TypeName
+"""A vector of 4 `f64`, components .x .y .z .w; `double4(a, b, c, d)` makes one."""
+
+def group(level: Any) -> Any:
+    """group(level: level[n])
+
+    `with group(thread[32]):` the body is run by every group of 32 threads for itself. Inside, higher levels
+    are gone.
+    """
+
+def split(level: Any, *sizes: Any) -> Any:
+    """split(level: level, *sizes: constexpr(int))
+
+    `match split(thread):`, then `case 64:`: the next 64 threads do this, at the same time as the other cases.
+    With sizes in the head, `match split(thread, P, C):`, cases count: `case 0:`, `case 1:`. `case _:` takes
+    the rest.
+    """
+
+def partition(memory: Any, *, p: Any, f: Any=None, offset: Any=None, disjoint: Any=False) -> Any:
+    """partition(memory: ptr @ q, *, p: level[n], f: index = None, offset: int @ p = None, disjoint: bool =
+    False) -> ptr @ p
+
+    `with partition(y, p=thread[1], offset=i) as mine:` hands each unit of p its part: `mine[k]` is `y[i +
+    k]`. `f=lambda k: ...` is the index in general; without either, indices stay as they are. Memory is
+    written at `thread[1]` only, so it is handed down to there. While the scope is open `y` is out of reach;
+    when it ends, what was written is there for all, and the barrier that this takes is inferred.
+    `disjoint=True` promises that no two units touch the same element.
+    """
+
+def claim(memory: Any, *, p: Any) -> Any:
+    """claim(memory: ptr @ q, *, p: level[n]) -> ptr @ p
+
+    `with claim(cell, p=thread[1]) as own:` gives all of the memory to one group of that size, which a `split`
+    in the body chooses. `with one(thread, cell):` is both for the first thread.
+    """
+
+def each(level: Any, *memory: Any, disjoint: Any=None, shape: Any=None) -> Any:
+    """each(level: level[n], *memory: ptr, disjoint: ptr = None, shape: (int, ...) = None) -> int @ level[n]
+
+    `with each(thread, y) as i:` every thread runs the body, with its index i; `y`, which it writes, is handed
+    to it under its own name. `shape=(A, B)` gives `as (i, j)`, the last the fastest, and skips units beyond
+    `A * B`; `shape=(..., B)` does not.
+    """
+
+def one(level: Any, *memory: Any) -> Any:
+    """one(level: level[n], *memory: ptr)
+
+    `with one(thread, cell):` the first thread alone, with `cell` handed to it: one thread writes a result.
+    """
+
+def roles(*threads: Any, registers: Any=None) -> Any:
+    """roles(*threads: constexpr(int), registers: (constexpr(int), ...) = None) -> role
+
+    `compute, load = roles(256, 128)`: warp specialisation. Of the block's threads the first 256 are
+    `compute`, the next 128 `load`; `with load(a):` is what they do, with memory that they write.
+    `registers=(232, 40)` shares the registers out (setmaxnreg, sm_90).
+    """
+
+def strided(level: Any, *, shape: Any) -> Any:
+    """strided(level: level[n], *, shape: (int, ...)) -> int @ level[n]
+
+    `for m, n in strided(block, shape=(A, B)):` the loop of a persistent kernel: this block's number, then
+    steps of the number of blocks, taken apart by the shape.
+    """
+
+def ids(level: Any, *, shape: Any) -> Any:
+    """ids(level: level[n], *, shape: (int, ...)) -> int @ level[n]
+
+    `y, x = ids(thread, shape=(16, 16))`: the number of this thread, taken apart by the shape, the last the
+    fastest.
+    """
+
+def stage(slots: Any, fill: Any=None) -> Any:
+    """stage(slots: pipeline, fill: int @ block[1] = None) -> shared
+
+    `with stage(slots, k) as s:` fill number k of a pipeline, which lies in slot `k % n`; `with stage(slots)
+    as s:` is the next one. Waits and mbarriers are inferred.
+    """
+
+def turn() -> Any:
+    """turn()
+
+    `with turn():` the groups run the body one at a time, in order, again and again.
+    """
+
+def tile(memory: Any, start: Any, shape: Any) -> Any:
+    """tile(memory: ptr @ p, start: (int, ...), shape: (constexpr(int), ...)) -> ptr @ p
+
+    `tile(a, (i, j), (64, 32))`: the window of 64 rows and 32 columns that begins at `a[i, j]`.
+    """
+
+def id() -> Any:
+    """id() -> int @ target
+
+    `i: int @ thread[1] = id()`: the number of the target's unit in the current group. At the grid: of the
+    thread in the grid; in `group(block[1])`: in its block. Outside of Snap functions `id` is Python's.
+    """
+
+def count(p: Any) -> Any:
+    """count(p: level[n]) -> int
+
+    `count(thread[1])`: how many units of p the current group has. In code of the grid, `count(block[1])` is
+    how many blocks were launched.
+    """
+
+def range(start: Any, stop: Any, step: Any=1) -> Any:
+    """range(start: int, stop: int, step: int = 1)
+
+    `for i in range(n):`, `range(start, stop)`, `range(start, stop, step)`: the bounds are evaluated once; `i`
+    is an `int`, or an `i64` where a bound is one. Outside of Snap functions `range` is Python's.
+    """
+
+def print(*values: Any) -> Any:
+    """print(*values)
+
+    `print("x =", x)` prints a line for each group of the code's privilege, with its position, on a GPU and on
+    the CPU machine. Outside of Snap functions `print` is Python's.
+    """
+
+def divmod(a: Any, b: Any) -> Any:
+    """divmod(a: int, b: int) -> (int, int)
+
+    `q, r = divmod(a, b)`: the quotient and the remainder of integers, as `/` and `%` give them. Outside of
+    Snap functions `divmod` is Python's.
+    """
+
+def unroll(loop: Any, n: Any=None) -> Any:
+    """unroll(loop: range, n: constexpr(int) = None) -> range
+
+    `for i in unroll(range(4)):` the loop is written out; `unroll(range(n), 4)` by fours.
+    """
+
+def async_copy(to: Any, source: Any, *, valid: Any=True, at: Any=None, type: Any=None) -> Any:
+    """async_copy(to: ptr, source: ptr, *, valid: bool = True, at: (int, ...) = None, type: str = None)
+
+    An asynchronous copy. `async_copy(mine[i], x[j])` copies one element from global to shared memory
+    (cp.async); where `valid=j < n` does not hold it becomes zero, and `x[j]` is not read. With `at=(i, j)`,
+    TMA copies a whole box: `async_copy(tile, a, at=(i, j))` loads, `async_copy(a, tile, at=(i, j))` stores;
+    `type="tf32"` rounds f32 to tf32 as it is loaded. Who uses the memory finds the copy finished: waits are
+    inferred.
+    """
+
+def async_reduce(to: Any, tile: Any, *, at: Any, op: Any='add') -> Any:
+    """async_reduce(to: ptr, tile: shared, *, at: (int, ...), op: str = "add")
+
+    TMA adds (`min`, `max`, `and`, `or`, `xor`) a box of shared memory to global memory, element by element,
+    as atomics do.
+    """
+
+def wgmma(acc: Any, a: Any, b: Any, *, zero: Any=False, type: Any=None) -> Any:
+    """wgmma(acc: float[n // 2] @ thread[1], a: shared, b: shared, *, zero: bool = False, type: str = None)
+
+    `acc += a @ b.T` by the tensor cores, asynchronous: a warpgroup multiplies tiles of shared memory
+    (sm_90a). Where `zero` holds, `acc` starts from zero. `type="e4m3"` or `"e5m2"` says what u8 is.
+    """
+
+def store_acc(tile: Any, acc: Any, *, first: Any=0) -> Any:
+    """store_acc(tile: shared, acc: float[n // 2] @ thread[1], *, first: int = 0)
+
+    Writes columns of a `wgmma` accumulator, from `first` on, into a tile of 64 rows of shared memory.
+    """
+
+def ptr(type: Any, shape: Any=None) -> Any:
+    """ptr(type: type, shape: (int, ...) = None)
+
+    `x: ptr(const(float))`, `a: ptr(float, (M, N))`: an array of global memory, a parameter. With a shape,
+    `a[i, j]`, which a launch checks.
+    """
+
+def const(type: Any) -> Any:
+    """const(type: type)
+
+    Not written: `ptr(const(float))`, or a local `n: const(int) = ...` that is assigned once.
+    """
+
+def ref(type: Any) -> Any:
+    """ref(type: type)
+
+    `acc: ref(float[4])`: a local array of the caller, which a device function changes.
+    """
+
+def shared(type: Any, *, swizzle: Any=None, across: Any=None, copies: Any=None) -> Any:
+    """shared(type: type, *, swizzle: constexpr(int) = None, across: level = None, copies: level = None)
+
+    `s: shared(float[16, 16])`: memory of the block, declared where the code is the block's. `swizzle=32, 64,
+    128` spreads columns over the banks; `across=block` and `copies=block` are memory of a cluster.
+    """
+
+def pipeline(shared: Any, slots: Any, *, lag: Any=None) -> Any:
+    """pipeline(shared: shared, slots: constexpr(int), *, lag: constexpr(int) = None)
+
+    `t: pipeline(shared(float[64]), 3)`: three slots of a shared array, used through `with stage(t) as s:`, so
+    that copies into one are in flight while another is used.
+    """
+
+def constexpr(type: Any) -> Any:
+    """constexpr(type: type)
+
+    `TILE: constexpr(int)`: a parameter that is known when the kernel is compiled, once for each value; or a
+    local constant.
+    """
+
+def rsqrt(x: Any) -> Any:
+    """rsqrt(x: float) -> float
+
+    1 / sqrt(x).
+    """
+
+def cbrt(x: Any) -> Any:
+    """cbrt(x: float) -> float
+
+    Cube root.
+    """
+
+def exp10(x: Any) -> Any:
+    """exp10(x: float) -> float
+
+    10 to the x.
+    """
+
+def expm1(x: Any) -> Any:
+    """expm1(x: float) -> float
+
+    E to the x, less 1, exact near 0.
+    """
+
+def log1p(x: Any) -> Any:
+    """log1p(x: float) -> float
+
+    Log(1 + x), exact near 0.
+    """
+
+def tan(x: Any) -> Any:
+    """tan(x: float) -> float
+
+    Tangent.
+    """
+
+def asin(x: Any) -> Any:
+    """asin(x: float) -> float
+
+    Arc sine.
+    """
+
+def acos(x: Any) -> Any:
+    """acos(x: float) -> float
+
+    Arc cosine.
+    """
+
+def atan(x: Any) -> Any:
+    """atan(x: float) -> float
+
+    Arc tangent.
+    """
+
+def sinh(x: Any) -> Any:
+    """sinh(x: float) -> float
+
+    Hyperbolic sine.
+    """
+
+def cosh(x: Any) -> Any:
+    """cosh(x: float) -> float
+
+    Hyperbolic cosine.
+    """
+
+def asinh(x: Any) -> Any:
+    """asinh(x: float) -> float
+
+    Inverse hyperbolic sine.
+    """
+
+def acosh(x: Any) -> Any:
+    """acosh(x: float) -> float
+
+    Inverse hyperbolic cosine.
+    """
+
+def atanh(x: Any) -> Any:
+    """atanh(x: float) -> float
+
+    Inverse hyperbolic tangent.
+    """
+
+def erf(x: Any) -> Any:
+    """erf(x: float) -> float
+
+    The error function.
+    """
+
+def erfc(x: Any) -> Any:
+    """erfc(x: float) -> float
+
+    1 - erf(x).
+    """
+
+def floor(x: Any) -> Any:
+    """floor(x: float) -> float
+
+    The greatest whole number that is not above.
+    """
+
+def ceil(x: Any) -> Any:
+    """ceil(x: float) -> float
+
+    The least whole number that is not below.
+    """
+
+def round(x: Any) -> Any:
+    """round(x: float) -> float
+
+    The nearest whole number, halves away from zero.
+    """
+
+def rint(x: Any) -> Any:
+    """rint(x: float) -> float
+
+    The nearest whole number, halves to the even one.
+    """
+
+def trunc(x: Any) -> Any:
+    """trunc(x: float) -> float
+
+    Without its fraction.
+    """
+
+def sqrt(x: Any) -> Any:
+    """sqrt(x: float) -> float
+
+    Square root.
+    """
+
+def exp(x: Any) -> Any:
+    """exp(x: float) -> float
+
+    E to the x.
+    """
+
+def exp2(x: Any) -> Any:
+    """exp2(x: float) -> float
+
+    2 to the x.
+    """
+
+def log(x: Any) -> Any:
+    """log(x: float) -> float
+
+    Natural logarithm.
+    """
+
+def log2(x: Any) -> Any:
+    """log2(x: float) -> float
+
+    Logarithm to base 2.
+    """
+
+def log10(x: Any) -> Any:
+    """log10(x: float) -> float
+
+    Logarithm to base 10.
+    """
+
+def sin(x: Any) -> Any:
+    """sin(x: float) -> float
+
+    Sine.
+    """
+
+def cos(x: Any) -> Any:
+    """cos(x: float) -> float
+
+    Cosine.
+    """
+
+def tanh(x: Any) -> Any:
+    """tanh(x: float) -> float
+
+    Hyperbolic tangent.
+    """
+
+def rcp(x: Any) -> Any:
+    """rcp(x: float) -> float
+
+    1 / x.
+    """
+
+def pow(x: Any, y: Any) -> Any:
+    """pow(x: float, y: float) -> float
+
+    X to the y.
+    """
+
+def div(x: Any, y: Any) -> Any:
+    """div(x: float, y: float) -> float
+
+    The quotient.
+    """
+
+def atan2(x: Any, y: Any) -> Any:
+    """atan2(x: float, y: float) -> float
+
+    The angle of the point (y, x): `atan2(y, x)`.
+    """
+
+def fmod(x: Any, y: Any) -> Any:
+    """fmod(x: float, y: float) -> float
+
+    The remainder of the division, with the sign of the first.
+    """
+
+def copysign(x: Any, y: Any) -> Any:
+    """copysign(x: float, y: float) -> float
+
+    The first with the sign of the second.
+    """
+
+def hypot(x: Any, y: Any) -> Any:
+    """hypot(x: float, y: float) -> float
+
+    Sqrt(x * x + y * y) without overflow.
+    """
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """fma(a: float, b: float, c: float) -> float
+
+    A * b + c, rounded once.
+    """
+
+def isnan(x: Any) -> Any:
+    """isnan(x: float) -> bool
+
+    Whether it is NaN.
+    """
+
+def isinf(x: Any) -> Any:
+    """isinf(x: float) -> bool
+
+    Whether it is infinite.
+    """
+
+def isfinite(x: Any) -> Any:
+    """isfinite(x: float) -> bool
+
+    Whether it is neither infinite nor NaN.
+    """
+
+def abs(x: Any) -> Any:
+    """abs(x: T) -> T
+
+    Absolute value.
+    """
+
+def min(x: Any, y: Any, *more: Any) -> Any:
+    """min(x: T, y: T, *more: T) -> T
+
+    The smallest.
+    """
+
+def max(x: Any, y: Any, *more: Any) -> Any:
+    """max(x: T, y: T, *more: T) -> T
+
+    The largest.
+    """
+
+def ffs(x: Any) -> Any:
+    """ffs(x: T) -> int
+
+    The number of the lowest bit that is 1, counted from 1; 0 where there is none.
+    """
+
+def popc(x: Any) -> Any:
+    """popc(x: T) -> int
+
+    How many bits are 1.
+    """
+
+def clz(x: Any) -> Any:
+    """clz(x: T) -> int
+
+    How many bits from the top are 0.
+    """
+
+def brev(x: Any) -> Any:
+    """brev(x: T) -> T
+
+    The bits in reverse order.
+    """
+
+def mulhi(x: Any, y: Any) -> Any:
+    """mulhi(x: T, y: T) -> T
+
+    The upper half of the product.
+    """
+
+def dp4a(a: Any, b: Any, c: Any) -> Any:
+    """dp4a(a: T, b: T, c: T) -> T
+
+    C plus the products of the four bytes of a with those of b.
+    """
+
+def dp2a_lo(a: Any, b: Any, c: Any) -> Any:
+    """dp2a_lo(a: T, b: T, c: T) -> T
+
+    C plus the products of the two 16-bit halves of a with the lower two bytes of b.
+    """
+
+def dp2a_hi(a: Any, b: Any, c: Any) -> Any:
+    """dp2a_hi(a: T, b: T, c: T) -> T
+
+    C plus the products of the two 16-bit halves of a with the upper two bytes of b.
+    """
+
+class _intrinsic:
+    """Operations that a group of threads executes together: shuffles, votes, reductions, barriers, tensor cores."""
+    @staticmethod
+    def shfl(v: Any, lane: Any, width: Any=32) -> Any:
+        """intrinsic.shfl(v: T @ thread[1], lane: int @ thread[1], width=32) -> T @ thread[1]
+
+        The value of lane `lane`; of the whole group where the lane is uniform. Executed by `thread[32]`
+        together, or by an aligned part of it (`thread[8]`, ...). Over 32 lanes or those of the part, or over
+        `width=2, 4, 8, 16` of them. A lane whose source lies outside keeps its own value. In a part no lane
+        of another one is reached: of `mask`, only what is below the part's size counts.
+        """
+    @staticmethod
+    def shfl_up(v: Any, delta: Any, width: Any=32) -> Any:
+        """intrinsic.shfl_up(v: T @ thread[1], delta: int @ thread[32], width=32) -> T @ thread[1]
+
+        The value `delta` lanes below. Executed by `thread[32]` together, or by an aligned part of it
+        (`thread[8]`, ...). Over 32 lanes or those of the part, or over `width=2, 4, 8, 16` of them. A lane
+        whose source lies outside keeps its own value. In a part no lane of another one is reached: of `mask`,
+        only what is below the part's size counts.
+        """
+    @staticmethod
+    def shfl_down(v: Any, delta: Any, width: Any=32) -> Any:
+        """intrinsic.shfl_down(v: T @ thread[1], delta: int @ thread[32], width=32) -> T @ thread[1]
+
+        The value `delta` lanes above. Executed by `thread[32]` together, or by an aligned part of it
+        (`thread[8]`, ...). Over 32 lanes or those of the part, or over `width=2, 4, 8, 16` of them. A lane
+        whose source lies outside keeps its own value. In a part no lane of another one is reached: of `mask`,
+        only what is below the part's size counts.
+        """
+    @staticmethod
+    def shfl_xor(v: Any, mask: Any, width: Any=32) -> Any:
+        """intrinsic.shfl_xor(v: T @ thread[1], mask: int @ thread[32], width=32) -> T @ thread[1]
+
+        The value of the lane whose number differs by `mask`. Executed by `thread[32]` together, or by an
+        aligned part of it (`thread[8]`, ...). Over 32 lanes or those of the part, or over `width=2, 4, 8, 16`
+        of them. A lane whose source lies outside keeps its own value. In a part no lane of another one is
+        reached: of `mask`, only what is below the part's size counts.
+        """
+    @staticmethod
+    def any(condition: Any) -> Any:
+        """intrinsic.any(condition: bool @ thread[1]) -> bool @ thread[32]
+
+        Whether any lane says yes. Executed by `thread[32]` together, or by an aligned part of it
+        (`thread[8]`, ...).
+        """
+    @staticmethod
+    def all(condition: Any) -> Any:
+        """intrinsic.all(condition: bool @ thread[1]) -> bool @ thread[32]
+
+        Whether all lanes say yes. Executed by `thread[32]` together, or by an aligned part of it
+        (`thread[8]`, ...).
+        """
+    @staticmethod
+    def ballot(condition: Any) -> Any:
+        """intrinsic.ballot(condition: bool @ thread[1]) -> u32 @ thread[32]
+
+        One bit a lane. Executed by `thread[32]` together, or by an aligned part of it (`thread[8]`, ...). Bit
+        k is thread k of the warp, or of the part.
+        """
+    @staticmethod
+    def match_any(v: Any) -> Any:
+        """intrinsic.match_any(v: T @ thread[1]) -> u32 @ thread[1]
+
+        The lanes that hold the same value as this one. Executed by `thread[32]` together, or by an aligned
+        part of it (`thread[8]`, ...). Bit k is thread k of the warp, or of the part.
+        """
+    @staticmethod
+    def match_all(v: Any) -> Any:
+        """intrinsic.match_all(v: T @ thread[1]) -> u32 @ thread[32]
+
+        All lanes if they agree, else 0. Executed by `thread[32]` together, or by an aligned part of it
+        (`thread[8]`, ...). Bit k is thread k of the warp, or of the part.
+        """
+    @staticmethod
+    def reduce_add(v: Any, where: Any=True) -> Any:
+        """intrinsic.reduce_add(v: T @ thread[1], where=True) -> T @ thread[32]
+
+        Add over the group. Executed by `thread[32]` together, or by an aligned part of it (`thread[8]`, ...).
+        By a butterfly over the lanes, xor with 16, 8, 4, 2, 1 in that order (a part of 8 begins with 4), so
+        that sums of floats are the same bit for bit on the CPU machine and on the GPU. `where=c`: over the
+        lanes for which `c` holds. The others contribute what changes nothing and do not evaluate `v`, so that
+        `reduce_add(x[i], where=i < n)` reads no element beyond n. Where it holds for none, the result is
+        that: 0 of `add`, `or` and `xor`, all bits of `and`, of `min` and `max` the largest and the smallest
+        value of the type (of floats the infinities).
+        """
+    @staticmethod
+    def reduce_min(v: Any, where: Any=True) -> Any:
+        """intrinsic.reduce_min(v: T @ thread[1], where=True) -> T @ thread[32]
+
+        Min over the group. Executed by `thread[32]` together, or by an aligned part of it (`thread[8]`, ...).
+        By a butterfly over the lanes, xor with 16, 8, 4, 2, 1 in that order (a part of 8 begins with 4), so
+        that sums of floats are the same bit for bit on the CPU machine and on the GPU. `where=c`: over the
+        lanes for which `c` holds. The others contribute what changes nothing and do not evaluate `v`, so that
+        `reduce_add(x[i], where=i < n)` reads no element beyond n. Where it holds for none, the result is
+        that: 0 of `add`, `or` and `xor`, all bits of `and`, of `min` and `max` the largest and the smallest
+        value of the type (of floats the infinities).
+        """
+    @staticmethod
+    def reduce_max(v: Any, where: Any=True) -> Any:
+        """intrinsic.reduce_max(v: T @ thread[1], where=True) -> T @ thread[32]
+
+        Max over the group. Executed by `thread[32]` together, or by an aligned part of it (`thread[8]`, ...).
+        By a butterfly over the lanes, xor with 16, 8, 4, 2, 1 in that order (a part of 8 begins with 4), so
+        that sums of floats are the same bit for bit on the CPU machine and on the GPU. `where=c`: over the
+        lanes for which `c` holds. The others contribute what changes nothing and do not evaluate `v`, so that
+        `reduce_add(x[i], where=i < n)` reads no element beyond n. Where it holds for none, the result is
+        that: 0 of `add`, `or` and `xor`, all bits of `and`, of `min` and `max` the largest and the smallest
+        value of the type (of floats the infinities).
+        """
+    @staticmethod
+    def reduce_and(v: Any, where: Any=True) -> Any:
+        """intrinsic.reduce_and(v: T @ thread[1], where=True) -> T @ thread[32]
+
+        And over the group. Executed by `thread[32]` together, or by an aligned part of it (`thread[8]`, ...).
+        By a butterfly over the lanes, xor with 16, 8, 4, 2, 1 in that order (a part of 8 begins with 4), so
+        that sums of floats are the same bit for bit on the CPU machine and on the GPU. `where=c`: over the
+        lanes for which `c` holds. The others contribute what changes nothing and do not evaluate `v`, so that
+        `reduce_add(x[i], where=i < n)` reads no element beyond n. Where it holds for none, the result is
+        that: 0 of `add`, `or` and `xor`, all bits of `and`, of `min` and `max` the largest and the smallest
+        value of the type (of floats the infinities).
+        """
+    @staticmethod
+    def reduce_or(v: Any, where: Any=True) -> Any:
+        """intrinsic.reduce_or(v: T @ thread[1], where=True) -> T @ thread[32]
+
+        Or over the group. Executed by `thread[32]` together, or by an aligned part of it (`thread[8]`, ...).
+        By a butterfly over the lanes, xor with 16, 8, 4, 2, 1 in that order (a part of 8 begins with 4), so
+        that sums of floats are the same bit for bit on the CPU machine and on the GPU. `where=c`: over the
+        lanes for which `c` holds. The others contribute what changes nothing and do not evaluate `v`, so that
+        `reduce_add(x[i], where=i < n)` reads no element beyond n. Where it holds for none, the result is
+        that: 0 of `add`, `or` and `xor`, all bits of `and`, of `min` and `max` the largest and the smallest
+        value of the type (of floats the infinities).
+        """
+    @staticmethod
+    def reduce_xor(v: Any, where: Any=True) -> Any:
+        """intrinsic.reduce_xor(v: T @ thread[1], where=True) -> T @ thread[32]
+
+        Xor over the group. Executed by `thread[32]` together, or by an aligned part of it (`thread[8]`, ...).
+        By a butterfly over the lanes, xor with 16, 8, 4, 2, 1 in that order (a part of 8 begins with 4), so
+        that sums of floats are the same bit for bit on the CPU machine and on the GPU. `where=c`: over the
+        lanes for which `c` holds. The others contribute what changes nothing and do not evaluate `v`, so that
+        `reduce_add(x[i], where=i < n)` reads no element beyond n. Where it holds for none, the result is
+        that: 0 of `add`, `or` and `xor`, all bits of `and`, of `min` and `max` the largest and the smallest
+        value of the type (of floats the infinities).
+        """
+    @staticmethod
+    def elect() -> Any:
+        """intrinsic.elect() -> bool @ thread[1]
+
+        True in exactly one lane. Executed by `thread[32]` together, or by an aligned part of it (`thread[8]`,
+        ...).
+        """
+    @staticmethod
+    def broadcast(v: Any, source: Any=0) -> Any:
+        """intrinsic.broadcast(v: T @ thread[1], source=0) -> T @ block[1]
+
+        One thread's value for the whole block. Executed by `block[1]` together. `source` is the number of a
+        thread of the block.
+        """
+    @staticmethod
+    def syncthreads_or(condition: Any) -> Any:
+        """intrinsic.syncthreads_or(condition: bool @ thread[1]) -> bool @ block[1]
+
+        Whether any thread says yes. Executed by `block[1]` together.
+        """
+    @staticmethod
+    def syncthreads_and(condition: Any) -> Any:
+        """intrinsic.syncthreads_and(condition: bool @ thread[1]) -> bool @ block[1]
+
+        Whether all threads say yes. Executed by `block[1]` together.
+        """
+    @staticmethod
+    def syncthreads_count(condition: Any) -> Any:
+        """intrinsic.syncthreads_count(condition: bool @ thread[1]) -> i32 @ block[1]
+
+        How many threads say yes. Executed by `block[1]` together.
+        """
+    @staticmethod
+    def syncwarp() -> Any:
+        """intrinsic.syncwarp()
+
+        Barrier of a warp, for experts. Executed by `thread[32]` together, or by an aligned part of it
+        (`thread[8]`, ...).
+        """
+    @staticmethod
+    def syncthreads() -> Any:
+        """intrinsic.syncthreads()
+
+        Barrier of a block, for experts. Executed by `block[1]` together.
+        """
+    @staticmethod
+    def sync_cluster() -> Any:
+        """intrinsic.sync_cluster()
+
+        Barrier of a cluster, for experts. Executed by `cluster[1]` together.
+        """
+    @staticmethod
+    def sync_grid() -> Any:
+        """intrinsic.sync_grid()
+
+        Barrier of the grid, for experts; needs `cooperative=True`. Executed by `grid[1]` together.
+        """
+    @staticmethod
+    def mma(a: Any, b: Any, c: Any, out: Any) -> Any:
+        """intrinsic.mma(a: T @ thread[1], b: T @ thread[1], c: T @ thread[1], out: T @ thread[1])
+
+        Tensor-core matrix multiply-accumulate: m16n8k8 tf32, m16n8k16 f16 or bf16, f32 accumulators. Executed
+        by `thread[32]` together. `mma(A, B, C, out=D)`, or element by element `mma(a0, ..., b0, ..., c0, ...,
+        out=[d0, ...])`: D = A*B + C with f32 accumulators. f32 operands: m16n8k8 in tf32, with 4, 2 and 4
+        values a lane. f16 and bf16: m16n8k16, with 8, 4 and 4. Fragments lie in registers as PTX lays them
+        out.
+        """
+    @staticmethod
+    def ldmatrix(frag: Any, row: Any, trans: Any=False) -> Any:
+        """intrinsic.ldmatrix(frag: T @ thread[1], row: shared @ thread[1], trans=False)
+
+        8x8 matrices of 16-bit elements from shared memory. Executed by `thread[32]` together. `ldmatrix(frag,
+        s[row, col])`: every lane names a row of 8 elements in shared memory; `frag` is a local array of 2, 4
+        or 8 16-bit elements (1, 2 or 4 matrices).
+        """
+    @staticmethod
+    def setmaxnreg(n: Any) -> Any:
+        """intrinsic.setmaxnreg(n: constexpr(int))
+
+        How many registers each thread of the warpgroup may have from here on (sm_90). Executed by
+        `thread[128]` together. n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few
+        registers gives its own to those that need many.
+        """
+    @staticmethod
+    def stmatrix(row: Any, frag: Any, trans: Any=False) -> Any:
+        """intrinsic.stmatrix(row: shared @ thread[1], frag: T @ thread[1], trans=False)
+
+        8x8 matrices of 16-bit elements to shared memory (sm_90). Executed by `thread[32]` together.
+        `stmatrix(s[row, col], frag)`: the reverse of `ldmatrix`.
+        """
+    @staticmethod
+    def bitcast(x: Any, type: Any) -> Any:
+        """intrinsic.bitcast(x: T, type: type) -> type
+
+        The same bits as another type of the same size. Any code may use it.
+        """
+
+intrinsic: _intrinsic
+"""Operations that a group of threads executes together: shuffles, votes, reductions, barriers, tensor cores."""
+
+class _atomic:
+    """Atomic operations on one element, by each thread for itself; the result is the old value."""
+    @staticmethod
+    def load(memory: Any, index: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
+        """atomic.load(memory: ptr(T), index: int @ thread[1], order: str = "relaxed", scope: str = "gpu") -> T @
+        thread[1]
+
+        Reads it. Atomic; the result is the old value. Order: relaxed, acquire, release, acq_rel, seq_cst.
+        Scope: block, cluster, gpu, system.
+        """
+    @staticmethod
+    def store(memory: Any, index: Any, value: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
+        """atomic.store(memory: ptr(T), index: int @ thread[1], value: T @ thread[1], order: str = "relaxed",
+        scope: str = "gpu") -> T @ thread[1]
+
+        Writes it. Atomic; the result is the old value. Order: relaxed, acquire, release, acq_rel, seq_cst.
+        Scope: block, cluster, gpu, system.
+        """
+    @staticmethod
+    def add(memory: Any, index: Any, value: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
+        """atomic.add(memory: ptr(T), index: int @ thread[1], value: T @ thread[1], order: str = "relaxed",
+        scope: str = "gpu") -> T @ thread[1]
+
+        Adds to it. Atomic; the result is the old value. Order: relaxed, acquire, release, acq_rel, seq_cst.
+        Scope: block, cluster, gpu, system.
+        """
+    @staticmethod
+    def min(memory: Any, index: Any, value: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
+        """atomic.min(memory: ptr(T), index: int @ thread[1], value: T @ thread[1], order: str = "relaxed",
+        scope: str = "gpu") -> T @ thread[1]
+
+        The smaller of it and the value. Atomic; the result is the old value. Order: relaxed, acquire,
+        release, acq_rel, seq_cst. Scope: block, cluster, gpu, system.
+        """
+    @staticmethod
+    def max(memory: Any, index: Any, value: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
+        """atomic.max(memory: ptr(T), index: int @ thread[1], value: T @ thread[1], order: str = "relaxed",
+        scope: str = "gpu") -> T @ thread[1]
+
+        The larger of it and the value. Atomic; the result is the old value. Order: relaxed, acquire, release,
+        acq_rel, seq_cst. Scope: block, cluster, gpu, system.
+        """
+    @staticmethod
+    def and_(memory: Any, index: Any, value: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
+        """atomic.and_(memory: ptr(T), index: int @ thread[1], value: T @ thread[1], order: str = "relaxed",
+        scope: str = "gpu") -> T @ thread[1]
+
+        Bitwise and. Atomic; the result is the old value. Order: relaxed, acquire, release, acq_rel, seq_cst.
+        Scope: block, cluster, gpu, system.
+        """
+    @staticmethod
+    def or_(memory: Any, index: Any, value: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
+        """atomic.or_(memory: ptr(T), index: int @ thread[1], value: T @ thread[1], order: str = "relaxed",
+        scope: str = "gpu") -> T @ thread[1]
+
+        Bitwise or. Atomic; the result is the old value. Order: relaxed, acquire, release, acq_rel, seq_cst.
+        Scope: block, cluster, gpu, system.
+        """
+    @staticmethod
+    def xor(memory: Any, index: Any, value: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
+        """atomic.xor(memory: ptr(T), index: int @ thread[1], value: T @ thread[1], order: str = "relaxed",
+        scope: str = "gpu") -> T @ thread[1]
+
+        Bitwise exclusive or. Atomic; the result is the old value. Order: relaxed, acquire, release, acq_rel,
+        seq_cst. Scope: block, cluster, gpu, system.
+        """
+    @staticmethod
+    def exch(memory: Any, index: Any, value: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
+        """atomic.exch(memory: ptr(T), index: int @ thread[1], value: T @ thread[1], order: str = "relaxed",
+        scope: str = "gpu") -> T @ thread[1]
+
+        Exchanges it for the value. Atomic; the result is the old value. Order: relaxed, acquire, release,
+        acq_rel, seq_cst. Scope: block, cluster, gpu, system.
+        """
+    @staticmethod
+    def cas(memory: Any, index: Any, expected: Any, new: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
+        """atomic.cas(memory: ptr(T), index: int @ thread[1], expected: T @ thread[1], new: T @ thread[1], order:
+        str = "relaxed", scope: str = "gpu") -> T @ thread[1]
+
+        Where it is `expected`, it becomes `new`: compare and swap. Atomic; the result is the old value.
+        Order: relaxed, acquire, release, acq_rel, seq_cst. Scope: block, cluster, gpu, system.
+        """
+
+atomic: _atomic
+"""Atomic operations on one element, by each thread for itself; the result is the old value."""
+
+class _fast:
+    """The approximate forms of mathematical functions: `fast.exp(x)` is `__expf`."""
+    @staticmethod
+    def sqrt(x: Any) -> Any:
+        """fast.sqrt(x: float) -> float
+
+        Square root, approximately.
+        """
+    @staticmethod
+    def exp(x: Any) -> Any:
+        """fast.exp(x: float) -> float
+
+        E to the x, approximately.
+        """
+    @staticmethod
+    def exp2(x: Any) -> Any:
+        """fast.exp2(x: float) -> float
+
+        2 to the x, approximately.
+        """
+    @staticmethod
+    def log(x: Any) -> Any:
+        """fast.log(x: float) -> float
+
+        Natural logarithm, approximately.
+        """
+    @staticmethod
+    def log2(x: Any) -> Any:
+        """fast.log2(x: float) -> float
+
+        Logarithm to base 2, approximately.
+        """
+    @staticmethod
+    def log10(x: Any) -> Any:
+        """fast.log10(x: float) -> float
+
+        Logarithm to base 10, approximately.
+        """
+    @staticmethod
+    def sin(x: Any) -> Any:
+        """fast.sin(x: float) -> float
+
+        Sine, approximately.
+        """
+    @staticmethod
+    def cos(x: Any) -> Any:
+        """fast.cos(x: float) -> float
+
+        Cosine, approximately.
+        """
+    @staticmethod
+    def tanh(x: Any) -> Any:
+        """fast.tanh(x: float) -> float
+
+        Hyperbolic tangent, approximately.
+        """
+    @staticmethod
+    def rcp(x: Any) -> Any:
+        """fast.rcp(x: float) -> float
+
+        1 / x, approximately.
+        """
+    @staticmethod
+    def pow(x: Any, y: Any) -> Any:
+        """fast.pow(x: float, y: float) -> float
+
+        X to the y, approximately.
+        """
+    @staticmethod
+    def div(x: Any, y: Any) -> Any:
+        """fast.div(x: float, y: float) -> float
+
+        The quotient, approximately.
+        """
+
+fast: _fast
+"""The approximate forms of mathematical functions: `fast.exp(x)` is `__expf`."""
+
+class _unsafe:
+    """CUDA text that the compiler does not look into."""
+    @staticmethod
+    def cuda(text: Any, *, type: Any=None, cpu: Any=None, **operands: Any) -> Any:
+        """unsafe.cuda(text: str, *, type: type = None, cpu: function = None, **operands: T)
+
+        `unsafe.cuda("text with {x}", x=x, type=int)` inserts CUDA text. It stands directly in its function,
+        whose `@requires` says what the text needs; `cpu=f` is a Python function that stands for it on the CPU
+        machine.
+        """
+
+unsafe: _unsafe
+"""CUDA text that the compiler does not look into."""

@@ -1,0 +1,345 @@
+"""What each word of the language means, in a few sentences and with the way it is written.
+
+Input: nothing.  Output: tables from a word to `(signature, text)`.  They are the one source of `help(word)`
+(surface.py), of what editors show (the stub `__init__.pyi`, printed by docs/make_stubs.py), of docs/words.md and of the
+operands in docs/intrinsics.md (docs/make_intrinsics.py), so that these cannot differ; tests compare all of them.
+Invariant: a signature is a Python signature whose annotations are Snap's, privileges included.  Non-goals: the rules
+(docs/language.md); which operations there are, and who executes them (ir/operations.py).
+"""
+
+from __future__ import annotations
+
+from snap.ir.operations import ATOMICS, COLLECTIVES, MATH, ORDERS, SCOPES, CollectiveOp
+
+LEVELS = {
+    "grid": "All blocks of a launch. `grid[1]` is what the body of a kernel runs at: everything is decided once for all.",
+    "cluster": "Blocks that run at the same time, side by side, and reach each other's shared memory (sm_90).",
+    "block": "Threads that run on one SM and have shared memory of their own: CUDA's block.",
+    "thread": "One thread. `thread[n]` is n of them that act together, the first of which has a multiple of n as number.",
+    "warp": "32 threads that run in step. `warp` is `thread[32]`, `warp[k]` is `thread[32 * k]`.",
+    "warpgroup": "Four warps, which execute `wgmma` together. `warpgroup` is `thread[128]`.",
+}
+
+STATEMENTS = {
+    "group": (
+        "(level: level[n])",
+        "`with group(thread[32]):` the body is run by every group of 32 threads for itself. Inside, higher levels are"
+        " gone.",
+    ),
+    "split": (
+        "(level: level, *sizes: constexpr(int))",
+        "`match split(thread):`, then `case 64:`: the next 64 threads do this, at the same time as the other cases."
+        " With sizes in the head, `match split(thread, P, C):`, cases count: `case 0:`, `case 1:`. `case _:` takes the"
+        " rest.",
+    ),
+    "partition": (
+        "(memory: ptr @ q, *, p: level[n], f: index = None, offset: int @ p = None, disjoint: bool = False) -> ptr @ p",
+        "`with partition(y, p=thread[1], offset=i) as mine:` hands each unit of p its part: `mine[k]` is `y[i + k]`."
+        " `f=lambda k: ...` is the index in general; without either, indices stay as they are. Memory is written at"
+        " `thread[1]` only, so it is handed down to there. While the scope is open `y` is out of reach; when it ends, what"
+        " was written is there for all, and the barrier that this takes is inferred. `disjoint=True` promises that no"
+        " two units touch the same element.",
+    ),
+    "claim": (
+        "(memory: ptr @ q, *, p: level[n]) -> ptr @ p",
+        "`with claim(cell, p=thread[1]) as own:` gives all of the memory to one group of that size, which a `split` in"
+        " the body chooses. `with one(thread, cell):` is both for the first thread.",
+    ),
+    "each": (
+        "(level: level[n], *memory: ptr, disjoint: ptr = None, shape: (int, ...) = None) -> int @ level[n]",
+        "`with each(thread, y) as i:` every thread runs the body, with its index i; `y`, which it writes, is handed to it"
+        " under its own name. `shape=(A, B)` gives `as (i, j)`, the last the fastest, and skips units beyond `A * B`;"
+        " `shape=(..., B)` does not.",
+    ),
+    "one": (
+        "(level: level[n], *memory: ptr)",
+        "`with one(thread, cell):` the first thread alone, with `cell` handed to it: one thread writes a result.",
+    ),
+    "roles": (
+        "(*threads: constexpr(int), registers: (constexpr(int), ...) = None) -> role",
+        "`compute, load = roles(256, 128)`: warp specialisation. Of the block's threads the first 256 are `compute`, the"
+        " next 128 `load`; `with load(a):` is what they do, with memory that they write. `registers=(232, 40)` shares the"
+        " registers out (setmaxnreg, sm_90).",
+    ),
+    "strided": (
+        "(level: level[n], *, shape: (int, ...)) -> int @ level[n]",
+        "`for m, n in strided(block, shape=(A, B)):` the loop of a persistent kernel: this block's number, then steps of"
+        " the number of blocks, taken apart by the shape.",
+    ),
+    "ids": (
+        "(level: level[n], *, shape: (int, ...)) -> int @ level[n]",
+        "`y, x = ids(thread, shape=(16, 16))`: the number of this thread, taken apart by the shape, the last the fastest.",
+    ),
+    "stage": (
+        "(slots: pipeline, fill: int @ block[1] = None) -> shared",
+        "`with stage(slots, k) as s:` fill number k of a pipeline, which lies in slot `k % n`; `with stage(slots) as s:`"
+        " is the next one. Waits and mbarriers are inferred.",
+    ),
+    "turn": ("()", "`with turn():` the groups run the body one at a time, in order, again and again."),
+    "tile": (
+        "(memory: ptr @ p, start: (int, ...), shape: (constexpr(int), ...)) -> ptr @ p",
+        "`tile(a, (i, j), (64, 32))`: the window of 64 rows and 32 columns that begins at `a[i, j]`.",
+    ),
+    "id": (
+        "() -> int @ target",
+        "`i: int @ thread[1] = id()`: the number of the target's unit in the current group. At the grid: of the thread in"
+        " the grid; in `group(block[1])`: in its block. Outside of Snap functions `id` is Python's.",
+    ),
+    "count": (
+        "(p: level[n]) -> int",
+        "`count(thread[1])`: how many units of p the current group has. In code of the grid, `count(block[1])` is how many"
+        " blocks were launched.",
+    ),
+    "range": (
+        "(start: int, stop: int, step: int = 1)",
+        "`for i in range(n):`, `range(start, stop)`, `range(start, stop, step)`: the bounds are evaluated once; `i` is an"
+        " `int`, or an `i64` where a bound is one. Outside of Snap functions `range` is Python's.",
+    ),
+    "print": (
+        "(*values)",
+        '`print("x =", x)` prints a line for each group of the code\'s privilege, with its position, on a GPU and on the CPU'
+        " machine. Outside of Snap functions `print` is Python's.",
+    ),
+    "divmod": (
+        "(a: int, b: int) -> (int, int)",
+        "`q, r = divmod(a, b)`: the quotient and the remainder of integers, as `/` and `%` give them. Outside of Snap"
+        " functions `divmod` is Python's.",
+    ),
+    "unroll": (
+        "(loop: range, n: constexpr(int) = None) -> range",
+        "`for i in unroll(range(4)):` the loop is written out; `unroll(range(n), 4)` by fours.",
+    ),
+    "async_copy": (
+        "(to: ptr, source: ptr, *, valid: bool = True, at: (int, ...) = None, type: str = None)",
+        "An asynchronous copy. `async_copy(mine[i], x[j])` copies one element from global to shared memory (cp.async); where"
+        " `valid=j < n` does not hold it becomes zero, and `x[j]` is not read."
+        " With `at=(i, j)`, TMA copies a whole box: `async_copy(tile, a, at=(i, j))` loads, `async_copy(a, tile,"
+        ' at=(i, j))` stores; `type="tf32"` rounds f32 to tf32 as it is loaded. Who uses the memory finds the copy finished: waits are'
+        " inferred.",
+    ),
+    "async_reduce": (
+        '(to: ptr, tile: shared, *, at: (int, ...), op: str = "add")',
+        "TMA adds (`min`, `max`, `and`, `or`, `xor`) a box of shared memory to global memory, element by element, as"
+        " atomics do.",
+    ),
+    "wgmma": (
+        "(acc: float[n // 2] @ thread[1], a: shared, b: shared, *, zero: bool = False, type: str = None)",
+        "`acc += a @ b.T` by the tensor cores, asynchronous: a warpgroup multiplies tiles of shared memory (sm_90a). Where"
+        ' `zero` holds, `acc` starts from zero. `type="e4m3"` or `"e5m2"` says what u8 is.',
+    ),
+    "store_acc": (
+        "(tile: shared, acc: float[n // 2] @ thread[1], *, first: int = 0)",
+        "Writes columns of a `wgmma` accumulator, from `first` on, into a tile of 64 rows of shared memory.",
+    ),
+}
+
+ANNOTATIONS = {
+    "ptr": (
+        "(type: type, shape: (int, ...) = None)",
+        "`x: ptr(const(float))`, `a: ptr(float, (M, N))`: an array of global memory, a parameter. With a shape, `a[i, j]`,"
+        " which a launch checks.",
+    ),
+    "const": (
+        "(type: type)",
+        "Not written: `ptr(const(float))`, or a local `n: const(int) = ...` that is assigned once.",
+    ),
+    "ref": ("(type: type)", "`acc: ref(float[4])`: a local array of the caller, which a device function changes."),
+    "shared": (
+        "(type: type, *, swizzle: constexpr(int) = None, across: level = None, copies: level = None)",
+        "`s: shared(float[16, 16])`: memory of the block, declared where the code is the block's. `swizzle=32, 64, 128`"
+        " spreads columns over the banks; `across=block` and `copies=block` are memory of a cluster.",
+    ),
+    "pipeline": (
+        "(shared: shared, slots: constexpr(int), *, lag: constexpr(int) = None)",
+        "`t: pipeline(shared(float[64]), 3)`: three slots of a shared array, used through `with stage(t) as s:`, so that"
+        " copies into one are in flight while another is used.",
+    ),
+    "constexpr": (
+        "(type: type)",
+        "`TILE: constexpr(int)`: a parameter that is known when the kernel is compiled, once for each value; or a local"
+        " constant.",
+    ),
+}
+
+NAMESPACES = {
+    "intrinsic": "Operations that a group of threads executes together: shuffles, votes, reductions, barriers, tensor cores.",
+    "atomic": "Atomic operations on one element, by each thread for itself; the result is the old value.",
+    "fast": "The approximate forms of mathematical functions: `fast.exp(x)` is `__expf`.",
+    "unsafe": "CUDA text that the compiler does not look into.",
+}
+
+# Operands of collectives, and what the one line in their table leaves out.  Not here: one operand, `v`.
+_SHUFFLES = (
+    "Over 32 lanes or those of the part, or over `width=2, 4, 8, 16` of them. A lane whose source lies outside keeps its own"
+    " value. In a part no lane of another one is reached: of `mask`, only what is below the part's size counts."
+)
+_REDUCTIONS = (
+    "By a butterfly over the lanes, xor with 16, 8, 4, 2, 1 in that order (a part of 8 begins with 4), so that sums of floats"
+    " are the same bit for bit on the CPU machine and on the GPU. `where=c`: over the lanes for which `c` holds. The others"
+    " contribute what changes nothing and do not evaluate `v`, so that `reduce_add(x[i], where=i < n)` reads no element"
+    " beyond n. Where it holds for none, the result is that: 0 of `add`, `or` and `xor`, all bits of `and`, of `min` and"
+    " `max` the largest and the smallest value of the type (of floats the infinities)."
+)
+_BITS = "Bit k is thread k of the warp, or of the part."
+OPERANDS = {
+    "shfl": ("v, lane, width=32", _SHUFFLES),
+    "shfl_up": ("v, delta, width=32", _SHUFFLES),
+    "shfl_down": ("v, delta, width=32", _SHUFFLES),
+    "shfl_xor": ("v, mask, width=32", _SHUFFLES),
+    "any": ("condition", ""),
+    "all": ("condition", ""),
+    "ballot": ("condition", _BITS),
+    "match_any": ("v", _BITS),
+    "match_all": ("v", _BITS),
+    **{name: ("condition", "") for name in "syncthreads_or syncthreads_and syncthreads_count".split()},
+    **{f"reduce_{name}": ("v, where=True", _REDUCTIONS) for name in "add min max and or xor".split()},
+    "broadcast": ("v, source=0", "`source` is the number of a thread of the block."),
+    "mma": (
+        "a, b, c, out",
+        "`mma(A, B, C, out=D)`, or element by element `mma(a0, ..., b0, ..., c0, ..., out=[d0, ...])`: D = A*B + C with"
+        " f32 accumulators. f32 operands: m16n8k8 in tf32, with 4, 2 and 4 values a lane. f16 and bf16: m16n8k16, with 8,"
+        " 4 and 4. Fragments lie in registers as PTX lays them out.",
+    ),
+    "ldmatrix": (
+        "frag, row, trans=False",
+        "`ldmatrix(frag, s[row, col])`: every lane names a row of 8 elements in shared memory; `frag` is a local array"
+        " of 2, 4 or 8 16-bit elements (1, 2 or 4 matrices).",
+    ),
+    "stmatrix": ("row, frag, trans=False", "`stmatrix(s[row, col], frag)`: the reverse of `ldmatrix`."),
+    "setmaxnreg": (
+        "n",
+        "n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few registers gives its own to those that"
+        " need many.",
+    ),
+}
+_TYPES = {"condition": "bool", "lane": "int", "delta": "int", "mask": "int", "n": "constexpr(int)", "row": "shared"}
+
+BITCAST = ("(x: T, type: type) -> type", "The same bits as another type of the same size. Any code may use it.")
+
+ATOMIC_WORDS = {
+    "load": "Reads it.",
+    "store": "Writes it.",
+    "add": "Adds to it.",
+    "min": "The smaller of it and the value.",
+    "max": "The larger of it and the value.",
+    "and": "Bitwise and.",
+    "or": "Bitwise or.",
+    "xor": "Bitwise exclusive or.",
+    "exch": "Exchanges it for the value.",
+    "cas": "Where it is `expected`, it becomes `new`: compare and swap.",
+}
+
+UNSAFE = {
+    "cuda": (
+        "(text: str, *, type: type = None, cpu: function = None, **operands: T)",
+        '`unsafe.cuda("text with {x}", x=x, type=int)` inserts CUDA text. It stands directly in its function, whose'
+        " `@requires` says what the text needs; `cpu=f` is a Python function that stands for it on the CPU machine.",
+    )
+}
+
+MATH_WORDS = {
+    "abs": "absolute value",
+    "acos": "arc cosine",
+    "acosh": "inverse hyperbolic cosine",
+    "asin": "arc sine",
+    "asinh": "inverse hyperbolic sine",
+    "atan": "arc tangent",
+    "atan2": "the angle of the point (y, x): `atan2(y, x)`",
+    "atanh": "inverse hyperbolic tangent",
+    "brev": "the bits in reverse order",
+    "cbrt": "cube root",
+    "ceil": "the least whole number that is not below",
+    "clz": "how many bits from the top are 0",
+    "copysign": "the first with the sign of the second",
+    "cos": "cosine",
+    "cosh": "hyperbolic cosine",
+    "div": "the quotient",
+    "dp2a_hi": "c plus the products of the two 16-bit halves of a with the upper two bytes of b",
+    "dp2a_lo": "c plus the products of the two 16-bit halves of a with the lower two bytes of b",
+    "dp4a": "c plus the products of the four bytes of a with those of b",
+    "erf": "the error function",
+    "erfc": "1 - erf(x)",
+    "exp": "e to the x",
+    "exp10": "10 to the x",
+    "exp2": "2 to the x",
+    "expm1": "e to the x, less 1, exact near 0",
+    "ffs": "the number of the lowest bit that is 1, counted from 1; 0 where there is none",
+    "floor": "the greatest whole number that is not above",
+    "fma": "a * b + c, rounded once",
+    "fmod": "the remainder of the division, with the sign of the first",
+    "hypot": "sqrt(x * x + y * y) without overflow",
+    "isfinite": "whether it is neither infinite nor NaN",
+    "isinf": "whether it is infinite",
+    "isnan": "whether it is NaN",
+    "log": "natural logarithm",
+    "log10": "logarithm to base 10",
+    "log1p": "log(1 + x), exact near 0",
+    "log2": "logarithm to base 2",
+    "max": "the largest",
+    "min": "the smallest",
+    "mulhi": "the upper half of the product",
+    "popc": "how many bits are 1",
+    "pow": "x to the y",
+    "rcp": "1 / x",
+    "rint": "the nearest whole number, halves to the even one",
+    "round": "the nearest whole number, halves away from zero",
+    "rsqrt": "1 / sqrt(x)",
+    "sin": "sine",
+    "sinh": "hyperbolic sine",
+    "sqrt": "square root",
+    "tan": "tangent",
+    "tanh": "hyperbolic tangent",
+    "trunc": "without its fraction",
+}
+
+
+def collective(op: CollectiveOp) -> tuple[str, str]:
+    """The signature of a collective, with the privileges that its row states, and its text."""
+    names, more = OPERANDS.get(op.name, ("v" if op.args else "", ""))
+    result = "" if op.result is None else f" -> {'T' if op.result == 'first' else op.result} @ {op.returns}"
+    params, given = [], list(op.args)
+    for name in filter(None, names.split(", ")):
+        if "=" in name:
+            params.append(name)
+        else:
+            privilege = f" @ {given.pop(0) if len(given) > 1 else given[0]}" if given else ""
+            params.append(f"{name}: {_TYPES.get(name, 'T')}{privilege}")
+    parts = ", or by an aligned part of it (`thread[8]`, ...)" * op.parts
+    text = f"{op.doc[:1].upper()}{op.doc[1:]}. Executed by `{op.requires}` together{parts}."
+    return f"({', '.join(params)}){result}", f"{text} {more}".strip()
+
+
+def atomic(name: str) -> tuple[str, str]:
+    values = {0: "", 1: "value: T @ thread[1], ", 2: "expected: T @ thread[1], new: T @ thread[1], "}[
+        ATOMICS[name].values
+    ]
+    return (
+        f'(memory: ptr(T), index: int @ thread[1], {values}order: str = "relaxed", scope: str = "gpu") -> T @ thread[1]',
+        f"{ATOMIC_WORDS.get(name, '')} Atomic; the result is the old value. Order: {', '.join(ORDERS)}. Scope:"
+        f" {', '.join(SCOPES)}.".strip(),
+    )
+
+
+def mathematics(name: str, fast: bool = False) -> tuple[str, str]:
+    op, text = MATH[name], MATH_WORDS.get(name, "")
+    kind = {"float": "float", "number": "T", "int": "T", "word": "T"}[op.domain]
+    names = ("x",) if op.arity == 1 else ("x", "y") if op.arity == 2 else ("a", "b", "c")
+    result = {"same": kind, "bool": "bool", "int": "int"}[op.result]
+    several = f", *more: {kind}" if name in ("min", "max") else ""
+    return (
+        f"({', '.join(f'{n}: {kind}' for n in names)}{several}) -> {result}",
+        f"{text[:1].upper()}{text[1:]}{', approximately' * fast}.",
+    )
+
+
+def members(namespace: str) -> dict[str, tuple[str, str]]:
+    """What `intrinsic.`, `atomic.`, `fast.` and `unsafe.` have."""
+    match namespace:
+        case "intrinsic":
+            return {**{op.name: collective(op) for op in COLLECTIVES.values()}, "bitcast": BITCAST}
+        case "atomic":
+            return {f"{name}_" if name in ("and", "or") else name: atomic(name) for name in ATOMICS}
+        case "fast":
+            return {name: mathematics(name, fast=True) for name, op in MATH.items() if op.fast}
+        case _:
+            return UNSAFE

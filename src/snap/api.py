@@ -49,6 +49,17 @@ class Compiled:
 
         return emit(self.synced)
 
+    @property
+    def lined(self) -> str:
+        """The module's text as it is compiled, with the lines of the source; empty where that is switched off."""
+        from snap.runtime.lines import generated_file, source_file, wanted
+
+        if not wanted():
+            return ""
+        from snap.codegen import lined
+
+        return lined(self.module, generated_file(self.module.kernel, self.module.text), source_file)
+
 
 class SnapFunction:
     """A checked Snap function.  Kernels are launched: `k[blocks](*args)`; device functions are called by other Snap
@@ -184,12 +195,14 @@ class SnapFunction:
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
         from snap.runtime.compile import compile_ptx
 
-        return compile_ptx(self._text_for(arch, constexprs), arch, unsafe=self._the_one(constexprs).typed.uses_unsafe)
+        text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
+        return compile_ptx(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
 
     def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
         from snap.runtime.compile import compile_cubin
 
-        return compile_cubin(self._text_for(arch, constexprs), arch, unsafe=self._the_one(constexprs).typed.uses_unsafe)
+        text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
+        return compile_cubin(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
 
     def resources(self, arch: str = "sm_90a", **constexprs: object):
         from snap.runtime.compile import resources

@@ -245,9 +245,8 @@ def test_assert_and_unsafe(compiles):
     assert (
         body_of(compiles(k.kernel([OUT, f, N], body)))
         == """\
-// assert: n is small
 if (!(n < 9)) {
-    __trap();
+    snap_fail(1, "n is\\nsmall\\\\", "kernel.py", 7);
 }
 unsigned int x = 1u;
 asm volatile("{ add.u32 %0, %0, 1; }" : "+r"((x)));

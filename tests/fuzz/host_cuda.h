@@ -301,6 +301,7 @@ static inline void __threadfence() {}
 static inline void __threadfence_block() {}
 static inline void __threadfence_system() {}
 static inline void __trap() { snap_host::fail("trap", "the kernel traps"); }
+static inline void __assert_fail(const char* text, const char*, unsigned int, const char*) { snap_host::fail("assert", text); }
 static inline void __nanosleep(unsigned int) { snap_host::spins(); }
 static inline void __syncthreads() { snap_host::block_barrier("__syncthreads", 0, 0); }
 static inline int __syncthreads_or(int value) { return snap_host::block_barrier("__syncthreads_or", 1, value) > 0; }

@@ -10,16 +10,19 @@ Non-goals:  compiling it (`snap.runtime`)
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import field
 
 from snap.codegen import printer, tree
 from snap.codegen.barriers import rounds_declaration
 from snap.codegen.functions import Lowering
-from snap.codegen.module import Module
+from snap.codegen.module import Module, Places
+from snap.codegen.printing import quoted
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep, roomy
 from snap.ir.effects import Engine, effects, loads, multiplied_into, passed
+from snap.ir.printed import Assertion
 from snap.ir.types import Level, Scalar, Space
 from snap.ir.walk import statements
 from snap.record import record
@@ -71,6 +74,8 @@ class CudaModule:
     min_arch      80 or 90
     arch_specific whether it uses instructions of exactly that architecture (wgmma, setmaxnreg): sm_90a, and no other
     entry, exit   the kernel's barriers before and behind what the program says
+    asserts       what a failure's number means; where there are some, the word FAILED of the file takes an address
+    file, places  the text as a tree, and where its parts were written (`lined`)
     """
 
     text: str
@@ -87,6 +92,26 @@ class CudaModule:
     arch_specific: bool = False
     entry: tuple[synced.SyncPoint, ...] = ()
     exit: tuple[synced.SyncPoint, ...] = ()
+    asserts: tuple[Assertion, ...] = ()
+    file: tree.Module | None = field(default=None, compare=False, repr=False)
+    places: Places | None = field(default=None, compare=False, repr=False)
+
+
+def lined(module: CudaModule, own: str, file_of: Callable[[str], str]) -> str:
+    """The text with `#line` directives, so that what a compiler says of it is said of the source.  `own`: the file that
+    holds the text without them, to which its helpers belong; `file_of`: what a file of the source is called.
+    """
+    if module.file is None or module.places is None:
+        return module.text
+    names: dict[str, str] = {}
+    places = {
+        key: (
+            names.get(span.filename) or names.setdefault(span.filename, quoted(file_of(span.filename))),
+            span.line,
+        )
+        for key, (_, span) in module.places.items()
+    }
+    return f"#line 1 {quoted(own)}\n{printer.module(module.file, printer.Marks(places))}"
 
 
 def emit(function: synced.Function) -> CudaModule:
@@ -134,6 +159,9 @@ def _emit(function: synced.Function) -> CudaModule:
         module.arch_specific,
         tuple(module.entry),
         tuple(module.exit),
+        tuple(module.asserts),
+        file,
+        module.places,
     )
 
 

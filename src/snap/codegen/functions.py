@@ -22,6 +22,7 @@ from snap.codegen.scope import FunctionState, Lowered, Scope
 from snap.codegen.spelling import type_name
 from snap.codegen.statements import body
 from snap.codegen.usage import TensorUse, Usage
+from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import accesses
@@ -83,15 +84,17 @@ class Lowering:
                 into,
                 state.multicast,
             ),
+            function.span,
         )
         self.done[id(function)] = (function, lowered)  # the function is kept alive, so that its id stays its own
         return lowered
 
-    def _emit(self, made: tree.Function, lowered: Lowered) -> Lowered:
+    def _emit(self, made: tree.Function, lowered: Lowered, span: Span) -> Lowered:
         key = print_function(made)
         if key not in self.by_body:
             name = self.module.names.user(made.name)
             self.module.functions.append(replace(made, name=name))
+            self.module.written(self.module.functions[-1:], span)
             self.by_body[key] = replace(lowered, name=name)
         return self.by_body[key]
 
@@ -124,6 +127,7 @@ class Lowering:
         least = function.resident or (1 if module.fixed_registers else 0)
         bounds = f"{cluster}__launch_bounds__({module.threads}{f', {least}' if least else ''})"
         made = tree.Function('extern "C" __global__', "void", bounds, name, tuple(params), (*head, *inner))
+        module.written((made,), function.span)
         return made, tuple(state.tensors), state.uses_grid_barrier
 
     def _memory(self, state: FunctionState, clustered: bool) -> list[tree.Stmt]:

@@ -4,12 +4,18 @@ launch.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from snap.codegen import tree
 from snap.codegen.names import Namer, at_file_scope
+from snap.diag.span import Span
 from snap.ir import synced
+from snap.ir.printed import Assertion
 from snap.record import record
+
+# By identity of a statement or function of the tree: itself, so that the identity stays its own, and where it was written.
+Places = dict[int, tuple[tree.Stmt | tree.Function, Span]]
 
 
 @record
@@ -60,6 +66,13 @@ class Module:
     entry: list[synced.SyncPoint] = field(default_factory=list)
     exit: list[synced.SyncPoint] = field(default_factory=list)
     accumulators: set[tuple[int, int]] = field(default_factory=set)
+    asserts: list[Assertion] = field(default_factory=list)
+    places: Places = field(default_factory=dict)
+
+    def written(self, made: Iterable[tree.Stmt | tree.Function], span: Span) -> None:
+        """What was made of something in the source; of parts of it that is known already."""
+        for one in made:
+            self.places.setdefault(id(one), (one, span))
 
     def helper(self, helper: Helper) -> str:
         """The helper's name; from now on it is part of the file."""

@@ -112,33 +112,59 @@ def simple_statement(s: tree.Stmt) -> str:
             raise TypeError(s)
 
 
-def statements(body: tree.Body, depth: int) -> list[str]:
+Place = tuple[str, int] | None  # a file, as C quotes it, and a line
+
+
+class Marks:
+    """`#line` directives: where each statement of the text was written.  Without places there are none.
+
+    places: of statements and functions, by identity; what has none stands where what is around it does
+    """
+
+    def __init__(self, places: dict[int, tuple[str, int]] | None = None):
+        self.places = places
+
+    def inside(self, node: tree.Stmt | tree.Function, around: Place) -> Place:
+        return around if self.places is None else self.places.get(id(node), around)
+
+    def before(self, place: Place, ahead: int = 0) -> list[str]:
+        """The directive for a line that comes so many lines later."""
+        return [] if place is None else [f"#line {max(place[1] - ahead, 1)} {place[0]}"]
+
+
+UNMARKED = Marks()
+
+
+def statements(body: tree.Body, depth: int, marks: Marks = UNMARKED, around: Place = None) -> list[str]:
     lines: list[str] = []
     for s in body:
-        lines += _statement(s, depth)
+        lines += _statement(s, depth, marks, around)
     return lines
 
 
-def _statement(s: tree.Stmt, depth: int) -> list[str]:
+def _statement(s: tree.Stmt, depth: int, marks: Marks, around: Place) -> list[str]:
     pad = INDENT * depth
+    at = marks.inside(s, around)
     match s:
         case tree.If():
-            return _if(s, depth)
+            return _if(s, depth, marks, at)
         case tree.For(type, name, start, cond, step, body, unroll):
             pragma = [] if unroll is None else [f"{pad}#pragma unroll{f' {unroll}' if unroll else ''}"]
             head = f"{pad}for ({type} {name} = {expression(start)}; {expression(cond)}; {simple_statement(step)}) {{"
-            return [*pragma, head, *statements(body, depth + 1), f"{pad}}}"]
+            pragma = [*marks.before(at, ahead=len(pragma)), *pragma]
+            return [*pragma, head, *statements(body, depth + 1, marks, at), f"{pad}}}"]
         case tree.While(cond, body):
-            return [f"{pad}while ({expression(cond)}) {{", *statements(body, depth + 1), f"{pad}}}"]
+            head = f"{pad}while ({expression(cond)}) {{"
+            return [*marks.before(at), head, *statements(body, depth + 1, marks, at), f"{pad}}}"]
         case tree.Block(body):
-            return [f"{pad}{{", *statements(body, depth + 1), f"{pad}}}"]
+            return [f"{pad}{{", *statements(body, depth + 1, marks, at), f"{pad}}}"]
         case tree.Comment(text):
             return [f"{pad}// {comment_text(text)}"]
         case tree.RawStatement(raw):
             lines = _ended(expression(raw).strip()).split("\n")
-            return [f"{pad}{line}" if line else "" for line in lines]
+            return [*marks.before(at), *(f"{pad}{line}" if line else "" for line in lines)]
         case _:
-            return [f"{pad}{simple_statement(s)};"]
+            return [*marks.before(at), f"{pad}{simple_statement(s)};"]
 
 
 def _ended(text: str) -> str:
@@ -148,14 +174,16 @@ def _ended(text: str) -> str:
     return f"{text}\n;" if "//" in text.rpartition("\n")[2] else f"{text};"
 
 
-def _if(s: tree.If, depth: int) -> list[str]:
+def _if(s: tree.If, depth: int, marks: Marks, at: Place) -> list[str]:
     pad = INDENT * depth
-    lines = [f"{pad}if ({expression(s.cond)}) {{", *statements(s.then, depth + 1)]
+    lines = [*marks.before(at), f"{pad}if ({expression(s.cond)}) {{", *statements(s.then, depth + 1, marks, at)]
     while len(s.other) == 1 and isinstance(s.other[0], tree.If):
         s = s.other[0]
-        lines += [f"{pad}}} else if ({expression(s.cond)}) {{", *statements(s.then, depth + 1)]
+        at = marks.inside(s, at)
+        lines += [*marks.before(at), f"{pad}}} else if ({expression(s.cond)}) {{"]
+        lines += statements(s.then, depth + 1, marks, at)
     if s.other:
-        lines += [f"{pad}}} else {{", *statements(s.other, depth + 1)]
+        lines += [f"{pad}}} else {{", *statements(s.other, depth + 1, marks, at)]
     return [*lines, f"{pad}}}"]
 
 
@@ -169,13 +197,14 @@ def comment_text(text: str) -> str:
     return line.rstrip("\\ ")
 
 
-def function(f: tree.Function) -> str:
+def function(f: tree.Function, marks: Marks = UNMARKED) -> str:
     params = [f"{p.type} (&{p.name}){_dims(p.dims)}" if p.dims else f"{p.type} {p.name}" for p in f.params]
     head = " ".join(part for part in (f.specifiers, f.returns, f.bounds, f.name) if part)
     line = f"{head}({', '.join(params)}) {{"
     if len(line) > WIDTH:
         line = f"{head}(\n{INDENT * 2}" + f",\n{INDENT * 2}".join(params) + ") {"
-    return "\n".join([line, *statements(f.body, 1), "}"])
+    at = marks.inside(f, None)
+    return "\n".join([*marks.before(at), line, *statements(f.body, 1, marks, at), *marks.before(at), "}"])
 
 
 def struct(s: tree.Struct) -> str:
@@ -183,12 +212,12 @@ def struct(s: tree.Struct) -> str:
     return f"struct alignas({s.align}) {s.name} {{ {members} }};"
 
 
-def module(m: tree.Module) -> str:
+def module(m: tree.Module, marks: Marks = UNMARKED) -> str:
     parts = ["\n".join(f"// {comment_text(line)}" for line in m.header)]
     if m.includes:
         parts.append("\n".join(f"#include <{name}>" for name in m.includes))
     if m.structs:
         parts.append("\n".join(map(struct, m.structs)))
     parts += m.helpers
-    parts += map(function, m.functions)
+    parts += (function(f, marks) for f in m.functions)
     return "\n\n".join(parts) + "\n"

@@ -1,11 +1,13 @@
-"""Lines that kernels print: CUDA's printf, by the first thread of the group.
+"""Lines that kernels print: CUDA's printf, by the first thread of the group; and assertions.
 
-Input:      a `Print`
-Output:     a call of printf, under the condition that singles out who prints
+Input:      a `Print`, or an `Assert`
+Output:     a call of printf, under the condition that singles out who prints; a test, and what is done where it fails
 Invariant:  the text is what the CPU machine prints (`snap.ir.printed`)
 """
 
 from __future__ import annotations
+
+import os
 
 from snap.codegen import tree
 from snap.codegen.expressions import lower
@@ -13,7 +15,7 @@ from snap.codegen.issue import only
 from snap.codegen.module import Helper
 from snap.codegen.scope import Scope
 from snap.ir import nodes as ir
-from snap.ir.printed import FORMATS, who
+from snap.ir.printed import FAILED, FORMATS, THREAD_AT, UNNAMED, WHICH_AT, Assertion, who
 from snap.ir.types import BOOL, Level
 
 # NVRTC knows printf, and has no header for it.
@@ -59,3 +61,39 @@ def quoted(text: str) -> str:
 
 def _bytes(char: str) -> bytes:
     return char.encode("utf-8", "surrogatepass")
+
+
+# ---- assertions -----------------------------------------------------------------------------------------------------
+
+# Which assertion it was, and of whom, is written at once, by any of those that fail.
+_FAIL = f"""__device__ unsigned long long* {FAILED};
+
+static __device__ __forceinline__ void snap_fail(unsigned int which, const char* text, const char* file, unsigned int line) {{
+    if ({FAILED} != nullptr) {{
+        *(volatile unsigned long long*){FAILED} =
+            (unsigned long long)which << {WHICH_AT} | (unsigned long long)threadIdx.x << {THREAD_AT} | blockIdx.x;
+        __threadfence_system();
+    }}
+%s    __trap();
+    __builtin_unreachable();
+}}"""
+_SAY = """#ifdef __CUDACC_RTC__
+    __assertfail(text, file, line, "a Snap kernel", sizeof(char));
+#else
+    __assert_fail(text, file, line, "a Snap kernel");
+#endif
+"""
+_ASSERT = Helper("assert", "#ifndef __CUDACC_RTC__\n#include <assert.h>\n#endif")
+FAIL = Helper("snap_fail", _FAIL % _SAY, needs=(_ASSERT,))
+# A call, even one that is never made, would keep products of a warpgroup from running in the background.
+SILENT_FAIL = Helper("snap_fail", _FAIL % "")
+
+
+def assertion(scope: Scope, s: ir.Assert) -> tree.Stmt:
+    module = scope.module
+    failed = Assertion(s.message or UNNAMED, s.span)
+    module.asserts.append(failed)
+    name = module.helper(SILENT_FAIL if module.accumulators else FAIL)
+    told = quoted(failed.message), quoted(os.path.basename(s.span.filename))
+    args = (tree.Integer(len(module.asserts)), *map(tree.Literal, told), tree.Integer(s.span.line))
+    return tree.If(tree.Unary("!", lower(scope, s.cond)), (tree.Evaluate(tree.Call(name, args)),))

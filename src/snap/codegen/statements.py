@@ -43,11 +43,13 @@ def body(scope: Scope, statements: ir.Body) -> list[tree.Stmt]:
                 moved = scope.state.inline[var.uid] = expression
             else:
                 out.append(declaration(scope, var, expression))
+                scope.module.written(out[-1:], statements[at - 1].span)
             continue
         at += 1
         made = statement(scope, statements[at - 1], last=at == len(statements))
         if moved is not None and not made:
             made = [tree.Evaluate(moved)]
+        scope.module.written(made, statements[at - 1].span)
         out += made
         moved = None
     return out
@@ -100,9 +102,8 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             return [*scope.state.leave, tree.Return(None if value is None else _returned(scope, value))]
         case ir.Print():
             return printing.line(scope, s)
-        case ir.Assert(cond, message):
-            explain = [tree.Comment(f"assert: {message}")] if message else []
-            return [*explain, tree.If(tree.Unary("!", lower(scope, cond)), (tree.Evaluate(tree.Call("__trap", ())),))]
+        case ir.Assert():
+            return [printing.assertion(scope, s)]
         case ir.Group(privilege, _, place, inner):
             position = within(scope.positions, scope.place, privilege.level, privilege.n)
             return _inner(scope, place, privilege.level, position, inner, last)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from snap.diag.span import Span
+from snap.ir.printed import UNNAMED
 from snap.ir.types import Level, Privilege
 from snap.machine.errors import MachineError
 from snap.machine.masks import narrow
@@ -130,7 +131,7 @@ class Lanes:
         bad = self.active(m) & ~self.full(cond)
         if bad.any():
             _, block, thread = self.locate(bad)
-            raise MachineError("assert", message or "assertion failed", site.span, block, thread)
+            raise MachineError("assert", message or UNNAMED, site.span, block, thread)
 
     def check_defined(self, defined, m, site: Site) -> None:
         """A variable is read: every active lane has assigned it."""

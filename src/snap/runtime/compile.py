@@ -23,6 +23,7 @@ OLDEST = 80
 ARCH_SPECIFIC = 90  # wgmma and setmaxnreg as the compiler writes them exist on this architecture alone
 _ARCH = re.compile(r"sm_(\d+)[af]?")
 _OPTIONS = ("--std=c++17",)
+_LINES = "--generate-line-info"
 
 
 @record
@@ -37,15 +38,17 @@ class Resources:
     stack: int
 
 
-def compile_ptx(text: str, arch: str = "sm_90a", unsafe: bool = False) -> str:
-    """`unsafe`: the text holds CUDA that the user wrote, so what NVRTC refuses may be theirs."""
+def compile_ptx(text: str, arch: str = "sm_90a", unsafe: bool = False, lined: str = "") -> str:
+    """`unsafe`: the text holds CUDA that the user wrote, so what NVRTC refuses may be theirs.  `lined`: the same text
+    with `#line` directives, which is compiled then, with line information.
+    """
     check_arch(arch)
-    return _cached("ptx", text, arch.replace("sm_", "compute_"), (), unsafe).decode()
+    return _cached("ptx", text, arch.replace("sm_", "compute_"), (), unsafe, lined).decode()
 
 
-def compile_cubin(text: str, arch: str = "sm_90a", unsafe: bool = False) -> bytes:
+def compile_cubin(text: str, arch: str = "sm_90a", unsafe: bool = False, lined: str = "") -> bytes:
     check_arch(arch)
-    return _cached("cubin", text, arch, (), unsafe)
+    return _cached("cubin", text, arch, (), unsafe, lined)
 
 
 def resources(text: str, arch: str, kernel: str, dynamic_smem: int = 0, unsafe: bool = False) -> Resources:
@@ -108,18 +111,19 @@ def check_module(module, arch: object) -> None:
 # ---- NVRTC ----------------------------------------------------------------------------------------------------------
 
 
-def _cached(what: str, text: str, arch: str, extra: tuple[str, ...], unsafe: bool) -> bytes:
-    options = (*_OPTIONS, *extra)
-    key = key_of(what, text, arch, *options, *compiler_identity())
+def _cached(what: str, text: str, arch: str, extra: tuple[str, ...], unsafe: bool, lined: str = "") -> bytes:
+    options = (*_OPTIONS, *extra, *((_LINES,) if lined else ()))
+    key = key_of(what, lined or text, arch, *options, *compiler_identity())
     cache = Cache.default()
     found = cache.get(key)
     if found is None:
-        found = _nvrtc(what, text, arch, options, unsafe)
+        found = _nvrtc(what, lined or text, arch, options, unsafe, shown=text)
         cache.put(key, found)
     return found
 
 
-def _nvrtc(what: str, text: str, arch: str, options: tuple[str, ...], unsafe: bool) -> bytes:
+def _nvrtc(what: str, text: str, arch: str, options: tuple[str, ...], unsafe: bool, shown: str = "") -> bytes:
+    """`shown`: the text for people, where this one is not for them."""
     nvrtc = load_nvrtc()
     _check_known(nvrtc, arch)
     includes = include_dirs()
@@ -133,7 +137,7 @@ def _nvrtc(what: str, text: str, arch: str, options: tuple[str, ...], unsafe: bo
             .rstrip("\0\n")
         )
         if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            _explain_failure(text, arch, log, includes, unsafe)
+            _explain_failure(shown or text, arch, log, includes, unsafe)
         match what:
             case "log":
                 return log.encode()

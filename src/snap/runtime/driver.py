@@ -14,7 +14,9 @@ import sys
 import threading
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
+from snap.diag.render import render
 from snap.ir.hardware import TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES
+from snap.ir.printed import FAILED, Assertion, failure
 from snap.record import record
 from snap.runtime.errors import GpuError, LostGpuError, ToolchainError
 
@@ -42,6 +44,8 @@ _STICKY = {
 _MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE, _SHARED_OPTIN = 16, 75, 76, 95, 97
 # CUfunction_attribute
 _MAX_DYNAMIC_SHARED, _LARGE_CLUSTERS = 8, 14
+# CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
+_FOR_ALL_CONTEXTS, _MAPPED = 1, 2
 # CUpointer_attribute
 _POINTER_ORDINAL = 9
 
@@ -63,11 +67,21 @@ class Device:
         return f"sm_{self.arch}{'a' if self.arch >= 90 else ''}"
 
 
+@record
+class Watched:
+    """A loaded kernel with assertions, and the word in which it says that one did not hold."""
+
+    kernel: str
+    asserts: tuple[Assertion, ...]
+    word: c_uint64
+
+
 class Driver:
     def __init__(self, library: ctypes.CDLL):
         self._library = library
         self._devices: dict[int, Device] = {}
         self._lock = threading.Lock()
+        self.watched: list[Watched] = []
         # Called with arguments made beforehand: declaring argtypes would only slow it down.
         self.launch = library.cuLaunchKernelEx
 
@@ -85,6 +99,14 @@ class Driver:
 
     def launch_failure(self, result: int, kernel: str) -> GpuError:
         if result in _STICKY:
+            for watched in self.watched:
+                failed = failure(watched.word.value, watched.asserts)
+                if failed is not None:
+                    return LostGpuError(
+                        f"an `assert` of `{watched.kernel}` did not hold\n\n{render(failed)}\n\nThe GPU said"
+                        f" {self.describe(result)}, and this process cannot use it any more",
+                        result,
+                    )
             how = (
                 "set"
                 if result == MISALIGNED
@@ -163,14 +185,26 @@ class Driver:
 
     # ---- modules ----
 
-    def load(self, cubin: bytes, kernel: str) -> c_void_p:
+    def load(self, cubin: bytes, kernel: str, asserts: tuple[Assertion, ...] = ()) -> c_void_p:
         """The kernel's function handle, in the current context.  The module stays loaded for the life of the
         process.
         """
         module, function = c_void_p(), c_void_p()
         self.call("cuModuleLoadData", byref(module), cubin)
         self.call("cuModuleGetFunction", byref(function), module, kernel.encode())
+        if asserts:
+            self._watch(module, kernel, asserts)
         return function
+
+    def _watch(self, module: c_void_p, kernel: str, asserts: tuple[Assertion, ...]) -> None:
+        """Let the kernel say which assertion did not hold: in memory of the host's, that outlives the context."""
+        variable, size, word, mapped = c_uint64(), c_size_t(), c_void_p(), c_uint64()
+        self.call("cuModuleGetGlobal_v2", byref(variable), byref(size), module, FAILED.encode())
+        self.call("cuMemHostAlloc", byref(word), c_size_t(8), c_uint(_FOR_ALL_CONTEXTS | _MAPPED))
+        self.watched.append(Watched(kernel, asserts, c_uint64.from_address(word.value or 0)))
+        self.watched[-1].word.value = 0
+        self.call("cuMemHostGetDevicePointer_v2", byref(mapped), word, c_uint(0))
+        self.call("cuMemcpyHtoD_v2", variable, byref(mapped), c_size_t(8))
 
     def allow_dynamic_shared(self, function: c_void_p, size: int) -> None:
         self.call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, c_int(size))

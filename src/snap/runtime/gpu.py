@@ -101,9 +101,9 @@ class GpuKernel:
 
     def _load(self, compiled, device: Device) -> ctypes.c_void_p:
         module = compiled.module
-        cubin = compile_cubin(module.text, device.target, unsafe=compiled.typed.uses_unsafe)
+        cubin = compile_cubin(module.text, device.target, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
         try:
-            function = self.driver.load(cubin, module.kernel)
+            function = self.driver.load(cubin, module.kernel, module.asserts)
             if module.dynamic_smem:
                 self.driver.allow_dynamic_shared(function, module.dynamic_smem)
             if module.cluster > PORTABLE_CLUSTER:

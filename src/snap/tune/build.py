@@ -20,9 +20,10 @@ from snap.runtime.errors import InternalError, UnsafeTextError
 from snap.tune.candidates import Ready
 
 
-def compile_one(text: str, target: str, unsafe: bool) -> str | None:
+def compile_one(ready: Ready, target: str) -> str | None:
+    compiled = ready.compiled
     try:
-        compile_cubin(text, target, unsafe=unsafe)
+        compile_cubin(ready.text, target, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
     except (InternalError, UnsafeTextError) as refused:
         return str(refused).partition("\n")[0]
     return None
@@ -39,10 +40,7 @@ def compile_all(
     with ThreadPoolExecutor(
         min(len(by_text), workers or os.cpu_count() or 1), thread_name_prefix="snap-compile"
     ) as pool:
-        jobs = {
-            pool.submit(compile_one, text, target, ready[same[0]].compiled.typed.uses_unsafe): same
-            for text, same in by_text.items()
-        }
+        jobs = {pool.submit(compile_one, ready[same[0]], target): same for same in by_text.values()}
         try:
             for job in as_completed(jobs):
                 for index in jobs[job]:

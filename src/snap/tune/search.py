@@ -335,7 +335,7 @@ def _launch(ready: Ready, args: tuple) -> Callable[[], None]:
 
 def _compiled(ready: Ready, limits: Limits) -> tuple[str, str]:
     try:
-        reason = compile_one(ready.text, limits.target, ready.compiled.typed.uses_unsafe)
+        reason = compile_one(ready, limits.target)
     except ToolchainError as missing:
         return "untried", f"not compiled: {missing}"
     return ("compiled", "") if reason is None else ("refused", reason)

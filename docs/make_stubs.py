@@ -22,7 +22,7 @@ HEAD = '''# Printed by `python docs/make_stubs.py`, from src/snap/words.py.
 #
 # The body of a Snap function is Snap, not Python, and annotations hold privileges.  So that type checkers leave both alone,
 # what the decorators give back is a `no_type_check` (typing_extensions.pyi): the default of `_types` says so to pyright,
-# and snap/mypy.py to mypy.  All other code of the file is looked at, and a kernel is a `SnapFunction`.
+# and snap/mypy_plugin.py to mypy.  All other code of the file is looked at, and a kernel is a `SnapFunction`.
 from collections.abc import Callable
 from typing import Any, overload
 
@@ -148,7 +148,7 @@ the same:
 
 ```toml
 [tool.mypy]
-plugins = ["snap.mypy"]
+plugins = ["snap.mypy_plugin"]
 ```
 
 """

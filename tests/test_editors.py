@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = """[mypy]
-plugins = snap.mypy
+plugins = snap.mypy_plugin
 mypy_path = {root}/src:{root}/examples
 python_version = 3.11
 [mypy-numpy.*,torch.*,cupy.*,cuda.*]

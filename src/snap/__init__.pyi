@@ -2,7 +2,7 @@
 #
 # The body of a Snap function is Snap, not Python, and annotations hold privileges.  So that type checkers leave both alone,
 # what the decorators give back is a `no_type_check` (typing_extensions.pyi): the default of `_types` says so to pyright,
-# and snap/mypy.py to mypy.  All other code of the file is looked at, and a kernel is a `SnapFunction`.
+# and snap/mypy_plugin.py to mypy.  All other code of the file is looked at, and a kernel is a `SnapFunction`.
 from collections.abc import Callable
 from typing import Any, overload
 

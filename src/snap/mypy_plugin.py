@@ -1,7 +1,7 @@
 """A plugin for mypy: Snap functions are Snap's affair.
 
     [tool.mypy]
-    plugins = ["snap.mypy"]
+    plugins = ["snap.mypy_plugin"]
 
 Input: the tree of a file, before mypy looks for the meaning of its names.  Output: the same tree, in which functions
 decorated with `@kernel`, `@device`, `@requires` or `@ccuda` of snap have parameters of any type and no body.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from corpus import BAD, OK, TESTS, Program, compare, kernels_of
 
+from snap import ptx
 from snap.cli.explain import point_words
 from snap.diag.codes import CODES
 from snap.diag.error import SnapError
@@ -43,7 +44,10 @@ def test_ok_lowers(program, update):
 def test_ok_compiles(program):
     pytest.importorskip("cuda.bindings.nvrtc")
     for kernel in kernels_of(program.execute()).values():
-        assert ".entry" in kernel.ptx(arch="sm_90a")
+        text = kernel.ptx(arch="sm_90a")
+        assert ".entry" in text
+        module = ptx.parse(text, program.golden(".ptx").name)
+        assert ptx.parse(ptx.write(module)) == module
 
 
 @each(BAD)

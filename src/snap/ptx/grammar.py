@@ -1,0 +1,448 @@
+"""PTX, read.
+
+Input: the text of a module, as nvcc and NVRTC write it (PTX ISA 6.0 and later), and its file's name.  Output: the tree.
+Invariant: every error has a line and a column.  Non-goals: what names and operations mean, which `load.py` looks up;
+constant expressions, which no compiler writes.  PTX002 for what is not the grammar.
+"""
+
+from __future__ import annotations
+
+from snap.diag.source import register_source
+from snap.diag.span import Span
+from snap.ptx import tree
+from snap.ptx.errors import PtxError
+from snap.ptx.tokens import Token, floating, integer, tokens
+
+LINKING = (".visible", ".extern", ".weak", ".common")
+SPACES = (".reg", ".sreg", ".param", ".shared", ".global", ".const", ".local", ".tex")
+TYPES = frozenset(
+    "b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f32x2 f64 tf32 e4m3 e5m2 e4m3x2 e5m2x2"
+    " e2m1x2 pred texref samplerref surfref".split()
+)
+VECTORS = ("v2", "v4", "v8")
+
+
+def parse(text: str, filename: str = "<ptx>") -> tree.Module:
+    """The module that a text is."""
+    if not isinstance(text, str):
+        raise TypeError(f"PTX is text, and this is {type(text).__name__}")
+    register_source(filename, text.rstrip("\0"))
+    return _Parser(text.rstrip("\0"), filename).module()
+
+
+class _Parser:
+    def __init__(self, text: str, filename: str):
+        self.tokens, self.at, self.filename = list(tokens(text, filename)), 0, filename
+
+    # ---- tokens -----------------------------------------------------------------------------------------------------
+
+    @property
+    def next(self) -> Token:
+        return self.tokens[self.at]
+
+    def take(self) -> Token:
+        token = self.tokens[self.at]
+        if token.kind != "end":
+            self.at += 1
+        return token
+
+    def has(self, *texts: str) -> bool:
+        """Whether this mark, or dotted word, comes next."""
+        return self.next.kind in ("mark", "dotted") and self.next.text in texts
+
+    def took(self, text: str) -> bool:
+        if self.has(text):
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, text: str, where: str) -> Token:
+        if not self.has(text):
+            raise self.wrong(f"`{text}` is expected {where}")
+        return self.take()
+
+    def expect_name(self, what: str) -> Token:
+        if self.next.kind != "name":
+            raise self.wrong(f"{what} is expected")
+        return self.take()
+
+    def expect_integer(self, what: str) -> int:
+        negative = self.took("-")
+        if self.next.kind != "int":
+            raise self.wrong(f"{what}, a number, is expected")
+        value = integer(self.take().text)
+        return -value if negative else value
+
+    def wrong(self, message: str, help: str = "") -> PtxError:
+        found = self.next
+        label = "the text ends here" if found.kind == "end" else f"and this is `{found.text}`"
+        return PtxError("PTX002", message, found.span, label, help)
+
+    def since(self, start: Token) -> Span:
+        return start.span.to(self.tokens[max(self.at - 1, 0)].span)
+
+    # ---- the module -------------------------------------------------------------------------------------------------
+
+    def module(self) -> tree.Module:
+        items: list[tree.Item] = []
+        while self.next.kind != "end":
+            items += self.item()
+        return tree.Module(tuple(items), self.filename)
+
+    def item(self) -> list[tree.Item]:
+        start = self.next
+        if start.kind != "dotted":
+            raise self.wrong("a directive is expected, which begins with a dot")
+        if self.took(".section"):
+            return [self.section(start)]
+        if self.took(".alias"):
+            name = self.expect_name("a function's name").text
+            self.expect(",", "behind the alias")
+            alias = tree.Alias(name, self.expect_name("a function's name").text, self.since(start))
+            self.expect(";", "behind the alias")
+            return [alias]
+        linking = self.take().text[1:] if self.has(*LINKING) else ""
+        if self.has(".entry", ".func"):
+            return [self.function(linking, start)]
+        if self.has(*SPACES):
+            return list(self.variables(linking, start))
+        if linking:
+            raise self.wrong("a function or a variable is expected")
+        made = self.directive()
+        self.took(";")
+        return [made]
+
+    def directive(self) -> tree.Directive:
+        """One on a line of its own: its words end with the line, or a semicolon, or where a body begins."""
+        start = self.take()
+        words: list[str] = []
+        while self.next.kind != "end" and self.next.span.line == start.span.line and not self.has(";", "{", "}"):
+            words.append(self.word())
+        return tree.Directive(start.text[1:], tuple(words), self.since(start))
+
+    def word(self) -> str:
+        word = self.take().text
+        while self.next.touches and self.next.kind in ("dotted", "name") and word not in (",", "=", ":", "+", "("):
+            word += self.take().text
+        return word
+
+    def section(self, start: Token) -> tree.Section:
+        if self.next.kind not in ("dotted", "name"):
+            raise self.wrong("the section's name is expected")
+        name = self.word()
+        self.expect("{", "where the section begins")
+        lines: list[tuple[str, ...]] = []
+        while not self.has("}"):
+            if self.next.kind == "end":
+                raise self.wrong("`}` is expected where the section ends")
+            line, words = self.next.span.line, []
+            while self.next.kind != "end" and self.next.span.line == line and not self.has("}"):
+                words.append(self.word())
+            lines.append(tuple(words))
+        self.take()
+        return tree.Section(name, tuple(lines), self.since(start))
+
+    def function(self, linking: str, start: Token) -> tree.Function:
+        kind = self.take().text[1:]
+        results = self.parameters() if self.has("(") else ()
+        name = self.expect_name("the function's name")
+        parameters = self.parameters() if self.has("(") else ()
+        directives = self.function_directives()
+        span = start.span.to(name.span)
+        if self.took(";"):
+            return tree.Function(linking, kind, name.text, results, parameters, directives, None, span)
+        if not self.has("{"):
+            raise self.wrong("the function's body is expected, or `;`")
+        return tree.Function(linking, kind, name.text, results, parameters, directives, self.block(), span)
+
+    def function_directives(self) -> tuple[tree.Directive, ...]:
+        """`.maxntid 128, 1, 1`, `.pragma "...";`: each up to the next, or to the body."""
+        found: list[tree.Directive] = []
+        while self.next.kind == "dotted":
+            start, words = self.take(), []
+            while self.next.kind in ("int", "text", "name") or self.has(","):
+                words.append(self.word())
+            if start.text == ".pragma":
+                self.took(";")
+            found.append(tree.Directive(start.text[1:], tuple(words), self.since(start)))
+        return tuple(found)
+
+    def parameters(self) -> tuple[tree.Variable, ...]:
+        self.expect("(", "where parameters begin")
+        found: list[tree.Variable] = []
+        while not self.has(")"):
+            if found:
+                self.expect(",", "between parameters")
+            if not self.has(".param", ".reg"):
+                raise self.wrong("a parameter is expected, `.param`")
+            found.append(self.variable("", self.take()))
+        self.take()
+        return tuple(found)
+
+    # ---- declarations -----------------------------------------------------------------------------------------------
+
+    def variables(self, linking: str, start: Token) -> list[tree.Variable]:
+        """`.reg .b32 a, b;` declares two."""
+        space = self.take()
+        first = self.variable(linking, space)
+        found = [first]
+        while self.took(","):
+            found.append(self.named(first, self.next))
+        self.expect(";", "behind the declaration")
+        return found
+
+    def variable(self, linking: str, space: Token) -> tree.Variable:
+        align: int | None = None
+        kind, vector = "", ""
+        pointer: list[str] = []
+        attributes: list[str] = []
+        while self.next.kind == "dotted":
+            word = self.take().text[1:]
+            if word == "align":
+                count = self.expect_integer("the alignment")
+                if pointer:
+                    pointer += [".align", str(count)]
+                else:
+                    align = count
+            elif word == "attribute":
+                attributes += self.attribute()
+            elif word in VECTORS:
+                vector = word
+            elif word == "ptr" or pointer:
+                pointer.append(f".{word}")
+            elif word in TYPES:
+                kind = word
+            else:
+                self.at -= 1
+                raise self.wrong(f"a type is expected for this `{space.text}` variable")
+        if not kind:
+            raise self.wrong(f"a type is expected for this `{space.text}` variable")
+        plain = tree.Variable(
+            linking, space.text[1:], align, kind, "", vector, tuple(pointer), attributes=tuple(attributes)
+        )
+        return self.named(plain, space)
+
+    def attribute(self) -> list[str]:
+        self.expect("(", "behind `.attribute`")
+        words: list[str] = []
+        depth = 1
+        while depth:
+            if self.next.kind == "end":
+                raise self.wrong("`)` is expected behind the attribute")
+            word = self.take().text
+            depth += (word == "(") - (word == ")")
+            if depth:
+                words.append(word)
+        return words
+
+    def named(self, like: tree.Variable, start: Token) -> tree.Variable:
+        name = self.expect_name("the variable's name")
+        copies = None
+        if self.took("<"):
+            copies = self.expect_integer("the number of registers")
+            self.expect(">", "behind the number of registers")
+        dims: list[int | None] = []
+        while self.took("["):
+            dims.append(None if self.has("]") else self.expect_integer("the extent"))
+            self.expect("]", "behind the extent")
+        initial = self.initial() if self.took("=") else None
+        return tree.Variable(
+            like.linking,
+            like.space,
+            like.align,
+            like.type,
+            name.text,
+            like.vector,
+            like.pointer,
+            copies,
+            tuple(dims),
+            initial,
+            like.attributes,
+            self.since(start),
+        )
+
+    def initial(self) -> tree.Initial:
+        start = self.next
+        if self.took("{"):
+            items: list[tree.Initial] = []
+            while not self.has("}"):
+                if items:
+                    self.expect(",", "between initial values")
+                items.append(self.initial())
+            self.take()
+            return tree.Initials(tuple(items), self.since(start))
+        value = self.operand()
+        if isinstance(value, tree.Number) and self.took("("):
+            masked = self.initial()
+            self.expect(")", "behind the masked address")
+            return tree.Masked(value.value, masked, self.since(start))
+        if isinstance(value, tree.Name) and self.took("("):  # generic(name): its generic address
+            inner = self.operand()
+            self.expect(")", "behind the address")
+            if value.name != "generic" or not isinstance(inner, (tree.Name, tree.Sum)):
+                raise PtxError("PTX002", "an initial value is expected", value.span, "and this is none")
+            offset = inner.offset if isinstance(inner, tree.Sum) else 0
+            offset += self.offset() or 0
+            return tree.Sum(f"generic({inner.name})", offset, self.since(start))
+        if not isinstance(value, (tree.Name, tree.Number, tree.Sum)):
+            raise PtxError("PTX002", "an initial value is expected", value.span, "and this is none")
+        return value
+
+    # ---- statements -------------------------------------------------------------------------------------------------
+
+    def block(self) -> tree.Block:
+        start = self.expect("{", "where a body begins")
+        open_blocks: list[tuple[Token, list[tree.Statement]]] = [(start, [])]
+        while open_blocks:  # a stack of our own: a text may nest deeper than Python can
+            opened, body = open_blocks[-1]
+            if self.next.kind == "end":
+                raise self.wrong(f"`}}` is expected for the body that begins at line {opened.span.line}")
+            if self.has("{"):
+                open_blocks.append((self.take(), []))
+            elif self.took("}"):
+                open_blocks.pop()
+                made = tree.Block(tuple(body), self.since(opened))
+                if open_blocks:
+                    open_blocks[-1][1].append(made)
+            else:
+                body += self.statement()
+        return made
+
+    def statement(self) -> list[tree.Statement]:
+        start = self.next
+        if start.kind == "dotted":
+            if self.has(*LINKING):
+                return list(self.variables(self.take().text[1:], start))
+            if self.has(*SPACES):
+                return list(self.variables("", start))
+            if self.took(".loc"):
+                return [self.location(start)]
+            if self.took(".section"):
+                return [self.section(start)]
+            made = self.directive()
+            self.took(";")
+            return [made]
+        if self.took("@"):
+            negated = self.took("!")
+            guard = self.expect_name("a predicate")
+            return [self.instruction(start, guard.text, negated)]
+        if start.kind != "name":
+            raise self.wrong("a statement is expected")
+        if self.tokens[self.at + 1].kind == "mark" and self.tokens[self.at + 1].text == ":":
+            self.at += 2
+            if self.has(".branchtargets", ".calltargets", ".callprototype"):
+                return [self.labelled(start)]
+            return [tree.Label(start.text, start.span)]
+        return [self.instruction(start, "", False)]
+
+    def labelled(self, label: Token) -> tree.Targets | tree.Prototype:
+        kind = self.take().text[1:]
+        if kind == "callprototype":
+            results = self.parameters() if self.has("(") else ()
+            self.expect_name("`_`")
+            parameters = self.parameters() if self.has("(") else ()
+            directives = self.function_directives()
+            made: tree.Targets | tree.Prototype = tree.Prototype(
+                label.text, results, parameters, directives, self.since(label)
+            )
+        else:
+            names = [self.expect_name("a label").text]
+            while self.took(","):
+                names.append(self.expect_name("a label").text)
+            made = tree.Targets(label.text, kind, tuple(names), self.since(label))
+        self.expect(";", "behind it")
+        return made
+
+    def location(self, start: Token) -> tree.Location:
+        file, line, column = (self.expect_integer(what) for what in ("the file", "the line", "the column"))
+        function, inlined = None, None
+        while self.took(","):
+            word = self.expect_name("`function_name` or `inlined_at`").text
+            if word == "function_name":
+                function = self.operand()
+            elif word == "inlined_at":
+                inlined = (
+                    self.expect_integer("the file"),
+                    self.expect_integer("the line"),
+                    self.expect_integer("the column"),
+                )
+            else:
+                self.at -= 1
+                raise self.wrong("`function_name` or `inlined_at` is expected")
+        return tree.Location(file, line, column, function, inlined, self.since(start))
+
+    def instruction(self, start: Token, guard: str, negated: bool) -> tree.Instruction:
+        parts = [self.expect_name("an instruction").text]
+        while self.next.kind == "dotted" and self.next.touches:
+            parts.append(self.take().text[1:])
+        operands: list[tree.Operand] = []
+        while not self.has(";"):
+            if operands:
+                self.expect(",", "between operands, or `;` behind the last one")
+            operands.append(self.operand())
+        self.take()
+        return tree.Instruction(tuple(parts), tuple(operands), guard, negated, self.since(start))
+
+    # ---- operands ---------------------------------------------------------------------------------------------------
+
+    def operand(self) -> tree.Operand:
+        start = self.next
+        if self.took("["):
+            return tree.Address(self.listed("]"), self.since(start))
+        if self.took("{"):
+            return tree.Vector(self.listed("}"), self.since(start))
+        if self.took("("):
+            return tree.Arguments(self.listed(")"), self.since(start))
+        if self.took("!"):
+            return tree.Not(self.operand(), self.since(start))
+        if start.kind in ("int", "float") or self.has("-", "+"):
+            return self.number()
+        if start.kind == "name":
+            return self.name()
+        raise self.wrong("an operand is expected")
+
+    def listed(self, end: str) -> tuple[tree.Operand, ...]:
+        found: list[tree.Operand] = []
+        while not self.took(end):
+            if found:
+                self.expect(",", f"between operands, or `{end}` behind the last one")
+            found.append(self.operand())
+        return tuple(found)
+
+    def number(self) -> tree.Number:
+        start, negative = self.next, False
+        while self.has("-", "+"):
+            negative ^= self.take().text == "-"
+        if self.next.kind == "int":
+            value = integer(self.take().text)
+            return tree.Number(-value if negative else value, "int", self.since(start))
+        if self.next.kind == "float":
+            bits, kind = floating(self.take().text)
+            sign = 1 << (31 if kind == "f32" else 63)
+            return tree.Number(bits ^ sign if negative else bits, kind, self.since(start))
+        raise self.wrong("a number is expected")
+
+    def name(self) -> tree.Operand:
+        start = self.take()
+        text = start.text
+        while self.next.kind == "dotted" and self.next.touches:
+            text += self.take().text
+        offset = self.offset()
+        if offset is not None:
+            return tree.Sum(text, offset, self.since(start))
+        if self.took("["):
+            index = self.expect_integer("the element's index")
+            self.expect("]", "behind the index")
+            return tree.Element(text, index, self.since(start))
+        name = tree.Name(text, self.since(start))
+        if self.took("|"):
+            return tree.Pair(name, self.operand(), self.since(start))
+        return name
+
+    def offset(self) -> int | None:
+        """`+8`, `-8`, `+-8` behind a name."""
+        if not self.has("+", "-"):
+            return None
+        negative = self.take().text == "-"
+        value = self.expect_integer("what is added")
+        return -value if negative else value

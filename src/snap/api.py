@@ -180,6 +180,12 @@ class SnapFunction:
         synchronize(self._the_one(constexprs).typed, seen)
         return found
 
+    def _graph(self, **constexprs: object):
+        """What `snap explain --graph` draws: the program before roles are taken apart, and its dependences."""
+        from snap.sync import graph
+
+        return graph(self._the_one(constexprs).typed)
+
     def cuda(self, **constexprs: object) -> str:
         self._kernel_only("have CUDA text of their own")
         return self._the_one(constexprs).module.text

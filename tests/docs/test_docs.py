@@ -26,6 +26,7 @@ def load(name):
 
 run_blocks = load("run_blocks")
 make_intrinsics = load("make_intrinsics")
+make_pictures = load("make_pictures")
 
 
 def test_every_code_has_a_page_and_every_page_a_code():
@@ -52,6 +53,13 @@ def test_blocks_print_what_the_text_says(path):
 
 def test_intrinsics_page_is_up_to_date():
     assert make_intrinsics.PAGE.read_text() == make_intrinsics.page(), "run: python docs/make_intrinsics.py"
+
+
+def test_pictures_are_up_to_date():
+    made = make_pictures.pictures()
+    assert {path.name for path in make_pictures.FOLDER.iterdir()} == set(made)
+    for name, text in made.items():
+        assert (make_pictures.FOLDER / name).read_text() == text, f"{name}: run: python docs/make_pictures.py"
 
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]

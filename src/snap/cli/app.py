@@ -88,8 +88,14 @@ def explain(
     passes: Annotated[
         bool, typer.Option("--passes", help="The IR after the checker, and after each pass that changed it.")
     ] = False,
+    graph: Annotated[
+        str, typer.Option("--graph", metavar="FILE.svg", help="Draw the kernel's data-control-flow graph into a file.")
+    ] = "",
 ) -> None:
     """Print the source, annotated with privileges and synchronization; or the program as the compiler has it."""
+    if graph:
+        _draw(target, values, graph)
+        return
     from snap.cli.explain import explain as explained
     from snap.cli.show import show_listing
 
@@ -125,6 +131,23 @@ def run(
     except Failure as failure:
         print(failure, file=sys.stderr)
         raise typer.Exit(1) from None
+
+
+def _draw(target: str, values: list[str], to: str) -> None:
+    """One picture shows one kernel."""
+    if not to.lower().endswith(".svg"):
+        _usage_error(f"--graph writes an SVG: {to!r} does not end in .svg")
+    kernels = _kernels(target, values)
+    if len(kernels) > 1:
+        names = [chosen.function.definition.tree.name for chosen in kernels]
+        file = _usage(parse_target, target).path
+        _usage_error(f"--graph draws one kernel, and {file} has {', '.join(names)}: say which, `{file}:{names[0]}`")
+    drawn = kernels[0].graph()
+    try:
+        with open(to, "w", encoding="utf-8") as out:
+            out.write(drawn)
+    except OSError as error:
+        _usage_error(f"cannot write {to}: {error.strerror}")
 
 
 def _kernels(text: str, values: list[str]) -> list[Chosen]:

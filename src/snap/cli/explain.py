@@ -41,7 +41,7 @@ PRIMITIVES = {
     "mbarrier": "mbarrier",
 }
 # Of each engine: the instruction that waits for its groups, and what a group is made of.
-_WAITS = {
+WAITS = {
     "copy": "cp.async.wait_group",
     "bulk": "cp.async.bulk.wait_group",
     "bulk read": "cp.async.bulk.wait_group.read",
@@ -405,7 +405,7 @@ def wait_words(point: SyncPoint) -> str:
     text = ""
     for engine, younger in point.waits:
         left = f"at most {younger} group{'s' * (younger > 1)} in flight" if younger else "none in flight"
-        text += f"; {_WAITS[engine]} {younger}: {left}"
+        text += f"; {WAITS[engine]} {younger}: {left}"
     return text + ("; proxy fence (fence.proxy.async) before TMA or wgmma use it" if point.fence else "")
 
 

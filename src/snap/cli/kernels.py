@@ -25,6 +25,14 @@ class Chosen:
         compiled = self.function._the_one(self.values)
         return compiled.typed, compiled.synced, compiled.module.entry, compiled.module.exit
 
+    def graph(self) -> str:
+        """Its data-control-flow graph, as an SVG."""
+        from snap.cli.graph import graph_svg
+
+        _, _, entry, exit = self.stages()
+        function, dependences = self.function._graph(**self.values)
+        return graph_svg(self.function.definition.tree.name, function, dependences, entry, exit)
+
     def text(self) -> str:
         return self.function.cuda(**self.values)
 

@@ -5,11 +5,13 @@ Input: the synchronized IR.  Output: lists to show, to count and to compare.  No
 
 from __future__ import annotations
 
+from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level
 from snap.ir.walk import statements
+from snap.record import record
 
 MOST_TWINS = 4096  # copies of one function
 
@@ -72,3 +74,25 @@ _BROUGHT = {
         ("syncthreads_or", "syncthreads_and", "syncthreads_count"), ("the answer takes every thread's value",)
     ),
 }
+
+
+# ---- the graph of accesses -------------------------------------------------------------------------------------------
+
+
+@record
+class Dependence:
+    """Two accesses of one object that must be ordered: what each does, where, and the points that order them."""
+
+    object: str
+    first: Span
+    second: Span
+    does: tuple[str, str]
+    points: tuple[PointKey, ...]
+
+
+PointKey = tuple[str, str, Span, Span]
+
+
+def key_of(point: synced.SyncPoint) -> PointKey:
+    """What tells a point apart from the others of its function, whatever statement it stands in."""
+    return point.kind, point.reason, point.first, point.second

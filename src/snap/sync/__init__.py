@@ -24,6 +24,7 @@ from snap.ir import synced
 from snap.ir.depth import deep, roomy
 from snap.ir.hardware import WARP
 from snap.ir.numbering import Numbers
+from snap.ir.points import Dependence
 from snap.ir.rewrite import with_bodies
 from snap.ir.synced import Stage
 from snap.ir.types import Level
@@ -32,8 +33,9 @@ from snap.record import record
 from snap.sync.begin import begin
 from snap.sync.channels import find
 from snap.sync.cover import Mark, cover
+from snap.sync.dependences import dependences
 from snap.sync.flight import without_idle_waits
-from snap.sync.graph import graph_of
+from snap.sync.graph import Graph, graph_of
 from snap.sync.groups import Duty, plan_copies
 from snap.sync.inline import inline, must_be_inlined
 from snap.sync.insert import insert
@@ -43,7 +45,7 @@ from snap.sync.slots import give_back
 from snap.sync.tokens import GapKey
 from snap.sync.weave import Woven, weave
 
-__all__ = ["GATE", "PASSES", "Pass", "probe", "synchronize"]
+__all__ = ["GATE", "PASSES", "Pass", "graph", "probe", "synchronize"]
 
 
 @record
@@ -51,6 +53,7 @@ class Planned:
     """What is to be put into the text: barriers by gap, ends of groups of copies, what barriers wait for besides."""
 
     woven: Woven
+    graph: Graph
     marks: dict[GapKey, list[Mark]]
     commits: frozenset[tuple[Frame, int]]
     duties: dict[GapKey, Duty]
@@ -88,7 +91,7 @@ def _plan(woven: Woven, numbers: Numbers) -> Planned:
     graph = graph_of(text, woven)
     marks = cover(graph.edges, graph.gaps, text)
     commits, duties = plan_copies(graph, marks)
-    return Planned(woven, relax(text, graph.edges, graph.gaps, marks, duties), commits, duties)
+    return Planned(woven, graph, relax(text, graph.edges, graph.gaps, marks, duties), commits, duties)
 
 
 def _insert(plan: Planned, numbers: Numbers) -> Woven:
@@ -200,6 +203,16 @@ def _run(passes: tuple[Pass, ...], program: Any, seen: Seen | None = None) -> An
             for look in shown:
                 look(one.name, program if isinstance(program, synced.AnyFunction) else program.function, one.stage)
     return program
+
+
+def graph(function: ir.Function) -> tuple[synced.AnyFunction, tuple[Dependence, ...]]:
+    """The graph of a function's accesses, to be drawn: the program with all that was put in, before roles are taken
+    apart, and the dependences that were found, each with the points that order it.
+    """
+    shown: dict[str, synced.AnyFunction] = {}
+    synchronize(function, lambda name, program, _: shown.update({name: program}))
+    planned = roomy(lambda: _run(PASSES[:GATE], function))
+    return shown["give back"], dependences(planned.graph, planned.marks)
 
 
 def probe(function: ir.Function) -> None:

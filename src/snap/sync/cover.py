@@ -149,11 +149,11 @@ def reason(edges: list[Edge], before: str, after: str, function: synced.Function
     certain = not a.names or a.site[2] in SAID or b.site[2] in SAID  # registers have no names, and are one's own
     maybe = "maybe " if not certain and undecided(a.footprint, b.footprint) else ""
     here = function.span.filename
-    text = f"{_word(a)} at {lines(here, a.span)}{before and ' by '}{before}, "
+    text = f"{word_of(a)} at {lines(here, a.span)}{before and ' by '}{before}, "
     if b.site[2] is Said.ENDED:
         text += f"and {Said.ENDED.value}"
     else:
-        text += f"{_word(b)} at {lines(here, b.span)} {maybe}by {after}"
+        text += f"{word_of(b)} at {lines(here, b.span)} {maybe}by {after}"
     others = {e.object: e for e in reversed(ordered) if e.object != first.object}
     if others:
         text += "; also for " + ", ".join(
@@ -162,7 +162,7 @@ def reason(edges: list[Edge], before: str, after: str, function: synced.Function
     return first, text
 
 
-def _word(t: Token) -> str:
+def word_of(t: Token) -> str:
     if t.site[2] in SAID:
         return t.site[2].value
     return _plain_word(t)

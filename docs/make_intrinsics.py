@@ -6,7 +6,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from snap import words
-from snap.ir.operations import ATOMICS, BITWISE, COLLECTIVES, MATH, ORDERS, SCOPES, CollectiveOp, MathOp
+from snap.ir.operations import (
+    ATOMICS,
+    BITWISE,
+    COLLECTIVES,
+    L2_EVICTION,
+    LOAD_CACHES,
+    MATH,
+    ORDERS,
+    PREFETCHED,
+    SCOPES,
+    STORE_CACHES,
+    CollectiveOp,
+    MathOp,
+)
 from snap.ir.types import Scalar
 
 PAGE = Path(__file__).with_name("intrinsics.md")
@@ -35,6 +48,24 @@ Operands that the table does not show (`src/snap/words.py` has them, as `help(in
 
 OPERANDS
 - `intrinsic.bitcast(x, type)`: the same bits as another type of the same size. Not a collective; any code may use it.
+
+## Caches
+
+Loads, stores and prefetches of global memory that say how the caches should treat them. Any code may use them; who may read
+or write the element, and the barriers around it, are as without a hint, and so is the result. Shared memory has no cache
+before it, and is refused (SNAP018).
+
+| | PTX | hints |
+|---|---|---|
+| `intrinsic.load(x[i], cache="cs", l2="evict_first")` | `ld.global.cs.L2::cache_hint`; `.nc` where a kernel's array is const | `cache=`: @load@; `l2=` |
+| `intrinsic.store(y[i], v, cache="cs", l2="evict_first")` | `st.global.cs.L2::cache_hint` | `cache=`: @store@; `l2=` |
+| `intrinsic.prefetch(x[i], level="L2")` | `prefetch.global.L2` | `level=`: @prefetch@ |
+| `async_copy(mine[i], x[j], l2="evict_first")` | `cp.async` with `.L2::cache_hint` | `l2=` |
+| `async_copy(tile, a, at=(i, j), l2="evict_first")`, both ways, and `async_reduce` | `cp.async.bulk.tensor` with `.L2::cache_hint` | `l2=` |
+
+One of `cache=` and `l2=` is given, or both. `cache=` is a cache operator of PTX (`no_allocate`: `.L1::no_allocate`); `l2=`, one
+of @l2@, is the priority with which the L2 keeps the line (`createpolicy.fractional`, fraction 1). They work on
+elements of every type, vectors included. A prefetch reads nothing: its element may lie outside of the array.
 
 ## Boxes and products of tiles
 
@@ -81,6 +112,13 @@ wraps, as in CUDA.
 """
 
 
+def with_hints(text: str) -> str:
+    kinds = {"load": LOAD_CACHES, "store": STORE_CACHES, "prefetch": PREFETCHED, "l2": L2_EVICTION}
+    for name, found in kinds.items():
+        text = text.replace(f"@{name}@", ", ".join(f"`{word}`" for word in found))
+    return text
+
+
 def result_of(op: CollectiveOp) -> str:
     match op.result:
         case None:
@@ -124,7 +162,7 @@ def quoted(words: tuple[str, ...]) -> str:
 
 
 def page() -> str:
-    return (HEAD + "".join(map(collective_row, COLLECTIVES.values())) + OPERANDS.replace("OPERANDS\n", operands())
+    return (HEAD + "".join(map(collective_row, COLLECTIVES.values())) + with_hints(OPERANDS.replace("OPERANDS\n", operands()))
             + "".join(atomic_row(name, op.values) for name, op in ATOMICS.items())
             + f"\nOrders: {quoted(ORDERS)}. Scopes: {quoted(SCOPES)}.\n"
             + MATH_HEAD + "".join(map(math_row, sorted(MATH.values(), key=lambda op: op.name))))

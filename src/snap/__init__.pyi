@@ -400,18 +400,19 @@ def unroll(loop: Any, n: Any=None) -> Any:
     `for i in unroll(range(4)):` the loop is written out; `unroll(range(n), 4)` by fours.
     """
 
-def async_copy(to: Any, source: Any, *, valid: Any=True, at: Any=None, type: Any=None) -> Any:
-    """async_copy(to: ptr, source: ptr, *, valid: bool = True, at: (int, ...) = None, type: str = None)
+def async_copy(to: Any, source: Any, *, valid: Any=True, at: Any=None, type: Any=None, l2: Any=None) -> Any:
+    """async_copy(to: ptr, source: ptr, *, valid: bool = True, at: (int, ...) = None, type: str = None, l2: str =
+    None)
 
     An asynchronous copy. `async_copy(mine[i], x[j])` copies one element from global to shared memory
     (cp.async); where `valid=j < n` does not hold it becomes zero, and `x[j]` is not read. With `at=(i, j)`,
     TMA copies a whole box: `async_copy(tile, a, at=(i, j))` loads, `async_copy(a, tile, at=(i, j))` stores;
-    `type="tf32"` rounds f32 to tf32 as it is loaded. Who uses the memory finds the copy finished: waits are
-    inferred.
+    `type="tf32"` rounds f32 to tf32 as it is loaded. `l2="evict_first"` is for the L2 cache. Who uses the
+    memory finds the copy finished: waits are inferred.
     """
 
-def async_reduce(to: Any, tile: Any, *, at: Any, op: Any='add') -> Any:
-    """async_reduce(to: ptr, tile: shared, *, at: (int, ...), op: str = "add")
+def async_reduce(to: Any, tile: Any, *, at: Any, op: Any='add', l2: Any=None) -> Any:
+    """async_reduce(to: ptr, tile: shared, *, at: (int, ...), op: str = "add", l2: str = None)
 
     TMA adds (`min`, `max`, `and`, `or`, `xor`) a box of shared memory to global memory, element by element,
     as atomics do.
@@ -1022,6 +1023,29 @@ class _intrinsic:
         """intrinsic.bitcast(x: T, type: type) -> type
 
         The same bits as another type of the same size. Any code may use it.
+        """
+    @staticmethod
+    def load(element: Any, *, cache: Any='', l2: Any='') -> Any:
+        """intrinsic.load(element: T, *, cache: str = "", l2: str = "") -> T
+
+        `intrinsic.load(x[i], cache="cs")` is `x[i]`, an element of global memory, loaded with a cache
+        operator of PTX: ca, cg, cs, lu, cv, no_allocate. `l2=` is the priority with which the L2 keeps the
+        line: evict_first, evict_last, evict_normal, evict_unchanged.
+        """
+    @staticmethod
+    def store(element: Any, value: Any, *, cache: Any='', l2: Any='') -> Any:
+        """intrinsic.store(element: T, value: T, *, cache: str = "", l2: str = "")
+
+        `intrinsic.store(y[i], v, cache="cs")` is `y[i] = v`, in global memory, stored with a cache operator
+        of PTX: wb, cg, cs, wt, no_allocate. `l2=` is the priority with which the L2 keeps the line:
+        evict_first, evict_last, evict_normal, evict_unchanged.
+        """
+    @staticmethod
+    def prefetch(element: Any, *, level: Any='L2') -> Any:
+        """intrinsic.prefetch(element: T, *, level: str = "L2")
+
+        Brings the line of an element of global memory into a cache: L1, L2, L2::evict_last, L2::evict_normal.
+        Nothing is read, so that the element may lie outside of its array.
         """
 
 intrinsic: _intrinsic

@@ -9,7 +9,18 @@ Invariant: a signature is a Python signature whose annotations are Snap's, privi
 
 from __future__ import annotations
 
-from snap.ir.operations import ATOMICS, COLLECTIVES, MATH, ORDERS, SCOPES, CollectiveOp
+from snap.ir.operations import (
+    ATOMICS,
+    COLLECTIVES,
+    L2_EVICTION,
+    LOAD_CACHES,
+    MATH,
+    ORDERS,
+    PREFETCHED,
+    SCOPES,
+    STORE_CACHES,
+    CollectiveOp,
+)
 
 LEVELS = {
     "grid": "All blocks of a launch. `grid[1]` is what the body of a kernel runs at: everything is decided once for all.",
@@ -110,15 +121,15 @@ STATEMENTS = {
         "`for i in unroll(range(4)):` the loop is written out; `unroll(range(n), 4)` by fours.",
     ),
     "async_copy": (
-        "(to: ptr, source: ptr, *, valid: bool = True, at: (int, ...) = None, type: str = None)",
+        "(to: ptr, source: ptr, *, valid: bool = True, at: (int, ...) = None, type: str = None, l2: str = None)",
         "An asynchronous copy. `async_copy(mine[i], x[j])` copies one element from global to shared memory (cp.async); where"
         " `valid=j < n` does not hold it becomes zero, and `x[j]` is not read."
         " With `at=(i, j)`, TMA copies a whole box: `async_copy(tile, a, at=(i, j))` loads, `async_copy(a, tile,"
-        ' at=(i, j))` stores; `type="tf32"` rounds f32 to tf32 as it is loaded. Who uses the memory finds the copy finished: waits are'
+        ' at=(i, j))` stores; `type="tf32"` rounds f32 to tf32 as it is loaded. `l2="evict_first"` is for the L2 cache. Who uses the memory finds the copy finished: waits are'
         " inferred.",
     ),
     "async_reduce": (
-        '(to: ptr, tile: shared, *, at: (int, ...), op: str = "add")',
+        '(to: ptr, tile: shared, *, at: (int, ...), op: str = "add", l2: str = None)',
         "TMA adds (`min`, `max`, `and`, `or`, `xor`) a box of shared memory to global memory, element by element, as"
         " atomics do.",
     ),
@@ -214,7 +225,26 @@ OPERANDS = {
 }
 _TYPES = {"condition": "bool", "lane": "int", "delta": "int", "mask": "int", "n": "constexpr(int)", "row": "shared"}
 
-BITCAST = ("(x: T, type: type) -> type", "The same bits as another type of the same size. Any code may use it.")
+# Of `intrinsic.`, what any code may use.
+_EVICTION = f"`l2=` is the priority with which the L2 keeps the line: {', '.join(L2_EVICTION)}."
+SINGLE = {
+    "bitcast": ("(x: T, type: type) -> type", "The same bits as another type of the same size. Any code may use it."),
+    "load": (
+        '(element: T, *, cache: str = "", l2: str = "") -> T',
+        '`intrinsic.load(x[i], cache="cs")` is `x[i]`, an element of global memory, loaded with a cache operator of PTX:'
+        f" {', '.join(LOAD_CACHES)}. {_EVICTION}",
+    ),
+    "store": (
+        '(element: T, value: T, *, cache: str = "", l2: str = "")',
+        '`intrinsic.store(y[i], v, cache="cs")` is `y[i] = v`, in global memory, stored with a cache operator of PTX:'
+        f" {', '.join(STORE_CACHES)}. {_EVICTION}",
+    ),
+    "prefetch": (
+        '(element: T, *, level: str = "L2")',
+        f"Brings the line of an element of global memory into a cache: {', '.join(PREFETCHED)}. Nothing is read, so that the"
+        " element may lie outside of its array.",
+    ),
+}
 
 ATOMIC_WORDS = {
     "load": "Reads it.",
@@ -336,7 +366,7 @@ def members(namespace: str) -> dict[str, tuple[str, str]]:
     """What `intrinsic.`, `atomic.`, `fast.` and `unsafe.` have."""
     match namespace:
         case "intrinsic":
-            return {**{op.name: collective(op) for op in COLLECTIVES.values()}, "bitcast": BITCAST}
+            return {**{op.name: collective(op) for op in COLLECTIVES.values()}, **SINGLE}
         case "atomic":
             return {f"{name}_" if name in ("and", "or") else name: atomic(name) for name in ATOMICS}
         case "fast":

@@ -10,7 +10,7 @@ import pytest
 
 from snap.codegen import emit
 from snap.ir import nodes as ir
-from snap.ir.operations import ATOMICS, MATH, ORDERS, SCOPES
+from snap.ir.operations import ATOMICS, L2_EVICTION, LOAD_CACHES, MATH, ORDERS, PREFETCHED, SCOPES, STORE_CACHES
 from snap.ir.types import (
     BF16,
     BLOCK1,
@@ -288,3 +288,61 @@ def test_nvcc(t, tmp_path):
         ["nvcc", "-arch=sm_80", "--std=c++17", "-cubin", "-o", str(tmp_path / "kernel.cubin"), str(source)], capture_output=True, text=True
     )
     assert done.returncode == 0 and not done.stderr, f"{done.stderr}\n{module.text}"
+
+
+# ---- caches ----------------------------------------------------------------------------------------------------------------------------------
+
+
+@named("l2", ("", *L2_EVICTION))
+@named("elem", [I8, F16, I32, F64, *(v for v in VECTORS.values() if v.elem in (BF16, F32, F64))], ids=same)
+def test_cache_hints(elem, l2, compiles):
+    x, y = k.memory("x", elem, const=True), k.memory("y", elem)
+    body = [ir.Prefetch(k.access(x, 0), level, span=k.SPAN) for level in PREFETCHED]
+    for cache in (*LOAD_CACHES, *([""] if l2 else [])):
+        for of in (x, y):
+            body.append(k.store(y, len(body), ir.Load(k.access(of, len(body)), elem, cache, l2, span=k.SPAN)))
+    for cache in (*STORE_CACHES, *([""] if l2 else [])):
+        body.append(ir.Assign(ir.MemTarget(k.access(y, len(body)), cache, l2, span=k.SPAN), k.load(x, 0), span=k.SPAN))
+    compiles(k.kernel([x, y], body))
+
+
+def hinted(text: str) -> str:
+    """The CUDA of a kernel that calls `loaded`."""
+    from snap.diag.source import register_source
+
+    text = "from __future__ import annotations\nfrom snap import *\n" + text
+    register_source("<hinted>", text)
+    namespace: dict = {}
+    exec(compile(text, "<hinted>", "exec"), namespace)
+    return namespace["k"].cuda()
+
+
+COHERENT = 'asm volatile("ld.global.cg.b32 %0, [%1];" : "=r"(words[0]) : "l"(place) : "memory")'
+
+
+def test_a_load_with_a_hint_stays_between_its_barriers():
+    """Of memory that is written nothing may move or merge it; a kernel's const array is read past coherence."""
+    text = hinted("""
+@kernel(threads=64)
+def k(x: ptr(const(int)), y: ptr(int)):
+    with each(thread, y) as i:
+        y[i] = intrinsic.load(x[i], cache="cg") + intrinsic.load(y[i], cache="cg")
+""")
+    assert 'asm("ld.global.cg.nc.b32' in text and COHERENT in text
+
+
+def test_a_hint_in_a_device_function():
+    """What is const there may be written by the caller."""
+    text = hinted("""
+@device(thread)
+def loaded(x: ptr(const(int)), i: int) -> int:
+    return intrinsic.load(x[i], cache="cg")
+
+@kernel(threads=64)
+def k(y: ptr(int)):
+    i: int @ thread[1] = id()
+    with partition(y, p=thread[1], offset=i) as mine, group(thread[1]):
+        mine[0] = loaded(mine, 0) + 1
+        mine[0] = loaded(mine, 0) + 2
+""")
+    assert COHERENT in text and ".nc" not in text

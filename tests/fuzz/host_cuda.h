@@ -80,6 +80,7 @@ static inline To same_bits(From from) {
     return to;
 }
 }  // namespace snap_host
+#define memcpy __builtin_memcpy
 typedef snap_host::Half<0> __half;
 typedef snap_host::Half<1> __nv_bfloat16;
 typedef snap_host::Half2<0> __half2;

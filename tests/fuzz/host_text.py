@@ -294,9 +294,26 @@ def _wgmma(m: re.Match, o: Operands) -> str:
     return a + _call("wgmma", *args)
 
 
+def _plain_load(m: re.Match, o: Operands) -> str:
+    type, into = UNSIGNED[int(m.group(1))], o[0] if isinstance(o[0], list) else [o[0]]
+    return " ".join(f"{place} = ((const {type}*)(const void*){o[1]})[{k}];" for k, place in enumerate(into))
+
+
+def _plain_store(m: re.Match, o: Operands) -> str:
+    type, given = UNSIGNED[int(m.group(1))], o[1] if isinstance(o[1], list) else [o[1]]
+    return " ".join(f"(({type}*)(void*){o[0]})[{k}] = {value};" for k, value in enumerate(given))
+
+
+def _copy(m: re.Match, o: Operands) -> str:
+    """[to], [from], bytes, how many of them are read, the policy: the last two may be missing."""
+    given = o[:-1] if m.group(1) else o
+    return _call("copy_async", *given[:3], given[-1])
+
+
+_WISHES = r"(?:\.(?:c[agsv]|lu|w[bt]|nc|L1::no_allocate|L2::cache_hint))*"
 _SCOPE = r"(?:cta|cluster|gpu|sys)"
 PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
-    (r"fence\.sc\..*|fence\.proxy\.async.*|fence\.mbarrier_init\..*|prefetch\.tensormap|setmaxnreg\..*|wgmma\.fence\..*", _nothing),
+    (r"fence\.sc\..*|fence\.proxy\.async.*|fence\.mbarrier_init\..*|prefetch\..*|setmaxnreg\..*|wgmma\.fence\..*", _nothing),
     (rf"ld\.(?:relaxed|acquire)\.{_SCOPE}\.u(8|16|32|64)", _load),
     (rf"st\.(?:relaxed|release)\.{_SCOPE}\.u(8|16|32|64)", _store),
     (rf"atom\.(?:relaxed|acquire|release|acq_rel)\.{_SCOPE}\.(\w+?)(?:\.noftz)?\.([busf])(\d+)", _atomic),
@@ -311,12 +328,15 @@ PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
     (r"mbarrier\.arrive\.expect_tx\.shared::cta\.b64", _arrive_expect),
     (r"mbarrier\.expect_tx\.relaxed\.cta\.shared::cta\.b64", _simple("mbarrier_expect")),
     (r"mbarrier\.try_wait\.parity(?:\.acquire\.cluster)?\.shared::cta\.b64", _assigned("mbarrier_try_wait")),
-    (r"cp\.async\.c[ag]\.shared\.global", lambda m, o: _call("copy_async", *o[:3], o[3] if len(o) > 3 else o[2])),
+    (r"createpolicy\.fractional\.L2::\w+\.b64", lambda m, o: f"{o[0]} = 0;"),
+    (rf"ld(?:\.global)?{_WISHES}(?:\.v2)?\.[ub](8|16|32|64)", _plain_load),
+    (rf"st(?:\.global)?{_WISHES}(?:\.v2)?\.[ub](8|16|32|64)", _plain_store),
+    (r"cp\.async\.c[ag]\.shared\.global(\.L2::cache_hint)?", _copy),
     (r"cp\.async\.commit_group", _simple("copy_commit")),
     (r"cp\.async\.wait_group", _simple("copy_wait")),
-    (r"cp\.async\.bulk\.tensor\.(\d)d\.shared::cluster\.global\.tile\.mbarrier::complete_tx::bytes(\.multicast::cluster)?", _box_load),
-    (r"cp\.async\.bulk\.tensor\.(\d)d\.global\.shared::cta\.tile\.bulk_group", _box_store),
-    (r"cp\.reduce\.async\.bulk\.tensor\.(\d)d\.global\.shared::cta\.(?P<op>\w+)\.tile\.bulk_group", _box_store),
+    (r"cp\.async\.bulk\.tensor\.(\d)d\.shared::cluster\.global\.tile\.mbarrier::complete_tx::bytes(\.multicast::cluster)?(?:\.L2::cache_hint)?", _box_load),
+    (r"cp\.async\.bulk\.tensor\.(\d)d\.global\.shared::cta\.tile\.bulk_group(?:\.L2::cache_hint)?", _box_store),
+    (r"cp\.reduce\.async\.bulk\.tensor\.(\d)d\.global\.shared::cta\.(?P<op>\w+)\.tile\.bulk_group(?:\.L2::cache_hint)?", _box_store),
     (r"cp\.async\.bulk\.commit_group", _simple("box_commit")),
     (r"cp\.async\.bulk\.wait_group", lambda m, o: _call("box_wait", *o, "false")),
     (r"cp\.async\.bulk\.wait_group\.read", lambda m, o: _call("box_wait", *o, "true")),

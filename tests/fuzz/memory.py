@@ -46,6 +46,9 @@ class MemoryWriter(Writer):
                     self.say(self.copied(f"{part}[{at}]", self.outside(here)))
                 elif m.elem == "u32" and self.chance(3):
                     self.say(f"{part}[{at}] {self.pick(['+=', '^=', '*=', '|=', '-='])} {value}")
+                elif not m.shared and self.chance(5):
+                    self.tags.add("store with a hint")
+                    self.say(f'intrinsic.store({part}[{at}], {self.stored(m.elem, value)}, cache="{self.pick(["wb", "cg", "cs", "wt"])}", l2="evict_first")')
                 else:
                     self.say(f"{part}[{at}] = {self.stored(m.elem, value)}")
             if here.breakable and self.chance(4):
@@ -58,6 +61,9 @@ class MemoryWriter(Writer):
 
     def read(self, here: Here) -> None:
         m = self.pick(here.memory)
+        if self.chance(30):
+            self.tags.add("prefetch")
+            self.say(f'intrinsic.prefetch(src[{self.outside(here)} * 9], level="{self.pick(["L1", "L2", "L2::evict_last"])}")')
         self.say(f"v = v * {self.pick([3, 5, 7])} + {self.loaded(m, self.anywhere(here, m.size))}")
 
     def guarded(self, here: Here, m: Memory) -> tuple[str, str]:

@@ -92,6 +92,12 @@ def intrinsic(c: Expressions, word: str, node: ast.Call) -> E:
     if word == "bitcast":
         e, t = settled(c.expression(node.args[0])), c.type(node.args[1])
         return E(t, lambda G, L: [sv.same_bits(v, e.type, t) for v in e.run(G, L)])
+    if word == "load":
+        return c.expression(node.args[0])
+    if word == "prefetch":
+        with c.aimed(THREAD):
+            _, place = c.element(node.args[0])
+        return E(NOTHING, lambda G, L: [None for _ in place(G, L)])
     if word == "elect":
         return E("bool", lambda G, L: together(L, warp_of(L), L, lambda vs: [lane == 0 for lane in range(len(vs))]))
     if word in ("mma", "ldmatrix", "stmatrix"):

@@ -71,6 +71,9 @@ class Statements(Expressions):
     def _Expr(self, node):
         if isinstance(node.value, ast.Constant):
             return None
+        if isinstance(node.value, ast.Call) and name_of(node.value.func) == "intrinsic.store":
+            target, value = node.value.args
+            return self._store(target, lambda old: self.expression(value), reads=False)
         e = self.expression(node.value)
 
         def execute(G):

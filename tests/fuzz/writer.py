@@ -124,7 +124,8 @@ class Writer:
                    f"max(v, u32({r}))", f"(v if {r} % {c + 2} == 0 else v + {c})", f"min(v & 255, {50 + c})", "~v", f"v % {c + 2}", f"v / {c + 1} + {c}"]
         options += [f"v + u32({i})" for i in here.loops]
         if self.chance(8):
-            options = [f"src[{self.outside(here)}] + v", f"src[int(v & {SOURCE - 1})]"]
+            options = [f"src[{self.outside(here)}] + v", f"src[int(v & {SOURCE - 1})]",
+                       f'intrinsic.load(src[{self.outside(here)}], cache="{self.pick(["ca", "cg", "cs", "lu", "cv", "no_allocate"])}") + v']
         return self.pick(options)
 
     # ---- indices

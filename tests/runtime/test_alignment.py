@@ -444,3 +444,19 @@ def test_rows_that_are_no_whole_vectors_are_refused():
     message = refused(rows, 1, x, y, 4, 10, 1, words="its rows must be a multiple of 4 elements long, and they have 10; pad them to 12")
     assert "`float4` (test_alignment.py:" in message
     rows[1](x, y, 4, 10, 0)  # it has no such access then
+
+
+@kernel
+@requires(grid[1], block[1], thread[32])
+def wide(x: ptr(double4) @ grid[1]):
+    i: int @ thread[1] = id()
+    with partition(x, p=thread[1], offset=i) as mine:
+        mine[0] = double4(i)
+
+
+def test_elements_of_32_bytes_begin_at_a_multiple_of_16():
+    room = np.zeros(4 * 32 + 8)
+    for start in (0, 16):
+        x = room[((start - room.ctypes.data) % 32) // 8:][:4 * 32]
+        wide[1](x)
+        assert (x == np.arange(32).repeat(4)).all()

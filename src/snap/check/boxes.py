@@ -16,6 +16,7 @@ from snap.check import convert
 from snap.check.annotations import text_option
 from snap.check.bindings import Memory
 from snap.check.explain import declared, read_down
+from snap.check.hints import eviction
 from snap.check.known import decided_below
 from snap.check.memory import agreed_in, indices, mapped, not_const
 from snap.check.state import Checker, Frame, Touch, Want
@@ -59,7 +60,7 @@ class Side:
 
 def box_copy(c: Checker, e: tree.Call) -> None:
     to, source, at, options = _arguments(c, e, "async_copy")
-    tf32 = text_option(c, options, "type", ("tf32",), "") == "tf32"
+    tf32, l2 = text_option(c, options, "type", ("tf32",), "") == "tf32", eviction(c, options)
     if options:
         raise c.type_error(
             f"`async_copy` of a TMA box has no option `{next(iter(options))}`",
@@ -96,15 +97,15 @@ def box_copy(c: Checker, e: tree.Call) -> None:
             help="leave `type=` out: other elements are loaded unchanged",
         )
     if loads:
-        _emit(c, "load", to, source, at, e.span, tf32)
+        _emit(c, "load", to, source, at, e.span, l2, tf32)
     else:
-        _emit(c, "store", source, to, at, e.span)
+        _emit(c, "store", source, to, at, e.span, l2)
 
 
 # A reduction is atomic, element by element: the array may be at any privilege.
 def box_reduce(c: Checker, e: tree.Call) -> None:
     to, source, at, options = _arguments(c, e, "async_reduce")
-    op = text_option(c, options, "op", tuple(REDUCTIONS), "add")
+    op, l2 = text_option(c, options, "op", tuple(REDUCTIONS), "add"), eviction(c, options)
     if options:
         raise c.type_error(f"`async_reduce` has no option `{next(iter(options))}`", e.span, help=FORMS["async_reduce"])
     if to.space is Space.SHARED or source.space is Space.GLOBAL:
@@ -116,7 +117,7 @@ def box_reduce(c: Checker, e: tree.Call) -> None:
     not_const(c, to.memory.handle, to.span)
     _readable(c, source)
     c.touches.append(Touch(to.memory.handle.obj, "`async_reduce`", e.span))
-    _emit(c, op, source, to, at, e.span)
+    _emit(c, op, source, to, at, e.span, l2)
 
 
 def _arguments(c: Checker, e: tree.Call, word: str) -> tuple[Side, Side, tuple[ir.Expr, ...], dict[str, tree.Expr]]:
@@ -213,7 +214,14 @@ def _give(c: Checker, handle: ir.Handle) -> str:
 
 
 def _emit(
-    c: Checker, op: str, tile_side: Side, array_side: Side, at: tuple[ir.Expr, ...], span: Span, tf32: bool = False
+    c: Checker,
+    op: str,
+    tile_side: Side,
+    array_side: Side,
+    at: tuple[ir.Expr, ...],
+    span: Span,
+    l2: str,
+    tf32: bool = False,
 ) -> None:
     what, array = "a TMA copy", array_side.memory
     origin, moves = _origin(c, array_side, at, span)
@@ -239,7 +247,7 @@ def _emit(
     _begins(c, op, origin, array, span)
     if op == "load" and obj.spread == "copies":
         _alike(c, tile, origin, box, span, tile_side.span)
-    c.out.append(ir.BoxCopy(op, tile, origin, box, c.place, tf32=tf32, span=span))
+    c.out.append(ir.BoxCopy(op, tile, origin, box, c.place, tf32=tf32, l2=l2, span=span))
 
 
 # A box has as many dimensions as its array, and is larger than 1 only where the array can be moved along.

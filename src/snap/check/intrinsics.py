@@ -12,6 +12,7 @@ from __future__ import annotations
 from snap.check import convert
 from snap.check.annotations import constant_int
 from snap.check.expressions import choosing, condition, has_effect, scalar
+from snap.check.hints import eviction, hinted_load, hinted_store, prefetch
 from snap.check.matrices import ldmatrix, mma, stmatrix
 from snap.check.memory import own_memory, writable
 from snap.check.operands import kept, result_for
@@ -31,6 +32,12 @@ def intrinsic_call(c: Checker, name: str, e: tree.Call, want: Want) -> ir.Expr |
         return math_call(c, name, e, want)
     if name == "bitcast":
         return bitcast_call(c, e, want)
+    if name == "load":
+        return hinted_load(c, e, want)
+    if name == "store":
+        return hinted_store(c, e)
+    if name == "prefetch":
+        return prefetch(c, e)
     op = COLLECTIVES.get(ALIASES.get(name, name))
     if op is None:
         raise c.type_error(
@@ -201,7 +208,7 @@ def _setmaxnreg(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
 def async_copy(c: Checker, e: tree.Call) -> None:
     c.effects_allowed("a copy", e.span)
     options = dict(e.keywords)
-    where = options.pop("valid", None)
+    where, l2 = options.pop("valid", None), eviction(c, options)
     if len(e.args) != 2 or options:
         raise c.type_error(
             (
@@ -234,4 +241,4 @@ def async_copy(c: Checker, e: tree.Call) -> None:
         mark = len(c.out)
         valid = condition(c, where, PER_THREAD)
         target, source = kept(c, mark, (target, THREAD1), (source, THREAD1))
-    c.out.append(ir.AsyncCopy(target, source, valid, span=e.span))
+    c.out.append(ir.AsyncCopy(target, source, valid, l2, span=e.span))

@@ -299,6 +299,8 @@ def _operation_words(stmt: ir.Stmt) -> str:
             return f"atomic {op}, {order}, {scope} scope, once per thread"
         case ir.AsyncCopy(target=target):
             return f"cp.async of {target.view.elem.bytes} bytes per thread, asynchronous"
+        case ir.Prefetch(level=level):
+            return f"prefetch to {level}, once per thread"
         case ir.BoxCopy(op=op, tile=tile, box=box, tf32=tf32):
             shape = " x ".join(map(str, box))
             what = op if op in ("load", "store") else f"reduce ({op})"

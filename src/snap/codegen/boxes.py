@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from snap.codegen import fold, issue, memory, tree
+from snap.codegen import fold, hints, issue, memory, tree
 from snap.codegen.expressions import lower
 from snap.codegen.mbarriers import SHARED, slot_of
 from snap.codegen.module import Helper, Module
@@ -64,24 +64,26 @@ def copy(scope: Scope, s: ir.BoxCopy) -> list[tree.Stmt]:
     module = scope.module
     at = [lower(scope, i) for i in s.origin.index]
     tile, tensor = memory.tile_start(scope, s.tile), scope.state.tensor(tensor_use(s, module))
-    mine = issue.first_thread(scope)
+    mine, (_, _, policy) = issue.first_thread(scope), hints.policy(module, s.l2)
     if s.op != "load":
-        return issue.only(mine, _do(module, _store(s.op, len(at)), tensor, *at, tile))
+        return issue.only(mine, _do(module, _store(s.op, len(at), s.l2), tensor, *at, tile, *policy))
     barrier = slot_of(scope, s.barrier, s.slot)
     if not multicast(s, module):
-        return issue.only(mine, _do(module, _load(len(at)), tile, tensor, *at, barrier))
+        return issue.only(mine, _do(module, _load(len(at), s.l2), tile, tensor, *at, barrier, *policy))
     part, rank = (
         share(s, module.cluster),
         tree.Cast("int", fold.binary("%", BLOCK_INDEX, tree.Integer(module.cluster), I32)),
     )
     blocks = tree.Literal(f"0x{(1 << module.cluster) - 1:x}")
     if part is None:
-        issued = _do(module, _load(len(at), everywhere=True), tile, tensor, *at, barrier, blocks)
+        issued = _do(module, _load(len(at), s.l2, everywhere=True), tile, tensor, *at, barrier, blocks, *policy)
         return issue.only(mine, tree.If(tree.Binary("==", rank, tree.Integer(0)), (issued,)))
     rows = part.box[part.dimension]
     at[part.dimension] = fold.binary("+", at[part.dimension], fold.binary("*", rank, tree.Integer(rows), I32), I32)
     piece = fold.binary("+", tile, fold.binary("*", rank, tree.Integer(part.elements), I32), I32)
-    return issue.only(mine, _do(module, _load(len(at), everywhere=True), piece, tensor, *at, barrier, blocks))
+    return issue.only(
+        mine, _do(module, _load(len(at), s.l2, everywhere=True), piece, tensor, *at, barrier, blocks, *policy)
+    )
 
 
 def commit(scope: Scope) -> list[tree.Stmt]:
@@ -112,11 +114,14 @@ def _coordinates(rank: int, first: int) -> tuple[str, str, str]:
     return ", ".join(f"int {name}" for name in names), ", ".join(f'"r"({name})' for name in names), "{" + listed + "}"
 
 
-def _load(rank: int, everywhere: bool = False) -> Helper:
-    name = f"snap_box_load_{'all_' if everywhere else ''}{rank}d"
+def _load(rank: int, l2: str, everywhere: bool = False) -> Helper:
+    name = f"snap_box_load_{'all_' if everywhere else ''}{rank}d{f'_{l2}' if l2 else ''}"
     params, operands, at = _coordinates(rank, 3)
     kind, blocks = ("", "") if not everywhere else (".multicast::cluster", f", %{3 + rank}")
     more, operand = ("", "") if not everywhere else (", unsigned short blocks", ', "h"(blocks)')
+    if l2:
+        kind, blocks = f"{kind}.L2::cache_hint", f"{blocks}, %{3 + rank + everywhere}"
+        more, operand = f"{more}, unsigned long long policy", f'{operand}, "l"(policy)'
     return Helper(
         name,
         f"""\
@@ -129,17 +134,20 @@ static __device__ __forceinline__ void {name}(void* tile, const {MAP}* map, {par
     )
 
 
-def _store(op: str, rank: int) -> Helper:
-    name = f"snap_box_{op}_{rank}d"
+def _store(op: str, rank: int, l2: str) -> Helper:
+    name = f"snap_box_{op}_{rank}d{f'_{l2}' if l2 else ''}"
     params, operands, at = _coordinates(rank, 2)
+    kind, last, more, given = "", "", "", ""
+    if l2:
+        kind, last, more, given = ".L2::cache_hint", f", %{2 + rank}", ", unsigned long long policy", ', "l"(policy)'
     form = f".async.bulk.tensor.{rank}d.global.shared::cta"
     form = f"cp{form}.tile" if op == "store" else f"cp.reduce{form}.{op}.tile"
     return Helper(
         name,
         f"""\
-static __device__ __forceinline__ void {name}(const {MAP}* map, {params}, const void* tile) {{
-    asm volatile("{form}.bulk_group [%0, {at}], [%1];"
-                 :: "l"(map), "r"(snap_shared(tile)), {operands} : "memory");
+static __device__ __forceinline__ void {name}(const {MAP}* map, {params}, const void* tile{more}) {{
+    asm volatile("{form}.bulk_group{kind} [%0, {at}], [%1]{last};"
+                 :: "l"(map), "r"(snap_shared(tile)), {operands}{given} : "memory");
 }}""",
         needs=(SHARED,),
         min_arch=90,

@@ -9,7 +9,7 @@ Non-goals:  statements, memory layout (`memory.py`)
 
 from __future__ import annotations
 
-from snap.codegen import arithmetic, mathematics, memory, tree
+from snap.codegen import arithmetic, hints, mathematics, memory, tree
 from snap.codegen.positions import unit_count, unit_id
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import COMPONENTS, literal, make_vector
@@ -39,7 +39,7 @@ def lower(scope: Scope, e: ir.Expr) -> tree.Expr:
                 return tree.Braces("", made)
             return made[0] if isinstance(type, Scalar) else make_vector(module, type, made)
         case ir.Load(access):
-            return memory.lvalue(scope, access)
+            return hints.load(scope, e) if e.cache or e.l2 else memory.lvalue(scope, access)
         case ir.Unary(op, value, type):
             return arithmetic.unary(module, op, lower(scope, value), type)
         case ir.Binary(op, left, right, type):

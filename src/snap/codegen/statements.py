@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from snap.codegen import barriers, boxes, collectives, copies, issue, mbarriers, printing, tensor, tree
+from snap.codegen import barriers, boxes, collectives, copies, hints, issue, mbarriers, printing, tensor, tree
 from snap.codegen.expressions import invariant, lower, positive, stored
 from snap.codegen.positions import ZERO, Position, enter, within
 from snap.codegen.results import consumed_by, consumer_of, declaration, merged, result, store
@@ -115,6 +115,8 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             return _sync(replace(scope, place=place), s)
         case ir.AsyncCopy():
             return [copies.copy(scope, s)]
+        case ir.Prefetch():
+            return [hints.prefetch(scope, s)]
         case synced.Elect(_, inner):
             made = block(replace(scope, elected=True), inner)
             return issue.only(issue.first_thread(scope), *made) if made else []
@@ -145,8 +147,11 @@ def _shared(scope: Scope, obj: ir.MemObject) -> tree.Stmt:
 
 
 def _assign(scope: Scope, target: ir.Target, value: ir.Expr) -> tree.Stmt:
-    place = target_lvalue(scope, target)
     type = target_type(target)
+    if isinstance(target, ir.MemTarget) and (target.cache or target.l2):
+        made = store(scope, lower(scope, value), type)
+        return hints.store(scope, target, made, type_name(scope.module, type))
+    place = target_lvalue(scope, target)
     if (
         isinstance(value, ir.Binary)
         and value.op in AUGMENTED

@@ -45,7 +45,7 @@ def reads_target(target: ir.Target, e: ir.Expr) -> bool:
         case ir.ElemTarget(array, index), ir.Elem(other, at):
             return (array, index) == (other, at)
         case ir.MemTarget(access), ir.Load(other):
-            return access == other
+            return access == other and not (e.cache or e.l2)
         case ir.ComponentTarget(of, lane), ir.Component(value, at):
             return lane == at and reads_target(of, value)
         case _:

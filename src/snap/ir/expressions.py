@@ -195,8 +195,12 @@ class MakeVector:
 
 @node
 class Load:
+    """cache, l2: how the caches should treat it (`snap.ir.operations`: LOAD_CACHES, L2_EVICTION); '' for no wish."""
+
     access: MemAccess
     type: Element
+    cache: str = ""
+    l2: str = ""
     span: Span = field(compare=False, kw_only=True)
 
 
@@ -348,7 +352,11 @@ class ElemTarget:
 
 @node
 class MemTarget:
+    """cache, l2: how the caches should treat it (`snap.ir.operations`: STORE_CACHES, L2_EVICTION); '' for no wish."""
+
     access: MemAccess
+    cache: str = ""
+    l2: str = ""
     span: Span = field(compare=False, kw_only=True)
 
 

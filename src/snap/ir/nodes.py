@@ -297,11 +297,24 @@ class AsyncCopy(Statement):
 
     valid   where it does not hold, the source is not read, and the element becomes zero; None for everywhere.  The
             indices of the source are evaluated either way
+    l2      the priority with which the L2 keeps what is read (`snap.ir.operations.L2_EVICTION`); '' for no wish
     """
 
     target: MemAccess
     source: MemAccess
     valid: Expr | None = None
+    l2: str = ""
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
+class Prefetch(Statement):
+    """The line of an element of global memory comes into a cache, if the hardware likes; once per thread.  Nothing is
+    read: the element may lie outside of its array.  level: one of `snap.ir.operations.PREFETCHED`.
+    """
+
+    access: MemAccess
+    level: str
     span: Span = field(compare=False, kw_only=True)
 
 
@@ -316,6 +329,7 @@ class BoxCopy(Statement):
     origin  its first element in global memory; the view is the array's own, with a shape
     box     the tile's shape in the dimensions of the array
     tf32    of a load of f32: whether each element is rounded to tf32 on its way
+    l2      the priority with which the L2 keeps what is moved (`snap.ir.operations.L2_EVICTION`); '' for no wish
     barrier, slot: only in the synchronized IR, of a load: where its bytes are counted
 
     For a tile of memory that is 'copies', every block of the cluster issues it for its share of the rows, for all
@@ -330,6 +344,7 @@ class BoxCopy(Statement):
     barrier: synced.Barrier | None = None
     slot: Expr | None = None
     tf32: bool = False
+    l2: str = ""
     span: Span = field(compare=False, kw_only=True)
 
 
@@ -417,32 +432,10 @@ class Call(Statement):
 
 
 # The statements of the typed IR; those of the synchronized one stand in the same bodies.
-Typed = (
-    Declare
-    | DeclareShared
-    | Assign
-    | If
-    | While
-    | For
-    | Break
-    | Continue
-    | Return
-    | Assert
-    | Print
-    | Group
-    | Split
-    | Partition
-    | Claim
-    | Turn
-    | Collective
-    | Atomic
-    | AsyncCopy
-    | BoxCopy
-    | Wgmma
-    | StoreAcc
-    | Unsafe
-    | Call
-)
+Plain = Declare | DeclareShared | Assign | If | While | For | Break | Continue | Return | Assert | Print
+Scope = Group | Split | Partition | Claim | Turn
+Act = Collective | Atomic | AsyncCopy | Prefetch | BoxCopy | Wgmma | StoreAcc | Unsafe | Call
+Typed = Plain | Scope | Act
 Stmt = Union[Typed, "synced.Stmt"]
 
 

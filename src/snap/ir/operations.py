@@ -244,3 +244,11 @@ ATOMICS: dict[str, AtomicOp] = {
 BITWISE = ("and", "or", "xor")  # of integers; the others are of floats as well
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 SCOPES = ("block", "cluster", "gpu", "system")
+
+# ---- how the caches treat an access ---------------------------------------------------------------------------------
+
+# Cache operators of PTX ("Cache Operators"), and `.L1::no_allocate`; they change no result.
+LOAD_CACHES = ("ca", "cg", "cs", "lu", "cv", "no_allocate")
+STORE_CACHES = ("wb", "cg", "cs", "wt", "no_allocate")
+PREFETCHED = ("L1", "L2", "L2::evict_last", "L2::evict_normal")  # where `prefetch` brings a line
+L2_EVICTION = ("evict_first", "evict_last", "evict_normal", "evict_unchanged")  # priorities of `createpolicy`

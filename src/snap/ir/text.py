@@ -185,11 +185,13 @@ class _Printer:
                 return f"{self.results(target)}atomic.{op}({', '.join(given)}), {order}, {scope}"
             case ir.AsyncCopy(target, source, valid):
                 zeros = "" if valid is None else f" where {self.expr(valid)}, else zero"
-                return f"copy {self.access(target)} from {self.access(source)}{zeros}"
+                return f"copy {self.access(target)} from {self.access(source)}{zeros}{f', {s.l2}' if s.l2 else ''}"
+            case ir.Prefetch(access, level):
+                return f"prefetch {self.access(access)} to {level}"
             case ir.BoxCopy(op, tile, origin, box, place, barrier, slot):
                 way = "from" if op == "load" else "to"
                 counted = "" if barrier is None else f", counted by {self.slot(barrier, slot)}"
-                tf32 = ", rounded to tf32" if s.tf32 else ""
+                tf32 = (", rounded to tf32" if s.tf32 else "") + (f", {s.l2}" if s.l2 else "")
                 return (
                     f"TMA {op} {self.tile(tile)} {way} {self.access(origin)} of {list(box)} at {place}{tf32}{counted}"
                 )
@@ -247,7 +249,7 @@ class _Printer:
             case ir.ElemTarget(array, index):
                 return f"{self.array(array)}[{self.list(index)}]"
             case ir.MemTarget(access):
-                return self.access(access)
+                return self.access(access) + _wishes(t)
             case ir.ComponentTarget(of, lane):
                 return f"{self.target(of)}.{'xyzw'[lane]}"
         raise TypeError(type(t).__name__)
@@ -297,6 +299,10 @@ def _infix(p: _Printer, e: ir.Binary | ir.Compare | ir.Logical) -> str:
     return f"{p.inner(e.left)} {e.op} {p.inner(e.right)}"
 
 
+def _wishes(of: ir.Load | ir.MemTarget) -> str:
+    return "".join(f".{wish}" for wish in (of.cache, of.l2) if wish)
+
+
 def _called(name: str, *args: str) -> str:
     return f"{name}({', '.join(args)})"
 
@@ -308,7 +314,7 @@ _EXPRESSIONS: dict[type, Callable[[_Printer, Any], str]] = {
     ir.ArrayValue: lambda p, e: p.array(e.array),
     ir.Component: lambda p, e: f"{p.inner(e.value)}.{'xyzw'[e.lane]}",
     ir.MakeVector: lambda p, e: _called(str(e.type), p.list(e.items)),
-    ir.Load: lambda p, e: p.access(e.access),
+    ir.Load: lambda p, e: p.access(e.access) + _wishes(e),
     ir.Unary: lambda p, e: f"{e.op}{' ' * e.op.isalpha()}{p.inner(e.value)}",
     ir.Binary: _infix,
     ir.Compare: _infix,

@@ -184,6 +184,11 @@ class Actions(Expressions):
             zero = ir.MakeVector((zero,) * elem.lanes, elem, span=s.span)
         return f"merge({valid}, {value}, {self.expr(zero)})"
 
+    def prefetch(self, s: ir.Prefetch) -> None:
+        """Caches mean nothing here; what the index reads is read."""
+        for i in s.access.index:
+            self.bind(self.expr(i))
+
     # ---- atomics, unsafe ----
 
     def atomic(self, s: ir.Atomic) -> None:

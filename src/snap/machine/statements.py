@@ -37,6 +37,7 @@ METHODS: dict[type, str] = {
     ir.Collective: "collective",
     ir.Atomic: "atomic",
     ir.AsyncCopy: "async_copy",
+    ir.Prefetch: "prefetch",
     synced.AsyncCommit: "async_commit",
     ir.BoxCopy: "box_copy",
     ir.Wgmma: "wgmma",

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import WIDEST
 from snap.ir.integers import divide, remainder
 from snap.ir.types import BF16, Array, Kind, Level, Scalar, ValueType, Vector, scalar_of
 from snap.record import record
@@ -55,7 +56,7 @@ class Pointer:
 
     @property
     def align(self) -> int:
-        return self.elem.bytes * self.lanes
+        return min(self.elem.bytes * self.lanes, WIDEST)
 
     @property
     def type_name(self) -> str:

@@ -50,7 +50,7 @@ DECORATORS = {
     "kernel": (
         "(function: object, /) -> SnapFunction",
         "(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False,"
-        " resident: int | None = None, blocks: Callable[..., int | tuple[int, ...]] | None = None, _types: _T = no_type_check)"
+        " resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, _types: _T = no_type_check)"
         " -> _T",
     ),
     "device": (

@@ -104,21 +104,21 @@ __all__ = [
 
 @overload
 def kernel(function: object, /) -> SnapFunction:
-    """`@kernel(threads=256)`: a kernel of 256 threads a block, the same as `@kernel` with `@requires(grid[1],
+    """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
     block[1], thread[256])`.
 
-    threads: a number, or a function of constexpr parameters. cluster: so many blocks a cluster. blocks: how
-    many a launch has, a function of the arguments by name; then `k(*args)` needs no count. The others are
-    those of `@requires`.
+    threads: a number, or a function of constexpr parameters. cluster: so many blocks per cluster. blocks: how
+    many a launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
+    count. The others are those of `@requires`.
     """
 @overload
-def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: Callable[..., int | tuple[int, ...]] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
-    """`@kernel(threads=256)`: a kernel of 256 threads a block, the same as `@kernel` with `@requires(grid[1],
+def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+    """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
     block[1], thread[256])`.
 
-    threads: a number, or a function of constexpr parameters. cluster: so many blocks a cluster. blocks: how
-    many a launch has, a function of the arguments by name; then `k(*args)` needs no count. The others are
-    those of `@requires`.
+    threads: a number, or a function of constexpr parameters. cluster: so many blocks per cluster. blocks: how
+    many a launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
+    count. The others are those of `@requires`.
     """
 
 @overload
@@ -309,7 +309,8 @@ def each(level: Any, *memory: Any, disjoint: Any=None, shape: Any=None) -> Any:
 
     `with each(thread, y) as i:` every thread runs the body, with its index i; `y`, which it writes, is handed
     to it under its own name. `shape=(A, B)` gives `as (i, j)`, the last the fastest, and skips units beyond
-    `A * B`; `shape=(..., B)` does not.
+    `A * B`; `shape=(..., B)` does not, nor does `each(block, shape=...)`, which is the grid's own shape, as
+    `k[m, n]` launched it.
     """
 
 def one(level: Any, *memory: Any) -> Any:
@@ -337,7 +338,7 @@ def ids(level: Any, *, shape: Any) -> Any:
     """ids(level: level[n], *, shape: (int, ...)) -> int @ level[n]
 
     `y, x = ids(thread, shape=(16, 16))`: the number of this thread, taken apart by the shape, the last the
-    fastest.
+    fastest. `ids(block, shape=...)`: by the shape of the grid, as it was launched.
     """
 
 def stage(slots: Any, fill: Any=None) -> Any:
@@ -366,11 +367,11 @@ def id() -> Any:
     thread in the grid; in `group(block[1])`: in its block. Outside of Snap functions `id` is Python's.
     """
 
-def count(p: Any) -> Any:
-    """count(p: level[n]) -> int
+def count(p: Any, axis: Any=None) -> Any:
+    """count(p: level[n], axis: constexpr(int) = None) -> int
 
     `count(thread[1])`: how many units of p the current group has. In code of the grid, `count(block[1])` is
-    how many blocks were launched.
+    how many blocks were launched, and `count(block, 1)` the extent 1 of the grid that `k[m, n]` launched.
     """
 
 def range(start: Any, stop: Any, step: Any=1) -> Any:

@@ -6,7 +6,6 @@ The pipeline is `Compiled`: one attribute a stage, each computed when first aske
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any, cast
 
 from snap.frontend.definition import Definition, identity
@@ -246,7 +245,7 @@ class SnapFunction:
     def launch(
         self,
         *args: object,
-        blocks: int,
+        blocks: int | tuple[int, ...],
         target: str = "auto",
         stream: object = None,
         seed: int | None = None,
@@ -261,8 +260,10 @@ class SnapFunction:
         launch(compiled, rest, blocks, target, stream, seed)
 
     def __getitem__(self, blocks: object):
-        """What launches with that number of blocks.  This is the hot path: one table, filled by the runtime."""
-        if type(blocks) is int:
+        """What launches with that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: one
+        table, filled by the runtime.
+        """
+        if type(blocks) is int or type(blocks) is tuple and all(type(extent) is int for extent in blocks):
             return self._at[blocks]
         return functools.partial(self.launch, blocks=cast(int, blocks))  # refused there, or an integer of another kind
 
@@ -277,15 +278,16 @@ class SnapFunction:
             else f"`{name}` is a device function: Snap functions call it"
         )
 
-    def _blocks(self, count: Callable[..., int], args: tuple, keywords: dict[str, object]) -> int:
+    def _blocks(self, blocks: object, args: tuple, keywords: dict[str, object]) -> int | tuple[int, ...]:
         """What `blocks=` of the decorator makes of the arguments."""
+        from snap.runtime.byname import resolve, wanted
+
         given = dict(zip((p.name for p in self.definition.tree.params if p.name not in self.bound), args))
         given = {**self._defaults(), **self.bound, **given, **keywords}
-        wanted = count.__code__.co_varnames[: count.__code__.co_argcount]
-        missing = [name for name in wanted if name not in given]
+        missing = [n for n, needed in wanted(blocks) if needed and n not in given] if callable(blocks) else ()
         if missing:
             raise TypeError(f"`blocks=` of `{self.definition.tree.name}` asks for `{missing[0]}`, which is not given")
-        return count(**{name: given[name] for name in wanted})
+        return resolve(blocks, given)
 
     def __repr__(self) -> str:
         return f"<snap {'kernel' if self.is_kernel else 'device function'} {self.definition.tree.name}>"
@@ -300,7 +302,7 @@ class _Unlaunched(dict):
         super().__init__()
         self.function = function
 
-    def __missing__(self, blocks: int):
+    def __missing__(self, blocks: int | tuple[int, ...]):
         function = self.function
         function._kernel_only("are launched")
         if function.generic:
@@ -319,7 +321,7 @@ def _number(name: str, value: Any) -> bool | int | float:
     return value
 
 
-def races(k: SnapFunction, *args: object, blocks: int, seeds: object = 8, **keywords: object) -> list:
+def races(k: SnapFunction, *args: object, blocks: int | tuple[int, ...], seeds: object = 8, **keywords: object) -> list:
     """Data races that runs of the synchronized kernel show, on copies of the arrays.  `seeds`: how many orders, or
     which.
     """

@@ -76,7 +76,26 @@ def define(python: Any, kind: str, requires: Requires) -> Definition:
     if requires.span is not None:  # the decorator itself says more than the line that called it
         requires = replace(requires, span=decorator_spans(python).get(requires.word, requires.span))
     tree = replace(tree, params=_with_defaults(tree.params, python.__defaults__ or ()))
+    _check_blocks(requires, [p.name for p in tree.params])
     return Definition(tree, kind, requires, parse_definition_names(tree, python))
+
+
+def _check_blocks(requires: Requires, names: list[str]) -> None:
+    """`blocks=` of a decorator is a number, a tuple of them, or a function of parameters by name."""
+    blocks, span = requires.blocks, requires.span
+    if blocks is None or span is None:
+        return
+    help = "`blocks=lambda n: -(-n // 256)`, or `blocks=lambda M, N: (M // 16, N // 16)`"
+    if isinstance(blocks, bool) or not (callable(blocks) or isinstance(blocks, (int, tuple))):
+        message = f"`blocks` is a number of blocks, or a function of the arguments by name, not {blocks!r}"
+        raise SnapError(Diagnostic("SNAP018", message, span, help=help))
+    code = getattr(blocks, "__code__", None)
+    asked = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
+    for name in asked[: len(asked) - len(getattr(blocks, "__defaults__", None) or ())]:
+        if name not in names:
+            known = f"it has {', '.join(f'`{n}`' for n in names)}" if names else help
+            message = f"`blocks` asks for `{name}`, and the kernel has no parameter of that name"
+            raise SnapError(Diagnostic("SNAP018", message, span, help=known))
 
 
 def _with_defaults(params: tuple, values: tuple) -> tuple:
@@ -128,14 +147,14 @@ def kernel(
     smem: int | None = None,
     cooperative: bool = False,
     resident: int | None = None,
-    blocks: Callable[..., int] | None = None,
+    blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,
 ):
-    """`@kernel(threads=256)`: a kernel of 256 threads a block, the same as `@kernel` with `@requires(grid[1], block[1],
-    thread[256])`.
+    """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
+    block[1], thread[256])`.
 
-    threads: a number, or a function of constexpr parameters.  cluster: so many blocks a cluster.  blocks: how many a
-    launch has, a function of the arguments by name; then `k(*args)` needs no count.  The others are those of
-    `@requires`.
+    threads: a number, or a function of constexpr parameters.  cluster: so many blocks per cluster.  blocks: how many a
+    launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no count.  The
+    others are those of `@requires`.
     """
     if functions:
         return ccuda("global")(*functions)

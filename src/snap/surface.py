@@ -33,10 +33,12 @@ def caller_span(depth: int = 2) -> Span:
 def one_dimension(word: str, counts: tuple[object, ...]) -> str:
     """What to write instead of `word[8, 8]`."""
     numbers = [n for n in counts if type(n) is int and n > 0]
-    total, inner = (math.prod(numbers), numbers[-1]) if len(numbers) == len(counts) > 1 else ("m * n", "n")
+    known = len(numbers) == len(counts) > 1
+    total, shape = (math.prod(numbers), ", ".join(map(str, numbers))) if known else ("m * n", "m, n")
+    names = ", ".join("ijkl"[: max(len(counts), 2)])
     return (
-        f"grids and blocks have one dimension: `{word}[{total}]`, and `id() / {inner}` and `id() % {inner}` are a"
-        " unit's row and column"
+        f"a privilege is a number of units: `{word}[{total}]`, and `with each({word}, shape=({shape})) as ({names}):`"
+        " has their rows and columns"
     )
 
 

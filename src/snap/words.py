@@ -60,7 +60,7 @@ STATEMENTS = {
         "(level: level[n], *memory: ptr, disjoint: ptr = None, shape: (int, ...) = None) -> int @ level[n]",
         "`with each(thread, y) as i:` every thread runs the body, with its index i; `y`, which it writes, is handed to it"
         " under its own name. `shape=(A, B)` gives `as (i, j)`, the last the fastest, and skips units beyond `A * B`;"
-        " `shape=(..., B)` does not.",
+        " `shape=(..., B)` does not, nor does `each(block, shape=...)`, which is the grid's own shape, as `k[m, n]` launched it.",
     ),
     "one": (
         "(level: level[n], *memory: ptr)",
@@ -79,7 +79,8 @@ STATEMENTS = {
     ),
     "ids": (
         "(level: level[n], *, shape: (int, ...)) -> int @ level[n]",
-        "`y, x = ids(thread, shape=(16, 16))`: the number of this thread, taken apart by the shape, the last the fastest.",
+        "`y, x = ids(thread, shape=(16, 16))`: the number of this thread, taken apart by the shape, the last the fastest."
+        " `ids(block, shape=...)`: by the shape of the grid, as it was launched.",
     ),
     "stage": (
         "(slots: pipeline, fill: int @ block[1] = None) -> shared",
@@ -97,9 +98,9 @@ STATEMENTS = {
         " the grid; in `group(block[1])`: in its block. Outside of Snap functions `id` is Python's.",
     ),
     "count": (
-        "(p: level[n]) -> int",
+        "(p: level[n], axis: constexpr(int) = None) -> int",
         "`count(thread[1])`: how many units of p the current group has. In code of the grid, `count(block[1])` is how many"
-        " blocks were launched.",
+        " blocks were launched, and `count(block, 1)` the extent 1 of the grid that `k[m, n]` launched.",
     ),
     "range": (
         "(start: int, stop: int, step: int = 1)",

@@ -275,3 +275,41 @@ def test_targets(xy):
         saxpy.launch(1.0, x, y, 1000, blocks=4, seed=1)
     saxpy.launch(0.0, x, y, 1000, blocks=4, target="gpu")
     saxpy.launch(0.0, x, y, 1000, blocks=4, target="gpu")
+
+
+@kernel(threads=64, blocks=lambda M, N: (-(-M // 8), -(-N // 8)))
+def table(out: ptr(int, (M, N)), M: int, N: int):
+    with each(block, shape=...) as (bi, bj):
+        y, x = ids(thread, shape=(8, 8))
+        row: int @ thread[1] = bi * 8 + y
+        column: int @ thread[1] = bj * 8 + x
+        with each(thread, out):
+            if row < M and column < N:
+                out[row, column] = out[row, column] + 100 * bi + bj
+
+
+def test_a_grid_of_two_dimensions():
+    """Twice each, for the fast path; by another stream, and captured in a graph."""
+    m, n = 37, 52
+    right = torch.arange(m, device="cuda", dtype=torch.int32)[:, None] // 8 * 100 + torch.arange(n, device="cuda", dtype=torch.int32) // 8
+    out = torch.zeros(m, n, device="cuda", dtype=torch.int32)
+    for _ in range(3):
+        table[5, 7](out, m, n)
+    table(out, m, N=n)
+    assert torch.equal(out, 4 * right), f"first differing element: {(out != 4 * right).nonzero()[:1].tolist()}"
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    for _ in range(2):
+        table.launch(out, m, n, blocks=(5, 7), stream=stream)
+    stream.synchronize()
+    assert torch.equal(out, 6 * right)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        table[5, 7](out, m, n)
+    graph.replay()
+    graph.replay()
+    assert torch.equal(out, 8 * right)
+    for grid in ((35,), (5, 7, 1), (True, 7), (5.0, 7)):
+        with pytest.raises(snap.LaunchError):
+            table[grid](out, m, n)
+    assert torch.equal(out, 8 * right)

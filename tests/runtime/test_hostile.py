@@ -154,7 +154,7 @@ def test_seeds_and_arguments_by_name():
 
 
 @pytest.mark.parametrize("options", [{"target": []}, {"target": None}, {"target": {}}, {"stream": object()}, {"seed": "1"}, {"seed": 1.0}, {"seed": BadIndex()},
-                                     {"blocks": None}, {"blocks": BadIndex()}, {"blocks": 1.0}, {"blocks": (1, 2)}])
+                                     {"blocks": None}, {"blocks": BadIndex()}, {"blocks": 1.0}, {"blocks": (1, 2, 3, 4)}, {"blocks": (1, BadIndex())}, {"blocks": (1, 2.0)}])
 def test_options_of_a_launch(options):
     with pytest.raises(snap.LaunchError, match="`scaled`"):
         scaled.launch(floats(), floats(), 2, **{"blocks": 1, **options})

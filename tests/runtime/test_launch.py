@@ -234,7 +234,8 @@ def test_numbers_accepted(make, ran, type, value):
 
 @pytest.mark.parametrize("blocks, match", [
     (-1, "negative"), (1.0, "is an integer, not 1.0"), (True, "is an integer"), (None, "not None"), ("1", "is an integer"),
-    (2**31, "more than a grid may have"), ((1, 2), "grids have one dimension"),
+    (2**31, "more than a grid may have"), ((1, 2, 3, 4), "1, 2 or 3 dimensions"), ((), "1, 2 or 3 dimensions"), ((2, -1), "cannot be negative"), ((2, True), "is an integer"), ((2, 1.0), "is an integer"),
+    ([1, 2], "a tuple"), ((2**16, 2**16), "more than a grid may have"),
 ])
 def test_blocks(make, ran, blocks, match):
     refused(ran, make.kernel(), (), blocks, None, match)

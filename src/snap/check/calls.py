@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from snap.check.annotations import constant_value, wanted_privilege
+from snap.check.annotations import constant_int, constant_value, wanted_privilege
 from snap.check.arguments import arguments, bound, inherit, satisfied
 from snap.check.atomics import atomic_call
 from snap.check.bindings import IndexFunction, Memory, Variable
 from snap.check.boxes import box_copy, box_reduce
 from snap.check.explain import group_words, write_up
+from snap.check.forms import level_of
 from snap.check.function import instantiate
 from snap.check.intrinsics import async_copy, intrinsic_call
 from snap.check.known import note_value
@@ -32,8 +33,9 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
+from snap.ir.hardware import GRID_DIMENSIONS
 from snap.ir.operations import MATH
-from snap.ir.types import I32
+from snap.ir.types import BLOCK1, GRID1, I32, Level
 from snap.surface import Marker
 
 
@@ -152,9 +154,13 @@ def _id(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
     return unit
 
 
+# count(p): how many units of p the current group has.  count(block, axis): an extent of the grid, as it was launched.
 def _count(c: Checker, e: tree.Call) -> ir.Expr:
-    if len(e.args) != 1 or e.keywords:
-        raise c.type_error("`count` takes a privilege", e.span, help="`count(thread[1])`")
+    if not 1 <= len(e.args) <= 2 or e.keywords:
+        help = "`count(thread[1])`; `count(block, 1)` is an extent of the grid"
+        raise c.type_error("`count` takes a privilege", e.span, help=help)
+    if len(e.args) == 2:
+        return _extent(c, e)
     p = wanted_privilege(c, e.args[0], "`count`")
     if not c.privilege.at_least(p) or not c.place.holds(p):
         write_up(c, p, "a count", e.args[0].span)
@@ -163,6 +169,28 @@ def _count(c: Checker, e: tree.Call) -> ir.Expr:
     if any(held.count is None or held.open for held in counts):
         return ir.UnitCount(p, c.place, I32, span=e.span)
     return ir.Const(math.prod(held.count for held in counts) // p.n, I32, span=e.span)
+
+
+def _extent(c: Checker, e: tree.Call) -> ir.Expr:
+    p, axis = level_of(c, e.args[0], "count"), constant_int(c, e.args[1], "the dimension")
+    if p != BLOCK1 or not 0 <= axis < GRID_DIMENSIONS:
+        raise c.type_error(
+            f"a grid has blocks in dimensions 0, 1 and 2, and this asks for dimension {axis} of `{p}`",
+            e.span,
+            help="`count(block, 1)`: how many blocks there are in a row of `k[m, n]`",
+        )
+    if c.definition.kind != "global" or c.privilege.level is not Level.GRID:
+        inside = "a device function" if c.definition.kind != "global" else f"code at `{c.privilege}`"
+        raise c.type_error(
+            f"the shape of the grid is asked for by the code of the grid, and this is {inside}",
+            e.span,
+            secondary=() if c.definition.kind != "global" else (c.holding,),
+            help="ask where the kernel begins, and pass it on: `columns: int = count(block, 1)`",
+        )
+    var = c.grid_extents.get(axis)
+    if var is None:
+        var = c.grid_extents[axis] = c.var(f"grid_{axis}", I32, GRID1, e.span)
+    return ir.Read(var, I32, span=e.span)
 
 
 # ---- device functions -----------------------------------------------------------------------------------------------

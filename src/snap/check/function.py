@@ -81,6 +81,8 @@ def elaborate(
                 definition.tree.head,
                 help="end it with `return`",
             )
+    axes = tuple(sorted(c.grid_extents))
+    hidden += [ir.ValueParam(c.grid_extents[axis]) for axis in axes]
     check_whole(c, [*params, *hidden], tuple(statements))
     raise_errors(c.errors)
     definition.made[EXPANSIONS, identity(constexprs)] = c.expansions
@@ -97,6 +99,7 @@ def elaborate(
         c.uses_unsafe,
         resident=definition.requires.resident,
         watched=watched(c, [*params, *hidden], tuple(statements)),
+        axes=axes,
         span=definition.tree.head,
     )
     return Instance(function, tuple(c.touches), tuple(c.stable_reads), c.smem_align)

@@ -57,7 +57,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.text import expression as expression_text
 from snap.ir import nodes as ir
-from snap.ir.types import Level, Privilege
+from snap.ir.types import BLOCK1, Level, Privilege
 
 
 def expanded(c: Checker, s: tree.With, tail: bool) -> tree.Body:
@@ -129,7 +129,7 @@ def _indices(c: Checker, s: tree.With, p: Privilege, names: tuple, shape: tree.E
                 help="say how the numbers are taken apart: `with each(thread, shape=(rows, columns)) as (i, j):`",
             )
         return tuple(_index(c, name, span, p, s) for name, span in names), inside
-    extents = _extents(c, shape, len(names))
+    extents = _extents(c, shape, len(names), p)
     unit = _index(c, _UNIT, s.head, p, s)
     declared = (unit, *_digits(c, s, p, names, extents, tree.Known(unit[1], _UNIT.rstrip(), span=s.head)))
     if isinstance(extents[0], tree.Known) and extents[0].value is ...:
@@ -142,9 +142,20 @@ def _indices(c: Checker, s: tree.With, p: Privilege, names: tuple, shape: tree.E
 _UNIT = "unit "  # ends in a blank, so that no variable of that name is hidden
 
 
-def _extents(c: Checker, shape: tree.Expr, names: int) -> list[tree.Expr]:
-    """The extents of a shape, each evaluated once."""
+def _extents(c: Checker, shape: tree.Expr, names: int, p: Privilege | None = None) -> list[tree.Expr]:
+    """The extents of a shape, each evaluated once.  p: whose numbers are taken apart; None: those of no unit, so that
+    every extent is needed.
+    """
     items = shape.items if isinstance(shape, tree.Sequence) else (shape,)
+    if isinstance(items[0], tree.Known) and items[0].value is ...:
+        if p is None:
+            raise c.type_error(
+                "`strided` goes through all of its shape: none of the extents can be left out",
+                items[0].span,
+                help="`for m, n in strided(block, shape=(M / 128, N / 128)):`",
+            )
+        if items == (shape,):
+            items = _as_launched(c, shape, names, p)
     if len(items) != names:
         raise c.type_error(
             f"the shape has {len(items)} dimension{'s' if len(items) > 1 else ''}, and there"
@@ -153,6 +164,21 @@ def _extents(c: Checker, shape: tree.Expr, names: int) -> list[tree.Expr]:
             help="a name for each dimension, in parentheses: `as (i, j)`",
         )
     return [e if isinstance(e, tree.Known) else _kept(c, e) for e in items]
+
+
+def _as_launched(c: Checker, shape: tree.Expr, names: int, p: Privilege) -> tuple[tree.Expr, ...]:
+    """`shape=...`: the grid's, as `k[x, y]` launches it; the first extent is not needed to take a number apart."""
+    if p != BLOCK1:
+        raise c.type_error(
+            f"`shape=...` is the shape of the grid of blocks, as it was launched, and these are numbers of `{p}`",
+            shape.span,
+            help="write the extents: `shape=(rows, columns)`",
+        )
+    block = tree.Known(p, str(p), span=shape.span)
+    counted = word_node("count", shape.span)
+    return shape, *(
+        tree.Call(counted, (block, tree.Number(axis, span=shape.span)), (), span=shape.span) for axis in range(1, names)
+    )
 
 
 def _digits(
@@ -253,7 +279,7 @@ def _ids(c: Checker, s: tree.Assign) -> tree.Body:
         raise c.type_error("`ids` takes a level and a shape", call.span, help=help)
     names = tuple((name.id, name.span) for name in s.target.items if isinstance(name, tree.Name))
     p, at = level_of(c, call.args[0], "ids"), Place(s.span, s.value)
-    extents = _extents(c, given["shape"], len(names))
+    extents = _extents(c, given["shape"], len(names), p)
     unit = _index(c, _UNIT, at.head, p, at)
     number = tree.Known(unit[1], _UNIT.rstrip(), span=at.head)
     declared = tuple(_digits(c, at, p, names, extents, number))

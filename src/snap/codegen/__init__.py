@@ -254,6 +254,11 @@ def _header(function: synced.Function, name: str, module: Module, smem: int) -> 
     launch = [f"{module.threads} threads per block"]
     if module.cluster > 1:
         launch.append(f"clusters of {module.cluster} blocks")
+    if function.axes:
+        extents = ", ".join(f"grid_{axis}" for axis in function.axes)
+        launch.append(
+            f"blockIdx.x numbers a grid of {max(function.axes) + 1} dimensions, row by row; extents: {extents}"
+        )
     if smem:
         launch.append(f"{smem} bytes of shared memory")
     if function.cooperative:

@@ -140,6 +140,8 @@ class ExpressionParser:
                 self.refuse(refuse.KEYWORD_UNPACKING, self.spans(keyword.value))
             elif keyword.arg == "shape" and isinstance(keyword.value, ast.Tuple):
                 keywords.append(("shape", self._shape(keyword.value)))
+            elif keyword.arg == "shape" and isinstance(keyword.value, ast.Constant) and keyword.value.value is ...:
+                keywords.append(("shape", tree.Known(..., "...", span=self.spans(keyword.value))))
             else:
                 keywords.append((keyword.arg, self.expression(keyword.value, text=True)))
         return tree.Call(function, args, tuple(keywords), span=span)

@@ -15,6 +15,7 @@ WARPGROUP = 128  # four warps, the first of them a multiple of four, that multip
 BLOCK_THREADS = 1024  # a block has at most; Guide, Technical Specifications
 PORTABLE_CLUSTER = 8  # blocks of a cluster that every GPU with clusters can launch; Guide, "Thread Block Clusters"
 CLUSTER_BLOCKS = 16  # blocks of a cluster that a kernel can ask for besides, on Hopper and Blackwell; the same section
+GRID_DIMENSIONS = 3  # of a launch; Guide, "Thread Hierarchy"
 NAMED_BARRIERS = 16  # of a block, numbered from 0, which `__syncthreads` takes; PTX, "bar, barrier"
 
 # ---- a multiprocessor -----------------------------------------------------------------------------------------------

@@ -473,9 +473,8 @@ class Function:
     Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and
     index function of each pointer (values that an index function captured are extra ValueParams at the end).  `smem` is
     the most shared memory, in bytes, that it and all it calls hold at once.  `place` is the one it starts in.
-    resident: of a kernel, how many blocks its registers must leave room for on a multiprocessor; None for as many as
-    there happen to be.  watched: the partitions (the numbers of their handles) whose units are not shown to be apart;
-    the CPU machine looks whether they are.
+    resident: how many blocks a kernel's registers leave room for on an SM.  watched: partitions (numbers of handles)
+    whose units are not shown to be apart.  axes: dimensions of the grid whose extents are a kernel's last parameters.
     """
 
     uid: int
@@ -490,4 +489,5 @@ class Function:
     uses_unsafe: bool = False
     resident: int | None = None
     watched: frozenset[int] = frozenset()
+    axes: tuple[int, ...] = ()
     span: Span = field(compare=False, kw_only=True)

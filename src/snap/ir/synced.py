@@ -169,6 +169,7 @@ class Function:
     cooperative: bool
     uses_unsafe: bool = False
     resident: int | None = None
+    axes: tuple[int, ...] = ()
     barriers: tuple[Barrier, ...] = ()
     span: Span = field(compare=False, kw_only=True)
 

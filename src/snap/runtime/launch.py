@@ -17,7 +17,7 @@ from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.follow import Need, needed
 from snap.runtime.signature import Signature
-from snap.runtime.validate import Bound, bind, check_alignment, check_blocks, check_seed, check_seeds, ordered
+from snap.runtime.validate import Bound, bind, check_alignment, check_grid, check_seed, check_seeds, ordered
 
 if TYPE_CHECKING:
     from snap.machine import Race
@@ -51,7 +51,7 @@ class Launcher:
         stream: object = None,
         seed: int | None = None,
     ) -> None:
-        if seed is None and type(blocks) is int and type(target) is str and (stream is None or type(stream) is int):
+        if seed is None and plain(blocks) and type(target) is str and (stream is None or type(stream) is int):
             ready = self._ready.get((blocks, target, stream))
             if ready is not None:
                 return ready[1](*args)
@@ -77,9 +77,9 @@ class Launcher:
             )
         if seed is not None:
             seed = check_seed(self.signature, seed)
-        number = check_blocks(self.signature, blocks)
+        number, extents = check_grid(self.signature, blocks)
         handle = self._stream(args, stream)
-        bound = self.bound(args, number, handle)
+        bound = self.bound(args, number, handle, extents)
         place = self._place(bound, target)
         if place is None:
             if stream is not None:
@@ -89,11 +89,14 @@ class Launcher:
             if seed is not None:
                 raise LaunchError(kernel, "seed= chooses a schedule of the CPU machine; a launch on a GPU takes none")
             self._run_on_gpu(bound, number, place, handle)
-            self._prepare(bound, number, place, target, stream)
+            if plain(blocks) or not isinstance(blocks, tuple):
+                self._prepare(bound, blocks if plain(blocks) else number, number, extents, place, target, stream)
 
-    def bound(self, args: tuple[object, ...], blocks: int, stream: int = 0) -> Bound:
+    def bound(
+        self, args: tuple[object, ...], blocks: int, stream: int = 0, extents: tuple[int, ...] | None = None
+    ) -> Bound:
         """The arguments of a launch, all of them checked."""
-        bound = bind(self.signature, args, stream)
+        bound = bind(self.signature, args, stream, extents)
         if blocks:
             check_alignment(self.signature, bound, lambda: self._needs(blocks, bound.args))
         return bound
@@ -194,22 +197,39 @@ class Launcher:
         if blocks:
             kernel.launch(blocks, stream, bound.args)
 
-    def _prepare(self, bound: Bound, blocks: int, device: int, target: str, stream: object) -> None:
+    def _prepare(
+        self,
+        bound: Bound,
+        blocks: object,
+        number: int,
+        extents: tuple[int, ...],
+        device: int,
+        target: str,
+        stream: object,
+    ) -> None:
         """The next launch like this one takes the fast path."""
         make = self._maker(self._kernels[device], bound)
         key = blocks, target, stream
         if (
             make is None
-            or blocks == 0
+            or number == 0
             or not (stream is None or type(stream) is int)
             or key in self._ready
             and self._ready[key][0] is make
         ):
             return
-        function = make(blocks, lambda args: self.start(args, blocks, target, stream), stream)
+        given = -len(extents) or None  # of the arguments: the user's
+        function = make(number, lambda args: self.start(args[:given], blocks, target, stream), stream)
+        if extents:
+            function = self._with(function, extents)
         _keep(self._ready, key, (make, function))
         if target == "auto" and stream is None:
             _keep(self.at, blocks, function)
+
+    def _with(self, function: Callable, extents: tuple[int, ...]) -> Callable:
+        """The fast path of a kernel that asks for extents of its grid."""
+        signature = self.signature
+        return lambda *args, **keywords: function(*ordered(signature, args, keywords), *extents)
 
     def _maker(self, kernel, bound: Bound) -> Callable | None:
         from snap.runtime import fastpath
@@ -234,6 +254,11 @@ class _At(dict):
     def __missing__(self, blocks: object) -> Callable:
         launcher = self._launcher
         return lambda *args, **keywords: launcher.launch(ordered(launcher.signature, args, keywords), blocks)
+
+
+def plain(blocks: object) -> bool:
+    """A number of blocks, or a tuple of them, that can be looked up: `True` and 1.0 would find what 1 left there."""
+    return type(blocks) is int or type(blocks) is tuple and all(type(extent) is int for extent in blocks)
 
 
 def _keep(table: dict, key: object, entry: object) -> None:
@@ -275,8 +300,8 @@ def races(compiled, args: Sequence[object], blocks: object, seeds: object = 8) -
 
     calls = launcher(compiled)
     signature = calls.signature
-    number, chosen = check_blocks(signature, blocks), check_seeds(signature, seeds)
-    bound = calls.bound(tuple(args), number)
+    (number, extents), chosen = check_grid(signature, blocks), check_seeds(signature, seeds)
+    bound = calls.bound(tuple(args), number, extents=extents)
     if isinstance(bound.device, int):
         raise LaunchError(signature.kernel, "races are looked for on the CPU machine; pass arrays in the CPU's memory")
     found: list[Race] = []

@@ -93,7 +93,8 @@ class Value:
 @record
 class Signature:
     """`multiple`: what `@requires` promised the number of blocks to be a multiple of.  `cluster`: blocks a cluster, 0
-    without clusters.
+    without clusters.  `axes`: the dimensions of the grid whose extents are the last of the parameters: a launch knows
+    them, and users do not pass them.
     """
 
     kernel: str
@@ -101,6 +102,12 @@ class Signature:
     multiple: int
     dims: tuple[Callable[..., tuple[int, ...]] | None, ...]
     cluster: int = 0
+    axes: tuple[int, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Of what users pass."""
+        return [param.name for param in self.params[: len(self.params) - len(self.axes)]]
 
     @staticmethod
     def of(function: ir.Function) -> Signature:
@@ -116,7 +123,7 @@ class Signature:
             eval(f"lambda {order}: {param.dims}", dict(HELPERS)) if isinstance(param, Pointer) and param.dims else None
             for param in params
         )
-        return Signature(function.name, params, _multiple(function), dims, _cluster(function))
+        return Signature(function.name, params, _multiple(function), dims, _cluster(function), function.axes)
 
 
 def _multiple(function: ir.Function) -> int:

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from snap.ir.hardware import GRID_DIMENSIONS
 from snap.ir.integers import held_by
 from snap.ir.types import BOOL, SCALARS, Array, Scalar, Vector
 from snap.record import record
@@ -42,19 +43,43 @@ class Bound:
     device: int | str | None
 
 
-def check_blocks(signature: Signature, blocks: object) -> int:
-    kernel, multiple = signature.kernel, signature.multiple
-    if isinstance(blocks, tuple):
+def check_grid(signature: Signature, blocks: object) -> tuple[int, tuple[int, ...]]:
+    """How many blocks are launched, and those extents of the grid that the kernel asks for."""
+    kernel, wanted = signature.kernel, max(signature.axes, default=0) + 1
+    extents = blocks if isinstance(blocks, tuple) else (blocks,)
+    if not 1 <= len(extents) <= GRID_DIMENSIONS:
         raise LaunchError(
             kernel,
-            f"`{kernel}[blocks]` takes one number: grids have one dimension, and @requires states the threads of a"
-            " block",
+            f"a grid has 1, 2 or 3 dimensions, and `{kernel}[...]` is given {len(extents)}; its decorator says how many"
+            " threads per block",
         )
-    if isinstance(blocks, bool) or not hasattr(type(blocks), "__index__"):
-        raise LaunchError(kernel, f"the number of blocks is an integer, not {_what(blocks)}")
-    number = _index(blocks, lambda problem: LaunchError(kernel, f"the number of blocks {problem}"))
+    checked = tuple(_extent(kernel, extent, f"extent {k} of the grid", blocks) for k, extent in enumerate(extents))
+    if signature.axes and len(extents) != wanted:
+        raise LaunchError(
+            kernel,
+            f"it asks for the shape of its grid, which has {wanted} dimension{'s' if wanted > 1 else ''}:"
+            f" `{kernel}[{('n', 'm, n', 'l, m, n')[wanted - 1]}](...)`; it is given {len(extents)}",
+        )
+    return check_number(signature, math.prod(checked)), tuple(checked[axis] for axis in signature.axes)
+
+
+def _extent(kernel: str, extent: object, where: str, blocks: object) -> int:
+    what = where if isinstance(blocks, tuple) else "the number of blocks"
+    if isinstance(extent, bool) or not hasattr(type(extent), "__index__"):
+        way_out = "; several dimensions are a tuple: `[x, y]`" if isinstance(blocks, list) else ""
+        raise LaunchError(kernel, f"{what} is an integer, not {_what(extent)}{way_out}")
+    number = _index(extent, lambda problem: LaunchError(kernel, f"{what} {problem}"))
     if number < 0:
-        raise LaunchError(kernel, f"the number of blocks is {number}; it cannot be negative")
+        raise LaunchError(kernel, f"{what} is {number}; it cannot be negative")
+    return number
+
+
+def check_blocks(signature: Signature, blocks: object) -> int:
+    return check_grid(signature, blocks)[0]
+
+
+def check_number(signature: Signature, number: int) -> int:
+    kernel, multiple = signature.kernel, signature.multiple
     if number > MAX_BLOCKS:
         raise LaunchError(kernel, f"{number} blocks are more than a grid may have ({MAX_BLOCKS})")
     if number % multiple:
@@ -96,7 +121,7 @@ def ordered(signature: Signature, args: tuple[object, ...], keywords: dict[str, 
     """The arguments by position; those given by name must follow."""
     if not keywords:
         return args
-    names = [param.name for param in signature.params]
+    names = signature.names
     for name in keywords:
         if name not in names:
             raise LaunchError(
@@ -113,8 +138,12 @@ def ordered(signature: Signature, args: tuple[object, ...], keywords: dict[str, 
     return (*args, *(keywords[name] for name in rest))
 
 
-def bind(signature: Signature, args: tuple[object, ...], stream: int = 0) -> Bound:
+def bind(
+    signature: Signature, args: tuple[object, ...], stream: int = 0, extents: tuple[int, ...] | None = None
+) -> Bound:
+    """extents: those of the grid that the kernel asks for; None where nothing is launched, and any will do."""
     _check_count(signature, args)
+    args = (*args, *((1,) * len(signature.axes) if extents is None else extents))
     bound = tuple(
         _array(signature, param, arg, stream) if isinstance(param, Pointer) else _value(signature, param, arg)
         for param, arg in zip(signature.params, args)
@@ -126,7 +155,7 @@ def bind(signature: Signature, args: tuple[object, ...], stream: int = 0) -> Bou
 
 
 def _check_count(signature: Signature, args: tuple[object, ...]) -> None:
-    names = [param.name for param in signature.params]
+    names = signature.names
     takes = f"the kernel takes {len(names)} arguments ({', '.join(names)}), got {len(args)}"
     if len(args) < len(names):
         raise LaunchError(signature.kernel, f"missing: {takes}", names[len(args)])

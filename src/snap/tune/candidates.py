@@ -42,11 +42,13 @@ class Pruned(Exception):
 
 @record
 class Ready:
-    """A candidate that passed.  `number` is how many blocks it is launched with, None where nobody said."""
+    """A candidate that passed.  `number` is how many blocks it is launched with, or the shape of their grid; None where
+    nobody said.
+    """
 
     config: Config
     kernel: SnapFunction
-    number: int | None
+    number: int | tuple[int, ...] | None
 
     @property
     def compiled(self):
@@ -199,8 +201,10 @@ def _refused(check: Callable) -> Callable:
 
 
 @_refused
-def _blocks(signature: Signature, blocks: object, values: Mapping[str, object]) -> int:
-    return check_blocks(signature, resolve(blocks, values))
+def _blocks(signature: Signature, blocks: object, values: Mapping[str, object]) -> int | tuple[int, ...]:
+    grid = resolve(blocks, values)
+    number = check_blocks(signature, grid)
+    return tuple(map(int, grid)) if isinstance(grid, tuple) else number
 
 
 @_refused

@@ -32,7 +32,8 @@ This page is printed from `src/snap/ir/operations.py` by `python docs/make_intri
 
 Written `intrinsic.name(...)`. *Group* is the group that executes the operation together (SNAP016 without it);
 *arguments* are evaluated for the privilege named; *result* is the type and privilege of what comes back. `broadcast`,
-the `sync...` operations and the block's votes are barriers as well.
+the `sync...` operations and the votes of blocks, clusters and grids are barriers of their group as well, and order its
+memory. Those of the grid need `cooperative=True` ([SNAP020](errors/SNAP020.md)).
 
 Where *parts* says so, an aligned part of a warp executes the operation by itself: in code that holds `thread[2]`,
 `thread[4]`, `thread[8]` or `thread[16]` (`with group(thread[8]):`, `with each(thread[8]):`, a function that requires it),

@@ -123,10 +123,14 @@ def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, sme
 
 @overload
 def device(function: Callable[..., Any], /) -> SnapFunction:
-    """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`."""
+    """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
+    `cooperative=True`: one for cooperative kernels.
+    """
 @overload
 def device(*privileges: LevelName | Privilege, smem: int | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
-    """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`."""
+    """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
+    `cooperative=True`: one for cooperative kernels.
+    """
 
 def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
@@ -960,6 +964,68 @@ class _intrinsic:
         """intrinsic.syncthreads_count(condition: bool @ thread[1]) -> i32 @ block[1]
 
         How many threads say yes. Executed by `block[1]` together.
+        """
+    @staticmethod
+    def any_cluster(condition: Any) -> Any:
+        """intrinsic.any_cluster(condition: bool @ thread[1]) -> bool @ cluster[1]
+
+        Whether any thread says yes. Executed by `cluster[1]` together. A barrier of its group as well. Of a
+        block: `syncthreads_or`, `syncthreads_and`, `syncthreads_count`, which are also called `any_block`,
+        `all_block`, `count_block`.
+        """
+    @staticmethod
+    def all_cluster(condition: Any) -> Any:
+        """intrinsic.all_cluster(condition: bool @ thread[1]) -> bool @ cluster[1]
+
+        Whether all threads say yes. Executed by `cluster[1]` together. A barrier of its group as well. Of a
+        block: `syncthreads_or`, `syncthreads_and`, `syncthreads_count`, which are also called `any_block`,
+        `all_block`, `count_block`.
+        """
+    @staticmethod
+    def count_cluster(condition: Any) -> Any:
+        """intrinsic.count_cluster(condition: bool @ thread[1]) -> i32 @ cluster[1]
+
+        How many threads say yes. Executed by `cluster[1]` together. A barrier of its group as well. Of a
+        block: `syncthreads_or`, `syncthreads_and`, `syncthreads_count`, which are also called `any_block`,
+        `all_block`, `count_block`.
+        """
+    @staticmethod
+    def broadcast_cluster(v: Any, source: Any=0) -> Any:
+        """intrinsic.broadcast_cluster(v: T @ thread[1], source=0) -> T @ cluster[1]
+
+        One thread's value for the whole cluster. Executed by `cluster[1]` together. `source` is the number of
+        a thread of the cluster. A barrier of the cluster.
+        """
+    @staticmethod
+    def any_grid(condition: Any) -> Any:
+        """intrinsic.any_grid(condition: bool @ thread[1]) -> bool @ grid[1]
+
+        Whether any thread says yes. Executed by `grid[1]` together. A barrier of its group as well. Of a
+        block: `syncthreads_or`, `syncthreads_and`, `syncthreads_count`, which are also called `any_block`,
+        `all_block`, `count_block`.
+        """
+    @staticmethod
+    def all_grid(condition: Any) -> Any:
+        """intrinsic.all_grid(condition: bool @ thread[1]) -> bool @ grid[1]
+
+        Whether all threads say yes. Executed by `grid[1]` together. A barrier of its group as well. Of a
+        block: `syncthreads_or`, `syncthreads_and`, `syncthreads_count`, which are also called `any_block`,
+        `all_block`, `count_block`.
+        """
+    @staticmethod
+    def count_grid(condition: Any) -> Any:
+        """intrinsic.count_grid(condition: bool @ thread[1]) -> i32 @ grid[1]
+
+        How many threads say yes. Executed by `grid[1]` together. A barrier of its group as well. Of a block:
+        `syncthreads_or`, `syncthreads_and`, `syncthreads_count`, which are also called `any_block`,
+        `all_block`, `count_block`.
+        """
+    @staticmethod
+    def broadcast_grid(v: Any, source: Any=0) -> Any:
+        """intrinsic.broadcast_grid(v: T @ thread[1], source=0) -> T @ grid[1]
+
+        One thread's value for the whole grid. Executed by `grid[1]` together. `source` is the number of a
+        thread of the grid that every launch has. A barrier of the grid.
         """
     @staticmethod
     def syncwarp() -> Any:

@@ -165,8 +165,10 @@ def kernel(
     return _short("kernel", _launched(threads, cluster), smem, cooperative, resident, blocks)
 
 
-def device(*given: Any, smem: int | None = None):
-    """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`."""
+def device(*given: Any, smem: int | None = None, cooperative: bool = False):
+    """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
+    `cooperative=True`: one for cooperative kernels.
+    """
     if len(given) == 1 and (
         isinstance(given[0], Pending) or hasattr(given[0], "__code__") and not _is_lambda(given[0])
     ):
@@ -175,7 +177,7 @@ def device(*given: Any, smem: int | None = None):
         message, help = "`@device(...)` says who calls it", "`@device(warp)`, `@device(block[1], thread[128])`"
         raise SnapError(Diagnostic("SNAP018", message, caller_span(), help=help))
     privileges = given[0] if _is_lambda(given[0]) else tuple(p[1] if _is_level(p) else p for p in given)
-    return _short("device", privileges, smem)
+    return _short("device", privileges, smem, cooperative)
 
 
 def _is_lambda(given: object) -> bool:

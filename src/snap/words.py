@@ -192,6 +192,10 @@ _REDUCTIONS = (
     " beyond n. Where it holds for none, the result is that: 0 of `add`, `or` and `xor`, all bits of `and`, of `min` and"
     " `max` the largest and the smallest value of the type (of floats the infinities)."
 )
+_DECISIONS = (
+    "A barrier of its group as well. Of a block: `syncthreads_or`, `syncthreads_and`, `syncthreads_count`, which are also"
+    " called `any_block`, `all_block`, `count_block`."
+)
 _BITS = "Bit k is thread k of the warp, or of the part."
 OPERANDS = {
     "shfl": ("v, lane, width=32", _SHUFFLES),
@@ -205,7 +209,20 @@ OPERANDS = {
     "match_all": ("v", _BITS),
     **{name: ("condition", "") for name in "syncthreads_or syncthreads_and syncthreads_count".split()},
     **{f"reduce_{name}": ("v, where=True", _REDUCTIONS) for name in "add min max and or xor".split()},
+    **{
+        f"{name}_{level}": ("condition", _DECISIONS)
+        for name in ("any", "all", "count")
+        for level in ("cluster", "grid")
+    },
     "broadcast": ("v, source=0", "`source` is the number of a thread of the block."),
+    "broadcast_cluster": (
+        "v, source=0",
+        "`source` is the number of a thread of the cluster. A barrier of the cluster.",
+    ),
+    "broadcast_grid": (
+        "v, source=0",
+        "`source` is the number of a thread of the grid that every launch has. A barrier of the grid.",
+    ),
     "mma": (
         "a, b, c, out",
         "`mma(A, B, C, out=D)`, or element by element `mma(a0, ..., b0, ..., c0, ..., out=[d0, ...])`: D = A*B + C with"

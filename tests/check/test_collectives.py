@@ -134,8 +134,34 @@ def test_broadcast_names_a_thread_of_the_block():
     assert in_block("x: int = intrinsic.broadcast(3, source=-1)") == [("SNAP018", 1)]
 
 
+COOPERATIVE, CLUSTERED = "grid[1], block[2], thread[32], cooperative=True", "grid[1], cluster[1], block[2], thread[32]"
+OF_ALL = ["any", "all", "count", "broadcast"]
+
+
+@pytest.mark.parametrize("name", OF_ALL)
+def test_clusters_and_grids_decide_for_themselves(name):
+    t = "t: int @ thread[1] = id()\n"
+    assert codes(f"{t}x: int = int(intrinsic.{name}_grid(t))\nif x > 3:\n    intrinsic.sync_grid()", COOPERATIVE) == []
+    assert codes(f"{t}x: int = int(intrinsic.{name}_grid(t))", "grid[1], block[2], thread[32]") == [("SNAP020", 2)]
+    assert codes(f"{t}with group(block[1]):\n    x: int = int(intrinsic.{name}_grid(t))", COOPERATIVE) == [("SNAP016", 3)]
+    assert codes(f"{t}with group(cluster[1]):\n    x: int = int(intrinsic.{name}_cluster(t))\n    if x > 3:\n        intrinsic.sync_cluster()", CLUSTERED) == []
+    assert codes(f"{t}x: int = int(intrinsic.{name}_cluster(t))", CLUSTERED) == [("SNAP006", 2)]
+    assert codes(f"{t}with group(block[1]):\n    x: int = int(intrinsic.{name}_cluster(t))", CLUSTERED) == [("SNAP016", 3)]
+    assert codes(f"{t}x: int @ block[1] = int(intrinsic.{name}_block(t))", COOPERATIVE) == []
+    assert codes(f"{t}x: int = int(intrinsic.{name}_block(t))", COOPERATIVE) == [("SNAP006", 2)]
+    for wrong in ("", "t, t", "t, huh=3"):
+        assert codes(f"{t}x: int = int(intrinsic.{name}_grid({wrong}))", COOPERATIVE) == [("SNAP018", 2)]
+    assert codes(f"{t}if intrinsic.any_block(t > 3):\n    x: int = int(intrinsic.{name}_grid(t))", COOPERATIVE) == [("SNAP006", 2)]
+
+
+def test_a_broadcast_names_a_thread_that_every_launch_has():
+    for source, found in ((0, []), (63, []), (64, ["SNAP018"]), (-1, ["SNAP018"])):
+        assert [c for c, _ in codes(f"x: int = intrinsic.broadcast_grid(3, source={source})", COOPERATIVE)] == found
+        assert [c for c, _ in codes(f"with group(cluster[1]):\n    x: int = intrinsic.broadcast_cluster(3, source={source})", CLUSTERED)] == found
+
+
 def test_every_collective_is_tried_here_or_below():
-    tried = {*ONE_ARGUMENT, *AT_BLOCK, "shfl", "shfl_up", "shfl_down", "shfl_xor", "syncwarp", "syncthreads", "sync_cluster", "sync_grid", "mma", "ldmatrix", "stmatrix", "elect",
+    tried = {*ONE_ARGUMENT, *AT_BLOCK, *(f"{name}_{level}" for name in OF_ALL for level in ("cluster", "grid")), "shfl", "shfl_up", "shfl_down", "shfl_xor", "syncwarp", "syncthreads", "sync_cluster", "sync_grid", "mma", "ldmatrix", "stmatrix", "elect",
              "setmaxnreg"}
     assert set(COLLECTIVES) <= tried
 

@@ -51,3 +51,26 @@ def test_reductions_of_parts_compile_for_every_type(name):
             mine[0] = intrinsic.reduce_add(x[i]) + intrinsic.reduce_min(x[i], where=i > 3) + intrinsic.reduce_max(x[i], where=i > 3) + intrinsic.shfl_up(x[i], 1)
 
     assert reduces.cubin(arch="sm_80")
+
+
+@kernel(threads=64, cluster=2, cooperative=True)
+def decide(x: ptr(const(float)), out: ptr(float)):
+    i: int @ thread[1] = id()
+    going: bool = intrinsic.any_grid(x[i] > 1.0)
+    v: float = intrinsic.broadcast_grid(x[i], source=70)
+    with each(cluster, out):
+        c: int = intrinsic.count_cluster(x[i] > 1.0)
+        u: float = intrinsic.broadcast_cluster(x[i], source=70)
+        with each(thread, out):
+            out[i] = v + u + float(c) + float(going)
+
+
+def test_grids_meet_in_the_words_of_their_barrier():
+    """Places of one round are not those of the next, and what a vote has counted is cleared before its end is told."""
+    text = decide.cuda()
+    assert "snap_grid_vote(grid_barrier, x[i] > 1.0f) != 0" in text and "snap_grid_broadcast_f32(grid_barrier, x[i], 1, 6)" in text
+    assert "words + 16 + (round >> 31) * 8" in text and "words[4 + round % 2]" in text
+    vote = text[text.index("int snap_grid_vote") : text.index("extern")]
+    assert vote.index("atomicExch(words + 2, 0u)") < vote.index("words[1] = 0;") < vote.index("atomicExch(words + 3, round + 1)")
+    assert "snap_cluster_broadcast_f32(x[i], 1, 6)" in text
+    assert decide._the_one({}).module.grid_barrier == 32 and decide.cubin(arch="sm_90a")

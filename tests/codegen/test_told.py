@@ -16,8 +16,8 @@ from snap.ir import synced
 from snap.ir.operations import COLLECTIVES
 from snap.ir.walk import statements
 
-SPELLED = {"__syncwarp": "warp", "snap_cluster_sync": "cluster", "snap_cluster_wait": "cluster", "snap_grid_sync": "grid"}  # all others: the block's
-CALL = re.compile(r"\b(__sync\w+|snap_(?:named|cluster)_(?:sync|arrive|wait)|snap_(?:group|grid)_sync|snap_broadcast_\w+|snap_barrier_wait\w*)\(")
+SPELLED = {"__syncwarp": "warp", "snap_cluster_sync": "cluster", "snap_cluster_wait": "cluster", "snap_grid_sync": "grid", "snap_grid_vote": "grid"}  # all others: the block's
+CALL = re.compile(r"\b(__sync\w+|snap_(?:named|cluster)_(?:sync|arrive|wait)|snap_(?:group|grid)_sync|snap_(?:cluster|grid)_vote|snap_(?:cluster_|grid_)?broadcast_\w+|snap_barrier_wait\w*)\(")
 # A warp meets before one of its threads arrives at an mbarrier.
 ARRIVAL = re.compile(r"__syncwarp\([^;]*\);\n(?=(?: +(?:if|for) .*\{\n){0,2} +snap_barrier_arrive)")
 
@@ -33,6 +33,10 @@ def in_the_text(cuda: str) -> Counter:
             for name in CALL.findall(line.split("//")[0]):
                 if name.startswith("snap_broadcast"):
                     found["block"] += 2
+                elif name.startswith(("snap_cluster_vote", "snap_cluster_broadcast")):
+                    found["cluster"] += 2
+                elif name.startswith("snap_grid_broadcast"):
+                    found["grid"] += 1
                 elif name.startswith("snap_barrier_wait"):
                     found["mbarrier"] += 1
                 elif not name.endswith("_arrive"):  # of a barrier in two parts, the wait counts

@@ -74,6 +74,8 @@ class ClusterWriter(MemoryWriter):
                         self.say(f"v = v * 3 + {own}[{self.anywhere(inner, n)}]")
 
     def register(self, here: Here) -> None:
+        if here.unit.word == "cluster[1]" and self.chance(3):
+            return self.say(self.decision(here, "cluster"))
         self.say(self.pick(["v = v * 3 + u32(b)", "intrinsic.sync_cluster()", f"{here.unit.same} = ({here.unit.same} + 1) & 7", "v = v ^ u32(r)"]))
 
     def head(self, here: Here, i: str) -> str:

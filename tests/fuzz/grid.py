@@ -19,8 +19,8 @@ class GridWriter(MemoryWriter):
         return False
 
     def register(self, here: Here) -> None:
-        if here.unit.word == "grid[1]" and self.cooperative and self.chance(4):
-            return self.say("intrinsic.sync_grid()")
+        if here.unit.word == "grid[1]" and self.cooperative and self.chance(2):
+            return self.say(self.pick(["intrinsic.sync_grid()", self.decision(here, "grid"), self.decision(here, "grid")]))
         super().register(here)
 
     def sizes(self, here: Here) -> list[tuple[str, int]]:

@@ -208,7 +208,7 @@ def launch(entry: Entry, compiled, blocks: int, arguments: Sequence, seed: int =
     passed = [ctypes.addressof(buffer) for buffer in kept]
     hidden = [ctypes.create_string_buffer(struct.pack("<Q", ctypes.addressof(map)).ljust(128, b"\0") + bytes(64)) for map in maps]
     passed += [ctypes.addressof(buffer) for buffer in hidden]
-    word = (ctypes.c_uint * 16)()
+    word = (ctypes.c_uint * max(1, module.grid_barrier))()
     pointer = ctypes.c_void_p(ctypes.addressof(word))
     if module.grid_barrier:
         passed.append(ctypes.addressof(pointer))

@@ -146,6 +146,13 @@ class MemoryWriter(Writer):
             return self.leave(here)
         self.say(self.pick(options))
 
+    def decision(self, here: Here, level: str) -> str:
+        """What a cluster or the grid decides together; its threads agree on it."""
+        c = self.below(7)
+        vote = self.pick([f"int(intrinsic.any_{level}(v % 64 == {c}))", f"int(intrinsic.all_{level}(v % 7 != {c}))", f"intrinsic.count_{level}(v % 3 == {c % 3})",
+                          f"int(intrinsic.broadcast_{level}(v{self.pick(['', ', source=3'])}) & 15)"])
+        return f"{here.unit.same} = ({here.unit.same} + {vote}) & {7 if level == 'cluster' else 31}"
+
     def collective(self, here: Here) -> None:
         """What a warp, or the block, does together."""
         c, lane = self.below(31), self.pick([f"{self.below(32)}", "int(v & 31)", f"({here.unit.rank} ^ 1) & 31"])

@@ -21,13 +21,14 @@ def words_of(node: ast.Call) -> dict:
     return {k.arg: k.value for k in node.keywords}
 
 
-def in_units(L: list, n: int | None) -> list[list[int]]:
-    """The positions of lanes in L, for each n threads of a block (None: each block) together."""
+def in_units(L: list, n: int | str | None) -> list[list[int]]:
+    """The positions of lanes in L, for each n threads of a block (None: each block; or "cluster", "grid") together."""
     found: dict = {}
     for position, lane in enumerate(L):
-        found.setdefault((lane.block, 0 if n is None else lane.thread // n), []).append(position)
+        key = {None: lane.block, "cluster": lane.cluster, "grid": 0}.get(n) if not isinstance(n, int) else (lane.block, lane.thread // n)
+        found.setdefault(key, []).append(position)
     units = list(found.values())
-    if n is not None and any(len(unit) != n for unit in units):
+    if isinstance(n, int) and any(len(unit) != n for unit in units):
         raise Trap(f"a collective of {n} threads, executed by fewer")
     return units
 
@@ -82,6 +83,9 @@ _VOTES = {
     "syncthreads_or": (None, "bool", lambda vs: [any(vs)] * len(vs)), "syncthreads_and": (None, "bool", lambda vs: [all(vs)] * len(vs)),
     "syncthreads_count": (None, "i32", lambda vs: [sum(map(bool, vs))] * len(vs)),
 }
+for _level in ("cluster", "grid"):
+    _VOTES |= {f"{_word}_{_level}": (_level, *_VOTES[_of][1:]) for _word, _of in (("any", "syncthreads_or"), ("all", "syncthreads_and"), ("count", "syncthreads_count"))}
+_LEVELS = {"broadcast": None, "broadcast_cluster": "cluster", "broadcast_grid": "grid"}
 _BARRIERS = {"syncwarp", "syncthreads", "sync_cluster", "sync_grid", "setmaxnreg"}
 
 
@@ -108,7 +112,7 @@ def intrinsic(c: Expressions, word: str, node: ast.Call) -> E:
     if word in _VOTES:
         n, result, f = _VOTES[word]
         decide = c.condition(e)
-        return E(result, lambda G, L: together(L, n and warp_of(L), decide(G, L), f))
+        return E(result, lambda G, L: together(L, warp_of(L) if n == 32 else n, decide(G, L), f))
     if word.startswith("shfl"):
         with c.aimed(THREAD if word == "shfl" else WARP):
             source = converted(c.expression(node.args[1]), "i32").run
@@ -137,13 +141,13 @@ def intrinsic(c: Expressions, word: str, node: ast.Call) -> E:
             with c.aimed(THREAD):
                 run = _of_some(run, c.condition(settled(c.expression(words["where"]))), _neutral(kind, t))
         return E(t, lambda G, L: together(L, warp_of(L), run(G, L), lambda vs: _butterfly(f, vs)))
-    if word == "broadcast":
+    if word in _LEVELS:
         source = converted(c.expression(words["source"] if "source" in words else node.args[1]), "i32").run if len(node.args) > 1 or words else None
 
         def broadcast(G, L):
             values = run(G, L)
             numbers = [0] * len(L) if source is None else source(G, L)
-            return together(L, None, list(zip(values, numbers)), lambda vs: [vs[number][0] for _, number in vs])
+            return together(L, _LEVELS[word], list(zip(values, numbers)), lambda vs: [vs[number][0] for _, number in vs])
         return E(t, broadcast)
     raise Unsupported(f"intrinsic.{word}")
 

@@ -6,6 +6,7 @@ import build as b
 import numpy as np
 import pytest
 
+from snap import cluster, const, group, id, intrinsic, kernel, partition, ptr, thread  # noqa: A004
 from snap.ir import nodes as ir
 from snap.ir.types import BF16, BLOCK1, BOOL, F16, F32, I32, U32, WARP1, Array, Level, Privilege
 from snap.machine import numbers, run_adversarial, run_reference
@@ -117,6 +118,35 @@ def test_blocks(stepwise):
     assert (run("syncthreads_count", BLOCK1, some, BOOL, I32, stepwise=stepwise) == some.sum(1, keepdims=True)).all()
     assert (run("broadcast", BLOCK1, RANDOM, I32, I32, stepwise=stepwise) == RANDOM[:, :1]).all()
     assert (run("broadcast", BLOCK1, RANDOM, I32, I32, stepwise=stepwise, source=77) == RANDOM[:, 77:78]).all()
+
+
+@modes
+def test_clusters_and_the_grid(stepwise):
+    rng = np.random.default_rng(5)
+
+    @kernel(threads=40, cluster=2, cooperative=True)
+    def votes(x: ptr(const(int)), grids: ptr(int, (4, 240)), clusters: ptr(int, (4, 240))):
+        i: int @ thread[1] = id()
+        with partition(grids, p=thread[1], f=lambda k: (k, i)) as mine:
+            mine[0] = int(intrinsic.any_grid(x[i] == 7))
+            mine[1] = int(intrinsic.all_grid(x[i] >= 0))
+            mine[2] = intrinsic.count_grid(x[i] > 3)
+            mine[3] = intrinsic.broadcast_grid(x[i], source=77)
+        with partition(clusters, p=cluster[1]) as own, group(cluster[1]):
+            with partition(own, p=thread[1], f=lambda k: (k, i)) as mine:
+                mine[0] = int(intrinsic.any_cluster(x[i] == 7))
+                mine[1] = int(intrinsic.all_cluster(x[i] < 7))
+                mine[2] = intrinsic.count_cluster(x[i] > 3)
+                mine[3] = intrinsic.broadcast_cluster(x[i], source=77)
+
+    for _ in range(3):
+        x = rng.integers(0, 8, 240).astype(np.int32)
+        grids, clusters = np.zeros((4, 240), np.int32), np.zeros((4, 240), np.int32)
+        votes.launch(x, grids, clusters, blocks=6, seed=4 if stepwise else None)
+        np.testing.assert_array_equal(grids, np.repeat([[(x == 7).any()], [1], [(x > 3).sum()], [x[77]]], 240, axis=1))
+        c = x.reshape(3, 80)
+        want = [(c == 7).any(1), (c < 7).all(1), (c > 3).sum(1), c[:, 77]]
+        np.testing.assert_array_equal(clusters, np.repeat(want, 80, axis=1))
 
 
 @modes

@@ -7,7 +7,7 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.hardware import SHUFFLE_WIDTHS, WARP, WARPGROUP
-from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
+from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Level, Privilege
 
 
 def units(p: Privilege) -> str:
@@ -26,7 +26,7 @@ def group_words(p: Privilege) -> str:
     return f"this {p.level.word}" if p.n == 1 else f"these {p.n} {p.level.word}s"
 
 
-def agree_help(p: Privilege, have: Privilege, name: str) -> str:
+def agree_help(p: Privilege, have: Privilege, name: str, cooperative: bool) -> str:
     """How a group p comes to one mind about something that is at `have`."""
     decider = have if p.at_least(have) else THREAD1
     who = decider.level.word if decider.n == 1 else f"group of {decider.n} {decider.level.word}s"
@@ -42,7 +42,17 @@ def agree_help(p: Privilege, have: Privilege, name: str) -> str:
         )
     if p.level is Level.THREAD:
         return alone
+    if p == CLUSTER1 or p == GRID1 and cooperative:
+        word = p.level.word
+        return (
+            f"{alone}, or agree first: `intrinsic.any_{word}({name})` on a condition,"
+            f" `intrinsic.broadcast_{word}({name})` on a value"
+        )
     return f"{alone}, or compute it from values that are the same for the whole group"
+
+
+def _where_grid(p: Privilege) -> str:
+    return ", in a kernel with `cooperative=True`" if p == GRID1 else ""
 
 
 def atomic_help(want: Want) -> str:
@@ -60,6 +70,8 @@ def atomic_help(want: Want) -> str:
         told = "intrinsic.broadcast(v)"
     elif p.level is Level.THREAD and p.n in SHUFFLE_WIDTHS:
         told = "intrinsic.shfl(v, 0)"
+    elif p in (CLUSTER1, GRID1):
+        told = f"intrinsic.broadcast_{p.level.word}(v)"
     return f"{alone}, or let one thread do it, `with one(thread):`, and then tell all, `{told}`" if told else alone
 
 
@@ -83,6 +95,8 @@ def one_value_help(p: Privilege, name: str) -> str:
         return f"{compute}, or agree first: `intrinsic.broadcast({name})`"
     if p.level is Level.THREAD and p.n in SHUFFLE_WIDTHS:
         return f"{compute}, or agree first: `intrinsic.shfl({name}, 0)`"
+    if p in (CLUSTER1, GRID1):
+        return f"{compute}, or agree first{_where_grid(p)}: `intrinsic.broadcast_{p.level.word}({name})`"
     if p.level is Level.THREAD and p.n > WARP:
         agree = f"agree first, where the block acts as one: `intrinsic.broadcast({name})`"
         if not name.isidentifier():
@@ -103,6 +117,8 @@ def read_by_one_help(p: Privilege) -> str:
         return "agree on what one thread read: `intrinsic.broadcast(v)`"
     if p.level is Level.THREAD and p.n in SHUFFLE_WIDTHS:
         return "agree on what one thread read: `intrinsic.shfl(v, 0)`"
+    if p in (CLUSTER1, GRID1):
+        return f"agree on what one thread read{_where_grid(p)}: `intrinsic.broadcast_{p.level.word}(v)`"
     return "read it for `thread[1]`, where each thread may find another value"
 
 
@@ -133,7 +149,7 @@ def read_down(
     if help or want.way_out:
         help = help or want.way_out
     elif want.control:
-        help = agree_help(p, have, bare)
+        help = agree_help(p, have, bare, c.cooperative)
     elif c.index_privilege is not None:
         help = f"compute the index from values at `{p}` or above, or lower the memory to `{have}`"
     elif want.agree:

@@ -24,7 +24,7 @@ from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.hardware import COPIED, PARTS, REGISTER_UNIT, SET_REGISTERS, SHUFFLE_WIDTHS
 from snap.ir.operations import ALIASES, COLLECTIVES, MATH, CollectiveOp, neutral
-from snap.ir.types import BOOL, F32, GRID1, I32, THREAD1, Held, Level, Privilege, Space
+from snap.ir.types import BLOCK1, BOOL, CLUSTER1, F32, GRID1, I32, THREAD1, Held, Level, Privilege, Space
 
 
 def intrinsic_call(c: Checker, name: str, e: tree.Call, want: Want) -> ir.Expr | None:
@@ -94,6 +94,8 @@ def allowed(c: Checker, op: CollectiveOp, span: Span) -> CollectiveOp:
 
 def _way_out(c: Checker, op: CollectiveOp, held: Held | None) -> str:
     need = op.requires
+    if need == CLUSTER1 and c.frames[0].place is not None and c.frames[0].place.held(Level.CLUSTER) is None:
+        return "there are no clusters here: `@kernel(threads=256, cluster=2)`, or `@requires(grid[1], cluster[1], ...)`"
     count = 0 if held is None else held.count or 0
     divides = [n for n in PARTS if count % n == 0 and held is not None and held.aligned_to(n)]
     if op.parts and count and divides:
@@ -120,11 +122,8 @@ def _plain(c: Checker, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | 
                 help=f"leave `width=` out: it is {op.requires.n} here",
             )
         attrs.append(("width", width))
-    if op.name == "broadcast" and "source" in options:
-        attrs.append(("source", constant_int(c, options.pop("source"), "`source`")))
-        threads = c.place.held(Level.THREAD).count
-        if attrs[0][1] < 0 or threads is not None and attrs[0][1] >= threads:
-            raise c.type_error(f"there is no thread {attrs[0][1]} in this block", e.span)
+    if op.name.startswith("broadcast") and "source" in options:
+        attrs.append(("source", _source(c, op, options.pop("source"), e.span)))
     where = options.pop("where", None) if op.name.startswith("reduce_") else None
     if options or len(e.args) != len(op.args):
         help = "a condition joins another one: `v > 3 and c`" if "where" in options and op.result == BOOL else ""
@@ -156,6 +155,23 @@ def _plain(c: Checker, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | 
     return value
 
 
+# The thread whose value all are given is there in every launch: of the blocks of a grid, those that are promised.
+def _source(c: Checker, op: CollectiveOp, given: tree.Expr, span: Span) -> int:
+    source = constant_int(c, given, "`source`")
+    threads = c.place[Level.THREAD].count
+    if threads is not None and op.requires != BLOCK1:
+        at_most = c.place[Level.BLOCK].count
+        held = c.place.held(Level.CLUSTER)
+        clusters = 1 if op.requires == CLUSTER1 or held is None else held.count or 1
+        threads = None if at_most is None else threads * at_most * clusters
+    if source < 0 or threads is not None and source >= threads:
+        none = f"there is no thread {source} in this {op.requires.level.word}"
+        if op.requires == GRID1 and source > 0:
+            none = f"a launch may have no thread {source}"
+        raise c.type_error(none, span, help=f"its threads 0 to {threads - 1} are sure to be there" if threads else "")
+    return source
+
+
 # A lane for which the condition does not hold contributes what changes nothing, and does not evaluate its value.
 def _of_some(c: Checker, op: CollectiveOp, argument: tree.Expr, where: tree.Expr) -> ir.Expr:
     """`argument if where else neutral`: by an `if` where the value contains a call."""
@@ -175,7 +191,7 @@ def _of_some(c: Checker, op: CollectiveOp, argument: tree.Expr, where: tree.Expr
 
 
 def _typed_argument(c: Checker, op: CollectiveOp, i: int, value: ir.Expr, span: Span) -> ir.Expr:
-    if op.name in ("any", "all", "ballot") or op.name.startswith("syncthreads_"):
+    if op.votes:
         return convert.cast(value, BOOL)
     if op.name.startswith("shfl") and i == 1:
         if not value.type.is_integer:

@@ -15,6 +15,7 @@ from dataclasses import field
 
 from snap.codegen import printer, tree
 from snap.codegen.barriers import rounds_declaration
+from snap.codegen.decisions import WORDS
 from snap.codegen.functions import Lowering
 from snap.codegen.module import Module, Places
 from snap.codegen.printing import quoted
@@ -70,7 +71,8 @@ class CudaModule:
                   clusters with less freedom
     smem          shared memory in bytes, the compiler's own included
     dynamic_smem  how much of it is given at launch: 0 where it is declared in the kernel
-    grid_barrier  a trailing hidden parameter points to one zeroed 32-bit word in global memory
+    grid_barrier  a trailing hidden parameter points to so many 32-bit words of global memory, zero before the first
+                  launch; 0: there is none
     min_arch      80 or 90
     arch_specific whether it uses instructions of exactly that architecture (wgmma, setmaxnreg): sm_90a, and no other
     entry, exit   the kernel's barriers before and behind what the program says
@@ -86,7 +88,7 @@ class CudaModule:
     smem: int
     dynamic_smem: int
     cooperative: bool
-    grid_barrier: bool
+    grid_barrier: int
     min_arch: int
     tensors: tuple[TensorMap, ...] = ()
     arch_specific: bool = False
@@ -153,7 +155,7 @@ def _emit(function: synced.Function) -> CudaModule:
         smem,
         dynamic,
         function.cooperative,
-        grid_barrier,
+        WORDS if grid_barrier else 0,
         module.min_arch,
         tensors,
         module.arch_specific,

@@ -9,7 +9,7 @@ Non-goals:  asynchronous instructions
 
 from __future__ import annotations
 
-from snap.codegen import barriers, memory, tree
+from snap.codegen import barriers, decisions, memory, tree
 from snap.codegen.arithmetic import binary, bitcast, call, convert
 from snap.codegen.expressions import lower
 from snap.codegen.mathematics import function
@@ -20,7 +20,7 @@ from snap.codegen.spelling import COMPONENTS, make_vector, type_name
 from snap.codegen.targets import target_lvalue
 from snap.ir import nodes as ir
 from snap.ir.hardware import REGISTER_UNIT, SM_REGISTERS, WARP
-from snap.ir.types import BF16, BOOL, F16, I32, U16, U32, U64, Element, Kind, Scalar, Vector
+from snap.ir.types import BF16, BOOL, F16, I32, U16, U32, U64, Element, Kind, Level, Scalar, Vector
 
 FULL = tree.Literal("0xffffffffu")
 SHUFFLES = {
@@ -61,6 +61,8 @@ def value(scope: Scope, s: ir.Collective) -> tree.Expr | None:
             return _truth(call(f"__{s.op}", *args))
         case "syncthreads_count":
             return call("__syncthreads_count", *args)
+        case _ if s.requires.level in (Level.CLUSTER, Level.GRID) and s.targets:
+            return decisions.value(scope, s, args)
         case _ if s.op.startswith("reduce_"):
             op = s.op.removeprefix("reduce_")
             if group < WARP:

@@ -100,6 +100,13 @@ class CollectiveOp:
     parts: bool = False
     doc: str = ""
 
+    @property
+    def votes(self) -> bool:
+        """Whether it takes a condition of each thread."""
+        return self.args == (THREAD1,) and (
+            self.result == BOOL or self.name.startswith(("ballot", "count_", "syncthreads_"))
+        )
+
     def by(self, part: Privilege) -> CollectiveOp:
         """The same, executed by a part of a warp."""
         args = tuple(part if p == self.requires else p for p in self.args)
@@ -158,6 +165,30 @@ COLLECTIVES: dict[str, CollectiveOp] = {
         ),
         CollectiveOp(
             "syncthreads_count", BLOCK1, (THREAD1,), I32, BLOCK1, barrier=True, doc="how many threads say yes"
+        ),
+        *(
+            op
+            for group, word in ((CLUSTER1, "cluster"), (GRID1, "grid"))
+            for op in (
+                CollectiveOp(
+                    f"any_{word}", group, (THREAD1,), BOOL, group, barrier=True, doc="whether any thread says yes"
+                ),
+                CollectiveOp(
+                    f"all_{word}", group, (THREAD1,), BOOL, group, barrier=True, doc="whether all threads say yes"
+                ),
+                CollectiveOp(
+                    f"count_{word}", group, (THREAD1,), I32, group, barrier=True, doc="how many threads say yes"
+                ),
+                CollectiveOp(
+                    f"broadcast_{word}",
+                    group,
+                    (THREAD1,),
+                    "first",
+                    group,
+                    barrier=True,
+                    doc=f"one thread's value for the whole {word}",
+                ),
+            )
         ),
         CollectiveOp("syncwarp", WARP1, barrier=True, parts=True, doc="barrier of a warp, for experts"),
         CollectiveOp("syncthreads", BLOCK1, barrier=True, doc="barrier of a block, for experts"),
@@ -219,7 +250,14 @@ def neutral(op: str, type: Scalar) -> int | float:
     raise ValueError(op)
 
 
-ALIASES = {"match": "match_all"}  # other names, which users may know
+# Other names, which users may know, or guess.
+ALIASES = {
+    "match": "match_all",
+    "any_block": "syncthreads_or",
+    "all_block": "syncthreads_and",
+    "count_block": "syncthreads_count",
+    "broadcast_block": "broadcast",
+}
 
 # ---- atomics --------------------------------------------------------------------------------------------------------
 

@@ -70,8 +70,18 @@ _BROUGHT = {
         "the value is written before it is read",
         "everyone has read the value before its place is used again",
     ),
+    "broadcast_cluster": (
+        "the value is written before it is read",
+        "everyone has read the value before its place is used again",
+    ),
+    "broadcast_grid": ("the value is written before it is read",),
     **dict.fromkeys(
-        ("syncthreads_or", "syncthreads_and", "syncthreads_count"), ("the answer takes every thread's value",)
+        ("any_cluster", "all_cluster", "count_cluster"),
+        ("the answer takes every block's votes", "everyone has read the votes before their places are used again"),
+    ),
+    **dict.fromkeys(
+        (*("syncthreads_or", "syncthreads_and", "syncthreads_count"), *("any_grid", "all_grid", "count_grid")),
+        ("the answer takes every thread's value",),
     ),
 }
 

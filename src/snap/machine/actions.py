@@ -127,7 +127,8 @@ class Actions(Expressions):
         value = self.expr(s.args[0]) if s.args else "None"
         source = int(s.attr("source", 0) or 0)
         if not self.stepwise:
-            text = f"block_combine({s.op!r}, C.full({value}), {source})"
+            blocks = {Level.CLUSTER: "C.launch.blocks_per_cluster", Level.GRID: "C.shape[0]"}.get(s.requires.level, 1)
+            text = f"combine({s.op!r}, C.full({value}), {source}, {blocks})"
         else:
             site = self.site(s.span, s.op)
             kind = {Level.GRID: "grid", Level.CLUSTER: "cluster", Level.BLOCK: "block", Level.THREAD: "warp"}[

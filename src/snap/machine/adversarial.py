@@ -31,7 +31,7 @@ from snap.machine.program import Program, program_for
 from snap.machine.races import RaceLog
 from snap.machine.reference import argument, bound, indices
 from snap.machine.warp_lanes import Arrival, SharedArena, WarpLanes
-from snap.machine.warps import block_combine
+from snap.machine.warps import combine
 
 _STEPS = 20_000_000  # that all warps together certainly do not need: a step is what a warp runs before it stops
 
@@ -357,10 +357,11 @@ class Schedule(Launch):
                 w.lanes.segment = segment
         _, arrival, _ = barrier.arrivals[0]
         if arrival.value is not None:
-            values = np.zeros((1, self.threads), arrival.value.dtype)
+            first = min(w.lanes.number for w in warps)
+            values = np.zeros((barrier.size // self.threads, self.threads), arrival.value.dtype)
             for w, a, _ in barrier.arrivals:
-                values[:, w.lanes.thread[0]] = a.value
-            answer = block_combine(arrival.op, values, arrival.source)
+                values[w.lanes.number - first, w.lanes.thread[0]] = a.value
+            answer = combine(arrival.op, values, arrival.source, len(values))
             for w in warps:
                 w.answer = answer
         for w in warps:

@@ -198,7 +198,7 @@ _HELPERS = (
     warps.match_all,
     warps.reduce,
     warps.elect,
-    warps.block_combine,
+    warps.combine,
     matrix.mma,
     matrix.ldmatrix,
     matrix.stmatrix,

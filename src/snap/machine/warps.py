@@ -1,4 +1,4 @@
-"""Collectives: what the threads of a warp, of a part of one, or of a block do together.
+"""Collectives: what the threads of a warp, of a part of one, of a block and of more do together.
 `snap.ir.operations.CollectiveOp` says what each one means.
 
 Warps are 32 consecutive threads of a block, parts of them 2, 4, 8 or 16, aligned.  Where the last warp is partial its
@@ -124,19 +124,21 @@ def elect(lanes: Lanes, m, n: int = WARP):
     return from_warps(lanes, first, n)
 
 
-# ---- blocks ---------------------------------------------------------------------------------------------------------
+# ---- blocks, clusters, the grid -------------------------------------------------------------------------------------
 
 
-def block_combine(op: str, values: np.ndarray, source: int = 0) -> np.ndarray:
-    """What a block's threads agree on; `values` is (blocks, threads)."""
+def combine(op: str, values: np.ndarray, source: int = 0, blocks: int = 1) -> np.ndarray:
+    """What the threads of so many blocks agree on; `values` is (blocks, threads), and what comes back (blocks, 1)."""
+    together = values.reshape(-1, blocks * values.shape[1])
     match op:
-        case "syncthreads_or":
-            return values.any(axis=1, keepdims=True)
-        case "syncthreads_and":
-            return values.all(axis=1, keepdims=True)
-        case "syncthreads_count":
-            return values.sum(axis=1, keepdims=True, dtype=np.int32)
-        case "broadcast":
-            return values[:, source : source + 1].copy()
+        case "syncthreads_or" | "any_cluster" | "any_grid":
+            answer = together.any(axis=1, keepdims=True)
+        case "syncthreads_and" | "all_cluster" | "all_grid":
+            answer = together.all(axis=1, keepdims=True)
+        case "syncthreads_count" | "count_cluster" | "count_grid":
+            answer = together.sum(axis=1, keepdims=True, dtype=np.int32)
+        case "broadcast" | "broadcast_cluster" | "broadcast_grid":
+            answer = together[:, source : source + 1].copy()
         case _:
-            raise ValueError(f"unknown block collective {op}")
+            raise ValueError(f"unknown collective {op}")
+    return answer if blocks == 1 or len(answer) == 1 else np.repeat(answer, blocks, axis=0)

@@ -168,12 +168,12 @@ class GpuKernel:
         )
 
     def barrier(self, stream: int) -> int:
-        """The words that a grid barrier counts in, one set a stream: launches on one stream follow each other, those on
-        two may overlap.
+        """The words in which the blocks of a grid meet, one set a stream: launches on one stream follow each other, and
+        those on two may overlap.
         """
         found = self.barriers.get(stream)
         if found is None:
-            found = self.barriers[stream] = self.driver.zeroed(64, stream)
+            found = self.barriers[stream] = self.driver.zeroed(4 * self.compiled.module.grid_barrier, stream)
         return found
 
     def launch(self, blocks: int, stream: int, args: tuple[object, ...]) -> None:

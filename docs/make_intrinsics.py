@@ -68,7 +68,7 @@ One of `cache=` and `l2=` is given, or both. `cache=` is a cache operator of PTX
 of @l2@, is the priority with which the L2 keeps the line (`createpolicy.fractional`, fraction 1). They work on
 elements of every type, vectors included. A prefetch reads nothing: its element may lie outside of the array.
 
-## Boxes and products of tiles
+## Asynchronous copies, TMA and wgmma
 
 Words of their own. *Code* is the privilege of the code they stand in; *memory* says what the handles of their operands
 are at. [language.md](language.md) has their rules.

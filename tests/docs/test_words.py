@@ -67,3 +67,13 @@ def test_comments_of_the_generated_cuda():
 def test_points():
     for path in sorted((ROOT / "tests" / "ok").glob("*.sync")):
         assert not [*found_in(path.read_text())], (path.name, [*found_in(path.read_text())])
+
+
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_pages(page):
+    text = re.sub(r"`[^`\n]+`|\]\([^)]*\)", lambda code: " " * len(code[0]), page.read_text())  # names, and where links lead
+    found = [*found_in(text)]
+    assert not found, "\n".join(found)

@@ -56,11 +56,9 @@ def broadcast(type, threads):
     @device(block, thread[THREADS])
     def block_broadcast(v: T @ thread[1], source: int) -> T:
         cell: shared(T[1])
-        t: int @ thread[1] = id()
-        with partition(cell, p=thread[1]) as mine:
-            with group(thread[1]):
-                if t == source:
-                    mine[0] = v
+        with each(thread, cell) as t:
+            if t == source:
+                cell[0] = v
         return cell[0]
 
     return block_broadcast
@@ -79,14 +77,14 @@ def exchange(type, threads, items, way=STRIPED_TO_BLOCKED):
     @device(block, thread[THREADS])
     def block_exchange(v: ref(T[ITEMS])):
         buffer: shared(T[SIZE])
-        t: int @ thread[1] = id()
-        with partition(
-            buffer, p=thread[1], f=lambda k: t * to_across + k * to_along + (t * to_across + k * to_along) / 32
-        ) as cell:
+        with each(thread, buffer) as t:
             for k in unroll(range(ITEMS)):
-                cell[k] = v[k]
-        for k in unroll(range(ITEMS)):
-            v[k] = buffer[t * from_across + k * from_along + (t * from_across + k * from_along) / 32]
+                to: int = t * to_across + k * to_along
+                buffer[to + to / 32] = v[k]
+        with each(thread) as t:
+            for k in unroll(range(ITEMS)):
+                at: int = t * from_across + k * from_along
+                v[k] = buffer[at + at / 32]
 
     return block_exchange
 
@@ -141,14 +139,10 @@ def _reduce_named(T, THREADS, in_warp, together):
     @device(block, thread[THREADS])
     def block_reduce(v: T @ thread[1]) -> T:
         sums: shared(T[WARPS])
-        w: int @ warp = id()
-        with partition(sums, p=warp, offset=w) as of_this:
-            with group(warp):
-                s: T = in_warp(v)
-                with claim(of_this, p=thread[1]) as cell:
-                    match split(thread):
-                        case 1:
-                            cell[0] = s
+        with each(warp, sums) as w:
+            s: T = in_warp(v)
+            with one(thread, sums):
+                sums[w] = s
         total: T = sums[0]
         for k in unroll(range(1, WARPS)):
             total = together(total, sums[k])
@@ -164,14 +158,10 @@ def _reduce_given(T, THREADS, in_warp, op):
     @device(block, thread[THREADS])
     def block_reduce(v: T @ thread[1]) -> T:
         sums: shared(T[WARPS])
-        w: int @ warp = id()
-        with partition(sums, p=warp, offset=w) as of_this:
-            with group(warp):
-                s: T = in_warp(v)
-                with claim(of_this, p=thread[1]) as cell:
-                    match split(thread):
-                        case 1:
-                            cell[0] = s
+        with each(warp, sums) as w:
+            s: T = in_warp(v)
+            with one(thread, sums):
+                sums[w] = s
         total: T @ thread[1] = sums[0]
         for k in unroll(range(1, WARPS)):
             total = op(total, sums[k])
@@ -191,13 +181,10 @@ def _scan(T, THREADS, in_warp, op):
         sums: shared(T[WARPS])
         w: int @ warp = id()
         upto: T @ thread[1] = in_warp(v)
-        with partition(sums, p=warp, offset=w) as of_this:
-            with group(warp):
-                s: T = intrinsic.shfl(upto, 31)
-                with claim(of_this, p=thread[1]) as cell:
-                    match split(thread):
-                        case 1:
-                            cell[0] = s
+        with each(warp, sums):
+            s: T = intrinsic.shfl(upto, 31)
+            with one(thread, sums):
+                sums[w] = s
         before: T @ thread[1] = sums[0]
         for k in unroll(range(1, WARPS)):
             more: T @ thread[1] = op(before, sums[k])
@@ -216,8 +203,8 @@ def _shifted(T, THREADS, upto, nothing):
         cells: shared(T[THREADS])
         t: int @ thread[1] = id()
         mine: T @ thread[1] = upto(v)
-        with partition(cells, p=thread[1], offset=t) as cell:
-            cell[0] = mine
+        with each(thread, cells):
+            cells[t] = mine
         return cells[t - 1] if t > 0 else T(nothing)
 
     return block_scan_exclusive
@@ -232,8 +219,8 @@ def _scan_items(T, THREADS, ITEMS, upto, op, EXCLUSIVE, nothing):
         for k in unroll(range(1, ITEMS)):
             own = op(own, v[k])
         mine: T @ thread[1] = upto(own)
-        with partition(cells, p=thread[1], offset=t) as cell:
-            cell[0] = mine
+        with each(thread, cells):
+            cells[t] = mine
         before: T @ thread[1] = cells[t - 1] if t > 0 else T(nothing)
         for k in unroll(range(ITEMS)):
             more: T @ thread[1] = op(before, v[k])
@@ -293,16 +280,14 @@ def _load_transposed(T, THREADS, ITEMS):
 def _store_items(T, THREADS, ITEMS, across, along):
     @device(block, thread[THREADS])
     def block_store(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS])):
-        t: int @ thread[1] = id()
-        with partition(dst, p=thread[1], f=lambda k: start + (t * across + k * along)) as mine:
+        with each(thread, dst) as t:
             if start + THREADS * ITEMS <= n:
                 for k in unroll(range(ITEMS)):
-                    mine[k] = v[k]
+                    dst[start + (t * across + k * along)] = v[k]
             else:
-                with group(thread[1]):
-                    for k in unroll(range(ITEMS)):
-                        if start + (t * across + k * along) < n:
-                            mine[k] = v[k]
+                for k in unroll(range(ITEMS)):
+                    if start + (t * across + k * along) < n:
+                        dst[start + (t * across + k * along)] = v[k]
 
     return block_store
 
@@ -314,11 +299,10 @@ def _store_vectorized(T, THREADS, ITEMS):
 
     @device(block, thread[THREADS])
     def block_store_vectorized(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS])):
-        t: int @ thread[1] = id()
         if start + THREADS * ITEMS <= n and start % WIDTH == 0:
-            with partition(dst.view(W), p=thread[1], f=lambda k: start / WIDTH + (t * WORDS + k)) as mine:
+            with each(thread, dst.view(W)) as t:
                 for k in unroll(range(WORDS)):
-                    mine[k] = v.view(W)[k]
+                    dst[start / WIDTH + (t * WORDS + k)] = v.view(W)[k]
         else:
             tail(dst, start, n, v)
 

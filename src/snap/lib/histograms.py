@@ -43,38 +43,36 @@ def histogram_kernel(WIDTH, T=THREADS, U=WORDS, LANES=COUNTERS):
 
     @kernel(threads=T)
     def histogram(x: ptr(const(u8)), counts: ptr(i64), n: i64):
-        with group(grid[1]):
-            b: int @ block[1] = id()
-            blocks: int = count(block[1])
-            words: i64 = n / WIDTH
-            rounds: i64 = words / (i64(blocks) * (T * U))
-            with group(block[1]):
-                bins: shared(u32[256, LANES])
-                t: int @ thread[1] = id()
-                l: int @ thread[1] = t % LANES
-                with partition(bins, p=thread[1], f=lambda k: (k * (T // LANES) + t / LANES, l)) as cell:
-                    for k in unroll(range(ROWS)):
-                        cell[k] = 0
-                raw: u8[U, WIDTH] @ thread[1]
-                with group(thread[1]):
-                    for r in range(rounds):
-                        for u in unroll(range(U)):
-                            raw.view(W)[u, 0] = x.view(W)[(r * blocks + b) * (T * U) + (u * T + t)]
-                        for u in unroll(range(U)):
-                            for i in unroll(range(WIDTH)):
-                                atomic.add(bins, (int(raw[u, i]), l), 1, scope="block")
-                    for j in range(rounds * blocks * (T * U) + (i64(b) * T + t), words, i64(blocks) * T):
-                        raw.view(W)[0, 0] = x.view(W)[j]
+        blocks: int = count(block[1])
+        words: i64 = n / WIDTH
+        rounds: i64 = words / (i64(blocks) * (T * U))
+        with each(block) as b:
+            bins: shared(u32[256, LANES])
+            raw: u8[U, WIDTH] @ thread[1]
+            with each(thread, bins, shape=(..., LANES)) as (i, l):
+                for k in unroll(range(ROWS)):
+                    bins[k * (T // LANES) + i, l] = 0
+            with each(thread) as t:
+                l: int = t % LANES
+                for r in range(rounds):
+                    for u in unroll(range(U)):
+                        raw.view(W)[u, 0] = x.view(W)[(r * blocks + b) * (T * U) + (u * T + t)]
+                    for u in unroll(range(U)):
                         for i in unroll(range(WIDTH)):
-                            atomic.add(bins, (int(raw[0, i]), l), 1, scope="block")
-                    if b == 0 and words * WIDTH + t < n:
-                        atomic.add(bins, (int(x[words * WIDTH + t]), l), 1, scope="block")
-                with group(thread[1]):
-                    if t < 256:
-                        total: u32 = 0
-                        for k in unroll(range(LANES)):
-                            total += bins[t, (t + k) % LANES]
-                        if total > 0:
-                            atomic.add(counts, t, i64(total))
+                            atomic.add(bins, (int(raw[u, i]), l), 1, scope="block")
+                for j in range(rounds * blocks * (T * U) + (i64(b) * T + t), words, i64(blocks) * T):
+                    raw.view(W)[0, 0] = x.view(W)[j]
+                    for i in unroll(range(WIDTH)):
+                        atomic.add(bins, (int(raw[0, i]), l), 1, scope="block")
+                if b == 0 and words * WIDTH + t < n:
+                    atomic.add(bins, (int(x[words * WIDTH + t]), l), 1, scope="block")
+            with each(thread) as t:
+                if t >= 256:
+                    return
+                total: u32 = 0
+                for k in unroll(range(LANES)):
+                    total += bins[t, (t + k) % LANES]
+                if total > 0:
+                    atomic.add(counts, t, i64(total))
 
     return histogram

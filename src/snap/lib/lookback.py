@@ -47,7 +47,7 @@ def look_back(type: Scalar, op, nothing):
     @device(warp)
     def gather(status: ptr(i64) @ grid[1], tile: int @ thread[1], there: bool @ thread[1], value: ref(A[1])) -> A:
         while not intrinsic.all(there):
-            with group(thread[1]):  # only what is missing is read again: many warps look at the same words
+            with each(thread):  # only what is missing is read again: many warps look at the same words
                 if not there:
                     there = peek(status, tile, value)
         return in_warp(value[0])

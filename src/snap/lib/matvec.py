@@ -68,43 +68,38 @@ def gemv_by_warps(type, inside, WIDTH, R=ROWS, U=WORDS, T=THREADS):
 
     @kernel(threads=T)
     def gemv(a: ptr(const(E)), x: ptr(const(E)), y: ptr(E), M: int, N: int):
-        with group(grid[1]):
-            row: int @ warp = id() * R
-            words: int = N / WIDTH
-            with partition(y, p=warp, offset=row) as written:
-                with group(warp):
-                    l: int @ thread[1] = id()
-                    first: i64[R]
+        words: int = N / WIDTH
+        with each(warp, y) as w:
+            row: int = w * R
+            first: i64[R]
+            for r in unroll(range(R)):
+                first[r] = i64(min(row + r, M - 1)) * words
+            sums: A[R] @ thread[1]
+            line: E[R, U, WIDTH] @ thread[1]
+            part: E[U, WIDTH] @ thread[1]
+            whole: int = words / (32 * U) * (32 * U)
+            with each(thread) as l:
+                for j in range(l, whole, 32 * U):
                     for r in unroll(range(R)):
-                        first[r] = i64(min(row + r, M - 1)) * words
-                    sums: A[R] @ thread[1]
-                    line: E[R, U, WIDTH] @ thread[1]
-                    part: E[U, WIDTH] @ thread[1]
-                    whole: int = words / (32 * U) * (32 * U)
-                    with group(thread[1]):
-                        for j in range(l, whole, 32 * U):
-                            for r in unroll(range(R)):
-                                for u in unroll(range(U)):
-                                    line.view(W)[r, u, 0] = a.view(W)[first[r] + (j + u * 32)]
-                            for u in unroll(range(U)):
-                                part.view(W)[u, 0] = x.view(W)[j + u * 32]
-                            for r in unroll(range(R)):
-                                for u in unroll(range(U)):
-                                    for i in unroll(range(WIDTH)):
-                                        sums[r] += A(line[r, u, i]) * A(part[u, i])
-                        for j in range(whole + l, words, 32):
-                            part.view(W)[0, 0] = x.view(W)[j]
-                            for r in unroll(range(R)):
-                                line.view(W)[r, 0, 0] = a.view(W)[first[r] + j]
-                                for i in unroll(range(WIDTH)):
-                                    sums[r] += A(line[r, 0, i]) * A(part[0, i])
-                    with claim(written, p=thread[1]) as cell:
-                        for r in unroll(range(R)):
-                            total: A = intrinsic.reduce_add(sums[r])
-                            match split(thread):
-                                case 1:
-                                    if row + r < M:
-                                        cell[r] = E(total)
+                        for u in unroll(range(U)):
+                            line.view(W)[r, u, 0] = a.view(W)[first[r] + (j + u * 32)]
+                    for u in unroll(range(U)):
+                        part.view(W)[u, 0] = x.view(W)[j + u * 32]
+                    for r in unroll(range(R)):
+                        for u in unroll(range(U)):
+                            for i in unroll(range(WIDTH)):
+                                sums[r] += A(line[r, u, i]) * A(part[u, i])
+                for j in range(whole + l, words, 32):
+                    part.view(W)[0, 0] = x.view(W)[j]
+                    for r in unroll(range(R)):
+                        line.view(W)[r, 0, 0] = a.view(W)[first[r] + j]
+                        for i in unroll(range(WIDTH)):
+                            sums[r] += A(line[r, 0, i]) * A(part[0, i])
+            for r in unroll(range(R)):
+                total: A = intrinsic.reduce_add(sums[r])
+                with one(thread, y):
+                    if row + r < M:
+                        y[row + r] = E(total)
 
     return gemv
 
@@ -118,44 +113,37 @@ def gemv_by_blocks(type, inside, WIDTH, U, C=1, T=BLOCK_THREADS, REST=True):
     held, S = team(C, T), C * T
     TEAM, in_team = held[0], team_reduce(inside, C, T)
 
-    @kernel
-    @requires(grid[1], *held)
-    def gemv(
-        a: ptr(const(E)) @ grid[1], x: ptr(const(E)) @ grid[1], y: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]
-    ):
-        with group(grid[1]):
-            row: int @ TEAM = id()
-            words: int = N / WIDTH
-            with partition(y, p=TEAM, offset=row) as written:
-                with group(TEAM):
-                    t: int @ thread[1] = id()
-                    first: i64 = i64(row) * words
-                    own: A @ thread[1] = A(0)
-                    line: E[U, WIDTH] @ thread[1]
-                    part: E[U, WIDTH] @ thread[1]
-                    whole: int = words / (S * U) * (S * U)
-                    with group(thread[1]):
-                        for j in range(t, whole, S * U):
-                            for u in unroll(range(U)):
-                                line.view(W)[u, 0] = a.view(W)[first + (j + u * S)]
-                            for u in unroll(range(U)):
-                                part.view(W)[u, 0] = x.view(W)[j + u * S]
-                            for u in unroll(range(U)):
-                                for i in unroll(range(WIDTH)):
-                                    own += A(line[u, i]) * A(part[u, i])
-                        if REST:
-                            for u in unroll(range(U)):
-                                if whole + (t + u * S) < words:
-                                    line.view(W)[u, 0] = a.view(W)[first + (whole + (t + u * S))]
-                                    part.view(W)[u, 0] = x.view(W)[whole + (t + u * S)]
-                            for u in unroll(range(U)):
-                                if whole + (t + u * S) < words:
-                                    for i in unroll(range(WIDTH)):
-                                        own += A(line[u, i]) * A(part[u, i])
-                    total: A @ thread[1] = in_team(own)
-                    with partition(written, p=thread[1]) as cell:
-                        with group(thread[1]):
-                            if t == 0:
-                                cell[0] = E(total)
+    @kernel(threads=T, cluster=C if C > 1 else None)
+    def gemv(a: ptr(const(E)), x: ptr(const(E)), y: ptr(E), M: int, N: int):
+        words: int = N / WIDTH
+        whole: int = words / (S * U) * (S * U)
+        with each(TEAM, y) as row:
+            t: int @ thread[1] = id()
+            first: i64 = i64(row) * words
+            own: A @ thread[1] = A(0)
+            line: E[U, WIDTH] @ thread[1]
+            part: E[U, WIDTH] @ thread[1]
+            with each(thread):
+                for j in range(t, whole, S * U):
+                    for u in unroll(range(U)):
+                        line.view(W)[u, 0] = a.view(W)[first + (j + u * S)]
+                    for u in unroll(range(U)):
+                        part.view(W)[u, 0] = x.view(W)[j + u * S]
+                    for u in unroll(range(U)):
+                        for i in unroll(range(WIDTH)):
+                            own += A(line[u, i]) * A(part[u, i])
+                if REST:
+                    for u in unroll(range(U)):
+                        if whole + (t + u * S) < words:
+                            line.view(W)[u, 0] = a.view(W)[first + (whole + (t + u * S))]
+                            part.view(W)[u, 0] = x.view(W)[whole + (t + u * S)]
+                    for u in unroll(range(U)):
+                        if whole + (t + u * S) < words:
+                            for i in unroll(range(WIDTH)):
+                                own += A(line[u, i]) * A(part[u, i])
+            total: A @ thread[1] = in_team(own)
+            with each(thread, y):
+                if t == 0:
+                    y[row] = E(total)
 
     return gemv

@@ -76,64 +76,51 @@ def reduction(type, inside, result, WIDTH, op, nothing, C=1, SINGLE=False, T=THR
     held = team(C, T)
     TEAM, in_team = held[0], team_reduce(inside, C, T, op, None if isinstance(op, str) else nothing)
 
-    @kernel
-    @requires(grid[1], *held)
-    def reduce_all(
-        x: ptr(const(E)) @ grid[1],
-        out: ptr(R) @ grid[1],
-        partial: ptr(A) @ grid[1],
-        ticket: ptr(i32) @ grid[1],
-        n: i64 @ grid[1],
-    ):
-        with group(grid[1]):
-            b: int @ TEAM = id()
-            teams: int = count(TEAM)
-            words: i64 = n / WIDTH
-            rounds: i64 = words / (i64(teams) * (S * U))  # in which every team has a whole tile
-            with partition(out, p=TEAM, disjoint=True) as result_cell:
-                with group(TEAM):
-                    t: int @ thread[1] = id()
-                    v: A[WIDTH] @ thread[1]
-                    raw: E[U, WIDTH] @ thread[1]
-                    one: A @ thread[1] = A(nothing)
-                    with group(thread[1]):
+    @kernel(threads=T, cluster=C if C > 1 else None)
+    def reduce_all(x: ptr(const(E)), out: ptr(R), partial: ptr(A), ticket: ptr(i32), n: i64):
+        teams: int = count(TEAM)
+        words: i64 = n / WIDTH
+        rounds: i64 = words / (i64(teams) * (S * U))  # in which every team has a whole tile
+        with each(TEAM, out, disjoint=out) as b:
+            t: int @ thread[1] = id()
+            v: A[WIDTH] @ thread[1]
+            raw: E[U, WIDTH] @ thread[1]
+            own: A @ thread[1] = A(nothing)
+            with each(thread):
+                for i in unroll(range(WIDTH)):
+                    v[i] = A(nothing)
+                for r in range(rounds):
+                    for u in unroll(range(U)):
+                        raw.view(W)[u, 0] = x.view(W)[(r * teams + b) * (S * U) + (u * S + t)]
+                    for u in unroll(range(U)):
                         for i in unroll(range(WIDTH)):
-                            v[i] = A(nothing)
-                        for r in range(rounds):
-                            for u in unroll(range(U)):
-                                raw.view(W)[u, 0] = x.view(W)[(r * teams + b) * (S * U) + (u * S + t)]
-                            for u in unroll(range(U)):
-                                for i in unroll(range(WIDTH)):
-                                    v[i] = combine(v[i], A(raw[u, i]))
-                        for j in range(rounds * teams * (S * U) + (i64(b) * S + t), words, i64(teams) * S):
-                            raw.view(W)[0, 0] = x.view(W)[j]
-                            for i in unroll(range(WIDTH)):
-                                v[i] = combine(v[i], A(raw[0, i]))
-                        if b == 0 and words * WIDTH + t < n:
-                            one = A(x[words * WIDTH + t])
-                        for i in unroll(range(WIDTH)):
-                            one = combine(one, v[i])
-                    last: bool @ TEAM = True
-                    if SINGLE:
-                        one = in_team(one)
-                    else:
-                        order: shared(int[1])
-                        one = in_team(one)
-                        with claim(order, p=thread[1]) as slot:
-                            match split(thread):
-                                case 1:
-                                    atomic.store(partial, b, one)
-                                    slot[0] = atomic.add(ticket, 0, 1, order="acq_rel")
-                        last = order[0] == teams - 1  # all the others have handed theirs in
-                        if last:
-                            one = A(nothing)
-                            with group(thread[1]):
-                                for k in range(t, teams, T):
-                                    one = combine(one, atomic.load(partial, k))
-                            one = in_team(one)
-                    with partition(result_cell, p=thread[1], disjoint=True) as cell:
-                        with group(thread[1]):
-                            if last and t == 0:
-                                cell[0] = R(one)
+                            v[i] = combine(v[i], A(raw[u, i]))
+                for j in range(rounds * teams * (S * U) + (i64(b) * S + t), words, i64(teams) * S):
+                    raw.view(W)[0, 0] = x.view(W)[j]
+                    for i in unroll(range(WIDTH)):
+                        v[i] = combine(v[i], A(raw[0, i]))
+                if b == 0 and words * WIDTH + t < n:
+                    own = A(x[words * WIDTH + t])
+                for i in unroll(range(WIDTH)):
+                    own = combine(own, v[i])
+            last: bool = True
+            if SINGLE:
+                own = in_team(own)
+            else:
+                order: shared(int[1])
+                own = in_team(own)
+                with one(thread, order):
+                    atomic.store(partial, b, own)
+                    order[0] = atomic.add(ticket, 0, 1, order="acq_rel")
+                last = order[0] == teams - 1  # all the others have handed theirs in
+                if last:
+                    own = A(nothing)
+                    with each(thread):
+                        for k in range(t, teams, T):
+                            own = combine(own, atomic.load(partial, k))
+                    own = in_team(own)
+            with each(thread, out, disjoint=out):
+                if last and t == 0:
+                    out[0] = R(own)
 
     return reduce_all

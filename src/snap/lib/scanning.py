@@ -111,12 +111,8 @@ def before_warp(inside, op, nothing, T, C=1):
     def in_block(total: A @ thread[1], all: ref(A[1])) -> A @ thread[1]:
         sums: shared(A[WARPS])
         w: int @ warp = id()
-        with partition(sums, p=warp, offset=w) as own:
-            with group(warp):
-                with claim(own, p=thread[1]) as cell:
-                    match split(thread):
-                        case 1:
-                            cell[0] = total
+        with each(warp, sums), one(thread, sums):
+            sums[w] = total
         base: A @ thread[1] = A(nothing)
         all[0] = A(nothing)
         for i in unroll(range(WARPS)):
@@ -131,11 +127,8 @@ def before_warp(inside, op, nothing, T, C=1):
         if C > 1:
             of_blocks: shared(A[1], across=block)
             b: int @ block[1] = id()
-            t: int @ thread[1] = id() % T
-            with partition(of_blocks, p=thread[1], f=lambda i: (b, i)) as cell:
-                with group(thread[1]):
-                    if t == 0:
-                        cell[0] = of_block[0]
+            with each(block, of_blocks), one(thread, of_blocks):
+                of_blocks[0] = of_block[0]
             upto: A @ thread[1] = A(nothing)
             for k in unroll(range(C - 1)):
                 upto = combine(upto, of_blocks[k, 0] if k < b else A(nothing))
@@ -156,44 +149,39 @@ def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS)
     held, PART = team(C, T), WARP * K * WIDTH
     TEAM = held[0]
 
-    @kernel
-    @requires(grid[1], *held)
-    def scan_tile(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], n: int @ grid[1]):
-        with group(grid[1]):
-            with partition(out, p=TEAM, disjoint=True) as part:
-                with group(TEAM):
-                    w: int @ warp = id()
-                    l: int @ thread[1] = id() % 32
-                    at: int @ thread[1] = (
-                        w * PART + l * WIDTH
-                    )  # this thread's first element; its words lie 32 words apart
-                    raw: E[K, WIDTH] @ thread[1]
-                    v: A[K, WIDTH] @ thread[1]
-                    with group(thread[1]):
-                        for j in unroll(range(K)):
-                            if at + (j * (32 * WIDTH) + WIDTH) <= n:
-                                raw.view(W)[j, 0] = x.view(W)[at / WIDTH + j * 32]
-                            else:
-                                for i in unroll(range(WIDTH)):
-                                    if at + (j * (32 * WIDTH) + i) < n:
-                                        raw[j, i] = x[at + (j * (32 * WIDTH) + i)]
-                        for j in unroll(range(K)):
-                            for i in unroll(range(WIDTH)):
-                                v[j, i] = A(raw[j, i]) if at + (j * (32 * WIDTH) + i) < n else A(nothing)
-                    total: A @ thread[1] = scan_words(v)
-                    base: A @ thread[1] = before(total)
-                    for j in unroll(range(K)):
+    @kernel(threads=T, cluster=C if C > 1 else None)
+    def scan_tile(x: ptr(const(E)), out: ptr(E), n: int):
+        with each(TEAM, out, disjoint=out):
+            w: int @ warp = id()
+            l: int @ thread[1] = id() % 32
+            # This thread's first element; its words lie 32 words apart.
+            at: int @ thread[1] = w * PART + l * WIDTH
+            raw: E[K, WIDTH] @ thread[1]
+            v: A[K, WIDTH] @ thread[1]
+            with each(thread):
+                for j in unroll(range(K)):
+                    if at + (j * (32 * WIDTH) + WIDTH) <= n:
+                        raw.view(W)[j, 0] = x.view(W)[at / WIDTH + j * 32]
+                    else:
                         for i in unroll(range(WIDTH)):
-                            raw[j, i] = E(combine(base, v[j, i]))
-                    with partition(part, p=thread[1], disjoint=True) as cell:
-                        with group(thread[1]):
-                            for j in unroll(range(K)):
-                                if at + (j * (32 * WIDTH) + WIDTH) <= n:
-                                    cell.view(W)[at / WIDTH + j * 32] = raw.view(W)[j, 0]
-                                else:
-                                    for i in unroll(range(WIDTH)):
-                                        if at + (j * (32 * WIDTH) + i) < n:
-                                            cell[at + (j * (32 * WIDTH) + i)] = raw[j, i]
+                            if at + (j * (32 * WIDTH) + i) < n:
+                                raw[j, i] = x[at + (j * (32 * WIDTH) + i)]
+                for j in unroll(range(K)):
+                    for i in unroll(range(WIDTH)):
+                        v[j, i] = A(raw[j, i]) if at + (j * (32 * WIDTH) + i) < n else A(nothing)
+            total: A @ thread[1] = scan_words(v)
+            base: A @ thread[1] = before(total)
+            for j in unroll(range(K)):
+                for i in unroll(range(WIDTH)):
+                    raw[j, i] = E(combine(base, v[j, i]))
+            with each(thread, out, disjoint=out):
+                for j in unroll(range(K)):
+                    if at + (j * (32 * WIDTH) + WIDTH) <= n:
+                        out.view(W)[at / WIDTH + j * 32] = raw.view(W)[j, 0]
+                    else:
+                        for i in unroll(range(WIDTH)):
+                            if at + (j * (32 * WIDTH) + i) < n:
+                                out[at + (j * (32 * WIDTH) + i)] = raw[j, i]
 
     return scan_tile
 
@@ -218,103 +206,92 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
 
     @kernel(threads=T, cooperative=True)
     def scan_tiles(x: ptr(const(E)), out: ptr(E), status: ptr(i64), n: i64):
-        with group(grid[1]):
-            b: int @ block[1] = id()
-            blocks: int = count(block[1])
-            tiles: int = int((n + (TILE - 1)) / TILE)
-            with partition(out, p=block[1], disjoint=True) as part:
-                with group(block[1]):
-                    slots: pipeline(shared(E[SLOT, T, WIDTH]), D)
-                    sums: shared(A[WARPS])
-                    passed: shared(A[WARPS])  # what each warp found of the tiles since the block's last one
-                    t: int @ thread[1] = id()
-                    w: int @ warp = id()
-                    l: int @ thread[1] = t % 32
-                    at: int @ thread[1] = (
-                        w * PART + l * WIDTH
-                    )  # this thread's first element in a tile; its words lie 32 words apart
-                    rounds: int = (tiles - b + blocks - 1) / blocks
-                    upto: A @ thread[1] = A(nothing)  # everything up to the block's last tile
-                    held: A[K, WIDTH] @ thread[1]  # the tile that is to be written: scanned in each warp,
-                    held_base: A @ thread[1] = A(nothing)  # what comes before the warp in it, and its total
-                    held_total: A @ thread[1] = A(nothing)
-                    for k in range(rounds + (D + 1)):
-                        next_id: int = (k - D) * blocks + b
-                        tile_id: int = next_id - blocks
-                        begin: i64 = i64(next_id) * TILE
-                        raw: E[K, WIDTH] @ thread[1]
-                        v: A[K, WIDTH] @ thread[1]
-                        value: A[1] @ thread[1]
-                        since: int @ thread[1] = max(tile_id - blocks + 1, 0) + t
-                        there: bool @ thread[1] = glance(status, since, tile_id, value)
-                        if BACKGROUND and k >= D and begin + TILE <= n:
-                            with stage(slots, k - D) as s:
-                                with partition(s.view(W), p=thread[1], f=lambda j: (j, t, 0)) as cell:
-                                    for j in unroll(range(K)):
-                                        raw.view(W)[j, 0] = cell[j]
+        blocks: int = count(block[1])
+        tiles: int = int((n + (TILE - 1)) / TILE)
+        with each(block, out, disjoint=out) as b:
+            slots: pipeline(shared(E[SLOT, T, WIDTH]), D)
+            sums: shared(A[WARPS])
+            passed: shared(A[WARPS])  # what each warp found of the tiles since the block's last one
+            t: int @ thread[1] = id()
+            w: int @ warp = id()
+            l: int @ thread[1] = t % 32
+            # This thread's first element in a tile; its words lie 32 words apart.
+            at: int @ thread[1] = w * PART + l * WIDTH
+            rounds: int = (tiles - b + blocks - 1) / blocks
+            upto: A @ thread[1] = A(nothing)  # everything up to the block's last tile
+            held: A[K, WIDTH] @ thread[1]  # the tile that is to be written: scanned in each warp,
+            held_base: A @ thread[1] = A(nothing)  # what comes before the warp in it, and its total
+            held_total: A @ thread[1] = A(nothing)
+            for k in range(rounds + (D + 1)):
+                next_id: int = (k - D) * blocks + b
+                tile_id: int = next_id - blocks
+                begin: i64 = i64(next_id) * TILE
+                raw: E[K, WIDTH] @ thread[1]
+                v: A[K, WIDTH] @ thread[1]
+                value: A[1] @ thread[1]
+                since: int @ thread[1] = max(tile_id - blocks + 1, 0) + t
+                there: bool @ thread[1] = glance(status, since, tile_id, value)
+                if BACKGROUND and k >= D and begin + TILE <= n:
+                    with stage(slots, k - D) as s, each(thread, s.view(W)):
+                        for j in unroll(range(K)):
+                            raw.view(W)[j, 0] = s[j, t, 0]
+                    for j in unroll(range(K)):
+                        for i in unroll(range(WIDTH)):
+                            v[j, i] = A(raw[j, i])
+                elif k >= D:
+                    with each(thread):
+                        rest: int = int(min(n - begin, i64(TILE))) - at
+                        for j in unroll(range(K)):
+                            for i in unroll(range(WIDTH)):
+                                v[j, i] = A(nothing)
+                                if j * (32 * WIDTH) + i < rest:
+                                    v[j, i] = A(x[begin + at + (j * (32 * WIDTH) + i)])
+                if BACKGROUND:
+                    ahead: i64 = i64(k * blocks + b) * TILE
+                    if ahead + TILE <= n:
+                        with stage(slots, k) as s, each(thread, s.view(W)):
                             for j in unroll(range(K)):
-                                for i in unroll(range(WIDTH)):
-                                    v[j, i] = A(raw[j, i])
-                        elif k >= D:
-                            with group(thread[1]):
-                                rest: int = int(min(n - begin, i64(TILE))) - at
-                                for j in unroll(range(K)):
-                                    for i in unroll(range(WIDTH)):
-                                        v[j, i] = A(nothing)
-                                        if j * (32 * WIDTH) + i < rest:
-                                            v[j, i] = A(x[begin + at + (j * (32 * WIDTH) + i)])
-                        if BACKGROUND:
-                            ahead: i64 = i64(k * blocks + b) * TILE
-                            if ahead + TILE <= n:
-                                with stage(slots, k) as s:
-                                    with partition(s.view(W), p=thread[1], f=lambda j: (j, t, 0)) as cell:
-                                        for j in unroll(range(K)):
-                                            async_copy(cell[j], x.view(W)[ahead / WIDTH + (w * (32 * K) + j * 32 + l)])
-                        if k >= D:
-                            total: A @ thread[1] = scan_words(v)
-                            with partition(sums, p=thread[1], offset=w) as cell:
-                                with group(thread[1]):
-                                    if l == 0:
-                                        cell[0] = total
-                            base: A @ thread[1] = A(nothing)
-                            of_tile: A @ thread[1] = A(nothing)
-                            for i in unroll(range(WARPS)):
-                                base = of_tile if i == w else base
-                                of_tile = combine(of_tile, sums[i])
-                            with group(thread[1]):
-                                if t == 0 and begin < n:
-                                    publish(status, next_id, of_tile)
-                            with partition(passed, p=thread[1], offset=w) as cell:
-                                with group(warp):
-                                    come: A = gather(status, since, there, value)
-                                    with group(thread[1]):
-                                        if l == 0:
-                                            cell[0] = come
-                            for i in unroll(range(WARPS)):
-                                upto = combine(upto, passed[i])
-                            held_base = combine(upto, held_base)
-                            upto = combine(upto, held_total)
-                            start: i64 = i64(tile_id) * TILE
-                            if k > D and start + TILE <= n:
-                                with partition(
-                                    part.view(W), p=thread[1], f=lambda j: start / WIDTH + (w * (32 * K) + j * 32 + l)
-                                ) as cell:
-                                    for j in unroll(range(K)):
-                                        for i in unroll(range(WIDTH)):
-                                            raw[j, i] = E(combine(held_base, held[j, i]))
-                                        cell[j] = raw.view(W)[j, 0]
-                            elif k > D:
-                                with partition(part, p=thread[1], f=lambda i: start + at + i) as cell:
-                                    with group(thread[1]):
-                                        rest: int = int(n - start) - at
-                                        for j in unroll(range(K)):
-                                            for i in unroll(range(WIDTH)):
-                                                if j * (32 * WIDTH) + i < rest:
-                                                    cell[j * (32 * WIDTH) + i] = E(combine(held_base, held[j, i]))
-                            held_base = base
-                            held_total = of_tile
-                            for j in unroll(range(K)):
-                                for i in unroll(range(WIDTH)):
-                                    held[j, i] = v[j, i]
+                                async_copy(s[j, t, 0], x.view(W)[ahead / WIDTH + (w * (32 * K) + j * 32 + l)])
+                if k < D:
+                    continue
+                total: A @ thread[1] = scan_words(v)
+                with each(thread, sums):
+                    if l == 0:
+                        sums[w] = total
+                base: A @ thread[1] = A(nothing)
+                of_tile: A @ thread[1] = A(nothing)
+                for i in unroll(range(WARPS)):
+                    base = of_tile if i == w else base
+                    of_tile = combine(of_tile, sums[i])
+                with one(thread):
+                    if begin < n:
+                        publish(status, next_id, of_tile)
+                come: A @ warp = gather(status, since, there, value)
+                with each(thread, passed):
+                    if l == 0:
+                        passed[w] = come
+                for i in unroll(range(WARPS)):
+                    upto = combine(upto, passed[i])
+                held_base = combine(upto, held_base)
+                upto = combine(upto, held_total)
+                start: i64 = i64(tile_id) * TILE
+                if k > D and start + TILE <= n:
+                    with each(thread, out.view(W)):
+                        for j in unroll(range(K)):
+                            for i in unroll(range(WIDTH)):
+                                raw[j, i] = E(combine(held_base, held[j, i]))
+                            out[start / WIDTH + (w * (32 * K) + j * 32 + l)] = raw.view(W)[j, 0]
+                elif k > D:
+                    with each(thread, out):
+                        rest: int = int(n - start) - at
+                        for j in unroll(range(K)):
+                            for i in unroll(range(WIDTH)):
+                                if j * (32 * WIDTH) + i < rest:
+                                    out[start + at + (j * (32 * WIDTH) + i)] = E(combine(held_base, held[j, i]))
+                held_base = base
+                held_total = of_tile
+                for j in unroll(range(K)):
+                    for i in unroll(range(WIDTH)):
+                        held[j, i] = v[j, i]
 
     return scan_tiles

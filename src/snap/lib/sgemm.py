@@ -122,131 +122,105 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
         whole: int,
         slices: int,
     ):
-        with group(grid[1]):
-            across: int = (N + BN - 1) / BN
-            down: int = (M + BM - 1) / BM
-            place: int @ block[1] = id()
-            slice: int @ block[1] = 0
-            piece: int @ block[1] = -1
+        across: int = (N + BN - 1) / BN
+        down: int = (M + BM - 1) / BM
+        with each(block, C.view(W), P.view(float4), disjoint=(C, P)) as number:
+            place: int = number
+            slice: int = 0
+            piece: int = -1
             if SLICED:
                 piece = place - whole
                 slice = max(piece, 0) % slices
                 place = place if piece < 0 else whole + piece / slices
-            band: int @ block[1] = place / (across * GROUP)
-            within: int @ block[1] = place % (across * GROUP)
-            height: int @ block[1] = min(GROUP, down - band * GROUP)
-            m0: int @ block[1] = (band * GROUP + within % height) * BM
-            n0: int @ block[1] = within / height * BN
-            first: int @ block[1] = 0
-            last: int @ block[1] = K / BK
-            rest: int @ block[1] = K / BK * BK
+            band: int = place / (across * GROUP)
+            within: int = place % (across * GROUP)
+            height: int = min(GROUP, down - band * GROUP)
+            m0: int = (band * GROUP + within % height) * BM
+            n0: int = within / height * BN
+            first: int = 0
+            last: int = K / BK
+            rest: int = K / BK * BK
             if SLICED:
                 first = int(i64(K / BK) * slice / slices) if piece >= 0 else 0
                 last = int(i64(K / BK) * (slice + 1) / slices) if piece >= 0 else K / BK
                 rest = rest if piece < 0 or slice == slices - 1 else K
-            with (
-                partition(C.view(W), p=block[1], disjoint=True) as Cb,
-                partition(P.view(float4), p=block[1], disjoint=True) as Pb,
-            ):
-                with group(block[1]):
-                    As: pipeline(shared(float[BK, BM + 4]), STAGES)
-                    Bs: pipeline(shared(float[BK, BN]), STAGES)
-                    t: int @ thread[1] = id()
-                    w: int @ warp = id()
-                    row: int @ thread[1] = w / ACROSS * TM + t % 2 + t % 32 / 16 * 2
-                    column: int @ thread[1] = w % ACROSS * (2 * TN) + t % 16 / 2
-                    bcolumn: int[BACROSS] @ thread[1]
-                    for q in unroll(range(BACROSS)):
-                        bcolumn[q] = min(n0 / WIDTH + t % WORDS + q * T, N / WIDTH - 1)
-                    arow: int[ACOPIES] @ thread[1]
+            As: pipeline(shared(float[BK, BM + 4]), STAGES)
+            Bs: pipeline(shared(float[BK, BN]), STAGES)
+            t: int @ thread[1] = id()
+            w: int @ warp = id()
+            row: int @ thread[1] = w / ACROSS * TM + t % 2 + t % 32 / 16 * 2
+            column: int @ thread[1] = w % ACROSS * (2 * TN) + t % 16 / 2
+            bcolumn: int[BACROSS] @ thread[1]
+            for q in unroll(range(BACROSS)):
+                bcolumn[q] = min(n0 / WIDTH + t % WORDS + q * T, N / WIDTH - 1)
+            arow: int[ACOPIES] @ thread[1]
+            for q in unroll(range(ACOPIES)):
+                arow[q] = min(m0 + t / BK + q * ASTEP, M - 1)
+            acc: float[TM, TN] @ thread[1]
+            x: float[TM] @ thread[1]
+            y: float[TN] @ thread[1]
+            steps: int = last - first
+            if steps > 0:
+                with stage(As, 0) as a, stage(Bs, 0) as b, each(thread, a, b.view(W)):
                     for q in unroll(range(ACOPIES)):
-                        arow[q] = min(m0 + t / BK + q * ASTEP, M - 1)
-                    acc: float[TM, TN] @ thread[1]
-                    x: float[TM] @ thread[1]
-                    y: float[TN] @ thread[1]
-                    steps: int = last - first
-                    if steps > 0:
-                        with stage(As, 0) as a, stage(Bs, 0) as b:
-                            with partition(a, p=thread[1], f=lambda q: (t % BK, q * ASTEP + t / BK)) as d:
-                                for q in unroll(range(ACOPIES)):
-                                    async_copy(d[q], A[arow[q], first * BK + t % BK])
-                            with partition(
-                                b.view(W),
-                                p=thread[1],
-                                f=lambda q: (q / BACROSS * BSTEP + t / WORDS, q % BACROSS * T + t % WORDS),
-                            ) as d:
-                                for q in unroll(range(BCOPIES)):
-                                    async_copy(
-                                        d[q],
-                                        B.view(W)[first * BK + q / BACROSS * BSTEP + t / WORDS, bcolumn[q % BACROSS]],
-                                    )
-                        for k in range(steps):
-                            k0: int = (first + min(k + 1, steps - 1)) * BK
-                            with (
-                                stage(As, k + 1) as next_a,
-                                stage(Bs, k + 1) as next_b,
-                                stage(As, k) as a,
-                                stage(Bs, k) as b,
-                            ):
-                                with (
-                                    partition(next_a, p=thread[1], f=lambda q: (t % BK, q * ASTEP + t / BK)) as da,
-                                    partition(
-                                        next_b.view(W),
-                                        p=thread[1],
-                                        f=lambda q: (q / BACROSS * BSTEP + t / WORDS, q % BACROSS * T + t % WORDS),
-                                    ) as db,
-                                ):
-                                    for g in unroll(range(POINTS)):
-                                        for q in unroll(range(AEACH)):
-                                            async_copy(da[g * AEACH + q], A[arow[g * AEACH + q], k0 + t % BK])
-                                        for q in unroll(range(BEACH)):
-                                            async_copy(
-                                                db[g * BEACH + q],
-                                                B.view(W)[
-                                                    k0 + (g * BEACH + q) / BACROSS * BSTEP + t / WORDS,
-                                                    bcolumn[(g * BEACH + q) % BACROSS],
-                                                ],
-                                            )
-                                        for h in unroll(range(STEPS)):
-                                            for i in unroll(range(TM // 4)):
-                                                x.view(float4)[i] = a.view(float4)[g * STEPS + h, row + 4 * i]
-                                            for j in unroll(range(TN // 4)):
-                                                y.view(float4)[j] = b.view(float4)[g * STEPS + h, column + 8 * j]
-                                            for i in unroll(range(TM)):
-                                                for j in unroll(range(TN)):
-                                                    acc[i, j + i % 2 * (TN - 1 - 2 * j)] += (
-                                                        x[i] * y[j + i % 2 * (TN - 1 - 2 * j)]
-                                                    )
-                    for k in range(rest, K):
-                        for i in unroll(range(TM)):
-                            x[i] = A[min(m0 + (row + i / 4 * 4) * 4 + i % 4, M - 1), k]
-                        for j in unroll(range(TN)):
-                            y[j] = B[k, min(n0 + (column + j / 4 * 8) * 4 + j % 4, N - 1)]
-                        for i in unroll(range(TM)):
-                            for j in unroll(range(TN)):
-                                acc[i, j] += x[i] * y[j]
-                    if SLICED and piece >= 0:
-                        with partition(Pb, p=thread[1]) as Pt:
-                            with group(thread[1]):
-                                for i in unroll(range(TM)):
-                                    below: int = (row + i / 4 * 4) * 4 + i % 4
-                                    for j in unroll(range(TN // 4)):
-                                        if m0 + below < M:
-                                            Pt[i64(piece * BM + below) * (BN // 4) + (column + j * 8)] = acc.view(
-                                                float4
-                                            )[i, j]
-                    else:
-                        for i in unroll(range(TM)):
-                            for j in unroll(range(TN)):
-                                acc[i, j] *= alpha
-                        with partition(Cb, p=thread[1]) as Ct:
-                            with group(thread[1]):
-                                for i in unroll(range(TM)):
-                                    to: int = m0 + (row + i / 4 * 4) * 4 + i % 4
-                                    for j in unroll(range(TN // WIDTH)):
-                                        at: int = n0 / WIDTH + (column + j / PARTS * 8) * PARTS + j % PARTS
-                                        if to < M and at < N / WIDTH:
-                                            Ct[to, at] = acc.view(W)[i, j]
+                        async_copy(a[t % BK, q * ASTEP + t / BK], A[arow[q], first * BK + t % BK])
+                    for q in unroll(range(BCOPIES)):
+                        async_copy(
+                            b[q / BACROSS * BSTEP + t / WORDS, q % BACROSS * T + t % WORDS],
+                            B.view(W)[first * BK + q / BACROSS * BSTEP + t / WORDS, bcolumn[q % BACROSS]],
+                        )
+                for k in range(steps):
+                    k0: int = (first + min(k + 1, steps - 1)) * BK
+                    with (
+                        stage(As, k + 1) as next_a,
+                        stage(Bs, k + 1) as next_b,
+                        stage(As, k) as a,
+                        stage(Bs, k) as b,
+                        each(thread, next_a, next_b.view(W)),
+                    ):
+                        for g in unroll(range(POINTS)):
+                            for q in unroll(range(g * AEACH, (g + 1) * AEACH)):
+                                async_copy(next_a[t % BK, q * ASTEP + t / BK], A[arow[q], k0 + t % BK])
+                            for q in unroll(range(g * BEACH, (g + 1) * BEACH)):
+                                async_copy(
+                                    next_b[q / BACROSS * BSTEP + t / WORDS, q % BACROSS * T + t % WORDS],
+                                    B.view(W)[k0 + q / BACROSS * BSTEP + t / WORDS, bcolumn[q % BACROSS]],
+                                )
+                            for h in unroll(range(g * STEPS, (g + 1) * STEPS)):
+                                for i in unroll(range(TM // 4)):
+                                    x.view(float4)[i] = a.view(float4)[h, row + 4 * i]
+                                for j in unroll(range(TN // 4)):
+                                    y.view(float4)[j] = b.view(float4)[h, column + 8 * j]
+                                for e in unroll(range(TM * TN)):
+                                    i: int = e / TN
+                                    j: int = e % TN + i % 2 * (TN - 1 - 2 * (e % TN))
+                                    acc[i, j] += x[i] * y[j]
+            for k in range(rest, K):
+                for i in unroll(range(TM)):
+                    x[i] = A[min(m0 + (row + i / 4 * 4) * 4 + i % 4, M - 1), k]
+                for j in unroll(range(TN)):
+                    y[j] = B[k, min(n0 + (column + j / 4 * 8) * 4 + j % 4, N - 1)]
+                for i in unroll(range(TM)):
+                    for j in unroll(range(TN)):
+                        acc[i, j] += x[i] * y[j]
+            if SLICED and piece >= 0:
+                with each(thread, P):
+                    for i in unroll(range(TM)):
+                        below: int = (row + i / 4 * 4) * 4 + i % 4
+                        for j in unroll(range(TN // 4)):
+                            if m0 + below < M:
+                                P[i64(piece * BM + below) * (BN // 4) + (column + j * 8)] = acc.view(float4)[i, j]
+            else:
+                for i in unroll(range(TM)):
+                    for j in unroll(range(TN)):
+                        acc[i, j] *= alpha
+                with each(thread, C):
+                    for i in unroll(range(TM)):
+                        to: int = m0 + (row + i / 4 * 4) * 4 + i % 4
+                        for j in unroll(range(TN // WIDTH)):
+                            at: int = n0 / WIDTH + (column + j / PARTS * 8) * PARTS + j % PARTS
+                            if to < M and at < N / WIDTH:
+                                C[to, at] = acc.view(W)[i, j]
 
     return sgemm
 
@@ -259,28 +233,26 @@ def added(BM, BN, WIDTH, GROUP=BAND, T=ADDERS):
 
     @kernel(threads=T)
     def sgemm_add(P: ptr(const(float)), C: ptr(float, (M, N)), M: int, N: int, alpha: float, whole: int, slices: int):
-        with group(grid[1]):
-            across: int = (N + BN - 1) / BN
-            down: int = (M + BM - 1) / BM
-            i: int @ thread[1] = id()
-            piece: int @ thread[1] = i / (BM * WORDS)
-            at: int @ thread[1] = i % (BM * WORDS)
-            band: int @ thread[1] = (whole + piece) / (across * GROUP)
-            within: int @ thread[1] = (whole + piece) % (across * GROUP)
-            height: int @ thread[1] = min(GROUP, down - band * GROUP)
-            row: int @ thread[1] = (band * GROUP + within % height) * BM + at / WORDS
-            column: int @ thread[1] = within / height * WORDS + at % WORDS
-            with partition(C.view(W), p=thread[1], disjoint=True) as own:
-                with group(thread[1]):
-                    if row < M and column < N / WIDTH:
-                        total: float[WIDTH]
-                        part: float[WIDTH]
-                        for s in unroll(range(slices), 8):
-                            part.view(W)[0] = P.view(W)[i64(piece * slices + s) * (BM * WORDS) + at]
-                            for j in unroll(range(WIDTH)):
-                                total[j] += part[j]
-                        for j in unroll(range(WIDTH)):
-                            total[j] *= alpha
-                        own[row, column] = total.view(W)[0]
+        across: int = (N + BN - 1) / BN
+        down: int = (M + BM - 1) / BM
+        with each(thread, C.view(W), disjoint=C) as i:
+            piece: int = i / (BM * WORDS)
+            at: int = i % (BM * WORDS)
+            band: int = (whole + piece) / (across * GROUP)
+            within: int = (whole + piece) % (across * GROUP)
+            height: int = min(GROUP, down - band * GROUP)
+            row: int = (band * GROUP + within % height) * BM + at / WORDS
+            column: int = within / height * WORDS + at % WORDS
+            if row >= M or column >= N / WIDTH:
+                return
+            total: float[WIDTH]
+            part: float[WIDTH]
+            for s in unroll(range(slices), 8):
+                part.view(W)[0] = P.view(W)[i64(piece * slices + s) * (BM * WORDS) + at]
+                for j in unroll(range(WIDTH)):
+                    total[j] += part[j]
+            for j in unroll(range(WIDTH)):
+                total[j] *= alpha
+            C[row, column] = total.view(W)[0]
 
     return sgemm_add

@@ -32,16 +32,15 @@ def naive(T=256):
     def sgemm_naive(
         A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
-        with group(grid[1]):
-            row: int @ thread[1] = id() % M
-            column: int @ thread[1] = id() / M
-            with partition(C, p=thread[1], f=lambda j: (row, column + j)) as mine:
-                with group(thread[1]):
-                    if column < N:
-                        sum: float = 0.0
-                        for k in range(K):
-                            sum += A[row, k] * B[k, column]
-                        mine[0] = sum
+        with each(thread, C) as i:
+            row: int = i % M
+            column: int = i / M
+            if column >= N:
+                return
+            sum: float = 0.0
+            for k in range(K):
+                sum += A[row, k] * B[k, column]
+            C[row, column] = sum
 
     return sgemm_naive
 
@@ -56,16 +55,11 @@ def coalesced(T=256):
     def sgemm_coalesced(
         A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
-        with group(grid[1]):
-            row: int @ thread[1] = id() / N
-            column: int @ thread[1] = id() % N
-            with partition(C, p=thread[1], f=lambda j: (row, column + j)) as mine:
-                with group(thread[1]):
-                    if row < M:
-                        sum: float = 0.0
-                        for k in range(K):
-                            sum += A[row, k] * B[k, column]
-                        mine[0] = sum
+        with each(thread, C, shape=(M, N)) as (row, column):
+            sum: float = 0.0
+            for k in range(K):
+                sum += A[row, k] * B[k, column]
+            C[row, column] = sum
 
     return sgemm_coalesced
 
@@ -82,44 +76,41 @@ def blocked(BM=128, BN=128, BK=8, TM=8, TN=8):
     def sgemm_blocked(
         A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
-        with group(grid[1]):
-            tiles: int = (N + BN - 1) / BN
-            m0: int @ block[1] = id() / tiles * BM
-            n0: int @ block[1] = id() % tiles * BN
-            with partition(C, p=block[1], disjoint=True) as C_block:
-                with group(block[1]):
-                    As: shared(float[BM, BK])
-                    Bs: shared(float[BK, BN])
-                    t: int @ thread[1] = id()
-                    row: int @ thread[1] = t / ACROSS * TM
-                    column: int @ thread[1] = t % ACROSS * TN
-                    acc: float[TM, TN] @ thread[1]
-                    x: float[TM] @ thread[1]
-                    y: float[TN] @ thread[1]
-                    for k0 in range(0, K, BK):
-                        with partition(As, p=thread[1], f=lambda q: (q * (T // BK) + t / BK, t % BK)) as own:
-                            for q in unroll(range(BM * BK // T)):
-                                at: int @ thread[1] = m0 + q * (T // BK) + t / BK
-                                own[q] = A[at, k0 + t % BK] if at < M and k0 + t % BK < K else 0.0
-                        with partition(Bs, p=thread[1], f=lambda q: ((q * T + t) / BN, (q * T + t) % BN)) as own:
-                            for q in unroll(range(BN * BK // T)):
-                                at: int @ thread[1] = k0 + (q * T + t) / BN
-                                to: int @ thread[1] = n0 + (q * T + t) % BN
-                                own[q] = B[at, to] if at < K and to < N else 0.0
-                        for k in range(BK):
-                            for i in unroll(range(TM)):
-                                x[i] = As[row + i, k]
-                            for j in unroll(range(TN)):
-                                y[j] = Bs[k, column + j]
-                            for i in unroll(range(TM)):
-                                for j in unroll(range(TN)):
-                                    acc[i, j] += x[i] * y[j]
-                    with partition(C_block, p=thread[1], f=lambda i, j: (m0 + row + i, n0 + column + j)) as own:
-                        with group(thread[1]):
-                            for i in unroll(range(TM)):
-                                for j in unroll(range(TN)):
-                                    if m0 + row + i < M and n0 + column + j < N:
-                                        own[i, j] = acc[i, j]
+        tiles: int = (N + BN - 1) / BN
+        with each(block, C, disjoint=C, shape=(..., tiles)) as (m, n):
+            m0: int = m * BM
+            n0: int = n * BN
+            As: shared(float[BM, BK])
+            Bs: shared(float[BK, BN])
+            t: int @ thread[1] = id()
+            row: int @ thread[1] = t / ACROSS * TM
+            column: int @ thread[1] = t % ACROSS * TN
+            acc: float[TM, TN] @ thread[1]
+            x: float[TM] @ thread[1]
+            y: float[TN] @ thread[1]
+            for k0 in range(0, K, BK):
+                with each(thread, As, shape=(..., BK)) as (i, k):
+                    for q in unroll(range(BM * BK // T)):
+                        at: int = m0 + q * (T // BK) + i
+                        As[q * (T // BK) + i, k] = A[at, k0 + k] if at < M and k0 + k < K else 0.0
+                with each(thread, Bs):
+                    for q in unroll(range(BN * BK // T)):
+                        k: int = (q * T + t) / BN
+                        j: int = (q * T + t) % BN
+                        Bs[k, j] = B[k0 + k, n0 + j] if k0 + k < K and n0 + j < N else 0.0
+                for k in range(BK):
+                    for i in unroll(range(TM)):
+                        x[i] = As[row + i, k]
+                    for j in unroll(range(TN)):
+                        y[j] = Bs[k, column + j]
+                    for i in unroll(range(TM)):
+                        for j in unroll(range(TN)):
+                            acc[i, j] += x[i] * y[j]
+            with each(thread, C):
+                for i in unroll(range(TM)):
+                    for j in unroll(range(TN)):
+                        if m0 + row + i < M and n0 + column + j < N:
+                            C[m0 + row + i, n0 + column + j] = acc[i, j]
 
     return sgemm_blocked
 
@@ -138,54 +129,46 @@ def vectorised(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
     def sgemm_vectorised(
         A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
-        with group(grid[1]):
-            tiles: int = (N + BN - 1) / BN
-            m0: int @ block[1] = id() / tiles * BM
-            n0: int @ block[1] = id() % tiles * BN
-            with partition(C.view(W), p=block[1], disjoint=True) as C_block:
-                with group(block[1]):
-                    As: shared(float[BK, BM])
-                    Bs: shared(float[BK, BN])
-                    t: int @ thread[1] = id()
-                    row: int @ thread[1] = t / ACROSS * TM
-                    column: int @ thread[1] = t % ACROSS * TN
-                    acc: float[TM, TN] @ thread[1]
-                    x: float[TM] @ thread[1]
-                    y: float[TN] @ thread[1]
-                    word: float[WIDTH] @ thread[1]
-                    for k0 in range(0, K, BK):
-                        for q in unroll(range(BM * AWORDS // T)):
-                            at: int @ thread[1] = m0 + (q * T + t) / AWORDS
-                            to: int @ thread[1] = k0 / WIDTH + (q * T + t) % AWORDS
-                            with group(thread[1]):
-                                word.view(W)[0] = A.view(W)[at, to] if at < M and to < K / WIDTH else W(0)
-                            with partition(
-                                As, p=thread[1], f=lambda e: ((q * T + t) % AWORDS * WIDTH + e, (q * T + t) / AWORDS)
-                            ) as own:
-                                for e in unroll(range(WIDTH)):
-                                    own[e] = word[e]
-                        for q in unroll(range(BK * BWORDS // T)):
-                            at: int @ thread[1] = k0 + (q * T + t) / BWORDS
-                            to: int @ thread[1] = n0 / WIDTH + (q * T + t) % BWORDS
-                            with partition(
-                                Bs.view(W), p=thread[1], f=lambda e: ((q * T + t) / BWORDS, (q * T + t) % BWORDS + e)
-                            ) as own:
-                                own[0] = B.view(W)[at, to] if at < K and to < N / WIDTH else W(0)
-                        for k in unroll(range(BK)):
-                            for i in unroll(range(TM // 4)):
-                                x.view(float4)[i] = As.view(float4)[k, row / 4 + i]
-                            for j in unroll(range(TN // 4)):
-                                y.view(float4)[j] = Bs.view(float4)[k, column / 4 + j]
-                            for i in unroll(range(TM)):
-                                for j in unroll(range(TN)):
-                                    acc[i, j] += x[i] * y[j]
-                    with partition(
-                        C_block, p=thread[1], f=lambda i, j: (m0 + row + i, (n0 + column) / WIDTH + j)
-                    ) as own:
-                        with group(thread[1]):
-                            for i in unroll(range(TM)):
-                                for j in unroll(range(TN // WIDTH)):
-                                    if m0 + row + i < M and (n0 + column) / WIDTH + j < N / WIDTH:
-                                        own[i, j] = acc.view(W)[i, j]
+        tiles: int = (N + BN - 1) / BN
+        with each(block, C.view(W), disjoint=C, shape=(..., tiles)) as (m, n):
+            m0: int = m * BM
+            n0: int = n * BN
+            As: shared(float[BK, BM])
+            Bs: shared(float[BK, BN])
+            t: int @ thread[1] = id()
+            row: int @ thread[1] = t / ACROSS * TM
+            column: int @ thread[1] = t % ACROSS * TN
+            acc: float[TM, TN] @ thread[1]
+            x: float[TM] @ thread[1]
+            y: float[TN] @ thread[1]
+            word: float[WIDTH] @ thread[1]
+            for k0 in range(0, K, BK):
+                for q in unroll(range(BM * AWORDS // T)):
+                    with each(thread, As):
+                        i: int = (q * T + t) / AWORDS
+                        k: int = (q * T + t) % AWORDS
+                        inside: bool = m0 + i < M and k0 / WIDTH + k < K / WIDTH
+                        word.view(W)[0] = A.view(W)[m0 + i, k0 / WIDTH + k] if inside else W(0)
+                        for e in unroll(range(WIDTH)):
+                            As[k * WIDTH + e, i] = word[e]
+                for q in unroll(range(BK * BWORDS // T)):
+                    with each(thread, Bs.view(W)):
+                        k: int = (q * T + t) / BWORDS
+                        j: int = (q * T + t) % BWORDS
+                        inside: bool = k0 + k < K and n0 / WIDTH + j < N / WIDTH
+                        Bs[k, j] = B.view(W)[k0 + k, n0 / WIDTH + j] if inside else W(0)
+                for k in unroll(range(BK)):
+                    for i in unroll(range(TM // 4)):
+                        x.view(float4)[i] = As.view(float4)[k, row / 4 + i]
+                    for j in unroll(range(TN // 4)):
+                        y.view(float4)[j] = Bs.view(float4)[k, column / 4 + j]
+                    for i in unroll(range(TM)):
+                        for j in unroll(range(TN)):
+                            acc[i, j] += x[i] * y[j]
+            with each(thread, C):
+                for i in unroll(range(TM)):
+                    for j in unroll(range(TN // WIDTH)):
+                        if m0 + row + i < M and (n0 + column) / WIDTH + j < N / WIDTH:
+                            C[m0 + row + i, (n0 + column) / WIDTH + j] = acc.view(W)[i, j]
 
     return sgemm_vectorised

@@ -115,42 +115,40 @@ def softmax_by_warps(type, inside, WIDTH, K, L=32, T=WARP_THREADS):
 
     @kernel(threads=T)
     def softmax(x: ptr(const(E)), out: ptr(E), M: int, N: int):
-        with group(grid[1]):
-            row: int @ thread[L] = id()
-            words: int = N / WIDTH
-            with partition(out.view(W), p=thread[1], disjoint=True) as written:
-                with group(warp):
-                    l: int @ thread[1] = id() % L
-                    first: i64 @ thread[L] = i64(row) * words
-                    there: int @ thread[L] = words if row < M else 0
-                    raw: E[K, WIDTH] @ thread[1]
-                    v: A[K, WIDTH] @ thread[1]
-                    top: A @ thread[1] = A(low)
-                    total: A @ thread[1] = A(0)
-                    with group(thread[1]):
-                        for k in unroll(range(K)):
-                            if k * L + l < there:
-                                raw.view(W)[k, 0] = x.view(W)[first + (k * L + l)]
-                        for k in unroll(range(K)):
-                            for i in unroll(range(WIDTH)):
-                                v[k, i] = A(raw[k, i]) if k * L + l < there else A(nothing)
-                                top = max(top, v[k, i])
-                    for s in unroll(range(STEPS)):
-                        top = max(top, intrinsic.shfl_xor(top, L >> (s + 1)))
-                    for k in unroll(range(K)):
-                        for i in unroll(range(WIDTH)):
-                            v[k, i] = power_of_two((v[k, i] - top) * A(LOG2E))
-                            total += v[k, i]
-                    for s in unroll(range(STEPS)):
-                        total += intrinsic.shfl_xor(total, L >> (s + 1))
-                    scale: A @ thread[1] = A(1) / total
-                    for k in unroll(range(K)):
-                        for i in unroll(range(WIDTH)):
-                            raw[k, i] = E(v[k, i] * scale)
-                    with group(thread[1]):
-                        for k in unroll(range(K)):
-                            if k * L + l < there:
-                                written[first + (k * L + l)] = raw.view(W)[k, 0]
+        row: int @ thread[L] = id()
+        words: int = N / WIDTH
+        with each(warp, out.view(W), disjoint=out):
+            l: int @ thread[1] = id() % L
+            first: i64 @ thread[L] = i64(row) * words
+            there: int @ thread[L] = words if row < M else 0
+            raw: E[K, WIDTH] @ thread[1]
+            v: A[K, WIDTH] @ thread[1]
+            top: A @ thread[1] = A(low)
+            total: A @ thread[1] = A(0)
+            with each(thread):
+                for k in unroll(range(K)):
+                    if k * L + l < there:
+                        raw.view(W)[k, 0] = x.view(W)[first + (k * L + l)]
+                for k in unroll(range(K)):
+                    for i in unroll(range(WIDTH)):
+                        v[k, i] = A(raw[k, i]) if k * L + l < there else A(nothing)
+                        top = max(top, v[k, i])
+            for s in unroll(range(STEPS)):
+                top = max(top, intrinsic.shfl_xor(top, L >> (s + 1)))
+            for k in unroll(range(K)):
+                for i in unroll(range(WIDTH)):
+                    v[k, i] = power_of_two((v[k, i] - top) * A(LOG2E))
+                    total += v[k, i]
+            for s in unroll(range(STEPS)):
+                total += intrinsic.shfl_xor(total, L >> (s + 1))
+            scale: A @ thread[1] = A(1) / total
+            for k in unroll(range(K)):
+                for i in unroll(range(WIDTH)):
+                    raw[k, i] = E(v[k, i] * scale)
+            with each(thread, out, disjoint=out):
+                for k in unroll(range(K)):
+                    if k * L + l < there:
+                        out[first + (k * L + l)] = raw.view(W)[k, 0]
 
     return softmax
 
@@ -169,17 +167,13 @@ def agreement(inside, T, C=1):
     def of_block(both: ref(A[2])):
         tops: shared(A[WARPS])
         totals: shared(A[WARPS])
-        w: int @ warp = id()
-        with partition(tops, p=warp, offset=w) as top_of, partition(totals, p=warp, offset=w) as total_of:
-            with group(warp):
-                highest: A = intrinsic.reduce_max(both[0])
-                scaled: A @ thread[1] = power_of_two((both[0] - highest) * A(LOG2E))
-                sum: A = intrinsic.reduce_add(both[1] * scaled)
-                with claim(top_of, p=thread[1]) as a, claim(total_of, p=thread[1]) as b:
-                    match split(thread):
-                        case 1:
-                            a[0] = highest
-                            b[0] = sum
+        with each(warp, tops, totals) as w:
+            highest: A = intrinsic.reduce_max(both[0])
+            scaled: A @ thread[1] = power_of_two((both[0] - highest) * A(LOG2E))
+            sum: A = intrinsic.reduce_add(both[1] * scaled)
+            with one(thread, tops, totals):
+                tops[w] = highest
+                totals[w] = sum
         both[0] = A(low)
         for k in unroll(range(WARPS)):
             both[0] = max(both[0], tops[k])
@@ -196,13 +190,9 @@ def agreement(inside, T, C=1):
         of_block(both)
         if C > 1:
             of_blocks: shared(A[2], across=block)
-            b: int @ block[1] = id()
-            t: int @ thread[1] = id() % T
-            with partition(of_blocks, p=thread[1], f=lambda i: (b, i)) as cell:
-                with group(thread[1]):
-                    if t == 0:
-                        cell[0] = both[0]
-                        cell[1] = both[1]
+            with each(block, of_blocks), one(thread, of_blocks):
+                of_blocks[0] = both[0]
+                of_blocks[1] = both[1]
             for k in unroll(range(C)):
                 both[0] = max(both[0], of_blocks[k, 0])
             both[1] = A(0)
@@ -227,60 +217,51 @@ def softmax_by_blocks(type, inside, WIDTH, K, T, RAGGED=False, C=1):
     held, S = team(C, T), C * T
     TEAM = held[0]
 
-    @kernel
-    @requires(grid[1], *held)
-    def softmax(x: ptr(const(E)) @ grid[1], out: ptr(E) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
-        with group(grid[1]):
-            row: int @ TEAM = id()
-            with partition(out, p=TEAM, disjoint=True) as written:
-                with group(TEAM):
-                    t: int @ thread[1] = id()
-                    first: i64 = i64(row) * N / WIDTH
-                    lead: int = int(i64(row) * N - first * WIDTH) if RAGGED else 0
-                    words: int = (lead + N + (WIDTH - 1)) / WIDTH
-                    there: i64 = i64(M) * N / WIDTH  # whole words of the array
-                    raw: E[K, WIDTH] @ thread[1]
-                    v: A[K, WIDTH] @ thread[1]
-                    top: A @ thread[1] = A(low)
-                    total: A @ thread[1] = A(0)
-                    with group(thread[1]):
-                        for k in unroll(range(K)):
-                            if k * S + t < words:
-                                if not RAGGED or first + (k * S + t) < there:
-                                    raw.view(W)[k, 0] = x.view(W)[first + (k * S + t)]
-                                else:
-                                    for i in unroll(range(WIDTH)):
-                                        if (k * S + t) * WIDTH + i < lead + N:
-                                            raw[k, i] = x[(first + (k * S + t)) * WIDTH + i]
-                        for k in unroll(range(K)):
+    @kernel(threads=T, cluster=C if C > 1 else None)
+    def softmax(x: ptr(const(E)), out: ptr(E), M: int, N: int):
+        with each(TEAM, out, disjoint=out) as row:
+            t: int @ thread[1] = id()
+            first: i64 = i64(row) * N / WIDTH
+            lead: int = int(i64(row) * N - first * WIDTH) if RAGGED else 0
+            words: int = (lead + N + (WIDTH - 1)) / WIDTH
+            there: i64 = i64(M) * N / WIDTH  # whole words of the array
+            raw: E[K, WIDTH] @ thread[1]
+            v: A[K, WIDTH] @ thread[1]
+            top: A @ thread[1] = A(low)
+            total: A @ thread[1] = A(0)
+            with each(thread):
+                for k in unroll(range(K)):
+                    if k * S + t < words:
+                        if not RAGGED or first + (k * S + t) < there:
+                            raw.view(W)[k, 0] = x.view(W)[first + (k * S + t)]
+                        else:
                             for i in unroll(range(WIDTH)):
-                                ours: bool = k * S + t < words
-                                if RAGGED:
-                                    ours = (k * S + t) * WIDTH + i >= lead and (k * S + t) * WIDTH + i < lead + N
-                                v[k, i] = A(raw[k, i]) if ours else A(nothing)
-                                top = max(top, v[k, i])
-                        for k in unroll(range(K)):
+                                if (k * S + t) * WIDTH + i < lead + N:
+                                    raw[k, i] = x[(first + (k * S + t)) * WIDTH + i]
+                for k in unroll(range(K)):
+                    for i in unroll(range(WIDTH)):
+                        ours: bool = k * S + t < words
+                        if RAGGED:
+                            ours = (k * S + t) * WIDTH + i >= lead and (k * S + t) * WIDTH + i < lead + N
+                        v[k, i] = A(raw[k, i]) if ours else A(nothing)
+                        top = max(top, v[k, i])
+                for k in unroll(range(K)):
+                    for i in unroll(range(WIDTH)):
+                        v[k, i] = power_of_two((v[k, i] - top) * A(LOG2E))
+                        total += v[k, i]
+            scale: A @ thread[1] = agree(top, total)
+            for k in unroll(range(K)):
+                for i in unroll(range(WIDTH)):
+                    raw[k, i] = E(v[k, i] * scale)
+            with each(thread, out, disjoint=out):
+                for k in unroll(range(K)):
+                    if k * S + t < words:
+                        if not RAGGED or (k * S + t) * WIDTH >= lead and (k * S + t + 1) * WIDTH <= lead + N:
+                            out.view(W)[first + (k * S + t)] = raw.view(W)[k, 0]
+                        else:
                             for i in unroll(range(WIDTH)):
-                                v[k, i] = power_of_two((v[k, i] - top) * A(LOG2E))
-                                total += v[k, i]
-                    scale: A @ thread[1] = agree(top, total)
-                    for k in unroll(range(K)):
-                        for i in unroll(range(WIDTH)):
-                            raw[k, i] = E(v[k, i] * scale)
-                    with partition(written, p=thread[1], disjoint=True) as cell:
-                        with group(thread[1]):
-                            for k in unroll(range(K)):
-                                if k * S + t < words:
-                                    if (
-                                        not RAGGED
-                                        or (k * S + t) * WIDTH >= lead
-                                        and (k * S + t + 1) * WIDTH <= lead + N
-                                    ):
-                                        cell.view(W)[first + (k * S + t)] = raw.view(W)[k, 0]
-                                    else:
-                                        for i in unroll(range(WIDTH)):
-                                            if (k * S + t) * WIDTH + i >= lead and (k * S + t) * WIDTH + i < lead + N:
-                                                cell[(first + (k * S + t)) * WIDTH + i] = raw[k, i]
+                                if (k * S + t) * WIDTH + i >= lead and (k * S + t) * WIDTH + i < lead + N:
+                                    out[(first + (k * S + t)) * WIDTH + i] = raw[k, i]
 
     return softmax
 
@@ -310,47 +291,42 @@ def softmax_of_long_rows(type, inside, WIDTH, U=4, T=512):
 
     @kernel(threads=T)
     def softmax(x: ptr(const(E)), out: ptr(E), M: int, N: int):
-        with group(grid[1]):
-            row: int @ block[1] = id()
-            with partition(out, p=block[1], disjoint=True) as written:
-                with group(block[1]):
-                    t: int @ thread[1] = id()
-                    first: i64 = i64(row) * N / WIDTH
-                    start: int = int(i64(row) * N - first * WIDTH)
-                    words: int = (start + N + (WIDTH - 1)) / WIDTH
-                    there: i64 = i64(M) * N / WIDTH
-                    v: A[U, WIDTH] @ thread[1]
-                    top: A @ thread[1] = A(low)
-                    total: A @ thread[1] = A(0)
-                    with group(thread[1]):
-                        for j in range(t, words, T * U):
-                            load(x, first + j, there, start + N - j * WIDTH, start - j * WIDTH, v)
-                            higher: A = top
-                            for u in unroll(range(U)):
-                                for i in unroll(range(WIDTH)):
-                                    higher = max(higher, v[u, i])
-                            total *= power_of_two((top - higher) * A(LOG2E))
-                            for u in unroll(range(U)):
-                                for i in unroll(range(WIDTH)):
-                                    total += power_of_two((v[u, i] - higher) * A(LOG2E))
-                            top = higher
-                    scale: A @ thread[1] = agree(top, total)
-                    done: E[U, WIDTH] @ thread[1]
-                    with partition(written, p=thread[1], disjoint=True) as cell:
-                        with group(thread[1]):
-                            for j in range(t, words, T * U):
-                                load(x, first + j, there, start + N - j * WIDTH, start - j * WIDTH, v)
-                                left: int = start + N - j * WIDTH
-                                lead: int = start - j * WIDTH
-                                for u in unroll(range(U)):
-                                    for i in unroll(range(WIDTH)):
-                                        done[u, i] = E(power_of_two((v[u, i] - top) * A(LOG2E)) * scale)
-                                for u in unroll(range(U)):
-                                    if u * (T * WIDTH) >= lead and u * (T * WIDTH) + WIDTH <= left:
-                                        cell.view(W)[first + (j + u * T)] = done.view(W)[u, 0]
-                                    else:
-                                        for i in unroll(range(WIDTH)):
-                                            if u * (T * WIDTH) + i >= lead and u * (T * WIDTH) + i < left:
-                                                cell[(first + (j + u * T)) * WIDTH + i] = done[u, i]
+        with each(block, out, disjoint=out) as row:
+            first: i64 = i64(row) * N / WIDTH
+            start: int = int(i64(row) * N - first * WIDTH)
+            words: int = (start + N + (WIDTH - 1)) / WIDTH
+            there: i64 = i64(M) * N / WIDTH
+            v: A[U, WIDTH] @ thread[1]
+            done: E[U, WIDTH] @ thread[1]
+            top: A @ thread[1] = A(low)
+            total: A @ thread[1] = A(0)
+            with each(thread) as t:
+                for j in range(t, words, T * U):
+                    load(x, first + j, there, start + N - j * WIDTH, start - j * WIDTH, v)
+                    higher: A = top
+                    for u in unroll(range(U)):
+                        for i in unroll(range(WIDTH)):
+                            higher = max(higher, v[u, i])
+                    total *= power_of_two((top - higher) * A(LOG2E))
+                    for u in unroll(range(U)):
+                        for i in unroll(range(WIDTH)):
+                            total += power_of_two((v[u, i] - higher) * A(LOG2E))
+                    top = higher
+            scale: A @ thread[1] = agree(top, total)
+            with each(thread, out, disjoint=out) as t:
+                for j in range(t, words, T * U):
+                    load(x, first + j, there, start + N - j * WIDTH, start - j * WIDTH, v)
+                    left: int = start + N - j * WIDTH
+                    lead: int = start - j * WIDTH
+                    for u in unroll(range(U)):
+                        for i in unroll(range(WIDTH)):
+                            done[u, i] = E(power_of_two((v[u, i] - top) * A(LOG2E)) * scale)
+                    for u in unroll(range(U)):
+                        if u * (T * WIDTH) >= lead and u * (T * WIDTH) + WIDTH <= left:
+                            out.view(W)[first + (j + u * T)] = done.view(W)[u, 0]
+                        else:
+                            for i in unroll(range(WIDTH)):
+                                if u * (T * WIDTH) + i >= lead and u * (T * WIDTH) + i < left:
+                                    out[(first + (j + u * T)) * WIDTH + i] = done[u, i]
 
     return softmax

@@ -39,7 +39,7 @@ def reduce(type: Scalar, blocks: int, threads: int, op="add", identity=None):
     """f(v: T @ thread[1]) -> T @ thread[1], or at block[1] where a team is one block: all values of the team combined,
     in every thread.
     """
-    T, B, THREADS, held = element(type), blocks, threads, team(blocks, threads)
+    T, B, held = element(type), blocks, team(blocks, threads)
     in_block, combine = block_reduce(T, threads, op, identity), operator(op, type, identity).each
     if blocks == 1:
         return in_block
@@ -47,13 +47,9 @@ def reduce(type: Scalar, blocks: int, threads: int, op="add", identity=None):
     @device(*held)
     def team_reduce(v: T @ thread[1]) -> T @ thread[1]:
         totals: shared(T[1], across=block)
-        b: int @ block[1] = id()
-        t: int @ thread[1] = id() % THREADS
         of_block: T @ block[1] = in_block(v)
-        with partition(totals, p=thread[1], f=lambda i: (b, i)) as cell:
-            with group(thread[1]):
-                if t == 0:
-                    cell[0] = of_block
+        with each(block, totals), one(thread, totals):
+            totals[0] = of_block
         total: T @ thread[1] = totals[0, 0]
         for k in unroll(range(1, B)):
             total = combine(total, totals[k, 0])

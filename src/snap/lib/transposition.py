@@ -58,40 +58,32 @@ def transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=BAND):
 
     @kernel(threads=T)
     def transpose(x: ptr(const(E)), out: ptr(E), M: int, N: int):
-        with group(grid[1]):
-            across: int = (N + TILE - 1) / TILE
-            down: int = (M + TILE - 1) / TILE
-            band: int @ block[1] = id() / (down * GROUP)
-            within: int @ block[1] = id() % (down * GROUP)
-            width: int @ block[1] = min(GROUP, across - band * GROUP)
-            row: int @ block[1] = within / width * TILE
-            column: int @ block[1] = (band * GROUP + within % width) * TILE
-            with partition(out.view(W), p=block[1], disjoint=True) as turned:
-                with group(block[1]):
-                    s: shared(E[TILE, TILE + 1])
-                    j: int @ thread[1] = id() % ALONG
-                    i: int @ thread[1] = id() / ALONG
-                    raw: E[U, WIDTH] @ thread[1]
-                    with group(thread[1]):
-                        for u in unroll(range(U)):
-                            if row + i + u * STEP < M and column + j * WIDTH < N:
-                                raw.view(W)[u, 0] = x.view(W)[
-                                    i64(row + i + u * STEP) * (N / WIDTH) + (column / WIDTH + j)
-                                ]
-                    with partition(s, p=thread[1], f=lambda u, k: (i + u * STEP, j * WIDTH + k)) as cell:
-                        for u in unroll(range(U)):
-                            for k in unroll(range(WIDTH)):
-                                cell[u, k] = raw[u, k]
-                    for u in unroll(range(U)):
-                        for k in unroll(range(WIDTH)):
-                            raw[u, k] = s[j * WIDTH + k, i + u * STEP]
-                    with partition(
-                        turned, p=thread[1], f=lambda u: i64(column + i + u * STEP) * (M / WIDTH) + (row / WIDTH + j)
-                    ) as cell:
-                        with group(thread[1]):
-                            for u in unroll(range(U)):
-                                if column + i + u * STEP < N and row + j * WIDTH < M:
-                                    cell[u] = raw.view(W)[u, 0]
+        across: int = (N + TILE - 1) / TILE
+        down: int = (M + TILE - 1) / TILE
+        with each(block, out.view(W), disjoint=out) as b:
+            band: int = b / (down * GROUP)
+            within: int = b % (down * GROUP)
+            width: int = min(GROUP, across - band * GROUP)
+            row: int = within / width * TILE
+            column: int = (band * GROUP + within % width) * TILE
+            s: shared(E[TILE, TILE + 1])
+            i, j = ids(thread, shape=(..., ALONG))
+            raw: E[U, WIDTH] @ thread[1]
+            with each(thread):
+                for u in unroll(range(U)):
+                    if row + i + u * STEP < M and column + j * WIDTH < N:
+                        raw.view(W)[u, 0] = x.view(W)[i64(row + i + u * STEP) * (N / WIDTH) + (column / WIDTH + j)]
+            with each(thread, s):
+                for u in unroll(range(U)):
+                    for k in unroll(range(WIDTH)):
+                        s[i + u * STEP, j * WIDTH + k] = raw[u, k]
+            for u in unroll(range(U)):
+                for k in unroll(range(WIDTH)):
+                    raw[u, k] = s[j * WIDTH + k, i + u * STEP]
+            with each(thread, out):
+                for u in unroll(range(U)):
+                    if column + i + u * STEP < N and row + j * WIDTH < M:
+                        out[i64(column + i + u * STEP) * (M / WIDTH) + (row / WIDTH + j)] = raw.view(W)[u, 0]
 
     return transpose
 
@@ -111,58 +103,51 @@ def ragged_transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=RAGGED_BAND):
 
     @kernel(threads=T)
     def transpose(x: ptr(const(E)), out: ptr(E), M: int, N: int):
-        with group(grid[1]):
-            across: int = (N + TILE - 1) / TILE
-            down: int = (M + (MORE + TILE - 1)) / TILE
-            band: int @ block[1] = id() / (down * GROUP)
-            within: int @ block[1] = id() % (down * GROUP)
-            width: int @ block[1] = min(GROUP, across - band * GROUP)
-            row: int @ block[1] = within / width * TILE
-            column: int @ block[1] = (band * GROUP + within % width) * TILE
-            there: i64 = i64(M) * N / WIDTH  # whole words of the array
-            with partition(out, p=block[1], disjoint=True) as turned:
-                with group(block[1]):
-                    s: shared(E[ROWS, TILE + 1])
-                    t: int @ thread[1] = id()
-                    raw: E[LOADS, WIDTH] @ thread[1]
-                    with partition(s, p=thread[1]) as cell:
-                        with group(thread[1]):
-                            for u in unroll(range(LOADS)):
-                                i: int = row - MORE + (t + u * T) / (ALONG + 1)
-                                j: int = (t + u * T) % (ALONG + 1) * WIDTH - (
-                                    (i & (WIDTH - 1)) * (N % WIDTH) + column
-                                ) % WIDTH  # in the tile
-                                if i >= 0 and i < M and j < min(TILE, N - column) and t + u * T < ROWS * (ALONG + 1):
-                                    first: i64 = (i64(i) * N + (column + j)) / WIDTH
-                                    if first < there:
-                                        raw.view(W)[u, 0] = x.view(W)[first]
-                                    else:
-                                        for k in unroll(range(WIDTH)):
-                                            if column + j + k < N:
-                                                raw[u, k] = x[first * WIDTH + k]
-                            for u in unroll(range(LOADS)):
-                                i: int = (t + u * T) / (ALONG + 1)
-                                j: int = (t + u * T) % (ALONG + 1) * WIDTH - (
-                                    (row - MORE + i & (WIDTH - 1)) * (N % WIDTH) + column
-                                ) % WIDTH
-                                for k in unroll(range(WIDTH)):
-                                    if j + k >= 0 and j + k < TILE and t + u * T < ROWS * (ALONG + 1):
-                                        cell[i, j + k] = raw[u, k]
-                    with partition(turned, p=thread[1], disjoint=True) as cell:
-                        with group(thread[1]):
-                            for u in unroll(range(STORES)):
-                                i: int = (t + u * T) / ALONG  # the row of the result, in the tile
-                                back: int = (column + i) % EDGE * (M % EDGE) % EDGE
-                                j: int = (t + u * T) % ALONG * WIDTH - back
-                                done: E[WIDTH]
-                                for k in unroll(range(WIDTH)):
-                                    done[k] = s[MORE + j + k, i]
-                                if column + i < N:
-                                    if row + j >= 0 and row + j + WIDTH <= M:
-                                        cell.view(W)[(i64(column + i) * M + (row + j)) / WIDTH] = done.view(W)[0]
-                                    else:
-                                        for k in unroll(range(WIDTH)):
-                                            if row + j + k >= 0 and row + j + k < M:
-                                                cell[i64(column + i) * M + (row + j + k)] = done[k]
+        across: int = (N + TILE - 1) / TILE
+        down: int = (M + (MORE + TILE - 1)) / TILE
+        there: i64 = i64(M) * N / WIDTH  # whole words of the array
+        with each(block, out, disjoint=out) as b:
+            band: int = b / (down * GROUP)
+            within: int = b % (down * GROUP)
+            width: int = min(GROUP, across - band * GROUP)
+            row: int = within / width * TILE
+            column: int = (band * GROUP + within % width) * TILE
+            s: shared(E[ROWS, TILE + 1])
+            raw: E[LOADS, WIDTH] @ thread[1]
+            with each(thread, s) as t:
+                for u in unroll(range(LOADS)):
+                    i: int = row - MORE + (t + u * T) / (ALONG + 1)
+                    j: int = (t + u * T) % (ALONG + 1) * WIDTH  # in the tile
+                    j -= ((i & (WIDTH - 1)) * (N % WIDTH) + column) % WIDTH
+                    if i >= 0 and i < M and j < min(TILE, N - column) and t + u * T < ROWS * (ALONG + 1):
+                        first: i64 = (i64(i) * N + (column + j)) / WIDTH
+                        if first < there:
+                            raw.view(W)[u, 0] = x.view(W)[first]
+                        else:
+                            for k in unroll(range(WIDTH)):
+                                if column + j + k < N:
+                                    raw[u, k] = x[first * WIDTH + k]
+                for u in unroll(range(LOADS)):
+                    i: int = (t + u * T) / (ALONG + 1)
+                    j: int = (t + u * T) % (ALONG + 1) * WIDTH
+                    j -= ((row - MORE + i & (WIDTH - 1)) * (N % WIDTH) + column) % WIDTH
+                    for k in unroll(range(WIDTH)):
+                        if j + k >= 0 and j + k < TILE and t + u * T < ROWS * (ALONG + 1):
+                            s[i, j + k] = raw[u, k]
+            with each(thread, out, disjoint=out) as t:
+                for u in unroll(range(STORES)):
+                    i: int = (t + u * T) / ALONG  # the row of the result, in the tile
+                    back: int = (column + i) % EDGE * (M % EDGE) % EDGE
+                    j: int = (t + u * T) % ALONG * WIDTH - back
+                    done: E[WIDTH]
+                    for k in unroll(range(WIDTH)):
+                        done[k] = s[MORE + j + k, i]
+                    if column + i < N:
+                        if row + j >= 0 and row + j + WIDTH <= M:
+                            out.view(W)[(i64(column + i) * M + (row + j)) / WIDTH] = done.view(W)[0]
+                        else:
+                            for k in unroll(range(WIDTH)):
+                                if row + j + k >= 0 and row + j + k < M:
+                                    out[i64(column + i) * M + (row + j + k)] = done[k]
 
     return transpose

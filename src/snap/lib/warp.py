@@ -64,14 +64,14 @@ def exchange(type, items, way=STRIPED_TO_BLOCKED):
 
     @device(warp)
     def warp_exchange(v: ref(T[ITEMS]), buffer: ptr(T)):
-        l: int @ thread[1] = id()
-        with partition(
-            buffer, p=thread[1], f=lambda k: l * to_across + k * to_along + (l * to_across + k * to_along) / 32
-        ) as cell:
+        with each(thread, buffer) as l:
             for k in unroll(range(ITEMS)):
-                cell[k] = v[k]
-        for k in unroll(range(ITEMS)):
-            v[k] = buffer[l * from_across + k * from_along + (l * from_across + k * from_along) / 32]
+                to: int = l * to_across + k * to_along
+                buffer[to + to / 32] = v[k]
+        with each(thread) as l:
+            for k in unroll(range(ITEMS)):
+                at: int = l * from_across + k * from_along
+                v[k] = buffer[at + at / 32]
 
     return warp_exchange
 
@@ -296,16 +296,14 @@ def _load_transposed(T, ITEMS):
 def _store_items(T, ITEMS, across, along):
     @device(warp)
     def warp_store(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS])):
-        l: int @ thread[1] = id()
-        with partition(dst, p=thread[1], f=lambda k: start + (l * across + k * along)) as mine:
+        with each(thread, dst) as l:
             if start + 32 * ITEMS <= n:
                 for k in unroll(range(ITEMS)):
-                    mine[k] = v[k]
+                    dst[start + (l * across + k * along)] = v[k]
             else:
-                with group(thread[1]):
-                    for k in unroll(range(ITEMS)):
-                        if start + (l * across + k * along) < n:
-                            mine[k] = v[k]
+                for k in unroll(range(ITEMS)):
+                    if start + (l * across + k * along) < n:
+                        dst[start + (l * across + k * along)] = v[k]
 
     return warp_store
 
@@ -317,11 +315,10 @@ def _store_vectorized(T, ITEMS):
 
     @device(warp)
     def warp_store_vectorized(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS])):
-        l: int @ thread[1] = id()
         if start + 32 * ITEMS <= n and start % WIDTH == 0:
-            with partition(dst.view(W), p=thread[1], f=lambda k: start / WIDTH + (l * WORDS + k)) as mine:
+            with each(thread, dst.view(W)) as l:
                 for k in unroll(range(WORDS)):
-                    mine[k] = v.view(W)[k]
+                    dst[start / WIDTH + (l * WORDS + k)] = v.view(W)[k]
         else:
             tail(dst, start, n, v)
 

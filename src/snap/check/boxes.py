@@ -9,7 +9,8 @@ into every block's copy is issued by all blocks alike. Non-goals: when it has ar
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from snap.analysis.uniform import differs
 from snap.check import convert
@@ -240,14 +241,33 @@ def _emit(
                 f" are used: `{elem}(...)`"
             ),
         )
-    box = _extents(c, tile, tile_side, array_side, moves)
-    contiguous(c, tile, tile_side.name, tile_side.span)
-    _rows(c, tile, box[-1], tile_side.span)
-    aligned(c, tile, tile_side.memory, what, tile_side.span)
-    _begins(c, op, origin, array, span)
-    if op == "load" and obj.spread == "copies":
-        _alike(c, tile, origin, box, span, tile_side.span)
-    c.out.append(ir.BoxCopy(op, tile, origin, box, c.place, tf32=tf32, l2=l2, span=span))
+    for part, first in _panels(tile, origin, len(moves)):
+        box = _extents(c, part, tile_side, array_side, moves)
+        contiguous(c, part, tile_side.name, tile_side.span)
+        _rows(c, part, box[-1], tile_side.span)
+        aligned(c, part, tile_side.memory, what, tile_side.span)
+        _begins(c, op, first, array, span)
+        if op == "load" and obj.spread == "copies":
+            _alike(c, part, first, box, span, tile_side.span)
+        c.out.append(ir.BoxCopy(op, part, first, box, c.place, tf32=tf32, l2=l2, span=span))
+
+
+# Panels `[p, rows, w]` stand for one tile `[rows, p * w]`, as in products: each is a box of its own, beside the last.
+def _panels(tile: ir.Tile, origin: ir.MemAccess, rank: int) -> Iterator[tuple[ir.Tile, ir.MemAccess]]:
+    box = core(tile.shape)
+    if rank < 2 or len(box) != rank + 1:
+        yield tile, origin
+        return
+    k, wide, access = len(tile.shape) - len(box), box[-1], tile.access
+    for panel in range(box[0]):
+        at = (*access.index[:k], _later(access.index[k], panel), *access.index[k + 1 :])
+        moved_on = (*origin.index[:-1], _later(origin.index[-1], panel * wide))
+        shape = (*tile.shape[:k], 1, *tile.shape[k + 1 :])
+        yield ir.Tile(replace(access, index=at), shape), replace(origin, index=moved_on)
+
+
+def _later(index: ir.Expr, by: int) -> ir.Expr:
+    return convert.binary("+", index, ir.Const(by, index.type, span=index.span), index.span) if by else index
 
 
 # A box has as many dimensions as its array, and is larger than 1 only where the array can be moved along.

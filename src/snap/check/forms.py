@@ -11,12 +11,14 @@ from types import MappingProxyType
 
 from snap.check.annotations import constant_int, wanted_privilege
 from snap.check.bindings import Memory, Role
+from snap.check.expressions import scalar
 from snap.check.names import resolve
-from snap.check.state import Checker
+from snap.check.state import Checker, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.text import expression as expression_text
+from snap.ir import nodes as ir
 from snap.ir.types import THREAD1, Level, Privilege
 from snap.record import record
 from snap.surface import WITHOUT_IMPORT, LevelName, Marker
@@ -88,6 +90,19 @@ def level_of(c: Checker, e: tree.Expr, word: str) -> Privilege:
     return wanted_privilege(c, e, f"`{word}`")
 
 
+def chosen(c: Checker, e: tree.Expr | None) -> tuple[tree.Expr, ...]:
+    """What an option of a form names: one thing, several in parentheses, or what a constant chooses of the two sides of
+    an `if-else`; `()` is nothing.
+    """
+    while isinstance(e, tree.Conditional):
+        decides = scalar(c, e.cond, Want(c.privilege, "chooses between two ways to write a form"))
+        if not isinstance(decides, ir.Const):
+            message = "this is chosen when the kernel is compiled, and the condition is not a constant"
+            raise c.type_error(message, e.cond.span, help="decide it with a constant: `C if OWN else ()`")
+        e = e.then if decides.value else e.other
+    return () if e is None else e.items if isinstance(e, tree.Sequence) else (e,)
+
+
 def root_name(e: tree.Expr) -> str | None:
     """The name that memory keeps: `y` of `y.view(float4)`."""
     while isinstance(e, tree.Call) and isinstance(e.function, tree.Attribute):
@@ -145,7 +160,7 @@ def named_freely(
                     args = call.args if isinstance(form, Role) else call.args[1:]
                     named = {root for e in args if (root := root_name(e)) is not None and root not in bound}
                     to = handed_to(c, form, call)
-                    apart = promises(call)
+                    apart = promises(c, call)
                     yield from ((root, to, root in apart) for root in sorted(named))
                     yield from named_freely(c, inner, bound | named, roles)
                 else:
@@ -186,10 +201,10 @@ def _role_of(call: tree.Expr, roles: Mapping[str, Role]) -> Role | None:
             return None
 
 
-def promises(call: tree.Call) -> set[str]:
-    given = dict(call.keywords).get("disjoint")
-    items = given.items if isinstance(given, tree.Sequence) else (given,)
-    return {item.id for item in items if isinstance(item, tree.Name)}
+def promises(c: Checker, call: tree.Call) -> set[str]:
+    with c.trial():
+        return {item.id for item in chosen(c, dict(call.keywords).get("disjoint")) if isinstance(item, tree.Name)}
+    return set()
 
 
 def handed_to(c: Checker, form: str | Role, call: tree.Call) -> Privilege:

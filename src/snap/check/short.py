@@ -36,6 +36,7 @@ from snap.check.forms import (
     binary_node,
     bodies_of,
     call_node,
+    chosen,
     declared_as,
     form_of,
     is_at,
@@ -74,7 +75,7 @@ def expanded(c: Checker, s: tree.With, tail: bool) -> tree.Body:
 def _each(c: Checker, s: tree.With, tail: bool) -> tree.Body:
     p, memory, options = arguments(c, s, "each", {"disjoint", "shape"})
     names = s.names or (((s.name, s.name_span),) if s.name is not None else ())
-    if p == c.privilege:
+    if p == c.privilege and p.n == 1:  # a role, or another part of the threads, may well be one warpgroup
         raise c.type_error(
             f"this code is at `{p}` already: there is nothing to go through",
             s.call.span,
@@ -213,9 +214,7 @@ def _kept(c: Checker, e: tree.Expr) -> tree.Expr:
 
 def _promised(c: Checker, e: tree.Expr | None, memory: dict[str, tree.Expr], s: tree.With) -> set[str]:
     """The memory whose parts are promised apart: `disjoint=C`, or several in a tuple."""
-    if e is None:
-        return set()
-    items = e.items if isinstance(e, tree.Sequence) else (e,)
+    items = chosen(c, e)
     for item in items:
         if not isinstance(item, tree.Name) or item.id not in memory:
             raise c.type_error(
@@ -373,18 +372,18 @@ def _roles(c: Checker, s: tree.Assign) -> tree.Body:
     wrong, made = len(c.errors), len(c.out)
     split = tree.Match(subject_of(sizes, call.span), cases, call.span, span=s.span)
     split_statement(c, split, tail=False)
-    if registers is None:
+    if not any(limits):
         del c.out[made:]
     for k, name in enumerate(names):
         c.bind(name.id, Role(name.id, sizes, k, name.span) if len(c.errors) == wrong else Poison())
-    return () if registers is None else (split,)
+    return (split,) if any(limits) else ()
 
 
 def _limits(c: Checker, registers: tree.Expr | None, roles: int) -> list[tree.Body]:
     """For each role, what gives its threads their registers."""
-    if registers is None:
+    numbers = chosen(c, registers)
+    if not numbers:
         return [()] * roles
-    numbers = registers.items if isinstance(registers, tree.Sequence) else (registers,)
     if len(numbers) != roles:
         message = f"{roles} roles, and {len(numbers)} number{'s' if len(numbers) > 1 else ''} of registers"
         raise c.type_error(message, registers.span, help="`roles(256, 128, registers=(232, 40))`")

@@ -68,7 +68,8 @@ def storage(c: Checker, e: tree.Expr, target: Privilege | None = None, kept: boo
             return None
 
 
-# `ct[w]`, with fewer indices than there are dimensions, is `tile(ct, (w, 0, 0), (1, 64, 64))`.
+# `ct[w]`, with fewer indices than there are dimensions, is `tile(ct, (w, 0, 0), (1, 64, 64))` without the dimensions
+# that the indices name.
 def _window(
     c: Checker, base: tree.Expr, index: tuple[tree.Expr, ...], span: Span, target: Privilege | None, kept: bool
 ) -> Storage | None:
@@ -80,7 +81,8 @@ def _window(
     at = (*index, *(tree.Number(0, span=span) for _ in rest))
     extents = (*(1 for _ in index), *(n.value for n in rest))
     sizes = tuple(tree.Number(n, span=span) for n in extents)
-    return _tile(c, (base, tree.Sequence(at, span=span), tree.Sequence(sizes, span=span)), (), span, target, kept)
+    asked = (base, tree.Sequence(at, span=span), tree.Sequence(sizes, span=span))
+    return _tile(c, asked, (), span, target, kept, len(index))
 
 
 def _is_namespace(c: Checker, e: tree.Expr) -> bool:
@@ -194,7 +196,9 @@ def _tile(
     span: Span,
     target: Privilege | None,
     kept: bool,
+    fixed: int = 0,
 ) -> Memory:
+    """fixed: so many dimensions, the first ones, stay where the tile is, and are not named any more."""
     from snap.check.annotations import size_of_dimension
 
     if len(args) != 3 or keywords:
@@ -213,11 +217,12 @@ def _tile(
     if kept:
         at = tuple(_read_now(c, a, p) for a in at)
     sizes = tuple(size_of_dimension(c, e) for e in items[1])
-    params = tuple(c.temp(f"k{i}", I32, THREAD1, span) for i in range(base.rank))
-    moved = tuple(convert.binary("+", a, ir.Read(p, I32, span=span), span) for a, p in zip(at, params))
+    params = tuple(c.temp(f"k{i}", I32, THREAD1, span) for i in range(fixed, base.rank))
+    along = tuple(convert.binary("+", a, ir.Read(p, I32, span=span), span) for a, p in zip(at[fixed:], params))
+    moved = (*at[:fixed], *along)
     map = IndexMap(params, mapped(base, moved), mapped_block(base, moved))
     return Memory(
-        base.handle, base.view, map, tuple(ir.Const(n, I32, span=span) for n in sizes), base.lowered, base.claim
+        base.handle, base.view, map, tuple(ir.Const(n, I32, span=span) for n in sizes[fixed:]), base.lowered, base.claim
     )
 
 

@@ -89,7 +89,7 @@ def gemm_kernel(
     WHOLE = BY_TILES or (TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
     SUMS = BN // 2  # of a thread
     OWN = not ADDED  # a tile of C is one team's alone
-    load, load_next = (loading(type, BM, not A_TURNED, STEP, skip) for skip in (0, DEPTH))
+    load_a, load_next_a = (loading(type, BM, not A_TURNED, STEP, skip) for skip in (0, DEPTH))
     multiply = None if C_TURNED else multiplying(type, BM, not A_TURNED, BN, B_TURNED)
     finish, (hand_over, collect) = finishing(SUMS, BN, type, bias_type, activation), handover(SUMS, C_THREADS)
     leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED)
@@ -115,162 +115,104 @@ def gemm_kernel(
         share: int,
         slices: int,
     ):
-        with group(grid[1]):
-            team: int @ cluster[1] = id()
-            teams: int = count(cluster[1])
-            down: int = (M + TEAM * BM - 1) / (TEAM * BM)
-            across: int = (N + BN - 1) / BN
-            steps: int = (K + STEP - 1) / STEP
-            with partition(C, p=cluster[1], f=lambda i, j: (i, j), disjoint=OWN) as C_team:
-                with group(cluster[1]):
-                    A_slots: pipeline(shared(E[A_PANELS, A_ROWS, A_WIDE], swizzle=128, across=block), STAGES)
-                    B_slots: pipeline(shared(E[B_PANELS, B_ROWS, B_WIDE], swizzle=B_SWIZZLE, copies=block), STAGES)
-                    C_slots: pipeline(shared(O[BM // HIGH, HIGH, WIDE], swizzle=C_SWIZZLE, across=block), 2)
-                    rank: int @ block[1] = id()
-                    w: int @ warpgroup = id() % (CONSUMERS + 1) if TEAM > 1 or TF32 else id()
-                    u: int @ UNIT = id() % (T // (2 * HIGH)) if TEAM > 1 or TF32 else id()
-                    me: int @ thread[1] = id() % T if TEAM > 1 or TF32 else id()
-                    quad: int @ thread[1] = id() % 4
-                    # Its row of a box that leaves.  Of a box of A, and of C turned round, its column: a warp reads
-                    # chunks c and c ^ 5 of 4 rows, and writes those of 4 others.
-                    turned: int @ thread[1] = id() / 4 % 4 + id() / 16 % 2 * 20 + id() / 32 % 2 * 8
-                    place: int @ thread[1] = turned if C_TURNED else id() / 4 % 8
-                    acc: float[SUMS] @ thread[1]
-                    x: float[DEPTH // 2] @ thread[1]
-                    y: float[DEPTH // 2] @ thread[1]
-                    if CONSUMERS == 2:
-                        match split(thread, C_THREADS, 128):
-                            case 0:
-                                intrinsic.setmaxnreg(232)
-                            case 1:
-                                intrinsic.setmaxnreg(40)
-                    begin: int = min(team * share, divided * steps)
-                    end: int = min(begin + share, divided * steps)
-                    # A piece of work is a tile, a slice of one, or a part of a divided tile, of which a team has two.
-                    for job in range(
-                        team if BY_TILES else 0,
-                        down * across
-                        if BY_TILES
-                        else (down * across * (slices if ADDED else 1) - divided - team + teams - 1) / teams + PIECES,
-                        teams if BY_TILES else 1,
-                    ):
-                        t: int = job if BY_TILES else divided + team + (job - PIECES) * teams
-                        first: int = 0
-                        last: int = (K + STEP - 1) / STEP if BY_TILES else steps  # computed where it is used
-                        if ADDED:
-                            slice: int = t / (down * across)
-                            t = t % (down * across)
-                            first = int(i64(steps) * slice / slices)
-                            last = int(i64(steps) * (slice + 1) / slices)
-                        if DIVIDED:
-                            if job < PIECES:
-                                final: int = (end - 1) / steps
-                                t = final if job == 0 else begin / steps
-                                first = max(begin - t * steps, 0)
-                                last = min(end - t * steps, steps)
-                                if begin == end or (job == 1 and t == final):
-                                    last = first  # nothing is left to do
-                        band: int = t / (BAND * across)
-                        within: int = t % (BAND * across)
-                        height: int = min(BAND, down - band * BAND)
-                        m0: int @ block[1] = ((band * BAND + within % height) * TEAM + rank) * BM
-                        n0: int = within / height * BN
-                        for k in range(first, last):
-                            if C_TURNED:
-                                with stage(A_slots) as a:
-                                    with claim(a, p=thread[128]) as ap:
-                                        match split(thread, C_THREADS, 128):
-                                            case 0:
-                                                pass
-                                            case 1:
-                                                load(ap, A, A0, A1, k, m0)
-                                    with claim(a, p=thread[C_THREADS]) as ac:
-                                        match split(thread, C_THREADS):
-                                            case 0:
-                                                fragment(x, ac, u, quad, place)
-                                with stage(B_slots) as b:
-                                    with claim(b, p=thread[128]) as bp:
-                                        match split(thread, C_THREADS, 128):
-                                            case 0:
-                                                pass
-                                            case 1:
-                                                async_copy(bp, B, at=(n0, k * STEP), type="tf32")
-                                    with claim(b, p=thread[C_THREADS]) as bc:
-                                        match split(thread, C_THREADS):
-                                            case 0:
-                                                with group(warpgroup):
-                                                    wgmma(acc, x, bc, zero=(k == first))
-                                with stage(A_slots) as a:
-                                    with claim(a, p=thread[128]) as ap:
-                                        match split(thread, C_THREADS, 128):
-                                            case 0:
-                                                pass
-                                            case 1:
-                                                load_next(ap, A, A0, A1, k, m0)
-                                    with claim(a, p=thread[C_THREADS]) as ac:
-                                        match split(thread, C_THREADS):
-                                            case 0:
-                                                fragment(y, ac, u, quad, place)
-                                with stage(B_slots) as b:
-                                    with claim(b, p=thread[128]) as bp:
-                                        match split(thread, C_THREADS, 128):
-                                            case 0:
-                                                pass
-                                            case 1:
-                                                async_copy(bp, B, at=(n0, k * STEP + DEPTH), type="tf32")
-                                    with claim(b, p=thread[C_THREADS]) as bc:
-                                        match split(thread, C_THREADS):
-                                            case 0:
-                                                with group(warpgroup):
-                                                    wgmma(acc, y, bc)
-                            else:
-                                with stage(A_slots) as a, stage(B_slots) as b:
-                                    with claim(a, p=thread[128]) as ap, claim(b, p=thread[128]) as bp:
-                                        match split(thread, C_THREADS, 128):
-                                            case 0:
-                                                pass
-                                            case 1:
-                                                load(ap, A, A0, A1, k, m0)
-                                                if TF32:
-                                                    async_copy(bp, B, at=(n0, k * STEP), type="tf32")
-                                                elif B_TURNED:
-                                                    async_copy(bp, B, at=(n0, k * STEP))
-                                                else:
-                                                    for p in unroll(range(B_PANELS)):
-                                                        async_copy(
-                                                            tile(bp, (p, 0, 0), (1, B_ROWS, B_WIDE)),
-                                                            B,
-                                                            at=(k * STEP, n0 + p * B_WIDE),
-                                                        )
-                                    with claim(a, p=thread[C_THREADS]) as ac, claim(b, p=thread[C_THREADS]) as bc:
-                                        match split(thread, C_THREADS):
-                                            case 0:
-                                                with group(warpgroup):
-                                                    multiply(acc, ac, bc, w, k, first)
-                        if DIVIDED:
-                            match split(thread, C_THREADS):
-                                case 0:
-                                    with group(thread[1]):
-                                        if first < last and last < steps:
-                                            hand_over(acc, parts, ready, team * TEAM + rank, me)
-                                        if 0 < first and first < last and last == steps:
-                                            for other in range(t * steps / share, team):
-                                                collect(acc, parts, ready, other * TEAM + rank, me)
-                        if WHOLE or (first < last and last == steps):
-                            if FINISHED:
-                                match split(thread, C_THREADS):
-                                    case 0:
-                                        with group(thread[1]):
-                                            finish(acc, bias, n0 + 2 * quad, N)
-                            top: int @ UNIT = n0 if C_TURNED else m0 + HIGH * u
-                            side: int @ UNIT = m0 + HIGH * u if C_TURNED else n0
-                            with partition(C_team, p=UNIT, f=lambda i, j: (top + i, side + j), disjoint=OWN) as C_own:
-                                for q in unroll(range(BN // WIDE)):
-                                    with stage(C_slots) as c:
-                                        with partition(c, p=UNIT, f=lambda i, j: (rank, u, i, j)) as own:
-                                            match split(thread, C_THREADS):
-                                                case 0:
-                                                    with group(UNIT):
-                                                        leave(C_own, M, C1, own, acc, q, quad, place)
+        teams: int = count(cluster[1])
+        down: int = (M + TEAM * BM - 1) / (TEAM * BM)
+        across: int = (N + BN - 1) / BN
+        steps: int = (K + STEP - 1) / STEP
+        with each(cluster, C, disjoint=C if OWN else ()) as team:
+            A_slots: pipeline(shared(E[A_PANELS, A_ROWS, A_WIDE], swizzle=128, across=block), STAGES)
+            B_slots: pipeline(shared(E[B_PANELS, B_ROWS, B_WIDE], swizzle=B_SWIZZLE, copies=block), STAGES)
+            C_slots: pipeline(shared(O[BM // HIGH, HIGH, WIDE], swizzle=C_SWIZZLE, across=block), 2)
+            rank: int @ block[1] = id()
+            w: int @ warpgroup = id() % (CONSUMERS + 1) if TEAM > 1 or TF32 else id()
+            u: int @ UNIT = id() % (T // (2 * HIGH)) if TEAM > 1 or TF32 else id()
+            me: int @ thread[1] = id() % T if TEAM > 1 or TF32 else id()
+            quad: int @ thread[1] = id() % 4
+            # Its row of a box that leaves.  Of a box of A, and of C turned round, its column: a warp reads
+            # chunks c and c ^ 5 of 4 rows, and writes those of 4 others.
+            turned: int @ thread[1] = id() / 4 % 4 + id() / 16 % 2 * 20 + id() / 32 % 2 * 8
+            place: int @ thread[1] = turned if C_TURNED else id() / 4 % 8
+            acc: float[SUMS] @ thread[1]
+            x: float[DEPTH // 2] @ thread[1]
+            y: float[DEPTH // 2] @ thread[1]
+            compute, load = roles(C_THREADS, 128, registers=(232, 40) if CONSUMERS == 2 else ())
+            begin: int = min(team * share, divided * steps)
+            end: int = min(begin + share, divided * steps)
+            whole: int = (down * across * (slices if ADDED else 1) - divided - team + teams - 1) / teams
+            # A piece of work is a tile, a slice of one, or a part of a divided tile, of which a team has two.
+            for job in range(
+                team if BY_TILES else 0, down * across if BY_TILES else whole + PIECES, teams if BY_TILES else 1
+            ):
+                t: int = job if BY_TILES else divided + team + (job - PIECES) * teams
+                first: int = 0
+                last: int = (K + STEP - 1) / STEP if BY_TILES else steps  # computed where it is used
+                if ADDED:
+                    slice: int = t / (down * across)
+                    t = t % (down * across)
+                    first = int(i64(steps) * slice / slices)
+                    last = int(i64(steps) * (slice + 1) / slices)
+                if DIVIDED:
+                    if job < PIECES:
+                        final: int = (end - 1) / steps
+                        t = final if job == 0 else begin / steps
+                        first = max(begin - t * steps, 0)
+                        last = min(end - t * steps, steps)
+                        if begin == end or (job == 1 and t == final):
+                            last = first  # nothing is left to do
+                band: int = t / (BAND * across)
+                within: int = t % (BAND * across)
+                height: int = min(BAND, down - band * BAND)
+                m0: int @ block[1] = ((band * BAND + within % height) * TEAM + rank) * BM
+                n0: int = within / height * BN
+                for k in range(first, last):
+                    if C_TURNED:
+                        with stage(A_slots) as a:
+                            with load(a):
+                                load_a(a, A, A0, A1, k, m0)
+                            with compute(a):
+                                fragment(x, a, u, quad, place)
+                        with stage(B_slots) as b:
+                            with load(b):
+                                async_copy(b, B, at=(n0, k * STEP), type="tf32")
+                            with compute(b), each(warpgroup):
+                                wgmma(acc, x, b, zero=(k == first))
+                        with stage(A_slots) as a:
+                            with load(a):
+                                load_next_a(a, A, A0, A1, k, m0)
+                            with compute(a):
+                                fragment(y, a, u, quad, place)
+                        with stage(B_slots) as b:
+                            with load(b):
+                                async_copy(b, B, at=(n0, k * STEP + DEPTH), type="tf32")
+                            with compute(b), each(warpgroup):
+                                wgmma(acc, y, b)
+                    else:
+                        with stage(A_slots) as a, stage(B_slots) as b:
+                            with load(a, b):
+                                load_a(a, A, A0, A1, k, m0)
+                                if TF32:
+                                    async_copy(b, B, at=(n0, k * STEP), type="tf32")
+                                elif B_TURNED:
+                                    async_copy(b, B, at=(n0, k * STEP))
+                                else:
+                                    async_copy(b, B, at=(k * STEP, n0))
+                            with compute(a, b), each(warpgroup):
+                                multiply(acc, a, b, w, k, first)
+                if DIVIDED:
+                    with compute(), each(thread):
+                        if first < last and last < steps:
+                            hand_over(acc, parts, ready, team * TEAM + rank, me)
+                        if 0 < first and first < last and last == steps:
+                            for other in range(t * steps / share, team):
+                                collect(acc, parts, ready, other * TEAM + rank, me)
+                if WHOLE or (first < last and last == steps):
+                    if FINISHED:
+                        with compute(), each(thread):
+                            finish(acc, bias, n0 + 2 * quad, N)
+                    top: int @ UNIT = n0 if C_TURNED else m0 + HIGH * u
+                    side: int @ UNIT = m0 + HIGH * u if C_TURNED else n0
+                    for q in unroll(range(BN // WIDE)):
+                        with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C if OWN else ()):
+                            leave(C, M, C1, top, side, c[rank, u], acc, q, quad, place)
 
     return gemm

@@ -54,14 +54,10 @@ def loading(type, EXTENT, ALONG, STEP, LATER=0):
             async_copy(to, array, at=(at, k * STEP + LATER), type="tf32")
         elif ALONG:
             async_copy(to, array, at=(at, k * STEP + LATER))
+        elif ROUNDED:
+            async_copy(to, array, at=(k * STEP + LATER, at), type="tf32")
         else:
-            for p in unroll(range(PANELS)):
-                if ROUNDED:
-                    async_copy(
-                        tile(to, (p, 0, 0), (1, ROWS, WIDE)), array, at=(k * STEP + LATER, at + p * WIDE), type="tf32"
-                    )
-                else:
-                    async_copy(tile(to, (p, 0, 0), (1, ROWS, WIDE)), array, at=(k * STEP + LATER, at + p * WIDE))
+            async_copy(to, array, at=(k * STEP + LATER, at))
 
     return load
 
@@ -88,9 +84,9 @@ def multiplying(type, BM, A_ALONG, BN, B_ALONG):
         elif A_ALONG:
             wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, DEPTH)), b.T, zero=(k == first))
         elif B_ALONG:
-            wgmma(acc, tile(a, (w, 0, 0), (1, DEPTH, 64)).T, b, zero=(k == first))
+            wgmma(acc, a[w].T, b, zero=(k == first))
         else:
-            wgmma(acc, tile(a, (w, 0, 0), (1, DEPTH, 64)).T, b.T, zero=(k == first))
+            wgmma(acc, a[w].T, b.T, zero=(k == first))
 
     return multiply
 
@@ -141,8 +137,9 @@ def finishing(SUMS, COLUMNS, type, bias_type, activation):
 
 @functools.cache
 def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False):
-    """leave(to, its extents, box, acc, q, quad, place): sums of columns WIDE * q and so on leave through a box in
-    shared memory, that of a unit of threads that has HIGH rows.  They are stored, or added to what is there.  What was
+    """leave(to, its extents, top, side, box, acc, q, quad, place): sums of columns WIDE * q and so on leave through a
+    box in shared memory, that of a unit of threads that has HIGH rows, from row `top` and column `side` on.  They are
+    stored, or added to what is there.  What was
     multiplied as f32 goes without `store_acc`, so that threads which write together meet in no bank: a thread has row
     `place` and that 8 further on or, TURNED, column `place` and `place ^ 4`.
     """
@@ -154,6 +151,8 @@ def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False):
         to: ptr(O, (high, wide)),
         high: int @ grid[1],
         wide: int @ grid[1],
+        top: int,
+        side: int,
         box: ptr(shared(O), (HIGH, WIDE)),
         acc: ref(float[SUMS]),
         q: int,
@@ -163,26 +162,24 @@ def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False):
         if not TF32:
             store_acc(box, acc, first=WIDE * q)
         elif TURNED:
-            with partition(box, p=thread[1], f=lambda i, h: (i, place ^ 4 * h)) as cell:
-                with group(thread[1]):
-                    for g in unroll(range(WIDE // 8)):
-                        for h in unroll(range(2)):
-                            for e in unroll(range(2)):
-                                cell[8 * g + 2 * quad + e, h] = acc[WIDE // 2 * q + 4 * g + 2 * h + e]
+            with each(thread, box):
+                for g in unroll(range(WIDE // 8)):
+                    for h in unroll(range(2)):
+                        for e in unroll(range(2)):
+                            box[8 * g + 2 * quad + e, place ^ 4 * h] = acc[WIDE // 2 * q + 4 * g + 2 * h + e]
         else:
-            with partition(box, p=thread[1], f=lambda h, g, e: (place + 8 * h, 8 * g + 2 * quad + e)) as cell:
-                with group(thread[1]):
-                    for g in unroll(range(WIDE // 8)):
-                        for h in unroll(range(2)):
-                            for e in unroll(range(2)):
-                                odd: bool = (quad < 2) == (e == 1)  # half of the threads begin with the second column
-                                one: float = acc[WIDE // 2 * q + 4 * g + 2 * h]
-                                next: float = acc[WIDE // 2 * q + 4 * g + 2 * h + 1]
-                                cell[h, g, int(odd)] = next if odd else one
+            with each(thread, box):
+                for g in unroll(range(WIDE // 8)):
+                    for h in unroll(range(2)):
+                        for e in unroll(range(2)):
+                            odd: bool = (quad < 2) == (e == 1)  # half of the threads begin with the second column
+                            even_sum: float = acc[WIDE // 2 * q + 4 * g + 2 * h]
+                            odd_sum: float = acc[WIDE // 2 * q + 4 * g + 2 * h + 1]
+                            box[place + 8 * h, 8 * g + 2 * quad + int(odd)] = odd_sum if odd else even_sum
         if ADDED:
-            async_reduce(to, box, at=(DOWN * q, RIGHT * q), op="add")
+            async_reduce(to, box, at=(top + DOWN * q, side + RIGHT * q), op="add")
         else:
-            async_copy(to, box, at=(DOWN * q, RIGHT * q))
+            async_copy(to, box, at=(top + DOWN * q, side + RIGHT * q))
 
     return leave
 

@@ -53,104 +53,63 @@ def thin_kernel(type, out_type, B_TURNED, ROWS=8, BN=64, bias_type=None, activat
         K: int,
         room: ptr(float),
     ):
-        with group(grid[1]):
-            t: int @ cluster[1] = id()
-            down: int = (M + ROWS - 1) / ROWS
-            steps: int = (K + DEPTH - 1) / DEPTH
-            with (
-                partition(C, p=cluster[1], f=lambda i, j: (i, j), disjoint=True) as C_cluster,
-                partition(room, p=cluster[1], f=lambda i: t * (SLICES * ROWS * BN) + i, disjoint=True) as parts,
-            ):
-                with group(cluster[1]):
-                    rank: int @ block[1] = id()
-                    w: int @ warpgroup = id() % (CONSUMERS + 1)
-                    me: int @ thread[1] = id() % T
-                    m0: int = t % down * ROWS
-                    n0: int = t / down * BN
-                    begin: int @ block[1] = rank * steps / SLICES
-                    end: int @ block[1] = (rank + 1) * steps / SLICES
-                    column: int @ thread[1] = me / 32 * 16 + me % 32 / 4  # it holds columns column and column + 8
-                    row: int @ thread[1] = me % 4 * 2  # and rows row + 8i and row + 8i + 1
-                    with partition(C_cluster, p=thread[1], f=lambda i, j: (m0 + i, n0 + j), disjoint=True) as C_own:
-                        with partition(
-                            parts, p=thread[1], f=lambda i, j: (rank * ROWS + i) * BN + j, disjoint=True
-                        ) as own:
-                            with group(block[1]):
-                                acc: float[ROWS // 2] @ thread[1]
-                                A_slots: pipeline(shared(E[ROWS, DEPTH], swizzle=128), STAGES)
-                                B_slots: pipeline(shared(E[CONSUMERS, 64, 64], swizzle=128), STAGES)
-                                for k in range(begin, end):
-                                    with stage(A_slots) as a, stage(B_slots) as b:
-                                        with claim(a, p=thread[128]) as ap, claim(b, p=thread[128]) as bp:
-                                            match split(thread, C_THREADS, 128):
-                                                case 0:
-                                                    pass
-                                                case 1:
-                                                    async_copy(ap, A, at=(m0, k * DEPTH))
-                                                    for p in unroll(range(CONSUMERS)):
-                                                        if B_TURNED:
-                                                            async_copy(
-                                                                tile(bp, (p, 0, 0), (1, 64, 64)),
-                                                                B,
-                                                                at=(n0 + p * STRIP, k * DEPTH),
-                                                            )
-                                                        else:
-                                                            async_copy(
-                                                                tile(bp, (p, 0, 0), (1, 64, 64)),
-                                                                B,
-                                                                at=(k * DEPTH, n0 + p * STRIP),
-                                                            )
-                                        with claim(a, p=thread[C_THREADS]) as ac, claim(b, p=thread[C_THREADS]) as bc:
-                                            match split(thread, C_THREADS, 128):
-                                                case 0:
-                                                    with group(warpgroup):
-                                                        if B_TURNED:
-                                                            wgmma(
-                                                                acc,
-                                                                tile(bc, (w, 0, 0), (1, 64, 64)),
-                                                                ac,
-                                                                zero=(k == begin),
-                                                            )
-                                                        else:
-                                                            wgmma(
-                                                                acc,
-                                                                tile(bc, (w, 0, 0), (1, 64, 64)).T,
-                                                                ac,
-                                                                zero=(k == begin),
-                                                            )
-                                                case 1:
-                                                    pass
-                                match split(thread, C_THREADS, 128):
-                                    case 0:
-                                        with group(thread[1]):
-                                            for i in unroll(range(ROWS // 8)):
-                                                for v in unroll(range(2)):
-                                                    for h in unroll(range(2)):
-                                                        if SLICES > 1:
-                                                            own[row + 8 * i + h, column + 8 * v] = acc[
-                                                                4 * i + 2 * v + h
-                                                            ]
-                                                        elif m0 + row + 8 * i + h < M and n0 + column + 8 * v < N:
-                                                            plus: float = 0.0
-                                                            if BIASED:
-                                                                plus = float(bias[n0 + column + 8 * v])
-                                                            C_own[row + 8 * i + h, column + 8 * v] = O(
-                                                                active(acc[4 * i + 2 * v + h] + plus)
-                                                            )
-                                    case 1:
-                                        pass
+        down: int = (M + ROWS - 1) / ROWS
+        steps: int = (K + DEPTH - 1) / DEPTH
+        t: int @ cluster[1] = id()
+        with (
+            partition(room, p=cluster[1], offset=t * (SLICES * ROWS * BN), disjoint=True) as parts,
+            each(cluster, C, disjoint=C),
+        ):
+            rank: int @ block[1] = id()
+            w: int @ warpgroup = id() % (CONSUMERS + 1)
+            me: int @ thread[1] = id() % T
+            m0: int = t % down * ROWS
+            n0: int = t / down * BN
+            begin: int @ block[1] = rank * steps / SLICES
+            end: int @ block[1] = (rank + 1) * steps / SLICES
+            column: int @ thread[1] = me / 32 * 16 + me % 32 / 4  # it holds columns column and column + 8
+            row: int @ thread[1] = me % 4 * 2  # and rows row + 8i and row + 8i + 1
+            compute, load = roles(C_THREADS, 128)
+            with each(block, parts, C, disjoint=(parts, C)):
+                acc: float[ROWS // 2] @ thread[1]
+                A_slots: pipeline(shared(E[ROWS, DEPTH], swizzle=128), STAGES)
+                B_slots: pipeline(shared(E[CONSUMERS, 64, 64], swizzle=128), STAGES)
+                for k in range(begin, end):
+                    with stage(A_slots) as a, stage(B_slots) as b:
+                        with load(a, b):
+                            async_copy(a, A, at=(m0, k * DEPTH))
+                            for p in unroll(range(CONSUMERS)):
+                                if B_TURNED:
+                                    async_copy(b[p], B, at=(n0 + p * STRIP, k * DEPTH))
+                                else:
+                                    async_copy(b[p], B, at=(k * DEPTH, n0 + p * STRIP))
+                        with compute(a, b), each(warpgroup):
+                            if B_TURNED:
+                                wgmma(acc, b[w], a, zero=(k == begin))
+                            else:
+                                wgmma(acc, b[w].T, a, zero=(k == begin))
+                with compute(), each(thread, parts, C, disjoint=(parts, C)):
+                    for e in unroll(range(ROWS // 2)):
+                        i: int = row + 8 * (e / 4) + e % 2
+                        j: int = column + 8 * (e / 2 % 2)
                         if SLICES > 1:
-                            with group(block[1]):
-                                with group(thread[1]):
-                                    for e in range(me, ROWS * OWN, T):
-                                        i: int = e / OWN
-                                        j: int = rank * OWN + e % OWN
-                                        if m0 + i < M and n0 + j < N:
-                                            x: float = parts[i * BN + j]
-                                            for r in unroll(range(1, SLICES)):
-                                                x += parts[(r * ROWS + i) * BN + j]
-                                            if BIASED:
-                                                x += float(bias[n0 + j])
-                                            C_own[i, j] = O(active(x))
+                            parts[(rank * ROWS + i) * BN + j] = acc[e]
+                        elif m0 + i < M and n0 + j < N:
+                            plus: float = 0.0
+                            if BIASED:
+                                plus = float(bias[n0 + j])
+                            C[m0 + i, n0 + j] = O(active(acc[e] + plus))
+            if SLICES > 1:
+                with each(block, C, disjoint=C), each(thread, C, disjoint=C):
+                    for e in range(me, ROWS * OWN, T):
+                        i: int = e / OWN
+                        j: int = rank * OWN + e % OWN
+                        if m0 + i < M and n0 + j < N:
+                            x: float = parts[i * BN + j]
+                            for r in unroll(range(1, SLICES)):
+                                x += parts[(r * ROWS + i) * BN + j]
+                            if BIASED:
+                                x += float(bias[n0 + j])
+                            C[m0 + i, n0 + j] = O(active(x))
 
     return gemm

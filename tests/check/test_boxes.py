@@ -45,6 +45,17 @@ def test_f32_may_be_rounded_while_it_is_loaded():
     refused("with group(grid[1]):\n    r: int @ block[1] = id()\n" + textwrap.indent(part, "    "), "SNAP018", "a TMA load rounds to tf32, a TMA store does not", params=PARAMS)
 
 
+def test_panels_are_one_box_each():
+    first, second = copies("p: shared(bf16[2, 64, 64], swizzle=128)\nasync_copy(p, A, at=(r * 64, 128))")
+    assert [c.box for c in (first, second)] == [(64, 64)] * 2 and [c.tile.shape for c in (first, second)] == [(1, 64, 64)] * 2
+    assert [c.tile.access.index[0].value for c in (first, second)] == [0, 1] and [c.origin.index[1].value for c in (first, second)] == [128, 192]
+    assert len(copies("p: pipeline(shared(float[3, 16, 32]), 2)\nwith stage(p) as s:\n    async_copy(s, X, at=(0, 0))")) == 3
+    assert len(copies("p: shared(float[3, 16, 32])\nasync_copy(p, T, at=(0, 0, 0))")) == 1  # as many dimensions as the array
+    wrong("p: shared(float[2, 2, 16, 32])\nasync_copy(p, X, at=(0, 0))", "SNAP018", "is a box of 2 x 2 x 16 x 32, and `X` has 2 dimension(s)")
+    wrong("p: shared(float[2, 32])\nasync_copy(p, V, at=0)", "SNAP018", "is a box of 2 x 32, and `V` has 1 dimension(s)")
+    wrong("p: shared(bf16[2, 64, 32], swizzle=128)\nasync_copy(p, A, at=(0, 0))", "SNAP018", "as long as its swizzle")
+
+
 def test_negative_and_far_coordinates_are_fine():
     assert len(copies("async_copy(f, X, at=(-5, 100000))")) == 1
 

@@ -390,3 +390,58 @@ def k(y: ptr(int), T: constexpr(int)):
 def test_strides_are_of_the_level_that_they_name():
     text = PERSISTENT.replace("with each(thread, y):", "with each(warp) as w, each(thread, y):")
     assert "warp_number" not in defined(text).cuda() and "thread_number" not in defined(text).cuda()
+
+
+# ---- smaller forms -----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_promise_may_be_chosen_by_a_constant():
+    text = NEIGHBOURS.format(at="i + 1").replace("each(thread, y)", "each(thread, y, disjoint=y if OWN else ())").replace("@kernel", "OWN = {}\n\n@kernel")
+    for own, words in (("True", "declared disjoint"), ("False", "in one scope")):
+        with pytest.raises(MachineError, match=words):
+            defined(text.replace("{}", own))[2](np.zeros(256, np.float32), 128)
+    with pytest.raises(SnapError, match="the condition is not a constant"):
+        defined(text.replace("if OWN", "if n > 3").replace("{}", "True"))
+
+
+def test_registers_may_be_chosen_by_a_constant():
+    text = ROLES.replace("roles(32, 32)", "roles(32, 32, registers=(40, 24) if FEW else ())").replace("@kernel", "FEW = {}\n\n@kernel").replace("32", "128").replace("threads=64", "threads=256")
+    assert "setmaxnreg" in defined(text.replace("{}", "True")).cuda() and "setmaxnreg" not in defined(text.replace("{}", "False")).cuda()
+
+
+def test_a_role_may_be_one_warp():
+    text = """
+@kernel(threads=64)
+def k(y: ptr(int)):
+    with each(block):
+        front, back = roles(32, 32)
+        with front(y), each(warp, y) as w:
+            with one(thread, y):
+                y[w] = 7
+"""
+    y = np.zeros(2, np.int32)
+    defined(text)[1](y)
+    assert y.tolist() == [7, 0]
+
+
+def test_fewer_indices_than_dimensions_are_a_part_with_the_others():
+    text = """
+@device(block)
+def first(row: ptr(const(int), (4,))) -> int:
+    return row[0]
+
+@kernel(threads=4)
+def k(y: ptr(int)):
+    with each(block):
+        s: shared(int[3, 2, 4])
+        with each(thread, s) as t:
+            for i in range(3):
+                for j in range(2):
+                    s[i, j, t] = 100 * i + 10 * j + t
+        a: int = first(s[2, 1])
+        with one(thread, y):
+            y[0] = a
+"""
+    y = np.zeros(1, np.int32)
+    defined(text)[1](y)
+    assert y[0] == 210

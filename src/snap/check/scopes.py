@@ -190,16 +190,20 @@ def _what_is_left(held: Held, offset: int) -> int:
     return math.gcd(math.gcd(held.align, offset), left if left > 0 else held.count)
 
 
+def _shared_out(s: tree.Match, count: int, level: Level) -> Label:
+    return Label(s.head, f"{'splits' if s.part == 'case' else 'shares out'} {count} {level.word}s")
+
+
 def _there_are(c: Checker, s: tree.Match, case: tree.MatchCase, level: Level, offset: int, size: int) -> bool:
     count = c.place.held(level).count
     if offset + size > count:
         c.report(
             "SNAP003",
-            f"the cases ask for {offset + size} {level.word}s, and there are {count}",
+            f"the {s.part}s ask for {offset + size} {level.word}s, and there are {count}",
             case.head,
-            f"{offset} are taken before this case",
-            (Label(s.head, f"splits {count} {level.word}s"),),
-            help="make the cases smaller, or require more",
+            f"{offset} are taken before this {s.part}",
+            (_shared_out(s, count, level),),
+            help=f"make the {s.part}s smaller, or require more",
         )
         return False
     return True
@@ -212,19 +216,19 @@ def _aligned(c: Checker, s: tree.Match, case: tree.MatchCase, level: Level, offs
         c.report(
             "SNAP004",
             (
-                f"this case of {size} {level.word}s starts at offset {offset}, which is not aligned to {size}"
+                f"this {s.part} of {size} {level.word}s starts at offset {offset}, which is not aligned to {size}"
                 if offset
                 else (
-                    f"this case of {size} {level.word}s is not aligned: the group that is split starts at multiples"
+                    f"this {s.part} of {size} {level.word}s is not aligned: the group that is split starts at multiples"
                     f" of {held.align} only"
                 )
             ),
             case.head,
             f"its first {level.word} is a multiple of {start} only",
-            (Label(s.head, f"splits {held.count} {level.word}s"),),
+            (_shared_out(s, held.count, level),),
             note="a group of n units starts at a multiple of n: warps and tensor cores need it so",
             help=(
-                "put the larger cases first"
+                f"put the larger {s.part}s first"
                 if offset and not held.align % size
                 else f"split a group whose size is a multiple of {size}"
             ),

@@ -261,9 +261,12 @@ class MatchCase:
 
 @node
 class Match:
+    """part: what the user calls one of them, a case or, where a short form stands for the split, a role."""
+
     subject: Expr
     cases: tuple[MatchCase, ...]
     head: Span = field(compare=False)
+    part: str = field(default="case", compare=False, kw_only=True)
     span: Span = field(compare=False, kw_only=True)
 
 

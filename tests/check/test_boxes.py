@@ -51,8 +51,8 @@ def test_panels_are_one_box_each():
     assert [c.tile.access.index[0].value for c in (first, second)] == [0, 1] and [c.origin.index[1].value for c in (first, second)] == [128, 192]
     assert len(copies("p: pipeline(shared(float[3, 16, 32]), 2)\nwith stage(p) as s:\n    async_copy(s, X, at=(0, 0))")) == 3
     assert len(copies("p: shared(float[3, 16, 32])\nasync_copy(p, T, at=(0, 0, 0))")) == 1  # as many dimensions as the array
-    wrong("p: shared(float[2, 2, 16, 32])\nasync_copy(p, X, at=(0, 0))", "SNAP018", "is a box of 2 x 2 x 16 x 32, and `X` has 2 dimension(s)")
-    wrong("p: shared(float[2, 32])\nasync_copy(p, V, at=0)", "SNAP018", "is a box of 2 x 32, and `V` has 1 dimension(s)")
+    wrong("p: shared(float[2, 2, 16, 32])\nasync_copy(p, X, at=(0, 0))", "SNAP018", "box of 2 x 2 x 16 x 32, and `X` has 2 dimension(s)")
+    wrong("p: shared(float[2, 32])\nasync_copy(p, V, at=0)", "SNAP018", "box of 2 x 32, and `V` has 1 dimension(s)")
     wrong("p: shared(bf16[2, 64, 32], swizzle=128)\nasync_copy(p, A, at=(0, 0))", "SNAP018", "as long as its swizzle")
 
 

@@ -445,3 +445,22 @@ def k(y: ptr(int)):
     y = np.zeros(1, np.int32)
     defined(text)[1](y)
     assert y[0] == 210
+
+
+def test_reductions_of_boxes_may_meet_as_atomics_do():
+    text = """
+@kernel(threads=32)
+def k(y: ptr(int, (4, 8))):
+    with each(block, y):
+        s: shared(int[4, 8])
+        with each(thread, s, shape=(4, 8)) as (i, j):
+            s[i, j] = i
+        async_reduce(y, s, at=(0, 0), op="add")
+"""
+    y = np.zeros((4, 8), np.int32)
+    defined(text)[3](y)
+    assert (y == 3 * np.arange(4)[:, None]).all()
+    with pytest.raises(MachineError, match="declared disjoint"):
+        defined(text.replace("each(block, y)", "each(block, y, disjoint=y)"))[3](y)
+    with pytest.raises(MachineError, match="in one scope"):
+        defined(text.replace('async_reduce(y, s, at=(0, 0), op="add")', "async_copy(y, s, at=(0, 0))"))[3](y)

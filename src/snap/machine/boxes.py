@@ -16,7 +16,7 @@ import numpy as np
 from snap.ir import nodes as ir
 from snap.ir.hardware import BOX_BYTES
 from snap.machine.errors import MachineError
-from snap.machine.lanes import Lanes, Site
+from snap.machine.lanes import Lanes, Site, promised
 from snap.machine.numbers import from_memory, loaded_as_tf32, to_memory
 from snap.machine.storage import View
 from snap.machine.tensor import TileSpec, check_written
@@ -158,8 +158,9 @@ def _check_start(
 
 def claim(lanes: Lanes, made: Boxes, claims: tuple) -> None:
     """The global side of boxes is part of partitions that are declared disjoint: (handle, its units, the scope)
-    each.
+    each.  Reductions are atomic: in partitions that are only watched they may meet.
     """
+    claims = claims if made.spec.op in ("load", "store") else tuple(promised(claims))
     lane: Any = (
         (lanes.block[made.rows, 0].astype(np.int64) * lanes.threads + lanes.thread[0, made.columns]) if claims else None
     )

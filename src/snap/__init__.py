@@ -14,7 +14,7 @@ globals().update(WORDS)
 __all__ = ["SnapError", "ccuda", "device", "kernel", "requires", *EXPORTED]
 
 _MODULES = ("check", "lib", "torch", "tune")
-_ERRORS = ("LaunchError", "MachineError")
+_ERRORS = ("GpuError", "LaunchError", "MachineError", "Stopped")
 
 
 def __getattr__(name: str) -> object:
@@ -23,10 +23,11 @@ def __getattr__(name: str) -> object:
 
         return importlib.import_module(f"snap.{name}")
     if name in _ERRORS:
-        from snap.machine import MachineError
-        from snap.runtime.errors import LaunchError
+        from snap.machine.errors import MachineError
+        from snap.machine.watching import Stopped
+        from snap.runtime.errors import GpuError, LaunchError
 
-        return LaunchError if name == "LaunchError" else MachineError
+        return {each.__name__: each for each in (GpuError, LaunchError, MachineError, Stopped)}[name]
     if name in MATHEMATICS:
         return MATHEMATICS[name]
     raise AttributeError(f"module 'snap' has no attribute {name!r}")

@@ -16,7 +16,9 @@ from snap.api import races as races
 from snap.diag.error import SnapError as SnapError
 from snap.diag.source import register_source as register_source
 from snap.ir.types import Privilege
-from snap.machine import MachineError as MachineError
+from snap.machine.errors import MachineError as MachineError
+from snap.machine.watching import Stopped as Stopped
+from snap.runtime.errors import GpuError as GpuError
 from snap.runtime.errors import LaunchError as LaunchError
 from snap.surface import LevelName, TypeName
 from snap.typing_extensions import no_type_check

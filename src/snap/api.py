@@ -249,6 +249,7 @@ class SnapFunction:
         target: str = "auto",
         stream: object = None,
         seed: int | None = None,
+        seconds: float | None = None,
         **keywords: object,
     ) -> None:
         from snap.runtime.launch import launch
@@ -257,7 +258,7 @@ class SnapFunction:
         compiled, rest = (
             (self._specialised({}), args) if not self.generic and not keywords else self.split_arguments(args, keywords)
         )
-        launch(compiled, rest, blocks, target, stream, seed)
+        launch(compiled, rest, blocks, target, stream, seed, seconds)
 
     def __getitem__(self, blocks: object):
         """What launches with that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: one
@@ -321,13 +322,24 @@ def _number(name: str, value: Any) -> bool | int | float:
     return value
 
 
-def races(k: SnapFunction, *args: object, blocks: int | tuple[int, ...], seeds: object = 8, **keywords: object) -> list:
-    """Data races that runs of the synchronized kernel show, on copies of the arrays.  `seeds`: how many orders, or
-    which.
+def races(
+    k: SnapFunction,
+    *args: object,
+    blocks: int | tuple[int, ...],
+    seeds: object = 8,
+    seconds: float | None = None,
+    progress: bool | None = None,
+    **keywords: object,
+) -> list:
+    """Data races that runs of the synchronized kernel show, on copies of the arrays.
+
+    `seeds`: how many orders, or which.  `seconds`: when to stop looking; what was seen until then is returned, with a
+    warning.  `progress`: whether a line on standard error says how far it is; None where that is a terminal.  Ctrl-C
+    raises `snap.Stopped`, whose `found` has the races so far.
     """
     from snap.runtime.launch import races as find
 
     if not isinstance(k, SnapFunction) or not k.is_kernel:
         raise TypeError("snap.races takes a kernel and its arguments")
     compiled, rest = k.split_arguments(args, keywords)
-    return find(compiled, rest, blocks, seeds)
+    return find(compiled, rest, blocks, seeds, seconds, progress)

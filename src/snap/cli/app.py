@@ -120,11 +120,20 @@ def explain(
 def run(
     context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE [ARGS]...", help="A Python file, and its own arguments.")],
+    seconds: Annotated[
+        float | None, typer.Option(min=0.001, help="The time that its kernels may take on the CPU machine.")
+    ] = None,
 ) -> None:
     """Run a file as Python would, with Snap's errors rendered."""
+    from snap.machine.watching import Stopped, until
+
     path = _usage(check_path, file)
     try:
-        run_file(path, "__main__", tuple(context.args))
+        with until(seconds):
+            run_file(path, "__main__", tuple(context.args))
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        raise typer.Exit(130) from None
     except SnapError as error:
         _print_snap_errors(error.all, sys.stderr)
         raise typer.Exit(1) from None

@@ -17,7 +17,7 @@ import numpy as np
 
 from snap.ir import synced
 from snap.ir.hardware import WARP, WIDEST
-from snap.machine import clocks
+from snap.machine import clocks, watching
 from snap.machine.apart import Kept
 from snap.machine.clocks import Segment
 from snap.machine.copies import Copies
@@ -45,11 +45,11 @@ def run_adversarial(function: synced.Function, args: list, blocks: int, seed: in
     program = program_for(function, stepwise=True)
     before = Kept(function, args, bool(program.waiting))
     printed = Postponed(bool(program.waiting), say if races is None else silent)
-    error, found = _run(program, args, blocks, seed, printed.say)
+    error, found = _run(program, args, blocks, seed, printed.say, races)
     if program.waiting and error is not None and error.kind == "no progress":
         before.restore()
         printed.forget()
-        error, found = _run(program_for(function, stepwise=True, apart=True), args, blocks, seed, printed.say)
+        error, found = _run(program_for(function, stepwise=True, apart=True), args, blocks, seed, printed.say, races)
     printed.show()
     if races is not None:
         races.extend(found)
@@ -78,8 +78,12 @@ def run_one_by_one(function: synced.Function, args: list, blocks: int) -> None:
         raise launch.uninitialised
 
 
-def _run(program: Program, args: list, blocks: int, seed: int, say: Say) -> tuple[MachineError | None, list[Race]]:
-    """All blocks, in an order drawn from the seed: what went wrong, and the races."""
+def _run(
+    program: Program, args: list, blocks: int, seed: int, say: Say, races: list | None
+) -> tuple[MachineError | None, list[Race]]:
+    """All blocks, in an order drawn from the seed: what went wrong, and the races.  Where the run is stopped from
+    outside, those that were seen until then are in `races`.
+    """
     launch = Schedule(program.kernel, blocks, program.threads, program.blocks_per_cluster, random.Random(seed))
     launch.say = say
     error = None
@@ -90,6 +94,11 @@ def _run(program: Program, args: list, blocks: int, seed: int, say: Say) -> tupl
             launch.settle()
         except MachineError as raised:
             error = raised
+        except (KeyboardInterrupt, watching.OutOfTime):
+            if races is not None:
+                launch.log.look()
+                races.extend(launch.log.races.values())
+            raise
         if error is None:
             ended_too_early(launch)
         launch.log.look()
@@ -203,7 +212,11 @@ class Schedule(Launch):
     def run(self) -> None:
         ready = [w for w in self.warps if not w.done]
         self.rng.shuffle(ready)
+        watch = watching.current()
+        watching.at(self._ended_so_far)
         for _ in range(_STEPS):
+            if watch is not None:
+                watch.tick()
             if not ready and not self._something_arrives(ready):
                 break
             at = len(ready) - 1 if self.favours else self.rng.randrange(len(ready))
@@ -220,6 +233,9 @@ class Schedule(Launch):
             )
         if waiting:
             self._mismatch(waiting)
+
+    def _ended_so_far(self) -> str:
+        return f"{sum(w.done for w in self.warps):,} of {len(self.warps):,} warps have ended"
 
     def _awake(self) -> list[Warp]:
         woken, self.woken = self.woken, []

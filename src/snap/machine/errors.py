@@ -13,8 +13,8 @@ class MachineError(RuntimeError):
     """A kernel did something that has no meaning.
 
     kind: 'out of bounds', 'misaligned', 'uninitialised', 'barrier mismatch', 'overlap', 'assert', 'no progress', 'wrong
-    phase', 'race' or 'unsafe'. `block` and `thread` are the first thread it happened to (its index in the block); None
-    where no single thread did it.
+    phase', 'race', 'time limit' or 'unsafe'. `block` and `thread` are the first thread it happened to (its index in the
+    block); None where no single thread did it.
     """
 
     def __init__(

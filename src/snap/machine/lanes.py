@@ -14,6 +14,7 @@ import numpy as np
 from snap.diag.span import Span
 from snap.ir.printed import UNNAMED
 from snap.ir.types import Level, Privilege
+from snap.machine import watching
 from snap.machine.errors import MachineError
 from snap.machine.masks import narrow
 from snap.machine.printing import Say, say
@@ -167,6 +168,9 @@ class Lanes:
         what to call it with next: the changes of memory, the variables, and how often the loop had run when memory last
         changed.
         """
+        watch = watching.current()
+        if watch is not None:
+            watch.tick()
         if self.unchanged(state, seen):
             self.give_up("nothing it tests can change any more", site)
         seen = self.endure(count, waits, site, state, seen)

@@ -17,12 +17,14 @@ import numpy as np
 from snap.ir import nodes as ir
 from snap.ir.printed import FORMATS, who
 from snap.ir.types import Level
+from snap.machine import watching
 
 Say = Callable[[list[str]], object]  # what is done with lines
 
 
 def say(lines: list[str]) -> None:
     """To where Python prints: whoever captures that captures this."""
+    watching.clear()
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import linecache
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from snap.ir.depth import deep
 from snap.ir.numbering import Numbers, with_numbers
 from snap.ir.types import Array, Element, Level, Vector, scalar_of
 from snap.ir.walk import callees, statements
-from snap.machine import boxes, flights, masks, matrix, mbarriers, numbers, tensor, warps
+from snap.machine import boxes, flights, masks, matrix, mbarriers, numbers, tensor, warps, watching
 from snap.machine import locals as local_arrays
 from snap.machine.apart import apart
 from snap.machine.atomics import atomic
@@ -86,8 +86,12 @@ def program_for(kernel: synced.AnyFunction, stepwise: bool, apart: bool = False)
 
 def span(start, stop, step, dtype) -> Iterator:
     """Python's range as values of the loop variable's type."""
-    for k in range(start.item(), stop.item(), step.item()) if step else ():
+    for k in watching.ticking(range(start.item(), stop.item(), step.item()) if step else ()):
         yield dtype(k)
+
+
+def loop(m, start, stop, step, dtype) -> Iterable:
+    return watching.ticking(masks.loop(m, start, stop, step, dtype))
 
 
 def dimension(x):
@@ -174,7 +178,7 @@ _HELPERS = (
     masks.select,
     masks.select_vector,
     masks.merge,
-    masks.loop,
+    loop,
     numbers.round_bf16,
     numbers.quotient,
     numbers.remainder,

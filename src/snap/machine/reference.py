@@ -9,6 +9,7 @@ blocks run in batches, one at a time where one may wait for another's atomics.
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.types import Scalar, Vector, scalar_of
+from snap.machine import watching
 from snap.machine.lanes import Lanes, Launch
 from snap.machine.numbers import MEMORY, constant
 from snap.machine.printing import Say, say
@@ -48,8 +50,12 @@ def run_reference(function: ir.Function, args: list, blocks: int, say: Say = say
     batch = blocks if function.cooperative else 1 if program.waiting else _batch(program)
     batch = -(-batch // launch.blocks_per_cluster) * launch.blocks_per_cluster
     with np.errstate(all="ignore"):
+        watch = watching.current()
         for first in range(0, blocks, batch):
             count = min(batch, blocks - first)
+            watching.at(partial("block {:,} of {:,}".format, first, blocks))
+            if watch is not None:
+                watch.tick()
             lanes = _take_lanes(program, launch, first, count)
             program.run(lanes, None, *indices(lanes), 0, *bound(function, values, lanes))
             _keep_lanes(program, lanes)

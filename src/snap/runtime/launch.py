@@ -9,6 +9,7 @@ Non-goals:  constexpr parameters (the kernel is specialised by the time it gets 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,7 +18,16 @@ from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.follow import Need, needed
 from snap.runtime.signature import Signature
-from snap.runtime.validate import Bound, bind, check_alignment, check_grid, check_seed, check_seeds, ordered
+from snap.runtime.validate import (
+    Bound,
+    bind,
+    check_alignment,
+    check_grid,
+    check_seconds,
+    check_seed,
+    check_seeds,
+    ordered,
+)
 
 if TYPE_CHECKING:
     from snap.machine import Race
@@ -50,12 +60,14 @@ class Launcher:
         target: str = "auto",
         stream: object = None,
         seed: int | None = None,
+        seconds: float | None = None,
     ) -> None:
-        if seed is None and plain(blocks) and type(target) is str and (stream is None or type(stream) is int):
+        usual = seed is None and seconds is None and (stream is None or type(stream) is int)
+        if usual and plain(blocks) and type(target) is str:
             ready = self._ready.get((blocks, target, stream))
             if ready is not None:
                 return ready[1](*args)
-        return self.start(args, blocks, target, stream, seed)
+        return self.start(args, blocks, target, stream, seed, seconds)
 
     def start(
         self,
@@ -64,6 +76,7 @@ class Launcher:
         target: str = "auto",
         stream: object = None,
         seed: int | None = None,
+        seconds: float | None = None,
     ) -> None:
         """The whole way, every check included."""
         kernel = self.signature.kernel
@@ -77,6 +90,7 @@ class Launcher:
             )
         if seed is not None:
             seed = check_seed(self.signature, seed)
+        check_seconds(self.signature, seconds)
         number, extents = check_grid(self.signature, blocks)
         handle = self._stream(args, stream)
         bound = self.bound(args, number, handle, extents)
@@ -84,8 +98,10 @@ class Launcher:
         if place is None:
             if stream is not None:
                 raise LaunchError(kernel, "stream= is for launches on a GPU; this one runs on the CPU machine")
-            self._run_on_cpu(bound, number, seed)
+            self._run_on_cpu(bound, number, seed, seconds)
         else:
+            if seconds is not None:
+                raise LaunchError(kernel, "seconds= bounds a run on the CPU machine; a launch on a GPU takes none")
             if seed is not None:
                 raise LaunchError(kernel, "seed= chooses a schedule of the CPU machine; a launch on a GPU takes none")
             self._run_on_gpu(bound, number, place, handle)
@@ -150,17 +166,29 @@ class Launcher:
             )
         return current
 
-    def _run_on_cpu(self, bound: Bound, blocks: int, seed: int | None) -> None:
+    def _run_on_cpu(self, bound: Bound, blocks: int, seed: int | None, seconds: float | None) -> None:
         if blocks == 0:
             return
         from snap import machine
+        from snap.machine import watching
 
         self._check_boxes(bound)
         args = cpu_args(bound)
-        if seed is None:
-            machine.run_program(self.compiled.typed, lambda: self.compiled.synced, args, blocks)
-        else:
-            machine.run_adversarial(self.compiled.synced, args, blocks, seed)
+        what = f"`{self.signature.kernel}` on the CPU machine"
+        with watching.watched(what, seconds, left="its arrays hold what was written so far") as watch:
+            try:
+                if seed is None:
+                    machine.run_program(self.compiled.typed, lambda: self.compiled.synced, args, blocks)
+                else:
+                    machine.run_adversarial(self.compiled.synced, args, blocks, seed)
+            except watching.OutOfTime:
+                raise machine.MachineError(
+                    "time limit",
+                    f"the time is over: {watch.told()}",
+                    self.compiled.typed.span,
+                    note="the arrays hold what was written so far",
+                    help="give it more `seconds=`, fewer blocks, or smaller arrays",
+                ) from None
 
     def _check_boxes(self, bound: Bound) -> None:
         """Arrays that a GPU could not copy boxes of are refused here as there; only their address is this machine's own
@@ -286,29 +314,49 @@ def launch(
     target: str = "auto",
     stream: object = None,
     seed: int | None = None,
+    seconds: float | None = None,
 ) -> None:
-    launcher(compiled).launch(tuple(args), blocks, target, stream, seed)
+    launcher(compiled).launch(tuple(args), blocks, target, stream, seed, seconds)
 
 
-def races(compiled, args: Sequence[object], blocks: object, seeds: object = 8) -> list[Race]:
+def races(
+    compiled,
+    args: Sequence[object],
+    blocks: object,
+    seeds: object = 8,
+    seconds: float | None = None,
+    progress: bool | None = None,
+) -> list[Race]:
     """The data races that adversarial runs show, one for each pair of places in the source; the arrays themselves are
     left alone.
 
-    `seeds`: how many schedules to try, or which.
+    `seeds`: how many schedules to try, or which.  `seconds`: when to stop looking.
     """
     from snap import machine
+    from snap.machine import watching
 
     calls = launcher(compiled)
     signature = calls.signature
+    check_seconds(signature, seconds)
     (number, extents), chosen = check_grid(signature, blocks), check_seeds(signature, seeds)
     bound = calls.bound(tuple(args), number, extents=extents)
     if isinstance(bound.device, int):
         raise LaunchError(signature.kernel, "races are looked for on the CPU machine; pass arrays in the CPU's memory")
     found: list[Race] = []
-    for seed in chosen:
-        copies = tuple(arg.copy() if hasattr(arg, "copy") else arg for arg in cpu_args(bound))
-        machine.run_adversarial(compiled.synced, copies, number, seed, found)
-    distinct: dict[object, Race] = {}
+    with watching.watched(f"races of `{signature.kernel}`", seconds, progress, lambda: distinct(found)) as watch:
+        try:
+            for k, seed in enumerate(chosen, start=1):
+                watch.part = f"schedule {k} of {len(chosen)}"
+                copies = tuple(arg.copy() if hasattr(arg, "copy") else arg for arg in cpu_args(bound))
+                machine.run_adversarial(compiled.synced, copies, number, seed, found)
+        except watching.OutOfTime:
+            warnings.warn(f"the time is over: {watch.told()}; races are of what was seen so far", stacklevel=3)
+    return distinct(found)
+
+
+def distinct(found: list[Race]) -> list[Race]:
+    """One for each pair of places in the source."""
+    kept: dict[object, Race] = {}
     for race in found:
-        distinct.setdefault((race.object, frozenset((race.first.span, race.second.span))), race)
-    return list(distinct.values())
+        kept.setdefault((race.object, frozenset((race.first.span, race.second.span))), race)
+    return list(kept.values())

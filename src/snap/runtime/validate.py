@@ -98,6 +98,12 @@ def check_seed(signature: Signature, seed: object) -> int:
     return _index(seed, lambda problem: LaunchError(signature.kernel, f"seed= {problem}"))
 
 
+def check_seconds(signature: Signature, seconds: object) -> None:
+    if seconds is None or isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0:
+        return
+    raise LaunchError(signature.kernel, f"seconds= is a positive number, not {seconds!r}")
+
+
 def check_seeds(signature: Signature, seeds: Any) -> list[int]:
     """How many orders to try, or which."""
     if hasattr(type(seeds), "__index__") and not isinstance(seeds, bool):

@@ -50,7 +50,7 @@ class Launcher:
         self.at = _At(self)
         self._kernels: dict[int, GpuKernel] = {}
         self._makers: dict[tuple[int, str], Callable | None] = {}
-        self._ready: dict[tuple[int, str, object], tuple[Callable, Callable]] = {}
+        self._ready: dict[tuple[object, str, object], tuple[Callable, Callable]] = {}
         self._needed: dict[tuple[object, ...], dict[int, Need]] = {}
 
     def launch(

@@ -141,7 +141,7 @@ def read_down(
     if want.head is not None and want.head != span:
         labels.append(Label(want.head, f"wants a value at `{p}`"))
     note = (
-        "threads that disagree would separate, and whatever they do together after that would hang"
+        "threads that disagree would diverge, and the next barrier or collective of the group would hang"
         if want.control
         else "information flows from high privileges to low ones only"
     )

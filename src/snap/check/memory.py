@@ -127,7 +127,7 @@ def unstable(c: Checker, handle: ir.Handle, want: Want, span: Span) -> Abort:
         span,
         want.why,
         (Label(handle.span, "neither const, nor shared, nor a part"),),
-        note="threads of one group could read different values and separate",
+        note="threads of one group could read different values and diverge",
         help=f"declare it `ptr(const(...))`, or {read_by_one_help(want.privilege)}",
     )
 

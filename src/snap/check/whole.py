@@ -34,7 +34,7 @@ def _stability(c: Checker) -> None:
                     read.span,
                     read.want.why,
                     (Label(touch.span, f"{touch.what} changes it without order"),),
-                    note="threads of one group could read different values and separate",
+                    note="threads of one group could read different values and diverge",
                     help=read_by_one_help(read.want.privilege),
                 )
                 break
@@ -61,7 +61,7 @@ def _parts(c: Checker, params: list[ir.Param], made: ir.Body) -> None:
                 Label(part.span, "nothing shows that these parts are apart"),
                 Label(write.span, "another one may write it here"),
             ),
-            note="threads of one group could read different values and separate",
+            note="threads of one group could read different values and diverge",
             help=(
                 "if no two of the parts ever meet, say so: `partition(..., disjoint=True)`, and the CPU machine checks"
                 f" it; or {read_by_one_help(read.want.privilege)}"

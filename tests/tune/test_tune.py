@@ -165,9 +165,9 @@ Y = np.zeros(4096, np.float32)
 @pytest.mark.parametrize("config, limits, text", [
     ({"B": 2048, "S": 64, "A": 1}, H200, "SNAP018: a block has at most 1024 threads"),
     ({"B": 64, "S": 60_000, "A": 1}, H200, "SNAP013: 240000 bytes of shared memory"),
-    ({"B": 64, "S": 30_000, "A": 1}, A10, "120000 bytes of shared memory a block; sm_86 has 101376"),
-    ({"B": 64, "S": 64, "A": 300}, H200, "local arrays alone fill 300 registers a thread; a thread of a block of 64 has at most 255"),
-    ({"B": 1024, "S": 1024, "A": 65}, H200, "local arrays alone fill 65 registers a thread; a thread of a block of 1024 has at most 64"),
+    ({"B": 64, "S": 30_000, "A": 1}, A10, "120000 bytes of shared memory per block; sm_86 has 101376"),
+    ({"B": 64, "S": 64, "A": 300}, H200, "local arrays alone fill 300 registers per thread; a thread of a block of 64 has at most 255"),
+    ({"B": 1024, "S": 1024, "A": 65}, H200, "local arrays alone fill 65 registers per thread; a thread of a block of 1024 has at most 64"),
 ])
 def test_pruned_by_what_a_block_may_hold(no_compiler, config, limits, text):
     assert text in reason(buffered, config, Y, limits=limits)

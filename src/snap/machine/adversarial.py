@@ -396,7 +396,7 @@ class Schedule(Launch):
         missing = [w for w in self.warps if w.lanes not in here and _concerns(at, w.lanes)]
         text = f"{barrier.count} of {barrier.size} threads wait here and the others never arrive"
         secondary: tuple = ()
-        note = "threads of one warp have gone different ways"
+        note = "threads of one warp have diverged"
         if missing:
             other = missing[0]
             who = f"block {int(other.lanes.block[0, 0])}, thread {int(other.lanes.thread[0, 0])}"

@@ -381,7 +381,7 @@ def multiply(warp: WarpLanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) 
     if not warp.active(m).all():
         raise MachineError(
             "barrier mismatch",
-            "threads of a warp multiply without the others",
+            "only some threads of a warp execute this wgmma",
             spec.site.span,
             warp.number,
             int(warp.thread[0, int(warp.active(m)[0].argmax())]),

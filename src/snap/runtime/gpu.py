@@ -234,7 +234,8 @@ def _check_device(kernel: str, module, device: Device) -> None:
         raise LaunchError(kernel, f"needs clusters of {module.cluster} blocks; a GPU has at most {CLUSTER_BLOCKS}")
     if module.smem > device.shared_limit:
         raise LaunchError(
-            kernel, f"needs {module.smem} bytes of shared memory a block; GPU {device.number} has {device.shared_limit}"
+            kernel,
+            f"needs {module.smem} bytes of shared memory per block, GPU {device.number} has {device.shared_limit}",
         )
     if module.cooperative and not device.cooperative:
         raise LaunchError(kernel, f"needs cooperative launches, which GPU {device.number} does not have")

@@ -233,7 +233,7 @@ def _way_out(edge: Edge, function: synced.Function) -> str:
     )
     if need.level is Level.GRID:
         meet = (
-            f"bring the uses apart, so that `{need}` meets between them"
+            f"move the two uses apart, so that `{need}` can meet at a barrier between them"
             if function.cooperative
             else "launch cooperatively (`@requires(..., cooperative=True)`)"
         )
@@ -243,7 +243,7 @@ def _way_out(edge: Edge, function: synced.Function) -> str:
         )
     if need.level is Level.BLOCK:
         return f"{atomic}require a cluster of these blocks, or use two kernels"
-    return f"{atomic}bring the uses apart, so that `{need}` meets between them"
+    return f"{atomic}move the two uses apart, so that `{need}` can meet at a barrier between them"
 
 
 # Boxes and products are waited for where that is best: at a barrier that is there anyway a thread might wait for more,

@@ -176,7 +176,7 @@ def _check_block(typed, limits: Limits) -> None:
 
 def _check_shared(size: int, limits: Limits) -> None:
     if size > limits.shared:
-        raise Pruned(f"{size} bytes of shared memory a block; {limits.name} has {limits.shared}")
+        raise Pruned(f"{size} bytes of shared memory per block; {limits.name} has {limits.shared}")
 
 
 def _check_module(module, limits: Limits) -> None:

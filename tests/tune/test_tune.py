@@ -265,7 +265,7 @@ def test_timing_off_is_deterministic_and_keeps_nothing(monkeypatch, tmp_path):
 def test_a_candidate_that_the_compiler_refuses_is_passed_over(monkeypatch):
     from snap.runtime.errors import InternalError
 
-    def refuse(what, text, arch, options, unsafe):
+    def refuse(what, text, arch, options, unsafe, **others):
         if "__launch_bounds__(64)" in text:
             raise InternalError("NVRTC refused this\n\nlong log")
         return b"cubin"
@@ -282,7 +282,7 @@ def test_a_candidate_that_the_compiler_refuses_is_passed_over(monkeypatch):
 def test_without_a_compiler_nothing_is_compiled(monkeypatch):
     from snap.runtime.errors import ToolchainError
 
-    def missing(*args):
+    def missing(*args, **others):
         raise ToolchainError("NVRTC is not installed")
 
     monkeypatch.setattr("snap.runtime.compile._nvrtc", missing)

@@ -327,7 +327,7 @@ PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
     (r"mbarrier\.arrive(?:\.release\.cluster)?\.shared::(?:cta|cluster)\.b64", lambda m, o: _call("mbarrier_arrive", o[1])),
     (r"mbarrier\.arrive\.expect_tx\.shared::cta\.b64", _arrive_expect),
     (r"mbarrier\.expect_tx\.relaxed\.cta\.shared::cta\.b64", _simple("mbarrier_expect")),
-    (r"mbarrier\.try_wait\.parity(?:\.acquire\.cluster)?\.shared::cta\.b64", _assigned("mbarrier_try_wait")),
+    (r"mbarrier\.(?:try|test)_wait\.parity(?:\.acquire\.cluster)?\.shared::cta\.b64", _assigned("mbarrier_try_wait")),
     (r"createpolicy\.fractional\.L2::\w+\.b64", lambda m, o: f"{o[0]} = 0;"),
     (rf"ld(?:\.global)?{_WISHES}(?:\.v2)?\.[ub](8|16|32|64)", _plain_load),
     (rf"st(?:\.global)?{_WISHES}(?:\.v2)?\.[ub](8|16|32|64)", _plain_store),

@@ -318,8 +318,13 @@ static __device__ __forceinline__ unsigned int snap_shared(const void* address) 
 }
 
 static __device__ __forceinline__ void snap_barrier_wait(unsigned long long* barrier, int phase) {
+#if __CUDA_ARCH__ >= 900
     asm volatile("{.reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again;}"
                  :: "r"(snap_shared(barrier)), "r"(phase & 1) : "memory");
+#else
+    asm volatile("{.reg .pred done; again: mbarrier.test_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again;}"
+                 :: "r"(snap_shared(barrier)), "r"(phase & 1) : "memory");
+#endif
 }
 
 static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* barrier) {
@@ -332,10 +337,6 @@ static __device__ __forceinline__ void snap_barrier_init(unsigned long long* bar
     }
 }
 
-static __device__ __forceinline__ void snap_barriers_ready() {
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
 extern "C" __global__ void __launch_bounds__(96) relay(const int* __restrict__ x, int* y, int n) {
     __shared__ __align__(16) unsigned char smem[544];
     unsigned long long* const q_full = reinterpret_cast<unsigned long long*>(smem + 512);
@@ -343,7 +344,6 @@ extern "C" __global__ void __launch_bounds__(96) relay(const int* __restrict__ x
     if (threadIdx.x == 0) {
         snap_barrier_init(q_full, 2, 1);
         snap_barrier_init(q_empty, 2, 2);
-        snap_barriers_ready();
     }
     __syncthreads();
     int* const q = reinterpret_cast<int*>(smem);

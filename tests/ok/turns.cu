@@ -258,8 +258,13 @@ static __device__ __forceinline__ unsigned int snap_shared(const void* address) 
 }
 
 static __device__ __forceinline__ void snap_barrier_wait(unsigned long long* barrier, int phase) {
+#if __CUDA_ARCH__ >= 900
     asm volatile("{.reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again;}"
                  :: "r"(snap_shared(barrier)), "r"(phase & 1) : "memory");
+#else
+    asm volatile("{.reg .pred done; again: mbarrier.test_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again;}"
+                 :: "r"(snap_shared(barrier)), "r"(phase & 1) : "memory");
+#endif
 }
 
 static __device__ __forceinline__ void snap_atomic_store_i32_relaxed_gpu(int* address, int value) {
@@ -276,16 +281,11 @@ static __device__ __forceinline__ void snap_barrier_init(unsigned long long* bar
     }
 }
 
-static __device__ __forceinline__ void snap_barriers_ready() {
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
 extern "C" __global__ void __launch_bounds__(128) queue(int* order, int n) {
     __shared__ __align__(16) unsigned char smem[40];
     unsigned long long* const turn = reinterpret_cast<unsigned long long*>(smem + 8);
     if (threadIdx.x == 0) {
         snap_barrier_init(turn, 4, 1);
-        snap_barriers_ready();
     }
     __syncthreads();
     int turns = 0;

@@ -133,13 +133,12 @@ def _emit(function: synced.Function) -> CudaModule:
     module.accumulators = _accumulators(function)
     kernel, uses, grid_barrier = Lowering(module).kernel(function)
     smem = module.buffer + module.static_bytes
-    helpers = tuple(helper.text for helper in module.helpers.values())
     rounds = (rounds_declaration(module.round_count),) if module.round_count else ()
     file = tree.Module(
         _header(function, kernel.name, module, smem),
         tuple(sorted(module.includes)),
         tuple(module.structs.values()),
-        (*rounds, *helpers),
+        (*rounds, *module.texts()),
         (*module.functions, kernel),
     )
     params = tuple(map(_param, function.params, kernel.params))

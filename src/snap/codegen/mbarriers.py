@@ -2,7 +2,8 @@
 
 Input:      `Barrier` and the statements that arrive, expect and wait
 Output:     CUDA statements; the start of a kernel that makes the barriers, its end
-Invariant:  the parity of a fresh barrier's phase -1 is that of a phase already complete, so nothing is waited for there
+Invariant:  the parity of a fresh barrier's phase -1 is that of a phase already complete, so nothing is waited for there;
+            a file without clusters, TMA and wgmma runs on sm_80, where a wait asks again and again (`test_wait`)
 Non-goals:  which phase, and how many arrivals (`snap.sync`)
 """
 
@@ -38,7 +39,6 @@ static __device__ __forceinline__ void snap_barrier_init(unsigned long long* bar
     }
 }""",
     needs=(SHARED,),
-    min_arch=90,
 )
 
 READY = Helper(
@@ -66,7 +66,6 @@ static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* b
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(snap_shared(barrier)) : "memory");
 }""",
     needs=(SHARED,),
-    min_arch=90,
 )
 
 ARRIVE_EXPECT = Helper(
@@ -127,15 +126,18 @@ def _wait(everywhere: bool) -> Helper:
     """everywhere: for what threads of other blocks did."""
     name = "snap_barrier_wait_cluster" if everywhere else "snap_barrier_wait"
     order = ".acquire.cluster" if everywhere else ""
-    return Helper(
-        name,
-        f"""\
-static __device__ __forceinline__ void {name}(unsigned long long* barrier, int phase) {{
+    head = f"static __device__ __forceinline__ void {name}(unsigned long long* barrier, int phase) {{\n"
+    body = f"""\
     asm volatile("{{.reg .pred done; again: mbarrier.try_wait.parity{order}.shared::cta.b64 done, [%0], %1; @!done bra again;}}"
                  :: "r"(snap_shared(barrier)), "r"(phase & 1) : "memory");
-}}""",
+"""
+    older = f"#if __CUDA_ARCH__ >= 900\n{body}#else\n{body.replace('try_wait', 'test_wait')}#endif\n"
+    return Helper(
+        name,
+        head + body + "}",
         needs=(SHARED,),
-        min_arch=90,
+        min_arch=90 if everywhere else 80,
+        older="" if everywhere else head + older + "}",
     )
 
 
@@ -232,7 +234,7 @@ def start(state: FunctionState, made: tuple[synced.Barrier, ...], clustered: boo
     ]
     if not prefetch and not init:
         return []
-    ready = [_call(module, READY)] if init else []
+    ready = [_call(module, READY)] if init and module.min_arch >= 90 else []  # for TMA, and for other blocks
     alone = tree.If(tree.Binary("==", THREAD_INDEX, tree.Integer(0)), (*prefetch, *init, *ready))
     if not init:
         return [alone]

@@ -22,7 +22,8 @@ Places = dict[int, tuple[tree.Stmt | tree.Function, Span]]
 class Helper:
     """A small device function given as text; `static_bytes` is the shared memory it declares for itself.
 
-    arch_specific: it uses instructions that exist on `min_arch` alone.
+    arch_specific: it uses instructions that exist on `min_arch` alone.  older: its text in a file that is to run on
+    GPUs before sm_90 as well, where that is another one.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Helper:
     min_arch: int = 80
     static_bytes: int = 0
     arch_specific: bool = False
+    older: str = ""
 
 
 @dataclass(slots=True)
@@ -82,6 +84,11 @@ class Module:
         self.min_arch = max(self.min_arch, helper.min_arch)
         self.arch_specific |= helper.arch_specific
         return helper.name
+
+    def texts(self) -> tuple[str, ...]:
+        """Of the helpers, once all that the file needs is known."""
+        older = self.min_arch < 90
+        return tuple(helper.older if older and helper.older else helper.text for helper in self.helpers.values())
 
     @property
     def static_bytes(self) -> int:

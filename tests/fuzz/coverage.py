@@ -29,6 +29,8 @@ def cover(compiled, seen: Counter) -> None:
                     seen[f"part {part}"] += 1
                 case synced.BarrierWait() | synced.BarrierArrive() | synced.BarrierExpect() | synced.Elect():
                     seen[type(s).__name__] += 1
+                    if isinstance(s, synced.BarrierArrive) and s.copies:
+                        seen["copies arrive"] += 1
                 case synced.AsyncCommit(engine):
                     seen[f"commit {engine}"] += 1
         for barrier in function.barriers:
@@ -102,5 +104,5 @@ def kinds() -> list[str]:
             *(f"Unary {op}" for op in ("-", "~", "not")), "Logical and", "Logical or", "zero fill", *(f"box {op}" for op in "load store add min max and or xor".split()),
             *(f"wgmma {t}" for t in "bf16 f16 tf32 e4m3 e5m2".split()), *(f"sync {kind}" for kind in SYNC_KINDS),
             *(f"wait {engine}{some}" for engine in ENGINES for some in ("", ", some stay in flight")), *(f"commit {engine}" for engine in ("copy", "bulk", "wgmma")),
-            "part both", "part arrive", "part wait", "barrier", "barrier everywhere", "proxy fence", "some only arrive",
+            "part both", "part arrive", "part wait", "barrier", "barrier everywhere", "copies arrive", "proxy fence", "some only arrive",
             "memory: spread", "memory: swizzle", "memory: depth", "memory: lag"]

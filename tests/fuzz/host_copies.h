@@ -164,6 +164,15 @@ template <class T> void finish(Groups<T>& groups, int younger) {
     }
 }
 
+void perform_arrival(size_t which) {
+    const CopyArrival arrival = std::move(m.arrivals[which]);
+    m.arrivals.erase(m.arrivals.begin() + which);
+    for (const Copy& copy : arrival.copies) {
+        perform(copy);
+    }
+    complete_bytes(*arrival.block, arrival.barrier, 0, 1);
+}
+
 }  // namespace
 
 void copy_async(unsigned int to, const void* from, int bytes, int read) {  // the rest of the bytes become zero
@@ -184,8 +193,34 @@ void copy_commit() {
     }
 }
 
+// Arrivals keep the copies they wait for; the groups of these stay, empty, for the counts of waits.
+void copy_arrive(unsigned int at) {
+    if (&block_of(at) != m.now->block) {
+        fail("mbarrier", "copies arrive in another block");
+    }
+    CopyArrival arrival{m.now, m.now->block, (unsigned int)(at % WINDOW), {}};
+    if (m.lazy) {
+        Groups<Copy>& groups = m.now->behind().copies;
+        for (std::vector<Copy>& group : groups.closed) {
+            arrival.copies.insert(arrival.copies.end(), group.begin(), group.end());
+            group.clear();
+        }
+        arrival.copies.insert(arrival.copies.end(), groups.open.begin(), groups.open.end());
+        groups.open.clear();
+    }
+    m.arrivals.push_back(std::move(arrival));
+    if (!m.lazy) {
+        perform_arrival(m.arrivals.size() - 1);
+    }
+}
+
 void copy_wait(int younger) {
     if (m.lazy) {
+        for (size_t i = m.arrivals.size(); i-- > 0;) {
+            if (m.arrivals[i].fiber == m.now) {
+                perform_arrival(i);
+            }
+        }
         finish(m.now->behind().copies, younger);
     }
 }

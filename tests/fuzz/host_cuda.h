@@ -233,6 +233,7 @@ bool mbarrier_try_wait(unsigned int at, unsigned int parity);
 void copy_async(unsigned int to, const void* from, int bytes, int read);
 void copy_commit();
 void copy_wait(int younger);
+void copy_arrive(unsigned int at);
 void box_load(unsigned int to, const void* map, const int* at, int rank, unsigned int barrier, int blocks);
 void box_store(const char* op, const void* map, const int* at, int rank, unsigned int from);
 void box_commit();

@@ -13,7 +13,7 @@ namespace {
 void schedule() {
     m.next = 0, m.spins = 0, m.turns = 0;
     while (true) {
-        while (!m.groups.empty() && m.groups.front()->running == 0 && m.loads.empty()) {
+        while (!m.groups.empty() && m.groups.front()->running == 0 && m.loads.empty() && m.arrivals.empty()) {
             end_group(*m.groups.front());
             m.groups.pop_front();
         }
@@ -23,6 +23,11 @@ void schedule() {
             const BoxLoad load = m.loads[which];
             m.loads.erase(m.loads.begin() + which);
             perform(load);
+            continue;
+        }
+        if (!m.arrivals.empty() && (m.ready.empty() || chance(8))) {
+            m.now = nullptr;
+            perform_arrival(m.random() % m.arrivals.size());
             continue;
         }
         const bool more = m.next < m.launch.blocks;
@@ -159,7 +164,7 @@ extern "C" int snap_host_launch(const Launch* launch, char* message, int size) {
     for (unsigned char* memory : m.windows) {
         munmap(memory, WINDOW * launch->cluster);
     }
-    m.windows.clear(), m.groups.clear(), m.ready.clear(), m.loads.clear();
+    m.windows.clear(), m.groups.clear(), m.ready.clear(), m.loads.clear(), m.arrivals.clear();
     if (failed) {
         snprintf(message, size, "%s: %s", m.kind, m.message);
     }

@@ -332,6 +332,7 @@ PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
     (rf"ld(?:\.global)?{_WISHES}(?:\.v2)?\.[ub](8|16|32|64)", _plain_load),
     (rf"st(?:\.global)?{_WISHES}(?:\.v2)?\.[ub](8|16|32|64)", _plain_store),
     (r"cp\.async\.c[ag]\.shared\.global(\.L2::cache_hint)?", _copy),
+    (r"cp\.async\.mbarrier\.arrive\.noinc\.shared::cta\.b64", _simple("copy_arrive")),
     (r"cp\.async\.commit_group", _simple("copy_commit")),
     (r"cp\.async\.wait_group", _simple("copy_wait")),
     (r"cp\.async\.bulk\.tensor\.(\d)d\.shared::cluster\.global\.tile\.mbarrier::complete_tx::bytes(\.multicast::cluster)?(?:\.L2::cache_hint)?", _box_load),

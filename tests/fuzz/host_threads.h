@@ -109,6 +109,13 @@ struct Group {  // the blocks of a cluster
     long long round;
 };
 
+struct CopyArrival {  // at an mbarrier, when a thread's copies so far have been made
+    const Fiber* fiber;
+    Block* block;
+    unsigned int barrier;
+    std::vector<Copy> copies;
+};
+
 struct Machine {
     Launch launch;
     std::mt19937_64 random;
@@ -116,6 +123,7 @@ struct Machine {
     std::deque<Fiber*> ready;
     std::deque<std::unique_ptr<Group>> groups;
     std::deque<BoxLoad> loads;
+    std::deque<CopyArrival> arrivals;
     std::vector<unsigned char*> stacks, windows;
     Fiber* now;
     void* scheduler;

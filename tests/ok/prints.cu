@@ -64,8 +64,13 @@ static __device__ __forceinline__ unsigned int snap_shared(const void* address) 
 }
 
 static __device__ __forceinline__ void snap_barrier_wait(unsigned long long* barrier, int phase) {
+#if __CUDA_ARCH__ >= 900
     asm volatile("{.reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again;}"
                  :: "r"(snap_shared(barrier)), "r"(phase & 1) : "memory");
+#else
+    asm volatile("{.reg .pred done; again: mbarrier.test_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again;}"
+                 :: "r"(snap_shared(barrier)), "r"(phase & 1) : "memory");
+#endif
 }
 
 static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* barrier) {
@@ -78,10 +83,6 @@ static __device__ __forceinline__ void snap_barrier_init(unsigned long long* bar
     }
 }
 
-static __device__ __forceinline__ void snap_barriers_ready() {
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
 extern "C" __global__ void __launch_bounds__(96) handed_on(const float* __restrict__ x, float* out, int n) {
     __shared__ __align__(16) unsigned char smem[288];
     unsigned long long* const ring_full = reinterpret_cast<unsigned long long*>(smem + 256);
@@ -89,7 +90,6 @@ extern "C" __global__ void __launch_bounds__(96) handed_on(const float* __restri
     if (threadIdx.x == 0) {
         snap_barrier_init(ring_full, 2, 1);
         snap_barrier_init(ring_empty, 2, 2);
-        snap_barriers_ready();
     }
     __syncthreads();
     float* const ring = reinterpret_cast<float*>(smem);

@@ -132,25 +132,6 @@ def test_numbered_fills():
     assert in_loop == ["block"]  # before a slot is filled again
 
 
-def test_elements_copied_by_a_role_have_arrived_before_they_are_handed_on():
-    copy = """with claim(a, p=thread[32]) as am:
-    match split(thread, 32, 32):
-        case 0:
-            pass
-        case 1:
-            l: int @ thread[1] = id()
-            with partition(am, p=thread[1], f=lambda i: (i, l)) as c:
-                async_copy(c[0], x[k, l])
-"""
-    kernel = define(staged(copy, USE_A))
-    (wait,) = all_of(synced(kernel), Sync)
-    assert wait.point.waits == (("copy", 0),)
-    x, y, w = np.arange(160, dtype=np.float32).reshape(5, 32), np.zeros(64, np.float32), np.zeros((5, 32), np.float32)
-    kernel[1](x, y, w, 5)
-    np.testing.assert_array_equal(y[:32], x.sum(axis=0))
-    assert not snap.races(kernel, x, y, w, 5, blocks=1, seeds=6)
-
-
 def test_boxes_stored_by_a_role_have_been_read_before_the_slot_is_filled_again():
     text = """with claim(a, p=thread[32]) as am:
     match split(thread, 32, 32):

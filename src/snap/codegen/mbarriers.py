@@ -68,6 +68,15 @@ static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* b
     needs=(SHARED,),
 )
 
+COPIES_ARRIVE = Helper(
+    "snap_copies_arrive",
+    """\
+static __device__ __forceinline__ void snap_copies_arrive(unsigned long long* barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(snap_shared(barrier)) : "memory");
+}""",
+    needs=(SHARED,),
+)
+
 ARRIVE_EXPECT = Helper(
     "snap_barrier_arrive_expect",
     """\
@@ -171,7 +180,11 @@ def fence(scope: Scope, wanted: bool) -> list[tree.Stmt]:
 
 
 def arrive(scope: Scope, s: synced.BarrierArrive) -> list[tree.Stmt]:
-    """The threads of a warp meet before one of them arrives; of larger units the first thread's arrival says enough."""
+    """The threads of a warp meet before one of them arrives; of larger units the first thread's arrival says enough.
+    Copies are each thread's own, and so are their arrivals.
+    """
+    if s.copies:
+        return [barriers.comment(s.point), _do(scope, COPIES_ARRIVE, slot_of(scope, s.barrier, s.slot))]
     unit = issue.threads_of(scope, s.by)
     before = [barriers.comment(s.point), *fence(scope, s.point.fence)]
     if unit <= WARP and unit > 1 and not scope.elected:

@@ -119,7 +119,9 @@ class BarrierArrive(ir.Statement):
     """One arrival for each unit of `by` in the current group (after what all its threads did), in this block or
     `everywhere`.
 
-    `bytes` more are expected in this phase.  point.fence as in `Sync`.
+    `bytes` more are expected in this phase.  point.fence as in `Sync`.  copies: the arrival (of each thread: `by` is
+    one) is made when all that the thread has copied so far has come, and the thread goes on; of what else the thread
+    did it says nothing.
     """
 
     barrier: Barrier
@@ -128,6 +130,7 @@ class BarrierArrive(ir.Statement):
     place: Place
     point: SyncPoint
     bytes: int = 0
+    copies: bool = False
     span: Span = field(compare=False, kw_only=True)
 
 

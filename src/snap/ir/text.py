@@ -214,8 +214,9 @@ class _Printer:
                 return f"commit {engine}" + ("" if place is None else f" at {place}")
             case synced.BarrierWait(barrier, slot, phase, place):
                 return f"wait {self.slot(barrier, slot)} for phase {self.expr(phase)} at {place}"
-            case synced.BarrierArrive(barrier, slot, by, place, point, bytes):
+            case synced.BarrierArrive(barrier, slot, by, place, point, bytes, copies):
                 duties = self.duties(point) + (f", {bytes} bytes expected" if bytes else "")
+                duties += ", when its copies have come" if copies else ""
                 return f"arrive {self.slot(barrier, slot)} by {by} at {place}{duties}"
             case synced.BarrierExpect(barrier, slot, bytes, place):
                 return f"expect {self.slot(barrier, slot)}, {bytes} bytes at {place}"

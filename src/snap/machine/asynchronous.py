@@ -153,7 +153,11 @@ class Asynchronous(Actions):
             return
         for engine, younger in s.point.waits:
             self.wait_for(engine, younger, s.place, self.site(s.span, s.point.object))
-        where = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}, {self.group_of(s.by)}"
+        where = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}"
+        if s.copies:
+            self.emit(f"C.copies.arrive({where}, {self.mask}, {self.site(s.span, s.point.object)})")
+            return self.pause()
+        where += f", {self.group_of(s.by)}"
         self.emit(
             f"arrive_barrier(C, {where}, {self.mask}, {s.bytes}, {s.point.fence}, {self.site(s.span, s.point.object)})"
         )

@@ -1,9 +1,10 @@
 """Copies in the background, as one warp's threads have them in flight.
 
-Input: copies, commits and waits as they happen.  Output: memory, changed as early or as late as the waits allow;
-entries of the race log, one where a copy is issued and one where a wait covers it.  Invariant: what a wait covers has
-arrived when it returns; nothing else is promised. Groups are each thread's own, so everything is kept by lane.
-Non-goals: deciding what is a race (races.py).
+Input: copies, commits, waits and arrivals at mbarriers as they happen. Output: memory, changed as early or as late as
+the waits allow; entries of the race log, one where a copy is issued and one where a wait covers it, or where it arrives
+at an mbarrier. Invariant: what a wait covers has arrived when it returns, and what an mbarrier's phase counts when that
+is complete; nothing else is promised. Groups are each thread's own, so everything is kept by lane. Non-goals: deciding
+what is a race (races.py).
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ir import synced
+from snap.machine.clocks import Known
 from snap.machine.lanes import Site
 from snap.machine.races import READ, WRITE
 from snap.machine.storage import View
 
 if TYPE_CHECKING:
+    from snap.machine.mbarriers import Slot
     from snap.machine.warp_lanes import WarpLanes
 
 _UNCOMMITTED = -1
@@ -27,8 +31,9 @@ _HABITS = (0.0, 0.0, 0.3, 1.0)  # how likely a copy is to arrive early
 @dataclass(slots=True, eq=False)
 class Flight:
     """One `async_copy` of a warp.  By lane that took part: where to and from (the first scalar of each), whether the
-    source is read at all (else zeros come), its group, whether it has arrived, whether a wait has covered it; `held`:
-    what was read at issue, None where the source is read on arrival.
+    source is read at all (else zeros come), its group, whether it has arrived, whether a wait or an arrival at an
+    mbarrier has covered it; `held`: what was read at issue, None where the source is read on arrival; `tokens`: known
+    to who knows of such arrivals.
     """
 
     target: View
@@ -42,6 +47,7 @@ class Flight:
     arrived: np.ndarray
     covered: np.ndarray
     held: list[np.ndarray] | None
+    tokens: int = 0
 
     @property
     def open(self) -> bool:
@@ -64,12 +70,49 @@ class Flight:
         self.arrived |= chosen
 
 
+@dataclass(slots=True, eq=False)
+class Landing:
+    """An arrival at an mbarrier, by each of some threads of a warp, that comes when all they had copied has."""
+
+    copies: Copies
+    slot: Slot
+    flights: list[Flight]
+    active: np.ndarray
+    token: int
+    site: Site
+    over: bool = False
+
+    verb = "copy to"
+    comes = True  # by itself, whoever waits
+
+    @property
+    def block(self) -> int:
+        return self.copies.warp.number
+
+    @property
+    def view(self) -> View:
+        return self.flights[0].target
+
+    def go_on(self) -> bool:
+        """All has come; returns whether that is so."""
+        if not self.over:
+            self.over = True
+            tokens = self.token
+            for flight in self.flights:
+                self.copies.cover(flight, self.active[flight.lanes] & ~flight.covered, self.token)
+                tokens |= flight.tokens
+            warp, lanes = self.copies.warp, np.flatnonzero(self.active)
+            self.slot.arrive(Known(done=tokens), 0, warp, int(lanes[0]), self.site, len(lanes))
+        return True
+
+
 class Copies:
-    """What one warp has in flight."""
+    """What one warp has in flight.  landings: arrivals of copies that have not come."""
 
     def __init__(self, warp: WarpLanes):
         self.warp = warp
         self.flights: list[Flight] = []
+        self.landings: list[Landing] = []
         self.committed = np.zeros(warp.shape[1], np.int64)  # groups, by lane
         dice = warp.launch.dice
         self.at_issue, self.later, self.holds = (float(dice.choice(_HABITS)) for _ in range(3))
@@ -109,14 +152,46 @@ class Copies:
     def wait(self, younger: int, m) -> None:
         """Each thread waits until at most so many of its groups, the youngest, are in flight."""
         active = self.warp.active(m)[0]
-        for flight in self.flights:
+        for flight in list(self.flights):
             old = (flight.group != _UNCOMMITTED) & (self.committed[flight.lanes] - flight.group > younger)
-            covered = active[flight.lanes] & old & ~flight.covered
+            covered = active[flight.lanes] & old
             if covered.any():
-                flight.arrive(covered)
-                flight.covered |= covered
-                self._log(flight, covered, lands=True)
-        self.flights = [flight for flight in self.flights if flight.open]
+                for landing in self.landings:
+                    if any(flight is one for one in landing.flights):
+                        landing.go_on()
+                if flight.tokens:
+                    self.warp.segment = self.warp.segment.told(flight.lanes[covered], flight.tokens)
+                self.cover(flight, covered & ~flight.covered)
+        self._forget()
+
+    def arrive(self, barrier: synced.Barrier, slot, m, site: Site) -> None:
+        """Each thread arrives when all that it has copied so far has come; it does not wait for that."""
+        schedule, active = self.warp.launch, self.warp.active(m)[0]
+        numbers = np.broadcast_to(slot, self.warp.shape)[0]
+        for number in np.unique(numbers[active]).tolist():
+            lanes = active & (numbers == number)
+            one = schedule.slot(barrier, self.warp.number, number, site)
+            flights = [flight for flight in self.flights if lanes[flight.lanes].any()]
+            landing = Landing(self, one, flights, lanes, schedule.token(), site)
+            if flights:
+                self.landings.append(landing)
+                schedule.air.add(landing)
+            else:
+                landing.go_on()
+        self._forget()
+
+    def cover(self, flight: Flight, chosen: np.ndarray, token: int = 0) -> None:
+        """These have come for certain; token: known to who knows that, else their own threads do."""
+        if chosen.any():
+            flight.arrive(chosen)
+            flight.covered |= chosen
+            flight.tokens |= token
+            self._log(flight, chosen, lands=True, token=token)
+
+    def _forget(self) -> None:
+        self.landings = [landing for landing in self.landings if not landing.over]
+        waited = [flight for landing in self.landings for flight in landing.flights]
+        self.flights = [f for f in self.flights if f.open or any(f is one for one in waited)]
 
     def drift(self) -> None:
         """A moment at which something may arrive."""
@@ -125,11 +200,11 @@ class Copies:
             flight = self.flights[int(dice.integers(len(self.flights)))]
             flight.arrive(dice.random(len(flight.lanes)) < self.later * dice.random())
 
-    def _log(self, flight: Flight, chosen: np.ndarray, lands: bool) -> None:
+    def _log(self, flight: Flight, chosen: np.ndarray, lands: bool, token: int = 0) -> None:
         sides = (
             (flight.target, flight.to, chosen, WRITE, flight.sites[0]),
             (flight.source, flight.origin, chosen & flight.valid, READ, flight.sites[1]),
         )
         for view, cells, mine, kind, site in sides:
             if mine.any():
-                self.warp.log(view, cells[mine], flight.lanes[mine], view.width, kind, site, flight, lands)
+                self.warp.log(view, cells[mine], flight.lanes[mine], view.width, kind, site, flight, lands, token)

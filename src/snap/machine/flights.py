@@ -27,6 +27,7 @@ from snap.machine.tensor import TileSpec, WgmmaSpec, check_written, matrix
 
 if TYPE_CHECKING:
     from snap.machine.adversarial import Schedule
+    from snap.machine.copies import Landing
     from snap.machine.warp_lanes import WarpLanes
 
 _HABITS = (0.0, 0.0, 0.3, 1.0)  # how likely something is to happen early
@@ -40,6 +41,9 @@ _MANY = 64  # boxes kept before those that are over are dropped
 @dataclass(slots=True, eq=False)
 class BoxLoad:
     """A box on its way into one block's shared memory."""
+
+    verb = "copy to"
+    comes = True  # by itself, whoever waits
 
     view: View
     cells: np.ndarray
@@ -67,6 +71,9 @@ class BoxStore:
     """A box on its way out: `held` is what was read.  `token` is known to whoever knows that it was read, `written`
     that it is there.
     """
+
+    verb = "copy from"
+    comes = False
 
     op: str
     view: View
@@ -109,19 +116,18 @@ class Bulk:
 
 
 class Air:
-    """All boxes of a launch that are in flight, and how they tend to behave."""
+    """All boxes of a launch that are in flight, arrivals of copies, and how they tend to behave."""
 
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
-        self.boxes: list[BoxLoad | BoxStore] = []
+        self.boxes: list[BoxLoad | BoxStore | Landing] = []
         # Token, memory, place, what it does, and the block whose memory it is.
         self.issued: list[tuple[int, str, Site, str, int]] = []
         dice = schedule.dice
         self.at_issue, self.later = (float(dice.choice(_HABITS)) for _ in range(2))
 
-    def add(self, box: BoxLoad | BoxStore) -> None:
-        verb = "copy to" if isinstance(box, BoxLoad) else "copy from"
-        self.issued.append((box.token, box.view.name, box.site, verb, box.block))
+    def add(self, box: BoxLoad | BoxStore | Landing) -> None:
+        self.issued.append((box.token, box.view.name, box.site, box.verb, box.block))
         if self.schedule.dice.random() >= self.at_issue or not box.go_on():
             self.boxes.append(box)
 
@@ -133,12 +139,12 @@ class Air:
             self.boxes = [box for box in self.boxes if not box.over]
 
     def force(self) -> bool:
-        """Nobody can go on: a load arrives, if there is one."""
+        """Nobody can go on: a load arrives, if there is one, or copies do."""
         self.boxes = [box for box in self.boxes if not box.over]
-        loads = [box for box in self.boxes if isinstance(box, BoxLoad)]
-        if loads:
-            self.push(loads)
-        return bool(loads)
+        coming = [box for box in self.boxes if box.comes]
+        if coming:
+            self.push(coming)
+        return bool(coming)
 
     def push(self, among: list) -> None:
         box = among[int(self.schedule.dice.integers(len(among)))]

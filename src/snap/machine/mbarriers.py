@@ -72,11 +72,11 @@ class Slot(Gate):
             )
         return f"phase {self.phase} of {self.name} never completes: {' and '.join(missing)}"
 
-    def arrive(self, known: Known, bytes: int, warp: WarpLanes, lane: int, site: Site) -> None:
-        if self.arrivals == self.barrier.count:
+    def arrive(self, known: Known, bytes: int, warp: WarpLanes, lane: int, site: Site, arrivals: int = 1) -> None:
+        if self.arrivals + arrivals > self.barrier.count:
             text = f"an arrival at {self.name} beyond the {self.barrier.count} that phase {self.phase} counts"
             raise MachineError("barrier mismatch", text, site.span, self.block, int(warp.thread[0, lane]))
-        self.arrivals += 1
+        self.arrivals += arrivals
         self.bytes += bytes
         self.known.add(known)
         self._look()

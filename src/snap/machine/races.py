@@ -1,14 +1,14 @@
 """Data races, found after the fact from a log of accesses.
 
-Input: accesses as they happen, each with the segment of its warp (clocks.py).  Output: `Race` records, one for each
-pair of places and object.  Invariant: exact: a pair is reported iff two threads touch one element, one of them writes,
-they are not both atomic, and nothing orders them.  Elements are bytes that any view of the object tells apart, so
-shared memory that another object reuses counts.  A copy in the background stands in the log twice: where it is issued,
-and where its thread's wait covers it.  Each counts as an access by that thread there, and whatever comes between the
-two, by whichever thread, races with the copy.  A box or a product of tiles stands there once, with a token: it comes
-after what its issuer knew, and before whoever knows the token.  It also sees memory another way than threads do, so
-what a thread wrote, or read where it will write, must have been fenced by that thread before.  Non-goals: stopping a
-run at the race.
+Input: accesses as they happen, each with the segment of its warp (clocks.py). Output: `Race` records, one for each pair
+of places and object. Invariant: exact: a pair is reported iff two threads touch one element, one of them writes, they
+are not both atomic, and nothing orders them. Elements are bytes that any view of the object tells apart, so shared
+memory that another object reuses counts. A copy in the background stands in the log twice: where it is issued, and
+where its thread's wait covers it. Each counts as an access by that thread there, and whatever comes between the two, by
+whichever thread, races with the copy. Where it arrives at an mbarrier instead, its end has a token. A box or a product
+of tiles stands there once, with a token: it comes after what its issuer knew, and before whoever knows the token. It
+also sees memory another way than threads do, so what a thread wrote, or read where it will write, must have been fenced
+by that thread before. Non-goals: stopping a run at the race.
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ class Entry:
     @property
     def departs(self) -> bool:
         return self.copy is not None and not self.lands
+
+    @property
+    def by_unit(self) -> bool:
+        """Boxes and products see memory another way than threads do; the copies of threads do not."""
+        return self.token != 0 and self.copy is None
 
 
 Access = tuple[Entry, int]  # and the lane
@@ -241,7 +246,7 @@ class RaceLog:
                 if not _after(other, j, e, k):
                     self._report(other, j, e, k, address)
                     return
-                if e.token and not other.token and not visible(other.segment, j, e.segment, k):
+                if e.by_unit and not other.by_unit and not visible(other.segment, j, e.segment, k):
                     self._report(other, j, e, k, address, reason="proxy")
                     return
             if e.kind == WRITE:

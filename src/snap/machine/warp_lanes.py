@@ -233,6 +233,7 @@ class WarpLanes(Lanes, RegisterFile):
         site: Site,
         copy: Flight | None = None,
         lands: bool = False,
+        token: int = 0,
     ) -> None:
         """One access; `cells` and `lanes` side by side."""
         where, address = self._address(view, cells)
@@ -252,6 +253,7 @@ class WarpLanes(Lanes, RegisterFile):
                 item * view.width,
                 copy,
                 lands,
+                token,
                 pitch=self._pitch(view),
             ),
         )

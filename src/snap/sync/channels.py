@@ -42,13 +42,16 @@ class Leaf:
 @dataclass(slots=True)
 class Episode:
     """What one set of roles does with the memory, from one hand-over to the next.  unit: of those who say that it has
-    ended, how many threads make one arrival.
+    ended, how many threads make one arrival.  copies: their copies (cp.async) arrive by themselves, one arrival for
+    each thread; arrives: the threads arrive, for what they did themselves.
     """
 
     leaves: list[Leaf]
     roles: frozenset[Role]
     uses: Uses
     unit: int = WARP
+    copies: bool = False
+    arrives: bool = True
 
     @property
     def loads(self) -> bool:

@@ -1,11 +1,12 @@
 """The operations of channels: who waits for which phase, who arrives, whose bytes are counted.
 
-Input: a kernel's channels, one after the other.  Output: in `Added`, the statements that go before and after those of
-each episode; in `Woven`, where a channel's memory passes from one episode to the next.  For fill f of a channel with n
+Input: a kernel's channels, one after the other. Output: in `Added`, the statements that go before and after those of
+each episode; in `Woven`, where a channel's memory passes from one episode to the next. For fill f of a channel with n
 slots, in slot f % n: an episode waits for phase f / n of the episode before it, the first one for phase f / n - 1 of
-the last.  A load counts its bytes; others arrive, one arrival for each warp, or for each warpgroup where only products
-read.  Products may stay in flight for `lag` fills: their slots are given back by the wait that covers them.  Invariant:
-every wait has its arrivals before it in the order of the text, so nothing hangs.
+the last. A load counts its bytes; copies by threads arrive by themselves, one arrival for each thread; others arrive,
+one arrival for each warp, or for each warpgroup where only products read. Products may stay in flight for `lag` fills:
+their slots are given back by the wait that covers them. Invariant: every wait has its arrivals before it in the order
+of the text, so nothing hangs.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Handing:
             self._numbered(channel)
             return
         _set_units(channel)
+        _set_arrivals(channel)
         episodes = channel.fills[0].episodes
         names = ["full", *(f"handed{k}" for k in range(1, len(episodes) - 1))] if len(episodes) > 2 else ["full"]
         stem = "_".join(o.name for o in channel.objects)
@@ -110,8 +112,9 @@ class Handing:
 
     def _barrier(self, name: str, channel: Channel, e: Episode, then: Episode) -> synced.Barrier:
         everywhere = then.loads and channel.copies
-        arrivals = 1 if e.loads else sum(n // e.unit for _, n in e.roles) * (self.blocks if everywhere else 1)
-        return self.added.barrier(name, channel.depth, arrivals, e.uses.span, everywhere)
+        threads = sum(n for _, n in e.roles)
+        arrivals = threads // e.unit * e.arrives * (self.blocks if everywhere else 1) + threads * e.copies
+        return self.added.barrier(name, channel.depth, 1 if e.loads else arrivals, e.uses.span, everywhere)
 
     # ---- episodes ---------------------------------------------------------------------------------------------------
 
@@ -162,13 +165,23 @@ class Handing:
             elif k == len(fill.episodes) - 1 and lagging is not None:
                 end = self._give_back(lagging, fill_number, span)
             else:
-                by = Privilege(Level.THREAD, e.unit)
-                arrive = synced.BarrierArrive(outgoing, slot, by, self._place(e), point, span=span)
-                end = [*self._waits(channel, e), arrive]
+                end = [*self._waits(channel, e), *self._arrivals(e, outgoing, slot, point)]
         elif e.loads:
             raise AssertionError("what was loaded is used")
         ordered = incoming is not None and (channel.handed_back or not channel.repeated)
         self._around(channel, e, self._by_one(e, begin) if e.loads else begin, end, ordered)
+
+    def _arrivals(self, e: Episode, barrier: synced.Barrier, slot: ir.Expr, point: synced.SyncPoint) -> list[ir.Stmt]:
+        """Of copies, which come later, and of the threads for what they have done."""
+        made: list[ir.Stmt] = []
+        place, span, by = self._place(e), e.uses.span, Privilege(Level.THREAD, e.unit)
+        if e.copies:
+            landing = replace(point, arrivals=_copies_of(e))
+            made.append(synced.BarrierArrive(barrier, slot, THREAD1, place, landing, copies=True, span=span))
+        if e.arrives:
+            own = replace(point, arrivals=_each_of(e)) if e.copies else point
+            made.append(synced.BarrierArrive(barrier, slot, by, place, own, span=span))
+        return made
 
     def _by_one(self, e: Episode, begin: list[ir.Stmt]) -> list[ir.Stmt]:
         """Only who loads waits: others of the role would fall behind, and take one phase for another."""
@@ -219,13 +232,17 @@ class Handing:
         text = f"{e.uses.word} at {lines(here, first)}, {then.uses.word} at {lines(here, second)} by {_who(then.roles)}"
         if e.loads:
             text += "; an mbarrier: the bytes of the TMA load complete its phase"
+        elif e.copies:
+            ahead = f", up to {channel.depth} stages in flight" if channel.depth > 1 else ""
+            text += f"; an mbarrier: cp.async arrive on it as they complete{ahead}"
         elif e.roles != then.roles:
             ahead = f", so roles run up to {channel.depth} stages ahead" if channel.depth > 1 else ""
             text += f"; an mbarrier: arriving does not block{ahead}"
         threads = max(n for _, n in then.roles)
         participants = BLOCK1 if threads == self.threads else Privilege(Level.THREAD, threads)
-        unit = "warpgroup" if e.unit == WARPGROUP else "warp"
-        arrivals = "the bytes of the TMA load" if e.loads else f"each {unit} of {_who(e.roles)}"
+        arrivals = "the bytes of the TMA load" if e.loads else _each_of(e)
+        if e.copies:
+            arrivals = f"{_copies_of(e)}, and {arrivals}" if e.arrives else _copies_of(e)
         if then.loads and channel.copies and not e.loads:
             arrivals += ", of every block of the cluster"
         return synced.SyncPoint(
@@ -300,7 +317,7 @@ class Handing:
         made: list[ir.Stmt] = []
         if e.uses.products:
             made.append(self._products_ended(channel, e, 0, e.uses.span))
-        if (span := e.uses.copies) is not None:
+        if (span := e.uses.copies) is not None and not e.copies:
             text, who = (
                 f"written (cp.async) at line {span.line}, then handed on",
                 ("its cp.async", "each thread"),
@@ -350,6 +367,31 @@ def _set_units(channel: Channel) -> None:
             e.unit = WARPGROUP if certain and whole else WARP
 
 
+# Whoever copies by cp.async goes on at once, to the next slot: the mbarrier's phase is complete when the copies have
+# come.  Where TMA or products use the memory as well, the copying thread waits, fences and arrives as for what it
+# writes itself: what cp.async wrote they see only behind a proxy fence that comes after the copy.  So it does where the
+# source may be written in this kernel: by then the copy must have read it.  An arrival of copies says nothing of what
+# else its thread did or knew: where that matters (it did more with the slot, others write there, or the slot's next
+# fill rests on it), the threads arrive besides.
+def _set_arrivals(channel: Channel) -> None:
+    """Which copies arrive by themselves, and whether their threads do, too."""
+    everything = [e for f in channel.fills for e in f.episodes]
+    seen_by_units = any(e.uses.background for e in everything) or channel.copies
+    for alike in zip(*(f.episodes for f in channel.fills)):
+        copies = not seen_by_units and any(e.uses.copies for e in alike) and all(_from_const(channel, e) for e in alike)
+        others = [e for e in everything if not any(e is one for one in alike)]
+        more = any(e.uses.plain for e in alike) or any(e.uses.writes for e in others) or channel.goes_round
+        for e in alike:
+            e.copies, e.arrives = copies, not copies or more
+
+
+def _from_const(channel: Channel, e: Episode) -> bool:
+    """Whether what is copied into the slot comes from memory that nobody writes."""
+    objects = {o.uid for o in channel.objects}
+    copies = (s for leaf in e.leaves for s in statements((leaf.statement,)) if isinstance(s, ir.AsyncCopy))
+    return all(s.source.view.obj.const for s in copies if s.target.view.obj.uid in objects)
+
+
 def _lag(channel: Channel) -> int:
     """For how many fills products may stay in flight: their groups are counted, so each fill has as many."""
     last = channel.fills[0].episodes[-1]
@@ -380,6 +422,14 @@ def _declared_anew(body: ir.Body, looped: bool = False) -> set[int]:
         for inner in bodies(s):
             found |= _declared_anew(inner, looped or isinstance(s, LOOPS))
     return found
+
+
+def _each_of(e: Episode) -> str:
+    return f"each {'warpgroup' if e.unit == WARPGROUP else 'warp'} of {_who(e.roles)}"
+
+
+def _copies_of(e: Episode) -> str:
+    return f"the cp.async of {_who(e.roles)}"
 
 
 def _who(roles: frozenset[Role]) -> str:

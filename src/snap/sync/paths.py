@@ -71,8 +71,9 @@ class Paths:
     def hand_on(self, obj: ObjectKey, comes_back: bool, reused: bool) -> None:
         """An mbarrier orders all that was done to the array before what will be.  Products end in the order they were
         begun, and slots that come back do so behind a wait for theirs: who waits for the last ones, which are to come,
-        need not wait for these. reused: whether other arrays take the same bytes; else only what is still in flight
-        matters when the array is gone.
+        need not wait for these. Copies have come: they are waited for before memory is handed on, or arrive at the
+        mbarrier themselves. reused: whether other arrays take the same bytes; else only what is still in flight matters
+        when the array is gone.
         """
 
         def over(t: Token) -> bool:
@@ -80,7 +81,8 @@ class Paths:
 
         self.drop(obj, [key for key, t in self.tokens.get(obj, {}).items() if over(t)])
         if self.tokens.get(obj):
-            self.regrouped(obj, lambda t: t if t.passed else altered(t, passed=True))
+            come = lambda t: Engine.THREADS if t.engine is Engine.COPIES else t.engine  # noqa: E731
+            self.regrouped(obj, lambda t: t if t.passed else altered(t, passed=True, engine=come(t)))
 
     def drop(self, obj: ObjectKey, keys: list[tuple]) -> None:
         if keys:

@@ -27,7 +27,8 @@ class Uses:
     products: Span | None = None  # tiles of tensor-core products
     stores: Span | None = None  # boxes out of it
     remote: Span | None = None
-    copies: Span | None = None  # elements copied to it in the background: written, too
+    copies: Span | None = None  # elements copied to it in the background (cp.async): written, too
+    plain: Span | None = None  # what the threads themselves read and write of it
 
     def add(self, other: Uses) -> None:
         for name in self.__slots__:
@@ -127,13 +128,14 @@ def _own_uses(s: ir.Stmt) -> dict[int, Uses]:
 
     for a in loads(s):
         note(a, "reads")
+        note(a, "plain")
     for e in effects(s):
         if e.access is not None:
             note(e.access, _use(e))
-            if e.engine is Engine.COPIES and e.kind.writes:
-                note(e.access, "copies")
+            note(e.access, "copies" if e.engine is Engine.COPIES and e.kind.writes else "plain")
     for p, view, _ in passed(s):
-        found.setdefault(view.obj.uid, Uses()).add(Uses(**{"reads" if p.handle.const else "writes": s.span}))
+        used = {"reads" if p.handle.const else "writes": s.span}
+        found.setdefault(view.obj.uid, Uses()).add(Uses(**used, plain=s.span))
     return found
 
 

@@ -100,13 +100,18 @@ MATH_HEAD = """
 ## Math
 
 Bare names, on values of any privilege. *float*: f16, bf16, f32, f64; integers are converted to f32. *number*: floats
-and integers. *int*: integers. *word*: all `i32`, or all `u32`. Integers of fewer than 32 bits become `int` first, as in
+and integers. *int*: integers. *word*: all `i32`, or all `u32`. *single*: `f32`, to which others than `f64` are converted.
+*byte*: `u8`. Integers of fewer than 32 bits become `int` first, as in
 arithmetic: `brev(x)` of a `u8` reverses 32 bits, and `clz(x)` counts from bit 31. Where *fast* says so,
 `fast.name(...)` is the approximate form.
 
 `dp4a(a, b, c)` is c plus the products of the four bytes of `a` with those of `b`; `dp2a_lo` and `dp2a_hi` multiply the two
 16-bit halves of `a` with the lower or the upper two bytes of `b`. What is packed is signed where the words are, and the sum
 wraps, as in CUDA.
+
+Floats of 8 bits are kept as their bits, in `u8`: there is no type of their own. `to_e4m3(x)`, `to_e5m2(x)` and back `from_e4m3(b)`,
+`from_e5m2(b)` convert (sm_89 and later); `mma` and `wgmma` multiply them with `type="e4m3"`. A launch takes torch's
+`float8_e4m3fn` and `float8_e5m2`, and NumPy's `uint8`, for `ptr(u8)`.
 
 | name | arguments | of | result | fast | what it is |
 |---|---|---|---|---|---|
@@ -139,7 +144,7 @@ def collective_row(op: CollectiveOp) -> str:
 
 
 def math_row(op: MathOp) -> str:
-    result = {"same": "the same type", "bool": "`bool`", "int": "`int`"}[op.result]
+    result = {"same": "the same type", "bool": "`bool`", "int": "`int`", "byte": "`u8`", "single": "`float`"}[op.result]
     return f"| `{op.name}` | {op.arity}{' or more' * (op.name in ('min', 'max'))} | {op.domain} | {result} | {'yes' if op.fast else ''} | {words.MATH_WORDS[op.name]} |\n"
 
 

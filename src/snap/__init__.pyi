@@ -790,6 +790,30 @@ def dp2a_hi(a: Any, b: Any, c: Any) -> Any:
     C plus the products of the two 16-bit halves of a with the upper two bytes of b.
     """
 
+def to_e4m3(x: Any) -> Any:
+    """to_e4m3(x: float) -> u8
+
+    The 8 bits of the nearest e4m3, ties to even; 448 at most, and 0x7f of a NaN (sm_89).
+    """
+
+def to_e5m2(x: Any) -> Any:
+    """to_e5m2(x: float) -> u8
+
+    The 8 bits of the nearest e5m2, ties to even; 57344 at most, and 0x7f of a NaN (sm_89).
+    """
+
+def from_e4m3(x: Any) -> Any:
+    """from_e4m3(x: u8) -> float
+
+    The float whose 8 bits these are, as e4m3 (sm_89).
+    """
+
+def from_e5m2(x: Any) -> Any:
+    """from_e5m2(x: u8) -> float
+
+    The float whose 8 bits these are, as e5m2 (sm_89).
+    """
+
 class _intrinsic:
     """Operations that a group of threads executes together: shuffles, votes, reductions, barriers, tensor cores."""
     @staticmethod
@@ -1055,14 +1079,20 @@ class _intrinsic:
         Barrier of the grid, for experts; needs `cooperative=True`. Executed by `grid[1]` together.
         """
     @staticmethod
-    def mma(a: Any, b: Any, c: Any, out: Any) -> Any:
-        """intrinsic.mma(a: T @ thread[1], b: T @ thread[1], c: T @ thread[1], out: T @ thread[1])
+    def mma(a: Any, b: Any, c: Any, out: Any, type: Any=None, saturate: Any=False) -> Any:
+        """intrinsic.mma(a: T @ thread[1], b: T @ thread[1], c: T @ thread[1], out: T @ thread[1], type=None,
+        saturate=False)
 
-        Tensor-core matrix multiply-accumulate: m16n8k8 tf32, m16n8k16 f16 or bf16, f32 accumulators. Executed
-        by `thread[32]` together. `mma(A, B, C, out=D)`, or element by element `mma(a0, ..., b0, ..., c0, ...,
-        out=[d0, ...])`: D = A*B + C with f32 accumulators. f32 operands: m16n8k8 in tf32, with 4, 2 and 4
-        values a lane. f16 and bf16: m16n8k16, with 8, 4 and 4. Fragments lie in registers as PTX lays them
-        out.
+        Tensor-core matrix multiply-accumulate: tf32, f16, bf16, f64, packed s8, u8, s4, u4, e4m3, e5m2.
+        Executed by `thread[32]` together. `mma(A, B, C, out=D)`, or element by element `mma(a0, ..., b0, ...,
+        c0, ..., out=[d0, ...])`: D = A*B + C. Fragments lie in registers as PTX lays them out; how many a
+        lane gives, says which shape it is. f32 operands: m16n8k8 in tf32, with 4, 2 and 4 values a lane. f16
+        and bf16: m16n8k16, with 8, 4 and 4; f32 accumulators. f64: m8n8k4 (1, 1, 2), and on sm_90 m16n8k4 (2,
+        1, 4), m16n8k8 (4, 2, 4), m16n8k16 (8, 4, 4). Bytes are arrays of `i8` or `u8`, or words `u32` with
+        four of them, the first in the lowest bits, and `type="s8"`, `"u8"`, or `type=("s8", "u8")` of a and
+        b: m16n8k32, with 4, 2 and 4 words, or m16n8k16, with 2, 1 and 4; accumulators `int`, which wrap, or
+        end at their ends with `saturate=True`. `type="s4"`, `"u4"`: eight to a word, m16n8k64 or m16n8k32
+        likewise. `type="e4m3"`, `"e5m2"` (sm_89): m16n8k32 with f32 accumulators.
         """
     @staticmethod
     def ldmatrix(frag: Any, row: Any, trans: Any=False) -> Any:

@@ -224,10 +224,15 @@ OPERANDS = {
         "`source` is the number of a thread of the grid that every launch has. A barrier of the grid.",
     ),
     "mma": (
-        "a, b, c, out",
-        "`mma(A, B, C, out=D)`, or element by element `mma(a0, ..., b0, ..., c0, ..., out=[d0, ...])`: D = A*B + C with"
-        " f32 accumulators. f32 operands: m16n8k8 in tf32, with 4, 2 and 4 values a lane. f16 and bf16: m16n8k16, with 8,"
-        " 4 and 4. Fragments lie in registers as PTX lays them out.",
+        "a, b, c, out, type=None, saturate=False",
+        "`mma(A, B, C, out=D)`, or element by element `mma(a0, ..., b0, ..., c0, ..., out=[d0, ...])`: D = A*B + C."
+        " Fragments lie in registers as PTX lays them out; how many a lane gives, says which shape it is. f32 operands:"
+        " m16n8k8 in tf32, with 4, 2 and 4 values a lane. f16 and bf16: m16n8k16, with 8, 4 and 4; f32 accumulators. f64:"
+        " m8n8k4 (1, 1, 2), and on sm_90 m16n8k4 (2, 1, 4), m16n8k8 (4, 2, 4), m16n8k16 (8, 4, 4). Bytes are arrays of"
+        " `i8` or `u8`, or words `u32` with four of them, the first in the lowest bits, and"
+        ' `type="s8"`, `"u8"`, or `type=("s8", "u8")` of a and b: m16n8k32, with 4, 2 and 4 words, or m16n8k16, with'
+        ' 2, 1 and 4; accumulators `int`, which wrap, or end at their ends with `saturate=True`. `type="s4"`, `"u4"`: eight'
+        ' to a word, m16n8k64 or m16n8k32 likewise. `type="e4m3"`, `"e5m2"` (sm_89): m16n8k32 with f32 accumulators.',
     ),
     "ldmatrix": (
         "frag, row, trans=False",
@@ -315,6 +320,8 @@ MATH_WORDS = {
     "floor": "the greatest whole number that is not above",
     "fma": "a * b + c, rounded once",
     "fmod": "the remainder of the division, with the sign of the first",
+    "from_e4m3": "the float whose 8 bits these are, as e4m3 (sm_89)",
+    "from_e5m2": "the float whose 8 bits these are, as e5m2 (sm_89)",
     "hypot": "sqrt(x * x + y * y) without overflow",
     "isfinite": "whether it is neither infinite nor NaN",
     "isinf": "whether it is infinite",
@@ -337,6 +344,8 @@ MATH_WORDS = {
     "sqrt": "square root",
     "tan": "tangent",
     "tanh": "hyperbolic tangent",
+    "to_e4m3": "the 8 bits of the nearest e4m3, ties to even; 448 at most, and 0x7f of a NaN (sm_89)",
+    "to_e5m2": "the 8 bits of the nearest e5m2, ties to even; 57344 at most, and 0x7f of a NaN (sm_89)",
     "trunc": "without its fraction",
 }
 
@@ -370,9 +379,9 @@ def atomic(name: str) -> tuple[str, str]:
 
 def mathematics(name: str, fast: bool = False) -> tuple[str, str]:
     op, text = MATH[name], MATH_WORDS.get(name, "")
-    kind = {"float": "float", "number": "T", "int": "T", "word": "T"}[op.domain]
+    kind = {"float": "float", "single": "float", "byte": "u8"}.get(op.domain, "T")
     names = ("x",) if op.arity == 1 else ("x", "y") if op.arity == 2 else ("a", "b", "c")
-    result = {"same": kind, "bool": "bool", "int": "int"}[op.result]
+    result = {"same": kind, "bool": "bool", "int": "int", "byte": "u8", "single": "float"}[op.result]
     several = f", *more: {kind}" if name in ("min", "max") else ""
     return (
         f"({', '.join(f'{n}: {kind}' for n in names)}{several}) -> {result}",

@@ -176,6 +176,21 @@ def matrix(call: str, group: str = "thread[32]", around: str = "") -> list[str]:
     return [code for code, _ in in_block(body, params="x: ptr(f16, (16, 16)) @ grid[1]")]
 
 
+def test_mma_of_other_kinds():
+    declared = "".join(f"{n}: {t} @ thread[1]\n    " for n, t in (
+        ("sa", "i8[16]"), ("ub", "u8[8]"), ("ua", "u8[16]"), ("odd", "u8[6]"), ("w4", "u32[4]"), ("w2", "u32[2]"), ("w1", "u32[1]"), ("ic", "int[4]"),
+        ("d1", "f64[1]"), ("d2", "f64[2]"), ("d4", "f64[4]"), ("d8", "f64[8]"), ("e16", "i16[8]")))
+    for right in ("sa, ub, ic, out=ic", "ua, ub, ic, out=ic", "sa, ub, ic, out=ic, saturate=True", 'ua, ub, c, out=c, type="e4m3"', 'w4, w2, c, out=c, type=("e5m2", "e4m3")',
+                  'w4, w2, ic, out=ic, type="u4"', 'w2, w1, ic, out=ic, type="s4"', 'w2, w1, ic, out=ic, type=("s8", "u8")', 'w4[0], w4[1], w4[2], w4[3], w2, ic, out=ic, type="s8"',
+                  "d1, d1, d2, out=d2", "d2, d1, d4, out=d4", "d4, d2, d4, out=d4", "d8, d4, d4, out=d4"):
+        assert matrix(f"{declared}intrinsic.mma({right})") == [], right
+    for wrong in ("w4, w2, ic, out=ic", "sa, ub, c, out=c", 'sa, ub, c, out=c, type="e4m3"', 'ua, ub, ic, out=ic, type=("e4m3", "s8")', 'ua, ub, ic, out=ic, type="e4m3"',
+                  'w4, w2, ic, out=ic, type="s16"', 'w4, w2, ic, out=ic, type=("s8", "u8", "s8")', 'w2, w1, c, out=c, type="e4m3"', 'ua, ub, c, out=c, type="e5m2", saturate=True',
+                  "odd, ub, ic, out=ic", "d4, d4, d4, out=d4", "d2, d4, d4, out=d4", "d8, d4, c, out=c", 'a, b, c, out=c, type="s8"', "e16, e16, ic, out=ic", "ub, sa, ic, out=ic",
+                  "sa, ub, ic, out=ic, saturate=n"):
+        assert matrix(f"{declared}intrinsic.mma({wrong})")[0] in ("SNAP018", "SNAP019"), wrong
+
+
 def test_mma():
     assert matrix("intrinsic.mma(a, b, c, out=c)") == []
     assert matrix("intrinsic.mma(h, g, c, out=c)") == []

@@ -10,6 +10,7 @@ import pytest
 
 from snap.codegen import emit
 from snap.ir import nodes as ir
+from snap.ir.hardware import MMA_FRAGMENTS, MMA_PACKED
 from snap.ir.operations import ATOMICS, L2_EVICTION, LOAD_CACHES, MATH, ORDERS, PREFETCHED, SCOPES, STORE_CACHES
 from snap.ir.types import (
     BF16,
@@ -49,18 +50,18 @@ def same(t):
 
 
 def domain(op):
-    return {"float": FLOATS, "number": NUMBERS, "int": INTEGERS, "word": [I32, U32]}[op.domain]
+    return {"float": FLOATS, "number": NUMBERS, "int": INTEGERS, "word": [I32, U32], "single": [F32], "byte": [U8]}[op.domain]
 
 
 @named("t", NUMBERS, ids=same)
 def test_functions(t, compiles):
-    x, out = k.memory("x", t, const=True), {"same": k.memory("y", t), "bool": k.memory("flags", BOOL), "int": k.memory("counts", I32)}
+    x, out = k.memory("x", t, const=True), {"same": k.memory("y", t), "bool": k.memory("flags", BOOL), "int": k.memory("counts", I32), "byte": k.memory("bytes", U8), "single": k.memory("singles", F32)}
     body = []
     for op in MATH.values():
         if t not in domain(op):
             continue
         for fast in (False, True) if op.fast else (False,):
-            type = {"same": t, "bool": BOOL, "int": I32}[op.result]
+            type = {"same": t, "bool": BOOL, "int": I32, "byte": U8, "single": F32}[op.result]
             body.append(k.store(out[op.result], len(body), k.math(op.name, *(k.load(x, i) for i in range(op.arity)), type=type, fast=fast)))
     compiles(k.kernel([x, *out.values()], body))
 
@@ -346,3 +347,22 @@ def k(y: ptr(int)):
         mine[0] = loaded(mine, 0) + 2
 """)
     assert COHERENT in text and ".nc" not in text
+
+
+# ---- tensor cores: packed operands and f64 -----------------------------------------------------------------------------------------------------
+
+
+@named("family", ["f64", "int8", "int4", "fp8"])
+def test_mma_of_other_kinds(family, compiles):
+    of_a, sums = {"f64": (F64, F64), "fp8": (U32, F32)}.get(family, (U32, I32))
+    kinds = [a for a, f in MMA_PACKED.items() if f == family] or ["f64"]
+    for shape, (na, nb, nc) in MMA_FRAGMENTS[family].items():
+        words, acc = k.var("words", Array(of_a, (na + nb,))), k.var("acc", Array(sums, (nc,)))
+        args = [*(k.elem(words, i) for i in range(na + nb)), *(k.elem(acc, i) for i in range(nc))]
+        body = [k.declare(words, zero=True), k.declare(acc, zero=True)]
+        for kind in [f"{a}.{b}" for a in kinds for b in kinds] if family != "f64" else kinds:
+            for more in ({}, {"saturate": True}) if sums == I32 else ({},):
+                body.append(k.collective("mma", WARP1, k.place(), [k.elem_target(acc, i) for i in range(nc)], args, kind=kind, shape=shape, **more))
+        y = k.memory("y", sums)
+        module = compiles(k.kernel([y], [*body, k.store(y, 0, k.elem(acc, 0))]), "sm_80", "sm_89", "sm_90a", "sm_100", "sm_120")
+        assert module.min_arch == (89 if family == "fp8" else 90 if family == "f64" and shape[0] == 16 else 80)

@@ -206,6 +206,8 @@ def _mma(c: Expressions, node: ast.Call, words: dict) -> E:
     with c.aimed(THREAD):
         arguments = [_values(c, n) for n in node.args]
         kind = arguments[0][0]
+        if kind not in ("f32", "f16", "bf16"):
+            raise Unsupported(f"mma of {kind}")
         out = words["out"]
         if isinstance(out, (ast.List, ast.Tuple)):
             places = [c.element(n)[1] for n in out.elts]

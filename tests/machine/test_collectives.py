@@ -10,9 +10,12 @@ from snap import cluster, const, group, id, intrinsic, kernel, partition, ptr, t
 from snap.ir import nodes as ir
 from snap.ir.types import BF16, BLOCK1, BOOL, F16, F32, I32, U32, WARP1, Array, Level, Privilege
 from snap.machine import numbers, run_adversarial, run_reference
-from snap.machine.matrix import _A, _B, _C
+from snap.machine.matrix import _layouts
 
 THREADS = 96
+
+_A, _B, _ = ({form: _layouts((4, 2, 4), per)[k] for form, per in (("tf32", 1), ("16", 2))} for k in range(3))
+_C = _layouts((4, 2, 4), 1)[2]
 
 
 def run(op, requires, values, type, result, extra=(), threads=THREADS, blocks=2, stepwise=False, **attrs):

@@ -7,7 +7,7 @@ Invariant: there are as many registers, of the types, as the instruction has.  N
 
 from __future__ import annotations
 
-from snap.check.annotations import constant_value
+from snap.check.annotations import constant_value, text_option
 from snap.check.bindings import Memory
 from snap.check.explain import declared
 from snap.check.expressions import converted, scalar
@@ -18,37 +18,93 @@ from snap.check.storage import LocalArray, element_argument, storage
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.hardware import MATRICES, MMA_FRAGMENTS
+from snap.ir.hardware import MATRICES, MMA_FRAGMENTS, MMA_PACKED
 from snap.ir.operations import CollectiveOp
-from snap.ir.types import BF16, F16, F32, I32, THREAD1, Scalar, Space
+from snap.ir.types import BF16, F16, F32, F64, I8, I32, THREAD1, U8, U32, Scalar, Space, scalar_of
 
-MMA_KINDS = {F32: "tf32", F16: "f16", BF16: "bf16"}
+MMA_KINDS = {F32: "tf32", F16: "f16", BF16: "bf16", F64: "f64"}
+BYTES = {I8: "s8", U8: "u8"}
+WORDS = (I32, U32)
+ACCUMULATORS = {"f64": F64, "int8": I32, "int4": I32}  # of the others f32
+MMA_HELP = (
+    "`intrinsic.mma(A, B, C, out=D)`, with whole local arrays or all registers one by one; bytes as arrays of `i8` or"
+    ' `u8`, or packed in words: `type="s8"`, `type=("e4m3", "e5m2")`'
+)
 
 
 def mma(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     options = dict(e.keywords)
-    out = options.pop("out", None)
-    if out is None or options:
+    out, named = options.pop("out", None), options.pop("type", None)
+    saturate = bool(constant_value(c, options.pop("saturate"), "`saturate`").value) if "saturate" in options else False
+    if out is None or options or not e.args:
+        raise c.type_error("`mma` takes a, b and c, and `out=`", e.span, help=MMA_HELP)
+    values, seen, sizes = _operands(c, e.args)
+    if seen[0] in (*BYTES, *WORDS):
+        family, shape, kind = _packed(c, e, sizes, seen, named)
+    elif named is None and seen[0] in MMA_KINDS:
+        kind = family = MMA_KINDS[seen[0]]
+        shape = _shape(c, e, family, sizes, f"`{seen[0]}`")
+    else:
         raise c.type_error(
-            "`mma` takes a, b and c, and `out=`",
-            e.span,
-            help="`intrinsic.mma(A, B, C, out=C)`, or all registers one by one",
+            f"`mma` does not multiply `{seen[0]}`{' as another type' * (named is not None)}",
+            e.args[0].span,
+            help=MMA_HELP,
         )
-    values = _operands(c, e.args)
-    kind = MMA_KINDS.get(values[0].type) if values else None
-    if kind is None:
-        raise c.type_error("`mma` multiplies f32 (as tf32), f16 or bf16", e.span)
-    na, nb, nc = MMA_FRAGMENTS[kind]
-    if len(values) != na + nb + nc:
-        raise c.type_error(
-            f"`mma` on `{values[0].type}` takes {na} + {nb} + {nc} registers, not {len(values)}",
-            e.span,
-            help="m16n8k8 for tf32: a 4, b 2, c 4; m16n8k16 for f16 and bf16: a 8, b 4, c 4",
-        )
-    types = [values[0].type] * (na + nb) + [F32] * nc
+    if saturate and family not in ("int8", "int4"):
+        raise c.type_error("`saturate=True` is for products of integers", e.span, help="leave it out: floats overflow")
+    na, nb, nc = MMA_FRAGMENTS[family][shape]
+    accumulated = ACCUMULATORS.get(family, F32)
+    types = [U32 if family in MMA_PACKED.values() else seen[0]] * (na + nb) + [accumulated] * nc
     args = tuple(converted(c, v, t, v.span, "this operand of `mma`") for v, t in zip(values, types))
-    targets = _register_targets(c, out, nc, F32, "mma")
-    c.out.append(ir.Collective("mma", op.requires, c.place, targets, args, attrs=(("kind", kind),), span=e.span))
+    targets = _register_targets(c, out, nc, accumulated, "mma")
+    attrs: tuple[tuple[str, object], ...] = (("kind", kind),)
+    if family not in ("tf32", "f16", "bf16"):
+        attrs += (("shape", shape), *((("saturate", True),) if saturate else ()))
+    c.out.append(ir.Collective("mma", op.requires, c.place, targets, args, attrs=attrs, span=e.span))
+
+
+def _shape(c: Checker, e: tree.Call, family: str, sizes: list[int], shown: str) -> tuple[int, int, int]:
+    """By the number of registers, of each operand where there are three: which of the shapes it is."""
+    given = sum(sizes)
+    for shape, counts in MMA_FRAGMENTS[family].items():
+        if sum(counts) == given and (len(sizes) != 3 or counts == tuple(sizes)):
+            return shape
+    forms = "; ".join(
+        f"m{m}n{n}k{k}: a {na}, b {nb}, c {nc}" for (m, n, k), (na, nb, nc) in MMA_FRAGMENTS[family].items()
+    )
+    packed = " words" if family in MMA_PACKED.values() else ""
+    raise c.type_error(
+        f"`mma` on {shown} does not take {' + '.join(map(str, sizes)) if len(sizes) == 3 else given} registers",
+        e.span,
+        help=f"so many{packed} a thread: {forms}",
+    )
+
+
+# Bytes say by their type what they are, unless `type=` does; in words of 32 bits it is the only one who knows.
+def _packed(
+    c: Checker, e: tree.Call, sizes: list[int], seen: list[Scalar], named: tree.Expr | None
+) -> tuple[str, tuple[int, int, int], str]:
+    written = () if named is None else named.items if isinstance(named, tree.Sequence) else (named, named)
+    if len(written) not in (0, 2):
+        raise c.type_error("`type` of `mma` names one type, or two: of a and of b", named.span, help=MMA_HELP)
+    kinds = [text_option(c, {"type": one}, "type", tuple(MMA_PACKED), "") for one in written]
+    bytes = seen[:-4]  # before the accumulators, of which there are 4
+    if not kinds and not (bytes and all(t in BYTES for t in bytes)):
+        raise c.type_error("`mma` does not know what is packed in these words", e.args[0].span, help=MMA_HELP)
+    if not kinds:
+        kinds = [BYTES[bytes[0]], BYTES[bytes[-1]]]
+    elif I8 in bytes and not {"s8", "s4"}.issuperset(kinds):
+        raise c.type_error(
+            f"`i8` holds signed integers, not `{'` and `'.join(dict.fromkeys(kinds))}`",
+            e.args[0].span,
+            help="keep the bits in `u8`, or in words `u32`",
+        )
+    families = {MMA_PACKED[kind] for kind in kinds}
+    if len(families) > 1:
+        raise c.type_error(f"`mma` does not multiply `{kinds[0]}` by `{kinds[1]}`", named.span, help=MMA_HELP)
+    (family,) = families
+    shape = _shape(c, e, family, sizes, f"`{'` and `'.join(dict.fromkeys(kinds))}`")
+    return family, shape, ".".join(kinds)
 
 
 def ldmatrix(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
@@ -128,13 +184,20 @@ def _elements(array: LocalArray, span: Span) -> list[ir.Elem]:
     return flat
 
 
-def _operands(c: Checker, items: tuple[tree.Expr, ...]) -> list[ir.Expr]:
-    """Scalars as they are, local arrays element by element."""
+def _operands(c: Checker, items: tuple[tree.Expr, ...]) -> tuple[list[ir.Expr], list[Scalar], list[int]]:
+    """Scalars as they are, local arrays element by element, but arrays of bytes word by word; the type of what each was
+    taken from; and how many each operand has.
+    """
     flat: list[ir.Expr] = []
+    seen: list[Scalar] = []
+    sizes: list[int] = []
     for item in items:
+        before = len(flat)
         found = storage(c, item)
         if isinstance(found, LocalArray):
-            flat.extend(_elements(found, item.span))
+            elements = _elements(_in_words(c, found, item.span), item.span)
+            flat.extend(elements)
+            seen.extend([scalar_of(found.ref.elem)] * len(elements))
         elif isinstance(found, Memory):
             raise c.type_error(
                 "tensor-core operands lie in registers", item.span, help="load them into local arrays first"
@@ -143,7 +206,19 @@ def _operands(c: Checker, items: tuple[tree.Expr, ...]) -> list[ir.Expr]:
             mark = len(c.out)
             value = scalar(c, item, PER_THREAD)
             flat = [*kept(c, mark, *((v, THREAD1) for v in flat)), value]
-    return flat
+            seen.append(value.type)
+        sizes.append(len(flat) - before)
+    return flat, seen, sizes
+
+
+def _in_words(c: Checker, array: LocalArray, span: Span) -> LocalArray:
+    """Bytes as the words of 32 bits in which the tensor cores take them, the first byte in the lowest bits."""
+    *rest, last = array.ref.shape
+    if array.ref.elem not in BYTES:
+        return array
+    if last % 4:
+        raise c.type_error(f"rows of {last} bytes are not whole words of 32 bits, which `mma` takes", span)
+    return LocalArray(array.variable, ir.ArrayRef(array.ref.var, U32, (*rest, last // 4)))
 
 
 def _register_targets(c: Checker, e: tree.Expr, count: int, type: Scalar, op: str) -> tuple[ir.Target, ...]:

@@ -13,7 +13,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.operations import MATH
-from snap.ir.types import BOOL, F32, I32, U32, Scalar, Vector
+from snap.ir.types import BOOL, F32, F64, I32, U8, U32, Scalar, Vector
 
 
 def cast_call(c: Checker, type: object, e: tree.Call, want: Want) -> ir.Expr:
@@ -61,7 +61,9 @@ def _math(c: Checker, name: str, args: list[ir.Expr], span: Span, fast: bool) ->
             raise no_common_type(c, args[0], a, span)
         meet = ir.Const(0, type, convert.is_weak(meet) and convert.is_weak(a), span=span)
     type = meet.type
-    if op.domain != "float":
+    if op.domain in ("single", "byte"):
+        type = _of_eight_bits(c, name, args[0], span)
+    elif op.domain != "float":
         type = convert.promoted(type)
     elif not type.is_float:
         type = F32
@@ -71,8 +73,22 @@ def _math(c: Checker, name: str, args: list[ir.Expr], span: Span, fast: bool) ->
     args = [(convert.weakly if free else convert.cast)(a, type) for a in args]
     if name in ("min", "max") and all(isinstance(a, ir.Const) for a in args):
         return ir.Const(convert.extreme(name, [a.value for a in args]), type, free, span=span)
-    result = {"same": type, "bool": BOOL, "int": I32}[op.result]
+    result = {"same": type, "bool": BOOL, "int": I32, "byte": U8, "single": F32}[op.result]
     return ir.Math(name, tuple(args), result, fast, span=span)
+
+
+# Floats of 8 bits come from f32, in one rounding; their bits lie in `u8`, which no other integer is taken for.
+def _of_eight_bits(c: Checker, name: str, given: ir.Expr, span: Span) -> Scalar:
+    if MATH[name].domain == "single":
+        if given.type == F64 and not convert.is_weak(given):
+            raise c.type_error(
+                f"`{name}` rounds an `f32`, and this is an `f64`", span, help=f"round it first: `{name}(float(x))`"
+            )
+        return F32
+    fits = isinstance(given, ir.Const) and given.type.is_integer and 0 <= given.value < 256
+    if given.type != U8 and not (convert.is_weak(given) and fits):
+        raise c.type_error(f"`{name}` takes the bits of a float in a `u8`, not `{given.type}`", span)
+    return U8
 
 
 # What is packed in a word is signed or not: to convert a word from one to the other would change what is multiplied.

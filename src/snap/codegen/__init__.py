@@ -73,7 +73,7 @@ class CudaModule:
     dynamic_smem  how much of it is given at launch: 0 where it is declared in the kernel
     grid_barrier  a trailing hidden parameter points to so many 32-bit words of global memory, zero before the first
                   launch; 0: there is none
-    min_arch      80 or 90
+    min_arch      80, 89 or 90; feature: what asks for it
     arch_specific whether it uses instructions of exactly that architecture (wgmma, setmaxnreg): sm_90a, and no other
     entry, exit   the kernel's barriers before and behind what the program says
     asserts       what a failure's number means; where there are some, the word FAILED of the file takes an address
@@ -97,6 +97,7 @@ class CudaModule:
     asserts: tuple[Assertion, ...] = ()
     file: tree.Module | None = field(default=None, compare=False, repr=False)
     places: Places | None = field(default=None, compare=False, repr=False)
+    feature: str = ""
 
 
 def lined(module: CudaModule, own: str, file_of: Callable[[str], str]) -> str:
@@ -163,6 +164,7 @@ def _emit(function: synced.Function) -> CudaModule:
         tuple(module.asserts),
         file,
         module.places,
+        module.feature,
     )
 
 

@@ -19,7 +19,7 @@ from snap.codegen.scope import Scope
 from snap.codegen.spelling import COMPONENTS, make_vector, type_name
 from snap.codegen.targets import target_lvalue
 from snap.ir import nodes as ir
-from snap.ir.hardware import REGISTER_UNIT, SM_REGISTERS, WARP
+from snap.ir.hardware import MMA_FRAGMENTS, MMA_PACKED, REGISTER_UNIT, SM_REGISTERS, WARP
 from snap.ir.types import BF16, BOOL, F16, I32, U16, U32, U64, Element, Kind, Level, Scalar, Vector
 
 FULL = tree.Literal("0xffffffffu")
@@ -106,7 +106,7 @@ def statement(scope: Scope, s: ir.Collective) -> tree.Stmt:
         case "mma":
             results = tuple(target_lvalue(scope, target) for target in s.targets)
             return tree.Evaluate(
-                call(module.helper(_mma(module, s.attr("kind"))), *results, *(lower(scope, arg) for arg in s.args))
+                call(module.helper(_product(module, s)), *results, *(lower(scope, arg) for arg in s.args))
             )
         case "ldmatrix":
             results = tuple(target_lvalue(scope, target) for target in s.targets)
@@ -306,6 +306,37 @@ def _operands(start: int, count: int) -> str:
 
 
 MMA_OPERANDS = ", ".join((_operands(0, 4), _operands(4, 4), _operands(8, 2), _operands(10, 4)))  # d, a, b, c
+
+
+def _product(module: Module, s: ir.Collective) -> Helper:
+    kind, shape = s.attr("kind"), s.attr("shape")
+    return _mma(module, kind) if shape is None else _shaped(kind, shape, bool(s.attr("saturate")))
+
+
+def _shaped(kind: str, shape: tuple[int, int, int], saturate: bool) -> Helper:
+    """Of f64, and of what is packed in words."""
+    of_a, _, of_b = kind.partition(".")
+    family, of_b = MMA_PACKED.get(of_a, of_a), of_b or of_a
+    na, nb, nc = MMA_FRAGMENTS[family][shape]
+    given, letter = ("double", "d") if family == "f64" else ("unsigned int", "r")
+    sums, into, spelled = {"f64": ("double", "d", "f64"), "fp8": ("float", "f", "f32")}.get(family, ("int", "r", "s32"))
+    text = f"m{shape[0]}n{shape[1]}k{shape[2]}"
+    types = f"{spelled}.{of_a}.{of_b}.{spelled}"
+    name = f"snap_mma_{text}_{kind.replace('.', '_')}{'_saturated' if saturate else ''}"
+    starts = (0, nc, nc + na, nc + na + nb)
+    operands = ", ".join(_operands(start, count) for start, count in zip(starts, (nc, na, nb, nc)))
+    return Helper(
+        name,
+        f"""\
+static __device__ __forceinline__ void {name}({_listed(sums + "& d{}", nc)}, {_listed(given + " a{}", na)},
+        {_listed(given + " b{}", nb)}, {_listed(sums + " c{}", nc)}) {{
+    asm volatile("mma.sync.aligned.{text}.row.col{".satfinite" if saturate else ""}.{types} {operands};"
+                 : {_listed(f'"={into}"(d{{}})', nc)}
+                 : {_listed(f'"{letter}"(a{{}})', na)}, {_listed(f'"{letter}"(b{{}})', nb)}, {_listed(f'"{into}"(c{{}})', nc)});
+}}""",
+        min_arch={"fp8": 89, "f64": 90}.get(family, 80) if shape != (8, 8, 4) else 80,
+        feature={"fp8": "`mma` of e4m3 and e5m2", "f64": f"`mma` of f64 with {text}; m8n8k4 is older"}.get(family, ""),
+    )
 
 
 def _mma(module: Module, kind: str) -> Helper:

@@ -48,8 +48,29 @@ static __device__ __forceinline__ float {name}(float x) {{
     )
 
 
+def small_float(op: str) -> Helper:
+    """Between f32 and the bits of a float of 8 bits: to the nearest, ties to even, and what is too large to the largest."""
+    name, kind = f"snap_{op}", op.partition("_")[2]
+    to = f"""\
+static __device__ __forceinline__ unsigned char {name}(float x) {{
+    unsigned short two;
+    asm("cvt.rn.satfinite.{kind}x2.f32 %0, %1, %2;" : "=h"(two) : "f"(0.0f), "f"(x));
+    return (unsigned char)two;
+}}"""
+    back = f"""\
+static __device__ __forceinline__ float {name}(unsigned char x) {{
+    float result;
+    asm("{{ .reg .b32 two; .reg .b16 low, high; cvt.rn.f16x2.{kind}x2 two, %1; mov.b32 {{low, high}}, two; cvt.f32.f16 %0, low; }}"
+        : "=f"(result) : "h"((unsigned short)x));
+    return result;
+}}"""
+    return Helper(name, to if op.startswith("to_") else back, min_arch=89, feature="conversions of e4m3 and e5m2")
+
+
 def function(module: Module, op: str, args: tuple[tree.Expr, ...], t: Scalar, fast: bool) -> tree.Expr:
     """`op` of arguments that have type t."""
+    if MATH[op].domain in ("single", "byte"):
+        return call(module.helper(small_float(op)), *args)
     if t.is_float:
         return _half(module, op, args, t, fast) if is_half(t) else _float(module, op, args, t, fast)
     return _integer(module, op, args, t)

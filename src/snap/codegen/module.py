@@ -23,7 +23,7 @@ class Helper:
     """A small device function given as text; `static_bytes` is the shared memory it declares for itself.
 
     arch_specific: it uses instructions that exist on `min_arch` alone.  older: its text in a file that is to run on
-    GPUs before sm_90 as well, where that is another one.
+    GPUs before sm_90 as well, where that is another one.  feature: what needs `min_arch`, in words.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Helper:
     static_bytes: int = 0
     arch_specific: bool = False
     older: str = ""
+    feature: str = "clusters, TMA, wgmma"
 
 
 @dataclass(slots=True)
@@ -59,6 +60,7 @@ class Module:
     rounds: dict[int, int] = field(default_factory=dict)
     round_count: int = 0
     min_arch: int = 80
+    feature: str = "clusters"
     arch_specific: bool = False
     swizzled: bool = False
     buffer: int = 0
@@ -81,7 +83,8 @@ class Module:
         for needed in helper.needs:
             self.helper(needed)
         self.helpers.setdefault(helper.name, helper)
-        self.min_arch = max(self.min_arch, helper.min_arch)
+        if helper.min_arch > self.min_arch:
+            self.min_arch, self.feature = helper.min_arch, helper.feature
         self.arch_specific |= helper.arch_specific
         return helper.name
 

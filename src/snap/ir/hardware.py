@@ -88,5 +88,17 @@ WGMMA_COLUMNS = range(8, 256 + 1, 8)
 WGMMA_STEP = 32  # bytes of a row of k that one instruction takes
 # What a matrix descriptor counts in, bytes; PTX, "Matrix Descriptor Format".
 DESCRIPTOR_UNIT = 16
-# `mma` as Snap has it: registers of a thread for a, b, and c; PTX, "Matrix Fragments for mma.m16n8k8", "...m16n8k16".
-MMA_FRAGMENTS = {"tf32": (4, 2, 4), "f16": (8, 4, 4), "bf16": (8, 4, 4)}
+# `mma` as Snap has it: by what is multiplied, m, n and k of each shape, and the values of a thread for a, b, and c;
+# PTX, "Matrix Fragments for mma.m16n8k8" and the others.  Of bytes and halves of bytes, a value is a word of 32 bits.
+Fragments = dict[tuple[int, int, int], tuple[int, int, int]]
+MMA_FRAGMENTS: dict[str, Fragments] = {
+    "tf32": {(16, 8, 8): (4, 2, 4)},
+    "f16": {(16, 8, 16): (8, 4, 4)},
+    "bf16": {(16, 8, 16): (8, 4, 4)},
+    "f64": {(8, 8, 4): (1, 1, 2), (16, 8, 4): (2, 1, 4), (16, 8, 8): (4, 2, 4), (16, 8, 16): (8, 4, 4)},
+    "int8": {(16, 8, 16): (2, 1, 4), (16, 8, 32): (4, 2, 4)},
+    "int4": {(16, 8, 32): (2, 1, 4), (16, 8, 64): (4, 2, 4)},
+    "fp8": {(16, 8, 32): (4, 2, 4)},
+}
+# What is packed in words, and which of these it is.
+MMA_PACKED = {"s8": "int8", "u8": "int8", "s4": "int4", "u4": "int4", "e4m3": "fp8", "e5m2": "fp8"}

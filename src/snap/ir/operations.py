@@ -15,8 +15,9 @@ from snap.record import record
 
 @record
 class MathOp:
-    """domain: 'float' (integers are converted to f32), 'number', 'int', or 'word' (all i32, or all u32).  result:
-    'same', 'bool' or 'int' (i32).  fast: an approximate form exists.
+    """domain: 'float' (integers are converted to f32), 'number', 'int', 'word' (all i32, or all u32), 'single' (f32, to
+    which others than f64 are converted) or 'byte' (u8).  result: 'same', 'bool', 'int' (i32), 'byte' (u8) or 'single'
+    (f32).  fast: an approximate form exists.
     """
 
     name: str
@@ -49,6 +50,8 @@ MATH: dict[str, MathOp] = {
         MathOp("brev", 1, "int"),
         MathOp("mulhi", 2, "int"),
         *(MathOp(name, 3, "word") for name in "dp4a dp2a_lo dp2a_hi".split()),
+        *(MathOp(name, 1, "single", "byte") for name in "to_e4m3 to_e5m2".split()),
+        *(MathOp(name, 1, "byte", "single") for name in "from_e4m3 from_e5m2".split()),
     )
 }
 
@@ -82,8 +85,11 @@ class CollectiveOp:
                   that floats agree bit for bit everywhere
     broadcast*(v) the value of thread attr 'source' (default 0, index in the group)
     mma           attr 'kind' is 'tf32' (m16n8k8: a 4, b 2, c 4 scalars of f32), 'f16' or 'bf16' (m16n8k16: a 8, b 4
-                  scalars of that type, c 4 of f32); args are a, b, c flattened, targets the 4 results, f32.  Fragments
-                  lie in registers as PTX lays them out; 16-bit ones in pairs, low half first
+                  scalars of that type, c 4 of f32); args are a, b, c flattened, targets the results.  Fragments lie in
+                  registers as PTX lays them out; 16-bit ones in pairs, low half first.  Kind 'f64' has an attr 'shape'
+                  (m, n, k).  So have packed operands, whose kind names both: 's8.u8' (words u32, c i32; attr 'saturate'
+                  where the sums end at the ends of i32), 's4.s4' likewise, 'e4m3.e5m2' (words u32, c f32); the first
+                  element lies in the lowest bits
     ldmatrix      accesses[0] is this lane's row (16 bytes of shared memory), targets the elements received, 2 of 16
                   bits a matrix; attrs 'count' 1, 2, 4 and 'trans'
     stmatrix      accesses[0] is this lane's row, args the elements stored, attrs as for ldmatrix
@@ -202,7 +208,7 @@ COLLECTIVES: dict[str, CollectiveOp] = {
             (THREAD1,),
             None,
             THREAD1,
-            doc="tensor-core matrix multiply-accumulate: m16n8k8 tf32, m16n8k16 f16 or bf16, f32 accumulators",
+            doc="tensor-core matrix multiply-accumulate: tf32, f16, bf16, f64, packed s8, u8, s4, u4, e4m3, e5m2",
         ),
         CollectiveOp(
             "ldmatrix",

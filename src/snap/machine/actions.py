@@ -107,7 +107,8 @@ class Actions(Expressions):
             case "elect":
                 return f"elect(C, {self.mask}, {n})"
             case "mma":
-                return f"mma(C, {s.attr('kind')!r}, ({', '.join(args)},))"
+                shape = f"{s.attr('shape')!r}, {bool(s.attr('saturate'))}"
+                return f"mma(C, {s.attr('kind')!r}, ({', '.join(args)},), {shape})"
             case "ldmatrix" | "stmatrix":
                 a = s.accesses[0]
                 self.check_claims(a, COLLECTIVES[s.op].writes)

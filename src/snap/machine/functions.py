@@ -76,6 +76,8 @@ _FLOAT: dict[str, Callable] = {
     "exp10": lambda x: np.power(x.dtype.type(10), x),
     "erf": _scalar_function(math.erf),
     "erfc": _scalar_function(math.erfc),
+    "to_e4m3": lambda x: numbers.to_byte(x, "e4m3"),
+    "to_e5m2": lambda x: numbers.to_byte(x, "e5m2"),
 }
 _PREDICATES: dict[str, Callable] = {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}
 _INTEGER: dict[str, Callable] = {
@@ -87,6 +89,8 @@ _INTEGER: dict[str, Callable] = {
     "clz": numbers.leading_zeros,
     "brev": numbers.reverse_bits,
     "mulhi": numbers.multiply_high,
+    "from_e4m3": lambda x: numbers.BYTES["e4m3"][x],
+    "from_e5m2": lambda x: numbers.BYTES["e5m2"][x],
     "dp4a": lambda a, b, c: numbers.packed_dot(a, b, c, 8, 0),
     "dp2a_lo": lambda a, b, c: numbers.packed_dot(a, b, c, 16, 0),
     "dp2a_hi": lambda a, b, c: numbers.packed_dot(a, b, c, 16, 2),

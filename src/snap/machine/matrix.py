@@ -1,34 +1,35 @@
 """Tensor-core fragments: `mma`, `ldmatrix`, `stmatrix`, with the registers laid out as PTX lays them out.
 
-Lane l of a warp has g = l / 4 and t = l % 4.  Products are exact; sums are taken in f64 and rounded to f32 once per
-instruction.
+Lane l of a warp has g = l / 4 and t = l % 4.  Products are exact, but those of f64; sums are taken in f64, in which
+those of integers are exact, and rounded to f32 once per instruction.
 """
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
-from snap.ir.hardware import MATRIX_ROW, WARP
+from snap.ir.hardware import MATRIX_ROW, MMA_FRAGMENTS, MMA_PACKED, WARP
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Lanes, Site
-from snap.machine.numbers import from_memory, round_tf32, to_memory
+from snap.machine.numbers import BYTES, from_memory, round_tf32, to_memory
 from snap.machine.warps import from_warps, to_warps
 
 _G, _T = np.arange(WARP) // 4, np.arange(WARP) % 4
 
 
-def _layout(count: int, place) -> tuple[np.ndarray, np.ndarray]:
-    """Row and column of each (register, lane)."""
-    places = [place(i) for i in range(count)]
-    return np.stack([row for row, _ in places]), np.stack([col for _, col in places])
-
-
-_A = {
-    "tf32": _layout(4, lambda i: (_G + 8 * (i % 2), _T + 4 * (i // 2))),
-    "16": _layout(8, lambda i: (_G + 8 * (i // 2 % 2), 2 * _T + i % 2 + 8 * (i // 4))),
-}
-_B = {"tf32": _layout(2, lambda i: (_T + 4 * i, _G)), "16": _layout(4, lambda i: (2 * _T + i % 2 + 8 * (i // 2), _G))}
-_C = _layout(4, lambda i: (_G + 8 * (i // 2), 2 * _T + i % 2))
+@functools.cache
+def _layouts(words: tuple[int, int, int], packed: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Row and column of each (element, lane) of a, b and c, where a word holds so many elements: words of a go down by
+    8 rows, then to the right; those of b down.
+    """
+    w, (i, j, k) = packed, (np.arange(n)[:, None] for n in (words[0] * packed, words[1] * packed, words[2]))
+    return (
+        (_G + 8 * (i // w % 2), w * _T + i % w + 4 * w * (i // w // 2)),
+        (w * _T + j % w + 4 * w * (j // w), _G + 0 * j),
+        (_G + 8 * (k // 2), 2 * _T + k % 2),
+    )
 
 
 def _assemble(lanes: Lanes, registers: tuple, layout: tuple, shape: tuple[int, int]) -> np.ndarray:
@@ -39,16 +40,44 @@ def _assemble(lanes: Lanes, registers: tuple, layout: tuple, shape: tuple[int, i
     return out
 
 
-def mma(lanes: Lanes, kind: str, args: tuple) -> tuple:
-    form, inner = ("tf32", 8) if kind == "tf32" else ("16", 16)
-    count_a, count_b = len(_A[form][0]), len(_B[form][0])
-    a, b, c = args[:count_a], args[count_a : count_a + count_b], args[count_a + count_b :]
-    if kind == "tf32":
+def mma(lanes: Lanes, kind: str, args: tuple, shape: tuple[int, int, int] | None, saturate: bool) -> tuple:
+    """Integers are exact, and wrap at 32 bits, or end there where `saturate`; f64 is summed in f64."""
+    packed = kind.split(".")
+    family = MMA_PACKED.get(packed[0], kind)
+    (m, n, inner), words = next((s, w) for s, w in MMA_FRAGMENTS[family].items() if shape is None or s == shape)
+    a, b, c = args[: words[0]], args[words[0] : words[0] + words[1]], args[words[0] + words[1] :]
+    per = _PER_WORD.get(family, 1)
+    if family == "tf32":
         a, b = tuple(map(round_tf32, a)), tuple(map(round_tf32, b))
-    product = _assemble(lanes, a, _A[form], (16, inner)) @ _assemble(lanes, b, _B[form], (inner, 8))
-    total = (product + _assemble(lanes, c, _C, (16, 8))).astype(np.float32)
-    spread = total[:, :, _C[0], _C[1]]
-    return tuple(from_warps(lanes, np.ascontiguousarray(spread[:, :, i])) for i in range(4))
+    elif family in ("f16", "bf16"):
+        words = (words[0] // 2, words[1] // 2, words[2])
+    elif family != "f64":
+        a, b = (tuple(x for word in side for x in _unpacked(word, one)) for side, one in zip((a, b), packed))
+    of_a, of_b, of_c = _layouts(words, per)
+    product = _assemble(lanes, a, of_a, (m, inner)) @ _assemble(lanes, b, of_b, (inner, n))
+    total = product + _assemble(lanes, c, of_c, (m, n))
+    if family in ("int8", "int4"):
+        exact = total.astype(np.int64)
+        total = (np.clip(exact, -(1 << 31), (1 << 31) - 1) if saturate else exact).astype(np.int32)
+    elif family != "f64":
+        total = total.astype(np.float32)
+    spread = total[:, :, of_c[0], of_c[1]]
+    return tuple(from_warps(lanes, np.ascontiguousarray(spread[:, :, i])) for i in range(words[2]))
+
+
+_PER_WORD = {"f16": 2, "bf16": 2, "int8": 4, "fp8": 4, "int4": 8}
+
+
+def _unpacked(word, kind: str) -> list[np.ndarray]:
+    """What lies in a word, the lowest bits first."""
+    word, bits = np.asarray(word).astype(np.uint32), 4 if kind in ("s4", "u4") else 8
+    parts = [(word >> np.uint32(at)) & np.uint32((1 << bits) - 1) for at in range(0, 32, bits)]
+    if kind in BYTES:
+        return [BYTES[kind][part] for part in parts]
+    signed = kind in ("s8", "s4")
+    return [
+        np.where(part >> (bits - 1), part.astype(np.int64) - (1 << bits), part) if signed else part for part in parts
+    ]
 
 
 def _rows(view, index: tuple, dims, m, count: int, site: Site) -> tuple[np.ndarray, np.ndarray]:

@@ -320,3 +320,40 @@ def bitcast(x, source: Scalar, to: Scalar):
     if MEMORY[to] is np.bool_:
         return bits.view(np.uint8) != np.uint8(0)
     return from_memory(bits.view(MEMORY[to]), to)
+
+
+# ---- floats of 8 bits -----------------------------------------------------------------------------------------------
+
+
+def _small_floats(exponent_bits: int, mantissa_bits: int, infinite: bool) -> np.ndarray:
+    """The f32 of each byte."""
+    bits = np.arange(256)
+    mantissa, exponent = bits & ((1 << mantissa_bits) - 1), bits >> mantissa_bits & ((1 << exponent_bits) - 1)
+    bias, steps = (1 << (exponent_bits - 1)) - 1, 1 << mantissa_bits
+    value = np.where(
+        exponent == 0, np.ldexp(mantissa / steps, 1 - bias), np.ldexp(1 + mantissa / steps, exponent - bias)
+    )
+    top = (1 << exponent_bits) - 1
+    if infinite:
+        value = np.where(exponent == top, np.where(mantissa == 0, np.inf, np.nan), value)
+    else:
+        value = np.where((exponent == top) & (mantissa == steps - 1), np.nan, value)
+    return np.where(bits & 0x80, -value, value).astype(np.float32)
+
+
+BYTES = {"e4m3": _small_floats(4, 3, False), "e5m2": _small_floats(5, 2, True)}
+
+
+def to_byte(x, kind: str):
+    """f32 -> the bits of the nearest float of 8 bits, ties to even; what is above the largest, infinities too, becomes
+    that (PTX: `.satfinite`), and a NaN 0x7f.
+    """
+    values = BYTES[kind][:128].astype(np.float64)
+    values = values[np.isfinite(values)]  # those not negative, in order of their bits
+    size = np.abs(np.asarray(x, np.float64))
+    below = np.clip(np.searchsorted(values, size, side="right") - 1, 0, len(values) - 1)
+    above = np.minimum(below + 1, len(values) - 1)
+    middle = (values[below] + values[above]) / 2
+    up = (size > middle) | (size == middle) & (below % 2 == 1)
+    bits = np.where(up, above, below) | np.where(np.signbit(x), 0x80, 0)
+    return np.where(np.isnan(x), 0x7F, bits).astype(np.uint8)[()]

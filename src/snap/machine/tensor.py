@@ -19,7 +19,7 @@ from snap.ir.types import BF16, F16, F32, U8, scalar_of
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Lanes, Site
 from snap.machine.locals import Layout
-from snap.machine.numbers import convert, from_bf16_bits, reinterpret, to_memory
+from snap.machine.numbers import BYTES, convert, from_bf16_bits, reinterpret, to_memory
 from snap.machine.storage import View
 
 ELEMENT = {"bf16": BF16, "f16": F16, "tf32": F32, "e4m3": U8, "e5m2": U8}
@@ -49,25 +49,6 @@ def operand(type: str, k: int) -> tuple[np.ndarray, np.ndarray]:
 # ---- numbers --------------------------------------------------------------------------------------------------------
 
 
-def _small_floats(exponent_bits: int, mantissa_bits: int, infinite: bool) -> np.ndarray:
-    """The f32 of each byte."""
-    bits = np.arange(256)
-    mantissa, exponent = bits & ((1 << mantissa_bits) - 1), bits >> mantissa_bits & ((1 << exponent_bits) - 1)
-    bias, steps = (1 << (exponent_bits - 1)) - 1, 1 << mantissa_bits
-    value = np.where(
-        exponent == 0, np.ldexp(mantissa / steps, 1 - bias), np.ldexp(1 + mantissa / steps, exponent - bias)
-    )
-    top = (1 << exponent_bits) - 1
-    if infinite:
-        value = np.where(exponent == top, np.where(mantissa == 0, np.inf, np.nan), value)
-    else:
-        value = np.where((exponent == top) & (mantissa == steps - 1), np.nan, value)
-    return np.where(bits & 0x80, -value, value).astype(np.float32)
-
-
-_BYTES = {"e4m3": _small_floats(4, 3, False), "e5m2": _small_floats(5, 2, True)}
-
-
 def _truncated(x: np.ndarray) -> np.ndarray:
     """f32 with its lower 13 bits cleared: what the tensor cores see of it."""
     return (np.ascontiguousarray(x, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
@@ -83,7 +64,7 @@ def decoded(bits: np.ndarray, type: str) -> np.ndarray:
         case "tf32":
             return _truncated(bits.view(np.float32))
         case _:
-            return _BYTES[type][bits.view(np.uint8)]
+            return BYTES[type][bits.view(np.uint8)]
 
 
 _SMALL = 1 << 18  # multiplications that BLAS does in the calling thread: waking others takes far longer than a tile
@@ -203,7 +184,7 @@ class WgmmaSpec:
         if self.type == "tf32":
             return [_truncated(np.asarray(x)) for x in seen]
         return [
-            _BYTES[self.type][np.asarray(x).view(np.uint8)] if want == U8 else np.asarray(x, np.float32) for x in seen
+            BYTES[self.type][np.asarray(x).view(np.uint8)] if want == U8 else np.asarray(x, np.float32) for x in seen
         ]
 
     def total(self, a: np.ndarray, b: np.ndarray, before: np.ndarray, zero: np.ndarray) -> np.ndarray:

@@ -33,6 +33,8 @@ _BY_NAME = {
     "bfloat16": BF16,
     "float32": F32,
     "float64": F64,
+    "float8_e4m3fn": U8,  # its bits
+    "float8_e5m2": U8,
 }
 _BY_TYPESTR = {
     "b1": BOOL,
@@ -158,7 +160,8 @@ def as_numpy(info: ArrayInfo):
             torch = sys.modules["torch"]
             owner: Any = info.owner
             tensor = owner.detach()
-            array = (tensor.view(torch.int16) if info.dtype == BF16 else tensor).numpy()
+            bits = torch.int16 if info.dtype == BF16 else torch.uint8 if info.dtype == U8 else None
+            array = (tensor if bits is None else tensor.view(bits)).numpy()
         case "dlpack":
             array = _borrowed(info)
         case _:

@@ -102,9 +102,8 @@ def check_module(module, arch: object) -> None:
         )
     if number < module.min_arch:
         raise ValueError(
-            f"`{module.kernel}` needs sm_{module.min_arch} or later (clusters, TMA, wgmma), so it cannot be"
-            f" compiled for {arch}; "
-            f'pass arch="sm_{module.min_arch}a"'
+            f"`{module.kernel}` needs sm_{module.min_arch} or later ({module.feature}), so it cannot be compiled for"
+            f' {arch}; pass arch="sm_{module.min_arch}{"a" if module.min_arch >= ARCH_SPECIFIC else ""}"'
         )
 
 

@@ -228,7 +228,9 @@ def _check_device(kernel: str, module, device: Device) -> None:
         )
     if device.arch < max(module.min_arch, 80):
         raise LaunchError(
-            kernel, f"needs a GPU of sm_{max(module.min_arch, 80)} or later; GPU {device.number} is sm_{device.arch}"
+            kernel,
+            f"needs a GPU of sm_{max(module.min_arch, 80)} or later{f' ({module.feature})' * (module.min_arch > 80)};"
+            f" GPU {device.number} is sm_{device.arch}",
         )
     if module.cluster > CLUSTER_BLOCKS:
         raise LaunchError(kernel, f"needs clusters of {module.cluster} blocks; a GPU has at most {CLUSTER_BLOCKS}")

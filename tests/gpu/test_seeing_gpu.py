@@ -148,6 +148,13 @@ def test_an_assertion_beside_products_says_it_in_the_exception(tmp_path):
     assert "error[assert]: too deep" in done.stdout and "block 0, thread" in done.stdout, f"{done.stdout}\n{done.stderr}"
 
 
+def test_lines_are_shown_at_the_end_of_the_process(tmp_path):
+    waits = "    torch.cuda.synchronize()\n"
+    assert waits in PRINTS
+    cpu, gpu = ran(tmp_path, PRINTS, "cpu").stdout, ran(tmp_path, PRINTS.replace(waits, ""), "gpu").stdout
+    assert sorted(gpu.splitlines()) == sorted(cpu.splitlines()), f"---- GPU\n{gpu}"
+
+
 def test_launches_without_line_information(tmp_path):
     cpu, gpu = (ran(tmp_path, PRINTS, where, SNAP_LINEINFO="0").stdout for where in ("cpu", "gpu"))
     assert sorted(gpu.splitlines()) == sorted(cpu.splitlines())

@@ -38,6 +38,6 @@ def test_loading_tells_an_earlier_failure_from_its_own(monkeypatch, result, kind
     monkeypatch.setattr(gpu, "compile_cubin", lambda *a, **options: b"")
     kernel = object.__new__(GpuKernel)
     kernel.driver = failing(result)
-    compiled = SimpleNamespace(module=SimpleNamespace(text="", kernel="k", dynamic_smem=0, cluster=0, asserts=()), lined="", typed=SimpleNamespace(uses_unsafe=False))
+    compiled = SimpleNamespace(module=SimpleNamespace(text="", kernel="k", dynamic_smem=0, cluster=0, asserts=(), prints=False), lined="", typed=SimpleNamespace(uses_unsafe=False))
     with pytest.raises(kind, match=words):
         kernel._load(compiled, SimpleNamespace(target="sm_90a"))

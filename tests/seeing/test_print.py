@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -182,6 +184,25 @@ def test_what_is_read_to_be_printed_counts_as_read():
 
     assert [p.kind for p in late.syncs()] == ["block"]
     assert snap.races(late, np.zeros(1, np.float32), blocks=1) == []
+
+
+def test_a_line_of_a_block_has_no_value_of_a_thread():
+    with pytest.raises(snap.SnapError) as refused:
+
+        @kernel(threads=64)
+        def mixed(x: ptr(const(float))):
+            t: int @ thread[1] = id()
+            with each(block) as b:
+                print("block", b, t)
+
+    assert refused.value.code == "SNAP006" and "with each(thread)" in refused.value.render()
+
+
+def test_explain_says_who_prints(tmp_path):
+    path = tmp_path / "prints.py"
+    path.write_text("from snap import *\n\n@kernel(threads=32)\ndef k(n: int):\n    with each(block) as b:\n        print(b)\n")
+    done = subprocess.run([sys.executable, "-m", "snap", "explain", str(path)], capture_output=True, text=True)
+    assert done.returncode == 0 and "prints a line for each block[1]" in done.stdout, done.stdout + done.stderr
 
 
 def test_an_assertion_is_met_behind_what_was_printed(capsys):

@@ -295,6 +295,8 @@ def _operation_words(stmt: ir.Stmt) -> str:
     match stmt:
         case ir.Collective(op=op, requires=requires):
             return f"{op}: {requires} acts together"
+        case ir.Print(privilege=privilege):
+            return f"prints a line for each {privilege}"
         case ir.Atomic(op=op, order=order, scope=scope):
             return f"atomic {op}, {order}, {scope} scope, once per thread"
         case ir.AsyncCopy(target=target):

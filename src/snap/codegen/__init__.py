@@ -18,7 +18,7 @@ from snap.codegen.barriers import rounds_declaration
 from snap.codegen.decisions import WORDS
 from snap.codegen.functions import Lowering
 from snap.codegen.module import Module, Places
-from snap.codegen.printing import quoted
+from snap.codegen.printing import PRINTF, quoted
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep, roomy
@@ -76,6 +76,7 @@ class CudaModule:
     min_arch      80, 89 or 90; feature: what asks for it
     arch_specific whether it uses instructions of exactly that architecture (wgmma, setmaxnreg): sm_90a, and no other
     entry, exit   the kernel's barriers before and behind what the program says
+    prints        whether it calls printf
     asserts       what a failure's number means; where there are some, the word FAILED of the file takes an address
     file, places  the text as a tree, and where its parts were written (`lined`)
     """
@@ -94,6 +95,7 @@ class CudaModule:
     arch_specific: bool = False
     entry: tuple[synced.SyncPoint, ...] = ()
     exit: tuple[synced.SyncPoint, ...] = ()
+    prints: bool = False
     asserts: tuple[Assertion, ...] = ()
     file: tree.Module | None = field(default=None, compare=False, repr=False)
     places: Places | None = field(default=None, compare=False, repr=False)
@@ -161,6 +163,7 @@ def _emit(function: synced.Function) -> CudaModule:
         module.arch_specific,
         tuple(module.entry),
         tuple(module.exit),
+        PRINTF.name in module.helpers,
         tuple(module.asserts),
         file,
         module.places,

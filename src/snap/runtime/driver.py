@@ -7,6 +7,7 @@ raises `ToolchainError` where there is no driver or no GPU.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import os
@@ -82,6 +83,7 @@ class Driver:
         self._devices: dict[int, Device] = {}
         self._lock = threading.Lock()
         self.watched: list[Watched] = []
+        self._waits: set[int] = set()
         # Called with arguments made beforehand: declaring argtypes would only slow it down.
         self.launch = library.cuLaunchKernelEx
 
@@ -205,6 +207,19 @@ class Driver:
         self.watched[-1].word.value = 0
         self.call("cuMemHostGetDevicePointer_v2", byref(mapped), word, c_uint(0))
         self.call("cuMemcpyHtoD_v2", variable, byref(mapped), c_size_t(8))
+
+    def wait_at_exit(self, device: Device) -> None:
+        """What a kernel prints is shown when the host waits for it: at the end of the process, if nobody does
+        before.
+        """
+        with self._lock:
+            if device.number not in self._waits:
+                self._waits.add(device.number)
+                atexit.register(self._wait, device)
+
+    def _wait(self, device: Device) -> None:
+        if not self._library.cuCtxSetCurrent(c_void_p(device.context)):
+            self._library.cuCtxSynchronize()
 
     def allow_dynamic_shared(self, function: c_void_p, size: int) -> None:
         self.call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, c_int(size))

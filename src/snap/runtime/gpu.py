@@ -104,6 +104,8 @@ class GpuKernel:
         cubin = compile_cubin(module.text, device.target, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
         try:
             function = self.driver.load(cubin, module.kernel, module.asserts)
+            if module.prints:
+                self.driver.wait_at_exit(device)
             if module.dynamic_smem:
                 self.driver.allow_dynamic_shared(function, module.dynamic_smem)
             if module.cluster > PORTABLE_CLUSTER:

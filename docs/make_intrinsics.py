@@ -81,6 +81,7 @@ are at. [language.md](language.md) has their rules.
 | `async_reduce(a, tile, at=(i, j), op="add")` | `block[1]` or threads of it | `a` at any privilege, `tile` at or above the code's |
 | `wgmma(acc, a, b, zero=False, type=...)` | `thread[128]` | `acc` at `thread[1]`, `a` and `b` at or above `thread[128]` |
 | `store_acc(tile, acc, first=0)` | `thread[128]` | `tile` the code's or `thread[128]`, `acc` at `thread[1]` |
+| `acc_row(j, warp)`, `acc_column(j, warpgroup)` | any | none: where element j of an accumulator lies, at `thread[1]` |
 
 `async_reduce` can `add` i32, u32, u64, f16, bf16, f32, f64; `min` and `max` of i32, u32, i64, u64, f16, bf16; `and`,
 `or`, `xor` of i32, u32, i64, u64. `wgmma` multiplies bf16, f16, f32 (as tf32) and u8 (as e4m3 or e5m2); k is a

@@ -92,6 +92,8 @@ __all__ = [
     "async_reduce",
     "wgmma",
     "store_acc",
+    "acc_row",
+    "acc_column",
     "ptr",
     "const",
     "ref",
@@ -436,6 +438,19 @@ def store_acc(tile: Any, acc: Any, *, first: Any=0) -> Any:
     """store_acc(tile: shared, acc: float[n // 2] @ thread[1], *, first: int = 0)
 
     Writes columns of a `wgmma` accumulator, from `first` on, into a tile of 64 rows of shared memory.
+    """
+
+def acc_row(j: Any, who: Any) -> Any:
+    """acc_row(j: int, who: warp | warpgroup) -> int @ thread[1]
+
+    The row in which element `j` of this thread's accumulator lies: of `mma` with `warp`, of `wgmma` with
+    `warpgroup`.
+    """
+
+def acc_column(j: Any, who: Any) -> Any:
+    """acc_column(j: int, who: warp | warpgroup) -> int @ thread[1]
+
+    The column in which element `j` of this thread's accumulator lies.
     """
 
 def ptr(type: Any, shape: Any=None) -> Any:

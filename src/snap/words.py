@@ -143,6 +143,14 @@ STATEMENTS = {
         "(tile: shared, acc: float[n // 2] @ thread[1], *, first: int = 0)",
         "Writes columns of a `wgmma` accumulator, from `first` on, into a tile of 64 rows of shared memory.",
     ),
+    "acc_row": (
+        "(j: int, who: warp | warpgroup) -> int @ thread[1]",
+        "The row in which element `j` of this thread's accumulator lies: of `mma` with `warp`, of `wgmma` with `warpgroup`.",
+    ),
+    "acc_column": (
+        "(j: int, who: warp | warpgroup) -> int @ thread[1]",
+        "The column in which element `j` of this thread's accumulator lies.",
+    ),
 }
 
 ANNOTATIONS = {

@@ -71,6 +71,8 @@ class Text(Values):
         match e:
             case ir.UnitId():
                 return self._stands((0, MOST_UNITS), 1)
+            case ir.Lane(among):
+                return self._stands((0, among - 1), 1)
             case ir.Select(_, then, other):
                 op, parts = "select", (form(then, self, frame, at), form(other, self, frame, at))
             case ir.Math("min" | "max" as op, args):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from snap.ir import nodes as ir
-from snap.ir.types import Level, Privilege
+from snap.ir.types import THREAD1, Level, Privilege
 from snap.ir.walk import children
 
 
@@ -30,6 +30,8 @@ def differs(p: Privilege, ranges: Mapping[int, tuple[ir.Expr, ...]], *exprs: ir.
             case ir.Load(access) if not access.handle.privilege.at_least(p) or _own(access) and p.level > Level.BLOCK:
                 return e
             case ir.UnitId(target) if not target.at_least(p):
+                return e
+            case ir.Lane() if not THREAD1.at_least(p):
                 return e
             case _:
                 found = differs(p, ranges, *children(e))

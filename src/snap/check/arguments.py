@@ -7,7 +7,7 @@ Non-goals: the function's body (check/function.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from snap.check import rewrite
@@ -19,7 +19,7 @@ from snap.check.memory import agreed, foreign
 from snap.check.operands import kept
 from snap.check.signatures import Header, is_constexpr
 from snap.check.state import Checker, Touch, Want
-from snap.check.storage import LocalArray, memory_argument, storage
+from snap.check.storage import LocalArray, fixed_registers, memory_argument, storage
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -133,7 +133,8 @@ def arguments(c: Checker, header: Header, given: dict[str, tree.Expr], e: tree.C
             value: object = ir.MemView(memory.view.obj, memory.view.elem, incoming[p.name].shape_here)
         elif p.spec.kind == "ref":
             value = _by_reference(c, p, item, name)
-            _once(c, used, value.var.uid, True, item.span, value.var.name)
+            if value.var.uid not in used or not _apart(value, values.values()):
+                _once(c, used, value.var.uid, True, item.span, value.var.name)
         else:
             value = _by_value(c, p, item, name)
         values = dict(zip(values, kept(c, mark, *((v, params[key].privilege) for key, v in values.items()))))
@@ -148,7 +149,10 @@ def arguments(c: Checker, header: Header, given: dict[str, tree.Expr], e: tree.C
 
 def _by_reference(c: Checker, p, item: tree.Expr, name: str) -> ir.ArrayRef:
     found = storage(c, item)
-    if not isinstance(found, LocalArray) or found.ref.var.type != p.spec.type or found.ref.elem != p.spec.type.elem:
+    ref = found.ref if isinstance(found, LocalArray) else None
+    # Its own elements, not those of a view: the function writes them.
+    own = None if ref is None else Array(ref.var.type.elem, ref.var.type.shape[len(ref.at) :])
+    if ref is None or own != p.spec.type or Array(ref.elem, ref.shape) != own:
         raise c.type_error(f"`{p.name}` of `{name}` takes a local array `{p.spec.type}` by reference", item.span)
     if found.ref.var.privilege != p.privilege or found.variable.read_only:
         raise c.fail(
@@ -158,7 +162,7 @@ def _by_reference(c: Checker, p, item: tree.Expr, name: str) -> ir.ArrayRef:
             item.span,
             secondary=(Label(found.ref.var.span, "declared here"), Label(p.span, "the parameter")),
         )
-    return found.ref
+    return fixed_registers(c, found, f"`{name}`")
 
 
 def _by_value(c: Checker, p, item: tree.Expr, name: str) -> ir.Expr:
@@ -171,7 +175,7 @@ def _by_value(c: Checker, p, item: tree.Expr, name: str) -> ir.Expr:
         raise read_down(
             c, f"`{found.ref.var.name}`", found.ref.var.privilege, found.ref.var.span, _parameter(p, name), item.span
         )
-    return ir.ArrayValue(found.ref, p.spec.type, span=item.span)
+    return ir.ArrayValue(fixed_registers(c, found, f"`{name}`"), p.spec.type, span=item.span)
 
 
 def _parameter(p, name: str) -> Want:
@@ -189,6 +193,16 @@ def _once(c: Checker, used: dict[int, tuple[Span, bool]], uid: int, written: boo
             note="the function could not tell that the two are the same memory",
         )
     used[uid] = (span, written or used.get(uid, (span, False))[1])
+
+
+def _apart(window: ir.ArrayRef, others: Iterable[object]) -> bool:
+    """Whether a window has no register in common with these, as constants show."""
+
+    def differ(a: ir.Expr, b: ir.Expr) -> bool:
+        return isinstance(a, ir.Const) and isinstance(b, ir.Const) and a.value != b.value
+
+    same = (o for o in others if isinstance(o, ir.ArrayRef) and o.var == window.var)
+    return all(any(map(differ, o.at, window.at)) for o in same)
 
 
 def _fits_pointer(c: Checker, p, memory: Memory, span: Span, name: str) -> None:

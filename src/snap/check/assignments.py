@@ -279,7 +279,8 @@ def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
                 where = array_index(
                     c, found, index, Want(p, f"chooses an element for `{p}`", found.ref.var.span), e.span
                 )
-                return ir.ElemTarget(found.ref, where, span=e.span), found.ref.elem, p
+                ref = found.ref
+                return ir.ElemTarget(ref.whole(), (*ref.at, *where), span=e.span), ref.elem, p
             raise c.type_error("this cannot be indexed", value.span, help="memory and local arrays can")
         case tree.Attribute(value, name):
             of, type, p = target_of(c, value)

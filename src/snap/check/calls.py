@@ -16,6 +16,7 @@ from snap.check.bindings import IndexFunction, Memory, Variable
 from snap.check.boxes import box_copy, box_reduce
 from snap.check.explain import group_words, write_up
 from snap.check.forms import level_of
+from snap.check.fragments import accumulator_place
 from snap.check.function import instantiate
 from snap.check.intrinsics import async_copy, intrinsic_call
 from snap.check.known import note_value
@@ -106,6 +107,8 @@ def _word(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Exp
             return wgmma(c, e)
         case "store_acc":
             return store_acc(c, e)
+        case "acc_row" | "acc_column":
+            return accumulator_place(c, word, e, want)
         case "range" | "unroll" | "strided":
             raise c.fail("SNAP017", f"`{word}(...)` belongs to a `for` loop", e.span)
         case "roles" | "ids":

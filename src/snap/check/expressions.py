@@ -16,7 +16,7 @@ from snap.check.memory import indices, load
 from snap.check.names import as_definition, constant_of, describe_object, resolve
 from snap.check.operands import in_order, kept
 from snap.check.state import Checker, Want
-from snap.check.storage import LocalArray, no_pipeline, storage
+from snap.check.storage import LocalArray, inside, no_pipeline, storage
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
@@ -217,7 +217,7 @@ def _subscript(c: Checker, e: tree.Subscript, want: Want) -> ir.Expr:
             raise read_down(
                 c, f"`{var.name}[...]`" if want.agree else f"`{var.name}`", var.privilege, var.span, want, e.span
             )
-        return ir.Elem(found.ref, array_index(c, found, e.index, want, e.span), found.ref.elem, span=e.span)
+        return found.ref.element(array_index(c, found, e.index, want, e.span), e.span)
     if isinstance(e.value, (tree.Name, tree.Attribute)):
         no_pipeline(c, e.value, "`[...]`")
         base = resolve(c, e.value)
@@ -240,13 +240,17 @@ def array_index(
     c: Checker, array: LocalArray, items: tuple[tree.Expr, ...], want: Want, span: Span
 ) -> tuple[ir.Expr, ...]:
     if len(items) != len(array.ref.shape):
-        raise c.type_error(f"`{array.ref.var.name}` takes {len(array.ref.shape)} index(es), not {len(items)}", span)
+        raise c.type_error(
+            f"{array.spelled} takes {len(array.ref.shape)} index(es), not {len(items)}",
+            span,
+            help=(
+                "rows of a local array are operands of `mma`, `wgmma` and functions, not values"
+                if len(items) < len(array.ref.shape)
+                else ""
+            ),
+        )
     index = indices(c, items, want)
-    for i, n, item in zip(index, array.ref.shape, items):
-        if isinstance(i, ir.Const) and not 0 <= i.value < n:
-            raise c.type_error(
-                f"index {i.value} is outside of `{array.ref.var.name}`, whose dimension here is {n}", item.span
-            )
+    inside(c, array.ref.var, index, array.ref.shape, items)
     return index
 
 

@@ -91,7 +91,7 @@ def _copied(c: Checker, var: ir.Var, array: LocalArray, e: tree.Expr, want: Want
         raise c.type_error(f"`{var.name}` is `{type}`, and this is `{Array(array.ref.elem, array.ref.shape)}`", e.span)
     if not source.privilege.at_least(want.privilege):
         raise read_down(c, f"`{source.name}`", source.privilege, source.span, want, e.span)
-    return lambda index: ir.Elem(array.ref, index, type.elem, span=e.span)
+    return lambda index: array.ref.element(index, e.span)
 
 
 def _loop(c: Checker, var: ir.Var, value, span: Span) -> list[ir.Stmt]:

@@ -12,7 +12,8 @@ from snap.analysis.uniform import differs
 from snap.check.state import Checker, Frame
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import BLOCK1, CLUSTER1, Privilege
+from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Privilege
+from snap.ir.walk import walk
 
 
 def note_value(c: Checker, var: ir.Var, value: ir.Expr | None) -> None:
@@ -36,6 +37,35 @@ def decided_below(c: Checker, p: Privilege, frames: list[Frame]) -> tuple[Frame,
             return frame, found
         if frame.left_early and not frame.place.privilege.at_least(p):
             return frame, None
+    return None
+
+
+UNROLL_LIMIT = 512  # constant loops over registers beyond this are left to the compiler
+
+
+def trips(bounds: tuple[ir.Expr, ...]) -> int | None:
+    """How often a loop runs, where its bounds are constants."""
+    start, stop, step = (b.value if isinstance(b, ir.Const) else None for b in bounds)
+    return None if None in (start, stop, step) else len(range(start, stop, step))
+
+
+def unknown_when_compiled(c: Checker, e: ir.Expr) -> ir.Var | None:
+    """A variable that keeps an expression from being a constant where all loops are unrolled that can be."""
+    for part in walk(e):
+        match part:
+            case ir.Read(var) if var.uid in c.declared:
+                found = next(filter(None, (unknown_when_compiled(c, value) for value in c.declared[var.uid])), None)
+                if found is not None:
+                    return found
+            case ir.Read(var):
+                if not any(frame.var == var and frame.unrolled for frame in c.frames):
+                    return var
+            case ir.Elem(ir.ArrayRef(var)):
+                return var
+            case ir.Load(access):
+                return ir.Var(0, access.handle.name, access.view.elem, access.handle.privilege, span=access.span)
+            case ir.UnitId() | ir.UnitCount() | ir.Lane():
+                return ir.Var(0, "a position", part.type, THREAD1, span=part.span)
     return None
 
 

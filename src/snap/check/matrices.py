@@ -7,6 +7,8 @@ Invariant: there are as many registers, of the types, as the instruction has.  N
 
 from __future__ import annotations
 
+import math
+
 from snap.check.annotations import constant_value, text_option
 from snap.check.bindings import Memory
 from snap.check.explain import declared
@@ -20,7 +22,7 @@ from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.hardware import MATRICES, MMA_FRAGMENTS, MMA_PACKED
 from snap.ir.operations import CollectiveOp
-from snap.ir.types import BF16, F16, F32, F64, I8, I32, THREAD1, U8, U32, Scalar, Space, scalar_of
+from snap.ir.types import BF16, F16, F32, F64, I8, I32, THREAD1, U8, U32, Array, Scalar, Space, scalar_of
 
 MMA_KINDS = {F32: "tf32", F16: "f16", BF16: "bf16", F64: "f64"}
 BYTES = {I8: "s8", U8: "u8"}
@@ -155,8 +157,9 @@ def _matrix_attrs(c: Checker, e: tree.Call, fragment: tree.Expr) -> tuple[LocalA
                 " frag)`"
             ),
         )
-    count = found.ref.var.type.bytes // 4
-    if count not in MATRICES or found.ref.var.type.bytes % 4:
+    size = Array(found.ref.elem, found.ref.shape).bytes
+    count = size // 4
+    if count not in MATRICES or size % 4:
         raise c.type_error(
             "a matrix load or store moves 1, 2 or 4 matrices: 2, 4 or 8 elements per thread", fragment.span
         )
@@ -175,12 +178,12 @@ def _shared_row(c: Checker, e: tree.Expr, op: str, elem: Scalar) -> tuple[Memory
 
 def _elements(array: LocalArray, span: Span) -> list[ir.Elem]:
     flat = []
-    for k in range(array.ref.var.type.bytes // array.ref.elem.bytes):
+    for k in range(math.prod(array.ref.shape)):
         rest, index = k, list[ir.Expr]()
         for n in reversed(array.ref.shape):
             index.insert(0, ir.Const(rest % n, I32, span=span))
             rest //= n
-        flat.append(ir.Elem(array.ref, tuple(index), array.ref.elem, span=span))
+        flat.append(array.ref.element(tuple(index), span))
     return flat
 
 
@@ -218,7 +221,7 @@ def _in_words(c: Checker, array: LocalArray, span: Span) -> LocalArray:
         return array
     if last % 4:
         raise c.type_error(f"rows of {last} bytes are not whole words of 32 bits, which `mma` takes", span)
-    return LocalArray(array.variable, ir.ArrayRef(array.ref.var, U32, (*rest, last // 4)))
+    return LocalArray(array.variable, ir.ArrayRef(array.ref.var, U32, (*rest, last // 4), array.ref.at), span)
 
 
 def _register_targets(c: Checker, e: tree.Expr, count: int, type: Scalar, op: str) -> tuple[ir.Target, ...]:

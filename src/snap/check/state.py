@@ -49,6 +49,7 @@ class Frame:
     place: Place | None = None  # of the code inside
     decides: tuple[ir.Expr, ...] = ()  # of a loop or `if`: what is evaluated to decide
     var: ir.Var | None = None  # of a `for`: its variable
+    unrolled: bool = False  # of a `for`: it will be, if it indexes registers
     left_early: bool = False  # of a loop: its body has a `break` or `continue`
     first_uid: int = 0  # what is declared inside has a higher one
 

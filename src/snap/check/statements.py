@@ -15,7 +15,7 @@ from snap.check.assignments import assign, augment, declare, value_for
 from snap.check.bindings import Constant, Memory, Poison, Variable
 from snap.check.calls import call
 from snap.check.expressions import condition, deciding, expression
-from snap.check.known import decided_below, leaves_early
+from snap.check.known import UNROLL_LIMIT, decided_below, leaves_early, trips
 from snap.check.memory import agreed_in
 from snap.check.names import word_called
 from snap.check.operands import in_order
@@ -27,8 +27,6 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.types import I32, I64, THREAD1, Privilege, Scalar
-
-UNROLL_LIMIT = 512  # constant loops over registers beyond this are left to the compiler
 
 
 def body(c: Checker, statements: tree.Body, tail: bool = True) -> None:
@@ -154,17 +152,17 @@ def _for(c: Checker, s: tree.For) -> None:
     if isinstance(step, ir.Const) and step.value == 0:
         raise c.type_error("the step of `range` is zero", s.iterable.span)
     var = c.var(s.name.rstrip(), kind, c.privilege, s.name_span)
-    c.ranges[var.uid] = (start, stop, step)
+    bounds = c.ranges[var.uid] = (start, stop, step)
+    count, early = trips(bounds), leaves_early(s.body)
+    can = count is not None and (unroll == -1 or unroll == 0 and count <= UNROLL_LIMIT)
     with (
         c.block() as out,
-        c.frame("loop", s.iterable.span, "for", decides=(start, stop, step), var=var, left_early=leaves_early(s.body)),
+        c.frame("loop", s.iterable.span, "for", decides=bounds, var=var, left_early=early, unrolled=can and not early),
     ):
         c.bind(s.name, Variable(var, "a loop variable"))
         body(c, s.body, tail=False)
-    if unroll == 0 and all(isinstance(b, ir.Const) for b in (start, stop, step)):
-        trips = len(range(start.value, stop.value, step.value))
-        if trips <= UNROLL_LIMIT and _indexes_registers(tuple(out), var):
-            unroll = -1
+    if can and _indexes_registers(tuple(out), var):
+        unroll = -1
     c.out.append(ir.For(var, start, stop, step, tuple(out), unroll, span=s.span))
 
 
@@ -211,7 +209,7 @@ def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
     registers.
     """
     from snap.check.rewrite import variables
-    from snap.ir.walk import expressions, statements
+    from snap.ir.walk import expressions, statements, window_indices
 
     depends = {var.uid}
     for s in statements(body):
@@ -226,6 +224,8 @@ def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
             if isinstance(e, ir.Elem) and any(v.uid in depends for i in e.index for v in variables(i)):
                 return True
         if isinstance(s, ir.StoreAcc) and any(v.uid in depends for v in variables(s.first)):
+            return True
+        if any(v.uid in depends for i in window_indices(s) for v in variables(i)):
             return True
         if isinstance(s, ir.Assign):
             target = s.target.of if isinstance(s.target, ir.ComponentTarget) else s.target

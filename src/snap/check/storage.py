@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from snap.analysis.text import remainder
 from snap.check import convert, rewrite
 from snap.check.bindings import IndexMap, Memory, Pipeline, Variable
-from snap.check.known import note_value
+from snap.check.known import note_value, unknown_when_compiled
 from snap.check.memory import access, indices, mapped, mapped_block
 from snap.check.names import as_type, describe_object, resolve, word_called
 from snap.check.owners import use
@@ -27,10 +27,15 @@ from snap.ir.walk import walk
 
 @dataclass(slots=True, eq=False)
 class LocalArray:
-    """A local array, maybe seen through `.view`."""
+    """A local array, or a window of its registers (`acc[k]`), maybe seen through `.view`.  span: where it is named."""
 
     variable: Variable
     ref: ir.ArrayRef
+    span: Span
+
+    @property
+    def spelled(self) -> str:
+        return f"`{self.ref.var.name}[...]`" if self.ref.at else f"`{self.ref.var.name}`"
 
 
 Storage = Memory | LocalArray
@@ -48,7 +53,7 @@ def storage(c: Checker, e: tree.Expr, target: Privilege | None = None, kept: boo
                 use(c, found, e.span)
                 return found
             if isinstance(found, Variable) and isinstance(found.var.type, Array):
-                return LocalArray(found, ir.ArrayRef(found.var, found.var.type.elem, found.var.type.shape))
+                return LocalArray(found, ir.ArrayRef(found.var, found.var.type.elem, found.var.type.shape), e.span)
             return None
         case tree.Call(tree.Attribute(value, "view"), args, keywords) if not _is_namespace(c, value):
             base = storage(c, value, target, kept)
@@ -69,10 +74,12 @@ def storage(c: Checker, e: tree.Expr, target: Privilege | None = None, kept: boo
 
 
 # `ct[w]`, with fewer indices than there are dimensions, is `tile(ct, (w, 0, 0), (1, 64, 64))` without the dimensions
-# that the indices name.
+# that the indices name; of a local array it is a window of its registers.
 def _window(
     c: Checker, base: tree.Expr, index: tuple[tree.Expr, ...], span: Span, target: Privilege | None, kept: bool
 ) -> Storage | None:
+    if _is_local(c, base):
+        return _registers(c, storage(c, base), index, span)
     found = c.lookup(base.id) if isinstance(base, tree.Name) else None
     shape = found.shape if isinstance(found, Memory) else None
     if shape is None or len(index) >= len(shape) or not all(isinstance(n, ir.Const) for n in shape):
@@ -83,6 +90,55 @@ def _window(
     sizes = tuple(tree.Number(n, span=span) for n in extents)
     asked = (base, tree.Sequence(at, span=span), tree.Sequence(sizes, span=span))
     return _tile(c, asked, (), span, target, kept, len(index))
+
+
+def _is_local(c: Checker, e: tree.Expr) -> bool:
+    """Whether an expression is a local array, a view or a window of one: nothing is evaluated to tell."""
+    while True:
+        match e:
+            case tree.Call(tree.Attribute(e, "view")) | tree.Subscript(e):
+                continue
+            case tree.Name(name):
+                found = c.lookup(name)
+                return isinstance(found, Variable) and isinstance(found.var.type, Array)
+            case _:
+                return False
+
+
+def _registers(c: Checker, base: Storage | None, index: tuple[tree.Expr, ...], span: Span) -> LocalArray | None:
+    """The rows of a local array that leading indices choose; None where they choose an element."""
+    if not isinstance(base, LocalArray) or len(index) >= len(base.ref.shape):
+        return None
+    var, shape = base.ref.var, base.ref.shape
+    at = indices(c, index, Want(var.privilege, f"chooses registers for `{var.privilege}`", var.span))
+    inside(c, var, at, shape, index)
+    return LocalArray(base.variable, ir.ArrayRef(var, base.ref.elem, shape[len(at) :], (*base.ref.at, *at)), span)
+
+
+def inside(
+    c: Checker, var: ir.Var, index: tuple[ir.Expr, ...], shape: tuple[int, ...], items: tuple[tree.Expr, ...]
+) -> None:
+    """A constant index is inside of its array."""
+    for i, n, item in zip(index, shape, items):
+        if isinstance(i, ir.Const) and not 0 <= i.value < n:
+            raise c.type_error(f"index {i.value} is outside of `{var.name}`, whose dimension here is {n}", item.span)
+
+
+# An instruction names its registers: which ones a window is must be known when the kernel is compiled, by constants and
+# by loops that are unrolled.
+def fixed_registers(c: Checker, array: LocalArray, what: str) -> ir.ArrayRef:
+    """The array or window, as an operand that is all of it at once."""
+    for i in array.ref.at:
+        found = unknown_when_compiled(c, i)
+        if found is not None:
+            raise c.type_error(
+                f"{what} is given {array.spelled}, and which registers that is must be known when it is compiled",
+                array.span,
+                f"`{found.name}` is not",
+                note="registers have no addresses: an instruction names each of its own",
+                help="a constant, or the variable of a loop with constant bounds and no `break`, which is unrolled",
+            )
+    return array.ref
 
 
 def _is_namespace(c: Checker, e: tree.Expr) -> bool:
@@ -119,7 +175,8 @@ def _view(c: Checker, base: Storage, elem: Element, span: Span) -> Storage:
         *rest, last = base.ref.shape
         if last * old.bytes % elem.bytes:
             raise c.type_error(f"rows of {last} x `{old}` do not divide into `{elem}`", span)
-        return LocalArray(base.variable, ir.ArrayRef(base.ref.var, elem, (*rest, last * old.bytes // elem.bytes)))
+        shape = (*rest, last * old.bytes // elem.bytes)
+        return LocalArray(base.variable, ir.ArrayRef(base.ref.var, elem, shape, base.ref.at), span)
     view = ir.MemView(base.view.obj, elem, scaled_shape(c, base.view.shape, old, elem, span))
     shape = scaled_shape(c, base.shape, old, elem, span)
     map = None

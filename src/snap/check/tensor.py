@@ -17,7 +17,7 @@ from snap.check.expressions import condition, scalar
 from snap.check.intrinsics import allowed
 from snap.check.memory import one_value
 from snap.check.state import Checker, Want
-from snap.check.storage import LocalArray, memory_argument, storage
+from snap.check.storage import LocalArray, fixed_registers, memory_argument, storage
 from snap.check.tiles import aligned, core, dimensions, tile_of
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -68,6 +68,14 @@ def wgmma(c: Checker, e: tree.Call) -> None:
         a = _registers(c, left, b.access.view.elem, k, e.args[1].span)
     else:
         a = _left_tile(c, e, left if isinstance(left, Memory) else None, b.access.view.elem, k)
+    if isinstance(a, ir.ArrayRef) and a.var == acc.var:
+        raise c.type_error(
+            f"a and the accumulator of `wgmma` are registers of one array, `{acc.var.name}`",
+            e.args[1].span,
+            secondary=declared(acc.var),
+            note="the product writes its accumulator while it reads a",
+            help="copy a into an array of its own",
+        )
     if k % STEP[kind]:
         raise c.type_error(f"for {kind}, k is a multiple of {STEP[kind]}, and here it is {k}", e.args[2].span)
     size = math.prod(acc.shape)
@@ -203,7 +211,7 @@ def _accumulator(c: Checker, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
         )
     if word == "wgmma" and found.variable.read_only:
         raise c.type_error(f"`{found.ref.var.name}` is {found.variable.read_only} and cannot be assigned", e.span)
-    return found.ref
+    return fixed_registers(c, found, f"`{word}`")
 
 
 def _registers(c: Checker, array: LocalArray, elem: Scalar, k: int, span: Span) -> ir.ArrayRef:
@@ -216,7 +224,7 @@ def _registers(c: Checker, array: LocalArray, elem: Scalar, k: int, span: Span) 
             secondary=declared(array.ref.var),
             help=f"`{array.ref.var.name}: {elem}[{k // 2}] @ thread[1]`",
         )
-    return array.ref
+    return fixed_registers(c, array, "`wgmma`")
 
 
 def _is_transposed(e: tree.Expr) -> bool:

@@ -62,6 +62,8 @@ def lower(scope: Scope, e: ir.Expr) -> tree.Expr:
             return _as_type(scope, unit_id(module, scope.positions, e), e.type)
         case ir.UnitCount():
             return _as_type(scope, unit_count(module, e), e.type)
+        case ir.Lane(among):
+            return tree.Cast("int", tree.Binary("%", tree.Name("threadIdx.x"), tree.Integer(among)))
         case _:
             raise TypeError(e)
 
@@ -97,7 +99,7 @@ def positive(scope: Scope, e: ir.Expr) -> bool:
 def invariant(scope: Scope, e: ir.Expr) -> bool:
     """Whether e has one value wherever it stands in the scope: it reads constants only."""
     match e:
-        case ir.Const() | ir.UnitId() | ir.UnitCount():
+        case ir.Const() | ir.UnitId() | ir.UnitCount() | ir.Lane():
             return True
         case ir.Read(var):
             return var.uid in scope.state.constants

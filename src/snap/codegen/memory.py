@@ -164,10 +164,18 @@ def element(scope: Scope, array: ir.ArrayRef, index: tuple[ir.Expr, ...]) -> tre
     return tree.Index(tree.Reinterpret(f"{const}{type_name(scope.module, array.elem)}*", name), total)
 
 
+def start(scope: Scope, array: ir.ArrayRef) -> tree.Expr:
+    """A local array, or a window of one, as it was declared: its row or rows."""
+    name: tree.Expr = tree.Name(scope.state.variables[array.var.uid])
+    for i in array.at:
+        name = tree.Index(name, expressions.lower(scope, i))
+    return name
+
+
 def whole(scope: Scope, array: ir.ArrayRef, want: Array, const: bool) -> tree.Expr:
-    """A local array as an argument; seen with another type where the parameter has one."""
-    name = tree.Name(scope.state.variables[array.var.uid])
-    if (want.elem, want.shape) == (array.var.type.elem, array.var.type.shape):
+    """A local array, or a window of one, as an argument; seen with another type where the parameter has one."""
+    name = start(scope, array)
+    if (want.elem, want.shape) == (array.var.type.elem, array.var.type.shape[len(array.at) :]):
         return name
     dims = "".join(f"[{n}]" for n in want.shape)
     return tree.Reinterpret(f"{'const ' if const else ''}{type_name(scope.module, want.elem)} (&){dims}", name)

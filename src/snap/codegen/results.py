@@ -182,7 +182,7 @@ def consumed_by(scope: Scope, var: ir.Var, e: ir.Expr) -> bool:
 
 def _pure_of_memory(e: ir.Expr) -> bool:
     match e:
-        case ir.Const() | ir.Read() | ir.UnitId() | ir.UnitCount():
+        case ir.Const() | ir.Read() | ir.UnitId() | ir.UnitCount() | ir.Lane():
             return True
         case ir.Unary(_, value) | ir.Cast(value) | ir.Bitcast(value):
             return _pure_of_memory(value)

@@ -120,11 +120,16 @@ def _do(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:
 # ---- accumulators ---------------------------------------------------------------------------------------------------
 
 
-def registers(scope: Scope, var: ir.Var) -> tree.Expr:
-    """An accumulator as wgmma takes it: one dimension, 16-bit values in pairs."""
-    type = cast(Array, var.type)
+def registers(scope: Scope, array: ir.ArrayRef) -> tree.Expr:
+    """An accumulator, or A, as wgmma takes it: one dimension, 16-bit values in pairs."""
+    type = Array(array.elem, array.shape)
     flat = Array(F32, (type.size,)) if type.elem == F32 else Array(U32, (type.bytes // 4,))
-    return memory.whole(scope, ir.ArrayRef(var, type.elem, type.shape), flat, const=False)
+    return memory.whole(scope, array, flat, const=False)
+
+
+def _all_of(var: ir.Var) -> ir.ArrayRef:
+    type = cast(Array, var.type)
+    return ir.ArrayRef(var, type.elem, type.shape)
 
 
 def declared(scope: Scope, var: ir.Var) -> list[tree.Stmt]:
@@ -132,7 +137,7 @@ def declared(scope: Scope, var: ir.Var) -> list[tree.Stmt]:
     sequence.
     """
     scope.state.declared(var)
-    return [_do(scope.module, SETTLED, registers(scope, var))]
+    return [_do(scope.module, SETTLED, registers(scope, _all_of(var)))]
 
 
 def assign(scope: Scope, target: ir.Target, value: tree.Expr) -> tree.Stmt:
@@ -161,8 +166,8 @@ def commit(scope: Scope) -> list[tree.Stmt]:
 
 
 def wait(scope: Scope, younger: int) -> list[tree.Stmt]:
-    name = f"{scope.module.helper(WAIT)}<{younger}>"
-    return [tree.Evaluate(tree.Call(name, tuple(registers(scope, var) for var in scope.state.visible_accumulators())))]
+    name, visible = f"{scope.module.helper(WAIT)}<{younger}>", scope.state.visible_accumulators()
+    return [tree.Evaluate(tree.Call(name, tuple(registers(scope, _all_of(var)) for var in visible)))]
 
 
 # ---- products -------------------------------------------------------------------------------------------------------
@@ -176,7 +181,7 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
     step = tree.Name(namer.own("step")) if steps > 1 else tree.Integer(0)
     tiles: list[tree.Stmt] = []
     if isinstance(s.a, ir.ArrayRef):
-        words = tree.Reinterpret("const unsigned int*", tree.Name(scope.state.variables[s.a.var.uid]))
+        words = tree.Reinterpret("const unsigned int*", memory.start(scope, s.a))
         a = fold.binary("+", words, fold.binary("*", step, tree.Integer(A_REGISTERS), I32), I32)
     else:
         a = _operand(scope, tiles, namer.own("a_tile"), s.a, s.a_transposed, step)
@@ -191,7 +196,7 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
             if keep == tree.Literal("false")
             else tree.Binary("||", later, keep)
         )
-    product: tree.Stmt = tree.Evaluate(tree.Call(helper, (registers(scope, s.acc.var), a, b, keep)))
+    product: tree.Stmt = tree.Evaluate(tree.Call(helper, (registers(scope, s.acc), a, b, keep)))
     namer.close()
     if steps > 1:
         more = tree.Binary("<", step, tree.Integer(steps))
@@ -202,7 +207,7 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
     fenced = s.first or s.zero is not None
     # Narrow values are put together in registers before the fence: behind it, none that a product takes may be written.
     narrow = s.first and isinstance(s.a, ir.ArrayRef) and s.a.elem != F32
-    pairs = [_do(module, SETTLED, registers(scope, s.a.var))] if narrow else []
+    pairs = [_do(module, SETTLED, registers(scope, s.a))] if narrow else []
     return [*pairs, *([_do(module, FENCE)] if fenced else []), tree.Block((*tiles, product))]
 
 

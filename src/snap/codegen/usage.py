@@ -35,7 +35,9 @@ class TensorUse:
     tf32: bool
 
 
-LEAVES = frozenset((ir.Const, ir.UnitId, ir.UnitCount, ir.Break, ir.Continue, synced.Sync, type(None), str, bool, int))
+LEAVES = frozenset(
+    (ir.Const, ir.UnitId, ir.UnitCount, ir.Lane, ir.Break, ir.Continue, synced.Sync, type(None), str, bool, int)
+)
 # Fields in which no use of a variable or of memory can stand.
 NOT_USES = frozenset(
     """
@@ -103,10 +105,10 @@ class Usage:
             case ir.Elem(array) | ir.ArrayValue(array):
                 self._array(array)
                 self.reads[array.var.uid] += 1
-                if cls is ir.Elem:
-                    self.visit(node.index)
+                self.visit(node.index if cls is ir.Elem else array.at)
             case ir.ArrayRef(var):  # passed by reference
                 self._array(node)
+                self.visit(node.at)
                 self.reads[var.uid] += 1
                 self.writes[var.uid] += 1
             case ir.VarTarget(var):

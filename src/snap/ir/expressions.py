@@ -106,11 +106,28 @@ class Tile:
 
 @node
 class ArrayRef:
-    """A local array seen with this element type and shape (its own, or those of `.view`)."""
+    """A local array seen with this element type and shape (its own, or those of `.view`).
+
+    at: of a window, its leading indices; `shape` is then that of what is left.  Whole arrays only have elements: an
+    element of a window is one of the array.
+    """
 
     var: Var
     elem: Element
     shape: tuple[int, ...]
+    at: tuple[Expr, ...] = ()
+
+    @property
+    def around(self) -> tuple[int, ...]:
+        """The extents of the dimensions that `at` chooses from."""
+        return self.var.type.shape[: len(self.at)] if isinstance(self.var.type, Array) else ()
+
+    def whole(self) -> ArrayRef:
+        """All of the array that a window is in."""
+        return ArrayRef(self.var, self.elem, (*self.around, *self.shape)) if self.at else self
+
+    def element(self, index: tuple[Expr, ...], span: Span) -> Elem:
+        return Elem(self.whole(), (*self.at, *index), self.elem, span=span)
 
 
 def extents(shape: tuple[Expr, ...] | None) -> tuple[int, ...]:
@@ -304,6 +321,17 @@ class UnitId:
 
 
 @node
+class Lane:
+    """Index of the thread within its `among` threads of the block, whose first one's number is a multiple of that: in a
+    warp or a warpgroup, whatever the current group is.
+    """
+
+    among: int
+    type: Scalar
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
 class UnitCount:
     """Number of `target`'s units in the current group; only for counts that are known at launch."""
 
@@ -331,6 +359,7 @@ Expr = (
     | Math
     | UnitId
     | UnitCount
+    | Lane
 )
 
 

@@ -16,10 +16,12 @@ from snap.ir import expressions, synced
 from snap.ir import nodes as ir
 
 EXPRESSIONS = frozenset(get_args(ir.Expr))
-PLACES = frozenset((*get_args(ir.Target), ir.MemAccess, ir.Tile))  # what is evaluated to find one, stands in it
+PLACES = frozenset(
+    (*get_args(ir.Target), ir.MemAccess, ir.Tile, ir.ArrayRef)
+)  # what is evaluated to find one, stands in it
 
 # What is looked for: words in the types of fields.
-EVALUATED = frozenset(("Expr", "Target", "VarTarget", "MemAccess", "Tile"))
+EVALUATED = frozenset(("Expr", "Target", "VarTarget", "MemAccess", "Tile", "ArrayRef"))
 BODIES = frozenset(("Body",))
 NODES = frozenset(
     name

@@ -125,7 +125,9 @@ def _element(e: ir.Elem | ir.Load) -> str:
     elem = e.array.elem if isinstance(e, ir.Elem) else e.access.view.elem
     if e.type != elem:
         return f"an element of {elem} is read as {e.type}"
-    return _indexed(e.array.shape, e.index) if isinstance(e, ir.Elem) else ""
+    if isinstance(e, ir.Elem):
+        return "an element of a window" if e.array.at else _indexed(e.array.shape, e.index)
+    return ""
 
 
 def _indexed(shape: tuple | None, index: tuple[ir.Expr, ...]) -> str:
@@ -342,6 +344,8 @@ def _same_for(e: ir.Expr) -> Privilege:
             found = var.privilege
         case ir.UnitId(target):
             found = target
+        case ir.Lane():
+            found = THREAD1
         case ir.Load(access):
             found = access.view.obj.privilege
     for part in children(e):

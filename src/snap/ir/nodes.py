@@ -52,6 +52,7 @@ from snap.ir.expressions import (  # noqa: F401  (all of them are found here)
     ElemTarget,
     Expr,
     Handle,
+    Lane,
     Load,
     Logical,
     MakeVector,

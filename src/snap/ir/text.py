@@ -265,8 +265,9 @@ class _Printer:
                 return self.expr(a)
 
     def array(self, a: ir.ArrayRef) -> str:
-        own = a.var.type == Array(a.elem, a.shape)
-        return self.name(a.var) if own else f"({self.name(a.var)} as {a.elem}{list(a.shape)})"
+        own = a.var.type == Array(a.elem, (*a.around, *a.shape))
+        name = f"{self.name(a.var)}[{self.list(a.at)}]" if a.at else self.name(a.var)
+        return name if own else f"({name} as {a.elem}{list(a.shape)})"
 
     def access(self, a: ir.MemAccess) -> str:
         name, view, obj = self.name(a.handle), a.view, a.view.obj
@@ -325,5 +326,6 @@ _EXPRESSIONS: dict[type, Callable[[_Printer, Any], str]] = {
     ir.Bitcast: lambda p, e: _called(f"bits.{e.type}", p.expr(e.value)),
     ir.Math: lambda p, e: _called("fast." * e.fast + e.op, p.list(e.args)),
     ir.UnitId: lambda p, e: _called("id", str(e.target)),
+    ir.Lane: lambda p, e: _called("lane", str(e.among)),
     ir.UnitCount: lambda p, e: _called("count", str(e.target)),
 }

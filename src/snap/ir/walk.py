@@ -74,10 +74,11 @@ def children(e: ir.Expr) -> tuple[ir.Expr, ...]:
 
 
 _CHILDREN: dict[type, Callable[[Any], tuple[ir.Expr, ...]]] = {
-    **dict.fromkeys((ir.Const, ir.Read, ir.UnitId, ir.UnitCount, ir.ArrayValue), lambda e: ()),
+    **dict.fromkeys((ir.Const, ir.Read, ir.UnitId, ir.UnitCount, ir.Lane), lambda e: ()),
     **dict.fromkeys((ir.Component, ir.Unary, ir.Cast, ir.Bitcast), lambda e: (e.value,)),
     **dict.fromkeys((ir.Binary, ir.Compare, ir.Logical), lambda e: (e.left, e.right)),
     ir.Elem: lambda e: e.index,
+    ir.ArrayValue: lambda e: e.array.at,
     ir.MakeVector: lambda e: e.items,
     ir.Load: lambda e: e.access.index if e.access.block is None else (*e.access.index, e.access.block),
     ir.Select: lambda e: (e.cond, e.then, e.other),
@@ -108,6 +109,21 @@ def expressions(s: ir.Stmt) -> Iterator[ir.Expr]:
     """Every expression a statement evaluates itself, with all parts."""
     for e in own_expressions(s):
         yield from walk(e)
+
+
+def window_indices(s: ir.Stmt) -> Iterator[ir.Expr]:
+    """What chooses the windows of local arrays that a statement takes as a whole."""
+    match s:
+        case ir.Wgmma(_, acc, a):
+            given: tuple[Any, ...] = (acc, a)
+        case ir.StoreAcc(_, acc):
+            given = (acc,)
+        case ir.Call(_, args):
+            given = tuple(a.array if isinstance(a, ir.ArrayValue) else a for a in args)
+        case _:
+            given = ()
+    for array in given:
+        yield from array.at if isinstance(array, ir.ArrayRef) else ()
 
 
 def ways_out(body: ir.Body) -> list[ir.Stmt]:

@@ -230,7 +230,7 @@ class Actions(Expressions):
                 case ir.MemView(obj):
                     args += [self.storage(obj), self.passed_claims(handle)]
                 case ir.ArrayRef():
-                    args.append(self.reference(arg, back))
+                    args.append(self.reference(arg, back, s.span))
                 case _:
                     args.append(self.expr(arg))
         at = ", ".join(
@@ -245,11 +245,14 @@ class Actions(Expressions):
         if s.target is not None:
             self.assign(s.target, result)
 
-    def reference(self, ref: ir.ArrayRef, back: list[str]) -> str:
-        """A local array passed by reference; one that is seen as another type is copied in and out."""
-        name = self.variable(ref.var)
+    def reference(self, ref: ir.ArrayRef, back: list[str], span) -> str:
+        """A local array, or a window of one, passed by reference; one that is seen as another type is copied in and
+        out.
+        """
+        name = self.registers(ref, span)
         if Layout.of(ref).plain:
-            return name
+            return self.bind(name) if ref.at else name
+        name = self.bind(name) if ref.at else name
         copy = self.bind(f"passed({name}, {self.layout(ref)})")
         back.append(f"{name}[:] = {self.layout(ref)}.as_stored({copy})")
         return copy

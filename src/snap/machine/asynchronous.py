@@ -62,11 +62,11 @@ class Asynchronous(Actions):
         sites = [self.namespace[self.site(t.span, t.handle.name)] for t in (tiles[0], tiles[-1])]
         own = self.namespace[self.site(s.span, s.acc.var.name)]
         spec = self.intern(WgmmaSpec.of(s, (*sites, own)), ("wgmma", s.number), "W")
-        a = self.memory(s.a.access) if isinstance(s.a, ir.Tile) else self.variable(s.a.var)
+        a = self.memory(s.a.access) if isinstance(s.a, ir.Tile) else self.registers(s.a, s.span)
         zero = "None" if s.zero is None else self.expr(s.zero)
         helper = "multiply" if self.stepwise else "wgmma"
         self.emit(
-            f"{helper}(C, {spec}, {self.variable(s.acc.var)}, {a}, {self.memory(s.b.access)}, {zero}, {self.mask})"
+            f"{helper}(C, {spec}, {self.registers(s.acc, s.span)}, {a}, {self.memory(s.b.access)}, {zero}, {self.mask})"
         )
         self.pause()
 
@@ -77,9 +77,8 @@ class Asynchronous(Actions):
         layout = self.intern(Layout.of(s.acc), ("layout", s.acc.var.uid, s.acc.elem, s.acc.shape), "L")
         self.touched(s.acc.var, False, s.span)
         where = f"{self.view_of(a)}, {self.tupled(a.index)}, {self.dims(a.view)}"
-        self.emit(
-            f"store_acc(C, {spec}, {layout}, {self.variable(s.acc.var)}, {where}, {self.expr(s.first)}, {self.mask})"
-        )
+        acc = self.registers(s.acc, s.span)
+        self.emit(f"store_acc(C, {spec}, {layout}, {acc}, {where}, {self.expr(s.first)}, {self.mask})")
         self.pause()
 
     # ---- commits, waits, fences ----

@@ -32,7 +32,7 @@ class Expressions(Writing):
             return self.hoisted[id(e)]
         if (
             self.function.kernel
-            and not isinstance(e, (ir.Const, ir.Read, ir.UnitId))
+            and not isinstance(e, (ir.Const, ir.Read, ir.UnitId, ir.Lane))
             and self.facts.fixed(e)
             and self.facts.varies(e) > GRID
         ):
@@ -43,7 +43,7 @@ class Expressions(Writing):
     def fixed_value(self, e: ir.Expr) -> str:
         """An expression of positions and constants alone: its value is kept between launches."""
         e = self.facts.resolved(e)
-        if isinstance(e, (ir.Const, ir.UnitId)):
+        if isinstance(e, (ir.Const, ir.UnitId, ir.Lane)):
             return self._expr(e)
         key = ("fixed", id(e))
         if key not in self.interned:
@@ -72,11 +72,13 @@ class Expressions(Writing):
                 return self.unit_id(e)
             case ir.UnitCount():
                 return self.unit_count(e)
+            case ir.Lane(among):
+                return self.once(f"(C.thread % {among}).astype({self.dtype(e.type)})", "u")
             case ir.Elem():
                 return self.elem(e)
             case ir.ArrayValue(array):
                 self.touched(array.var, False, e.span)
-                return f"passed({self.variable(array.var)}, {self.layout(array)})"
+                return f"passed({self.registers(array, e.span)}, {self.layout(array)})"
             case ir.Component(value, lane):
                 return f"{self.expr(value)}[{lane}]"
             case ir.MakeVector(items, made_type):
@@ -109,6 +111,14 @@ class Expressions(Writing):
         if var.uid in self.facts.unset:
             self.emit(f"C.check_defined(d{var.uid}, {self.mask}, {self.site(e.span, var.name)})")
         return name
+
+    def registers(self, array: ir.ArrayRef, span) -> str:
+        """A local array, or the rows of it that are meant."""
+        name = self.variable(array.var)
+        if not array.at:
+            return name
+        site = self.site(span, array.var.name)
+        return f"window(C, {name}, {array.around}, {self.tupled(array.at)}, {self.mask}, {site})"
 
     def layout(self, array: ir.ArrayRef) -> str:
         return self.intern(Layout.of(array), ("layout", array.var.uid, array.elem, array.shape), "L")

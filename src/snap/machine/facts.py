@@ -90,6 +90,8 @@ class Facts:
                 return self._var_varies(var)
             case ir.UnitId(target):
                 return fineness(target)
+            case ir.Lane():
+                return THREAD
             case ir.Elem(array) | ir.ArrayValue(array):
                 own = fineness(array.var.privilege)
             case ir.Load(access):
@@ -113,7 +115,7 @@ class Facts:
 
     def _is_fixed(self, e: ir.Expr) -> bool:
         match e:
-            case ir.Const():
+            case ir.Const() | ir.Lane():
                 return True
             case ir.UnitId():
                 return self.positions.of(e) is not None

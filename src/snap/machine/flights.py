@@ -19,6 +19,7 @@ from snap.ir.types import scalar_of
 from snap.machine.boxes import BoxSpec, boxes, claim, deliver, fetched
 from snap.machine.errors import MachineError, Race, RaceAccess
 from snap.machine.lanes import Site
+from snap.machine.locals import owner
 from snap.machine.mbarriers import Gate, Slot
 from snap.machine.numbers import REGISTER
 from snap.machine.races import ATOMIC, READ, WRITE
@@ -424,6 +425,7 @@ class RegisterFile:
     register_fences: int
 
     def use_registers(self, values: list, product: Product, name: str, adds: bool) -> None:
+        values = owner(values)
         found = self.registers.get(id(values))
         if found is None:
             before = max(self.register_fences - 1, 0)  # the last fence, if there was one
@@ -431,14 +433,15 @@ class RegisterFile:
         site = Site(product.spec.site.span, name)
         if found.touched == self.register_fences:
             self.register_race(product, name, site, "write", "fence")
-        for other in found.reading if adds else found.adding:
-            if other is not product:
+        for other in (*found.reading, *found.adding) if adds else found.adding:
+            follows = adds and other in found.adding and other.spec.n == product.spec.n
+            if other is not product and not follows:
                 self.register_race(other, name, site, "multiply", "registers")
         (found.adding if adds else found.reading).append(product)
 
     def touch(self, values: list, write: bool, site: Site) -> None:
         """A thread reads or writes the array."""
-        found = self.registers.get(id(values))
+        found = self.registers.get(id(owner(values)))
         if found is None:
             return
         found.touched = self.register_fences

@@ -7,6 +7,7 @@ A vector is a tuple of its components.  `Layout` is an array seen with an elemen
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -16,6 +17,46 @@ from snap.machine.errors import MachineError
 from snap.machine.lanes import Lanes, Site
 from snap.machine.masks import common, narrow, select
 from snap.machine.numbers import REGISTER, reinterpret
+
+
+class Window:
+    """Rows of a local array, by reference: the entries of its list from `start` on.  In a window of a window, `values`
+    is the array's own list, so that whoever asks whose registers these are finds the array.
+    """
+
+    __slots__ = ("size", "start", "values")
+
+    def __init__(self, values: list | Window, start: int, size: int):
+        inner = isinstance(values, Window)
+        self.values: list = values.values if inner else values
+        self.start, self.size = (values.start + start if inner else start), size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self):
+        return iter(self.values[self.start : self.start + self.size])
+
+    def __getitem__(self, at):
+        return list(self)[at] if isinstance(at, slice) else self.values[self.start + at]
+
+    def __setitem__(self, at, new) -> None:
+        if isinstance(at, slice):  # all of it
+            self.values[self.start : self.start + self.size] = new
+        else:
+            self.values[self.start + at] = new
+
+
+def window(lanes: Lanes, values: list, around: tuple[int, ...], index: tuple, m, site: Site) -> Window:
+    """The rows that leading indices, one value for all lanes, choose."""
+    size = len(values) // prod(around)
+    at = position(lanes, index, around, m, site)
+    return Window(values, int(np.asarray(at).flat[0]) * size, size)
+
+
+def owner(values: list | Window) -> list:
+    """The array whose registers these are."""
+    return values.values if isinstance(values, Window) else values
 
 
 def zero(type: Element):
@@ -41,7 +82,7 @@ class Layout:
     def as_seen(self, values: list) -> list:
         """All elements as the view shows them."""
         if self.plain:
-            return values
+            return list(values) if isinstance(values, Window) else values
         scalars = [x for v in values for x in (v if type(v) is tuple else (v,))]
         if scalar_of(self.own) != scalar_of(self.seen):
             scalars = reinterpret(scalars, scalar_of(self.own), scalar_of(self.seen))

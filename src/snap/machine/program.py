@@ -191,6 +191,7 @@ _HELPERS = (
     local_arrays.write,
     local_arrays.assign,
     local_arrays.passed,
+    local_arrays.window,
     warps.shfl,
     warps.shfl_up,
     warps.shfl_down,

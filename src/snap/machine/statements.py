@@ -441,7 +441,11 @@ class Statements(Asynchronous):
         loads: list[ir.Load] = []
 
         def visit(e: ir.Expr) -> None:
-            if id(e) in self.hoisted or id(e) in found or isinstance(e, (ir.Const, ir.Read, ir.UnitId, ir.UnitCount)):
+            if (
+                id(e) in self.hoisted
+                or id(e) in found
+                or isinstance(e, (ir.Const, ir.Read, ir.UnitId, ir.UnitCount, ir.Lane))
+            ):
                 return
             if self.facts.invariant(e, changed):
                 found[id(e)] = self.bind(self.expr(e), "h")

@@ -8,6 +8,7 @@ must be ordered (conflict.py), and when statements happen (graph.py).
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -112,8 +113,9 @@ class Accesses:
     # ---- registers --------------------------------------------------------------------------------------------------
 
     def _register(self, e: Effect, m: Moment) -> None:
-        """Products follow each other in order, so only threads are in conflict with them: they wait for what
-        accumulates, and before they overwrite what is read.
+        """Threads wait for what accumulates, and before they overwrite what is read.  Products that add to accumulators
+        of one size follow each other in order: rows of one array are the same registers, or others.  Any other two
+        products of which one writes registers that the other one uses are apart by a wait.
         """
         obj = registers(m.where.frame, e.var)
         held = m.paths.tokens.get(obj)
@@ -121,7 +123,7 @@ class Accesses:
         if not held and not in_flight:
             return
         t = Token(
-            (m.where.frame, m.s.number, (e.kind, e.var.uid)),
+            (m.where.frame, m.s.number, (e.kind, e.var.uid, math.prod(e.box or ()))),
             obj,
             e.kind,
             (),
@@ -132,13 +134,12 @@ class Accesses:
             engine=e.engine,
             role=m.where.role,
         )
+        ended = [k for k, a in (held or {}).items() if (a.changes or t.changes) and not (in_flight and a.adds_like(t))]
+        for k in ended:
+            self.visitor.pair(held[k], t, THREAD1, m.paths.since(held[k]))
+        m.paths.drop(obj, ended)
         if in_flight:
             self.visitor.happened(t, m)
-        else:
-            ended = [k for k, a in held.items() if a.changes or t.changes]
-            for k in ended:
-                self.visitor.pair(held[k], t, THREAD1, m.paths.since(held[k]))
-            m.paths.drop(obj, ended)
 
     # ---- memory -----------------------------------------------------------------------------------------------------
 

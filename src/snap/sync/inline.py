@@ -160,6 +160,8 @@ class _Names:
     number, when it is met
     values                   parameters that stand for an expression of the caller's, which nothing changes during the
     call
+    windows                  parameters that are a window of an array in `vars`: its leading indices, which nothing
+    changes either
     offset                   where the function's shared memory begins in the kernel's
     target                   what a `return` assigns
     """
@@ -169,8 +171,14 @@ class _Names:
         self.objects: dict[int, ir.MemObject] = {}
         self.handles: dict[int, ir.Handle] = {}
         self.values: dict[int, ir.Expr] = {}
+        self.windows: dict[int, tuple[ir.Expr, ...]] = {}
         self.offset = offset
         self.target = target
+
+    def given_array(self, param: ir.Var, array: ir.ArrayRef) -> None:
+        self.vars[param.uid] = array.var
+        if array.at:
+            self.windows[param.uid] = array.at
 
 
 class _Inliner:
@@ -215,6 +223,12 @@ class _Inliner:
                 return self._handle(part, names)
             case ir.Read(var) if names is not None and var.uid in names.values:
                 return replace(names.values[var.uid], span=part.span)
+            case ir.ArrayRef(var) if names is not None and var.uid in names.windows:
+                made = with_parts(part, lambda inner: self.copy(inner, names))
+                return replace(made, at=(*names.windows[var.uid], *made.at))
+            case ir.Elem(array) | ir.ElemTarget(array) if names is not None and array.var.uid in names.windows:
+                made = with_parts(part, lambda inner: self.copy(inner, names))
+                return replace(made, array=made.array.whole(), index=(*made.array.at, *made.index))
             case _:
                 made = with_parts(part, lambda inner: self.copy(inner, names))
                 return made if names is None or made is not part else replace(part)
@@ -291,12 +305,12 @@ class _Inliner:
                 names.objects[inner.obj.uid] = obj
                 names.handles[inner.uid] = handle
                 return []
-            case ir.RefParam(var), ir.ArrayRef(given):
-                names.vars[var.uid] = given
+            case ir.RefParam(var), ir.ArrayRef():
+                names.given_array(var, arg)
                 return []
             case ir.ValueParam(var), ir.ArrayValue(array):
                 if var.uid not in changed:
-                    names.vars[var.uid] = array.var
+                    names.given_array(var, array)
                     return []
                 own = self._var(var, names)
                 return [ir.Declare(own, None, span=s.span), *self._array_copy(own, array, s)]
@@ -317,9 +331,7 @@ class _Inliner:
         ]
         index = tuple(ir.Read(k, I32, span=s.span) for k in loops)
         whole = ir.ArrayRef(own, own.type.elem, own.type.shape)
-        made: ir.Stmt = ir.Assign(
-            ir.ElemTarget(whole, index, span=s.span), ir.Elem(array, index, own.type.elem, span=s.span), span=s.span
-        )
+        made: ir.Stmt = ir.Assign(ir.ElemTarget(whole, index, span=s.span), array.element(index, s.span), span=s.span)
         for k, extent in reversed(list(zip(loops, own.type.shape))):
             start, stop, step = (ir.Const(n, I32, span=s.span) for n in (0, extent, 1))
             made = ir.For(k, start, stop, step, (made,), -1, span=s.span)

@@ -109,8 +109,8 @@ class Name:
     claimed: bool = False
 
 
-# Calls; the access, or the statement; what it does there: for registers, with the variable.
-Site = tuple[Frame, int, "Kind | Said | tuple[Kind, int]"]
+# Calls; the access, or the statement; what it does there: for registers, with the variable, and how many there are.
+Site = tuple[Frame, int, "Kind | Said | tuple[Kind, int, int]"]
 
 
 @dataclass(eq=False)
@@ -159,6 +159,10 @@ class Token:
     def changes(self) -> bool:
         """Whether it is more than a read to others."""
         return self.kind is not Kind.READ or self.atomic != ""
+
+    def adds_like(self, other: Token) -> bool:
+        """Whether both are products that add to as many registers: such follow each other in order."""
+        return self.kind is other.kind is Kind.COMBINE and self.site[2][2] == other.site[2][2]
 
     @property
     def by_atomics(self) -> bool:

@@ -38,6 +38,7 @@ class _Weaver:
 
     def body(self, body: ir.Body) -> ir.Body:
         out: list[ir.Stmt] = []
+        begin = _groups(body)
         for k, s in enumerate(body):
             if s.number in self.added.dropped:
                 continue
@@ -53,11 +54,11 @@ class _Weaver:
                 out += [*wait, *self.body(s.body), *arrive]
                 continue
             new = self.statement(s)
-            if isinstance(s, ir.Wgmma) and not (k and isinstance(body[k - 1], ir.Wgmma)):
+            if isinstance(s, ir.Wgmma) and k in begin:
                 new = replace(new, first=True)
             out.append(new)
             then = body[k + 1] if k + 1 < len(body) else None
-            if isinstance(s, ir.Wgmma) and not isinstance(then, ir.Wgmma):
+            if isinstance(s, ir.Wgmma) and (not isinstance(then, ir.Wgmma) or k + 1 in begin):
                 out.append(synced.AsyncCommit("wgmma", s.place, span=s.span))
             if isinstance(s, ir.BoxCopy) and s.op != "load":  # a group of its own: the next one may have to wait for it
                 out.append(synced.AsyncCommit("bulk", s.place, span=s.span))
@@ -80,3 +81,25 @@ class _Weaver:
 
 
 __all__ = ["Woven", "weave"]
+
+
+def _groups(body: ir.Body) -> set[int]:
+    """Where groups of products begin that are committed together: products in a row, until one has to wait for another
+    one of them, since it uses registers that the other writes, or writes what the other reads.
+    """
+    found: set[int] = set()
+    group: list[ir.Wgmma] = []
+    for k, s in enumerate(body):
+        if not isinstance(s, ir.Wgmma):
+            group = []
+            continue
+        if not group or any(_in_the_way(other, s) for other in group):
+            found.add(k)
+            group = []
+        group.append(s)
+    return found
+
+
+def _in_the_way(a: ir.Wgmma, b: ir.Wgmma) -> bool:
+    read = [s.a.var if isinstance(s.a, ir.ArrayRef) else None for s in (a, b)]
+    return a.acc.var in read[1:] or b.acc.var in read[:1] or a.acc.var == b.acc.var and a.n != b.n

@@ -27,9 +27,9 @@ class Window:
     __slots__ = ("size", "start", "values")
 
     def __init__(self, values: list | Window, start: int, size: int):
-        inner = isinstance(values, Window)
-        self.values: list = values.values if inner else values
-        self.start, self.size = (values.start + start if inner else start), size
+        self.values = owner(values)
+        self.start: int = start + (values.start if isinstance(values, Window) else 0)
+        self.size = size
 
     def __len__(self) -> int:
         return self.size

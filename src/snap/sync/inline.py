@@ -227,8 +227,8 @@ class _Inliner:
                 made = with_parts(part, lambda inner: self.copy(inner, names))
                 return replace(made, at=(*names.windows[var.uid], *made.at))
             case ir.Elem(array) | ir.ElemTarget(array) if names is not None and array.var.uid in names.windows:
-                made = with_parts(part, lambda inner: self.copy(inner, names))
-                return replace(made, array=made.array.whole(), index=(*made.array.at, *made.index))
+                copied: Any = with_parts(part, lambda inner: self.copy(inner, names))
+                return replace(copied, array=copied.array.whole(), index=(*copied.array.at, *copied.index))
             case _:
                 made = with_parts(part, lambda inner: self.copy(inner, names))
                 return made if names is None or made is not part else replace(part)

@@ -9,7 +9,7 @@ from check.test_values import defined
 import snap
 from snap import SnapError
 from snap.ir import nodes as ir
-from snap.ir.hardware import WGMMA_COLUMNS
+from snap.ir.hardware import MMA_FRAGMENTS, WGMMA_COLUMNS
 from snap.ir.walk import statements
 from snap.machine import matrix, tensor
 
@@ -83,7 +83,7 @@ def test_writing_a_row_waits_for_the_product_of_another():
 
 def test_accumulators_of_two_sizes_are_apart_by_a_wait():
     """All of the array, then a row of it: the same registers, and not in order by themselves."""
-    k = tiles("with group(warpgroup):\n    wgmma(acc, a, b)\n    wgmma(acc[0], a, tile(b, (0, 0), (64, 64)))")
+    k = tiles("wgmma(acc, a, b)\nwgmma(acc[0], a, tile(b, (0, 0), (64, 64)))")
     right(k, A @ np.concatenate([2 * B[:64], B[64:]]).T)
     text = k.cuda()
     assert text.count("snap_wgmma_wait<0>(") == 2
@@ -267,7 +267,7 @@ def test_mma_of_rows():
         k.launch(bits(a), bits(b), c, blocks=1, seed=seed)
         np.testing.assert_array_equal(c, want)
     assert "qa[kk][0], qa[kk][1]" in k.cuda()
-    assert k.resources("sm_90").local_bytes == 0 if hasattr(k.resources("sm_90"), "local_bytes") else k.cubin()
+    assert k.cubin()
 
 
 # ---- unrolled -------------------------------------------------------------------------------------------------------
@@ -311,16 +311,15 @@ def test_accumulators_of_wgmma_lie_where_the_machine_has_them(n):
     np.testing.assert_array_equal(columns[:, :128], want[1])
 
 
-def test_accumulators_of_mma_lie_where_the_machine_has_them():
-    """For every kind that the machine multiplies: those of m16n8 have 4 elements, of m8n8 two."""
-    found = {name: layout for name, layout in vars(matrix).items() if name.startswith("_C")}
-    assert found
-    for layouts in found.values():
-        for row, column in layouts.values() if isinstance(layouts, dict) else [layouts]:
-            rows, columns = places("warp", len(row))
-            for warp in range(5):
-                np.testing.assert_array_equal(rows[:, 32 * warp : 32 * warp + 32], row)
-                np.testing.assert_array_equal(columns[:, 32 * warp : 32 * warp + 32], column)
+@pytest.mark.parametrize("kind", MMA_FRAGMENTS)
+def test_accumulators_of_mma_lie_where_the_machine_has_them(kind):
+    """For every kind and shape that the machine multiplies: those of m16n8 have 4 elements, of m8n8 two."""
+    for words in MMA_FRAGMENTS[kind].values():
+        row, column = matrix._layouts(words, 1)[2]
+        rows, columns = places("warp", words[2])
+        for warp in range(5):
+            np.testing.assert_array_equal(rows[:, 32 * warp : 32 * warp + 32], row)
+            np.testing.assert_array_equal(columns[:, 32 * warp : 32 * warp + 32], column)
 
 
 # ---- refused --------------------------------------------------------------------------------------------------------

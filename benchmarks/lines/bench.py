@@ -1,16 +1,16 @@
 """How much a kernel takes to write: lines and the deepest indentation of every Snap function, in the examples, the library and the corpus.
 
 `python benchmarks/lines/bench.py` prints the sums; with `--against REF`, side by side with another commit of this repository, function by function where
-both have it.  A line counts where a statement, or a part of one, stands on it: neither blank lines nor comments nor docstrings do.
+both have it.  A function is counted in Python's own normal form (`ast.unparse`), one line a statement: neither blank lines, comments and docstrings count,
+nor where a formatter of the day breaks a long line.  Beside it stands what the same kernels take in CUDA where there is both: the kernels of the corpus, whose
+CUDA is kept (tests/ok/*.cu), counted from `__global__` and `__device__` on without comments, and without the helpers that stand before them.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import io
 import subprocess
-import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,31 +33,36 @@ def functions(text: str) -> dict[str, Written]:
         tree = ast.parse(text)
     except SyntaxError:
         return {}
-    code = _code_lines(text)
     found: dict[str, Written] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and any(_word(d) in WORDS for d in node.decorator_list):
-            first = node.decorator_list[0].lineno
-            skipped = _docstring(node)
-            lines = [n for n in range(first, node.end_lineno + 1) if n in code and n not in skipped]
-            found[node.name] = Written(len(lines), (max(s.col_offset for s in ast.walk(node) if isinstance(s, ast.stmt)) - node.col_offset) // 4)
+            name = node.name if node.name not in found else f"{node.name} {sum(k.split()[0] == node.name for k in found) + 1}"
+            found[name] = _written(node)
     return found
+
+
+def _written(node: ast.FunctionDef) -> Written:
+    first = node.body[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        node.body = node.body[1:]
+    normal = ast.unparse(node)
+    deepest = max(s.col_offset for s in ast.walk(ast.parse(normal)) if isinstance(s, ast.stmt)) // 4
+    return Written(len([line for line in normal.splitlines() if line.strip()]), deepest)
+
+
+def in_cuda(text: str) -> int:
+    """Lines of the kernels and device functions that a program's own functions became."""
+    count, inside = 0, False
+    for line in text.splitlines():
+        inside = inside or "snap_" not in line and line.startswith(("extern \"C\" __global__", "static __device__"))
+        count += inside and bool(line.split("//")[0].strip())
+        inside = inside and line != "}"
+    return count
 
 
 def _word(decorator: ast.expr) -> str:
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     return called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
-
-
-def _docstring(node: ast.FunctionDef) -> range:
-    first = node.body[0]
-    has = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
-    return range(first.lineno, first.end_lineno + 1) if has else range(0)
-
-
-def _code_lines(text: str) -> set[int]:
-    blank = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-    return {n for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type not in blank for n in range(t.start[0], t.end[0] + 1)}
 
 
 def here(folder: str) -> dict[str, str]:
@@ -78,20 +83,33 @@ def main() -> None:
     options.add_argument("--against", metavar="REF", help="another commit")
     options.add_argument("--each", action="store_true", help="function by function")
     given = options.parse_args()
+    all_now: list[Written] = []
+    all_before: list[Written] = []
     for folder in FOLDERS:
         now = counted(here(folder))
-        lines, deepest = sum(w.lines for w in now.values()), max((w.deepest for w in now.values()), default=0)
-        line = f"{folder:14} {len(now):4} functions, {lines:5} lines, deepest {deepest:2}, mean depth {sum(w.deepest for w in now.values()) / max(len(now), 1):.1f}"
-        if given.against:
-            before = counted(there(folder, given.against))
-            both = now.keys() & before.keys()
-            ratio = sum(now[k].lines for k in both) / max(sum(before[k].lines for k in both), 1)
-            depth = sum(now[k].deepest for k in both) / max(sum(before[k].deepest for k in both), 1)
-            line += f"; of {len(both)} in both: lines {ratio:.2f}, depth {depth:.2f} of {given.against}"
-        print(line)
+        before = counted(there(folder, given.against)) if given.against else {}
+        both = sorted(now.keys() & before.keys())
+        print(summary(folder, list(now.values()), [now[k] for k in both], [before[k] for k in both], given.against))
+        all_now += [now[k] for k in both]
+        all_before += [before[k] for k in both]
         for key in sorted(now) if given.each else ():
-            old = counted(there(folder, given.against)).get(key) if given.against else None
+            old = before.get(key)
             print(f"  {key[0]}:{key[1]}: {now[key].lines} lines, {now[key].deepest} levels" + (f" (before: {old.lines}, {old.deepest})" if old else ""))
+    if given.against:
+        print(summary("all", all_now, all_now, all_before, given.against))
+    programs = {p: sum(w.lines for w in functions(p.read_text()).values()) for p in sorted((ROOT / "tests/ok").glob("*.py"))}
+    cuda = sum(in_cuda(p.with_suffix(".cu").read_text()) for p in programs)
+    print(f"tests/ok: {sum(programs.values())} lines of Snap are {cuda} lines of CUDA, {sum(programs.values()) / cuda:.2f}")
+
+
+def summary(what: str, functions: list[Written], now: list[Written], before: list[Written], ref: str | None) -> str:
+    lines, deepest = sum(w.lines for w in functions), max((w.deepest for w in functions), default=0)
+    line = f"{what:14} {len(functions):4} functions, {lines:5} lines, deepest {deepest:2}, mean depth {sum(w.deepest for w in functions) / max(len(functions), 1):.1f}"
+    if ref:
+        ratio = sum(w.lines for w in now) / max(sum(w.lines for w in before), 1)
+        depth = sum(w.deepest for w in now) / max(sum(w.deepest for w in before), 1)
+        line += f"; of {len(now)} in both: lines {ratio:.2f}, depth {depth:.2f} of {ref}"
+    return line
 
 
 if __name__ == "__main__":

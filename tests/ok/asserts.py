@@ -7,17 +7,13 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def checked(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], n: int @ grid[1]):
+@kernel(threads=32)
+def checked(x: ptr(const(int)), out: ptr(int), n: int):
     assert n > 0
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
-            with group(thread[1]):
-                if i < n:
-                    assert x[i] >= 0, "negative input"
-                    mine[0] = x[i]
+    with each(thread, out) as i:
+        if i < n:
+            assert x[i] >= 0, "negative input"
+            out[i] = x[i]
 
 
 def check():

@@ -10,86 +10,66 @@ from snap import *
 T = 64
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def own(x: ptr(const(int)) @ grid[1], y: ptr(int) @ grid[1]):
+@kernel(threads=T)
+def own(x: ptr(const(int)), y: ptr(int)):
     """Each thread reads what it copied: it waits, nobody else does."""
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(y, p=thread[1], offset=i) as out:
-            with group(block[1]):
-                s: shared(int[T])
-                t: int @ thread[1] = id()
-                with partition(s, p=thread[1], offset=t) as mine:
-                    async_copy(mine[0], x[i])
-                    out[0] = mine[0] + 1
+    with each(block) as b:
+        s: shared(int[T])
+        with each(thread, s, y) as t:
+            async_copy(s[t], x[b * T + t])
+            y[b * T + t] = s[t] + 1
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def before_loop(x: ptr(const(int)) @ grid[1], y: ptr(int) @ grid[1], turns: int @ grid[1]):
+@kernel(threads=T)
+def before_loop(x: ptr(const(int)), y: ptr(int), turns: int):
     """A table, copied once and read by all in a loop."""
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(y, p=thread[1], offset=i) as out:
-            with group(block[1]):
-                table: shared(int[T])
-                t: int @ thread[1] = id()
-                with partition(table, p=thread[1], offset=t) as mine:
-                    async_copy(mine[0], x[t])
-                v: int @ thread[1] = i % T
-                for turn in range(turns):
-                    v = table[v]
-                out[0] = v
+    with each(block) as b:
+        table: shared(int[T])
+        with each(thread, table) as t:
+            async_copy(table[t], x[t])
+        with each(thread, y) as t:
+            v: int = t
+            for turn in range(turns):
+                v = table[v]
+            y[b * T + t] = v
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def sizes(x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1], n: int @ grid[1]):
+@kernel(threads=T)
+def sizes(x: ptr(const(float)), y: ptr(float), n: int):
     """The first n threads copy 16, 8 and 4 bytes each; thread t then reads its neighbour's."""
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(y, p=thread[1], offset=i) as out:
-            with group(block[1]):
-                s: shared(float[T, 8])
-                t: int @ thread[1] = id()
-                with partition(s.view(float4), p=thread[1], f=lambda k: (t, k)) as mine:
-                    with group(thread[1]):
-                        if t < n:
-                            async_copy(mine[0], x.view(float4)[2 * t])
-                with partition(s.view(float2), p=thread[1], f=lambda k: (t, k)) as mine:
-                    with group(thread[1]):
-                        if t < n:
-                            async_copy(mine[2], x.view(float2)[4 * t + 2])
-                with partition(s, p=thread[1], f=lambda k: (t, k)) as mine:
-                    with group(thread[1]):
-                        if t < n:
-                            async_copy(mine[6], x[8 * t + 6])
-                            async_copy(mine[7], x[8 * t + 7])
-                total: float @ thread[1] = 0.0
-                other: int @ thread[1] = (t + 1) % n
-                for k in range(8):
-                    total += s[other, k] * float(k + 1)
-                out[0] = total
+    with each(block) as b:
+        s: shared(float[T, 8])
+        with each(thread, s.view(float4)) as t:
+            if t < n:
+                async_copy(s[t, 0], x.view(float4)[2 * t])
+        with each(thread, s.view(float2)) as t:
+            if t < n:
+                async_copy(s[t, 2], x.view(float2)[4 * t + 2])
+        with each(thread, s) as t:
+            if t < n:
+                async_copy(s[t, 6], x[8 * t + 6])
+                async_copy(s[t, 7], x[8 * t + 7])
+        with each(thread, y) as t:
+            total: float = 0.0
+            for k in range(8):
+                total += s[(t + 1) % n, k] * float(k + 1)
+            y[b * T + t] = total
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def next_fill(x: ptr(const(int)) @ grid[1], y: ptr(int) @ grid[1], turns: int @ grid[1]):
+@kernel(threads=T)
+def next_fill(x: ptr(const(int)), y: ptr(int), turns: int):
     """Every turn takes the next of two stages, fills it and reads it."""
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(y, p=thread[1], offset=i) as out:
-            with group(block[1]):
-                tiles: pipeline(shared(int[T]), 2)
-                t: int @ thread[1] = id()
-                v: int @ thread[1] = 0
-                for turn in range(turns):
-                    with stage(tiles) as s:
-                        with partition(s, p=thread[1], offset=t) as mine:
-                            async_copy(mine[0], x[turn * T + t])
-                        v = v * 3 + s[(t + 1) % T]
-                out[0] = v
+    with each(block) as b:
+        tiles: pipeline(shared(int[T]), 2)
+        t: int @ thread[1] = id()
+        v: int @ thread[1] = 0
+        for turn in range(turns):
+            with stage(tiles) as s:
+                with each(thread, s):
+                    async_copy(s[t], x[turn * T + t])
+                v = v * 3 + s[(t + 1) % T]
+        with each(thread, y):
+            y[b * T + t] = v
 
 
 def check():

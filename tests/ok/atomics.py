@@ -7,43 +7,37 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[64])
-def all_kinds(cells: ptr(int) @ grid[1], bits: ptr(u32) @ grid[1], real: ptr(float) @ grid[1], ticket: ptr(int) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        old: int @ thread[1] = atomic.add(cells, 0, 1)
+@kernel(threads=64)
+def all_kinds(cells: ptr(int), bits: ptr(u32), real: ptr(float), ticket: ptr(int)):
+    with each(thread, ticket) as i:
+        old: int = atomic.add(cells, 0, 1)
         atomic.min(cells, 1, i - 20)
         atomic.max(cells, 2, i, order="acq_rel", scope="gpu")
         atomic.and_(bits, 0, ~(u32(1) << u32(i % 32)))
         atomic.or_(bits, 1, u32(1) << u32(i % 8))
         atomic.xor(bits, 2, u32(i))
         atomic.add(real, 0, 0.5)
-        with partition(ticket, p=thread[1], offset=old) as mine:
-            mine[0] = i
+        ticket[old] = i
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def exchange(out: ptr(int) @ grid[1], flag: ptr(int) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
-            with group(block[1]):
-                s: shared(int[2])
-                t: int @ thread[1] = id()
-                with partition(s, p=thread[1], offset=t) as cell:
-                    with group(thread[1]):
-                        if t < 2:
-                            cell[0] = 0
-                atomic.add(s, 0, t, scope="block")
-                won: int @ thread[1] = atomic.cas(s, 1, 0, t + 1, scope="block")
-                with group(thread[1]):
-                    if t == 5:
-                        atomic.store(flag, 0, 41, order="release")
-                        atomic.exch(flag, 1, 42)
-                mine[0] = won
-                mine[0] += 100 * atomic.load(s, 0)
+@kernel(threads=32)
+def exchange(out: ptr(int), flag: ptr(int)):
+    i: int @ thread[1] = id()
+    with each(block):
+        s: shared(int[2])
+        t: int @ thread[1] = id()
+        with each(thread, s):
+            if t < 2:
+                s[t] = 0
+        atomic.add(s, 0, t, scope="block")
+        won: int @ thread[1] = atomic.cas(s, 1, 0, t + 1, scope="block")
+        with each(thread):
+            if t == 5:
+                atomic.store(flag, 0, 41, order="release")
+                atomic.exch(flag, 1, 42)
+        sum: int @ thread[1] = atomic.load(s, 0)
+        with each(thread, out):
+            out[i] = won + 100 * sum
 
 
 def check():

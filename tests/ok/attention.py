@@ -11,10 +11,8 @@ import snap
 from snap import *
 
 
-@device
-@requires(thread[32])
-def softmax(s: ref(float[64]) @ thread[1], m: ref(float[2]) @ thread[1], l: ref(float[2]) @ thread[1], shrink: ref(float[2]) @ thread[1],
-            scale: float @ thread[1]):
+@device(warp)
+def softmax(s: ref(float[64]), m: ref(float[2]), l: ref(float[2]), shrink: ref(float[2]), scale: float @ thread[1]):
     """Scores of two rows a thread become weights; what was summed up before shrinks as the rows' maxima grow."""
     for r in range(2):
         top: float @ thread[1] = m[r]
@@ -32,120 +30,69 @@ def softmax(s: ref(float[64]) @ thread[1], m: ref(float[2]) @ thread[1], l: ref(
         l[r] = l[r] * shrink[r] + row
 
 
-@kernel
-@requires(grid[1], block[1], thread[384])
-def attention(Q: ptr(const(bf16), (H * L, 128)) @ grid[1], K: ptr(const(bf16), (H * L, 128)) @ grid[1], V: ptr(const(bf16), (H * L, 128)) @ grid[1],
-              O: ptr(bf16, (H * L, 128)) @ grid[1], H: int @ grid[1], L: int @ grid[1], scale: float @ grid[1]):
-    with group(grid[1]):
-        q0: int @ block[1] = id() * 128
-        head: int @ block[1] = id() * 128 / L * L
-        with partition(O, p=block[1], f=lambda i, j: (q0 + i, j)) as Ob:
-            with group(block[1]):
-                Qs: shared(bf16[2, 128, 64], swizzle=128)
-                Ks: pipeline(shared(bf16[2, 128, 64], swizzle=128), 2)
-                Vs: pipeline(shared(bf16[2, 128, 64], swizzle=128), 2)
-                w: int @ warpgroup = id()
-                acc: float[64] @ thread[1]
-                s: float[64] @ thread[1]
-                p: bf16[64] @ thread[1]
-                m: float[2] @ thread[1]
-                l: float[2] @ thread[1]
-                shrink: float[2] @ thread[1]
-                match split(thread):
-                    case 256:
-                        intrinsic.setmaxnreg(240)
-                        for r in range(2):
-                            m[r] = -1e30
-                    case 128:
-                        intrinsic.setmaxnreg(24)
-                with claim(Qs, p=thread[128]) as qp:
-                    match split(thread):
-                        case 256:
-                            pass
-                        case 128:
-                            for h in range(2):
-                                async_copy(tile(qp, (h, 0, 0), (1, 128, 64)), Q, at=(q0, 64 * h))
-                with stage(Ks) as k:
-                    with claim(k, p=thread[128]) as kp:
-                        match split(thread):
-                            case 256:
-                                pass
-                            case 128:
-                                for h in range(2):
-                                    async_copy(tile(kp, (h, 0, 0), (1, 128, 64)), K, at=(head, 64 * h))
-                    with claim(k, p=thread[256]) as kc, claim(Qs, p=thread[256]) as qc:
-                        match split(thread):
-                            case 256:
-                                with group(warpgroup):
-                                    wgmma(s, tile(qc, (0, 64 * w, 0), (2, 64, 64)), kc, zero=True)
-                match split(thread):
-                    case 256:
-                        with group(warp):
-                            softmax(s, m, l, shrink, scale)
-                        for i in range(64):
-                            p[i] = bf16(s[i])
-                for j in range(1, L / 128):
-                    with stage(Ks) as k:
-                        with claim(k, p=thread[128]) as kp:
-                            match split(thread):
-                                case 256:
-                                    pass
-                                case 128:
-                                    for h in range(2):
-                                        async_copy(tile(kp, (h, 0, 0), (1, 128, 64)), K, at=(head + 128 * j, 64 * h))
-                        with claim(k, p=thread[256]) as kc, claim(Qs, p=thread[256]) as qc:
-                            match split(thread):
-                                case 256:
-                                    with group(warpgroup):
-                                        with turn():
-                                            wgmma(s, tile(qc, (0, 64 * w, 0), (2, 64, 64)), kc, zero=True)
-                    with stage(Vs) as v:
-                        with claim(v, p=thread[128]) as vp:
-                            match split(thread):
-                                case 256:
-                                    pass
-                                case 128:
-                                    for h in range(2):
-                                        async_copy(tile(vp, (h, 0, 0), (1, 128, 64)), V, at=(head + 128 * j - 128, 64 * h))
-                        with claim(v, p=thread[256]) as vc:
-                            match split(thread):
-                                case 256:
-                                    with group(warpgroup):
-                                        wgmma(acc, p, vc.T)
-                    match split(thread):
-                        case 256:
-                            with group(warp):
-                                softmax(s, m, l, shrink, scale)
-                            for i in range(64):
-                                acc[i] *= shrink[i / 2 % 2]
-                                p[i] = bf16(s[i])
-                with stage(Vs) as v:
-                    with claim(v, p=thread[128]) as vp:
-                        match split(thread):
-                            case 256:
-                                pass
-                            case 128:
-                                for h in range(2):
-                                    async_copy(tile(vp, (h, 0, 0), (1, 128, 64)), V, at=(head + L - 128, 64 * h))
-                    with claim(v, p=thread[256]) as vc:
-                        match split(thread):
-                            case 256:
-                                with group(warpgroup):
-                                    wgmma(acc, p, vc.T)
-                with partition(Qs, p=warpgroup, f=lambda h, i, j: (h, 64 * w + i, j)) as out, partition(Ob, p=warpgroup, f=lambda i, j: (64 * w + i, j)) as og:
-                    match split(thread):
-                        case 256:
-                            with group(warpgroup):
-                                with group(warp):
-                                    for r in range(2):
-                                        whole: float @ thread[1] = l[r] + intrinsic.shfl_xor(l[r], 1)
-                                        whole += intrinsic.shfl_xor(whole, 2)
-                                        for i in range(16):
-                                            for c in range(2):
-                                                acc[4 * i + 2 * r + c] /= whole
-                                for h in range(2):
-                                    store_acc(tile(out, (h, 0, 0), (1, 64, 64)), acc, first=64 * h)
-                                    async_copy(og, tile(out, (h, 0, 0), (1, 64, 64)), at=(0, 64 * h))
+@kernel(threads=384)
+def attention(Q: ptr(const(bf16), (H * L, 128)), K: ptr(const(bf16), (H * L, 128)), V: ptr(const(bf16), (H * L, 128)), O: ptr(bf16, (H * L, 128)),
+              H: int, L: int, scale: float):
+    with each(block) as b:
+        q0: int = b * 128
+        head: int = b * 128 / L * L
+        Qs: shared(bf16[2, 128, 64], swizzle=128)
+        Ks: pipeline(shared(bf16[2, 128, 64], swizzle=128), 2)
+        Vs: pipeline(shared(bf16[2, 128, 64], swizzle=128), 2)
+        w: int @ warpgroup = id()
+        acc: float[64] @ thread[1]
+        s: float[64] @ thread[1]
+        p: bf16[64] @ thread[1]
+        m: float[2] @ thread[1]
+        l: float[2] @ thread[1]
+        shrink: float[2] @ thread[1]
+        compute, load = roles(256, 128, registers=(240, 24))
+        with compute():
+            for r in range(2):
+                m[r] = -1e30
+        with load(Qs):
+            async_copy(Qs, Q, at=(q0, 0))
+        with stage(Ks) as k:
+            with load(k):
+                async_copy(k, K, at=(head, 0))
+            with compute(k, Qs), each(warpgroup):
+                wgmma(s, tile(Qs, (0, 64 * w, 0), (2, 64, 64)), k, zero=True)
+        with compute():
+            softmax(s, m, l, shrink, scale)
+            for i in range(64):
+                p[i] = bf16(s[i])
+        for j in range(1, L / 128):
+            with stage(Ks) as k:
+                with load(k):
+                    async_copy(k, K, at=(head + 128 * j, 0))
+                with compute(k, Qs), each(warpgroup), turn():
+                    wgmma(s, tile(Qs, (0, 64 * w, 0), (2, 64, 64)), k, zero=True)
+            with stage(Vs) as v:
+                with load(v):
+                    async_copy(v, V, at=(head + 128 * j - 128, 0))
+                with compute(v), each(warpgroup):
+                    wgmma(acc, p, v.T)
+            with compute():
+                softmax(s, m, l, shrink, scale)
+                for i in range(64):
+                    acc[i] *= shrink[i / 2 % 2]
+                    p[i] = bf16(s[i])
+        with stage(Vs) as v:
+            with load(v):
+                async_copy(v, V, at=(head + L - 128, 0))
+            with compute(v), each(warpgroup):
+                wgmma(acc, p, v.T)
+        with compute(), each(warpgroup, Qs, O):
+            with each(warp):
+                for r in range(2):
+                    whole: float @ thread[1] = l[r] + intrinsic.shfl_xor(l[r], 1)
+                    whole += intrinsic.shfl_xor(whole, 2)
+                    for i in range(16):
+                        for c in range(2):
+                            acc[4 * i + 2 * r + c] /= whole
+            for h in range(2):
+                store_acc(tile(Qs, (h, 64 * w, 0), (1, 64, 64)), acc, first=64 * h)
+                async_copy(O, tile(Qs, (h, 64 * w, 0), (1, 64, 64)), at=(q0 + 64 * w, 64 * h))
 
 
 def _bf16(x):

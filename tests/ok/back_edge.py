@@ -10,42 +10,36 @@ from snap import *
 T = 96
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def rotate(x: ptr(int) @ grid[1], turns: int @ grid[1]):
-    with group(grid[1]):
-        b: int @ block[1] = id()
-        with partition(x, p=block[1], offset=b * T) as run:
-            with group(block[1]):
-                s: shared(int[T])
-                t: int @ thread[1] = id()
-                v: int @ thread[1] = run[t]
-                for turn in range(turns):
-                    with partition(s, p=thread[1], offset=t) as mine:
-                        mine[0] = v
-                    v = s[(t + 1) % T]
-                with partition(run, p=thread[1], offset=t) as mine:
-                    mine[0] = v
+@kernel(threads=T)
+def rotate(x: ptr(int), turns: int):
+    with each(block, x) as b:
+        s: shared(int[T])
+        t: int @ thread[1] = id()
+        v: int @ thread[1] = x[b * T + t]
+        for turn in range(turns):
+            with each(thread, s):
+                s[t] = v
+            v = s[(t + 1) % T]
+        with each(thread, x):
+            x[b * T + t] = v
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def until(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], limit: int @ grid[1]):
+@kernel(threads=T)
+def until(x: ptr(const(int)), out: ptr(int), limit: int):
     """The loop ends by a break that the whole block takes."""
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
-            with group(block[1]):
-                s: shared(int[T])
-                t: int @ thread[1] = id()
-                v: int @ thread[1] = x[i]
-                while True:
-                    with partition(s, p=thread[1], offset=t) as cell:
-                        cell[0] = v
-                    if s[0] >= limit:
-                        break
-                    v += s[(t + 1) % T]
-                mine[0] = v
+    i: int @ thread[1] = id()
+    with each(block):
+        s: shared(int[T])
+        t: int @ thread[1] = id()
+        v: int @ thread[1] = x[i]
+        while True:
+            with each(thread, s):
+                s[t] = v
+            if s[0] >= limit:
+                break
+            v += s[(t + 1) % T]
+        with each(thread, out):
+            out[i] = v
 
 
 def check():

@@ -7,16 +7,12 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def bits(x: ptr(const(float)) @ grid[1], out: ptr(u32) @ grid[1], back: ptr(float) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        u: u32 @ thread[1] = intrinsic.bitcast(x[i], u32)
-        with partition(out, p=thread[1], offset=i) as mine:
-            mine[0] = u
-        with partition(back, p=thread[1], offset=i) as mine:
-            mine[0] = intrinsic.bitcast(u ^ u32(0x80000000), float)
+@kernel(threads=32)
+def bits(x: ptr(const(float)), out: ptr(u32), back: ptr(float)):
+    with each(thread, out, back) as i:
+        u: u32 = intrinsic.bitcast(x[i], u32)
+        out[i] = u
+        back[i] = intrinsic.bitcast(u ^ u32(0x80000000), float)
 
 
 def check():

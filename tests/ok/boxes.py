@@ -8,116 +8,72 @@ import snap
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[256])
-def transpose(x: ptr(const(float), (M, N)) @ grid[1], y: ptr(float, (N, M)) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
-    with group(grid[1]):
-        r: int @ block[1] = id() / ((N + 31) / 32) * 32
-        q: int @ block[1] = id() % ((N + 31) / 32) * 32
-        with partition(y, p=block[1], f=lambda i, j: (q + i, r + j)) as yb:
-            with group(block[1]):
-                s: shared(float[32, 32])
-                t: int @ thread[1] = id()
-                async_copy(s, x, at=(r, q))
-                with partition(yb, p=thread[1], f=lambda i: (t / 32 + 8 * i, t % 32)) as mine:
-                    with group(thread[1]):
-                        for i in range(4):
-                            if q + t / 32 + 8 * i < N and r + t % 32 < M:
-                                mine[i] = s[t % 32, t / 32 + 8 * i]
+@kernel(threads=256)
+def transpose(x: ptr(const(float), (M, N)), y: ptr(float, (N, M)), M: int, N: int):
+    with each(block, shape=(..., (N + 31) / 32)) as (r, q):
+        s: shared(float[32, 32])
+        async_copy(s, x, at=(32 * r, 32 * q))
+        with each(thread, y, shape=(..., 32)) as (i, j):
+            for k in range(4):
+                if 32 * q + i + 8 * k < N and 32 * r + j < M:
+                    y[32 * q + i + 8 * k, 32 * r + j] = s[j, i + 8 * k]
 
 
-@kernel
-@requires(grid[1], block[1], thread[128])
-def column_sums(x: ptr(const(float), (M, 128)) @ grid[1], sums: ptr(float, (1, 128)) @ grid[1], M: int @ grid[1]):
+@kernel(threads=128)
+def column_sums(x: ptr(const(float), (M, 128)), sums: ptr(float, (1, 128)), M: int):
     """Each block takes 64 rows in boxes of 16, one in flight while the one before is added up."""
-    with group(grid[1]):
-        r: int @ block[1] = id() * 64
-        with group(block[1]):
-            rows: pipeline(shared(float[16, 128]), 2)
-            total: shared(float[128])
-            t: int @ thread[1] = id()
-            acc: float @ thread[1] = 0.0
-            for k in range(5):
-                if k < 4:
-                    with stage(rows, k) as s:
-                        async_copy(s, x, at=(r + 16 * k, 0))
-                if k >= 1:
-                    with stage(rows, k - 1) as s:
-                        for i in range(16):
-                            acc += s[i, t]
-            with partition(total, p=thread[1], offset=t) as mine:
-                mine[0] = acc
-            async_reduce(sums, total, at=(0, 0), op="add")
+    with each(block) as b:
+        rows: pipeline(shared(float[16, 128]), 2)
+        total: shared(float[128])
+        t: int @ thread[1] = id()
+        acc: float @ thread[1] = 0.0
+        for k in range(5):
+            if k < 4:
+                with stage(rows, k) as s:
+                    async_copy(s, x, at=(64 * b + 16 * k, 0))
+            if k >= 1:
+                with stage(rows, k - 1) as s:
+                    for i in range(16):
+                        acc += s[i, t]
+        with each(thread, total):
+            total[t] = acc
+        async_reduce(sums, total, at=(0, 0), op="add")
 
 
-@kernel
-@requires(grid[1], block[1], thread[160])
-def scaled(x: ptr(const(float), (M, 128)) @ grid[1], y: ptr(float, (M, 128)) @ grid[1], M: int @ grid[1]):
+@kernel(threads=160)
+def scaled(x: ptr(const(float), (M, 128)), y: ptr(float, (M, 128)), M: int):
     """A warp loads, four warps use; two slots with names, taken in turn."""
-    with group(grid[1]):
-        r: int @ block[1] = id() * 32
-        with partition(y, p=block[1], f=lambda i, j: (r + i, j)) as yb:
-            with group(block[1]):
-                even: shared(float[4, 128])
-                odd: shared(float[4, 128])
-                t: int @ thread[1] = id()
-                with partition(yb, p=thread[1], f=lambda i: (i, t)) as mine:
-                    for k in range(0, 8, 2):
-                        with claim(even, p=thread[32]) as e:
-                            match split(thread, 128, 32):
-                                case 0:
-                                    pass
-                                case 1:
-                                    async_copy(e, x, at=(r + 4 * k, 0))
-                        with claim(odd, p=thread[32]) as o:
-                            match split(thread, 128, 32):
-                                case 0:
-                                    pass
-                                case 1:
-                                    async_copy(o, x, at=(r + 4 * k + 4, 0))
-                        with claim(even, p=thread[128]) as e:
-                            match split(thread, 128, 32):
-                                case 0:
-                                    for i in range(4):
-                                        mine[4 * k + i] = 2 * e[i, t]
-                                case 1:
-                                    pass
-                        with claim(odd, p=thread[128]) as o:
-                            match split(thread, 128, 32):
-                                case 0:
-                                    for i in range(4):
-                                        mine[4 * k + 4 + i] = 3 * o[i, t]
-                                case 1:
-                                    pass
+    with each(block) as b:
+        r: int = b * 32
+        even: shared(float[4, 128])
+        odd: shared(float[4, 128])
+        use, load = roles(128, 32)
+        for k in range(0, 8, 2):
+            with load(even):
+                async_copy(even, x, at=(r + 4 * k, 0))
+            with load(odd):
+                async_copy(odd, x, at=(r + 4 * k + 4, 0))
+            with use(even), each(thread, y) as t:
+                for i in range(4):
+                    y[r + 4 * k + i, t] = 2 * even[i, t]
+            with use(odd), each(thread, y) as t:
+                for i in range(4):
+                    y[r + 4 * k + 4 + i, t] = 3 * odd[i, t]
 
 
-@kernel
-@requires(grid[1], block[1], thread[96])
-def relay(x: ptr(const(int)) @ grid[1], y: ptr(int) @ grid[1], n: int @ grid[1]):
+@kernel(threads=96)
+def relay(x: ptr(const(int)), y: ptr(int), n: int):
     """No box anywhere: a warp writes, two warps read, in turn through two slots."""
-    with group(grid[1]):
-        with partition(y, p=block[1], f=lambda i: i) as yb:
-            with group(block[1]):
-                q: pipeline(shared(int[64]), 2)
-                t: int @ thread[1] = id()
-                with partition(yb, p=thread[1], f=lambda i: 64 * i + t) as mine:
-                    for k in range(n):
-                        with stage(q) as s:
-                            with claim(s, p=thread[32]) as fill:
-                                match split(thread, 64, 32):
-                                    case 0:
-                                        pass
-                                    case 1:
-                                        l: int @ thread[1] = id()
-                                        with partition(fill, p=thread[1], f=lambda i: 32 * i + l) as cell:
-                                            cell[0] = x[64 * k + l] + 1
-                                            cell[1] = x[64 * k + 32 + l] + 1
-                            with claim(s, p=thread[64]) as use:
-                                match split(thread, 64, 32):
-                                    case 0:
-                                        mine[k] = use[63 - t]
-                                    case 1:
-                                        pass
+    with each(block):
+        q: pipeline(shared(int[64]), 2)
+        use, fill = roles(64, 32)
+        for k in range(n):
+            with stage(q) as s:
+                with fill(s), each(thread, s) as l:
+                    s[l] = x[64 * k + l] + 1
+                    s[32 + l] = x[64 * k + 32 + l] + 1
+                with use(s), each(thread, y) as t:
+                    y[64 * k + t] = s[63 - t]
 
 
 def check():

@@ -10,33 +10,26 @@ from snap import *
 T = 64
 
 
-@device
-@requires(block[1], thread[T])
-def step(src: ptr(const(int)) @ block[1], dst: ptr(int) @ block[1], d: int @ block[1]):
-    t: int @ thread[1] = id()
-    with partition(dst, p=thread[1], offset=t) as mine:
-        mine[0] = src[t] + (src[t - d] if t >= d else 0)
+@device(block, thread[T])
+def step(src: ptr(const(int)), dst: ptr(int), d: int):
+    with each(thread, dst) as t:
+        dst[t] = src[t] + (src[t - d] if t >= d else 0)
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def scan(x: ptr(int) @ grid[1]):
-    with group(grid[1]):
-        b: int @ block[1] = id()
-        with partition(x, p=block[1], offset=b * T) as run:
-            with group(block[1]):
-                even: shared(int[T])
-                odd: shared(int[T])
-                t: int @ thread[1] = id()
-                with partition(even, p=thread[1], offset=t) as mine:
-                    mine[0] = run[t]
-                d: int = 1
-                while d < T:
-                    step(even, odd, d)
-                    step(odd, even, 2 * d)
-                    d *= 4
-                with partition(run, p=thread[1], offset=t) as mine:
-                    mine[0] = even[t]
+@kernel(threads=T)
+def scan(x: ptr(int)):
+    with each(block, x) as b:
+        even: shared(int[T])
+        odd: shared(int[T])
+        with each(thread, even) as t:
+            even[t] = x[b * T + t]
+        d: int = 1
+        while d < T:
+            step(even, odd, d)
+            step(odd, even, 2 * d)
+            d *= 4
+        with each(thread, x) as t:
+            x[b * T + t] = even[t]
 
 
 def check():

@@ -13,18 +13,14 @@ VERBOSE = False
 
 
 def make(bias):
-    @kernel
-    @requires(grid[1], block[1], thread[64])
-    def stamp(out: ptr(ELEMENT) @ grid[1]):
-        with group(grid[1]):
-            i: int @ thread[1] = id()
-            with partition(out, p=thread[1], offset=i) as mine:
-                with group(TEAM):
-                    t: int @ thread[1] = id()
-                    if VERBOSE:
-                        mine[0] = ELEMENT(0)
-                    else:
-                        mine[0] = ELEMENT(SCALE * t + bias)
+    @kernel(threads=64)
+    def stamp(out: ptr(ELEMENT)):
+        with each(TEAM, out) as team:
+            with each(thread, out) as t:
+                if VERBOSE:
+                    out[16 * team + t] = ELEMENT(0)
+                else:
+                    out[16 * team + t] = ELEMENT(SCALE * t + bias)
 
     return stamp
 

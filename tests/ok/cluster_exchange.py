@@ -8,21 +8,17 @@ import snap
 from snap import *
 
 
-@kernel
-@requires(grid[1], cluster[1], block[4], thread[64])
-def passed_on(x: ptr(const(int)) @ grid[1], y: ptr(int) @ grid[1]):
+@kernel(threads=64, cluster=4)
+def passed_on(x: ptr(const(int)), y: ptr(int)):
     """Each block gives its values to the next one, round a ring."""
-    with group(grid[1]):
-        c: int @ cluster[1] = id()
-        with partition(y, p=cluster[1], f=lambda b, i: c * 256 + b * 64 + i) as yc:
-            with group(cluster[1]):
-                given: shared(int[64], across=block)
-                b: int @ block[1] = id()
-                t: int @ thread[1] = id() % 64
-                with partition(given, p=thread[1], f=lambda i: ((b + 1) % 4, t)) as there:
-                    there[0] = x[c * 256 + b * 64 + t]
-                with partition(yc, p=thread[1], f=lambda i: (b, t)) as mine:
-                    mine[0] = given[b, t]
+    with each(cluster) as c:
+        given: shared(int[64], across=block)
+        b: int @ block[1] = id()
+        t: int @ thread[1] = id() % 64
+        with each(thread, given):
+            given[(b + 1) % 4, t] = x[c * 256 + b * 64 + t]
+        with each(thread, y):
+            y[c * 256 + b * 64 + t] = given[b, t]
 
 
 def check() -> None:

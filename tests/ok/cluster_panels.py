@@ -8,43 +8,28 @@ import snap
 from snap import *
 
 
-@kernel
-@requires(grid[1], cluster[1], block[2], thread[256])
-def product(A: ptr(const(bf16), (K, M)) @ grid[1], B: ptr(const(bf16), (K, N)) @ grid[1], C: ptr(bf16, (M, N)) @ grid[1],
-            M: int @ grid[1], N: int @ grid[1], K: int @ grid[1]):
-    with group(grid[1]):
-        c: int @ cluster[1] = id()
-        with partition(C, p=cluster[1], f=lambda i, j: (i, j), disjoint=True) as C_cluster:
-            with group(cluster[1]):
-                A_slots: pipeline(shared(bf16[64, 64], swizzle=128, across=block), 3)
-                B_slots: pipeline(shared(bf16[2, 64, 64], swizzle=128, copies=block), 3)
-                C_tile: shared(bf16[2, 64, 64], swizzle=128, across=block)
-                r: int @ block[1] = id()
-                m0: int @ block[1] = (c / (N / 128) * 2 + r) * 64
-                n0: int = c % (N / 128) * 128
-                acc: float[64] @ thread[1]
-                for k in range(K / 64):
-                    with stage(A_slots) as a, stage(B_slots) as b:
-                        with claim(a, p=thread[128]) as ap, claim(b, p=thread[128]) as bp:
-                            match split(thread):
-                                case 128:
-                                    pass
-                                case 128:
-                                    async_copy(ap, A, at=(k * 64, m0))
-                                    for p in unroll(range(2)):
-                                        async_copy(tile(bp, (p, 0, 0), (1, 64, 64)), B, at=(k * 64, n0 + p * 64))
-                        with claim(a, p=thread[128]) as ac, claim(b, p=thread[128]) as bc:
-                            match split(thread):
-                                case 128:
-                                    wgmma(acc, ac.T, bc.T, zero=(k == 0))
-                with partition(C_cluster, p=thread[128], f=lambda i, j: (m0 + i, n0 + j), disjoint=True) as own:
-                    with partition(C_tile, p=thread[128], f=lambda p, i, j: (r, p, i, j)) as out:
-                        match split(thread):
-                            case 128:
-                                for p in unroll(range(2)):
-                                    store_acc(tile(out, (p, 0, 0), (1, 64, 64)), acc, first=p * 64)
-                                for p in unroll(range(2)):
-                                    async_copy(own, tile(out, (p, 0, 0), (1, 64, 64)), at=(0, p * 64))
+@kernel(threads=256, cluster=2)
+def product(A: ptr(const(bf16), (K, M)), B: ptr(const(bf16), (K, N)), C: ptr(bf16, (M, N)), M: int, N: int, K: int):
+    with each(cluster, C, disjoint=C) as c:
+        A_slots: pipeline(shared(bf16[64, 64], swizzle=128, across=block), 3)
+        B_slots: pipeline(shared(bf16[2, 64, 64], swizzle=128, copies=block), 3)
+        C_tile: shared(bf16[2, 64, 64], swizzle=128, across=block)
+        r: int @ block[1] = id()
+        m0: int @ block[1] = (c / (N / 128) * 2 + r) * 64
+        n0: int = c % (N / 128) * 128
+        acc: float[64] @ thread[1]
+        compute, load = roles(128, 128)
+        for k in range(K / 64):
+            with stage(A_slots) as a, stage(B_slots) as b:
+                with load(a, b):
+                    async_copy(a, A, at=(k * 64, m0))
+                    async_copy(b, B, at=(k * 64, n0))
+                with compute(a, b):
+                    wgmma(acc, a.T, b.T, zero=(k == 0))
+        with compute(C_tile), each(warpgroup, C, disjoint=C):
+            for p in unroll(range(2)):
+                store_acc(C_tile[p], acc, first=p * 64)
+            async_copy(C, C_tile, at=(m0, n0))
 
 
 def check():

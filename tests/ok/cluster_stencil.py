@@ -8,36 +8,33 @@ import snap
 from snap import *
 
 
-@kernel
-@requires(grid[1], cluster[1], block[4], thread[64])
-def stencil(x: ptr(const(float), (R, 64)) @ grid[1], y: ptr(float, (R, 64)) @ grid[1], R: int @ grid[1], steps: int @ grid[1]):
-    with group(grid[1]):
-        c0: int @ cluster[1] = id()
-        with partition(y, p=cluster[1], f=lambda i, j: (8 * c0 + i, j)) as yc:
-            with group(cluster[1]):
-                edge: pipeline(shared(float[2, 64], across=block), 2)
-                b: int @ block[1] = id()
-                t: int @ thread[1] = id() % 64
-                u: float @ thread[1] = x[8 * c0 + 2 * b, t]
-                v: float @ thread[1] = x[8 * c0 + 2 * b + 1, t]
-                for s in range(steps):
-                    with stage(edge, s) as e:
-                        with partition(e, p=thread[1], f=lambda i: (b, i, t)) as mine:
-                            mine[0] = u
-                            mine[1] = v
-                        up: float @ thread[1] = 0.0
-                        down: float @ thread[1] = 0.0
-                        with group(block[1]):
-                            if b > 0:
-                                up = e[b - 1, 1, t]
-                            if b < 3:
-                                down = e[b + 1, 0, t]
-                        nu: float @ thread[1] = (up + u + v) / 3.0
-                        v = (u + v + down) / 3.0
-                        u = nu
-                with partition(yc, p=thread[1], f=lambda i: (2 * b + i, t)) as out:
-                    out[0] = u
-                    out[1] = v
+@kernel(threads=64, cluster=4)
+def stencil(x: ptr(const(float), (R, 64)), y: ptr(float, (R, 64)), R: int, steps: int):
+    with each(cluster) as c:
+        edge: pipeline(shared(float[2, 64], across=block), 2)
+        b: int @ block[1] = id()
+        row: int @ block[1] = 8 * c + 2 * b
+        t: int @ thread[1] = id() % 64
+        u: float @ thread[1] = x[row, t]
+        v: float @ thread[1] = x[row + 1, t]
+        for s in range(steps):
+            with stage(edge, s) as e:
+                with each(thread, e):
+                    e[b, 0, t] = u
+                    e[b, 1, t] = v
+                up: float @ thread[1] = 0.0
+                down: float @ thread[1] = 0.0
+                with each(block):
+                    if b > 0:
+                        up = e[b - 1, 1, t]
+                    if b < 3:
+                        down = e[b + 1, 0, t]
+                nu: float @ thread[1] = (up + u + v) / 3.0
+                v = (u + v + down) / 3.0
+                u = nu
+        with each(thread, y):
+            y[row, t] = u
+            y[row + 1, t] = v
 
 
 def check():

@@ -7,31 +7,26 @@ import numpy as np
 from snap import *
 
 
-@device
-@requires(thread[1])
-def bump(log: ptr(int) @ thread[1], value: int @ thread[1]) -> int @ thread[1]:
-    log[0] += 1
+@device(thread)
+def bump(log: ptr(int), t: int, value: int) -> int:
+    log[t] += 1
     return value
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def lazy(x: ptr(const(int)) @ grid[1], log: ptr(int) @ grid[1], out: ptr(int, (5, 32)) @ grid[1], n: int @ grid[1]):
-    with group(grid[1]):
-        t: int @ thread[1] = id()
-        with partition(log, p=thread[1], offset=t) as calls, partition(out, p=thread[1], f=lambda k: (k, t)) as mine:
-            with group(thread[1]):
-                # x has n elements; beyond them it must not be read
-                mine[0] = x[t] if t < n else -1
-                inside: bool = t < n and x[t] > 0
-                mine[1] = int(inside)
-                outside: bool = t >= n or x[t] <= 0
-                mine[2] = int(outside)
-                mine[3] = bump(calls, 5) if t % 2 == 0 else bump(calls, 6) + bump(calls, 7)
-                if t % 4 == 0 and bump(calls, t) > 0 or bump(calls, 0) > 0:
-                    mine[4] = 1
-                elif 0 <= t < 10:
-                    mine[4] = 2
+@kernel(threads=32)
+def lazy(x: ptr(const(int)), log: ptr(int), out: ptr(int, (5, 32)), n: int):
+    with each(thread, log, out) as t:
+        # x has n elements; beyond them it must not be read
+        out[0, t] = x[t] if t < n else -1
+        inside: bool = t < n and x[t] > 0
+        out[1, t] = int(inside)
+        outside: bool = t >= n or x[t] <= 0
+        out[2, t] = int(outside)
+        out[3, t] = bump(log, t, 5) if t % 2 == 0 else bump(log, t, 6) + bump(log, t, 7)
+        if t % 4 == 0 and bump(log, t, t) > 0 or bump(log, t, 0) > 0:
+            out[4, t] = 1
+        elif 0 <= t < 10:
+            out[4, t] = 2
 
 
 def check():

@@ -7,30 +7,20 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[64], cooperative=True)
-def shift_twice(a: ptr(int) @ grid[1], b: ptr(int) @ grid[1], n: int @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(b, p=thread[1], offset=i) as mine:
-            with group(thread[1]):
-                if i < n:
-                    mine[0] = a[(i + 1) % n] + 1
-        with partition(a, p=thread[1], offset=i) as mine:
-            with group(thread[1]):
-                if i < n:
-                    mine[0] = b[(i + 100) % n] * 2
+@kernel(threads=64, cooperative=True)
+def shift_twice(a: ptr(int), b: ptr(int), n: int):
+    with each(thread, b, shape=n) as i:
+        b[i] = a[(i + 1) % n] + 1
+    with each(thread, a, shape=n) as i:
+        a[i] = b[(i + 100) % n] * 2
 
 
-@kernel
-@requires(grid[1], block[1], thread[32], cooperative=True)
-def by_hand(flags: ptr(int) @ grid[1], out: ptr(int) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        atomic.add(flags, 0, 1)
-        intrinsic.sync_grid()
-        with partition(out, p=thread[1], offset=i) as mine:
-            mine[0] = atomic.load(flags, 0)
+@kernel(threads=32, cooperative=True)
+def by_hand(flags: ptr(int), out: ptr(int)):
+    atomic.add(flags, 0, 1)
+    intrinsic.sync_grid()
+    with each(thread, out) as i:
+        out[i] = atomic.load(flags, 0)
 
 
 def check():

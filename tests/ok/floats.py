@@ -7,26 +7,14 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[64])
-def rounded(
-    x: ptr(const(float)) @ grid[1],
-    half: ptr(f16) @ grid[1],
-    brain: ptr(float) @ grid[1],
-    double: ptr(f64) @ grid[1],
-    whole: ptr(int) @ grid[1],
-):
-    with group(grid[1]):
-        t: int @ thread[1] = id()
-        v: float @ thread[1] = x[t]
-        with partition(half, p=thread[1], offset=t) as mine:
-            mine[0] = f16(v) * f16(3.0) + f16(0.5)
-        with partition(brain, p=thread[1], offset=t) as mine:
-            mine[0] = float(bf16(v))
-        with partition(double, p=thread[1], offset=t) as mine:
-            mine[0] = f64(v) / 3.0
-        with partition(whole, p=thread[1], offset=t) as mine:
-            mine[0] = int(v)
+@kernel(threads=64)
+def rounded(x: ptr(const(float)), half: ptr(f16), brain: ptr(float), double: ptr(f64), whole: ptr(int)):
+    with each(thread, half, brain, double, whole) as t:
+        v: float = x[t]
+        half[t] = f16(v) * f16(3.0) + f16(0.5)
+        brain[t] = float(bf16(v))
+        double[t] = f64(v) / 3.0
+        whole[t] = int(v)
 
 
 def to_bf16(x):

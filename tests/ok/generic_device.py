@@ -7,24 +7,19 @@ import numpy as np
 from snap import *
 
 
-@device
-@requires(thread[1])
-def power(x: int @ thread[1], N: constexpr(int)) -> int @ thread[1]:
+@device(thread)
+def power(x: int, N: constexpr(int)) -> int:
     r: int = 1
     for i in range(N):
         r *= x
     return r
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def powers(square: ptr(int) @ grid[1], cube: ptr(int) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(square, p=thread[1], offset=i) as s, partition(cube, p=thread[1], offset=i) as c:
-            with group(thread[1]):
-                s[0] = power(i, 2)
-                c[0] = power(i, 3)
+@kernel(threads=32)
+def powers(square: ptr(int), cube: ptr(int)):
+    with each(thread, square, cube) as i:
+        square[i] = power(i, 2)
+        cube[i] = power(i, 3)
 
 
 def check():

@@ -7,18 +7,13 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(lambda T, UP: (grid[1], block[1], thread[T]))
-def fill(out: ptr(int) @ grid[1], n: int @ grid[1], T: constexpr(int), UP: constexpr(bool)):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
-            with group(thread[1]):
-                if i < n:
-                    if UP:
-                        mine[0] = i
-                    else:
-                        mine[0] = n - i
+@kernel(threads=lambda T: T)
+def fill(out: ptr(int), n: int, T: constexpr(int), UP: constexpr(bool)):
+    with each(thread, out, shape=n) as i:
+        if UP:
+            out[i] = i
+        else:
+            out[i] = n - i
 
 
 def check():

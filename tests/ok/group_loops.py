@@ -7,30 +7,27 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[64])
-def scan(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
-            with group(block[1]):
-                a: shared(int[64])
-                b: shared(int[64])
-                t: int @ thread[1] = id()
-                with partition(a, p=thread[1], offset=t) as slot:
-                    slot[0] = x[i]
-                d: int = 1
-                from_a: bool = True
-                while d < 64:
-                    if from_a:
-                        with partition(b, p=thread[1], offset=t) as slot:
-                            slot[0] = a[t] + (a[t - d] if t >= d else 0)
-                    else:
-                        with partition(a, p=thread[1], offset=t) as slot:
-                            slot[0] = b[t] + (b[t - d] if t >= d else 0)
-                    from_a = not from_a
-                    d *= 2
-                mine[0] = a[t] if from_a else b[t]
+@kernel(threads=64)
+def scan(x: ptr(const(int)), out: ptr(int)):
+    with each(block) as b0:
+        a: shared(int[64])
+        b: shared(int[64])
+        t: int @ thread[1] = id()
+        with each(thread, a):
+            a[t] = x[64 * b0 + t]
+        d: int = 1
+        from_a: bool = True
+        while d < 64:
+            if from_a:
+                with each(thread, b):
+                    b[t] = a[t] + (a[t - d] if t >= d else 0)
+            else:
+                with each(thread, a):
+                    a[t] = b[t] + (b[t - d] if t >= d else 0)
+            from_a = not from_a
+            d *= 2
+        with each(thread, out):
+            out[64 * b0 + t] = a[t] if from_a else b[t]
 
 
 def check():

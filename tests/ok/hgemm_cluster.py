@@ -8,52 +8,29 @@ import snap
 from snap import *
 
 
-@kernel
-@requires(grid[1], cluster[1], block[2], thread[384])
-def hgemm(A: ptr(const(bf16), (M, K)) @ grid[1], B: ptr(const(bf16), (N, K)) @ grid[1], C: ptr(bf16, (M, N)) @ grid[1],
-          M: int @ grid[1], N: int @ grid[1], K: int @ grid[1]):
-    with group(grid[1]):
-        c0: int @ cluster[1] = id()
-        nc: int = count(cluster[1])
-        with partition(C, p=cluster[1], f=lambda i, j: (i, j), disjoint=True) as Cc:
-            with group(cluster[1]):
-                At: pipeline(shared(bf16[128, 64], swizzle=128, across=block), 4)
-                Bt: pipeline(shared(bf16[256, 64], swizzle=128, copies=block), 4)
-                Ct: pipeline(shared(bf16[2, 64, 64], swizzle=128, across=block), 2)
-                b: int @ block[1] = id()
-                w: int @ warpgroup = id() % 3
-                acc: float[128] @ thread[1]
-                match split(thread):
-                    case 256:
-                        intrinsic.setmaxnreg(240)
-                    case 128:
-                        intrinsic.setmaxnreg(24)
-                for t in range(c0, M / 256 * (N / 256), nc):
-                    m0: int @ block[1] = t / (N / 256) * 256 + b * 128
-                    n0: int = t % (N / 256) * 256
-                    for k in range(K / 64):
-                        with stage(At) as a, stage(Bt) as bt:
-                            with claim(a, p=thread[128]) as ap, claim(bt, p=thread[128]) as bp:
-                                match split(thread):
-                                    case 256:
-                                        pass
-                                    case 128:
-                                        async_copy(ap, A, at=(m0, k * 64))
-                                        async_copy(bp, B, at=(n0, k * 64))
-                            with claim(a, p=thread[256]) as ac, claim(bt, p=thread[256]) as bc:
-                                match split(thread):
-                                    case 256:
-                                        with group(warpgroup):
-                                            wgmma(acc, tile(ac, (64 * w, 0), (64, 64)), bc, zero=(k == 0))
-                    with partition(Cc, p=warpgroup, f=lambda i, j: (m0 + 64 * w + i, n0 + j), disjoint=True) as cg:
-                        for q in unroll(range(4)):
-                            with stage(Ct) as ct:
-                                with partition(ct, p=warpgroup, f=lambda i, j: (b, w, i, j)) as mine:
-                                    match split(thread):
-                                        case 256:
-                                            with group(warpgroup):
-                                                store_acc(mine, acc, first=64 * q)
-                                                async_copy(cg, mine, at=(0, 64 * q))
+@kernel(threads=384, cluster=2)
+def hgemm(A: ptr(const(bf16), (M, K)), B: ptr(const(bf16), (N, K)), C: ptr(bf16, (M, N)), M: int, N: int, K: int):
+    with each(cluster, C, disjoint=C):
+        At: pipeline(shared(bf16[128, 64], swizzle=128, across=block), 4)
+        Bt: pipeline(shared(bf16[256, 64], swizzle=128, copies=block), 4)
+        Ct: pipeline(shared(bf16[2, 64, 64], swizzle=128, across=block), 2)
+        b: int @ block[1] = id()
+        w: int @ warpgroup = id() % 3
+        acc: float[128] @ thread[1]
+        compute, load = roles(256, 128, registers=(240, 24))
+        for m, n in strided(cluster, shape=(M / 256, N / 256)):
+            m0: int @ block[1] = m * 256 + b * 128
+            for k in range(K / 64):
+                with stage(At) as a, stage(Bt) as bt:
+                    with load(a, bt):
+                        async_copy(a, A, at=(m0, k * 64))
+                        async_copy(bt, B, at=(n * 256, k * 64))
+                    with compute(a, bt), each(warpgroup):
+                        wgmma(acc, tile(a, (64 * w, 0), (64, 64)), bt, zero=(k == 0))
+            for q in unroll(range(4)):
+                with stage(Ct) as ct, compute(), each(warpgroup, ct, C, disjoint=C):
+                    store_acc(ct[b, w], acc, first=64 * q)
+                    async_copy(C, ct[b, w], at=(m0 + 64 * w, n * 256 + 64 * q))
 
 
 def check():

@@ -7,45 +7,28 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[1])
-def widths(
-    o8: ptr(i8) @ grid[1], o16: ptr(i16) @ grid[1], o32: ptr(i32) @ grid[1], o64: ptr(i64) @ grid[1],
-    p8: ptr(u8) @ grid[1], p16: ptr(u16) @ grid[1], p32: ptr(u32) @ grid[1], p64: ptr(u64) @ grid[1],
-    big: i64 @ grid[1],
-):
-    with group(grid[1]):
-        t: int @ thread[1] = id()
-        with partition(o8, p=thread[1], offset=t) as x:
-            x[0] = i8(big)
-        with partition(o16, p=thread[1], offset=t) as x:
-            x[0] = i16(big)
-        with partition(o32, p=thread[1], offset=t) as x:
-            x[0] = i32(big)
-        with partition(o64, p=thread[1], offset=t) as x:
-            x[0] = big * 3
-        with partition(p8, p=thread[1], offset=t) as x:
-            x[0] = u8(big)
-        with partition(p16, p=thread[1], offset=t) as x:
-            x[0] = u16(big)
-        with partition(p32, p=thread[1], offset=t) as x:
-            x[0] = u32(big)
-        with partition(p64, p=thread[1], offset=t) as x:
-            x[0] = u64(big)
+@kernel(threads=1)
+def widths(o8: ptr(i8), o16: ptr(i16), o32: ptr(i32), o64: ptr(i64), p8: ptr(u8), p16: ptr(u16), p32: ptr(u32), p64: ptr(u64), big: i64):
+    with each(thread, o8, o16, o32, o64, p8, p16, p32, p64) as t:
+        o8[t] = i8(big)
+        o16[t] = i16(big)
+        o32[t] = i32(big)
+        o64[t] = big * 3
+        p8[t] = u8(big)
+        p16[t] = u16(big)
+        p32[t] = u32(big)
+        p64[t] = u64(big)
 
 
-@kernel
-@requires(grid[1], block[1], thread[64])
-def arithmetic(a: ptr(const(int)) @ grid[1], b: ptr(const(int)) @ grid[1], out: ptr(int, (6, 64)) @ grid[1]):
-    with group(grid[1]):
-        t: int @ thread[1] = id()
-        with partition(out, p=thread[1], f=lambda k: (k, t)) as mine:
-            mine[0] = a[t] / b[t]
-            mine[1] = a[t] // b[t]
-            mine[2] = a[t] % b[t]
-            mine[3] = a[t] >> 3
-            mine[4] = a[t] * 1000003 + (a[t] << 5 ^ ~b[t] & 0xFF | 1)
-            mine[5] = int(u32(a[t]) >> 3)
+@kernel(threads=64)
+def arithmetic(a: ptr(const(int)), b: ptr(const(int)), out: ptr(int, (6, 64))):
+    with each(thread, out) as t:
+        out[0, t] = a[t] / b[t]
+        out[1, t] = a[t] // b[t]
+        out[2, t] = a[t] % b[t]
+        out[3, t] = a[t] >> 3
+        out[4, t] = a[t] * 1000003 + (a[t] << 5 ^ ~b[t] & 0xFF | 1)
+        out[5, t] = int(u32(a[t]) >> 3)
 
 
 def check():

@@ -14,17 +14,14 @@ T, ITEMS = 128, 4
 WARPS, PART = T // 32, 32 * ITEMS
 
 
-@device
-@requires(thread[32])
-def publish(status: ptr(u64) @ grid[1], tile_id: int @ thread[32], state: int @ thread[32], value: int @ thread[32]):
-    match split(thread):
-        case 1:
-            atomic.store(status, tile_id + 32, u64(state) << 32 | u64(u32(value)))
+@device(warp)
+def publish(status: ptr(u64) @ grid[1], tile_id: int, state: int, value: int):
+    with one(thread):
+        atomic.store(status, tile_id + 32, u64(state) << 32 | u64(u32(value)))
 
 
-@device
-@requires(thread[32])
-def lookback(status: ptr(u64) @ grid[1], tile_id: int @ thread[32], total: int @ thread[32]) -> int @ thread[32]:
+@device(warp)
+def lookback(status: ptr(u64) @ grid[1], tile_id: int, total: int) -> int:
     l: int @ thread[1] = id()
     before: int = 0
     if tile_id > 0:
@@ -44,8 +41,7 @@ def lookback(status: ptr(u64) @ grid[1], tile_id: int @ thread[32], total: int @
     return before
 
 
-@device
-@requires(thread[32])
+@device(warp)
 def warp_scan(value: int @ thread[1]) -> int @ thread[1]:
     l: int @ thread[1] = id()
     total: int @ thread[1] = value
@@ -55,62 +51,50 @@ def warp_scan(value: int @ thread[1]) -> int @ thread[1]:
     return total
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def scan(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], status: ptr(u64) @ grid[1], ticket: ptr(int) @ grid[1], n: int @ grid[1]):
-    with group(grid[1]):
-        with partition(out, p=thread[1], f=lambda k: k, disjoint=True) as mine:
-            with group(block[1]):
-                slot: shared(int[1])  # the tile's number
-                trade: shared(int[T * ITEMS])  # between the order of memory and that of the scan, a part for each warp
-                sums: shared(int[WARPS])
-                prefix: shared(int[WARPS])  # what comes before each warp
-                w: int @ warp = id()
-                with claim(slot, p=thread[1]) as one:
-                    match split(thread):
-                        case 1:
-                            one[0] = atomic.add(ticket, 0, 1)
-                tile_id: int = slot[0]
-                start: int @ warp = (tile_id * WARPS + w) * PART
-                v: int[ITEMS] @ thread[1]
-                own: int @ thread[1] = 0  # of this thread's elements
-                upto: int @ thread[1] = 0  # of this warp's, up to this thread's
-                with partition(trade, p=warp, offset=w * PART) as part, partition(sums, p=warp, offset=w) as of_warp:
-                    with group(warp):
-                        l: int @ thread[1] = id()
-                        with partition(part, p=thread[1], f=lambda k: k * 32 + l) as cell:
-                            for k in range(ITEMS):
-                                cell[k] = x[start + k * 32 + l] if start + k * 32 + l < n else 0
-                        for k in range(ITEMS):
-                            own += part[l * ITEMS + k]
-                            v[k] = own
-                        upto = warp_scan(own)
-                        with partition(of_warp, p=thread[1], offset=0) as cell:
-                            with group(thread[1]):
-                                if l == 31:
-                                    cell[0] = upto
-                with claim(prefix, p=thread[32]) as of_block:
-                    match split(thread):
-                        case 32:
-                            l: int @ thread[1] = id()
-                            s: int @ thread[1] = sums[l] if l < WARPS else 0
-                            all_upto: int @ thread[1] = warp_scan(s)
-                            before: int = lookback(status, tile_id, intrinsic.shfl(all_upto, WARPS - 1))
-                            with partition(of_block, p=thread[1], offset=l) as cell:
-                                with group(thread[1]):
-                                    if l < WARPS:
-                                        cell[0] = before + all_upto - s
-                with partition(trade, p=warp, offset=w * PART) as part:
-                    base: int @ warp = prefix[w]
-                    with group(warp):
-                        l: int @ thread[1] = id()
-                        with partition(part, p=thread[1], f=lambda k: l * ITEMS + k) as cell:
-                            for k in range(ITEMS):
-                                cell[k] = base + upto - own + v[k]
-                        with group(thread[1]):
-                            for k in range(ITEMS):
-                                if start + k * 32 + l < n:
-                                    mine[start + k * 32 + l] = part[k * 32 + l]
+@kernel(threads=T)
+def scan(x: ptr(const(int)), out: ptr(int), status: ptr(u64), ticket: ptr(int), n: int):
+    with each(block, out, disjoint=out):
+        slot: shared(int[1])  # the tile's number
+        trade: shared(int[WARPS, PART])  # between the order of memory and that of the scan, a part for each warp
+        sums: shared(int[WARPS])
+        prefix: shared(int[WARPS])  # what comes before each warp
+        w: int @ warp = id()
+        with one(thread, slot):
+            slot[0] = atomic.add(ticket, 0, 1)
+        tile_id: int = slot[0]
+        start: int @ warp = (tile_id * WARPS + w) * PART
+        v: int[ITEMS] @ thread[1]
+        own: int @ thread[1] = 0  # of this thread's elements
+        upto: int @ thread[1] = 0  # of this warp's, up to this thread's
+        with each(warp, trade, sums):
+            with each(thread, trade) as l:
+                for k in range(ITEMS):
+                    trade[w, k * 32 + l] = x[start + k * 32 + l] if start + k * 32 + l < n else 0
+            with each(thread) as l:
+                for k in range(ITEMS):
+                    own += trade[w, l * ITEMS + k]
+                    v[k] = own
+            upto = warp_scan(own)
+            with each(thread, sums) as l:
+                if l == 31:
+                    sums[w] = upto
+        with one(warp, prefix):
+            l: int @ thread[1] = id()
+            s: int @ thread[1] = sums[l] if l < WARPS else 0
+            all_upto: int @ thread[1] = warp_scan(s)
+            before: int = lookback(status, tile_id, intrinsic.shfl(all_upto, WARPS - 1))
+            with each(thread, prefix):
+                if l < WARPS:
+                    prefix[l] = before + all_upto - s
+        base: int @ warp = prefix[w]
+        with each(warp, trade, out, disjoint=out):
+            with each(thread, trade) as l:
+                for k in range(ITEMS):
+                    trade[w, l * ITEMS + k] = base + upto - own + v[k]
+            with each(thread, out, disjoint=out) as l:
+                for k in range(ITEMS):
+                    if start + k * 32 + l < n:
+                        out[start + k * 32 + l] = trade[w, k * 32 + l]
 
 
 def check():

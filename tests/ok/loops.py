@@ -7,60 +7,56 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def count_up(out: ptr(int, (6, 32)) @ grid[1], n: int @ grid[1]):
-    with group(grid[1]):
-        t: int @ thread[1] = id()
-        with partition(out, p=thread[1], f=lambda k: (k, t)) as mine:
-            with group(thread[1]):
-                steps: int = 0
-                v: int = t + 1
-                while v != 1:  # Collatz: every thread its own number of steps
-                    if v % 2 == 0:
-                        v /= 2
-                        steps += 1
-                        continue
-                    v = 3 * v + 1
-                    steps += 1
-                    if steps > 1000:
-                        break
-                mine[0] = steps
+@kernel(threads=32)
+def count_up(out: ptr(int, (6, 32)), n: int):
+    with each(thread, out) as t:
+        steps: int = 0
+        v: int = t + 1
+        while v != 1:  # Collatz: every thread its own number of steps
+            if v % 2 == 0:
+                v /= 2
+                steps += 1
+                continue
+            v = 3 * v + 1
+            steps += 1
+            if steps > 1000:
+                break
+        out[0, t] = steps
 
-                s: int = 0
-                for i in range(10, t, -3):
-                    if i == 4:
-                        continue
-                    s = s * 100 + i
-                mine[1] = s
+        s: int = 0
+        for i in range(10, t, -3):
+            if i == 4:
+                continue
+            s = s * 100 + i
+        out[1, t] = s
 
-                s = 0
-                for i in range(n):
-                    for j in range(i, n):
-                        if j > t:
-                            break
-                        s += j
-                mine[2] = s
+        s = 0
+        for i in range(n):
+            for j in range(i, n):
+                if j > t:
+                    break
+                s += j
+        out[2, t] = s
 
-                stop: int = t
-                s = 0
-                for i in range(stop):
-                    stop = 0  # too late: the bound is taken once
-                    s += i
-                mine[3] = s
+        stop: int = t
+        s = 0
+        for i in range(stop):
+            stop = 0  # too late: the bound is taken once
+            s += i
+        out[3, t] = s
 
-                s = 0
-                for i in range(5, 5):
-                    s += 1
-                for i in range(5, 0):
-                    s += 1
-                mine[4] = s
+        s = 0
+        for i in range(5, 5):
+            s += 1
+        for i in range(5, 0):
+            s += 1
+        out[4, t] = s
 
-                while True:
-                    s += 1
-                    if s >= t:
-                        break
-                mine[5] = s
+        while True:
+            s += 1
+            if s >= t:
+                break
+        out[5, t] = s
 
 
 def check():

@@ -7,39 +7,33 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def evaluate(x: ptr(const(float)) @ grid[1], out: ptr(float, (R, 32)) @ grid[1], R: int @ grid[1]):
-    with group(grid[1]):
-        t: int @ thread[1] = id()
-        v: float @ thread[1] = x[t]
-        with partition(out, p=thread[1], f=lambda k: (k, t)) as mine:
-            mine[0] = sqrt(v)
-            mine[1] = rsqrt(v)
-            mine[2] = exp(v)
-            mine[3] = exp2(v)
-            mine[4] = log(v)
-            mine[5] = sin(v)
-            mine[6] = cos(v)
-            mine[7] = tanh(v)
-            mine[8] = fma(v, v, 1.0)
-            mine[9] = min(v, 2.0) + max(v, 2.0) + abs(-v)
-            mine[10] = floor(v) + ceil(v)
-            mine[11] = fast.exp2(v)
-            mine[12] = pow(v, 1.5)
-            mine[13] = atan2(v, 2.0)
+@kernel(threads=32)
+def evaluate(x: ptr(const(float)), out: ptr(float, (R, 32)), R: int):
+    with each(thread, out) as t:
+        v: float = x[t]
+        out[0, t] = sqrt(v)
+        out[1, t] = rsqrt(v)
+        out[2, t] = exp(v)
+        out[3, t] = exp2(v)
+        out[4, t] = log(v)
+        out[5, t] = sin(v)
+        out[6, t] = cos(v)
+        out[7, t] = tanh(v)
+        out[8, t] = fma(v, v, 1.0)
+        out[9, t] = min(v, 2.0) + max(v, 2.0) + abs(-v)
+        out[10, t] = floor(v) + ceil(v)
+        out[11, t] = fast.exp2(v)
+        out[12, t] = pow(v, 1.5)
+        out[13, t] = atan2(v, 2.0)
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def bits(x: ptr(const(u32)) @ grid[1], out: ptr(int, (4, 32)) @ grid[1]):
-    with group(grid[1]):
-        t: int @ thread[1] = id()
-        with partition(out, p=thread[1], f=lambda k: (k, t)) as mine:
-            mine[0] = popc(x[t])
-            mine[1] = clz(x[t])
-            mine[2] = ffs(x[t])
-            mine[3] = min(t, 5) - max(-t, -7)
+@kernel(threads=32)
+def bits(x: ptr(const(u32)), out: ptr(int, (4, 32))):
+    with each(thread, out) as t:
+        out[0, t] = popc(x[t])
+        out[1, t] = clz(x[t])
+        out[2, t] = ffs(x[t])
+        out[3, t] = min(t, 5) - max(-t, -7)
 
 
 def check():

@@ -7,32 +7,29 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def product(a: ptr(const(float), (16, 16)) @ grid[1], b: ptr(const(float), (16, 8)) @ grid[1], c: ptr(float, (16, 8)) @ grid[1]):
-    with group(grid[1]):
-        l: int @ thread[1] = id()
-        with partition(c, p=thread[1], f=lambda i, j: (l / 4 + i, l % 4 * 2 + j)) as mine:
-            with group(block[1]):
-                sa: shared(f16[16, 16])
-                sb: shared(f16[16, 8])
-                with partition(sa, p=thread[1], f=lambda k: (l / 2, l % 2 * 8 + k)) as part:
-                    for k in range(8):
-                        part[k] = f16(a[l / 2, l % 2 * 8 + k])
-                with partition(sb, p=thread[1], f=lambda k: (l / 2, l % 2 * 4 + k)) as part:
-                    for k in range(4):
-                        part[k] = f16(b[l / 2, l % 2 * 4 + k])
-                with group(warp):
-                    fa: f16[8] @ thread[1]
-                    fb: f16[4] @ thread[1]
-                    acc: float[4] @ thread[1]
-                    # lane l names a row of 8: matrices 0..3 are A's top left, bottom left, top right, bottom right
-                    intrinsic.ldmatrix(fa, sa[l % 16, l / 16 * 8])
-                    intrinsic.ldmatrix(fb, sb[l % 16, 0], trans=True)
-                    for twice in range(2):
-                        intrinsic.mma(fa, fb, acc, out=acc)
-                    for e in range(4):
-                        mine[e / 2 * 8, e % 2] = acc[e]
+@kernel(threads=32)
+def product(a: ptr(const(float), (16, 16)), b: ptr(const(float), (16, 8)), c: ptr(float, (16, 8))):
+    with each(block):
+        sa: shared(f16[16, 16])
+        sb: shared(f16[16, 8])
+        fa: f16[8] @ thread[1]
+        fb: f16[4] @ thread[1]
+        acc: float[4] @ thread[1]
+        with each(thread, sa, sb, shape=(..., 2)) as (i, half):
+            for k in range(8):
+                sa[i, half * 8 + k] = f16(a[i, half * 8 + k])
+            for k in range(4):
+                sb[i, half * 4 + k] = f16(b[i, half * 4 + k])
+        with each(warp):
+            l: int @ thread[1] = id()
+            # lane l names a row of 8: matrices 0..3 are A's top left, bottom left, top right, bottom right
+            intrinsic.ldmatrix(fa, sa[l % 16, l / 16 * 8])
+            intrinsic.ldmatrix(fb, sb[l % 16, 0], trans=True)
+            for twice in range(2):
+                intrinsic.mma(fa, fb, acc, out=acc)
+        with each(thread, c, shape=(..., 4)) as (i, j):
+            for e in range(4):
+                c[i + e / 2 * 8, j * 2 + e % 2] = acc[e]
 
 
 def check():

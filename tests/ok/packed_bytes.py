@@ -7,26 +7,20 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[64])
-def of_signed(x: ptr(const(int)) @ grid[1], narrow: ptr(const(i8)) @ grid[1], out: ptr(int) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=3 * i) as mine:
-            mine[0] = dp4a(x[i], -3, i)
-            mine[1] = intrinsic.dp2a_lo(i, x[i] if i > 3 else 5, x[0])
-            mine[2] = dp2a_hi(narrow[i], x[i], 2147483647)
+@kernel(threads=64)
+def of_signed(x: ptr(const(int)), narrow: ptr(const(i8)), out: ptr(int)):
+    with each(thread, out) as i:
+        out[3 * i] = dp4a(x[i], -3, i)
+        out[3 * i + 1] = intrinsic.dp2a_lo(i, x[i] if i > 3 else 5, x[0])
+        out[3 * i + 2] = dp2a_hi(narrow[i], x[i], 2147483647)
 
 
-@kernel
-@requires(grid[1], block[1], thread[64])
-def of_unsigned(x: ptr(const(u32)) @ grid[1], narrow: ptr(const(u8)) @ grid[1], out: ptr(u32) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=3 * i) as mine:
-            mine[0] = dp4a(x[i], 4294967293, u32(i))
-            mine[1] = dp2a_lo(u32(i), x[i] if i > 3 else 5, x[0])
-            mine[2] = intrinsic.dp2a_hi(u32(narrow[i]), x[i], 4294967295)
+@kernel(threads=64)
+def of_unsigned(x: ptr(const(u32)), narrow: ptr(const(u8)), out: ptr(u32)):
+    with each(thread, out) as i:
+        out[3 * i] = dp4a(x[i], 4294967293, u32(i))
+        out[3 * i + 1] = dp2a_lo(u32(i), x[i] if i > 3 else 5, x[0])
+        out[3 * i + 2] = intrinsic.dp2a_hi(u32(narrow[i]), x[i], 4294967295)
 
 
 def dot(a: int, b: int, c: int, bits: int, first: int, sign: bool) -> int:

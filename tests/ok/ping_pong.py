@@ -10,40 +10,34 @@ from snap import *
 T = 64
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def ping_pong(x: ptr(int) @ grid[1], n: int @ grid[1]):
-    with group(grid[1]):
-        with partition(x, p=block[1], f=lambda i: i) as run:
-            with group(block[1]):
-                s: shared(int[2, T])
-                t: int @ thread[1] = id()
-                v: int @ thread[1] = run[t]
-                for r in range(n):
-                    with partition(s, p=thread[1], f=lambda i: (r % 2, t)) as cell:
-                        cell[0] = v
-                    v = s[r % 2, (t + 1) % T] + r
-                with partition(run, p=thread[1], offset=t) as mine:
-                    mine[0] = v
+@kernel(threads=T)
+def ping_pong(x: ptr(int), n: int):
+    with each(block, x):
+        s: shared(int[2, T])
+        t: int @ thread[1] = id()
+        v: int @ thread[1] = x[t]
+        for r in range(n):
+            with each(thread, s):
+                s[r % 2, t] = v
+            v = s[r % 2, (t + 1) % T] + r
+        with each(thread, x):
+            x[t] = v
 
 
-@kernel
-@requires(grid[1], block[1], thread[T])
-def ring(x: ptr(int) @ grid[1], n: int @ grid[1]):
-    with group(grid[1]):
-        with partition(x, p=block[1], f=lambda i: i) as run:
-            with group(block[1]):
-                s: shared(int[3 * T])
-                t: int @ thread[1] = id()
-                v: int @ thread[1] = run[t]
-                r: int = 0
-                while r < n:
-                    with partition(s, p=thread[1], offset=r % 3 * T + t) as cell:
-                        cell[0] = v
-                    v = s[r % 3 * T + (t + 1) % T] + r
-                    r += 1
-                with partition(run, p=thread[1], offset=t) as mine:
-                    mine[0] = v
+@kernel(threads=T)
+def ring(x: ptr(int), n: int):
+    with each(block, x):
+        s: shared(int[3 * T])
+        t: int @ thread[1] = id()
+        v: int @ thread[1] = x[t]
+        r: int = 0
+        while r < n:
+            with each(thread, s):
+                s[r % 3 * T + t] = v
+            v = s[r % 3 * T + (t + 1) % T] + r
+            r += 1
+        with each(thread, x):
+            x[t] = v
 
 
 def check():

@@ -7,27 +7,24 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[64])
-def reduce(x: ptr(const(int)) @ grid[1], out: ptr(int, (8, 64)) @ grid[1], real: ptr(float) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        v: int @ thread[1] = x[i]
-        with partition(out, p=thread[1], f=lambda k: (k, i)) as mine, partition(real, p=thread[1], offset=i) as r:
-            with group(block[1]):
-                with group(warp):
-                    mine[0] = intrinsic.reduce_add(v)
-                    mine[1] = intrinsic.reduce_min(v)
-                    mine[2] = intrinsic.reduce_max(v)
-                    mine[3] = int(intrinsic.reduce_and(u32(v)))
-                    mine[4] = int(intrinsic.reduce_or(u32(v)))
-                    mine[5] = int(intrinsic.reduce_xor(u32(v)))
-                    r[0] = intrinsic.reduce_add(float(v) * 0.5)
-                    chosen: bool @ thread[1] = intrinsic.elect()
-                    mine[6] = int(chosen)
-                of_thread_40: int = intrinsic.broadcast(v, source=40)
-                if of_thread_40 > -1000000:
-                    mine[7] = of_thread_40 + intrinsic.broadcast(v)
+@kernel(threads=64)
+def reduce(x: ptr(const(int)), out: ptr(int, (8, 64)), real: ptr(float)):
+    i: int @ thread[1] = id()
+    v: int @ thread[1] = x[i]
+    with partition(out, p=thread[1], f=lambda k: (k, i)) as mine, partition(real, p=thread[1], offset=i) as r, each(block):
+        with each(warp):
+            mine[0] = intrinsic.reduce_add(v)
+            mine[1] = intrinsic.reduce_min(v)
+            mine[2] = intrinsic.reduce_max(v)
+            mine[3] = int(intrinsic.reduce_and(u32(v)))
+            mine[4] = int(intrinsic.reduce_or(u32(v)))
+            mine[5] = int(intrinsic.reduce_xor(u32(v)))
+            r[0] = intrinsic.reduce_add(float(v) * 0.5)
+            chosen: bool @ thread[1] = intrinsic.elect()
+            mine[6] = int(chosen)
+        of_thread_40: int = intrinsic.broadcast(v, source=40)
+        if of_thread_40 > -1000000:
+            mine[7] = of_thread_40 + intrinsic.broadcast(v)
 
 
 def check():

@@ -7,32 +7,26 @@ import numpy as np
 from snap import *
 
 
-@device
-@requires(thread[1])
-def fill(a: ref(int[4]) @ thread[1], start: int @ thread[1]):
+@device(thread)
+def fill(a: ref(int[4]), start: int):
     for i in range(4):
         a[i] = start + i
 
 
-@device
-@requires(thread[1])
-def total(a: int[4] @ thread[1]) -> int @ thread[1]:
+@device(thread)
+def total(a: int[4]) -> int:
     for i in range(1, 4):
         a[0] += a[i]
     return a[0]
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def use(out: ptr(int) @ grid[1]):
-    with group(grid[1]):
-        t: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=2 * t) as mine:
-            with group(thread[1]):
-                a: int[4]
-                fill(a, 10 * t)
-                mine[0] = total(a)
-                mine[1] = a[0]  # the copy was changed, not this
+@kernel(threads=32)
+def use(out: ptr(int)):
+    with each(thread, out) as t:
+        a: int[4]
+        fill(a, 10 * t)
+        out[2 * t] = total(a)
+        out[2 * t + 1] = a[0]  # the copy was changed, not this
 
 
 def check():

@@ -9,17 +9,14 @@ from snap import *
 T, ITEMS = 256, 16
 
 
-@kernel
-@requires(grid[1], block[1], thread[T], resident=4)
-def four_a_multiprocessor(x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(y, p=thread[1], f=lambda k: i * ITEMS + k) as mine:
-            v: float[ITEMS] @ thread[1]
-            for k in range(ITEMS):
-                v[k] = x[i * ITEMS + k]
-            for k in range(ITEMS):
-                mine[k] = fma(v[k], v[ITEMS - 1 - k], v[0])
+@kernel(threads=T, resident=4)
+def four_a_multiprocessor(x: ptr(const(float)), y: ptr(float)):
+    with each(thread, y) as i:
+        v: float[ITEMS]
+        for k in range(ITEMS):
+            v[k] = x[i * ITEMS + k]
+        for k in range(ITEMS):
+            y[i * ITEMS + k] = fma(v[k], v[ITEMS - 1 - k], v[0])
 
 
 def check():

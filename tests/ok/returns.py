@@ -7,9 +7,8 @@ import numpy as np
 from snap import *
 
 
-@device
-@requires(thread[1])
-def sign(x: int @ thread[1]) -> int @ thread[1]:
+@device(thread)
+def sign(x: int) -> int:
     if x < 0:
         return -1
     if x == 0:
@@ -17,27 +16,22 @@ def sign(x: int @ thread[1]) -> int @ thread[1]:
     return 1
 
 
-@device
-@requires(thread[1])
-def first_divisor(n: int @ thread[1]) -> int @ thread[1]:
+@device(thread)
+def first_divisor(n: int) -> int:
     for d in range(2, n):
         if n % d == 0:
             return d
     return n
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def classify(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], n: int @ grid[1]):
+@kernel(threads=32)
+def classify(x: ptr(const(int)), out: ptr(int), n: int):
     if n == 0:
         return
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
-            with group(thread[1]):
-                if i < n:
-                    mine[0] = sign(x[i]) * first_divisor(i + 2)
-    return
+    with each(thread, out) as i:
+        if i >= n:
+            return
+        out[i] = sign(x[i]) * first_divisor(i + 2)
 
 
 def check():

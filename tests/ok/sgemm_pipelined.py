@@ -10,77 +10,59 @@ from snap import *
 BM, BN, BK = 32, 32, 8
 
 
-@kernel
-@requires(grid[1], block[1], thread[64])
-def three_stages(A: ptr(const(float), (M, K)) @ grid[1], B: ptr(const(float), (K, N)) @ grid[1], C: ptr(float, (M, N)) @ grid[1],
-                 M: int @ grid[1], N: int @ grid[1], K: int @ grid[1]):
-    with group(grid[1]):
-        m0: int @ block[1] = id() / (N / BN) * BM
-        n0: int @ block[1] = id() % (N / BN) * BN
-        with partition(C, p=block[1], f=lambda i, j: (m0 + i, n0 + j)) as Cb:
-            with group(block[1]):
-                As: pipeline(shared(float[BM, BK + 4]), 3)
-                Bs: pipeline(shared(float[BK, BN]), 3)
-                t: int @ thread[1] = id()
-                acc: float[4, 4] @ thread[1]
-                for k in range(K / BK + 2):
-                    if k < K / BK:
-                        with stage(As, k) as a, stage(Bs, k) as b:
-                            with partition(a.view(float4), p=thread[1], f=lambda q: (t / 2 + q, t % 2)) as d:
-                                async_copy(d[0], A.view(float4)[m0 + t / 2, k * 2 + t % 2])
-                            with partition(b.view(float4), p=thread[1], f=lambda q: (t / 8 + q, t % 8)) as d:
-                                async_copy(d[0], B.view(float4)[k * BK + t / 8, n0 / 4 + t % 8])
-                    if k >= 2:
-                        with stage(As, k - 2) as a, stage(Bs, k - 2) as b:
-                            for kk in range(BK):
-                                column: float[4] @ thread[1]
-                                for i in range(4):
-                                    column[i] = a[t / 8 * 4 + i, kk]
-                                for j in range(4):
-                                    y: float @ thread[1] = b[kk, t % 8 * 4 + j]
-                                    for i in range(4):
-                                        acc[i, j] += column[i] * y
-                with partition(Cb, p=thread[1], f=lambda i, j: (t / 8 * 4 + i, t % 8 * 4 + j)) as Ct:
-                    for i in range(4):
-                        for j in range(4):
-                            Ct[i, j] = acc[i, j]
+@kernel(threads=64)
+def three_stages(A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int):
+    with each(block, shape=(..., N / BN)) as (m, n):
+        As: pipeline(shared(float[BM, BK + 4]), 3)
+        Bs: pipeline(shared(float[BK, BN]), 3)
+        y, x = ids(thread, shape=(..., 8))
+        t: int @ thread[1] = id()
+        acc: float[4, 4] @ thread[1]
+        for k in range(K / BK + 2):
+            if k < K / BK:
+                with stage(As, k) as a, stage(Bs, k) as b, each(thread, a.view(float4), b.view(float4)):
+                    async_copy(a[t / 2, t % 2], A.view(float4)[m * BM + t / 2, k * 2 + t % 2])
+                    async_copy(b[y, x], B.view(float4)[k * BK + y, n * (BN / 4) + x])
+            if k >= 2:
+                with stage(As, k - 2) as a, stage(Bs, k - 2) as b, each(thread):
+                    for kk in range(BK):
+                        column: float[4]
+                        for i in range(4):
+                            column[i] = a[y * 4 + i, kk]
+                        for e in range(16):
+                            acc[e / 4, e % 4] += column[e / 4] * b[kk, x * 4 + e % 4]
+        with each(thread, C):
+            for i in range(4):
+                for j in range(4):
+                    C[m * BM + y * 4 + i, n * BN + x * 4 + j] = acc[i, j]
 
 
-@kernel
-@requires(grid[1], block[1], thread[64])
-def two_stages(A: ptr(const(float), (M, K)) @ grid[1], B: ptr(const(float), (K, N)) @ grid[1], C: ptr(float, (M, N)) @ grid[1],
-               M: int @ grid[1], N: int @ grid[1], K: int @ grid[1]):
+@kernel(threads=64)
+def two_stages(A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int):
     """Double-buffered: tile k is multiplied while tile k + 1 is on its way."""
-    with group(grid[1]):
-        m0: int @ block[1] = id() / (N / BN) * BM
-        n0: int @ block[1] = id() % (N / BN) * BN
-        with partition(C, p=block[1], f=lambda i, j: (m0 + i, n0 + j)) as Cb:
-            with group(block[1]):
-                As: pipeline(shared(float[BM, BK + 4]), 2)
-                Bs: pipeline(shared(float[BK, BN]), 2)
-                t: int @ thread[1] = id()
-                acc: float[4, 4] @ thread[1]
-                for k in range(K / BK + 1):
-                    if k < K / BK:
-                        with stage(As, k) as a, stage(Bs, k) as b:
-                            with partition(a.view(float4), p=thread[1], f=lambda q: (t / 2 + q, t % 2)) as d:
-                                async_copy(d[0], A.view(float4)[m0 + t / 2, k * 2 + t % 2])
-                            with partition(b.view(float4), p=thread[1], f=lambda q: (t / 8 + q, t % 8)) as d:
-                                async_copy(d[0], B.view(float4)[k * BK + t / 8, n0 / 4 + t % 8])
-                    if k >= 1:
-                        with stage(As, k - 1) as a, stage(Bs, k - 1) as b:
-                            for kk in range(BK):
-                                column: float[4] @ thread[1]
-                                for i in range(4):
-                                    column[i] = a[t / 8 * 4 + i, kk]
-                                for j in range(4):
-                                    y: float @ thread[1] = b[kk, t % 8 * 4 + j]
-                                    for i in range(4):
-                                        acc[i, j] += column[i] * y
-                with partition(Cb, p=thread[1], f=lambda i, j: (t / 8 * 4 + i, t % 8 * 4 + j)) as Ct:
-                    for i in range(4):
-                        for j in range(4):
-                            Ct[i, j] = acc[i, j]
+    with each(block, shape=(..., N / BN)) as (m, n):
+        As: pipeline(shared(float[BM, BK + 4]), 2)
+        Bs: pipeline(shared(float[BK, BN]), 2)
+        y, x = ids(thread, shape=(..., 8))
+        t: int @ thread[1] = id()
+        acc: float[4, 4] @ thread[1]
+        for k in range(K / BK + 1):
+            if k < K / BK:
+                with stage(As, k) as a, stage(Bs, k) as b, each(thread, a.view(float4), b.view(float4)):
+                    async_copy(a[t / 2, t % 2], A.view(float4)[m * BM + t / 2, k * 2 + t % 2])
+                    async_copy(b[y, x], B.view(float4)[k * BK + y, n * (BN / 4) + x])
+            if k >= 1:
+                with stage(As, k - 1) as a, stage(Bs, k - 1) as b, each(thread):
+                    for kk in range(BK):
+                        column: float[4]
+                        for i in range(4):
+                            column[i] = a[y * 4 + i, kk]
+                        for e in range(16):
+                            acc[e / 4, e % 4] += column[e / 4] * b[kk, x * 4 + e % 4]
+        with each(thread, C):
+            for i in range(4):
+                for j in range(4):
+                    C[m * BM + y * 4 + i, n * BN + x * 4 + j] = acc[i, j]
 
 
 def check():

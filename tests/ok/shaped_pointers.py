@@ -9,16 +9,11 @@ from snap import *
 DEPTH = 3
 
 
-@kernel
-@requires(grid[1], block[1], thread[64])
-def rotate(a: ptr(const(int), (R, C, DEPTH)) @ grid[1], b: ptr(int, (DEPTH, R, C)) @ grid[1], R: int @ grid[1], C: int @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(b, p=thread[1], f=lambda d: (d, i / C, i % C)) as mine:
-            with group(thread[1]):
-                if i < R * C:
-                    for d in range(DEPTH):
-                        mine[d] = a[i / C, i % C, d]
+@kernel(threads=64)
+def rotate(a: ptr(const(int), (R, C, DEPTH)), b: ptr(int, (DEPTH, R, C)), R: int, C: int):
+    with each(thread, b, shape=(R, C)) as (i, j):
+        for d in range(DEPTH):
+            b[d, i, j] = a[i, j, d]
 
 
 def check():

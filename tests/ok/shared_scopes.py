@@ -12,33 +12,31 @@ from snap import *
 def reversed_in_block(v: int @ thread[1]) -> int @ thread[1]:
     s: shared(int[64])
     t: int @ thread[1] = id()
-    with partition(s, p=thread[1], offset=t) as mine:
-        mine[0] = v
+    with each(thread, s):
+        s[t] = v
     return s[63 - t]
 
 
-@kernel
-@requires(grid[1], block[1], thread[64], smem=512)
-def reuse(out: ptr(int) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
-            with group(block[1]):
-                t: int @ thread[1] = id()
-                v: int @ thread[1] = i
-                for round in range(2):
-                    if round == 0:
-                        a: shared(int[128])
-                        with partition(a, p=thread[1], f=lambda k: 2 * t + k) as pair:
-                            pair[0] = v
-                            pair[1] = -v
-                        v = a[127 - t]
-                    else:
-                        b: shared(int[64])
-                        with partition(b, p=thread[1], offset=t) as slot:
-                            slot[0] = v
-                        v = b[(t + 1) % 64] + reversed_in_block(v)
-                mine[0] = v
+@kernel(threads=64, smem=512)
+def reuse(out: ptr(int)):
+    i: int @ thread[1] = id()
+    with each(block):
+        t: int @ thread[1] = id()
+        v: int @ thread[1] = i
+        for round in range(2):
+            if round == 0:
+                a: shared(int[128])
+                with each(thread, a):
+                    a[2 * t] = v
+                    a[2 * t + 1] = -v
+                v = a[127 - t]
+            else:
+                b: shared(int[64])
+                with each(thread, b):
+                    b[t] = v
+                v = b[(t + 1) % 64] + reversed_in_block(v)
+        with each(thread, out):
+            out[i] = v
 
 
 def check():

@@ -7,24 +7,20 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def shuffle(out: ptr(int, (6, 32)) @ grid[1], wide: ptr(f64) @ grid[1], narrow: ptr(f16) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(out, p=thread[1], f=lambda k: (k, i)) as mine, partition(wide, p=thread[1], offset=i) as w:
-            with partition(narrow, p=thread[1], offset=i) as n:
-                with group(warp):
-                    v: int @ thread[1] = 100 + i
-                    mine[0] = intrinsic.shfl(v, i * 7 % 32)
-                    mine[1] = intrinsic.shfl_up(v, 3)
-                    mine[2] = intrinsic.shfl_down(v, 5)
-                    mine[3] = intrinsic.shfl_xor(v, 9)
-                    mine[4] = intrinsic.shfl_down(v, 1, width=8)
-                    of_lane_4: int = intrinsic.shfl(v, 4)
-                    mine[5] = of_lane_4
-                    w[0] = intrinsic.shfl_xor(f64(i) / 3.0, 1)
-                    n[0] = intrinsic.shfl_up(f16(i), 1)
+@kernel(threads=32)
+def shuffle(out: ptr(int, (6, 32)), wide: ptr(f64), narrow: ptr(f16)):
+    i: int @ thread[1] = id()
+    with partition(out, p=thread[1], f=lambda k: (k, i)) as mine, partition(wide, p=thread[1], offset=i) as w, partition(narrow, p=thread[1], offset=i) as n, each(warp):
+        v: int @ thread[1] = 100 + i
+        mine[0] = intrinsic.shfl(v, i * 7 % 32)
+        mine[1] = intrinsic.shfl_up(v, 3)
+        mine[2] = intrinsic.shfl_down(v, 5)
+        mine[3] = intrinsic.shfl_xor(v, 9)
+        mine[4] = intrinsic.shfl_down(v, 1, width=8)
+        of_lane_4: int = intrinsic.shfl(v, 4)
+        mine[5] = of_lane_4
+        w[0] = intrinsic.shfl_xor(f64(i) / 3.0, 1)
+        n[0] = intrinsic.shfl_up(f16(i), 1)
 
 
 def check():

@@ -8,34 +8,22 @@ import snap
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[96])
-def exchange(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], rounds: int @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        b: int @ block[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
-            with group(block[1]):
-                box: shared(int[64])
-                back: shared(int[32])
-                acc: int @ thread[1] = 0
-                for r in range(rounds):
-                    with claim(box, p=thread[64]) as fill:
-                        match split(thread):
-                            case 64:
-                                t: int @ thread[1] = id()
-                                with partition(fill, p=thread[1], offset=t) as cell:
-                                    cell[0] = x[b * 96 + t] + r
-                    with claim(back, p=thread[32]) as reply:
-                        match split(thread):
-                            case 64:
-                                pass
-                            case 32:
-                                l: int @ thread[1] = id()
-                                with partition(reply, p=thread[1], offset=l) as cell:
-                                    cell[0] = box[l] + box[63 - l]
-                    acc += back[i % 32]
-                mine[0] = acc
+@kernel(threads=96)
+def exchange(x: ptr(const(int)), out: ptr(int), rounds: int):
+    with each(block) as b:
+        box: shared(int[64])
+        back: shared(int[32])
+        t: int @ thread[1] = id()
+        acc: int @ thread[1] = 0
+        ask, answer = roles(64, 32)
+        for r in range(rounds):
+            with ask(box), each(thread, box) as l:
+                box[l] = x[b * 96 + l] + r
+            with answer(back), each(thread, back) as l:
+                back[l] = box[l] + box[63 - l]
+            acc += back[t % 32]
+        with each(thread, out):
+            out[b * 96 + t] = acc
 
 
 def check():

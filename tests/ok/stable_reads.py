@@ -7,29 +7,22 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def choose(modes: ptr(const(int)) @ grid[1], state: ptr(int) @ grid[1], out: ptr(int) @ grid[1]):
-    with group(grid[1]):
-        b: int @ block[1] = id()
-        i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine, partition(state, p=block[1], offset=b, disjoint=True) as own:
-            with group(block[1]):
-                mode: int = modes[b]
-                limit: int = own[0]
-                s: shared(int[1])
-                with claim(s, p=thread[1]) as one:
-                    match split(thread):
-                        case 1:
-                            one[0] = mode + limit
-                if s[0] > 10:
-                    mine[0] = intrinsic.reduce_add(i)
-                else:
-                    mine[0] = -1
-                with claim(own, p=thread[1]) as one:
-                    match split(thread):
-                        case 1:
-                            one[0] = limit + 1
+@kernel(threads=32)
+def choose(modes: ptr(const(int)), state: ptr(int), out: ptr(int)):
+    with each(block, state, disjoint=state) as b:
+        mode: int = modes[b]
+        limit: int = state[b]
+        s: shared(int[1])
+        i: int @ thread[1] = 32 * b + id()
+        with one(thread, s):
+            s[0] = mode + limit
+        chosen: int @ thread[1] = -1
+        if s[0] > 10:
+            chosen = intrinsic.reduce_add(i)
+        with each(thread, out):
+            out[i] = chosen
+        with one(thread, state):
+            state[b] = limit + 1
 
 
 def check():

@@ -8,45 +8,32 @@ import snap
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[128])
-def differences(x: ptr(const(float), (M, 32)) @ grid[1], y: ptr(float, (M, 32)) @ grid[1], M: int @ grid[1]):
+@kernel(threads=128)
+def differences(x: ptr(const(float), (M, 32)), y: ptr(float, (M, 32)), M: int):
     """What rounding leaves out."""
-    with group(grid[1]):
-        b: int @ block[1] = id()
-        with partition(y, p=block[1], f=lambda i, j: (16 * b + i, j)) as yb:
-            with group(block[1]):
-                rounded: shared(float[16, 32])
-                given: shared(float[16, 32])
-                async_copy(rounded, x, at=(16 * b, 0), type="tf32")
-                async_copy(given, x, at=(16 * b, 0))
-                t: int @ thread[1] = id()
-                with partition(yb, p=thread[1], f=lambda k: (4 * k + t / 32, t % 32)) as mine:
-                    with group(thread[1]):
-                        for k in range(4):
-                            if 16 * b + 4 * k + t / 32 < M:
-                                mine[k] = given[4 * k + t / 32, t % 32] - rounded[4 * k + t / 32, t % 32]
+    with each(block) as b:
+        rounded: shared(float[16, 32])
+        given: shared(float[16, 32])
+        async_copy(rounded, x, at=(16 * b, 0), type="tf32")
+        async_copy(given, x, at=(16 * b, 0))
+        with each(thread, y, shape=(..., 32)) as (i, j):
+            for k in range(4):
+                if 16 * b + 4 * k + i < M:
+                    y[16 * b + 4 * k + i, j] = given[4 * k + i, j] - rounded[4 * k + i, j]
 
 
-@kernel
-@requires(grid[1], cluster[1], block[2], thread[128])
-def everywhere(x: ptr(const(float), (M, 32)) @ grid[1], y: ptr(float, (N, 32)) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
+@kernel(threads=128, cluster=2)
+def everywhere(x: ptr(const(float), (M, 32)), y: ptr(float, (N, 32)), M: int, N: int):
     """Each block of a cluster writes what both have loaded."""
-    with group(grid[1]):
-        c: int @ cluster[1] = id()
-        r: int @ block[1] = id() % 2
-        with partition(y, p=block[1], f=lambda i, j: ((2 * c + r) * 16 + i, j)) as yb:
-            with group(cluster[1]):
-                rounded: shared(float[16, 32], copies=block)
-                t: int @ thread[1] = id() % 128
-                with claim(rounded, p=thread[128]) as all_of_it:
-                    match split(thread):
-                        case 128:
-                            async_copy(all_of_it, x, at=(16 * c, 0), type="tf32")
-                with partition(yb, p=thread[1], f=lambda k: (4 * k + t / 32, t % 32)) as mine:
-                    with group(thread[1]):
-                        for k in range(4):
-                            mine[k] = rounded[4 * k + t / 32, t % 32]
+    with each(cluster) as c:
+        rounded: shared(float[16, 32], copies=block)
+        with claim(rounded, p=thread[128]) as all_of_it:
+            match split(thread):
+                case 128:
+                    async_copy(all_of_it, x, at=(16 * c, 0), type="tf32")
+        with each(block) as r, each(thread, y, shape=(..., 32)) as (i, j):
+            for k in range(4):
+                y[(2 * c + r) * 16 + 4 * k + i, j] = rounded[4 * k + i, j]
 
 
 def nearest(x: np.ndarray) -> np.ndarray:

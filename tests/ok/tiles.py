@@ -7,35 +7,26 @@ import numpy as np
 from snap import *
 
 
-@device
-@requires(thread[32])
-def total(t: ptr(const(int), (4, 8)) @ thread[32]) -> int @ thread[32]:
+@device(warp)
+def total(t: ptr(const(int), (4, 8))) -> int:
     l: int @ thread[1] = id()
     return intrinsic.reduce_add(t[l / 8, l % 8])
 
 
-@kernel
-@requires(grid[1], block[1], thread[64])
-def sums(a: ptr(const(int), (8, 16)) @ grid[1], out: ptr(int) @ grid[1]):
-    with group(grid[1]):
-        with partition(out, p=thread[32], offset=0) as cells:
-            with group(block[1]):
-                s: shared(int[8, 16])
-                t: int @ thread[1] = id()
-                w: int @ warp = id()
-                with partition(s, p=thread[1], f=lambda k: (k, t)) as column:
-                    with group(thread[1]):
-                        if t < 16:
-                            for k in range(8):
-                                column[k] = a[k, t]
-                with group(warp):
-                    near: int = tile(s, (0, 8 * w), (4, 8))[1, 2]
-                    v: int = total(tile(s, (4, 8 * w), (4, 8)))
-                    with claim(cells, p=thread[1]) as one:
-                        match split(thread):
-                            case 1:
-                                one[2 * w] = v
-                                one[2 * w + 1] = near
+@kernel(threads=64)
+def sums(a: ptr(const(int), (8, 16)), out: ptr(int)):
+    with each(block):
+        s: shared(int[8, 16])
+        with each(thread, s) as t:
+            if t < 16:
+                for k in range(8):
+                    s[k, t] = a[k, t]
+        with each(warp, out) as w:
+            near: int = tile(s, (0, 8 * w), (4, 8))[1, 2]
+            v: int = total(tile(s, (4, 8 * w), (4, 8)))
+            with one(thread, out):
+                out[2 * w] = v
+                out[2 * w + 1] = near
 
 
 def check():

@@ -8,30 +8,20 @@ import snap
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[256])
-def tree_reduce(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1]):
-    with group(grid[1]):
-        b: int @ block[1] = id()
-        i: int @ thread[1] = id()
-        with partition(out, p=block[1], f=lambda k: b + k) as total:
-            with group(block[1]):
-                s: shared(int[256])
-                t: int @ thread[1] = id()
-                with partition(s, p=thread[1], offset=t) as mine:
-                    mine[0] = x[i]
-                d: int = 128
-                while d > 0:
-                    y: int @ thread[1] = s[t + d] if t < d else 0
-                    with partition(s, p=thread[1], offset=t) as mine:
-                        with group(thread[1]):
-                            if t < d:
-                                mine[0] += y
-                    d = d / 2
-                with claim(total, p=thread[1]) as one:
-                    match split(thread):
-                        case 1:
-                            one[0] = s[0]
+@kernel(threads=256)
+def tree_reduce(x: ptr(const(int)), out: ptr(int)):
+    with each(block) as b:
+        s: shared(int[256])
+        with each(thread, s) as t:
+            s[t] = x[b * 256 + t]
+        d: int = 128
+        while d > 0:
+            with each(thread, s) as t:
+                if t < d:
+                    s[t] += s[t + d]
+            d = d / 2
+        with one(thread, out):
+            out[b] = s[0]
 
 
 def check():

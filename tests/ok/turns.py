@@ -8,56 +8,43 @@ import snap
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[256])
-def powers(x: ptr(const(bf16), (128, 64)) @ grid[1], y: ptr(const(bf16), (64, 64)) @ grid[1], out: ptr(float, (128, 64)) @ grid[1], n: int @ grid[1]):
+@kernel(threads=256)
+def powers(x: ptr(const(bf16), (128, 64)), y: ptr(const(bf16), (64, 64)), out: ptr(float, (128, 64)), n: int):
     """A tile of 64 rows each: it is multiplied by y again and again, and halved in between."""
-    with group(grid[1]):
-        with partition(out, p=block[1], f=lambda i, j: (i, j), disjoint=True) as ob:
-            with group(block[1]):
-                ys: shared(bf16[64, 64], swizzle=128)
-                os: shared(float[2, 2, 64, 32], swizzle=128)
-                xs: shared(bf16[128, 64], swizzle=128)
-                w: int @ warpgroup = id()
-                async_copy(ys, y, at=(0, 0))
-                async_copy(xs, x, at=(0, 0))
-                acc: float[32] @ thread[1]
-                a: bf16[32] @ thread[1]
-                with group(warpgroup):
-                    wgmma(acc, tile(xs, (64 * w, 0), (64, 64)), ys, zero=True)
-                    for i in range(n):
-                        for j in range(32):
-                            a[j] = bf16(acc[j] / 2.0)
-                        with turn():
-                            wgmma(acc, a, ys, zero=True)
-                with partition(os, p=warpgroup, f=lambda p, i, j: (w, p, i, j)) as mine, partition(ob, p=warpgroup, f=lambda i, j: (64 * w + i, j)) as og:
-                    with group(warpgroup):
-                        for h in range(2):
-                            store_acc(tile(mine, (h, 0, 0), (1, 64, 32)), acc, first=32 * h)
-                            async_copy(og, tile(mine, (h, 0, 0), (1, 64, 32)), at=(0, 32 * h))
+    with each(block, out, disjoint=out):
+        ys: shared(bf16[64, 64], swizzle=128)
+        os: shared(float[2, 2, 64, 32], swizzle=128)
+        xs: shared(bf16[128, 64], swizzle=128)
+        async_copy(ys, y, at=(0, 0))
+        async_copy(xs, x, at=(0, 0))
+        acc: float[32] @ thread[1]
+        a: bf16[32] @ thread[1]
+        with each(warpgroup) as w:
+            wgmma(acc, tile(xs, (64 * w, 0), (64, 64)), ys, zero=True)
+            for i in range(n):
+                for j in range(32):
+                    a[j] = bf16(acc[j] / 2.0)
+                with turn():
+                    wgmma(acc, a, ys, zero=True)
+        with each(warpgroup, os, out) as w:
+            for h in range(2):
+                store_acc(os[w, h], acc, first=32 * h)
+            async_copy(out, os[w], at=(64 * w, 0))
 
 
-@kernel
-@requires(grid[1], block[1], thread[128])
-def queue(order: ptr(int) @ grid[1], n: int @ grid[1]):
+@kernel(threads=128)
+def queue(order: ptr(int), n: int):
     """Each warp takes a number when it is its turn: the counter is read and written by atomics, and the order is the turns'."""
-    with group(grid[1]):
-        with group(block[1]):
-            next_number: shared(int[1])
-            t: int @ thread[1] = id()
-            w: int @ warp = id()
-            with partition(next_number, p=thread[1], f=lambda i: t - 127 + i) as mine:
-                with group(thread[1]):
-                    if t == 127:
-                        mine[0] = 0
-            with group(warp):
-                l: int @ thread[1] = id()
-                for i in range(n):
-                    with turn():
-                        with group(thread[1]):
-                            if l == 0:
-                                number: int @ thread[1] = atomic.add(next_number, 0, 1)
-                                atomic.store(order, number, 100 * i + w)
+    with each(block):
+        next_number: shared(int[1])
+        with each(thread, next_number) as t:
+            if t == 127:
+                next_number[0] = 0
+        with each(warp) as w:
+            for i in range(n):
+                with turn(), one(thread):
+                    number: int = atomic.add(next_number, 0, 1)
+                    atomic.store(order, number, 100 * i + w)
 
 
 def check():

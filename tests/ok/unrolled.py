@@ -9,29 +9,26 @@ from snap import *
 N = 4
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def outer_products(x: ptr(const(int)) @ grid[1], out: ptr(int, (32, N, N)) @ grid[1], half: ptr(float) @ grid[1]):
-    with group(grid[1]):
-        t: int @ thread[1] = id()
-        with partition(out, p=thread[1], f=lambda i, j: (t, i, j)) as mine, partition(half, p=thread[1], offset=t) as sum16:
-            v: int[N] @ thread[1]
-            m: int[N, N] @ thread[1]
-            h: f16[2 * N] @ thread[1]
-            for i in range(N):
-                v[i] = x[t * N + i]
-            for i in unroll(range(N), 2):
-                for j in unroll(range(N)):
-                    m[i, j] += v[i] * v[j]
-            for i in range(N):
-                for j in range(N):
-                    mine[i, j] = m[i, j]
-                h[2 * i] = f16(v[i])
-                h[2 * i + 1] = f16(0.25)
-            s: float @ thread[1] = 0.0
-            for i in range(2 * N):
-                s += float(h[i])
-            sum16[0] = s
+@kernel(threads=32)
+def outer_products(x: ptr(const(int)), out: ptr(int, (32, N, N)), half: ptr(float)):
+    with each(thread, out, half) as t:
+        v: int[N]
+        m: int[N, N]
+        h: f16[2 * N]
+        for i in range(N):
+            v[i] = x[t * N + i]
+        for i in unroll(range(N), 2):
+            for j in unroll(range(N)):
+                m[i, j] += v[i] * v[j]
+        for i in range(N):
+            for j in range(N):
+                out[t, i, j] = m[i, j]
+            h[2 * i] = f16(v[i])
+            h[2 * i + 1] = f16(0.25)
+        s: float = 0.0
+        for i in range(2 * N):
+            s += float(h[i])
+        half[t] = s
 
 
 def check():

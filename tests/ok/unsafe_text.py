@@ -11,9 +11,8 @@ def popcount(x):
     return np.array([bin(int(v) & 0xFFFFFFFF).count("1") for v in np.ravel(x)], np.int32).reshape(np.shape(x))
 
 
-@device
-@requires(thread[1])
-def ones(x: u32 @ thread[1]) -> int @ thread[1]:
+@device(thread)
+def ones(x: u32) -> int:
     return unsafe.cuda("__popc({x})", x=x, type=int, cpu=popcount)
 
 
@@ -21,21 +20,16 @@ def halfway(a, b):
     return (a.astype(np.int64) + b >> 1).astype(np.int32)
 
 
-@device
-@requires(thread[1])
-def average(a: int @ thread[1], b: int @ thread[1]) -> int @ thread[1]:
+@device(thread)
+def average(a: int, b: int) -> int:
     return unsafe.cuda("__hadd({a}, {b})", a=a, b=b, type=int, cpu=halfway)
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def use(x: ptr(const(u32)) @ grid[1], out: ptr(int, (2, 32)) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(out, p=thread[1], f=lambda k: (k, i)) as mine:
-            with group(thread[1]):
-                mine[0] = ones(x[i])
-                mine[1] = average(i, 2147483647)
+@kernel(threads=32)
+def use(x: ptr(const(u32)), out: ptr(int, (2, 32))):
+    with each(thread, out) as i:
+        out[0, i] = ones(x[i])
+        out[1, i] = average(i, 2147483647)
 
 
 def check():

@@ -7,33 +7,25 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def scale(x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1], n4: int @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(y.view(float4), p=thread[1], offset=i) as mine:
-            with group(thread[1]):
-                if i < n4:
-                    v: float4 = x.view(float4)[i]
-                    v.x = v.x * 2.0
-                    v.w += 1.0
-                    mine[0] = float4(v.w, v.z, v.y, v.x)
+@kernel(threads=32)
+def scale(x: ptr(const(float)), y: ptr(float), n4: int):
+    with each(thread, y.view(float4), shape=n4) as i:
+        v: float4 = x.view(float4)[i]
+        v.x = v.x * 2.0
+        v.w += 1.0
+        y[i] = float4(v.w, v.z, v.y, v.x)
 
 
-@kernel
-@requires(grid[1], block[1], thread[32])
-def through_registers(x: ptr(const(int2)) @ grid[1], y: ptr(int2) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        with partition(y, p=thread[1], offset=2 * i) as mine:
-            a: int[4] @ thread[1]
-            for k in range(2):
-                a.view(int2)[k] = x[2 * i + k]
-            for k in range(4):
-                a[k] += k
-            for k in range(2):
-                mine[k] = a.view(int2)[k]
+@kernel(threads=32)
+def through_registers(x: ptr(const(int2)), y: ptr(int2)):
+    with each(thread, y) as i:
+        a: int[4]
+        for k in range(2):
+            a.view(int2)[k] = x[2 * i + k]
+        for k in range(4):
+            a[k] += k
+        for k in range(2):
+            y[2 * i + k] = a.view(int2)[k]
 
 
 def check():

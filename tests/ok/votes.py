@@ -7,26 +7,23 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[64])
-def vote(x: ptr(const(int)) @ grid[1], out: ptr(int, (8, 64)) @ grid[1]):
-    with group(grid[1]):
-        i: int @ thread[1] = id()
-        v: int @ thread[1] = x[i]
-        with partition(out, p=thread[1], f=lambda k: (k, i)) as mine:
-            with group(block[1]):
-                with group(warp):
-                    some: bool = intrinsic.any(v == 3)
-                    every: bool = intrinsic.all(v < 8)
-                    if some:  # the warp agrees, so the warp may branch
-                        mine[0] = 1
-                    mine[1] = int(every)
-                    mine[2] = int(intrinsic.ballot(v > 3))
-                    mine[3] = int(intrinsic.match_any(v))
-                    mine[4] = int(intrinsic.match_all(v / 100))
-                mine[5] = int(intrinsic.syncthreads_or(v == 7))
-                mine[6] = int(intrinsic.syncthreads_and(v >= 0))
-                mine[7] = intrinsic.syncthreads_count(v == 1)
+@kernel(threads=64)
+def vote(x: ptr(const(int)), out: ptr(int, (8, 64))):
+    i: int @ thread[1] = id()
+    v: int @ thread[1] = x[i]
+    with partition(out, p=thread[1], f=lambda k: (k, i)) as mine, each(block):
+        with each(warp):
+            some: bool = intrinsic.any(v == 3)
+            every: bool = intrinsic.all(v < 8)
+            if some:  # the warp agrees, so the warp may branch
+                mine[0] = 1
+            mine[1] = int(every)
+            mine[2] = int(intrinsic.ballot(v > 3))
+            mine[3] = int(intrinsic.match_any(v))
+            mine[4] = int(intrinsic.match_all(v / 100))
+        mine[5] = int(intrinsic.syncthreads_or(v == 7))
+        mine[6] = int(intrinsic.syncthreads_and(v >= 0))
+        mine[7] = intrinsic.syncthreads_count(v == 1)
 
 
 def bits(mask):

@@ -18,7 +18,7 @@ class Kernel:
 
     def __init__(self, typed: ir.Function, module: SimpleNamespace | None = None):
         self.typed = self.synced = typed
-        self.module = module
+        self.module, self.lined = module, ""
 
 
 class Maker:

@@ -101,12 +101,12 @@ def test_defaults_are_what_they_were_when_the_function_was_defined():
     assert found(calling(), 1) == [1 + 20 - 100 - 6000] * 4
 
 
-@pytest.mark.parametrize("change", ["compiler", "options", "text", "architecture", "kind"])
+@pytest.mark.parametrize("change", ["compiler", "options", "text", "architecture", "kind", "lines"])
 def test_compiled_code_is_of_one_compiler_and_its_options(change, monkeypatch):
     monkeypatch.setenv("SNAP_CACHE_DIR", "")
     monkeypatch.setattr(compiling, "compiler_identity", lambda: ("nvrtc", "12.8"))
     made = []
-    monkeypatch.setattr(compiling, "_nvrtc", lambda *of: made.append(of) or f"{len(made)}".encode())
+    monkeypatch.setattr(compiling, "_nvrtc", lambda *of, **others: made.append(of) or f"{len(made)}".encode())
     first = text = f"// {change}"
     arch = "sm_90a"
     assert compiling.compile_cubin(first, arch) == compiling.compile_cubin(first, arch) == b"1"
@@ -121,5 +121,8 @@ def test_compiled_code_is_of_one_compiler_and_its_options(change, monkeypatch):
             arch = "sm_90"
         case "kind":
             assert compiling.compile_ptx(text, arch) == "2"
+            return
+        case "lines":
+            assert compiling.compile_cubin(first, arch, lined=f"#line 1\n{first}") == b"2"
             return
     assert compiling.compile_cubin(text, arch) == b"2"

@@ -72,7 +72,7 @@ def library():
 def load(library, monkeypatch):
     """GpuKernel on a device that does not exist."""
     monkeypatch.setattr(gpu, "driver", lambda: Driver(library))
-    monkeypatch.setattr(gpu, "compile_cubin", lambda text, target, unsafe: b"")
+    monkeypatch.setattr(gpu, "compile_cubin", lambda text, target, **options: b"")
 
     def loaded(kernel, made, arch=90):
         kernel.module = made

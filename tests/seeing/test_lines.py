@@ -122,6 +122,21 @@ def test_strange_names_are_quoted(tmp_path):
     assert Path(name).read_text() == path.read_text() and 6 in found and names["odd"].cubin()[:4] == b"\x7fELF"
 
 
+def test_what_the_compiler_refuses_of_unsafe_text_has_its_line():
+    @device(thread[1])
+    def wrong(v: int) -> int:
+        return unsafe.cuda("no_such_function({v})", v=v, type=int)
+
+    @kernel(threads=32)
+    def calls(out: ptr(int)):
+        with each(thread, out) as i:
+            out[i] = wrong(i)
+
+    with pytest.raises(RuntimeError) as refused:
+        calls.cubin()
+    assert f"{HERE}({line_of('no_such_function({v})')}): error" in str(refused.value) and "#line" not in str(refused.value)
+
+
 def test_it_can_be_switched_off(monkeypatch):
     monkeypatch.setenv("SNAP_LINEINFO", "0")
     assert ".loc" not in example.ptx()

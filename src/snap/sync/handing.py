@@ -179,7 +179,8 @@ class Handing:
             landing = replace(point, arrivals=_copies_of(e))
             made.append(synced.BarrierArrive(barrier, slot, THREAD1, place, landing, copies=True, span=span))
         if e.arrives:
-            own = replace(point, arrivals=_each_of(e)) if e.copies else point
+            besides = "its threads arrive as well, for their own accesses"
+            own = replace(point, arrivals=_each_of(e), reason=besides) if e.copies else point
             made.append(synced.BarrierArrive(barrier, slot, by, place, own, span=span))
         return made
 

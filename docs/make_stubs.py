@@ -57,7 +57,7 @@ DECORATORS = {
     ),
     "device": (
         "(function: Callable[..., Any], /) -> SnapFunction",
-        "(*privileges: LevelName | Privilege, smem: int | None = None, _types: _T = no_type_check) -> _T",
+        "(*privileges: LevelName | Privilege, smem: int | None = None, cooperative: bool = False, _types: _T = no_type_check) -> _T",
     ),
     "requires": (
         "(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False,"

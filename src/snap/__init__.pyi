@@ -131,7 +131,7 @@ def device(function: Callable[..., Any], /) -> SnapFunction:
     `cooperative=True`: one for cooperative kernels.
     """
 @overload
-def device(*privileges: LevelName | Privilege, smem: int | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+def device(*privileges: LevelName | Privilege, smem: int | None = None, cooperative: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
     `cooperative=True`: one for cooperative kernels.
     """

@@ -6,12 +6,16 @@ The pipeline is `Compiled`: one attribute a stage, each computed when first aske
 from __future__ import annotations
 
 import functools
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
+from snap.diag.error import SnapError
 from snap.frontend.definition import Definition, identity
 from snap.ir import nodes as ir
 from snap.ir.synced import Function as Synced
 from snap.ir.synced import SyncPoint
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Compiled:
@@ -60,6 +64,19 @@ class Compiled:
         return lined(self.module, generated_file(self.module.kernel, self.module.text), source_file)
 
 
+def _told(method: Method) -> Method:
+    """A method whose SnapErrors come without the compiler's own frames, which say nothing to a user."""
+
+    @functools.wraps(method)
+    def told(*args: Any, **keywords: Any) -> Any:
+        try:
+            return method(*args, **keywords)
+        except SnapError as error:
+            raise error.without_frames() from None
+
+    return cast(Method, told)
+
+
 class SnapFunction:
     """A checked Snap function.  Kernels are launched: `k[blocks](*args)`; device functions are called by other Snap
     functions.
@@ -99,6 +116,7 @@ class SnapFunction:
             found = self.compiled[key] = Compiled(self.definition, values).checked()
         return found
 
+    @_told
     def specialize(self, **constexprs: object) -> SnapFunction:
         """This function with some constexpr parameters fixed; checked now if all of them are."""
         unknown = sorted(set(constexprs) - set(self.generic))
@@ -129,6 +147,7 @@ class SnapFunction:
 
     # -- stages
 
+    @_told
     def core(self, **constexprs: object) -> str:
         """The function as text, its short forms expanded into the words that define them."""
         from snap.check import required
@@ -142,6 +161,7 @@ class SnapFunction:
         made = definition.made[EXPANSIONS, identity(compiled.constexprs)]
         return function_text(definition.tree, head, cast(Any, made))
 
+    @_told
     def syncs(self, **constexprs: object) -> list[SyncPoint]:
         """The synchronization points of the generated code, in the order of the text, calls included: those that were
         inferred, those that collectives bring along, and a kernel's first and last.
@@ -152,6 +172,7 @@ class SnapFunction:
         found = points(compiled.synced, collectives=True)
         return [*compiled.module.entry, *found, *compiled.module.exit] if self.is_kernel else found
 
+    @_told
     def ir(self, stage: str = "synchronized", /, **constexprs: object) -> str:
         """The program as text, as the compiler has it: "typed", as the checker leaves it, or "synchronized"."""
         from snap.ir.text import text
@@ -161,6 +182,7 @@ class SnapFunction:
         compiled = self._the_one(constexprs)
         return text(compiled.typed if stage == "typed" else compiled.synced)
 
+    @_told
     def passes(self, **constexprs: object) -> list[tuple[str, str, str]]:
         """The program as text after the checker, and after each pass of synchronization that changed it: (name of the
         pass, what it does, text).
@@ -185,6 +207,7 @@ class SnapFunction:
 
         return graph(self._the_one(constexprs).typed)
 
+    @_told
     def cuda(self, **constexprs: object) -> str:
         self._kernel_only("have CUDA text of their own")
         return self._the_one(constexprs).module.text
@@ -197,18 +220,21 @@ class SnapFunction:
         check_module(module, arch)
         return module.text
 
+    @_told
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
         from snap.runtime.compile import compile_ptx
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
         return compile_ptx(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
 
+    @_told
     def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
         from snap.runtime.compile import compile_cubin
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
         return compile_cubin(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
 
+    @_told
     def resources(self, arch: str = "sm_90a", **constexprs: object):
         from snap.runtime.compile import resources
 
@@ -219,6 +245,7 @@ class SnapFunction:
 
     # -- launching
 
+    @_told
     def split_arguments(self, args: tuple, keywords: dict[str, object]) -> tuple[Compiled, list]:
         """Take the constexpr parameters out of the arguments: the specialisation, and what is left for it."""
         params = [p.name for p in self.definition.tree.params if p.name not in self.bound]
@@ -242,6 +269,7 @@ class SnapFunction:
             given[n] for n in params if n not in self.generic
         ]
 
+    @_told
     def launch(
         self,
         *args: object,

@@ -4,12 +4,15 @@ Input: a function, its kind and what it requires, in one decorator or two.  Outp
 """
 
 from __future__ import annotations
+import __future__ as future
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 from snap.api import Compiled, SnapFunction
@@ -17,7 +20,7 @@ from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.frontend.definition import Definition, Refused, Requires
 from snap.ir.types import Level, Privilege
-from snap.surface import LevelName, caller_span
+from snap.surface import LevelName, caller_span, whole_help
 
 _collected: ContextVar[list[SnapError] | None] = ContextVar("snap_collected", default=None)
 
@@ -140,6 +143,32 @@ def ccuda(kind: str):
     return decorate
 
 
+LEVEL_WORDS = ("grid", "cluster", "block", "thread", "warp", "warpgroup")
+
+
+def _check_signature(frame: FrameType) -> None:
+    """Before Python evaluates the signature of the function that a decorator stands above."""
+    if not frame.f_code.co_flags & future.annotations.compiler_flag:
+        from snap.frontend.eager import check_signature
+
+        check_signature(frame)
+
+
+def _no_option(word: str, given: dict[str, object], options: str, example: str, span: Span) -> None:
+    """`@requires(grid=1)`, `@kernel(thread=64)`: an option that the decorator does not have."""
+    for name, value in given.items():
+        level = name if name in LEVEL_WORDS else name.removesuffix("s")
+        if word != "kernel" and level in LEVEL_WORDS:
+            help = f"privileges are written with brackets: `{level}[{value}]`; {example}"
+        elif word == "kernel" and level == "thread":
+            help = f"`@kernel(threads={value})`"
+        elif word == "kernel" and level in LEVEL_WORDS:
+            help = f"{example}; blocks are counted when it is launched: `k[blocks](...)`"
+        else:
+            help = f"it has {options}; {example}"
+        raise SnapError(Diagnostic("SNAP018", f"`@{word}` has no option `{name}`", span, help=help))
+
+
 def kernel(
     *functions: object,
     threads: int | Callable[..., int] | None = None,
@@ -148,6 +177,7 @@ def kernel(
     cooperative: bool = False,
     resident: int | None = None,
     blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,
+    **unknown: object,
 ):
     """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
     block[1], thread[256])`.
@@ -158,6 +188,9 @@ def kernel(
     """
     if functions:
         return ccuda("global")(*functions)
+    options = "`threads=`, `cluster=`, `smem=`, `cooperative=`, `resident=` and `blocks=`"
+    _no_option("kernel", unknown, options, "`@kernel(threads=256)`", caller_span())
+    _check_signature(sys._getframe(1))
     if threads is None:
         message = "`@kernel(...)` declares the number of threads per block"
         help = "`@kernel(threads=256)`; or `@kernel` alone, with `@requires(...)`"
@@ -165,7 +198,7 @@ def kernel(
     return _short("kernel", _launched(threads, cluster), smem, cooperative, resident, blocks)
 
 
-def device(*given: Any, smem: int | None = None, cooperative: bool = False):
+def device(*given: Any, smem: int | None = None, cooperative: bool = False, **unknown: object):
     """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
     `cooperative=True`: one for cooperative kernels.
     """
@@ -173,6 +206,8 @@ def device(*given: Any, smem: int | None = None, cooperative: bool = False):
         isinstance(given[0], Pending) or hasattr(given[0], "__code__") and not _is_lambda(given[0])
     ):
         return ccuda("device")(*given)
+    _no_option("device", unknown, "`smem=` and `cooperative=`", "`@device(block[1], thread[128])`", caller_span())
+    _check_signature(sys._getframe(1))
     if not given:
         message, help = "`@device(...)` says who calls it", "`@device(warp)`, `@device(block[1], thread[128])`"
         raise SnapError(Diagnostic("SNAP018", message, caller_span(), help=help))
@@ -212,7 +247,7 @@ def _launched(threads: int | Callable[..., int], cluster: int | None) -> object:
     def privileges(count: object) -> tuple[Privilege, ...]:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             message = f"`threads` is a number of threads, 1 or more, not {count!r}"
-            raise SnapError(Diagnostic("SNAP018", message, span, help="`@kernel(threads=256)`"))
+            raise SnapError(Diagnostic("SNAP018", message, span, help=whole_help(count) or "`@kernel(threads=256)`"))
         clusters = () if cluster is None else (Privilege(Level.CLUSTER, 1),)
         blocks = Privilege(Level.BLOCK, 1 if cluster is None else cluster)
         return (Privilege(Level.GRID, 1), *clusters, blocks, Privilege(Level.THREAD, count))
@@ -220,20 +255,30 @@ def _launched(threads: int | Callable[..., int], cluster: int | None) -> object:
     span = caller_span(3)
     if cluster is not None and (isinstance(cluster, bool) or not isinstance(cluster, int) or cluster < 1):
         message = f"`cluster` is a number of blocks, 1 or more, not {cluster!r}"
-        raise SnapError(Diagnostic("SNAP018", message, span, help="`@kernel(threads=256, cluster=2)`"))
+        help = whole_help(cluster) or "`@kernel(threads=256, cluster=2)`"
+        raise SnapError(Diagnostic("SNAP018", message, span, help=help))
     if isinstance(threads, int) or not callable(threads):
         return privileges(threads)
     made: Callable[..., int] = threads
     return functools.wraps(made)(lambda **constexprs: privileges(made(**constexprs)))
 
 
-def requires(*privileges: Any, smem: int | None = None, cooperative: bool = False, resident: int | None = None):
+def requires(
+    *privileges: Any,
+    smem: int | None = None,
+    cooperative: bool = False,
+    resident: int | None = None,
+    **unknown: object,
+):
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
     Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
     (`resident`).
     """
     span = caller_span()
+    options = "`smem=`, `cooperative=` and `resident=`"
+    _no_option("requires", unknown, options, "`@requires(grid[1], block[1], thread[256])`", span)
+    _check_signature(sys._getframe(1))
     _check_launch(smem, resident, span)
     bare = (
         len(privileges) == 1
@@ -275,11 +320,12 @@ def _check_launch(smem: object, resident: object, span: Span) -> None:
                 "SNAP018",
                 f"`resident` is a number of blocks, 1 or more, not {resident!r}",
                 span,
-                help="`resident=2`: registers are limited so that two blocks fit on an SM",
+                help=whole_help(resident) or "`resident=2`: registers are limited so that two blocks fit on an SM",
             )
         )
     if smem is not None and (isinstance(smem, bool) or not isinstance(smem, int) or smem < 0):
-        raise SnapError(Diagnostic("SNAP018", f"`smem` is a number of bytes, not {smem!r}", span))
+        message = f"`smem` is a number of bytes, not {smem!r}"
+        raise SnapError(Diagnostic("SNAP018", message, span, help=whole_help(smem)))
 
 
 @contextlib.contextmanager

@@ -30,6 +30,11 @@ def caller_span(depth: int = 2) -> Span:
     return Span(frame.f_code.co_filename, line, 0, line, 0)
 
 
+def whole_help(n: object) -> str:
+    """Where a quotient was written as Snap writes it, in Python: in decorators `/` is Python's."""
+    return "decorators are Python, where `/` makes a float: write `//`" if isinstance(n, float) and n == n // 1 else ""
+
+
 def one_dimension(word: str, counts: tuple[object, ...]) -> str:
     """What to write instead of `word[8, 8]`."""
     numbers = [n for n in counts if type(n) is int and n > 0]
@@ -60,7 +65,7 @@ class LevelName:
                     help=(
                         one_dimension(self.word, n)
                         if isinstance(n, tuple)
-                        else f"write `{self.word}[1]`, or another positive constant"
+                        else whole_help(n) or f"write `{self.word}[1]`, or another positive constant"
                     ),
                 )
             )

@@ -7,6 +7,7 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.hardware import SHUFFLE_WIDTHS, WARP, WARPGROUP
+from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Level, Privilege
 
 
@@ -155,7 +156,11 @@ def read_down(
     elif want.agree:
         help = one_value_help(p, bare)
     else:
-        help = f"declare the destination at `{have}`, or agree first with a collective that returns `{p}`"
+        help = f"declare the destination at `{have}`"
+        if p in (CLUSTER1, GRID1):
+            help += f", or agree first{_where_grid(p)}: `intrinsic.broadcast_{p.level.word}({bare})`"
+        elif any(op.returns == p and op.result is not None for op in COLLECTIVES.values()) or p.level is Level.THREAD:
+            help += f", or agree first with a collective that returns `{p}`"
     return c.fail(
         want.code,
         f"{name} may differ between {units(have)} of {group_words(p)}",

@@ -233,14 +233,7 @@ def claim_statement(c: Checker, s: tree.With, tail: bool) -> None:
             f"`{base.name}` is at `{base.privilege}` and this code at `{c.privilege}`: a claim is made by the memory's"
             " owner"
         )
-        help = (
-            f"claim it in `with group({base.privilege}):`"
-            if c.privilege.at_least(base.privilege)
-            else (
-                f"outside of the group, hand out parts: `with partition({base.name}, p={c.privilege}, f=...) as part:`;"
-                " then claim `part` here"
-            )
-        )
+        help = _claimed_too_late(c, base, p, s)
     elif c.place.held(p.level) is None:
         problem = f"there is no level `{p.level.word}` here to claim memory for"
     elif (between := _replicated(c.place, p.level)) is not None and not (
@@ -274,6 +267,23 @@ def claim_statement(c: Checker, s: tree.With, tail: bool) -> None:
     claimed = Memory(handle, part.view, _at_entry(c, part.map, s), part.shape, claim=ClaimUse(p, len(c.frames), s.head))
     made = _scope(c, s, tail, "claim", owner, claimed)
     c.out.append(ir.Claim(base, handle, c.place, made, span=s.head))
+
+
+def _claimed_too_late(c: Checker, base: ir.Handle, p: Privilege, s: tree.With) -> str:
+    """What to write where the memory is not the code's own."""
+    if c.privilege.at_least(base.privilege):
+        return f"claim it in `with group({base.privilege}):`"
+    frame = c.innermost("group", "split")
+    unit = p.level.word if p.n == 1 else str(p)
+    if p == c.privilege and frame is not None and frame.kind == "split":
+        return (
+            f"claim it before the split, around `match split({p.level.word}):`; or `with one({unit}, {base.name}):`,"
+            " which is both"
+        )
+    parts = f"outside of the group, hand out parts: `with partition({base.name}, p={c.privilege}, f=...) as part:`"
+    if p == c.privilege:
+        return f"{parts}, and use `part` here, which is this group's own already"
+    return f"{parts}; then claim `part` here"
 
 
 def _replicated(place: Place, level: Level) -> Level | None:

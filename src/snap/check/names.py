@@ -11,6 +11,7 @@ import types
 
 from snap.check import convert
 from snap.check.bindings import Constant, Poison
+from snap.check.foreign import FOREIGN_TYPES, of_cuda
 from snap.check.state import Abort, Checker
 from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
@@ -21,44 +22,6 @@ from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES, MATH
 from snap.ir.types import Element, Privilege
 from snap.surface import PYTHON_TYPES, WITHOUT_IMPORT, LevelName, Marker, Namespace, TypeName
-
-CUDA_NAMES = {
-    "threadIdx": (
-        "`t: int @ thread[1] = id()` in `group(block[1])` is the thread's index in the block; in `group(thread[1])` it"
-        " would be 0"
-    ),
-    "blockIdx": "`b: int @ block[1] = id()` in `group(grid[1])` is the block's index",
-    "blockDim": "`count(thread[1])` in `group(block[1])`",
-    "gridDim": "`count(block[1])` in `group(grid[1])`",
-    "__syncthreads": (
-        "barriers are inferred where a `partition` or `claim` ends; for experts there is `intrinsic.syncthreads()`"
-    ),
-    "__syncwarp": (
-        "barriers are inferred where a `partition` or `claim` ends; for experts there is `intrinsic.syncwarp()`"
-    ),
-    "__shared__": "`x: shared(float[256])`",
-    "atomicAdd": "`atomic.add(memory, index, value)`",
-    "printf": '`print("x =", x)`: values stand beside the text, and are shown by their type',
-}
-# Types as NumPy, torch and C call them.
-FOREIGN_TYPES = {
-    "float16": "`f16`",
-    "half": "`f16`",
-    "bfloat16": "`bf16`",
-    "float32": "`f32`, or `float`",
-    "float64": "`f64`",
-    "double": "`f64`",
-    "int8": "`i8`",
-    "int16": "`i16`",
-    "short": "`i16`",
-    "int32": "`i32`, or `int`",
-    "int64": "`i64`",
-    "long": "`i64`",
-    "uint8": "`u8`",
-    "uint16": "`u16`",
-    "uint32": "`u32`",
-    "uint64": "`u64`",
-}
 
 
 def resolve_name(c: Checker, name: str, span: Span) -> object:
@@ -79,8 +42,9 @@ def resolve_name(c: Checker, name: str, span: Span) -> object:
 
 
 def _unknown(c: Checker, name: str, span: Span) -> Abort:
-    if name in CUDA_NAMES:
-        return c.fail("SNAP019", f"`{name}` is CUDA's; Snap has another word for it", span, help=CUDA_NAMES[name])
+    if (known_there := of_cuda(name)) is not None:
+        message, help = known_there
+        return c.fail("SNAP019", message, span, help=help)
     if name in FOREIGN_TYPES:
         return c.fail(
             "SNAP019",
@@ -89,9 +53,8 @@ def _unknown(c: Checker, name: str, span: Span) -> Abort:
             "Snap's types have other names",
             help=f"write {FOREIGN_TYPES[name]}",
         )
-    collective = name.removeprefix("__").removesuffix("_sync") if name.startswith("__") else name
-    if collective in COLLECTIVES or collective == "bitcast":
-        return c.fail("SNAP019", f"unknown name `{name}`", span, help=f"write `intrinsic.{collective}(...)`")
+    if name in COLLECTIVES or name == "bitcast":
+        return c.fail("SNAP019", f"unknown name `{name}`", span, help=f"write `intrinsic.{name}(...)`")
     if name == "math":
         return c.fail(
             "SNAP019",

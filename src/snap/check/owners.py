@@ -82,7 +82,14 @@ def _several(outer: Place, frame: Frame, memory: Memory) -> bool:
 def _many_owners(c: Checker, name: str, memory: Memory, frame: Frame, span: Span) -> Abort:
     claim, inside = memory.claim, frame.place.privilege
     base = memory.handle.base
-    if frame.branch is None:
+    word = claim.privilege.level.word
+    if frame.branch is None and inside == claim.privilege:
+        unit = word if inside.n == 1 else str(inside)
+        help = (
+            f"for one of them, `with one({unit}, {base.name}):` instead of the claim and the group; for each of them a"
+            f" part of its own, `with each({unit}, {base.name}) as i:`"
+        )
+    elif frame.branch is None:
         help = (
             f"hand out parts, `with partition({base.name}, p={inside}, f=...) as part:`, and claim `part` in the group"
         )
@@ -108,7 +115,8 @@ def _not_its_branch(c: Checker, name: str, claim: ClaimUse, inside: list[SplitBr
     labels = (Label(claim.span, f"claimed for `{p}` here"),)
     if branch is None:
         message = f"`{name}` is claimed for {p}, and is used outside a split branch of that size"
-        way = f"use it in a `case {p.n}:` of `match split({word})`"
+        unit = word if p.n == 1 else str(p)
+        way = f"use it in a `case {p.n}:` of `match split({word})`; `with one({unit}, ...):` is the claim and the case"
     elif branch.rest:
         message = (
             f"`{name}` is claimed for {p}, and is used in a `case _:`, whose size is whatever the other cases leave"

@@ -187,7 +187,7 @@ def _view(c: Checker, base: Storage, elem: Element, span: Span) -> Storage:
             raise c.type_error(
                 f"`{base.handle.name}` cannot be viewed as `{elem}`: consecutive indices are not consecutive in memory",
                 span,
-                help=f"take the view first, then partition: `partition(base.view({elem}), ...)`",
+                help=f"take the view first, then partition: `partition({_whole(base)}.view({elem}), ...)`",
             )
         wide, narrow = max(elem.bytes, old.bytes), min(elem.bytes, old.bytes)
         op = "/" if elem.bytes > old.bytes else "*"
@@ -204,6 +204,11 @@ def _view(c: Checker, base: Storage, elem: Element, span: Span) -> Storage:
         results = (*base.map.results[:-1], convert.binary("+", start, ir.Read(last, I32, span=span), span))
         map = IndexMap(base.map.params, results, base.map.block)
     return Memory(base.handle, view, map, shape, base.lowered, base.claim)
+
+
+def _whole(part: Memory) -> str:
+    """The name of what a part is a part of."""
+    return part.handle.base.name if part.handle.base is not None else part.handle.name
 
 
 def _multiplier(base: Memory, rest: ir.Expr, op: str, factor: int) -> Scalar:

@@ -10,6 +10,7 @@ Non-goals:  protecting against what the file's top-level code does: it is run, a
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import sys
 import traceback
@@ -116,7 +117,12 @@ def report(error: BaseException) -> str:
     """Python's own report, from the user's file on and without frames of ours."""
     described = traceback.TracebackException.from_exception(error)
     _strip(described, set())
-    return "".join(described.format()).rstrip()
+    told = "".join(described.format()).rstrip()
+    from snap import __all__ as words
+
+    name = error.name if isinstance(error, NameError) else None
+    close = difflib.get_close_matches(name, words, n=1, cutoff=0.8) if name else []
+    return f"{told}\nhelp: did you mean `{close[0]}`?" if close else told
 
 
 def _strip(described: traceback.TracebackException, seen: set[int]) -> None:

@@ -4,6 +4,7 @@ launch.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -23,7 +24,8 @@ class Helper:
     """A small device function given as text; `static_bytes` is the shared memory it declares for itself.
 
     arch_specific: it uses instructions that exist on `min_arch` alone.  older: its text in a file that is to run on
-    GPUs before sm_90 as well, where that is another one.  feature: what needs `min_arch`, in words.
+    GPUs before sm_90 as well, where that is another one.  feature: what needs `min_arch`, in words, where its
+    PTX does not say it.
     """
 
     name: str
@@ -33,7 +35,7 @@ class Helper:
     static_bytes: int = 0
     arch_specific: bool = False
     older: str = ""
-    feature: str = "clusters, TMA, wgmma"
+    feature: str = ""
 
 
 @dataclass(slots=True)
@@ -84,7 +86,7 @@ class Module:
             self.helper(needed)
         self.helpers.setdefault(helper.name, helper)
         if helper.min_arch > self.min_arch:
-            self.min_arch, self.feature = helper.min_arch, helper.feature
+            self.min_arch, self.feature = helper.min_arch, helper.feature or _family(helper.text)
         self.arch_specific |= helper.arch_specific
         return helper.name
 
@@ -97,3 +99,25 @@ class Module:
     def static_bytes(self) -> int:
         """Shared memory that the generated code declares for itself."""
         return sum(helper.static_bytes for helper in self.helpers.values()) + 4 * self.round_count
+
+
+# By the beginning of a PTX instruction: the word that people use for what it belongs to.
+_FAMILIES = {
+    "cp.async.bulk": "TMA",
+    "cp.reduce.async.bulk": "TMA",
+    "fence.proxy.async": "TMA",
+    "mbarrier.arrive.expect_tx": "TMA",
+    "wgmma": "wgmma",
+    "barrier.cluster": "clusters",
+    "mapa": "clusters",
+    "fence.mbarrier_init": "clusters",
+    "mbarrier": "mbarriers",
+    "setmaxnreg": "setmaxnreg",
+    "stmatrix": "stmatrix",
+}
+
+
+def _family(text: str) -> str:
+    """What a helper's PTX belongs to."""
+    found = (word for start, word in _FAMILIES.items() if re.search(rf"\b{re.escape(start)}", text))
+    return next(found, "clusters, TMA, wgmma")

@@ -123,7 +123,7 @@ def locate_lambdas(pyfunc: FunctionType) -> list[Located]:
     """All lambdas that may be this one: same first line, same parameters."""
     line = pyfunc.__code__.co_firstlineno
 
-    def on_its_line(parsed: _Parsed) -> list[Node]:
+    def on_its_line(parsed: Parsed) -> list[Node]:
         return [
             node
             for node in ast.walk(parsed.tree)
@@ -133,7 +133,7 @@ def locate_lambdas(pyfunc: FunctionType) -> list[Located]:
     return _locate(pyfunc, on_its_line)
 
 
-def _locate(pyfunc: FunctionType, nodes_in: Callable[[_Parsed], Iterable[Node]]) -> list[Located]:
+def _locate(pyfunc: FunctionType, nodes_in: Callable[[Parsed], Iterable[Node]]) -> list[Located]:
     code = pyfunc.__code__
     name = "this lambda" if code.co_name == "<lambda>" else f"`{code.co_name}`"
     found_text = deep = False
@@ -142,7 +142,7 @@ def _locate(pyfunc: FunctionType, nodes_in: Callable[[_Parsed], Iterable[Node]])
         for whole in (True, False):
             try:
                 parsed = (
-                    _parse_file(code.co_filename, text.lines)
+                    parsed_file(code.co_filename, text.lines)
                     if whole
                     else _parse_block(code.co_filename, text.lines, code.co_firstlineno)
                 )
@@ -181,7 +181,7 @@ def _locate(pyfunc: FunctionType, nodes_in: Callable[[_Parsed], Iterable[Node]])
 
 
 @record
-class _Parsed:
+class Parsed:
     """functions: by name and the line their code begins on, that of the first decorator."""
 
     tree: ast.Module
@@ -190,11 +190,11 @@ class _Parsed:
 
 
 @lru_cache(maxsize=32)
-def _parse_file(filename: str, lines: tuple[str, ...]) -> _Parsed | None:
+def parsed_file(filename: str, lines: tuple[str, ...]) -> Parsed | None:
     return _parsed("\n".join(lines), Locator(filename, lines))
 
 
-def _parse_block(filename: str, lines: tuple[str, ...], first_line: int) -> _Parsed | None:
+def _parse_block(filename: str, lines: tuple[str, ...], first_line: int) -> Parsed | None:
     """Only the block that begins on `first_line`, for a file that does not parse as a whole.
 
     An indented block is put under `if 1:`, which keeps its columns as they are.
@@ -208,7 +208,7 @@ def _parse_block(filename: str, lines: tuple[str, ...], first_line: int) -> _Par
     return _parsed("if 1:\n" + block, Locator(filename, lines, first_line - 2))
 
 
-def _parsed(text: str, locator: Locator) -> _Parsed | None:
+def _parsed(text: str, locator: Locator) -> Parsed | None:
     try:
         with quietly():
             tree = ast.parse(text)
@@ -219,7 +219,7 @@ def _parsed(text: str, locator: Locator) -> _Parsed | None:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = (node.decorator_list[0] if node.decorator_list else node).lineno + locator.line_offset
             functions.setdefault((node.name, first), []).append(node)
-    return _Parsed(tree, locator, functions)
+    return Parsed(tree, locator, functions)
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:

@@ -66,7 +66,9 @@ def check_grid(signature: Signature, blocks: object) -> tuple[int, tuple[int, ..
 def _extent(kernel: str, extent: object, where: str, blocks: object) -> int:
     what = where if isinstance(blocks, tuple) else "the number of blocks"
     if isinstance(extent, bool) or not hasattr(type(extent), "__index__"):
-        way_out = "; several dimensions are a tuple: `[x, y]`" if isinstance(blocks, list) else ""
+        way_out = "; several dimensions are a tuple: `[m, n]`" if isinstance(blocks, list) else ""
+        if isinstance(extent, float) and extent == extent // 1:
+            way_out = "; `/` makes a float in Python: write `//`"
         raise LaunchError(kernel, f"{what} is an integer, not {_what(extent)}{way_out}")
     number = _index(extent, lambda problem: LaunchError(kernel, f"{what} {problem}"))
     if number < 0:

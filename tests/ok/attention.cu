@@ -281,6 +281,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             // Ks: loaded (TMA) at line 57, read (wgmma) at line 59 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_wait(&Ks_full[k_fill % 2], k_fill / 2);
             snap_wgmma_fence();
+            // wgmma 64 x 128 x 128, bf16, asynchronous
             {
                 const unsigned long long a_tile = snap_matrix<128, 0, 1024>(Qs + 64 * w * 64);
                 const unsigned long long b_tile = snap_matrix<128, 0, 1024>(Ks + k_slot * 2 * 128 * 64);
@@ -316,6 +317,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                     // turn: units of thread[128] take turns, line 68
                     snap_barrier_wait(&turn[unit_of_block], turns - (int)(unit == 0));
                     snap_wgmma_fence();
+                    // wgmma 64 x 128 x 128, bf16, asynchronous
                     {
                         const unsigned long long a_tile = snap_matrix<128, 0, 1024>(Qs + 64 * w * 64);
                         const unsigned long long b_tile = snap_matrix<128, 0, 1024>(Ks + k_slot_1 * 2 * 128 * 64);
@@ -340,6 +342,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 snap_barrier_wait(&Vs_full[v_fill % 2], v_fill / 2);
                 snap_settled(reinterpret_cast<unsigned int (&)[32]>(p));
                 snap_wgmma_fence();
+                // wgmma 64 x 128 x 128, bf16, asynchronous
                 {
                     const unsigned long long b_tile = snap_matrix<128, 16384, 1024>(Vs + v_slot * 2 * 128 * 64);
                     #pragma unroll
@@ -381,6 +384,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             snap_barrier_wait(&Vs_full[v_fill % 2], v_fill / 2);
             snap_settled(reinterpret_cast<unsigned int (&)[32]>(p));
             snap_wgmma_fence();
+            // wgmma 64 x 128 x 128, bf16, asynchronous
             {
                 const unsigned long long b_tile = snap_matrix<128, 16384, 1024>(Vs + v_slot * 2 * 128 * 64);
                 #pragma unroll
@@ -420,6 +424,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 snap_fence_async_shared();
                 snap_named_sync(threadIdx.x / 128 + 1, 128);
                 if (thread == 0) {
+                    // TMA store of a 64 x 64 bf16 box, asynchronous
                     snap_box_store_2d(&O_map, q0 + 64 * w, 64 * h, Qs + (h * 128 + 64 * w) * 64);
                     snap_box_commit();
                 }
@@ -430,14 +435,18 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             if (threadIdx.x == 256) {
                 // Qs: loaded (TMA) at line 54, read (wgmma) at line 59 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                 snap_barrier_arrive_expect(Qs_full, 32768);
+                // TMA load of a 128 x 64 bf16 box, asynchronous
                 snap_box_load_2d(Qs, &Q_map, q0, 0, Qs_full);
+                // TMA load of a 128 x 64 bf16 box, asynchronous
                 snap_box_load_2d(Qs + 8192, &Q_map, q0, 64, Qs_full);
                 const int k_fill = Ks_fill;
                 ++Ks_fill;
                 const int k_slot = k_fill % 2;
                 // Ks: loaded (TMA) at line 57, read (wgmma) at line 59 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                 snap_barrier_arrive_expect(&Ks_full[k_fill % 2], 32768);
+                // TMA load of a 128 x 64 bf16 box, asynchronous
                 snap_box_load_2d(Ks + k_slot * 2 * 128 * 64, &K_map, head, 0, &Ks_full[k_fill % 2]);
+                // TMA load of a 128 x 64 bf16 box, asynchronous
                 snap_box_load_2d(Ks + (k_slot * 2 + 1) * 128 * 64, &K_map, head, 64, &Ks_full[k_fill % 2]);
                 #pragma unroll 1
                 for (int j = 1; j < L / 128; ++j) {
@@ -448,7 +457,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                     snap_barrier_wait(&Ks_empty[k_fill_1 % 2], k_fill_1 / 2 - 1);
                     // Ks: loaded (TMA) at line 67, read (wgmma) at line 69 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                     snap_barrier_arrive_expect(&Ks_full[k_fill_1 % 2], 32768);
+                    // TMA load of a 128 x 64 bf16 box, asynchronous
                     snap_box_load_2d(Ks + k_slot_1 * 2 * 128 * 64, &K_map, head + 128 * j, 0, &Ks_full[k_fill_1 % 2]);
+                    // TMA load of a 128 x 64 bf16 box, asynchronous
                     snap_box_load_2d(Ks + (k_slot_1 * 2 + 1) * 128 * 64, &K_map, head + 128 * j, 64, &Ks_full[k_fill_1 % 2]);
                     const int v_fill = Vs_fill;
                     ++Vs_fill;
@@ -457,7 +468,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                     snap_barrier_wait(&Vs_empty[v_fill % 2], v_fill / 2 - 1);
                     // Vs: loaded (TMA) at line 72, read (wgmma) at line 74 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                     snap_barrier_arrive_expect(&Vs_full[v_fill % 2], 32768);
+                    // TMA load of a 128 x 64 bf16 box, asynchronous
                     snap_box_load_2d(Vs + v_slot * 2 * 128 * 64, &V_map, head + 128 * j - 128, 0, &Vs_full[v_fill % 2]);
+                    // TMA load of a 128 x 64 bf16 box, asynchronous
                     snap_box_load_2d(Vs + (v_slot * 2 + 1) * 128 * 64, &V_map, head + 128 * j - 128, 64, &Vs_full[v_fill % 2]);
                 }
                 const int v_fill = Vs_fill;
@@ -467,7 +480,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 snap_barrier_wait(&Vs_empty[v_fill % 2], v_fill / 2 - 1);
                 // Vs: loaded (TMA) at line 82, read (wgmma) at line 84 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                 snap_barrier_arrive_expect(&Vs_full[v_fill % 2], 32768);
+                // TMA load of a 128 x 64 bf16 box, asynchronous
                 snap_box_load_2d(Vs + v_slot * 2 * 128 * 64, &V_map, head + L - 128, 0, &Vs_full[v_fill % 2]);
+                // TMA load of a 128 x 64 bf16 box, asynchronous
                 snap_box_load_2d(Vs + (v_slot * 2 + 1) * 128 * 64, &V_map, head + L - 128, 64, &Vs_full[v_fill % 2]);
             }
         }

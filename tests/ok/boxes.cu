@@ -59,6 +59,7 @@ extern "C" __global__ void __launch_bounds__(256) transpose(
     if (threadIdx.x == 0) {
         // s: loaded (TMA) at line 15, read at line 19 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_arrive_expect(s_full, 4096);
+        // TMA load of a 32 x 32 f32 box, asynchronous
         snap_box_load_2d(s, &x_map, 32 * r, 32 * q, s_full);
     }
     const int unit_1 = threadIdx.x;
@@ -157,6 +158,7 @@ extern "C" __global__ void __launch_bounds__(128) column_sums(
                 if (threadIdx.x == 0) {
                     // rows: loaded (TMA) at line 33, read at line 37 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
                     snap_barrier_arrive_expect(&rows_full[k % 2], 8192);
+                    // TMA load of a 16 x 128 f32 box, asynchronous
                     snap_box_load_2d(rows + s_slot * 16 * 128, &x_map, 64 * b + 16 * k, 0, &rows_full[k % 2]);
                 }
             }
@@ -178,6 +180,7 @@ extern "C" __global__ void __launch_bounds__(128) column_sums(
         snap_fence_async_shared();
         __syncthreads();
         if (threadIdx.x == 0) {
+            // TMA reduction (add) of a 1 x 128 f32 box, asynchronous
             snap_box_add_2d(&sums_map, 0, 0, total);
             snap_box_commit();
         }
@@ -301,6 +304,7 @@ extern "C" __global__ void __launch_bounds__(160) scaled(
             snap_barrier_wait(even_empty, even_fill - 1);
             // even: loaded (TMA) at line 53, read at line 58 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_arrive_expect(even_full, 2048);
+            // TMA load of a 4 x 128 f32 box, asynchronous
             snap_box_load_2d(even, &x_map, r + 4 * k, 0, even_full);
             const int odd_fill = odd_fills;
             ++odd_fills;
@@ -308,6 +312,7 @@ extern "C" __global__ void __launch_bounds__(160) scaled(
             snap_barrier_wait(odd_empty, odd_fill - 1);
             // odd: loaded (TMA) at line 55, read at line 61 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_arrive_expect(odd_full, 2048);
+            // TMA load of a 4 x 128 f32 box, asynchronous
             snap_box_load_2d(odd, &x_map, r + 4 * k + 4, 0, odd_full);
         }
     }

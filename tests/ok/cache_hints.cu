@@ -314,6 +314,7 @@ extern "C" __global__ void __launch_bounds__(128) copied(
         if (threadIdx.x == 0) {
             // s: loaded (TMA) at line 51, written at line 56 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_arrive_expect(s_full, 8192);
+            // TMA load of a 32 x 64 f32 box, asynchronous
             snap_box_load_2d_evict_first(s, &a_map, 32 * b, 0, s_full, snap_l2_evict_first());
         }
         snap_copy_async_16_or_zero_evict_last(&t[i], &reinterpret_cast<const float4*>(a)[(long long)i * 16 + 3], i < M, snap_l2_evict_last());
@@ -330,12 +331,14 @@ extern "C" __global__ void __launch_bounds__(128) copied(
         snap_fence_async();
         __syncthreads();
         if (threadIdx.x == 0) {
+            // TMA store of a 32 x 64 f32 box, asynchronous
             snap_box_store_2d_evict_first(&c_map, 32 * b, 0, s, snap_l2_evict_first());
             snap_box_commit();
         }
         // c: written (TMA) at line 57, reduced into (TMA) at line 58 by the same thread
         snap_box_wait<0>();
         if (threadIdx.x == 0) {
+            // TMA reduction (add) of a 32 x 64 f32 box, asynchronous
             snap_box_add_2d_evict_normal(&c_map, 32 * b, 0, s, snap_l2_evict_normal());
             snap_box_commit();
         }

@@ -207,6 +207,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
                 // A_slots, B_slots: loaded (TMA) at line 25, read (wgmma) at line 28 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
                 snap_barrier_wait(&A_slots_B_slots_full[a_fill % 3], a_fill / 3);
                 snap_wgmma_fence();
+                // wgmma 64 x 128 x 64, bf16, asynchronous
                 {
                     const unsigned long long a_tile = snap_matrix<128, 8192, 1024>(A_slots + a_slot * 64 * 64);
                     const unsigned long long b_tile = snap_matrix<128, 8192, 1024>(B_slots + b_slot * 2 * 64 * 64);
@@ -244,8 +245,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
             snap_fence_async_shared();
             snap_named_sync(threadIdx.x / 128 + 1, 128);
             if (threadIdx.x == 0) {
+                // TMA store of a 64 x 64 bf16 box, asynchronous
                 snap_box_store_2d(&C_map, m0, n0, C_tile);
                 snap_box_commit();
+                // TMA store of a 64 x 64 bf16 box, asynchronous
                 snap_box_store_2d(&C_map, m0, n0 + 64, C_tile + 4096);
                 snap_box_commit();
             }
@@ -265,8 +268,11 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
                 snap_barrier_wait(&A_slots_B_slots_empty[a_fill % 3], a_fill / 3 - 1);
                 // A_slots, B_slots: loaded (TMA) at line 25, read (wgmma) at line 28 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
                 snap_barrier_arrive_expect(&A_slots_B_slots_full[a_fill % 3], 24576);
+                // TMA load of a 64 x 64 bf16 box, asynchronous
                 snap_box_load_2d(A_slots + a_slot * 64 * 64, &A_map, k * 64, m0, &A_slots_B_slots_full[a_fill % 3]);
+                // multicast TMA load of a 64 x 64 bf16 box, asynchronous
                 snap_box_load_all_2d(B_slots + b_slot * 2 * 64 * 64 + (int)(blockIdx.x % 2) * 2048, &B_map, k * 64 + (int)(blockIdx.x % 2) * 32, n0, &A_slots_B_slots_full[a_fill % 3], 0x3);
+                // multicast TMA load of a 64 x 64 bf16 box, asynchronous
                 snap_box_load_all_2d(B_slots + (b_slot * 2 + 1) * 64 * 64 + (int)(blockIdx.x % 2) * 2048, &B_map, k * 64 + (int)(blockIdx.x % 2) * 32, n0 + 64, &A_slots_B_slots_full[a_fill % 3], 0x3);
             }
         }

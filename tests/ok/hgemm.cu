@@ -229,6 +229,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                     snap_barrier_wait(&At_Bt_full[a_fill % 4], a_fill / 4);
                     const int w = threadIdx.x / 128;
                     snap_wgmma_fence();
+                    // wgmma 64 x 256 x 64, bf16, asynchronous
                     {
                         const unsigned long long a_tile = snap_matrix<128, 0, 1024>(At + (a_slot * 128 + 64 * w) * 64);
                         const unsigned long long b_tile = snap_matrix<128, 0, 1024>(Bt + b_slot * 256 * 64);
@@ -274,6 +275,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                     snap_fence_async_shared();
                     snap_named_sync(threadIdx.x / 128 + 1, 128);
                     if (thread == 0) {
+                        // TMA store of a 64 x 64 bf16 box, asynchronous
                         snap_box_store_2d(&C_map, m * 128 + 64 * w, n * 256 + 64 * q, Ct + (ct_slot * 2 + w) * 64 * 64);
                         snap_box_commit();
                     }
@@ -300,7 +302,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                         snap_barrier_wait(&At_Bt_empty[a_fill % 4], a_fill / 4 - 1);
                         // At, Bt: loaded (TMA) at line 23, read (wgmma) at line 26 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                         snap_barrier_arrive_expect(&At_Bt_full[a_fill % 4], 49152);
+                        // TMA load of a 128 x 64 bf16 box, asynchronous
                         snap_box_load_2d(At + a_slot * 128 * 64, &A_map, m * 128, k * 64, &At_Bt_full[a_fill % 4]);
+                        // TMA load of a 256 x 64 bf16 box, asynchronous
                         snap_box_load_2d(Bt + b_slot * 256 * 64, &B_map, n * 256, k * 64, &At_Bt_full[a_fill % 4]);
                     }
                 }

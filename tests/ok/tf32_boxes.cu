@@ -60,11 +60,13 @@ extern "C" __global__ void __launch_bounds__(128) differences(
     if (threadIdx.x == 0) {
         // rounded: loaded (TMA) at line 17, read at line 22 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_arrive_expect(rounded_full, 2048);
+        // TMA load of a 16 x 32 f32 box, rounded to tf32, asynchronous
         snap_box_load_2d(rounded, &x_map, 16 * b, 0, rounded_full);
     }
     if (threadIdx.x == 0) {
         // given: loaded (TMA) at line 18, read at line 22 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_arrive_expect(given_full, 2048);
+        // TMA load of a 16 x 32 f32 box, asynchronous
         snap_box_load_2d(given, &x_map_1, 16 * b, 0, given_full);
     }
     const int unit = threadIdx.x;
@@ -145,6 +147,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128) ever
         snap_barrier_arrive_expect(rounded_full, 2048);
     }
     if (threadIdx.x == 0) {
+        // multicast TMA load of a 16 x 32 f32 box, rounded to tf32, asynchronous
         snap_box_load_all_2d(rounded + (int)(blockIdx.x % 2) * 256, &x_map, 16 * c + (int)(blockIdx.x % 2) * 8, 0, rounded_full, 0x3);
     }
     const int r = blockIdx.x % 2;

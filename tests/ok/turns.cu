@@ -177,11 +177,13 @@ extern "C" __global__ void __launch_bounds__(256) powers(
         if (threadIdx.x == 0) {
             // ys: loaded (TMA) at line 18, read (wgmma) at line 23 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_arrive_expect(ys_full, 8192);
+            // TMA load of a 64 x 64 bf16 box, asynchronous
             snap_box_load_2d(ys, &y_map, 0, 0, ys_full);
         }
         if (threadIdx.x == 0) {
             // xs: loaded (TMA) at line 19, read (wgmma) at line 23 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_arrive_expect(xs_full, 16384);
+            // TMA load of a 128 x 64 bf16 box, asynchronous
             snap_box_load_2d(xs, &x_map, 0, 0, xs_full);
         }
         float acc[32] = {};
@@ -194,6 +196,7 @@ extern "C" __global__ void __launch_bounds__(256) powers(
         snap_barrier_wait(xs_full, 0);
         const int unit = threadIdx.x / 128;
         snap_wgmma_fence();
+        // wgmma 64 x 64 x 64, bf16, asynchronous
         {
             const unsigned long long a_tile = snap_matrix<128, 0, 1024>(xs + 64 * w * 64);
             const unsigned long long b_tile = snap_matrix<128, 0, 1024>(ys);
@@ -214,6 +217,7 @@ extern "C" __global__ void __launch_bounds__(256) powers(
             snap_barrier_wait(&turn[unit], turns - (int)(unit == 0));
             snap_settled(reinterpret_cast<unsigned int (&)[16]>(a));
             snap_wgmma_fence();
+            // wgmma 64 x 64 x 64, bf16, asynchronous
             {
                 const unsigned long long b_tile = snap_matrix<128, 0, 1024>(ys);
                 #pragma unroll
@@ -240,8 +244,10 @@ extern "C" __global__ void __launch_bounds__(256) powers(
         snap_fence_async_shared();
         snap_named_sync(threadIdx.x / 128 + 1, 128);
         if (thread == 0) {
+            // TMA store of a 64 x 32 f32 box, asynchronous
             snap_box_store_2d(&out_map, 64 * w, 0, os + w * 2 * 64 * 32);
             snap_box_commit();
+            // TMA store of a 64 x 32 f32 box, asynchronous
             snap_box_store_2d(&out_map, 64 * w, 32, os + (w * 2 + 1) * 64 * 32);
             snap_box_commit();
         }

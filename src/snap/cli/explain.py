@@ -28,6 +28,7 @@ from snap.ir.synced import (
     Sync,
     SyncPoint,
 )
+from snap.ir.text import asynchronous
 from snap.ir.types import Element, Place
 from snap.ir.walk import bodies, statements
 
@@ -303,13 +304,11 @@ def _operation_words(stmt: ir.Stmt) -> str:
             return f"cp.async of {target.view.elem.bytes} bytes per thread, asynchronous"
         case ir.Prefetch(level=level):
             return f"prefetch to {level}, once per thread"
-        case ir.BoxCopy(op=op, tile=tile, box=box, tf32=tf32):
-            shape = " x ".join(map(str, box))
-            what = op if op in ("load", "store") else f"reduce ({op})"
-            rounded = ", rounded to tf32" * tf32
-            return f"TMA {what} of a {shape} {tile.access.view.elem} box{rounded}, asynchronous, issued by one thread"
-        case ir.Wgmma(type=kind, n=n, k=k):
-            return f"tensor cores: wgmma 64 x {n} x {k}, {kind}, asynchronous"
+        case ir.BoxCopy():
+            multicast = stmt.op == "load" and stmt.tile.access.view.obj.spread == "copies"
+            return f"{'multicast ' * multicast}{asynchronous(stmt)}, issued by one thread"
+        case ir.Wgmma():
+            return f"tensor cores: {asynchronous(stmt)}"
         case ir.StoreAcc():
             return "store_acc: the warpgroup acts together"
         case ir.Unsafe():

@@ -20,6 +20,7 @@ from snap.codegen.scope import Scope
 from snap.codegen.usage import TensorUse
 from snap.ir import nodes as ir
 from snap.ir.hardware import TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, box_align
+from snap.ir.text import asynchronous
 from snap.ir.types import I32, scalar_of
 from snap.record import record
 
@@ -65,11 +66,12 @@ def copy(scope: Scope, s: ir.BoxCopy) -> list[tree.Stmt]:
     at = [lower(scope, i) for i in s.origin.index]
     tile, tensor = memory.tile_start(scope, s.tile), scope.state.tensor(tensor_use(s, module))
     mine, (_, _, policy) = issue.first_thread(scope), hints.policy(module, s.l2)
+    words = tree.Comment("multicast " * multicast(s, module) + asynchronous(s))
     if s.op != "load":
-        return issue.only(mine, _do(module, _store(s.op, len(at), s.l2), tensor, *at, tile, *policy))
+        return issue.only(mine, words, _do(module, _store(s.op, len(at), s.l2), tensor, *at, tile, *policy))
     barrier = slot_of(scope, s.barrier, s.slot)
     if not multicast(s, module):
-        return issue.only(mine, _do(module, _load(len(at), s.l2), tile, tensor, *at, barrier, *policy))
+        return issue.only(mine, words, _do(module, _load(len(at), s.l2), tile, tensor, *at, barrier, *policy))
     part, rank = (
         share(s, module.cluster),
         tree.Cast("int", fold.binary("%", BLOCK_INDEX, tree.Integer(module.cluster), I32)),
@@ -77,12 +79,12 @@ def copy(scope: Scope, s: ir.BoxCopy) -> list[tree.Stmt]:
     blocks = tree.Literal(f"0x{(1 << module.cluster) - 1:x}")
     if part is None:
         issued = _do(module, _load(len(at), s.l2, everywhere=True), tile, tensor, *at, barrier, blocks, *policy)
-        return issue.only(mine, tree.If(tree.Binary("==", rank, tree.Integer(0)), (issued,)))
+        return issue.only(mine, words, tree.If(tree.Binary("==", rank, tree.Integer(0)), (issued,)))
     rows = part.box[part.dimension]
     at[part.dimension] = fold.binary("+", at[part.dimension], fold.binary("*", rank, tree.Integer(rows), I32), I32)
     piece = fold.binary("+", tile, fold.binary("*", rank, tree.Integer(part.elements), I32), I32)
     return issue.only(
-        mine, _do(module, _load(len(at), s.l2, everywhere=True), piece, tensor, *at, barrier, blocks, *policy)
+        mine, words, _do(module, _load(len(at), s.l2, everywhere=True), piece, tensor, *at, barrier, blocks, *policy)
     )
 
 

@@ -107,7 +107,12 @@ class Lowering:
         if clustered:
             state.leave = mbarriers.finish(module)
             module.exit.append(
-                _frame(function, "cluster", "its memory", "other blocks of the cluster may still reach into this one")
+                _frame(
+                    function,
+                    "cluster",
+                    "its memory",
+                    "other blocks of the cluster may still access this one's shared memory",
+                )
             )
         params = self._params(state)
         copies = _copies(state, params)

@@ -39,6 +39,15 @@ def line(s: ir.Stmt) -> str:
     return next(_Printer({}).statement(s))
 
 
+def asynchronous(s: ir.BoxCopy | ir.Wgmma) -> str:
+    """A TMA copy or a wgmma in the words of the field, for listings and for comments in the CUDA."""
+    if isinstance(s, ir.Wgmma):
+        return f"wgmma 64 x {s.n} x {s.k}, {s.type}, asynchronous"
+    what = s.op if s.op in ("load", "store") else f"reduction ({s.op})"
+    box = " x ".join(map(str, s.box))
+    return f"TMA {what} of a {box} {s.tile.access.view.elem} box{', rounded to tf32' * s.tf32}, asynchronous"
+
+
 def _fresh(name: str, taken: dict[str, int]) -> str:
     taken[name] = taken.get(name, 0) + 1
     return name if taken[name] == 1 else f"{name}.{taken[name]}"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from fuzz import slow_values as sv
-from fuzz.slow_memory import Handle, Own, Reshaped, View, Window
+from fuzz.slow_memory import Handle, Own, Reshaped, Rest, View, Window
 from fuzz.slow_text import (
     BUILTIN,
     Constexpr,
@@ -416,6 +416,9 @@ class Expressions:
                 inner, at = self.memory(of), self.indices(corner)
                 shape = tuple(self.number(n) for n in (extents.elts if isinstance(extents, ast.Tuple) else [extents]))
                 return M(inner.element, lambda G, L: [Window(h, c, shape) for h, c in zip(inner.run(G, L), at(G, L))])
+            case ast.Subscript(value=of, slice=first):
+                inner, at = self.memory(of), self.indices(first)
+                return M(inner.element, lambda G, L: [Rest(h, c) for h, c in zip(inner.run(G, L), at(G, L))])
         raise Unsupported(f"`{ast.unparse(node)}` as memory")
 
     # ---- calls

@@ -136,6 +136,21 @@ class Window(Around):
         return tuple(i + c for i, c in zip(index, self.corner))
 
 
+class Rest(Around):
+    """What is left where the first indices are given."""
+
+    def __init__(self, parent: Handle, first: tuple):
+        super().__init__(parent, parent.ndim - len(first))
+        self.first = first
+
+    @property
+    def shape(self):
+        return self.parent.shape[len(self.first):]
+
+    def moved(self, index):
+        return (*self.first, *index)
+
+
 class Own(Around):
     """A block's part of memory across the blocks of a cluster."""
 

@@ -324,6 +324,9 @@ def _box(G, L, tile: Handle, array: Handle, at: tuple):
     ndim = array.ndim
     while len(shape) > ndim and shape[0] == 1:
         shape = shape[1:]
+    if ndim >= 2 and len(shape) == ndim + 1:  # panels lie side by side
+        places = np.concatenate(list(places.reshape(shape)), axis=-1)
+        shape = places.shape
     shape = (1,) * (ndim - len(shape)) + shape
     if len(shape) != ndim:
         raise Unsupported("a box of other dimensions")

@@ -106,16 +106,28 @@ class _Forms:
             return self.each(call, item.optional_vars, rest, body, tail, loop)
         if word == "one":
             level, n = self.level(call.args[0])
-            return [self.split(ast.Name(level, ast.Load()), [(n, self.items(rest, body, tail, loop))])]
+            units = {"warp": 32, "warpgroup": 128}.get(level)
+            if units is not None:
+                level, n = "thread", ast.Constant(units * n.value)
+            alone = self.split(ast.Name(level, ast.Load()), [(n, self.items(rest, body, tail, loop))])
+            return [self.given(call.args[1:], _at(level, n), alone)]
         if word in self.roles:
             sizes, chosen = self.roles[word]
             cases = [(ast.Constant(k), self.items(rest, body, tail, loop) if k == chosen else [ast.Pass()]) for k in range(len(sizes))]
-            return [self.split(ast.Name("thread", ast.Load()), cases, sizes)]
+            return [self.given(call.args, _at("thread", sizes[chosen]), self.split(ast.Name("thread", ast.Load()), cases, sizes))]
         return [ast.With([item], self.items(rest, body, tail, loop))]
 
+    @staticmethod
+    def given(memory: list[ast.expr], p: ast.expr, inside: ast.stmt) -> ast.stmt:
+        """Memory that one group claims: of what lies across a cluster it then names its own block's part."""
+        for m in memory:
+            if isinstance(m, ast.Name):
+                claimed = ast.Call(ast.Name("claim", ast.Load()), [m], [ast.keyword("p", p)])
+                inside = ast.With([ast.withitem(claimed, ast.Name(m.id, ast.Store()))], [inside])
+        return inside
+
     def each(self, call: ast.Call, names: ast.expr | None, rest: list, body: list, tail: bool, loop: bool) -> list[ast.stmt]:
-        level, n = self.level(call.args[0])
-        p = _at(level, n)
+        p = self.privilege(call.args[0])
         given = {k.arg: k.value for k in call.keywords}
         names = [] if names is None else [x.id for x in names.elts] if isinstance(names, ast.Tuple) else [names.id]
         declared, guard = self.indices(names, call.args[0], given.get("shape"))
@@ -143,8 +155,11 @@ class _Forms:
     def level(self, e: ast.expr) -> tuple[str, ast.expr]:
         return (e.value.id, e.slice) if isinstance(e, ast.Subscript) else (_word(e), ast.Constant(1))
 
+    def privilege(self, e: ast.expr) -> ast.expr:
+        return e if isinstance(e, ast.Name) and e.id not in LEVELS else _at(*self.level(e))
+
     def indices(self, names: list[str], level: ast.expr, shape: ast.expr | None) -> tuple[list[ast.stmt], ast.expr | None]:
-        p = _at(*self.level(level))
+        p = self.privilege(level)
         if shape is None:
             return [self.declare(name, p, "id") for name in names], None
         extents = list(shape.elts) if isinstance(shape, ast.Tuple) else [shape]

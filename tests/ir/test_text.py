@@ -62,8 +62,8 @@ def everything(function):
 
 
 def test_a_second_variable_of_one_name_is_told_apart():
-    (kernel,) = kernels_of(Program(TESTS / "ok" / "tree_reduce.py").execute()).values()
-    assert "partition mine @ thread[1] of s" in kernel.ir("typed") and "partition mine.2 @ thread[1] of s" in kernel.ir("typed")
+    (kernel,) = kernels_of(Program(TESTS / "ok" / "subgroups.py").execute()).values()
+    assert "partition cell @ thread[1] of row" in kernel.ir("typed") and "partition cell.2 @ thread[1] of piece" in kernel.ir("typed")
 
 
 def test_passes_begin_with_the_checker_and_end_with_the_synchronized_program():

@@ -10,6 +10,7 @@ from snap.ir.operations import (
     ATOMICS,
     BITWISE,
     COLLECTIVES,
+    COUNTING,
     L2_EVICTION,
     LOAD_CACHES,
     MATH,
@@ -91,7 +92,10 @@ multiple of 16, 16, 8 and 32; n of 8, up to 256.
 
 `atomic.name(p, index..., value..., order="relaxed", scope="gpu")` on any pointer privilege; several indices stand one
 after another, or as a tuple. Once per thread; the result is the old value, at `thread[1]`. *number*: integers and floats of
-all sizes, not `bool`; *int*: integers of all sizes. Vectors have none.
+all sizes, not `bool`; *int*: integers of all sizes. *vector*: `half2` and `bf16_2`; and in global memory, on sm_90 and later,
+`float2`, `float4`, `half4` and `bf16_4`. Each component is added by itself: another thread may see some of them before others.
+`inc` counts up to the value, then begins at 0 again: old >= value gives 0, else old + 1. `dec` counts down from it: old == 0 or
+old > value gives value, else old - 1.
 
 | name | values | of |
 |---|---|---|
@@ -152,7 +156,7 @@ def math_row(op: MathOp) -> str:
 def atomic_row(name: str, values: int) -> str:
     spelled = f"{name}_" if name in ("and", "or") else name
     words = {0: "none", 1: "one", 2: "two: expected, new"}[values]
-    return f"| `atomic.{spelled}` | {words} | {'int' if name in BITWISE else 'number'} |\n"
+    return f"| `atomic.{spelled}` | {words} | {'int' if name in BITWISE else '`u32`' if name in COUNTING else 'number, vector' if name == 'add' else 'number'} |\n"
 
 
 def operands() -> str:

@@ -1188,8 +1188,9 @@ class _atomic:
         """atomic.add(memory: ptr(T), index: int @ thread[1], value: T @ thread[1], order: str = "relaxed",
         scope: str = "gpu") -> T @ thread[1]
 
-        Adds to it. Atomic; the result is the old value. Order: relaxed, acquire, release, acq_rel, seq_cst.
-        Scope: block, cluster, gpu, system.
+        Adds to it; of float2, float4, half2, half4, bf16_2 and bf16_4 to each component by itself. Atomic;
+        the result is the old value. Order: relaxed, acquire, release, acq_rel, seq_cst. Scope: block,
+        cluster, gpu, system.
         """
     @staticmethod
     def min(memory: Any, index: Any, value: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
@@ -1238,6 +1239,23 @@ class _atomic:
 
         Exchanges it for the value. Atomic; the result is the old value. Order: relaxed, acquire, release,
         acq_rel, seq_cst. Scope: block, cluster, gpu, system.
+        """
+    @staticmethod
+    def inc(memory: Any, index: Any, value: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
+        """atomic.inc(memory: ptr(T), index: int @ thread[1], value: T @ thread[1], order: str = "relaxed",
+        scope: str = "gpu") -> T @ thread[1]
+
+        One more, or 0 where it is the value or above (of u32: CUDA's atomicInc). Atomic; the result is the
+        old value. Order: relaxed, acquire, release, acq_rel, seq_cst. Scope: block, cluster, gpu, system.
+        """
+    @staticmethod
+    def dec(memory: Any, index: Any, value: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
+        """atomic.dec(memory: ptr(T), index: int @ thread[1], value: T @ thread[1], order: str = "relaxed",
+        scope: str = "gpu") -> T @ thread[1]
+
+        One less, or the value where it is 0 or above the value (of u32: CUDA's atomicDec). Atomic; the result
+        is the old value. Order: relaxed, acquire, release, acq_rel, seq_cst. Scope: block, cluster, gpu,
+        system.
         """
     @staticmethod
     def cas(memory: Any, index: Any, expected: Any, new: Any, order: Any='relaxed', scope: Any='gpu') -> Any:

@@ -280,13 +280,15 @@ SINGLE = {
 ATOMIC_WORDS = {
     "load": "Reads it.",
     "store": "Writes it.",
-    "add": "Adds to it.",
+    "add": "Adds to it; of float2, float4, half2, half4, bf16_2 and bf16_4 to each component by itself.",
     "min": "The smaller of it and the value.",
     "max": "The larger of it and the value.",
     "and": "Bitwise and.",
     "or": "Bitwise or.",
     "xor": "Bitwise exclusive or.",
     "exch": "Exchanges it for the value.",
+    "inc": "One more, or 0 where it is the value or above (of u32: CUDA's atomicInc).",
+    "dec": "One less, or the value where it is 0 or above the value (of u32: CUDA's atomicDec).",
     "cas": "Where it is `expected`, it becomes `new`: compare and swap.",
 }
 

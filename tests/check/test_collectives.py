@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from checking import codes, execute, in_block, program
 
-from snap.ir.operations import ATOMICS, COLLECTIVES
+from snap.ir.operations import ATOMICS, COLLECTIVES, COUNTING
 
 VALUES = "t: int @ thread[1] = id()\nw: int @ thread[32] = 3\nf: float @ thread[1] = 1.5\n"
 
@@ -229,10 +229,11 @@ def test_atomics_take_any_pointer_and_return_thread_1(op):
     word = SPELLED.get(op, op)
     values = ", 1" * ATOMICS[op].values
     call = f"atomic.{word}({{}}, 0{values})"
-    result = "" if op == "store" else "x: int @ thread[1] = "
+    elem = "u32" if op in COUNTING else "int"
+    result = "" if op == "store" else f"x: {elem} @ thread[1] = "
     for memory in ("s", "g"):
-        assert use(result + call.format(memory), params="g: ptr(int) @ grid[1]", before="") == [] if memory == "g" else True
-    body = "s: shared(int[4])\n"
+        assert use(result + call.format(memory), params=f"g: ptr({elem}) @ grid[1]", before="") == [] if memory == "g" else True
+    body = f"s: shared({elem}[4])\n"
     for group in ("block[1]", "thread[32]", "thread[1]"):
         assert in_block(body + f"with group({group}):\n    {result}{call.format('s')}") == []
     part = body + f"with partition(s, p={{}}, offset=0) as m:\n    {result}{call.format('m')}"

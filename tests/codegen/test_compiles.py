@@ -11,7 +11,7 @@ import pytest
 from snap.codegen import emit
 from snap.ir import nodes as ir
 from snap.ir.hardware import MMA_FRAGMENTS, MMA_PACKED
-from snap.ir.operations import ATOMICS, L2_EVICTION, LOAD_CACHES, MATH, ORDERS, PREFETCHED, SCOPES, STORE_CACHES
+from snap.ir.operations import ADDED, ATOMICS, L2_EVICTION, LOAD_CACHES, MATH, ORDERS, PREFETCHED, SCOPES, STORE_CACHES
 from snap.ir.types import (
     BF16,
     BLOCK1,
@@ -241,6 +241,8 @@ def atomic_body(t, order, scope):
         if (
             op in ("and", "or", "xor")
             and not t.is_integer
+            or op in ("inc", "dec")
+            and t != U32
             or (op, order) in (("load", "release"), ("load", "acq_rel"), ("store", "acquire"), ("store", "acq_rel"))
         ):
             continue
@@ -253,6 +255,18 @@ def atomic_body(t, order, scope):
             )
         body.append(ir.Atomic(op, k.access(x, 1), args, None, order, scope, span=k.SPAN))
     return [x, y], body
+
+
+@named("t", list(ADDED), ids=str)
+def test_atomics_of_vectors(t, compiles):
+    for scope in SCOPES:
+        x, y, old = k.memory("x", t), k.memory("y", t), k.var("old", t)
+        body = [k.declare(old, k.load(y, 0))]
+        for order in ORDERS:
+            for target in (None, ir.VarTarget(old, span=k.SPAN)):
+                body.append(ir.Atomic("add", k.access(x, 1), (k.load(y, 1),), target, order, scope, span=k.SPAN))
+        module = compiles(k.kernel([x, y], [*body, k.store(y, 0, k.read(old))]), "sm_80", "sm_90a", "sm_100", "sm_120")
+        assert module.min_arch == (90 if ADDED[t][0] == 90 or t.elem == BF16 or scope == "cluster" else 80)
 
 
 @named("scope", SCOPES)

@@ -170,6 +170,8 @@ def atomics(rng: random.Random):
         op = places.setdefault((shared, cell), w.pick(ATOMICS))
         value = w.pick([f"{word}(t + {w.below(9)})", f"{word}(t * 5 % 64)", f"{word}({1 + w.below(100)})"])
         w.say(f"atomic.{op}({base}, {cell}, {value}{extras(shared)})")
+    if elem == "u32":
+        w.say(f"atomic.{w.pick(['inc', 'dec'])}(cells, 8, {5 + w.below(99)}{extras(False)})")
     if w.chance(2):
         w.say(f"old: {word} @ thread[1] = atomic.{w.pick(['exch', 'exch'])}(own, t, {word}(t + 3){extras(False)})")
         w.say("v: u32 @ thread[1] = u32(old)")
@@ -189,7 +191,7 @@ def k(out: ptr(u32) @ grid[1], cells: ptr({word}) @ grid[1], space: ptr({word}) 
         with partition(out, p=thread[1], offset=i) as mine, partition(space, p=block[1], f=lambda k: {2 * t} * b + k) as own:
             with group(block[1]):"""
     dtype = {"i32": "int32", "u32": "uint32", "u64": "uint64"}[elem]
-    arguments = (f"np.zeros({t * blocks}, np.uint32)", f"np.full(8, 77, np.{dtype})", f"np.arange({2 * t * blocks}, dtype=np.{dtype})")
+    arguments = (f"np.zeros({t * blocks}, np.uint32)", f"np.full(9, 77, np.{dtype})", f"np.arange({2 * t * blocks}, dtype=np.{dtype})")
     return HEADER + "\n\n" + "\n".join([head, *w.lines]) + "\n", arguments, blocks, {"atomics"}
 
 

@@ -244,6 +244,9 @@ void mma(const char* type, float* const* d, const unsigned int* a, const unsigne
 void wgmma(const char* type, int n, void* d, bool wide, const unsigned int* registers, unsigned long long a, unsigned long long b, bool keep, int a_major, int b_major);
 void wgmma_commit();
 void wgmma_wait(int younger);
+void mma_of(const char* left, const char* right, const char* sums, int k, int na, int nb, int nc, bool saturate, void* const* d, const void* a, const void* b, const void* c);
+double small_float(const char* kind, unsigned int bits);
+unsigned short small_bits(const char* kind, float x);
 unsigned int tf32(float x);
 
 template <class T> static inline unsigned long long raw(T value) {
@@ -272,6 +275,8 @@ template <class T> static inline T greater(T a, T b) { return a < b ? b : a; }
 template <class T> static inline T both(T a, T b) { return a & b; }
 template <class T> static inline T either(T a, T b) { return a | b; }
 template <class T> static inline T differs(T a, T b) { return a ^ b; }
+static inline unsigned int counted_up(unsigned int a, unsigned int b) { return a >= b ? 0 : a + 1; }
+static inline unsigned int counted_down(unsigned int a, unsigned int b) { return a == 0 || a > b ? b : a - 1; }
 template <class T> static inline T second(T, T b) { return b; }
 template <class T> static inline T update(T* address, T value, T (*f)(T, T)) {
     announces();
@@ -339,6 +344,10 @@ SNAP_REDUCE(__reduce_and_sync, unsigned int) SNAP_REDUCE(__reduce_or_sync, unsig
 SNAP_ATOMIC(atomicAdd, add, int) SNAP_ATOMIC(atomicAdd, add<unsigned int>, unsigned int) SNAP_ATOMIC(atomicAdd, add<unsigned long long>, unsigned long long)
 SNAP_ATOMIC(atomicAdd, add<float>, float) SNAP_ATOMIC(atomicAdd, add<double>, double) SNAP_ATOMIC(atomicAdd, add<__half>, __half)
 SNAP_ATOMIC(atomicAdd, add<__nv_bfloat16>, __nv_bfloat16)
+template <int k>
+static inline snap_host::Half2<k> atomicAdd(snap_host::Half2<k>* address, snap_host::Half2<k> value) {
+    return snap_host::Half2<k>(atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y));
+}
 #define SNAP_ATOMICS(name, function) \
     SNAP_ATOMIC(name, function<int>, int) SNAP_ATOMIC(name, function<unsigned int>, unsigned int) \
     SNAP_ATOMIC(name, function<unsigned long long>, unsigned long long)
@@ -346,6 +355,7 @@ SNAP_ATOMICS(atomicMin, lesser) SNAP_ATOMICS(atomicMax, greater) SNAP_ATOMIC(ato
 SNAP_ATOMIC(atomicMax, greater<long long>, long long)
 SNAP_ATOMICS(atomicAnd, both) SNAP_ATOMICS(atomicOr, either) SNAP_ATOMICS(atomicXor, differs) SNAP_ATOMICS(atomicExch, second)
 SNAP_ATOMIC(atomicExch, second<float>, float)
+SNAP_ATOMIC(atomicInc, counted_up, unsigned int) SNAP_ATOMIC(atomicDec, counted_down, unsigned int)
 #define SNAP_SWAP(type) \
     static inline type atomicCAS(type* address, type compare, type value) { return snap_host::swap_if(address, compare, value); }
 SNAP_SWAP(int) SNAP_SWAP(unsigned int) SNAP_SWAP(unsigned long long) SNAP_SWAP(unsigned short)

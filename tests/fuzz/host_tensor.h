@@ -114,6 +114,70 @@ void mma(const char* type, float* const* d, const unsigned int* a, const unsigne
     });
 }
 
+double small_float(const char* kind, unsigned int bits) { return small_float((unsigned char)bits, kind[1] == '4' ? 3 : 2); }
+
+unsigned short small_bits(const char* kind, float x) {
+    if (x != x) {
+        return 127;
+    }
+    int best = 0;
+    const int most = !strcmp(kind, "e5m2") ? 123 : 126;
+    const double size = fmin(fabs((double)x), small_float(kind, most));
+    for (int b = 1; b <= most; ++b) {
+        const double now = fabs(small_float(kind, b) - size), before = fabs(small_float(kind, best) - size);
+        best = now < before || (now == before && b % 2 == 0) ? b : best;
+    }
+    return best | (__builtin_signbit(x) ? 128 : 0);
+}
+
+static double packed(const char* kind, const void* words, int at) {
+    if (!strcmp(kind, "f64")) {
+        return ((const double*)words)[at];
+    }
+    const int bits = kind[1] == '4' && kind[2] == 0 ? 4 : 8;
+    const unsigned int code = ((const unsigned int*)words)[at * bits / 32] >> at * bits % 32 & ((1u << bits) - 1);
+    if (kind[0] == 'e') {
+        return small_float(kind, code);
+    }
+    return kind[0] == 's' && code >> (bits - 1) ? (double)code - (1 << bits) : code;
+}
+
+void mma_of(const char* left, const char* right, const char* sums, int k, int na, int nb, int nc, bool saturate, void* const* d, const void* a, const void* b, const void* c) {
+    struct Mine { void* const* d; const void *a, *b, *c; } mine{d, a, b, c};
+    together("mma", 0xffffffffu, &mine, [&](void** lanes) {
+        const int w = k / (4 * nb);  // elements a word
+        double of_a[16][64], of_b[64][8];
+        for (int lane = 0; lane < 32; ++lane) {
+            const Mine& l = *(Mine*)lanes[lane];
+            const int g = lane / 4, q = lane % 4;
+            for (int e = 0; e < na * w; ++e) {
+                of_a[g + 8 * (e / w % 2)][q * w + e % w + 4 * w * (e / w / 2)] = packed(left, l.a, e);
+            }
+            for (int e = 0; e < nb * w; ++e) {
+                of_b[q * w + e % w + 4 * w * (e / w)][g] = packed(right, l.b, e);
+            }
+        }
+        for (int lane = 0; lane < 32; ++lane) {
+            const Mine& l = *(Mine*)lanes[lane];
+            for (int i = 0; i < nc; ++i) {
+                const int row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
+                double total = 0;
+                for (int j = 0; j < k; ++j) {
+                    total += of_a[row][j] * of_b[j][column];
+                }
+                if (!strcmp(sums, "f64")) {
+                    *(double*)l.d[i] = total + ((const double*)l.c)[i];
+                } else if (!strcmp(sums, "f32")) {
+                    *(float*)l.d[i] = (float)(total + ((const float*)l.c)[i]);
+                } else {
+                    const long long exact = (long long)total + ((const int*)l.c)[i];
+                    *(int*)l.d[i] = !saturate ? (int)(unsigned int)exact : exact > 2147483647LL ? 2147483647 : exact < -2147483648LL ? (int)-2147483648LL : (int)exact;
+                }
+            }
+        }
+    });
+}
+
 unsigned int tf32(float x) {
     const unsigned int bits = same_bits<unsigned int>(x);
     return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0x1000) & 0xffffe000;

@@ -213,7 +213,7 @@ def _store(m: re.Match, o: Operands) -> str:
     return f"{HOST}store<{UNSIGNED[int(m.group(1))]}>({o[0]}, {o[1]});"
 
 
-_FUNCTIONS = {"add": "add", "min": "lesser", "max": "greater", "and": "both", "or": "either", "xor": "differs", "exch": "second"}
+_FUNCTIONS = {"add": "add", "min": "lesser", "max": "greater", "and": "both", "or": "either", "xor": "differs", "exch": "second", "inc": "counted_up", "dec": "counted_down"}
 
 
 def _atomic(m: re.Match, o: Operands) -> str:
@@ -268,6 +268,33 @@ def _matrix(m: re.Match, o: Operands) -> str:
 _MMA = {("16", "bf16"): (4, 4, 2, 4), ("16", "f16"): (4, 4, 2, 4), ("8", "tf32"): (4, 4, 2, 4)}
 
 
+def _other_mma(m: re.Match, o: Operands) -> str:
+    """Of f64, and of what is packed in words."""
+    k, saturate, sums, of_a, of_b = m.group("k"), m.group("saturate"), m.group("sums"), m.group("a"), m.group("b")
+    type, given = {"s32": "int", "f32": "float", "f64": "double"}[sums], "double" if sums == "f64" else "unsigned int"
+    d, a, b, c = (items if isinstance(items, list) else [items] for items in o)
+    arrays = f"void* const d_[] = {{{', '.join(f'&{item}' for item in d)}}}; const {given} a_[] = {{{', '.join(a)}}}, b_[] = {{{', '.join(b)}}}; "
+    arrays += f"const {type} c_[] = {{{', '.join(c)}}}; "
+    return arrays + _call("mma_of", f'"{of_a}"', f'"{of_b}"', f'"{sums}"', k, len(a), len(b), len(c), "true" if saturate else "false", "d_", "a_", "b_", "c_")
+
+
+def _vector_atomic(m: re.Match, o: Operands) -> str:
+    """Each component by itself."""
+    type = {"f32": "float", "f16": "__half", "bf16": "__nv_bfloat16"}[m.group(2)]
+    def given(value):
+        return value if type == "float" else f"{HOST}same_bits<{type}>({value})"
+    lines = []
+    if m.group(1):  # a pair in one register
+        for k in range(2):
+            part = f"{HOST}same_bits<{type}>((unsigned short)({o[2]} >> {16 * k}))"
+            lines.append(f"const unsigned int old{k}_ = {HOST}same_bits<unsigned short>({HOST}update<{type}>(({type}*)(void*){o[1]} + {k}, {part}, {HOST}add));")
+        return " ".join([*lines, f"{o[0]} = old0_ | old1_ << 16;"])
+    for k, (into, value) in enumerate(zip(o[0], o[2])):
+        old = f"{HOST}update<{type}>(({type}*)(void*){o[1]} + {k}, {given(value)}, {HOST}add)"
+        lines.append(f"{into} = {old};" if type == "float" else f"{into} = {HOST}same_bits<unsigned short>({old});")
+    return " ".join(lines)
+
+
 def _mma(m: re.Match, o: Operands) -> str:
     if m.group(2) != m.group(3) or tuple(map(len, o)) != _MMA.get((m.group(1), m.group(2))):
         raise Unsupported(m.group(0))
@@ -311,12 +338,23 @@ def _copy(m: re.Match, o: Operands) -> str:
 
 
 _WISHES = r"(?:\.(?:c[agsv]|lu|w[bt]|nc|L1::no_allocate|L2::cache_hint))*"
+def _halves(o: Operands) -> str:
+    return f"{o[0][0]} = (unsigned short){o[1]}; {o[0][1]} = (unsigned short)({o[1]} >> 16);"
+
+
 _SCOPE = r"(?:cta|cluster|gpu|sys)"
 PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
     (r"fence\.sc\..*|fence\.proxy\.async.*|fence\.mbarrier_init\..*|prefetch\..*|setmaxnreg\..*|wgmma\.fence\..*", _nothing),
     (rf"ld\.(?:relaxed|acquire)\.{_SCOPE}\.u(8|16|32|64)", _load),
     (rf"st\.(?:relaxed|release)\.{_SCOPE}\.u(8|16|32|64)", _store),
     (rf"atom\.(?:relaxed|acquire|release|acq_rel)\.{_SCOPE}\.(\w+?)(?:\.noftz)?\.([busf])(\d+)", _atomic),
+    (rf"atom\.(?:relaxed|acquire|release|acq_rel)\.{_SCOPE}\.global\.add(?:\.noftz)?()\.v[24]\.(f32|f16|bf16)", _vector_atomic),
+    (rf"atom\.(?:relaxed|acquire|release|acq_rel)\.{_SCOPE}\.add\.noftz(\.)(f16|bf16)x2", _vector_atomic),
+    (r"mma\.sync\.aligned\.m\d+n8k(?P<k>\d+)\.row\.col(?P<saturate>\.satfinite)?\.(?P<sums>s32|f64)\.(?P<a>\w+)\.(?P<b>\w+)\.(?:s32|f64)", _other_mma),
+    (r"mma\.sync\.aligned\.m\d+n8k(?P<k>32)\.row\.col(?P<saturate>\.satfinite)?\.(?P<sums>f32)\.(?P<a>e\w+)\.(?P<b>e\w+)\.f32", _other_mma),
+    (r"cvt\.rn\.satfinite\.(e4m3|e5m2)x2\.f32", lambda m, o: f'{o[0]} = {HOST}small_bits("{m.group(1)}", {o[1]}) << 8 | {HOST}small_bits("{m.group(1)}", {o[2]});'),
+    (r"cvt\.rn\.f16x2\.(e4m3|e5m2)x2", lambda m, o: f'{o[0]} = {HOST}same_bits<unsigned short>(__float2half((float){HOST}small_float("{m.group(1)}", {o[1]} & 255)));'),
+    (r"cvt\.f32\.f16", lambda m, o: f"{o[0]} = __half2float({HOST}same_bits<__half>({o[1]}));"),
     (r"bar\.sync", lambda m, o: _call("bar", *o, "true")),
     (r"bar\.arrive", lambda m, o: _call("bar", *o, "false")),
     (r"barrier\.cluster\.(arrive)\.release", _cluster),
@@ -347,7 +385,7 @@ PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
     (r"wgmma\.commit_group\.sync\.aligned", _simple("wgmma_commit")),
     (r"wgmma\.wait_group\.sync\.aligned", _simple("wgmma_wait")),
     (r"cvt\.rna\.tf32\.f32", _assigned("tf32")),
-    (r"mov\.b32", lambda m, o: f"const auto moved_ = {o[1]}; __builtin_memcpy(&{o[0]}, &moved_, 4);"),
+    (r"mov\.b32", lambda m, o: _halves(o) if isinstance(o[0], list) else f"const auto moved_ = {o[1]}; __builtin_memcpy(&{o[0]}, &moved_, 4);"),
     (r"setp\.ne\.[bu]32", lambda m, o: f"{o[0]} = {o[1]} != {o[2]};"),
     (r"(ex2|sqrt|rcp|tanh)\.approx(?:\.ftz)?\.f32", lambda m, o: f"{o[0]} = {_APPROXIMATE[m.group(1)].format(o[1])};"),
 )

@@ -486,7 +486,7 @@ class Expressions:
         if len(operands) != arity or node.keywords:
             raise Unsupported(f"`{ast.unparse(node)}`")
         runs = [converted(e, t).run for e in operands]
-        result = "i32" if name in ("clz", "popc", "ffs") else "bool" if name in sv.QUESTIONS else t
+        result = "i32" if name in ("clz", "popc", "ffs") else "bool" if name in sv.QUESTIONS else "u8" if name.startswith("to_") else "f32" if name.startswith("from_") else t
         return E(result, lambda G, L: [f(t, *values) for values in zip(*[run(G, L) for run in runs])])
 
     def call(self, function: Function, node: ast.Call) -> E:

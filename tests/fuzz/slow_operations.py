@@ -206,8 +206,6 @@ def _mma(c: Expressions, node: ast.Call, words: dict) -> E:
     with c.aimed(THREAD):
         arguments = [_values(c, n) for n in node.args]
         kind = arguments[0][0]
-        if kind not in ("f32", "f16", "bf16"):
-            raise Unsupported(f"mma of {kind}")
         out = words["out"]
         if isinstance(out, (ast.List, ast.Tuple)):
             places = [c.element(n)[1] for n in out.elts]
@@ -215,6 +213,8 @@ def _mma(c: Expressions, node: ast.Call, words: dict) -> E:
         else:
             target = c.memory(out)
             into = lambda G, L: [[(h, i) for i in np.ndindex(*h.shape)] for h in target.run(G, L)]
+    if kind not in ("f32", "f16", "bf16"):
+        return _other_mma(kind, arguments, words, into)
     na, nb, k = (4, 2, 8) if kind == "f32" else (8, 4, 16)
 
     def run(G, L):
@@ -234,6 +234,63 @@ def _mma(c: Expressions, node: ast.Call, words: dict) -> E:
             for lane, p in enumerate(unit):
                 for e, (h, i) in enumerate(targets[p]):
                     h.store(i, float(d[_operand(lane, e, kind, "c")]))
+        return [None] * len(L)
+    return E(NOTHING, run)
+
+
+def _decoded(code: int, kind: str) -> float:
+    if kind in ("e4m3", "e5m2"):
+        return sv.small_float(code, kind)
+    half = 8 if kind.endswith("4") else 128
+    return code - 2 * half if kind[0] == "s" and code >= half else code
+
+
+def _other_mma(kind: str, arguments: list, words: dict, into: Callable) -> E:
+    """Of f64, and of what is packed in words, the lowest bits first: the number of values says which shape it is."""
+    named = words.get("type")
+    names = [n.value for n in named.elts] if isinstance(named, (ast.Tuple, ast.List)) else [named.value] * 2 if named is not None else []
+    if kind != "f64" and not names:
+        names = ["s8" if t == "i8" else "u8" for t, _ in arguments[:2]]
+    saturate = "saturate" in words and bool(words["saturate"].value)
+    wide = 8 if names and names[0].endswith("4") and names[0][0] in "su" else 4  # elements a word
+    real = kind == "f64" or names[0] in ("e4m3", "e5m2")
+
+    def codes(t, v) -> list:
+        if t in ("i8", "u8"):
+            return [v & 255]
+        return [v >> at & (1 << 32 // wide) - 1 for at in range(0, 32, 32 // wide)]
+
+    def run(G, L):
+        columns = list(zip(*(f(G, L) for _, f in arguments)))
+        targets = into(G, L)
+        for unit in in_units(L, 32):
+            lanes = []
+            for p in unit:
+                flat = [(t, v) for (t, _), part in zip(arguments, columns[p]) for v in part]
+                nc = 2 if kind == "f64" and len(flat) == 4 else 4
+                given, sums = flat[:-nc], [v for _, v in flat[-nc:]]
+                values = [v for _, v in given] if kind == "f64" else [x for t, v in given for x in codes(t, v)]
+                lanes.append((values, sums))
+            total, w = len(lanes[0][0]), 1 if kind == "f64" else wide
+            nb = total // 3 if total > 2 else 1
+            na, k = total - nb, 4 * nb
+            a, b, d = {}, {}, {}
+            for lane, (values, sums) in enumerate(lanes):
+                g, q = lane // 4, lane % 4
+                for e, v in enumerate(values[:na]):
+                    word = e // w
+                    a[g + 8 * (word % 2), q * w + e % w + 4 * w * (word // 2)] = v if kind == "f64" else _decoded(v, names[0])
+                for e, v in enumerate(values[na:]):
+                    b[q * w + e % w + 4 * w * (e // w), g] = v if kind == "f64" else _decoded(v, names[1])
+                for e, v in enumerate(sums):
+                    d[g + 8 * (e // 2), 2 * q + e % 2] = v
+            for lane, p in enumerate(unit):
+                for e, (h, i) in enumerate(targets[p]):
+                    row, column = lane // 4 + 8 * (e // 2), 2 * (lane % 4) + e % 2
+                    found = sum(a[row, j] * b[j, column] for j in range(k)) + d[row, column]
+                    if not real:
+                        found = max(-(1 << 31), min(found, (1 << 31) - 1)) if saturate else sv.wrap(found, "i32")
+                    h.store(i, float(np.float32(found)) if real and kind != "f64" else found)
         return [None] * len(L)
     return E(NOTHING, run)
 
@@ -290,8 +347,14 @@ def atomic(c: Expressions, word: str, node: ast.Call) -> E:
         combine = {"load": lambda old: old, "store": lambda old, v: v, "exch": lambda old, v: v, "cas": lambda old, e, v: v if old == e else old}[word]
     elif word in ("min", "max"):
         combine = lambda old, v: sv.NUMBERS[word][1](t, old, v)
+    elif word in ("inc", "dec"):
+        combine = (lambda old, v: 0 if old >= v else old + 1) if word == "inc" else (lambda old, v: v if old == 0 or old > v else old - 1)
     elif word in _ATOMIC:
-        combine = sv.operation(_ATOMIC[word], t)
+        if isinstance(t, tuple):
+            one = sv.operation(_ATOMIC[word], t[1])
+            combine = lambda old, v: tuple(map(one, old, v))
+        else:
+            combine = sv.operation(_ATOMIC[word], t)
     else:
         raise Unsupported(f"atomic.{word}")
 

@@ -382,11 +382,37 @@ def _of_f64(f):
     return lambda t, a: rounded(f(a), t)
 
 
+_SMALL = {"e4m3": (4, 3), "e5m2": (5, 2)}
+
+
+def small_float(bits: int, kind: str) -> float:
+    """A float of 8 bits: e4m3 has no infinities and one NaN, e5m2 is a short f16."""
+    width, digits = _SMALL[kind]
+    top, exponent, fraction = (1 << width) - 1, bits >> digits & (1 << width) - 1, bits & (1 << digits) - 1
+    sign = -1.0 if bits & 128 else 1.0
+    if kind == "e5m2" and exponent == top:
+        return math.nan if fraction else sign * math.inf
+    if kind == "e4m3" and bits & 127 == 127:
+        return math.nan
+    whole = fraction / (1 << digits) + (exponent > 0)
+    return sign * math.ldexp(whole, max(exponent, 1) - (top >> 1))
+
+
+def small_bits(x: float, kind: str) -> int:
+    """The nearest, of two the one with the even bits, and none beyond the largest."""
+    if math.isnan(x):
+        return 127
+    finite = [b for b in range(128) if math.isfinite(small_float(b, kind))]
+    size = min(abs(x), small_float(finite[-1], kind))
+    return min(finite, key=lambda b: (abs(small_float(b, kind) - size), b % 2)) + 128 * (math.copysign(1, x) < 0)
+
+
 NUMBERS = {"abs": (1, lambda t, a: abs(a) if is_float(t) else wrap(abs(a), t)), "min": (2, _least), "max": (2, _largest)}
 WHOLES = {
     "brev": (1, _reversed), "mulhi": (2, lambda t, a, b: wrap(a * b >> WIDTH[t], t)),
     "clz": (1, lambda t, a: WIDTH[t] - _unsigned(t, a).bit_length()), "popc": (1, lambda t, a: bin(_unsigned(t, a)).count("1")),
     "ffs": (1, lambda t, a: (a & -a).bit_length()),
+    **{f"from_{kind}": (1, lambda t, a, kind=kind: small_float(a, kind)) for kind in _SMALL},
     "dp4a": (3, _dot(8, 0)), "dp2a_lo": (3, _dot(16, 0)), "dp2a_hi": (3, _dot(16, 2)),
 }
 REALS = {
@@ -395,6 +421,7 @@ REALS = {
     "copysign": (2, lambda t, a, b: math.copysign(a, b)), "div": (2, lambda t, a, b: rounded(_divided(a, b), t)),
     "rcp": (1, lambda t, a: rounded(_divided(1.0, a), t)), "fmod": (2, _numpy(np.fmod)), "hypot": (2, _numpy(np.hypot)), "pow": (2, _numpy(np.power)),
     "atan2": (2, _numpy(np.arctan2)), "rsqrt": (1, _numpy(lambda a: 1 / np.sqrt(a))), "exp10": (1, _numpy(lambda a: np.power(type(a)(10), a))),
+    **{f"to_{kind}": (1, lambda t, a, kind=kind: small_bits(a, kind)) for kind in _SMALL},
     "erf": (1, _of_f64(math.erf)), "erfc": (1, _of_f64(math.erfc)),
     **{name: (1, _numpy(getattr(np, other))) for name, other in {
         "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atanh": "arctanh", "cbrt": "cbrt", "cos": "cos",

@@ -135,3 +135,28 @@ def test_torch_has_the_same_floats_of_8_bits():
     for out, type in zip(outs, (torch.float8_e4m3fn, torch.float8_e5m2)):
         want = bits.view(type).float()
         assert ((out == want) | (out.isnan() & want.isnan())).all(), type
+
+
+# ---- atomics -----------------------------------------------------------------------------------------------------------------------------------
+
+ATOMICS = Program(TESTS / "ok" / "atomics_of_vectors.py").execute()
+
+
+@pytest.mark.parametrize("slots", [1, 7, 1000])
+def test_counting(slots):
+    blocks = 40
+    ring, taken = ran(ATOMICS["tickets"], blocks, np.array([0, 3], np.uint32).view(np.int32).view(np.uint32), np.zeros(slots, np.uint32), slots)[:2]
+    np.testing.assert_array_equal(taken, np.bincount(np.arange(blocks * 64) % slots, minlength=slots))
+    assert ring[0] == blocks * 64 % slots and ring[1] <= slots, ring
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_of_vectors(seed):
+    x = np.random.default_rng(seed).integers(-3, 4, (64, 4)).astype(np.float32)
+    found = ran(ATOMICS["summed"], 1, x.ravel(), *(np.zeros(n, t) for n, t in ((16, np.float32), (6, np.float32), (4, np.float16), (4, np.float16))),
+                np.zeros(4, np.int16).view(np.uint16), np.zeros(4, np.int16).view(np.uint16))
+    four, two, halves, more, bins, wide = found[1:7]
+    pairs = np.array([x[k::2][:, :2].sum(0) + x[k::2][:, 2:].sum(0) for k in range(2)]).ravel()
+    for name, got, want in (("float4", four, x.reshape(-1, 4, 4).sum(0).ravel()), ("float2", two, np.ravel([x[k::3][:, [0, 3]].sum(0) for k in range(3)])), ("half2", halves, pairs),
+                            ("half4", more, x.sum(0)), ("bf16_2", ATOMICS["floats"](bins), pairs), ("bf16_4", ATOMICS["floats"](wide), x.sum(0))):
+        np.testing.assert_array_equal(got, want, err_msg=name)

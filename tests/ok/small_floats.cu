@@ -30,14 +30,14 @@ extern "C" __global__ void __launch_bounds__(128) rounded(const float* __restric
 
 static __device__ __forceinline__ float snap_from_e4m3(unsigned char x) {
     float result;
-    asm("{ .reg .b32 two; .reg .b16 low, high; cvt.rn.f16x2.e4m3x2 two, %1; mov.b32 {low, high}, two; cvt.f32.f16 %0, low; }"
+    asm("{ .reg .b32 two; .reg .b16 low; .reg .b16 high; cvt.rn.f16x2.e4m3x2 two, %1; mov.b32 {low, high}, two; cvt.f32.f16 %0, low; }"
         : "=f"(result) : "h"((unsigned short)x));
     return result;
 }
 
 static __device__ __forceinline__ float snap_from_e5m2(unsigned char x) {
     float result;
-    asm("{ .reg .b32 two; .reg .b16 low, high; cvt.rn.f16x2.e5m2x2 two, %1; mov.b32 {low, high}, two; cvt.f32.f16 %0, low; }"
+    asm("{ .reg .b32 two; .reg .b16 low; .reg .b16 high; cvt.rn.f16x2.e5m2x2 two, %1; mov.b32 {low, high}, two; cvt.f32.f16 %0, low; }"
         : "=f"(result) : "h"((unsigned short)x));
     return result;
 }

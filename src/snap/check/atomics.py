@@ -9,16 +9,18 @@ from __future__ import annotations
 from functools import partial
 
 from snap.check.annotations import text_option
-from snap.check.explain import atomic_help
-from snap.check.expressions import converted, scalar
+from snap.check.bindings import Memory
+from snap.check.explain import atomic_help, declared
+from snap.check.expressions import converted, expression, scalar
 from snap.check.memory import access, not_const, one_value
 from snap.check.operands import in_order, result_for
 from snap.check.state import PER_THREAD, Checker, Touch, Want
 from snap.check.storage import memory_argument
+from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.operations import ATOMICS, BITWISE, ORDERS, SCOPES
-from snap.ir.types import BOOL, THREAD1, Scalar
+from snap.ir.operations import ADDED, ATOMICS, BITWISE, COUNTING, ORDERS, SCOPES
+from snap.ir.types import BOOL, THREAD1, U32, Scalar, Space, Vector
 
 
 def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
@@ -27,7 +29,7 @@ def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
         raise c.type_error(
             f"there is no `atomic.{word}`",
             e.function.span,
-            help="atomics: load store add min max and_ or_ xor exch cas",
+            help="atomics: load store add min max and_ or_ xor exch inc dec cas",
         )
     c.effects_allowed("an atomic", e.span)
     options = dict(e.keywords)
@@ -52,14 +54,13 @@ def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
             f"`atomic.{word}` takes {memory.rank} index(es) and {ATOMICS[name].values} value(s) here", e.span, help=form
         )
     elem = memory.elem
-    if not isinstance(elem, Scalar) or elem == BOOL or name in BITWISE and not elem.is_integer:
-        raise c.type_error(f"there is no `atomic.{word}` on `{elem}`", e.span)
+    _works_on(c, name, word, memory, e.span)
     if name != "load":
         not_const(c, memory.handle, e.args[0].span)
         one_value(c, memory.handle, e.args[0].span)
     evaluations = [
         partial(access, c, memory, items, PER_THREAD, e.span),
-        *(partial(scalar, c, a, PER_THREAD) for a in rest),
+        *(partial(scalar if isinstance(elem, Scalar) else expression, c, a, PER_THREAD) for a in rest),
     ]
     made, *values = in_order(c, THREAD1, *evaluations)
     args = tuple(converted(c, value, elem, a.span, "the element") for value, a in zip(values, rest))
@@ -74,3 +75,25 @@ def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
         target, value = result_for(c, temp, f"atomic.{word}", elem, THREAD1, want, e.span, help)
     c.out.append(ir.Atomic(name, made, args, target, order, scope, span=e.span))
     return value
+
+
+# What the hardware has: numbers of every size, some of them by a loop; vectors are added, component by component.
+def _works_on(c: Checker, name: str, word: str, memory: Memory, span: Span) -> None:
+    elem, help = memory.elem, ""
+    if isinstance(elem, Vector):
+        right = name == "add" and elem in ADDED
+        vectors = ", ".join(f"`{v}`" for v in ADDED)
+        help = f"vectors are added: {vectors}; view it as one of them, or as its components, `x.view({elem.elem})`"
+    elif name in COUNTING:
+        right, help = elem == U32, "they count in `u32`: view it so, `x.view(u32)`"
+    else:
+        right = elem != BOOL and (name not in BITWISE or elem.is_integer)
+    if not right:
+        raise c.type_error(f"there is no `atomic.{word}` on `{elem}`", span, help=help)
+    if isinstance(elem, Vector) and ADDED[elem][1] and memory.handle.obj.space is Space.SHARED:
+        raise c.type_error(
+            f"`{elem}` is added in global memory only, and `{memory.handle.name}` is shared",
+            span,
+            secondary=declared(memory.handle.obj),
+            help=f"add its components, `{memory.handle.name}.view({elem.elem})`, one by one",
+        )

@@ -17,7 +17,8 @@ from snap.codegen.mathematics import function
 from snap.codegen.module import Helper, Module
 from snap.codegen.printer import expression
 from snap.codegen.spelling import type_name
-from snap.ir.types import BF16, F16, F32, F64, I32, I64, U8, U16, U32, U64, Kind, Scalar
+from snap.ir.operations import ADDED
+from snap.ir.types import BF16, F16, F32, F64, I32, I64, U8, U16, U32, U64, Element, Kind, Scalar, Vector
 
 SCOPES = {"block": "cta", "cluster": "cluster", "gpu": "gpu", "system": "sys"}
 BUILTINS = {
@@ -29,6 +30,8 @@ BUILTINS = {
     "xor": "atomicXor",
     "exch": "atomicExch",
     "cas": "atomicCAS",
+    "inc": "atomicInc",
+    "dec": "atomicDec",
 }
 BUILTIN_TYPES = {
     "add": (I32, U32, U64, F32, F64, F16, BF16),
@@ -39,6 +42,8 @@ BUILTIN_TYPES = {
     "xor": (I32, U32, U64),
     "exch": (I32, U32, U64, F32),
     "cas": (I32, U32, U64, U16),
+    "inc": (U32,),
+    "dec": (U32,),
 }
 UNSIGNED = {8: U8, 16: U16, 32: U32, 64: U64}
 REGISTERS = {16: "h", 32: "r", 64: "l"}
@@ -46,8 +51,13 @@ OPERATORS = {"add": "+", "and": "&", "or": "|", "xor": "^"}
 
 
 def atomic(
-    module: Module, op: str, t: Scalar, order: str, scope: str, address: tree.Expr, args: tuple[tree.Expr, ...]
+    module: Module, op: str, t: Element, order: str, scope: str, address: tree.Expr, args: tuple[tree.Expr, ...]
 ) -> tree.Expr:
+    if isinstance(t, Vector):
+        if order == "relaxed" and scope == "gpu" and ADDED[t][0] == 80:
+            type_name(module, t)
+            return call(BUILTINS[op], address, *args)
+        return call(module.helper(_added(module, t, order, scope)), address, *args)
     if order == "relaxed" and scope == "gpu" and op in BUILTINS:
         if t in BUILTIN_TYPES[op]:
             return call(BUILTINS[op], address, *args)
@@ -161,6 +171,8 @@ def _instruction(op: str, t: Scalar) -> str | None:
             return f"{op}.{'s' if t.kind is Kind.INT else 'u'}{t.bits}"
         case "and" | "or" | "xor" | "exch":
             return f"{op}.b{t.bits}"
+        case "inc" | "dec":
+            return f"{op}.u32"
         case _:
             return None
 
@@ -181,6 +193,41 @@ static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {
     return {result};
 }}""",
         min_arch=_min_arch(scope),
+    )
+
+
+def _added(module: Module, t: Vector, order: str, scope: str) -> Helper:
+    """A vector, each component by itself.  Pairs of 16 bits are one register, and may lie in shared memory."""
+    name, type = f"snap_atomic_add_{t}_{order}_{scope}", type_name(module, t)
+    fence, qualifiers = _semantics(order, scope, "acq_rel")
+    rounding = "" if t.elem == F32 else ".noftz"
+    pair = t.bytes == 4
+    form = f"add{rounding}.{t.elem}x2" if pair else f"add{rounding}.v{t.lanes}.{t.elem}"
+    carrier, register, words = (
+        ("unsigned int", "r", 1)
+        if pair
+        else ("float", "f", t.lanes)
+        if t.elem == F32
+        else ("unsigned short", "h", t.lanes)
+    )
+    outs = ", ".join(f'"={register}"(old[{k}])' for k in range(words))
+    ins = ", ".join(f'"{register}"(given[{k}])' for k in range(words))
+    left, right = (", ".join(f"%{first + k}" for k in range(words)) for first in (0, words + 1))
+    if not pair:
+        left, right = f"{{{left}}}", f"{{{right}}}"
+    return Helper(
+        name,
+        f"""\
+static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {{
+    {carrier} given[{words}], old[{words}];
+    memcpy(given, &value, sizeof(value));
+    asm volatile("{fence}atom.{qualifiers}{"" if pair else ".global"}.{form} {left}, [%{words}], {right};"
+                 : {outs} : "l"(address), {ins} : "memory");
+    memcpy(&value, old, sizeof(value));
+    return value;
+}}""",
+        min_arch=max(_min_arch(scope), 90 if t.elem == BF16 else ADDED[t][0]),
+        feature=f"atomics of {t}" if not pair or t.elem == BF16 else "atomics of clusters",
     )
 
 

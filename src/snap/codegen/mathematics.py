@@ -60,7 +60,7 @@ static __device__ __forceinline__ unsigned char {name}(float x) {{
     back = f"""\
 static __device__ __forceinline__ float {name}(unsigned char x) {{
     float result;
-    asm("{{ .reg .b32 two; .reg .b16 low, high; cvt.rn.f16x2.{kind}x2 two, %1; mov.b32 {{low, high}}, two; cvt.f32.f16 %0, low; }}"
+    asm("{{ .reg .b32 two; .reg .b16 low; .reg .b16 high; cvt.rn.f16x2.{kind}x2 two, %1; mov.b32 {{low, high}}, two; cvt.f32.f16 %0, low; }}"
         : "=f"(result) : "h"((unsigned short)x));
     return result;
 }}"""

@@ -278,8 +278,8 @@ class Collective(Statement):
 
 @node
 class Atomic(Statement):
-    """op: load store add min max and or xor exch cas; once per thread; `target` receives the old value (load: the
-    value).
+    """op: load store add min max and or xor exch inc dec cas; once per thread; `target` receives the old value (load:
+    the value).  Of a vector, `add` is one operation for each component.
     """
 
     op: str

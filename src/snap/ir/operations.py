@@ -7,7 +7,24 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from snap.ir.types import BLOCK1, BOOL, CLUSTER1, GRID1, I32, THREAD1, U32, WARP1, WARPGROUP1, Kind, Privilege, Scalar
+from snap.ir.types import (
+    BF16,
+    BLOCK1,
+    BOOL,
+    CLUSTER1,
+    F16,
+    F32,
+    GRID1,
+    I32,
+    THREAD1,
+    U32,
+    WARP1,
+    WARPGROUP1,
+    Kind,
+    Privilege,
+    Scalar,
+    Vector,
+)
 from snap.record import record
 
 # ---- pure functions -------------------------------------------------------------------------------------------------
@@ -282,10 +299,17 @@ class AtomicOp:
 ATOMICS: dict[str, AtomicOp] = {
     "load": AtomicOp(0, writes=False),
     "store": AtomicOp(1, reads=False),
-    **{name: AtomicOp(1) for name in "add min max and or xor exch".split()},
+    **{name: AtomicOp(1) for name in "add min max and or xor exch inc dec".split()},
     "cas": AtomicOp(2),
 }
 BITWISE = ("and", "or", "xor")  # of integers; the others are of floats as well
+COUNTING = ("inc", "dec")  # of u32: up to the value and back to 0, down from it
+# Vectors that `add` works on, each component by itself: which GPUs can, and whether only in global memory.
+ADDED = {
+    **{Vector(t, 2): (80, False) for t in (F16, BF16)},
+    **{Vector(t, 4): (90, True) for t in (F16, BF16)},
+    **{Vector(F32, n): (90, True) for n in (2, 4)},
+}
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 SCOPES = ("block", "cluster", "gpu", "system")
 

@@ -26,6 +26,10 @@ def _combine(op: str, type: Scalar):
             return np.bitwise_xor
         case "exch" | "store":
             return lambda a, b: b
+        case "inc":
+            return lambda a, b: np.where(a >= b, np.uint32(0), a + np.uint32(1))
+        case "dec":
+            return lambda a, b: np.where((a == 0) | (a > b), b, a - np.uint32(1))
         case _:
             raise ValueError(f"unknown atomic {op}")
 
@@ -42,15 +46,21 @@ def atomic(view, op: str, index: tuple, dims, m, args: tuple, wanted: bool, orde
     view.about_to_read(cells, m, site, "atomic", order)
     active = lanes.active(m)
     cells = lanes.full(cells)[active].astype(np.intp)
-    operands = tuple(lanes.full(arg)[active] for arg in args)
     combine = _combine(op, view.scalar) if op != "cas" else None
+    if view.several:  # each component by itself
+        given = [lanes.full(part)[active] for part in args[0]]
+        parts = [_in_order(view, op, combine, cells + k, (one,)) for k, one in enumerate(given)]
+        return tuple(_spread(lanes, active, old) for old in parts) if wanted else None
+    operands = tuple(lanes.full(arg)[active] for arg in args)
     if not wanted and isinstance(combine, np.ufunc) and not view.encoded:
         lanes.launch.changes += 1
         combine.at(view.flat, cells, operands[0])
         return None
     old = _in_order(view, op, combine, cells, operands)
-    if not wanted:
-        return None
+    return _spread(lanes, active, old) if wanted else None
+
+
+def _spread(lanes, active: np.ndarray, old: np.ndarray) -> np.ndarray:
     out = np.zeros(lanes.shape, old.dtype)
     out[active] = old
     return out

@@ -18,6 +18,8 @@ Number = int | bool
 
 
 def value(e: ir.Expr, known: Callable[[ir.Expr], Number | None]) -> Number | None:
+    if not isinstance(e.type, Scalar):
+        return None
     match e:
         case ir.Const():
             return cast(Number, e.value) if e.type.is_integer or e.type == BOOL else None

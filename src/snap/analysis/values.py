@@ -347,6 +347,8 @@ def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
             return unit_index(target, place, at)
         case ir.UnitCount(target):
             return linear.unknown(("count", str(target), str(e.place)))
+        case ir.Cast() | ir.Unary() | ir.Binary() if not isinstance(e.type, Scalar):  # of vectors
+            return values.beyond(e, frame, at)
         case ir.Cast(value) if is_integer(value.type) and e.type.kind in (Kind.INT, Kind.UINT):
             return wrapped(form(value, values, frame, at), e.type, values)
         case ir.Unary("-", value) if e.type.kind in (Kind.INT, Kind.UINT):

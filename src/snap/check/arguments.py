@@ -12,9 +12,10 @@ from dataclasses import field
 
 from snap.check import rewrite
 from snap.check.annotations import Spec
+from snap.check.arithmetic import converted
 from snap.check.bindings import IndexMap, Memory
 from snap.check.explain import read_down
-from snap.check.expressions import converted, expression
+from snap.check.expressions import expression
 from snap.check.memory import agreed, foreign
 from snap.check.operands import kept
 from snap.check.signatures import Header, is_constexpr

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from snap.check import convert
 from snap.check.annotations import Spec, annotation, constant_value
+from snap.check.arithmetic import arithmetic, converted
 from snap.check.bindings import Constant, IndexFunction, Memory, Poison, Variable
 from snap.check.explain import declared, write_up
-from snap.check.expressions import COMPONENTS, arithmetic, array_index, converted, expression
+from snap.check.expressions import COMPONENTS, array_index, expression
 from snap.check.initial import declare_array
 from snap.check.known import note_value
 from snap.check.memory import access, writable
@@ -205,9 +206,12 @@ def augment(c: Checker, s: tree.Augment) -> None:
     end = len(c.out)
     (target,) = kept(c, mark, (target, p))  # the place, then what it holds, then the value
     (current,) = kept(c, mark + len(c.out) - end, (_current(c, target, type, s.target, p), p))
-    if not isinstance(type, Scalar) or not isinstance(value.type, Scalar):
-        raise c.type_error(f"`{s.op}=` works on scalars, and {name} is `{type}`", s.span)
+    if not isinstance(type, (Scalar, Vector)) or not isinstance(value.type, (Scalar, Vector)):
+        raise c.type_error(f"`{s.op}=` works on scalars and vectors, and {name} is `{type}`", s.span)
     result = arithmetic(c, s.op, current, value, s.span)
+    if isinstance(type, Vector) or isinstance(result.type, Vector):
+        c.out.append(ir.Assign(target, converted(c, result, type, s.span, name), span=s.span))
+        return
     if not (type.is_integer and result.type.is_integer) and not convert.implicit(result, type):
         raise c.type_error(
             f"{name} is `{type}`, and the result is `{result.type}`",

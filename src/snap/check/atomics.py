@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import partial
 
 from snap.check.annotations import text_option
+from snap.check.arithmetic import converted
 from snap.check.bindings import Memory
 from snap.check.explain import atomic_help, declared
-from snap.check.expressions import converted, expression, scalar
+from snap.check.expressions import expression, scalar
 from snap.check.memory import access, not_const, one_value
 from snap.check.operands import in_order, result_for
 from snap.check.state import PER_THREAD, Checker, Touch, Want

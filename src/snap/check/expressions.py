@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from snap.check import convert
+from snap.check.arithmetic import arithmetic, compared
 from snap.check.bindings import Constant, IndexFunction, Memory, Pipeline, Role, Variable
 from snap.check.explain import declared, group_words, read_down
 from snap.check.memory import indices, load
@@ -21,7 +22,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.operations import MATH
-from snap.ir.types import BOOL, Array, Privilege, Scalar, Vector
+from snap.ir.types import BOOL, Array, Privilege, Scalar, Vector, scalar_of
 from snap.surface import LevelName, Marker
 
 COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
@@ -49,8 +50,8 @@ def expression(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
         case tree.Binary(op, left, right):
             return _binary(c, op, left, right, e.span, want)
         case tree.Compare(op, left, right):
-            first, second = scalars(c, want, left, right)
-            return _compared(c, op, first, second, e.span)
+            first, second = numbers(c, want, left, right)
+            return compared(c, op, first, second, e.span)
         case tree.Chain():
             return _chain(c, scalar(c, e.operands[0], _linked(c, e, 0, want)), e, 0, want)
         case tree.Logical():
@@ -83,12 +84,15 @@ def expression(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
 
 
 def scalar(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
-    value = expression(c, e, want)
+    return scalar_value(c, expression(c, e, want), e)
+
+
+def scalar_value(c: Checker, value: ir.Expr, e: tree.Expr) -> ir.Expr:
     if not isinstance(value.type, Scalar):
         raise c.type_error(
             f"a scalar is wanted here, and this is a `{value.type}`",
             e.span,
-            help="vectors have no arithmetic: take their components, `.x`" if isinstance(value.type, Vector) else "",
+            help="take its components, `.x`" if isinstance(value.type, Vector) else "",
         )
     return value
 
@@ -96,6 +100,16 @@ def scalar(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
 def scalars(c: Checker, want: Want, *items: tree.Expr) -> list[ir.Expr]:
     """Scalars that are evaluated from left to right."""
     return in_order(c, want.privilege, *(partial(scalar, c, item, want) for item in items))
+
+
+def numbers(c: Checker, want: Want, *items: tree.Expr) -> list[ir.Expr]:
+    """Scalars or vectors that are evaluated from left to right."""
+    return in_order(c, want.privilege, *(partial(number, c, item, want) for item in items))
+
+
+def number(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
+    value = expression(c, e, want)
+    return value if isinstance(value.type, Vector) else scalar_value(c, value, e)
 
 
 def condition(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
@@ -117,33 +131,6 @@ def choosing(c: Checker, want: Want) -> Want:
         if p == c.privilege
         else Want(p, f"chooses a value that is one for `{want.privilege}`", want.head, want.code)
     )
-
-
-def converted(c: Checker, value: ir.Expr, type: object, span: Span, what: str) -> ir.Expr:
-    """`value` as `type`, where C would convert and nothing is lost in silence."""
-    if not isinstance(type, Scalar) or not isinstance(value.type, Scalar):
-        if value.type == type:
-            return value
-        raise c.type_error(f"{what} is `{type}`, and this is `{value.type}`", span)
-    if not convert.implicit(value, type):
-        raise c.type_error(
-            f"{what} is `{type}`, and this is `{value.type}`",
-            span,
-            "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
-            help=f"say so with a cast: `{_cast_word(type)}(...)`",
-        )
-    numbers = convert.numbers(value) if convert.is_weak(value) and type.is_integer else []
-    for number in (number.value for number in numbers if not convert.fits(int(number.value), type)):
-        raise c.type_error(
-            f"{what} is `{type}`, which does not hold {number}",
-            span,
-            help=f"to wrap it on purpose, cast it: `{_cast_word(type)}({number})`",
-        )
-    return convert.cast(value, type)
-
-
-def _cast_word(type: Scalar) -> str:
-    return {"i32": "int", "f32": "float"}.get(type.name, type.name)
 
 
 # ---- leaves ---------------------------------------------------------------------------------------------------------
@@ -257,56 +244,22 @@ def array_index(
 # ---- operators ------------------------------------------------------------------------------------------------------
 
 
-def no_common_type(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> Exception:
-    return c.type_error(f"`{a.type}` and `{b.type}` have no common type", span, help="cast one of them: `float(...)`")
-
-
 def _unary(c: Checker, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -> ir.Expr:
     if op == "not":
         return convert.unary("not", condition(c, operand, want), e.span)
-    value = scalar(c, operand, want)
-    if op == "~" and value.type.is_float:
+    value = number(c, operand, want)
+    if op == "~" and scalar_of(value.type).is_float:
         raise c.type_error(f"`~` takes an integer, not `{value.type}`", e.span)
+    if isinstance(value.type, Vector):
+        return value if op == "+" else ir.Unary(op, value, value.type, span=e.span)
     if op == "+":
         return value if convert.is_weak(value) else convert.cast(value, convert.promoted(value.type))
     return convert.unary(op, value, e.span)
 
 
 def _binary(c: Checker, op: str, left: tree.Expr, right: tree.Expr, span: Span, want: Want) -> ir.Expr:
-    first, second = scalars(c, want, left, right)
+    first, second = numbers(c, want, left, right)
     return arithmetic(c, op, first, second, span)
-
-
-def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
-    if op == "@":
-        raise c.fail(
-            "SNAP017",
-            "`@` gives a privilege in a declaration; it is no operator in Snap",
-            span,
-            help="write the loops, or use `intrinsic.mma`",
-        )
-    if op == "**":
-        raise c.fail("SNAP017", "`**` is not Snap", span, help="write `pow(x, y)`, or multiply")
-    floating = a.type.is_float or b.type.is_float
-    if floating and op in ("<<", ">>", "&", "|", "^"):
-        raise c.type_error(
-            f"`{op}` takes integers",
-            span,
-            f"`{a.type}` {op} `{b.type}`",
-            help="for the bits of a float: `intrinsic.bitcast(x, u32)`",
-        )
-    if floating and op == "%":
-        raise c.type_error("`%` takes integers", span, f"`{a.type}` % `{b.type}`", help="write `fmod(x, y)`")
-    if floating and op == "//":
-        raise c.type_error("`//` takes integers", span, f"`{a.type}` // `{b.type}`", help="write `floor(x / y)`")
-    op = "/" if op == "//" else op
-    if op not in ("<<", ">>") and convert.common_type(a, b) is None:
-        raise no_common_type(c, a, b, span)
-    if op in "/%" and not floating and isinstance(b, ir.Const) and b.value == 0:
-        raise c.type_error("division by zero", span)
-    if op in ("<<", ">>") and isinstance(b, ir.Const) and not 0 <= b.value < max(32, a.type.bits):
-        raise c.type_error(f"a shift by {b.value} is outside of `{convert.promoted(a.type)}`", span)
-    return convert.binary(op, a, b, span)
 
 
 def has_effect(c: Checker, e: object) -> bool:
@@ -345,12 +298,6 @@ def is_pure_intrinsic(word: str) -> bool:
     return word.startswith("intrinsic.") and (name in MATH or name == "bitcast")
 
 
-def _compared(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
-    if convert.common_type(a, b) is None:
-        raise no_common_type(c, a, b, span)
-    return convert.compare(op, a, b, span)
-
-
 def _linked(c: Checker, e: tree.Chain, at: int, want: Want) -> Want:
     """For whom an operand of a chain is evaluated: it decides control flow where a call comes two operands on, or
     later.
@@ -365,7 +312,7 @@ def _chain(c: Checker, left: ir.Expr, e: tree.Chain, at: int, want: Want) -> ir.
     right = scalar(c, e.operands[at + 1], _linked(c, e, at + 1, want) if at + 2 < len(e.operands) else want)
     (left,) = kept(c, mark, (left, _linked(c, e, at, want).privilege))
     span = e.operands[at].span.to(e.operands[at + 1].span)
-    test = _compared(c, e.ops[at], left, right, span)
+    test = compared(c, e.ops[at], left, right, span)
     if at + 2 == len(e.operands):
         return test
     if not any(has_effect(c, part) for part in e.operands[at + 2 :]):

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snap.check import convert
+from snap.check.arithmetic import converted
 from snap.check.bindings import Variable
 from snap.check.explain import read_down
-from snap.check.expressions import converted, expression
+from snap.check.expressions import expression
 from snap.check.operands import kept
 from snap.check.state import Checker, Want
 from snap.check.storage import LocalArray, storage

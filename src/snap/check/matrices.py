@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 
 from snap.check.annotations import constant_value, text_option
+from snap.check.arithmetic import converted
 from snap.check.bindings import Memory
 from snap.check.explain import declared
-from snap.check.expressions import converted, scalar
+from snap.check.expressions import scalar
 from snap.check.memory import one_value, own_memory
 from snap.check.operands import kept
 from snap.check.state import PER_THREAD, Checker

@@ -6,7 +6,8 @@ Input: the tree of a call and the target of its value.  Output: a typed, pure ex
 from __future__ import annotations
 
 from snap.check import convert
-from snap.check.expressions import converted, no_common_type, scalar, scalars
+from snap.check.arithmetic import converted, meeting, no_common_type
+from snap.check.expressions import numbers, scalar, scalars
 from snap.check.names import as_type, resolve
 from snap.check.state import Checker, Want
 from snap.diag.span import Span
@@ -21,14 +22,22 @@ def cast_call(c: Checker, type: object, e: tree.Call, want: Want) -> ir.Expr:
         raise c.type_error("a cast takes no keywords", e.span)
     if isinstance(type, Vector):
         if len(e.args) not in (1, type.lanes):
-            raise c.type_error(f"`{type}` takes {type.lanes} components, or one for all", e.span)
-        items = [
-            converted(c, value, type.elem, a.span, "a component") for value, a in zip(scalars(c, want, *e.args), e.args)
-        ]
+            raise c.type_error(f"`{type}` takes {type.lanes} components, one for all, or a vector", e.span)
+        given = numbers(c, want, *e.args) if len(e.args) == 1 else scalars(c, want, *e.args)
+        if isinstance(given[0].type, Vector):
+            return _converted_vector(c, given[0], type, e.span)
+        items = [converted(c, value, type.elem, a.span, "a component") for value, a in zip(given, e.args)]
         return ir.MakeVector(tuple(items * type.lanes if len(items) == 1 else items), type, span=e.span)
     if len(e.args) != 1:
         raise c.type_error(f"the cast `{type}(...)` takes one value", e.span)
     return convert.cast(scalar(c, e.args[0], want), type, e.span)
+
+
+def _converted_vector(c: Checker, value: ir.Expr, type: Vector, span: Span) -> ir.Expr:
+    """`float4(v)`: each component is cast."""
+    if value.type.lanes != type.lanes:
+        raise c.type_error(f"a `{value.type}` has {value.type.lanes} components, and `{type}` has {type.lanes}", span)
+    return value if value.type == type else ir.Cast(value, type, span=span)
 
 
 def math_call(c: Checker, name: str, e: tree.Call, want: Want, fast: bool = False) -> ir.Expr:
@@ -44,12 +53,34 @@ def math_call(c: Checker, name: str, e: tree.Call, want: Want, fast: bool = Fals
         raise c.type_error(
             f"`{name}` takes {op.arity} argument{'s' if op.arity > 1 else ''}{' or more' if variadic else ''}", e.span
         )
-    args = scalars(c, want, *e.args)
+    args = numbers(c, want, *e.args)
+    if any(isinstance(a.type, Vector) for a in args):
+        return _of_vectors(c, name, args, e.span, fast)
     if op.domain in ("int", "word") and any(not a.type.is_integer for a in args):
         raise c.type_error(f"`{name}` takes integers", e.span)
     while len(args) > 2 and variadic:
         args[:2] = [_math(c, name, args[:2], e.span, fast)]
     return _math(c, name, args, e.span, fast)
+
+
+# Functions whose result is of their arguments' type take vectors, component by component.
+def _of_vectors(c: Checker, name: str, args: list[ir.Expr], span: Span, fast: bool) -> ir.Expr:
+    op = MATH[name]
+    if op.result != "same" or op.domain not in ("float", "number", "int"):
+        raise c.type_error(f"`{name}` takes scalars, not vectors", span, help="take components, `.x`")
+    *args, type = meeting(c, span, *args)
+    if op.domain == "float" and not type.elem.is_float or op.domain == "int" and not type.elem.is_integer:
+        raise c.type_error(
+            f"`{name}` takes {'floats' if op.domain == 'float' else 'integers'}, and these are `{type}`", span
+        )
+    while len(args) > op.arity:  # of `min` and `max`: one after another
+        args[:2] = [ir.Math(name, _vector_first(args[0], args[1], type), type, fast, span=span)]
+    return ir.Math(name, tuple(args), type, fast, span=span)
+
+
+def _vector_first(a: ir.Expr, b: ir.Expr, type: Vector) -> tuple[ir.Expr, ir.Expr]:
+    """Two operands of which one is a vector: two scalars make one."""
+    return (a, b) if type in (a.type, b.type) else (ir.MakeVector((a,) * type.lanes, type, span=a.span), b)
 
 
 def _math(c: Checker, name: str, args: list[ir.Expr], span: Span, fast: bool) -> ir.Expr:

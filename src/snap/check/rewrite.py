@@ -11,6 +11,7 @@ from snap.check import convert
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.rewrite import changed, with_expressions
+from snap.ir.types import Scalar
 from snap.ir.walk import variables
 
 
@@ -24,6 +25,8 @@ def substitute(e: ir.Expr, replace: Callable[[ir.Var], ir.Expr | None]) -> ir.Ex
 
 def _typed_anew(e: ir.Expr) -> ir.Expr:
     """A 64-bit index widens what it enters."""
+    if not isinstance(e.type, Scalar):
+        return e
     match e:
         case ir.Binary(_, left, ir.Const(n)) if e.exact:
             return convert.exactly(left, n, e.span)

@@ -12,9 +12,10 @@ from dataclasses import replace
 from functools import reduce
 
 from snap.check import convert
+from snap.check.arithmetic import arithmetic, converted
 from snap.check.assignments import new_variable, spelled, target_of, value_for, wanted_by, wanted_by_new
 from snap.check.bindings import IndexFunction
-from snap.check.expressions import arithmetic, converted, expression, scalars
+from snap.check.expressions import expression, scalars
 from snap.check.names import word_called
 from snap.check.operands import kept, may_change
 from snap.check.state import Abort, Checker, Want

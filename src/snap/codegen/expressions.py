@@ -9,12 +9,12 @@ Non-goals:  statements, memory layout (`memory.py`)
 
 from __future__ import annotations
 
-from snap.codegen import arithmetic, hints, mathematics, memory, tree
+from snap.codegen import arithmetic, hints, mathematics, memory, tree, vectors
 from snap.codegen.positions import unit_count, unit_id
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import COMPONENTS, literal, make_vector
 from snap.ir import nodes as ir
-from snap.ir.types import I32, Array, Scalar
+from snap.ir.types import I32, Array, Scalar, Vector
 
 LOGICAL = {"and": "&&", "or": "||"}
 
@@ -40,6 +40,16 @@ def lower(scope: Scope, e: ir.Expr) -> tree.Expr:
             return made[0] if isinstance(type, Scalar) else make_vector(module, type, made)
         case ir.Load(access):
             return hints.load(scope, e) if e.cache or e.l2 else memory.lvalue(scope, access)
+        case ir.Unary(op, value, Vector() as vector):
+            return vectors.unary(module, op, lower(scope, value), vector)
+        case ir.Binary(op, left, right, Vector() as vector):
+            types = left.type, right.type
+            return vectors.binary(module, op, lower(scope, left), lower(scope, right), types, vector)
+        case ir.Math(op, args, Vector() as vector, fast):
+            given = tuple(lower(scope, arg) for arg in args)
+            return vectors.function(module, op, given, tuple(arg.type for arg in args), vector, fast)
+        case ir.Cast(value, Vector() as vector):
+            return vectors.convert(module, lower(scope, value), value.type, vector)
         case ir.Unary(op, value, type):
             return arithmetic.unary(module, op, lower(scope, value), type)
         case ir.Binary(op, left, right, type):

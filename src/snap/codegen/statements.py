@@ -154,6 +154,7 @@ def _assign(scope: Scope, target: ir.Target, value: ir.Expr) -> tree.Stmt:
     place = target_lvalue(scope, target)
     if (
         isinstance(value, ir.Binary)
+        and isinstance(value.type, Scalar)
         and value.op in AUGMENTED
         and reads_target(target, value.left)
         and not (value.op == "%" and value.type.is_float)

@@ -223,17 +223,18 @@ class Load:
 
 @node
 class Unary:
-    """op: '-', '~', 'not'."""
+    """op: '-', '~', 'not'; '-' and '~' of a vector, component by component."""
 
     op: str
     value: Expr
-    type: Scalar
+    type: Element
     span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Binary:
-    """op: + - * / % << >> & | ^ ; operands and result have `type` (a shift's right operand is any integer).
+    """op: + - * / % << >> & | ^ ; operands and result have `type` (a shift's right operand is any integer).  Vectors
+    are taken component by component: an operand is of `type`, or a scalar that meets every component.
 
     exact: of the division that says where a wide view of a part begins.  What is left over makes the access misaligned.
     """
@@ -241,7 +242,7 @@ class Binary:
     op: str
     left: Expr
     right: Expr
-    type: Scalar
+    type: Element
     exact: bool = False
     span: Span = field(compare=False, kw_only=True)
 
@@ -282,11 +283,11 @@ class Select:
 @node
 class Cast:
     """Value conversion, C's rules: float to integer truncates, integer to narrower wraps, anything to bool is `!= 0`,
-    to narrower float rounds to even.
+    to narrower float rounds to even.  Of a vector, component by component.
     """
 
     value: Expr
-    type: Scalar
+    type: Element
     span: Span = field(compare=False, kw_only=True)
 
 
@@ -301,11 +302,13 @@ class Bitcast:
 
 @node
 class Math:
-    """A pure function of `snap.ir.operations.MATH`; `fast` asks for the approximate form."""
+    """A pure function of `snap.ir.operations.MATH`; `fast` asks for the approximate form.  Of vectors, component by
+    component, as in `Binary`.
+    """
 
     op: str
     args: tuple[Expr, ...]
-    type: Scalar
+    type: Element
     fast: bool = False
     span: Span = field(compare=False, kw_only=True)
 

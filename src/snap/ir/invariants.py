@@ -16,7 +16,7 @@ from snap.ir.effects import Engine, accesses, assigned, effects
 from snap.ir.hardware import NAMED_BARRIERS, WARP
 from snap.ir.operations import ATOMICS, COLLECTIVES, MATH
 from snap.ir.synced import Stage
-from snap.ir.types import BOOL, GRID1, THREAD1, Array, Level, Place, Privilege, Scalar, ValueType, scalar_of
+from snap.ir.types import BOOL, GRID1, THREAD1, Array, Level, Place, Privilege, Scalar, ValueType, Vector, scalar_of
 from snap.ir.walk import children, own_expressions, statements, variables, ways_out
 from snap.record import record
 
@@ -93,7 +93,9 @@ def _alone(name: str, says: str, *of: type) -> Callable:
 @_alone("operands", "both operands have one type, and a shift's right one is an integer", ir.Binary, ir.Compare)
 def _operands(e: ir.Binary | ir.Compare) -> str:
     left, right = e.left.type, e.right.type
-    if isinstance(e, ir.Binary) and e.op in ("<<", ">>"):
+    if isinstance(e.type, Vector):  # each operand is one, or a scalar for all components
+        fits = e.type in (left, right) and {left, right} <= {e.type, e.type.elem}
+    elif isinstance(e, ir.Binary) and e.op in ("<<", ">>"):
         fits = left == e.type and isinstance(right, Scalar) and right.is_integer
     else:
         fits = left == right and (isinstance(e, ir.Compare) or left == e.type)

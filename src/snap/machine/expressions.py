@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import cast
 
 from snap.ir import nodes as ir
+from snap.ir.rewrite import with_expressions
 from snap.ir.types import BF16, BOOL, Array, Kind, Privilege, Scalar, Vector, scalar_of
 from snap.ir.walk import children
 from snap.machine import functions, numbers
@@ -20,6 +24,10 @@ from snap.machine.locals import Layout
 from snap.machine.writing import Terms, Writing
 
 _LONG = 300  # text beyond this is bound to a name: Python's parser has a limit of nesting
+
+
+def _component(lane: int, e: ir.Expr) -> ir.Expr:
+    return ir.Component(e, lane, e.type.elem, span=e.span) if isinstance(e.type, Vector) else e
 
 
 class Expressions(Writing):
@@ -62,7 +70,18 @@ class Expressions(Writing):
         yield
         self.hoisted = before
 
+    def lanewise(self, e: ir.Unary | ir.Binary | ir.Math | ir.Cast) -> str:
+        """An operation on vectors, component by component; each operand is evaluated once."""
+        type = cast(Vector, e.type)
+        operands = children(e)
+        with self.hoisting({id(part): self.bind(self.expr(part)) for part in operands}):
+            made = [replace(with_expressions(e, partial(_component, k)), type=type.elem) for k in range(type.lanes)]
+            self.alive += made  # what is known of a node goes by its identity
+            return f"({', '.join(map(self._expr, made))},)"
+
     def _expr(self, e: ir.Expr) -> str:
+        if isinstance(e, (ir.Unary, ir.Binary, ir.Math, ir.Cast)) and isinstance(e.type, Vector):
+            return self.lanewise(e)
         match e:
             case ir.Const():
                 return self.intern(numbers.constant(e.value, e.type), ("const", repr(e.value), e.type), "K")

@@ -37,6 +37,7 @@ class Writing:
         self.mask = "None" if f.kernel else "m"
         self.names = 0
         self.hoisted: dict[int, str] = {}
+        self.alive: list[ir.Expr] = []  # nodes that were made on the way
         self.prepared: dict[int, tuple[str, list[Terms]]] = {}
         self.interned: dict[object, str] = {}
         self.relative = self.facts.positions.start

@@ -1,0 +1,118 @@
+"""Operators on typed operands: conversions that C makes, arithmetic and comparisons, of scalars and of vectors.
+
+Input: typed operands.  Output: typed expressions.  Invariant: nothing that drops a fraction or precision is converted
+in silence; operands that have no common type are refused (SNAP018).  Non-goals: evaluating operands
+(check/expressions.py), folding (check/convert.py).
+"""
+
+from __future__ import annotations
+
+from snap.check import convert
+from snap.check.state import Checker
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.types import Scalar, Vector
+
+
+def converted(c: Checker, value: ir.Expr, type: object, span: Span, what: str) -> ir.Expr:
+    """`value` as `type`, where C would convert and nothing is lost in silence."""
+    if not isinstance(type, Scalar) or not isinstance(value.type, Scalar):
+        if value.type == type:
+            return value
+        raise c.type_error(f"{what} is `{type}`, and this is `{value.type}`", span)
+    if not convert.implicit(value, type):
+        raise c.type_error(
+            f"{what} is `{type}`, and this is `{value.type}`",
+            span,
+            "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
+            help=f"say so with a cast: `{_cast_word(type)}(...)`",
+        )
+    numbers = convert.numbers(value) if convert.is_weak(value) and type.is_integer else []
+    for number in (number.value for number in numbers if not convert.fits(int(number.value), type)):
+        raise c.type_error(
+            f"{what} is `{type}`, which does not hold {number}",
+            span,
+            help=f"to wrap it on purpose, cast it: `{_cast_word(type)}({number})`",
+        )
+    return convert.cast(value, type)
+
+
+def _cast_word(type: Scalar) -> str:
+    return {"i32": "int", "f32": "float"}.get(type.name, type.name)
+
+
+def no_common_type(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> Exception:
+    return c.type_error(f"`{a.type}` and `{b.type}` have no common type", span, help="cast one of them: `float(...)`")
+
+
+def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
+    if isinstance(a.type, Vector) or isinstance(b.type, Vector):
+        a, b, type = meeting(c, span, a, b)
+        arithmetic(c, op, one_component(a), one_component(b), span)  # what is wrong with scalars is wrong with these
+        return ir.Binary("/" if op == "//" else op, a, b, type, span=span)
+    if op == "@":
+        raise c.fail(
+            "SNAP017",
+            "`@` gives a privilege in a declaration; it is no operator in Snap",
+            span,
+            help="write the loops, or use `intrinsic.mma`",
+        )
+    if op == "**":
+        raise c.fail("SNAP017", "`**` is not Snap", span, help="write `pow(x, y)`, or multiply")
+    floating = a.type.is_float or b.type.is_float
+    if floating and op in ("<<", ">>", "&", "|", "^"):
+        raise c.type_error(
+            f"`{op}` takes integers",
+            span,
+            f"`{a.type}` {op} `{b.type}`",
+            help="for the bits of a float: `intrinsic.bitcast(x, u32)`",
+        )
+    if floating and op == "%":
+        raise c.type_error("`%` takes integers", span, f"`{a.type}` % `{b.type}`", help="write `fmod(x, y)`")
+    if floating and op == "//":
+        raise c.type_error("`//` takes integers", span, f"`{a.type}` // `{b.type}`", help="write `floor(x / y)`")
+    op = "/" if op == "//" else op
+    if op not in ("<<", ">>") and convert.common_type(a, b) is None:
+        raise no_common_type(c, a, b, span)
+    if op in "/%" and not floating and isinstance(b, ir.Const) and b.value == 0:
+        raise c.type_error("division by zero", span)
+    if op in ("<<", ">>") and isinstance(b, ir.Const) and not 0 <= b.value < max(32, a.type.bits):
+        raise c.type_error(f"a shift by {b.value} is outside of `{convert.promoted(a.type)}`", span)
+    return convert.binary(op, a, b, span)
+
+
+# Vectors of one type are computed with component by component; a scalar meets every component, and becomes what they
+# are where nothing is lost.
+def meeting(c: Checker, span: Span, *operands: ir.Expr):
+    """Operands of which one is a vector, as they are computed with, and the vector's type."""
+    types = list(dict.fromkeys(v.type for v in operands if isinstance(v.type, Vector)))
+    if len(types) > 1:
+        raise c.type_error(
+            f"`{types[0]}` and `{types[1]}` have no common type",
+            span,
+            help=f"convert one of them: `{types[0]}(v)`"
+            if types[0].lanes == types[1].lanes
+            else "take components, `.x`",
+        )
+    (type,) = types
+    fitted = (
+        v if v.type == type else converted(c, v, type.elem, v.span, f"a scalar that meets a `{type}`") for v in operands
+    )
+    return *fitted, type
+
+
+def one_component(v: ir.Expr) -> ir.Expr:
+    return ir.Component(v, 0, v.type.elem, span=v.span) if isinstance(v.type, Vector) else v
+
+
+def compared(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
+    vector = next((v.type for v in (a, b) if isinstance(v.type, Vector)), None)
+    if vector is not None:
+        raise c.type_error(
+            f"a `{vector}` is not compared: it has {vector.lanes} answers",
+            span,
+            help=f"compare components, `a.x {op} b.x`, or take `min` or `max` of the vectors",
+        )
+    if convert.common_type(a, b) is None:
+        raise no_common_type(c, a, b, span)
+    return convert.compare(op, a, b, span)

@@ -23,6 +23,7 @@ from snap.check.operands import across, kept
 from snap.check.shared import declare_shared
 from snap.check.state import Abort, Checker, Want
 from snap.check.storage import LocalArray, storage
+from snap.check.tables import is_array
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -285,6 +286,8 @@ def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
                 )
                 ref = found.ref
                 return ir.ElemTarget(ref.whole(), (*ref.at, *where), span=e.span), ref.elem, p
+            if is_array(resolve(c, value)):
+                raise c.type_error("a table of constants cannot be written", e.span, help="pass the array as a pointer")
             raise c.type_error("this cannot be indexed", value.span, help="memory and local arrays can")
         case tree.Attribute(value, name):
             of, type, p = target_of(c, value)

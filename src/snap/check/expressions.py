@@ -18,6 +18,8 @@ from snap.check.names import as_definition, constant_of, describe_object, resolv
 from snap.check.operands import in_order, kept
 from snap.check.state import Checker, Want
 from snap.check.storage import LocalArray, inside, no_pipeline, storage
+from snap.check.tables import element as table_element
+from snap.check.tables import is_array
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
@@ -156,6 +158,10 @@ def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
             raise c.type_error(
                 f"`{e.id}` is an index function, not a value", e.span, help=f"give it to `partition(..., f={e.id})`"
             )
+    if is_array(found):
+        raise c.type_error(
+            f"`{e.id}` is a table of constants, not a value", e.span, help=f"read an element: `{e.id}[i]`"
+        )
     const = constant_of(c, found, e.span)
     if const is None:
         raise c.type_error(
@@ -208,6 +214,8 @@ def _subscript(c: Checker, e: tree.Subscript, want: Want) -> ir.Expr:
     if isinstance(e.value, (tree.Name, tree.Attribute)):
         no_pipeline(c, e.value, "`[...]`")
         base = resolve(c, e.value)
+        if is_array(base):
+            return table_element(c, base, e, want)
         if isinstance(base, LevelName):
             raise c.type_error(
                 "a privilege is not a value",

@@ -18,6 +18,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition, Refused
 from snap.frontend.lambdas import lambda_tree
+from snap.frontend.names import is_array
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES, MATH
 from snap.ir.types import Element, Privilege
@@ -210,6 +211,8 @@ def describe_object(found: object) -> str:
             return f"the Python type `{found.__name__}`"
         case types.ModuleType():
             return f"the module `{found.__name__}`"
+        case _ if is_array(found):
+            return "a table of constants, captured from outside"
         case _ if as_definition(found) is not None:
             return f"the function `{as_definition(found).tree.name}`"
         case _ if isinstance(getattr(found, "missing_decorator", None), str):

@@ -9,7 +9,7 @@ Non-goals:  statements, memory layout (`memory.py`)
 
 from __future__ import annotations
 
-from snap.codegen import arithmetic, hints, mathematics, memory, tree, vectors
+from snap.codegen import arithmetic, hints, mathematics, memory, tables, tree, vectors
 from snap.codegen.positions import unit_count, unit_id
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import COMPONENTS, literal, make_vector
@@ -40,6 +40,8 @@ def lower(scope: Scope, e: ir.Expr) -> tree.Expr:
             return made[0] if isinstance(type, Scalar) else make_vector(module, type, made)
         case ir.Load(access):
             return hints.load(scope, e) if e.cache or e.l2 else memory.lvalue(scope, access)
+        case ir.Lookup(table, index):
+            return tables.element(module, table, tuple(lower(scope, i) for i in index))
         case ir.Unary(op, value, Vector() as vector):
             return vectors.unary(module, op, lower(scope, value), vector)
         case ir.Binary(op, left, right, Vector() as vector):

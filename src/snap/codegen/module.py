@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from snap.codegen import tree
 from snap.codegen.names import Namer, at_file_scope
 from snap.diag.span import Span
+from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.printed import Assertion
 from snap.record import record
@@ -48,7 +49,7 @@ class Module:
     launch. fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between
     them. global_fences: boxes and threads may meet in global memory, or in that of another block. entry, exit: the
     kernel's barriers before and behind what the program says. accumulators: local arrays that products go into
-    somewhere, each as (id of the function, uid).
+    somewhere, each as (id of the function, uid).  tables: of constants, and what they are called.
     """
 
     threads: int
@@ -74,6 +75,7 @@ class Module:
     accumulators: set[tuple[int, int]] = field(default_factory=set)
     asserts: list[Assertion] = field(default_factory=list)
     places: Places = field(default_factory=dict)
+    tables: dict[ir.Table, str] = field(default_factory=dict)
 
     def written(self, made: Iterable[tree.Stmt | tree.Function], span: Span) -> None:
         """What was made of something in the source; of parts of it that is known already."""

@@ -186,6 +186,8 @@ def _pure_of_memory(e: ir.Expr) -> bool:
             return True
         case ir.Unary(_, value) | ir.Cast(value) | ir.Bitcast(value):
             return _pure_of_memory(value)
+        case ir.Lookup(_, index):
+            return all(map(_pure_of_memory, index))
         case ir.Component(value):
             return _pure_of_memory(value)
         case ir.Binary(_, left, right) | ir.Compare(_, left, right) | ir.Logical(_, left, right):

@@ -36,7 +36,20 @@ class TensorUse:
 
 
 LEAVES = frozenset(
-    (ir.Const, ir.UnitId, ir.UnitCount, ir.Lane, ir.Break, ir.Continue, synced.Sync, type(None), str, bool, int)
+    (
+        ir.Const,
+        ir.UnitId,
+        ir.UnitCount,
+        ir.Lane,
+        ir.Table,
+        ir.Break,
+        ir.Continue,
+        synced.Sync,
+        type(None),
+        str,
+        bool,
+        int,
+    )
 )
 # Fields in which no use of a variable or of memory can stand.
 NOT_USES = frozenset(

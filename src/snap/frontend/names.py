@@ -17,6 +17,18 @@ from snap.diag.span import Span
 from snap.frontend import tree
 
 _MISSING = object()
+LARGEST = 1 << 20  # bytes of an array that is copied; what is larger is no table
+
+
+def is_array(found: object) -> bool:
+    """Whether an outside name is a NumPy array, of at least one dimension: a table of constants."""
+    kind = type(found)
+    return kind.__module__ == "numpy" and kind.__name__ == "ndarray" and getattr(found, "shape", ()) != ()
+
+
+def as_it_is(found: Any) -> object:
+    """What a function computes with is what there was when it was defined: a table is copied."""
+    return found.copy() if is_array(found) and found.nbytes <= LARGEST else found
 
 
 def captured_names(function: tree.Function, pyfunc: FunctionType) -> dict[str, object]:
@@ -27,7 +39,7 @@ def captured_names(function: tree.Function, pyfunc: FunctionType) -> dict[str, o
     found = {
         name: _bound_value(name, pyfunc, around if name in annotations else {}) for name in sorted(uses | annotations)
     }
-    return {name: value for name, value in found.items() if value is not _MISSING}
+    return {name: as_it_is(value) for name, value in found.items() if value is not _MISSING}
 
 
 def captured_by_lambda(function: tree.Lambda, pyfunc: FunctionType) -> dict[str, object]:

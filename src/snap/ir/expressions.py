@@ -130,6 +130,23 @@ class ArrayRef:
         return Elem(self.whole(), (*self.at, *index), self.elem, span=span)
 
 
+@node
+class Table:
+    """Constants captured from outside, `data` element by element, row by row, as they lie in memory.  Tables are equal
+    where their contents are (`digest`).
+    """
+
+    name: str
+    elem: Scalar
+    shape: tuple[int, ...]
+    digest: str
+    data: bytes = field(compare=False, repr=False)
+
+    @property
+    def bytes(self) -> int:
+        return len(self.data)
+
+
 def extents(shape: tuple[Expr, ...] | None) -> tuple[int, ...]:
     """A shape that consists of constants, as that of shared memory does."""
     return tuple(int(n.value) for n in shape or () if isinstance(n, Const))
@@ -218,6 +235,16 @@ class Load:
     type: Element
     cache: str = ""
     l2: str = ""
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
+class Lookup:
+    """One element of a table: nobody writes it, so this is as pure as a number."""
+
+    table: Table
+    index: tuple[Expr, ...]
+    type: Scalar
     span: Span = field(compare=False, kw_only=True)
 
 
@@ -352,6 +379,7 @@ Expr = (
     | Component
     | MakeVector
     | Load
+    | Lookup
     | Unary
     | Binary
     | Compare

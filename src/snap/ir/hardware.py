@@ -102,3 +102,6 @@ MMA_FRAGMENTS: dict[str, Fragments] = {
 }
 # What is packed in words, and which of these it is.
 MMA_PACKED = {"s8": "int8", "u8": "int8", "s4": "int4", "u4": "int4", "e4m3": "fp8", "e5m2": "fp8"}
+
+# Tables of constants, bytes: one that lies in constant memory, all of these together, and the largest one of all.
+TABLE_CONSTANT, TABLES_CONSTANT, TABLE_LARGEST = 4096, 32768, 65536

@@ -122,8 +122,10 @@ def _read_type(e: ir.Read) -> str:
     return "" if e.type == e.var.type else f"{e.var.name} is {e.var.type}, not {e.type}"
 
 
-@_alone("elements", "an element has its array's type, and an integer for each dimension", ir.Elem, ir.Load)
-def _element(e: ir.Elem | ir.Load) -> str:
+@_alone("elements", "an element has its array's type, and an integer for each dimension", ir.Elem, ir.Load, ir.Lookup)
+def _element(e: ir.Elem | ir.Load | ir.Lookup) -> str:
+    if isinstance(e, ir.Lookup):
+        return _indexed(e.table.shape, e.index) if e.type == e.table.elem else f"{e.table.elem} is read as {e.type}"
     elem = e.array.elem if isinstance(e, ir.Elem) else e.access.view.elem
     if e.type != elem:
         return f"an element of {elem} is read as {e.type}"

@@ -324,6 +324,7 @@ _EXPRESSIONS: dict[type, Callable[[_Printer, Any], str]] = {
     ir.Elem: lambda p, e: f"{p.array(e.array)}[{p.list(e.index)}]",
     ir.ArrayValue: lambda p, e: p.array(e.array),
     ir.Component: lambda p, e: f"{p.inner(e.value)}.{'xyzw'[e.lane]}",
+    ir.Lookup: lambda p, e: f"{e.table.name}[{p.list(e.index)}]",
     ir.MakeVector: lambda p, e: _called(str(e.type), p.list(e.items)),
     ir.Load: lambda p, e: p.access(e.access) + _wishes(e),
     ir.Unary: lambda p, e: f"{e.op}{' ' * e.op.isalpha()}{p.inner(e.value)}",

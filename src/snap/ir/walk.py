@@ -77,7 +77,7 @@ _CHILDREN: dict[type, Callable[[Any], tuple[ir.Expr, ...]]] = {
     **dict.fromkeys((ir.Const, ir.Read, ir.UnitId, ir.UnitCount, ir.Lane), lambda e: ()),
     **dict.fromkeys((ir.Component, ir.Unary, ir.Cast, ir.Bitcast), lambda e: (e.value,)),
     **dict.fromkeys((ir.Binary, ir.Compare, ir.Logical), lambda e: (e.left, e.right)),
-    ir.Elem: lambda e: e.index,
+    **dict.fromkeys((ir.Elem, ir.Lookup), lambda e: e.index),
     ir.ArrayValue: lambda e: e.array.at,
     ir.MakeVector: lambda e: e.items,
     ir.Load: lambda e: e.access.index if e.access.block is None else (*e.access.index, e.access.block),

@@ -20,7 +20,7 @@ from snap.ir.walk import children
 from snap.machine import functions, numbers
 from snap.machine.facts import GRID
 from snap.machine.lanes import Watched
-from snap.machine.locals import Layout
+from snap.machine.locals import Layout, table_values
 from snap.machine.writing import Terms, Writing
 
 _LONG = 300  # text beyond this is bound to a name: Python's parser has a limit of nesting
@@ -105,6 +105,10 @@ class Expressions(Writing):
                 return f"[{made}]" if isinstance(made_type, Array) else f"({made},)"
             case ir.Load():
                 return self.load(e)
+            case ir.Lookup(table, index):
+                values = self.intern(table_values(table), ("table", table), "T")
+                site = self.site(e.span, table.name)
+                return f"look_up(C, {values}, {table.shape}, {self.tupled(index)}, {self.mask}, {site})"
             case ir.Unary():
                 return self.unary(e)
             case ir.Binary():

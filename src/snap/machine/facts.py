@@ -145,7 +145,7 @@ class Facts:
                 case ir.UnitId():
                     if self.positions.of(part) is None:
                         return True
-                case ir.Elem():
+                case ir.Elem() | ir.Lookup():
                     if not all(isinstance(i, ir.Const) for i in part.index):
                         return True
                 case ir.Read(var) if var.uid in self.unset:

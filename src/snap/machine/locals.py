@@ -16,7 +16,7 @@ from snap.ir.types import Array, Element, Scalar, Vector, scalar_of
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Lanes, Site
 from snap.machine.masks import common, narrow, select
-from snap.machine.numbers import REGISTER, reinterpret
+from snap.machine.numbers import MEMORY, REGISTER, from_memory, reinterpret
 
 
 class Window:
@@ -161,6 +161,15 @@ def write(
             else select(here, new, seen[k])
         )
     values[:] = layout.as_stored(seen)
+
+
+def table_values(table: ir.Table) -> np.ndarray:
+    """The elements of a table, as registers hold them."""
+    return from_memory(np.frombuffer(table.data, MEMORY[table.elem]), table.elem)
+
+
+def look_up(lanes: Lanes, values: np.ndarray, shape: tuple[int, ...], index: tuple, m, site: Site):
+    return values[position(lanes, index, shape, m, site)]
 
 
 def passed(values: list, layout: Layout) -> list:

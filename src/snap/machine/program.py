@@ -192,6 +192,7 @@ _HELPERS = (
     local_arrays.assign,
     local_arrays.passed,
     local_arrays.window,
+    local_arrays.look_up,
     warps.shfl,
     warps.shfl_up,
     warps.shfl_down,

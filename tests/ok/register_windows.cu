@@ -189,11 +189,13 @@ extern "C" __global__ void __launch_bounds__(128) by_a_warpgroup(
     if (threadIdx.x == 0) {
         // left: loaded (TMA) at line 49, read (wgmma) at line 52 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_arrive_expect(left_full, 8192);
+        // TMA load of a 64 x 64 bf16 box, asynchronous
         snap_box_load_2d(left, &a_map, 0, 0, left_full);
     }
     if (threadIdx.x == 0) {
         // right: loaded (TMA) at line 50, read (wgmma) at line 52 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_arrive_expect(right_full, 8192);
+        // TMA load of a 64 x 64 bf16 box, asynchronous
         snap_box_load_2d(right, &b_map, 0, 0, right_full);
     }
     // left: loaded (TMA) at line 49, read (wgmma) at line 52 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
@@ -204,6 +206,7 @@ extern "C" __global__ void __launch_bounds__(128) by_a_warpgroup(
     for (int n = 0; n < 2; ++n) {
         const int tile_at = 32 * n;
         snap_wgmma_fence();
+        // wgmma 64 x 32 x 64, bf16, asynchronous
         {
             const unsigned long long a_tile = snap_matrix<128, 0, 1024>(left);
             const unsigned long long b_tile = snap_matrix<128, 0, 1024>(right + tile_at * 64);

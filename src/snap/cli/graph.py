@@ -20,8 +20,8 @@ from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import Effect, Engine, effects, loads
-from snap.ir.points import Dependence, PointKey, key_of, points
-from snap.ir.walk import bodies
+from snap.ir.points import GONE, Dependence, PointKey, key_of, points
+from snap.ir.walk import bodies, statements
 
 ROW, CHARACTER, INDENT, LANE, MARGIN = 20, 7.2, 10, 14, 12  # pixels
 SOURCE_WIDTH = 74  # characters of a line that are shown
@@ -73,8 +73,8 @@ class Arrow:
 
     @property
     def around(self) -> bool:
-        """Whether it is to a later iteration."""
-        return self.end <= self.begin
+        """Whether it is to a later iteration: upwards, or ordered by a bar that is not between the two."""
+        return self.end <= self.begin or not any(self.begin < cut <= self.end for cut in self.cuts)
 
     @property
     def reach(self) -> range:
@@ -90,7 +90,7 @@ class Picture:
     def __init__(self, function: synced.AnyFunction, entry: tuple, exit: tuple, wanted: set[tuple[str, int]]):
         self.rows: list[Row] = []
         self.frames: list[Frame] = []
-        self.depth, self.wanted = 0, wanted
+        self.depth, self.wanted = 0, wanted - {_line_of(s.span) for s in _touching(function)}
         for point in entry:
             self._bar(point, function.span)
         self.body(function.body)
@@ -147,10 +147,11 @@ class Picture:
 
     def _line(self, s: ir.Stmt) -> None:
         chips = list(_chips(s))
-        if not chips and (s.span.filename, s.span.line) not in self.wanted:
+        if not chips and _line_of(s.span) not in self.wanted:
             return
+        self.wanted.discard(_line_of(s.span))  # the compiler puts in statements of the same line
         last = self.rows[-1] if self.rows else None
-        if last is None or last.points or (last.span.filename, last.span.line) != (s.span.filename, s.span.line):
+        if last is None or last.points or _line_of(last.span) != _line_of(s.span):
             last = Row(_source(s.span), self.depth, s.span)
             self.rows.append(last)
         last.chips += [chip for chip in chips if chip not in last.chips]
@@ -174,6 +175,19 @@ class Picture:
             return
         text = f"{' + '.join(words) or 'wait'}: {point.object}"
         self.rows.append(Row(text, self.depth, span, points=(key_of(point),), tooltip=point_words(point)))
+
+
+def _line_of(span: Span) -> tuple[str, int]:
+    return span.filename, span.line
+
+
+def _touching(function: synced.AnyFunction) -> Iterator[ir.Stmt]:
+    """The statements that touch memory, of all it calls, too."""
+    for s in statements(function.body):
+        if any(True for _ in _chips(s)):
+            yield s
+        if isinstance(s, ir.Call):
+            yield from _touching(s.function)
 
 
 def _touches(s: ir.Stmt) -> bool:
@@ -217,8 +231,8 @@ def graph_svg(
     exit: tuple[synced.SyncPoint, ...] = (),
 ) -> str:
     """entry, exit: a kernel's own barriers before and after what it says."""
-    wanted = {(span.filename, span.line) for d in dependences for span in (d.first, d.second)}
-    picture = Picture(function, entry, exit, wanted)
+    ends = [d.first for d in dependences] + [d.second for d in dependences if d.does[1] != GONE]
+    picture = Picture(function, entry, exit, {_line_of(span) for span in ends})
     return draw(title, picture, arrows_of(picture, dependences, points(function)))
 
 
@@ -238,21 +252,22 @@ def _arrow(rows: list[Row], d: Dependence) -> Arrow | None:
     """In a function that is called twice a line has two rows: the two that are nearest, in the order of the text if
     possible.
     """
-    firsts, seconds = _rows_at(rows, d.first), _rows_at(rows, d.second) or [len(rows) - 1]
+    firsts, seconds = _rows_at(rows, d.first), _rows_at(rows, d.second) if d.does[1] != GONE else []
     if not firsts:
         return None
-    begin, end = min(((a, b) for a in firsts for b in seconds), key=lambda p: (p[1] < p[0], abs(p[1] - p[0])))
+    last = [len(rows) - 1]
+    begin, end = min(((a, b) for a in firsts for b in seconds or last), key=lambda p: (p[1] < p[0], abs(p[1] - p[0])))
     bars = [k for k, row in enumerate(rows) if set(row.points) & set(d.points)]
-    between = [k for k in bars if min(begin, end) < k < max(begin, end)]
-    text = f"{d.object}: {d.does[0]} at line {d.first.line}, then {d.does[1]} at line {d.second.line}"
+    between = [k for k in bars if min(begin, end) < k <= max(begin, end)]
+    then = d.does[1] if d.does[1] == GONE else f"{d.does[1]} at line {d.second.line}"
+    text = f"{d.object}: {d.does[0]} at line {d.first.line}, then {then}"
     if not d.does[0]:
         text = f"{d.object}: from line {d.first.line} to line {d.second.line}"
     return Arrow(d.object, begin, end, between if between and begin != end else bars, text)
 
 
 def _rows_at(rows: list[Row], span: Span) -> list[int]:
-    place = (span.filename, span.line)
-    return [k for k, row in enumerate(rows) if not row.points and (row.span.filename, row.span.line) == place]
+    return [k for k, row in enumerate(rows) if not row.points and _line_of(row.span) == _line_of(span)]
 
 
 def _in_lanes(arrows: list[Arrow]) -> list[Arrow]:

@@ -100,6 +100,7 @@ class Dependence:
     points: tuple[PointKey, ...]
 
 
+GONE = "gone when its block exits"  # what happens to shared memory at the end: no access, but ordered like one
 PointKey = tuple[str, str, Span, Span]
 
 

@@ -33,6 +33,7 @@ from snap.analysis.values import Frame
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.effects import Engine, Kind
+from snap.ir.points import GONE
 from snap.ir.types import Place, Privilege
 
 ObjectKey = tuple[Frame, object]  # the calls in which it was declared, and its number there
@@ -56,7 +57,7 @@ class Said(Enum):
     WAITED = "waited for"  # for a load, by threads that will load its slot again
     RELEASED = "published"  # by an atomic, what the threads of its group did
     ACQUIRED = "acquired"
-    ENDED = "gone when its block exits"
+    ENDED = GONE
     REPLACED = "written"  # by whatever comes into an array that takes the same bytes
 
     __hash__ = object.__hash__

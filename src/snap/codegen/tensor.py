@@ -209,8 +209,8 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
     # Narrow values are put together in registers before the fence: behind it, none that a product takes may be written.
     narrow = s.first and isinstance(s.a, ir.ArrayRef) and s.a.elem != F32
     pairs = [_do(module, SETTLED, registers(scope, s.a))] if narrow else []
-    words = tree.Comment(asynchronous(s))
-    return [*pairs, *([_do(module, FENCE)] if fenced else []), words, tree.Block((*tiles, product))]
+    said = tree.Comment(asynchronous(s))
+    return [*pairs, *([_do(module, FENCE)] if fenced else []), said, tree.Block((*tiles, product))]
 
 
 def _kept(scope: Scope, zero: ir.Expr | None) -> tree.Expr:

@@ -9,9 +9,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOME = {"parse": "grammar", "write": "text", "Module": "tree", "PtxError": "errors"}
+_HOME = {
+    "parse": "grammar",
+    "write": "text",
+    "Module": "tree",
+    "PtxError": "errors",
+    "PtxFault": "errors",
+    "load": "program",
+    "run": "launch",
+}
 
-__all__ = ["Module", "PtxError", "parse", "write"]
+__all__ = ["Module", "PtxError", "PtxFault", "load", "parse", "run", "write"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from snap.diag.error import Diagnostic, SnapError
+from snap.diag.render import render
 from snap.diag.span import Span
+
+if TYPE_CHECKING:
+    from snap.ptx.program import Instruction
 
 
 class PtxError(SnapError):
@@ -20,3 +26,27 @@ class PtxError(SnapError):
     def __reduce__(self):
         d = self.diagnostic
         return type(self), (d.code, d.message, d.span, d.label, d.help)
+
+
+class PtxFault(RuntimeError):
+    """A program did something that has no meaning, or cannot go on.
+
+    kind: 'out of bounds', 'misaligned', 'deadlock', 'barrier mismatch', 'trap', 'too long', 'unknown'.  block, thread:
+    the first it happened to.  line: (file, line) of the source, where the PTX says it.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        at: Instruction,
+        files: dict[int, str],
+        block: int | None = None,
+        thread: int | None = None,
+    ):
+        self.kind, self.block, self.thread, self.span = kind, block, thread, at.span
+        self.line = None if at.line is None else (files.get(at.line[0], "?"), at.line[1])
+        who = "" if block is None else f"block {block}, thread {thread}"
+        source = "" if self.line is None else f"from {self.line[0]}:{self.line[1]}"
+        self.diagnostic = Diagnostic(kind, message, at.span, who, note=source)
+        super().__init__(render(self.diagnostic))

@@ -1,7 +1,7 @@
 """PTX, read.
 
 Input: the text of a module, as nvcc and NVRTC write it (PTX ISA 6.0 and later), and its file's name.  Output: the tree.
-Invariant: every error has a line and a column.  Non-goals: what names and operations mean, which `load.py` looks up;
+Invariant: every error has a line and a column.  Non-goals: what names and operations mean, which `program.py` looks up;
 constant expressions, which no compiler writes.  PTX002 for what is not the grammar.
 """
 

@@ -181,7 +181,7 @@ class GpuKernel:
     def launch(self, blocks: int, stream: int, args: tuple[object, ...]) -> None:
         self.check_blocks(blocks)
         self.driver.ensure_context(self.device)
-        values = [number for param, arg in zip(self.signature.params, args) for number in _numbers(param, arg)]
+        values = [number for param, arg in zip(self.signature.params, args) for number in numbers_of(param, arg)]
         values += self._tensor_maps(args)
         if self.compiled.module.grid_barrier:
             values.append(self.barrier(stream))
@@ -214,7 +214,7 @@ def function_argument(function: ctypes.c_void_p) -> object:
     return ctypes.c_void_p.from_param(function.value)
 
 
-def _numbers(param, arg) -> tuple:
+def numbers_of(param, arg) -> tuple:
     if isinstance(arg, ArrayInfo):
         return (arg.pointer,)
     items = arg if isinstance(arg, tuple) else (arg,)

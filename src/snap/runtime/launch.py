@@ -82,18 +82,14 @@ class Launcher:
         kernel = self.signature.kernel
         if target not in TARGETS:
             raise LaunchError(kernel, f"target= is one of {', '.join(map(repr, TARGETS))}, not {target!r}")
-        if target == "ptx":
-            raise LaunchError(
-                kernel,
-                'target="ptx" asks for the PTX machine, which is not part of this version; use "cpu" for the CPU'
-                " machine",
-            )
         if seed is not None:
             seed = check_seed(self.signature, seed)
         check_seconds(self.signature, seconds)
         number, extents = check_grid(self.signature, blocks)
         handle = self._stream(args, stream)
         bound = self.bound(args, number, handle, extents)
+        if target == "ptx":
+            return self._run_ptx(bound, number, stream, seed)
         place = self._place(bound, target)
         if place is None:
             if stream is not None:
@@ -165,6 +161,19 @@ class Launcher:
                 first,
             )
         return current
+
+    def _run_ptx(self, bound: Bound, blocks: int, stream: object, seed: int | None) -> None:
+        """What NVIDIA's compiler makes of the kernel, on the PTX machine."""
+        kernel = self.signature.kernel
+        if stream is not None or seed is not None:
+            raise LaunchError(kernel, "the PTX machine takes neither stream= nor seed=")
+        if isinstance(bound.device, int):
+            raise LaunchError(kernel, f'target="ptx" takes arrays in the CPU\'s memory, not on GPU {bound.device}')
+        if blocks:
+            from snap.runtime.simulate import run_ptx
+
+            self._check_boxes(bound)
+            run_ptx(self.compiled, self.signature, bound.args, blocks)
 
     def _run_on_cpu(self, bound: Bound, blocks: int, seed: int | None, seconds: float | None) -> None:
         if blocks == 0:

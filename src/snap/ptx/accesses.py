@@ -1,0 +1,291 @@
+"""Loads, stores, atomics, copies of elements, and addresses.
+
+Orders and caches have no effect: there is one memory, and everybody sees it.  Copies are done when they are issued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snap.ptx import transfers
+from snap.ptx.memory import BLOCK_BITS, WINDOW, Fault
+from snap.ptx.operations import lookup
+from snap.ptx.program import Constant, Instruction, Operand, Place, Sink, listed
+from snap.ptx.program import Memory as Address
+from snap.ptx.types import BITS, DTYPE
+
+if TYPE_CHECKING:
+    from snap.ptx.machine import Lanes, Machine, Step
+
+SPACES = ("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param")
+VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+# What says how an access is ordered or cached: one memory that everybody sees has no use for it.
+ORDERS = ("weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys", "nc", "mmio")
+CACHES = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "unified")
+
+
+# ---- addresses ------------------------------------------------------------------------------------------------------
+
+
+def convert_address(m: Machine, one: Instruction, pc: int) -> Step | None:
+    words = one.parts[1:]
+    to_space = words[0] == "to"
+    space = next((w for w in words if w in SPACES), None)
+    if space is None:
+        return None
+    window = np.uint64(WINDOW.get(space.partition("::")[0], 0))
+    type = words[-1]
+    read, write = m.reader(one.operands[1], type, one.function), m.writer(one.operands[0], one.function)
+
+    def step(lanes: Lanes) -> None:
+        at = np.broadcast_to(read(lanes), lanes.shape)
+        write(lanes, at - window if to_space else at + window)
+
+    return step
+
+
+def map_address(m: Machine, one: Instruction, pc: int) -> Step | None:
+    """The address of the same byte in another block of the cluster."""
+    generic = "shared::cluster" not in one.parts
+    type = one.parts[-1]
+    read, rank = m.reader(one.operands[1], type, one.function), m.reader(one.operands[2], "u32", one.function)
+    write = m.writer(one.operands[0], one.function)
+    inside = (1 << BLOCK_BITS) - 1
+
+    def step(lanes: Lanes) -> None:
+        at = np.broadcast_to(read(lanes), lanes.shape)
+        kind = at.dtype.type
+        base = kind(WINDOW["shared"]) if generic and at.dtype.itemsize == 8 else kind(0)
+        block = np.broadcast_to(rank(lanes), lanes.shape)
+        if (block >= m.shape.cluster).any():
+            raise Fault(
+                "out of bounds", f"a cluster has {m.shape.cluster} blocks", int(np.argmax(block >= m.shape.cluster))
+            )
+        write(lanes, base + (at & kind(inside)) + ((block + np.uint32(1)).astype(at.dtype) << kind(BLOCK_BITS)))
+
+    return step
+
+
+# ---- memory ---------------------------------------------------------------------------------------------------------
+
+
+def _form(words: tuple[str, ...]) -> tuple[str, int, str] | None:
+    """Space ('' is generic), how many elements, of which type; None where a word is unknown."""
+    space, count = "", 1
+    for word in words[:-1]:
+        if word in SPACES:
+            space = word
+        elif word in VECTORS:
+            count = VECTORS[word]
+        elif word not in ORDERS and word not in CACHES and not word.startswith(("L1::", "L2::")):
+            return None
+    return (space, count, words[-1]) if words[-1] in DTYPE else None
+
+
+def _local_param(o: Operand) -> bool:
+    """Whether a parameter is that of a call, which lies in the caller's frame."""
+    return isinstance(o, Address) and isinstance(o.base, Place) and o.base.space == "local"
+
+
+def load(m: Machine, one: Instruction, pc: int) -> Step | None:
+    form = _form(one.parts[1:])
+    if form is None:
+        return None
+    space, count, type = form
+    target, source = one.operands[:2]  # behind them a cache policy may stand
+    if space == "param" and _local_param(source):
+        space = "local"
+    width = DTYPE[type].itemsize
+    at = m.addresses(source, one.function, space)
+    targets = listed(target)
+    writers = [m.writer(o, one.function) for o in targets]
+    if len(writers) != count:
+        return None
+
+    def step(lanes: Lanes) -> None:
+        address = at(lanes)
+        _aligned(address, width * count, one)
+        for k, write in enumerate(writers):
+            value = loaded(m, space, address + np.uint64(k * width), lanes, width)
+            write(lanes, value.view(DTYPE[type]))
+
+    return step
+
+
+def store(m: Machine, one: Instruction, pc: int) -> Step | None:
+    form = _form(one.parts[1:])
+    if form is None:
+        return None
+    space, count, type = form
+    target, source = one.operands[:2]
+    if space == "param" and _local_param(target):
+        space = "local"
+    at = m.addresses(target, one.function, space)
+    sources = listed(source)
+    readers = [m.reader(o, type, one.function) for o in sources]
+    width = DTYPE[type].itemsize
+    if len(readers) != count:
+        return None
+
+    def step(lanes: Lanes) -> None:
+        address = at(lanes)
+        _aligned(address, width * count, one)
+        for k, read in enumerate(readers):
+            value = np.broadcast_to(read(lanes), lanes.shape).view(BITS[width])
+            stored(m, space, address + np.uint64(k * width), lanes, value)
+
+    return step
+
+
+def _aligned(address: np.ndarray, width: int, one: Instruction) -> None:
+    odd = address % np.uint64(width) != 0
+    if odd.any():
+        lane = int(np.argmax(odd))
+        raise Fault("misaligned", f"{width} bytes at address {int(address[lane]):#x} by {one.name}", lane)
+
+
+def loaded(m: Machine, space: str, address: np.ndarray, lanes: Lanes, width: int) -> np.ndarray:
+    """The bits at each lane's address; without a space, addresses are generic."""
+    if space:
+        return m.memory.read(space, address, lanes, width)
+    out = np.empty(lanes.shape, BITS[width])
+    for where, which, inside in m.memory.split(address):
+        if which is None:
+            return m.memory.read(where, inside, lanes, width)
+        out[which] = m.memory.read(where, inside, lanes[which], width)
+    return out
+
+
+def stored(m: Machine, space: str, address: np.ndarray, lanes: Lanes, value: np.ndarray) -> None:
+    if space:
+        m.memory.write(space, address, lanes, value)
+        return
+    for where, which, inside in m.memory.split(address):
+        if which is None:
+            m.memory.write(where, inside, lanes, value)
+        else:
+            m.memory.write(where, inside, lanes[which], value[which])
+
+
+def copy(m: Machine, one: Instruction, pc: int) -> Step | None:
+    """`cp.async` of elements: done at once, which is one of the orders that are allowed."""
+    match one.parts[1:]:
+        case ("async", "commit_group") | ("async", "wait_group") | ("async", "wait_all"):
+            return lambda lanes: None
+        case ("async", "ca" | "cg", "shared" | "shared::cta", "global", *more) if all(
+            w.startswith("L2::") for w in more
+        ):
+            pass
+        case ("async", "mbarrier", "arrive", "noinc", *_):  # the copies before it are over
+            return transfers.mbarrier(m, one, pc)
+        case ("async" | "reduce", *_):
+            return transfers.bulk(m, one, pc)
+        case _:
+            return None
+    to = m.addresses(one.operands[0], one.function, "shared")
+    source = m.addresses(one.operands[1], one.function, "global")
+    if not isinstance(one.operands[2], Constant):
+        return None
+    size = one.operands[2].value
+    rest = one.operands[3 : len(one.operands) - ("L2::cache_hint" in one.parts)]
+    given = m.reader(rest[0], "u32", one.function) if rest else None
+
+    def step(lanes: Lanes) -> None:
+        there, here = to(lanes), source(lanes)
+        many = (
+            np.full(lanes.shape, size)
+            if given is None
+            else np.minimum(np.broadcast_to(given(lanes), lanes.shape), size)
+        )
+        for k in range(0, size, 4):
+            part = np.zeros(lanes.shape, np.uint32)
+            read = np.flatnonzero(many > k)
+            if len(read):
+                part[read] = m.memory.read("global", here[read] + np.uint64(k), lanes[read], 4)
+            m.memory.write("shared", there + np.uint64(k), lanes, part)
+
+    return step
+
+
+_ATOMIC = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "exch": lambda old, new: new,
+    "inc": lambda old, new: np.where(old >= new, old.dtype.type(0), old + old.dtype.type(1)),
+    "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - old.dtype.type(1)),
+}
+
+
+def _combining(op: str, type: str) -> Callable | None:
+    """What an atomic does with what was there and what it is given."""
+    if type in ("f16", "bf16", "f16x2", "bf16x2"):
+        found = lookup((op, "rn", type)) if op == "add" else None
+        return None if found is None else found.compute
+    return _ATOMIC.get(op)
+
+
+def atomic(m: Machine, one: Instruction, pc: int) -> Step | None:
+    """One lane after the other, where several meet; of vectors, each element by itself."""
+    words = tuple(w for w in one.parts[1:] if w not in ORDERS and w != "noftz" and not w.startswith("L2::"))
+    space = words[0] if words[0] in SPACES else ""
+    op, *vector, type = words[1:] if space else words
+    combine = _combining(op, type)
+    if (combine is None and op != "cas") or any(w not in VECTORS for w in vector):
+        return None
+    targets, address, *values = one.operands if one.parts[0] == "atom" else (Sink(), *one.operands)
+    at = m.addresses(address, one.function, space)
+    count = len(listed(values[0]))
+    results = listed(targets) if count > 1 and not isinstance(targets, Sink) else (targets,) * count
+    writers = [m.writer(o, one.function) for o in results]
+    readers = [[m.reader(listed(v)[k], type, one.function) for v in values] for k in range(count)]
+    width = DTYPE[type].itemsize
+
+    def step(lanes: Lanes) -> None:
+        start = at(lanes)
+        for k, (reads, write) in enumerate(zip(readers, writers)):
+            given = [np.broadcast_to(r(lanes), lanes.shape) for r in reads]
+            write(lanes, _one_by_one(m, space, start + np.uint64(k * width), lanes, type, combine, given))
+
+    return step
+
+
+def _one_by_one(
+    m: Machine,
+    space: str,
+    address: np.ndarray,
+    lanes: Lanes,
+    type: str,
+    combine: Callable | None,
+    given: list[np.ndarray],
+) -> np.ndarray:
+    """What each lane found there.  Without a way to combine, the first value is compared and the second is put."""
+    before = np.empty(lanes.shape, DTYPE[type])
+    left = np.arange(len(lanes))
+    own = space in ("shared", "shared::cta")
+    where = address + (lanes // m.width << 48).astype(np.uint64) if own else address
+    with np.errstate(all="ignore"):
+        while len(left):
+            _, first = np.unique(where[left], return_index=True)
+            now = left[first]
+            old = loaded(m, space, address[now], lanes[now], DTYPE[type].itemsize).view(DTYPE[type])
+            if combine is None:
+                new = np.where(old == given[0][now], given[1][now], old)
+            else:
+                new = combine(old, given[0][now])
+            stored(m, space, address[now], lanes[now], new.astype(DTYPE[type]).view(BITS[DTYPE[type].itemsize]))
+            before[now] = old
+            left = np.delete(left, first)
+    return before
+
+
+def policy(m: Machine, one: Instruction, pc: int) -> Step:
+    """What a cache is asked to do has no effect on what is read."""
+    write = m.writer(one.operands[0], one.function)
+    return lambda lanes: write(lanes, np.zeros(lanes.shape, np.uint64))

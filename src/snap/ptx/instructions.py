@@ -1,0 +1,326 @@
+"""What instructions do that reach beyond a thread's registers: memory, control, and threads together.
+
+Input: a machine and an instruction.  Output: a function of the lanes that execute it, made once.  What is not here, and
+not in operations.py, is refused by name when it is reached.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snap.ptx import accesses, collectives, matrices, printing, transfers
+from snap.ptx.memory import Fault
+from snap.ptx.operations import comparison, lookup
+from snap.ptx.program import Both, Code, Constant, Instruction, Operand, Outside, Place, Register, Several, listed
+from snap.ptx.types import BITS, DTYPE
+
+if TYPE_CHECKING:
+    from snap.ptx.machine import Lanes, Machine, Step
+
+# Orders, hints and reservations.
+NOTHING = (
+    "membar",
+    "fence",
+    "prefetch",
+    "prefetchu",
+    "setmaxnreg",
+    "nanosleep",
+    "griddepcontrol",
+    "discard",
+    "applypriority",
+    "pmevent",
+)
+
+
+def made(m: Machine, one: Instruction, pc: int) -> Step:
+    name = one.parts[0]
+    if name in NOTHING:
+        return lambda lanes: None
+    special = _SPECIAL.get(name)
+    found = None if special is None else special(m, one, pc)
+    if found is None and special is None:
+        found = _computed(m, one)
+    if found is None:
+        raise Fault("unknown", f"the PTX machine has no instruction {one.name}", 0)
+    return found
+
+
+# ---- what only computes ---------------------------------------------------------------------------------------------
+
+
+def _computed(m: Machine, one: Instruction) -> Step | None:
+    operation = lookup(one.parts)
+    if operation is None or len(one.operands) != len(operation.operands) + 1:
+        return None
+    read = [m.reader(o, type, one.function) for o, type in zip(one.operands[1:], operation.operands)]
+    write, compute = m.writer(one.operands[0], one.function), operation.compute
+
+    def step(lanes: Lanes) -> None:
+        write(lanes, compute(*(r(lanes) for r in read)))
+
+    return step
+
+
+def _mov(m: Machine, one: Instruction, pc: int) -> Step | None:
+    """Also between a word and its parts."""
+    target, source = one.operands
+    type = one.parts[-1]
+    if isinstance(target, Several):
+        width = DTYPE[type].itemsize // len(target.items)
+        read = m.reader(source, f"b{8 * width * len(target.items)}", one.function)
+        writers = [m.writer(o, one.function) for o in target.items]
+
+        def apart(lanes: Lanes) -> None:
+            word = np.array(np.broadcast_to(read(lanes), lanes.shape))  # one of the targets may be the source
+            for k, write in enumerate(writers):
+                part = word >> word.dtype.type(8 * width * k)
+                write(lanes, part.astype(BITS[width]))
+
+        return apart
+    if isinstance(source, Several):
+        width = DTYPE[type].itemsize // len(source.items)
+        readers = [m.reader(o, f"b{8 * width}", one.function) for o in source.items]
+        write = m.writer(target, one.function)
+        into = BITS[width * len(source.items)]
+
+        def together(lanes: Lanes) -> None:
+            word = np.zeros(lanes.shape, into)
+            for k, read in enumerate(readers):
+                word |= read(lanes).astype(into) << into.type(8 * width * k)
+            write(lanes, word)
+
+        return together
+    return _computed(m, one)
+
+
+def _setp(m: Machine, one: Instruction, pc: int) -> Step | None:
+    """`setp.lt.and.s32 %p|%q, a, b, c`: the comparison, and its opposite, each together with c."""
+    compare, *more, type = one.parts[1:]
+    together = next((w for w in more if w in ("and", "or", "xor")), None)
+    holds = comparison(compare, type)
+    if holds is None or not set(more) <= {"and", "or", "xor", "ftz"}:
+        return None
+    a, b = (m.reader(o, type, one.function) for o in one.operands[1:3])
+    third = m.reader(one.operands[3], "pred", one.function) if together else None
+    combine = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}.get(together or "")
+    results = one.operands[0]
+    writers = [
+        m.writer(o, one.function)
+        for o in ((results.first, results.second) if isinstance(results, Both) else (results,))
+    ]
+
+    def step(lanes: Lanes) -> None:
+        found = np.broadcast_to(holds(a(lanes), b(lanes)), lanes.shape)
+        for k, write in enumerate(writers):
+            value = ~found if k else found
+            write(lanes, value if combine is None or third is None else combine(value, third(lanes)))
+
+    return step
+
+
+# ---- control --------------------------------------------------------------------------------------------------------
+
+
+def _bra(m: Machine, one: Instruction, pc: int) -> Step | None:
+    target = one.operands[0]
+    if not isinstance(target, Code):
+        return None
+    from snap.ptx.machine import WARP
+
+    def step(lanes: Lanes) -> None:
+        m.pc[lanes] = target.address
+        if one.guard is not None:
+            taken = np.bincount(lanes // WARP, minlength=len(m.since))
+            here = np.bincount(m.lane[(m.pc == pc + 1) & (m.state == 0)] // WARP, minlength=len(m.since))
+            m.counters.divergent_branches += int(((taken > 0) & (here > 0)).sum())
+
+    return step
+
+
+def _brx(m: Machine, one: Instruction, pc: int) -> Step | None:
+    index, table = one.operands
+    if one.parts[1] != "idx" or not isinstance(table, Several):
+        return None
+    targets = np.array([code.address for code in table.items if isinstance(code, Code)], np.int32)
+    read = m.reader(index, "u32", one.function)
+
+    def step(lanes: Lanes) -> None:
+        chosen = np.broadcast_to(read(lanes), lanes.shape)
+        if (chosen >= len(targets)).any():
+            raise Fault(
+                "out of bounds", f"a branch to one of {len(targets)} places", int(np.argmax(chosen >= len(targets)))
+            )
+        m.pc[lanes] = targets[chosen]
+
+    return step
+
+
+def _exit(m: Machine, one: Instruction, pc: int) -> Step:
+    from snap.ptx.machine import GONE, READY, WARP, WITH_WARP
+
+    def step(lanes: Lanes) -> None:
+        m.state[lanes] = GONE
+        left = np.zeros(len(m.since), bool)
+        left[lanes // WARP] = True
+        m.state[(m.state == WITH_WARP) & left[m.lane // WARP]] = READY  # nobody waits for those who have left
+        m.barriers.release()
+        if m.shape.cluster > 1:
+            m.barriers.end_phases()
+
+    return step
+
+
+def _trap(m: Machine, one: Instruction, pc: int) -> Step:
+    def step(lanes: Lanes) -> None:
+        raise Fault("trap", "the program stops itself here", 0)
+
+    return step
+
+
+def _call(m: Machine, one: Instruction, pc: int) -> Step | None:
+    operands = list(one.operands)
+    results = listed(operands.pop(0)) if isinstance(operands[0], Several) else ()
+    target = operands[0]
+    given = listed(operands[1]) if len(operands) > 1 and isinstance(operands[1], Several) else ()
+    if isinstance(target, Outside):
+        return printing.outside(m, target.name, given, results)
+    if not isinstance(target, Code):
+        return None
+    callee = next(f for f in m.program.functions.values() if f.start == target.address)
+    copies = list(zip(given, (place for place in callee.parameters)))
+
+    def step(lanes: Lanes) -> None:
+        depth = int(m.depth[lanes].max())
+        if depth >= len(m.frames):
+            m.frames.append(np.zeros(m.pc.shape, np.int32))
+        if depth > len(m.program.functions):
+            raise Fault("unknown", "a function that calls itself", 0)
+        for value, (variable, offset) in copies:
+            _copy(m, one, value, variable, offset, lanes)
+        for d in range(depth + 1):
+            mine = lanes[m.depth[lanes] == d]
+            m.frames[d][mine] = pc
+        m.depth[lanes] += 1
+        m.pc[lanes] = target.address
+
+    return step
+
+
+def _copy(m: Machine, one: Instruction, value: Operand, variable, offset: int, lanes: Lanes) -> None:
+    from snap.ptx.program import size_of
+
+    size = size_of(variable)
+    if isinstance(value, Place):
+        for k in range(size):
+            at = np.full(lanes.shape, value.offset + k, np.uint64)
+            byte = m.memory.read("local", at, lanes, 1)
+            m.memory.write("local", np.full(lanes.shape, offset + k, np.uint64), lanes, byte)
+        return
+    if isinstance(value, (Register, Constant)):
+        bits = m.reader(value, f"b{8 * size}", one.function)(lanes)
+        m.memory.write("local", np.full(lanes.shape, offset, np.uint64), lanes, np.broadcast_to(bits, lanes.shape))
+
+
+def _ret(m: Machine, one: Instruction, pc: int) -> Step:
+    leave = _exit(m, one, pc)
+    function = next(f for f in m.program.functions.values() if f.number == one.function)
+
+    def step(lanes: Lanes) -> None:
+        last = m.depth[lanes] == 0
+        if last.any():
+            leave(lanes[last])
+        back = lanes[~last]
+        for d in np.unique(m.depth[back]):
+            mine = back[m.depth[back] == d]
+            calls = m.frames[d - 1][mine]
+            for call in np.unique(calls):
+                these = mine[calls == call]
+                _give_back(m, m.program.instructions[int(call)], function, these)
+                m.pc[these] = call + 1
+        m.depth[back] -= 1
+
+    return step
+
+
+def _give_back(m: Machine, call: Instruction, function, lanes: Lanes) -> None:
+    from snap.ptx.program import size_of
+
+    results = listed(call.operands[0]) if isinstance(call.operands[0], Several) else ()
+    for target, (variable, offset) in zip(results, function.results):
+        for k in range(size_of(variable)):
+            byte = m.memory.read("local", np.full(lanes.shape, offset + k, np.uint64), lanes, 1)
+            if isinstance(target, Place):
+                m.memory.write("local", np.full(lanes.shape, target.offset + k, np.uint64), lanes, byte)
+
+
+# ---- barriers -------------------------------------------------------------------------------------------------------
+
+
+def _bar(m: Machine, one: Instruction, pc: int) -> Step | None:
+    words = tuple(w for w in one.parts[1:] if w not in ("cta", "aligned"))
+    if words[:1] == ("warp",):
+        return collectives.warp_barrier(m, one, pc)
+    if words[:1] == ("cluster",):
+        if words[1] == "arrive":
+            return m.barriers.arrive_cluster
+        return m.barriers.wait_cluster
+    reads = [
+        m.reader(o, "pred" if words[0] == "red" and k == len(one.operands) - 1 else "u32", one.function)
+        for k, o in enumerate(one.operands)
+        if not (words[0] == "red" and k == 0)
+    ]
+    match words[0]:
+        case "sync" | "arrive":
+            wait = words[0] == "sync"
+
+            def step(lanes: Lanes) -> None:
+                count = reads[1](lanes) if len(reads) > 1 else None
+                m.barriers.arrive(lanes, reads[0](lanes), count, wait)
+
+            return step
+        case "red":
+            give = m.writer(one.operands[0], one.function)
+            m.barriers.reductions[pc] = (words[1], give)
+
+            def reduce(lanes: Lanes) -> None:
+                m.barriers.said[lanes] = reads[-1](lanes)
+                count = reads[1](lanes) if len(reads) > 2 else None
+                m.barriers.arrive(lanes, reads[0](lanes), count, True)
+
+            return reduce
+    return None
+
+
+_SPECIAL = {
+    "createpolicy": accesses.policy,
+    "mov": _mov,
+    "setp": _setp,
+    "cvta": accesses.convert_address,
+    "mapa": accesses.map_address,
+    "ld": accesses.load,
+    "ldu": accesses.load,
+    "st": accesses.store,
+    "atom": accesses.atomic,
+    "red": accesses.atomic,
+    "cp": accesses.copy,
+    "bra": _bra,
+    "brx": _brx,
+    "exit": _exit,
+    "ret": _ret,
+    "call": _call,
+    "trap": _trap,
+    "bar": _bar,
+    "barrier": _bar,
+    "shfl": collectives.shuffle,
+    "vote": collectives.vote,
+    "match": collectives.match,
+    "redux": collectives.reduce,
+    "activemask": collectives.active,
+    "ldmatrix": matrices.load_matrix,
+    "stmatrix": matrices.store_matrix,
+    "mma": matrices.mma,
+    "wgmma": matrices.wgmma,
+    "mbarrier": transfers.mbarrier,
+}

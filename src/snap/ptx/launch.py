@@ -1,0 +1,143 @@
+"""A launch on the PTX machine.
+
+Input: PTX (text, a module, or a loaded program), the kernel's name, blocks, threads, and arguments: NumPy arrays for
+pointers, numbers for scalars, bytes for anything else.  Output: the counters; arrays hold what the kernel left in them.
+TypeError and ValueError for arguments that do not fit, before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from snap.ptx import tree
+from snap.ptx.grammar import parse
+from snap.ptx.machine import Counters, Machine, Shape
+from snap.ptx.memory import Memory
+from snap.ptx.program import Function, Program, load, size_of
+from snap.ptx.transfers import TensorMap
+from snap.ptx.types import DTYPE
+
+LIMIT = 1 << 34  # instructions of threads, if nothing else is said
+
+
+def run(
+    program: str | tree.Module | Program,
+    entry: str,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    arguments: Sequence[object],
+    *,
+    cluster: int = 1,
+    dynamic_shared: int = 0,
+    limit: int = LIMIT,
+    out: list[str] | None = None,
+    maps: Callable[[list[int]], list[TensorMap]] | None = None,
+) -> Counters:
+    if isinstance(program, str):
+        program = parse(program)
+    if isinstance(program, tree.Module):
+        program = load(program)
+    function = _kernel(program, entry)
+    shape = Shape(_three(grid, "grid"), _three(block, "block"), cluster, dynamic_shared)
+    _fits(function, shape)
+    width = -(-shape.threads // 32) * 32
+    shared = max(program.shared_bytes, (program.dynamic or 0) + dynamic_shared)
+    memory = Memory(shape.blocks, width, shared, program.local_bytes, function.parameter_bytes, cluster)
+    if len(arguments) != len(function.parameters):
+        raise TypeError(f"{entry} takes {len(function.parameters)} arguments, and {len(arguments)} were given")
+    statics = memory.globals.place(_statics(program), "the module's variables")
+    arrays: list[tuple[np.ndarray, int]] = []
+    values = [_value(v, a, memory, arrays) for (v, _), a in zip(function.parameters, arguments)]
+    memory.globals.fill()
+    for (_v, offset), raw in zip(function.parameters, values):
+        memory.parameters.data[offset : offset + len(raw)] = np.frombuffer(raw, np.uint8)
+    machine = Machine(program, function, shape, memory, limit)
+    machine.globals_at = statics
+    if maps is not None:
+        machine.maps = maps([int.from_bytes(raw[:8], "little") for raw in values])
+    if out is not None:
+        machine.printed = out
+    machine.run()
+    for array, k in arrays:
+        if array.flags.writeable:
+            array.reshape(-1).view(np.uint8)[:] = memory.globals.back(k)
+    return machine.counters
+
+
+def _kernel(program: Program, entry: str) -> Function:
+    found = program.functions.get(entry)
+    if found is None or not found.entry:
+        names = ", ".join(f.name for f in program.functions.values() if f.entry)
+        raise ValueError(f"there is no kernel `{entry}` in this module, which has {names or 'none'}")
+    return found
+
+
+def _three(n: int | Sequence[int], what: str) -> tuple[int, int, int]:
+    dims = (n,) if isinstance(n, int) else tuple(n)
+    if not 1 <= len(dims) <= 3 or any(not isinstance(d, int) or isinstance(d, bool) or d < 1 for d in dims):
+        raise ValueError(f"the {what} has one to three positive extents, not {n!r}")
+    x, y, z = (*dims, 1, 1)[:3]
+    return x, y, z
+
+
+def _fits(function: Function, shape: Shape) -> None:
+    required = function.limits("reqntid")
+    if required and (*required, 1, 1)[:3] != shape.block:
+        raise ValueError(f"{function.name} needs blocks of {' x '.join(map(str, required))} threads")
+    most = function.limits("maxntid")
+    if most and shape.threads > int(np.prod(most)):
+        raise ValueError(f"{function.name} takes at most {int(np.prod(most))} threads a block, not {shape.threads}")
+    if shape.threads > 1024:
+        raise ValueError(f"a block has at most 1024 threads, not {shape.threads}")
+    if shape.cluster < 1 or shape.blocks % shape.cluster:
+        raise ValueError(f"{shape.blocks} blocks are no whole clusters of {shape.cluster}")
+
+
+def _value(v: tree.Variable, given: object, memory: Memory, arrays: list[tuple[np.ndarray, int]]) -> bytes:
+    size = size_of(v)
+    if isinstance(given, np.ndarray):
+        if not given.flags.c_contiguous:
+            raise TypeError(f"{v.name}: an array that is not contiguous")
+        if size != 8:
+            raise TypeError(f"{v.name}: a parameter of {size} bytes is no pointer")
+        address = memory.globals.place(given.reshape(-1).view(np.uint8), f"argument {v.name}")
+        arrays.append((given, len(memory.globals.starts) - 1))
+        return address.to_bytes(8, "little")
+    if isinstance(given, (bytes, bytearray)):
+        if len(given) != size:
+            raise TypeError(f"{v.name}: {len(given)} bytes for a parameter of {size}")
+        return bytes(given)
+    if isinstance(given, (bool, int, float, np.generic)) and not v.dims:
+        kind = DTYPE[v.type]
+        if isinstance(given, float) and kind.kind != "f":
+            return np.array(given, f"f{kind.itemsize}").tobytes()
+        if kind.kind == "f":
+            return np.array(given, kind).tobytes()
+        if isinstance(given, np.generic):
+            return given.tobytes().ljust(size, b"\0")[:size]
+        return (int(given) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    raise TypeError(f"{v.name}: {type(given).__name__} is no argument of a kernel")
+
+
+def _statics(program: Program) -> bytes:
+    """What global and constant variables begin with."""
+    data = bytearray(program.global_bytes)
+    for v, offset in program.globals:
+        if v.initial is not None:
+            raw = b"".join(_initial(v.initial, v.type))
+            data[offset : offset + len(raw)] = raw
+    return bytes(data)
+
+
+def _initial(value: tree.Initial, type: str) -> list[bytes]:
+    match value:
+        case tree.Initials(items):
+            return [part for item in items for part in _initial(item, type)]
+        case tree.Number(number, kind):
+            if kind == "int":
+                size = DTYPE[type].itemsize
+                return [(number & ((1 << 8 * size) - 1)).to_bytes(size, "little")]
+            return [number.to_bytes(4 if kind == "f32" else 8, "little")]
+    raise ValueError("a variable that begins with an address")

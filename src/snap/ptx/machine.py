@@ -1,0 +1,348 @@
+"""The PTX machine: threads with their own program counters, as GPUs since Volta have them.
+
+Input: a program, and the memory of a launch.  Output: what memory holds when every thread has left.  The threads that
+stand at the same instruction run it together, over all warps and blocks at once (NumPy over lanes).  Of a warp, those
+whose next instruction stands first in the text go on (so branches meet again where compilers put their ends); who has
+waited long is preferred, so that threads that wait for each other in a loop get on.
+
+Invariant: an instruction that a group of lanes executes together (`.sync` with a mask of members) runs when all of
+these have come.  What nobody can continue is reported with where everybody waits.  Non-goals: here, time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from snap.ptx.barriers import Barriers
+from snap.ptx.errors import PtxFault
+from snap.ptx.memory import BLOCK_BITS, GLOBAL, WINDOW, Fault, Memory
+from snap.ptx.program import (
+    Both,
+    Code,
+    Constant,
+    Function,
+    Instruction,
+    Operand,
+    Place,
+    Program,
+    Register,
+    Several,
+    Sink,
+    Special,
+)
+from snap.ptx.program import Memory as Address
+from snap.ptx.program import Negated as Inverted
+from snap.ptx.types import DTYPE, constant, kept, seen, storage
+
+if TYPE_CHECKING:
+    from snap.ptx.transfers import Mbarrier, TensorMap
+
+WARP = 32
+Lanes: TypeAlias = np.ndarray
+Step: TypeAlias = Callable[[Lanes], None]
+
+READY, AT_BARRIER, WITH_WARP, GONE = range(4)
+PATIENCE = 12  # every so many turns the thread that has waited longest is preferred
+
+
+@dataclass(slots=True)
+class Shape:
+    """Of a launch: blocks and threads in x, y and z; blocks of a cluster."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: int = 1
+    dynamic: int = 0
+
+    @property
+    def blocks(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+@dataclass(slots=True)
+class Counters:
+    """instructions: of threads, and of warps; branches at which a warp's threads parted."""
+
+    thread_instructions: int = 0
+    warp_instructions: int = 0
+    divergent_branches: int = 0
+    by_name: dict[str, int] = field(default_factory=dict)
+
+
+class Machine:
+    def __init__(self, program: Program, entry: Function, shape: Shape, memory: Memory, limit: int | None = None):
+        self.program, self.entry, self.shape, self.memory = program, entry, shape, memory
+        self.limit = limit
+        self.counters = Counters()
+        self.printed: list[str] = []
+        self.width = -(-shape.threads // WARP) * WARP  # lanes of a block
+        count = shape.blocks * self.width
+        self.lane = np.arange(count)
+        self.pc = np.full(count, entry.start, np.int32)
+        self.state = np.zeros(count, np.uint8)
+        self.state[self.lane % self.width >= shape.threads] = GONE
+        self.since = np.zeros(count // WARP, np.int64)  # when each warp ran last
+        self.registers = {
+            f.number: [np.zeros(count, storage(t)) for t in f.registers] for f in program.functions.values()
+        }
+        self.frames: list[np.ndarray] = []  # by depth: where each thread goes back to
+        self.depth = np.zeros(count, np.int32)
+        self.barriers = Barriers(self, count)
+        self.mbarriers: dict[tuple[int, int], Mbarrier] = {}  # by block and byte
+        self.maps: list[TensorMap] = []
+        self.special = _Special(self)
+        self.ran = np.zeros(count, np.int64)  # and each thread
+        self.clock = self.turns = 0
+        self.steps: list[Step | None] = [None] * len(program.instructions)
+        self.at: Instruction = program.instructions[entry.start]
+
+    # ---- the loop ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        while True:
+            pc, lanes = self._next()
+            if lanes is None:
+                return
+            self._go(pc, lanes)
+
+    def _next(self) -> tuple[int, Lanes | None]:
+        """Who goes on, and where: all threads that stand at one instruction, and whose warps have nobody before it."""
+        ready = self.state == READY
+        if not ready.any():
+            if (self.state == GONE).all():
+                return 0, None
+            raise self._stuck()
+        self.turns += 1
+        never = np.iinfo(np.int64).max
+        at = np.where(ready, self.pc, np.iinfo(np.int32).max).reshape(-1, WARP)
+        chosen = at.min(axis=1)
+        if self.turns % PATIENCE:
+            warp = int(np.argmin(np.where(ready.reshape(-1, WARP).any(axis=1), self.since, never)))
+            pc = int(chosen[warp])
+        else:  # whoever has waited longest, wherever the others of its warp are
+            first = int(np.argmin(np.where(ready, self.ran, never)))
+            pc = int(self.pc[first])
+            chosen[first // WARP] = pc
+        here = self.pc == pc
+        mine = here & ready & np.repeat(chosen == pc, WARP) | here & (self.state == WITH_WARP)
+        return pc, self.lane if mine.all() else self.lane[mine]
+
+    def _go(self, pc: int, lanes: Lanes) -> None:
+        """From there to the next branch, or to where somebody has to wait."""
+        self.since[lanes // WARP] = self.ran[lanes] = self.clock
+        instructions, first = self.program.instructions, pc
+        while True:
+            one = self.at = instructions[pc]
+            if one.parts[0] in TOGETHER and pc != first:  # others may wait here already
+                self.pc[lanes] = pc
+                return
+            self._count(one, lanes)
+            acting = lanes
+            if one.guard is not None:
+                holds = self.registers[one.function][one.guard.index][lanes] != one.negated
+                acting = lanes if holds.all() else lanes[holds]
+            try:
+                act = self.steps[pc]
+                if act is None:
+                    act = self.steps[pc] = self._made(one, pc)
+                moved = self._act(act, one, acting, lanes, pc)
+            except Fault as fault:
+                raise self._fault(fault, acting) from None
+            if moved:
+                return
+            pc += 1
+
+    def _act(self, act: Step, one: Instruction, acting: Lanes, lanes: Lanes, pc: int) -> bool:
+        """Whether program counters were set: everything but a branch, a wait or an end goes on with the next one."""
+        if one.parts[0] not in CONTROL:
+            if len(acting):
+                act(acting)
+            return False
+        self.pc[lanes] = pc + 1
+        self.state[lanes] = READY
+        if len(acting):
+            act(acting)
+        return True
+
+    def _count(self, one: Instruction, lanes: Lanes) -> None:
+        self.clock += 1
+        self.counters.thread_instructions += len(lanes)
+        if lanes is self.lane:
+            self.counters.warp_instructions += len(self.since)
+        else:
+            self.counters.warp_instructions += int(np.count_nonzero(np.diff(lanes // WARP))) + 1
+        if self.limit is not None and self.counters.thread_instructions > self.limit:
+            raise self._fault(Fault("too long", f"more than {self.limit} instructions of threads", 0), lanes)
+
+    # ---- reports ----------------------------------------------------------------------------------------------------
+
+    def where(self, lane: int) -> tuple[int, int]:
+        """Block and thread."""
+        return int(lane) // self.width, int(lane) % self.width
+
+    def _fault(self, fault: Fault, lanes: Lanes) -> PtxFault:
+        lane = int(lanes[min(fault.lane, len(lanes) - 1)]) if len(lanes) else None
+        block, thread = (None, None) if lane is None else self.where(lane)
+        return PtxFault(fault.kind, fault.message, self.at, self.program.files, block, thread)
+
+    def _stuck(self) -> PtxFault:
+        lane = int(self.lane[(self.state != GONE)][0])
+        kinds = {AT_BARRIER: "waits at a barrier", WITH_WARP: "waits for other threads of its warp"}
+        self.at = self.program.instructions[max(int(self.pc[lane]) - (self.state[lane] == AT_BARRIER), 0)]
+        left = int((self.state != GONE).sum())
+        block, thread = self.where(lane)
+        said = kinds.get(int(self.state[lane]), "waits")
+        return PtxFault(
+            "deadlock",
+            f"{left} threads wait, and nobody can go on; this one {said}",
+            self.at,
+            self.program.files,
+            block,
+            thread,
+        )
+
+    # ---- operands ---------------------------------------------------------------------------------------------------
+
+    def reader(self, o: Operand, type: str, function: int) -> Callable[[Lanes], np.ndarray]:
+        """What an operand holds for some lanes: one value for all, or one each.  Where all lanes act it is the register
+        itself, which is read before anything is written.
+        """
+        match o:
+            case Register(index):
+                bits, everyone = self.registers[function][index], self.lane
+                if seen(bits[:1], type).dtype == bits.dtype:
+                    return lambda lanes: bits if lanes is everyone else bits[lanes]
+                return lambda lanes: seen(bits if lanes is everyone else bits[lanes], type)
+            case Constant(value, kind):
+                one = constant(value, kind, type)
+                return lambda lanes: one
+            case Special(name):
+                return self.special.reader(name, type)
+            case Place(space, offset):
+                one = np.array([self.address(space, offset) & ((1 << 8 * DTYPE[type].itemsize) - 1)], np.uint64).astype(
+                    DTYPE[type]
+                )
+                return lambda lanes: one
+            case Inverted(inner):
+                read = self.reader(inner, type, function)
+                return lambda lanes: ~read(lanes)
+            case Code(address):
+                one = np.array([address]).astype(DTYPE[type])
+                return lambda lanes: one
+        raise Fault("unknown", f"an operand that {self.at.name} does not take", 0)
+
+    def address(self, space: str, offset: int) -> int:
+        """Of a variable, in its own space."""
+        return self.globals_at + offset if space == "global" else offset
+
+    globals_at = GLOBAL
+
+    def writer(self, o: Operand, function: int) -> Callable[[Lanes, np.ndarray], None]:
+        match o:
+            case Register(index):
+                bits, everyone = self.registers[function][index], self.lane
+                into = bits.dtype
+
+                def write(lanes: Lanes, value: np.ndarray) -> None:
+                    bits[slice(None) if lanes is everyone else lanes] = kept(value, into)
+
+                return write
+            case Sink():
+                return lambda lanes, value: None
+        raise Fault("unknown", f"a result that {self.at.name} cannot have", 0)
+
+    def addresses(self, o: Operand, function: int, space: str) -> Callable[[Lanes], np.ndarray]:
+        """Of every lane, in 64 bits."""
+        if not isinstance(o, Address):
+            raise Fault("unknown", f"{self.at.name} without an address", 0)
+        if isinstance(o.base, Place):
+            base = o.base
+            one = np.array([self.address(base.space, base.offset + o.offset)], np.uint64)
+            if space == "":
+                one = one + np.uint64(WINDOW.get(base.space, 0))
+            return lambda lanes: np.broadcast_to(one, lanes.shape)
+        narrow = isinstance(o.base, Register) and storage(o.base.type).itemsize == 4
+        read = self.reader(o.base, "u32" if narrow else "u64", function)
+        offset = np.uint64(o.offset & 0xFFFF_FFFF_FFFF_FFFF)
+
+        def found(lanes: Lanes) -> np.ndarray:
+            at = np.broadcast_to(read(lanes), lanes.shape)
+            return (at + np.uint32(o.offset & 0xFFFF_FFFF)).astype(np.uint64) if narrow else at + offset
+
+        return found
+
+    # ---- instructions -----------------------------------------------------------------------------------------------
+
+    def _made(self, one: Instruction, pc: int) -> Step:
+        from snap.ptx.instructions import made
+
+        return made(self, one, pc)
+
+
+class _Special:
+    """Special registers: of every lane, made when first asked for."""
+
+    def __init__(self, machine: Machine):
+        self.machine = machine
+        self.known: dict[str, np.ndarray] = {}
+
+    def reader(self, name: str, type: str) -> Callable[[Lanes], np.ndarray]:
+        if name in ("%clock", "%clock64", "%globaltimer", "%globaltimer_lo"):
+            return lambda lanes: np.array([self.machine.clock]).astype(DTYPE[type])
+        if name not in self.known:
+            self.known[name] = np.broadcast_to(self._of(name), self.machine.lane.shape).astype(np.uint64)
+        whole, everyone = self.known[name].astype(DTYPE[type]), self.machine.lane
+        return lambda lanes: whole if lanes is everyone else whole[lanes]
+
+    def _of(self, name: str) -> np.ndarray | int:
+        m = self.machine
+        shape, thread, block = m.shape, m.lane % m.width, m.lane // m.width
+        name, _, axis = name.partition(".")
+        k = "xyz".index(axis) if axis in ("x", "y", "z") else 0
+        below = lambda n, dims: n // int(np.prod(dims[:k], dtype=int)) % dims[k]  # noqa: E731
+        lane = (thread % WARP).astype(np.uint64)
+        one, full = np.uint64(1), np.uint64(0xFFFFFFFF)
+        rank = block % shape.cluster
+        answers: dict[str, Callable[[], np.ndarray | int]] = {
+            "%tid": lambda: below(thread, shape.block),
+            "%ntid": lambda: shape.block[k],
+            "%ctaid": lambda: below(block, shape.grid),
+            "%nctaid": lambda: shape.grid[k],
+            "%laneid": lambda: lane,
+            "%warpid": lambda: thread // WARP,
+            "%nwarpid": lambda: m.width // WARP,
+            "%smid": lambda: block % 132,
+            "%nsmid": lambda: 132,
+            "%gridid": lambda: 0,
+            "%lanemask_eq": lambda: one << lane,
+            "%lanemask_lt": lambda: (one << lane) - one,
+            "%lanemask_le": lambda: (one << lane << one) - one,
+            "%lanemask_gt": lambda: full ^ ((one << lane << one) - one),
+            "%lanemask_ge": lambda: full ^ ((one << lane) - one),
+            "%cluster_ctarank": lambda: rank,
+            "%cluster_nctarank": lambda: shape.cluster,
+            "%cluster_ctaid": lambda: rank if k == 0 else 0,
+            "%cluster_nctaid": lambda: shape.cluster if k == 0 else 1,
+            "%clusterid": lambda: block // shape.cluster if k == 0 else 0,
+            "%nclusterid": lambda: shape.blocks // shape.cluster if k == 0 else 1,
+            "%dynamic_smem_size": lambda: shape.dynamic,
+            "%total_smem_size": lambda: m.memory.shared.size,
+        }
+        if name not in answers:
+            raise Fault("unknown", f"there is no special register {name} here", 0)
+        return answers[name]()
+
+
+TOGETHER = frozenset(  # by threads of a warp
+    ("bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "ldmatrix", "stmatrix", "mma", "wgmma")
+)
+CONTROL = TOGETHER | {"bra", "brx", "exit", "ret", "call", "trap"}  # after which not all go on with the next one
+__all__ = ["BLOCK_BITS", "Both", "Counters", "Machine", "Several", "Shape"]

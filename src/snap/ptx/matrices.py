@@ -1,0 +1,316 @@
+"""Tensor cores: `ldmatrix`, `stmatrix`, `mma.sync`, `wgmma`.
+
+Layouts as the PTX ISA draws them ("Matrix Fragments for mma", "Register Fragments and Shared Memory Matrix Layouts").
+Products are exact in f64, sums are rounded to f32 once an instruction; `wgmma` is done when it is issued, which is one
+of the orders that are allowed.  A warp's lane l has g = l / 4 and t = l % 4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snap.machine.numbers import BYTES, from_bf16_bits
+from snap.ptx.collectives import together
+from snap.ptx.memory import Fault
+from snap.ptx.program import Constant, Instruction, Operand, Several, listed
+from snap.ptx.types import DTYPE
+
+if TYPE_CHECKING:
+    from snap.ptx.machine import Lanes, Machine, Step
+
+WARP, GROUP = 32, 128
+FULL = np.array([0xFFFFFFFF], np.uint32)
+_L = np.arange(WARP)
+_G, _T = _L // 4, _L % 4
+
+
+def whole(m: Machine, lanes: Lanes, size: int, one: Instruction) -> np.ndarray:
+    """The lanes as rows of whole warps, or warpgroups."""
+    if len(lanes) % size == 0:
+        rows = lanes.reshape(-1, size)
+        if (rows[:, 0] % size == 0).all() and (rows[:, -1] - rows[:, 0] == size - 1).all():
+            return rows
+    raise Fault("barrier mismatch", f"not all of {size} threads execute {one.name} together", 0)
+
+
+def _shared_addresses(m: Machine, o: Operand, one: Instruction):
+    return m.addresses(o, one.function, "shared")
+
+
+# ---- ldmatrix, stmatrix ---------------------------------------------------------------------------------------------
+
+
+def _form(one: Instruction) -> tuple[int, bool] | None:
+    words = one.parts[1:]
+    count = next((int(w[1:]) for w in words if w in ("x1", "x2", "x4")), None)
+    space = any(w in ("shared", "shared::cta") for w in words)
+    return (count, "trans" in words) if count and space and "m8n8" in words and words[-1] == "b16" else None
+
+
+def load_matrix(m: Machine, one: Instruction, pc: int) -> Step | None:
+    form = _form(one)
+    if form is None:
+        return None
+    count, trans = form
+    targets = listed(one.operands[0])
+    writers = [m.writer(o, one.function) for o in targets]
+    at = _shared_addresses(m, one.operands[1], one)
+
+    def step(lanes: Lanes) -> None:
+        lanes = together(m, lanes, FULL, pc)
+        if not len(lanes):
+            return
+        warps = whole(m, lanes, WARP, one)
+        rows = warps[:, : 8 * count].reshape(-1)
+        address = at(lanes).reshape(-1, WARP)[:, : 8 * count].reshape(-1)
+        words = [m.memory.read("shared", address + np.uint64(4 * k), rows, 4) for k in range(4)]
+        halves = np.stack(words, axis=1).view(np.uint16).reshape(len(warps), count, 8, 8)
+        for k, write in enumerate(writers):
+            matrix = halves[:, k]
+            low, high = (matrix[:, 2 * _T + j, _G] if trans else matrix[:, _G, 2 * _T + j] for j in range(2))
+            write(lanes, (low.astype(np.uint32) | high.astype(np.uint32) << np.uint32(16)).reshape(-1))
+
+    return step
+
+
+def store_matrix(m: Machine, one: Instruction, pc: int) -> Step | None:
+    form = _form(one)
+    if form is None:
+        return None
+    count, trans = form
+    sources = listed(one.operands[1])
+    readers = [m.reader(o, "b32", one.function) for o in sources]
+    at = _shared_addresses(m, one.operands[0], one)
+
+    def step(lanes: Lanes) -> None:
+        lanes = together(m, lanes, FULL, pc)
+        if not len(lanes):
+            return
+        warps = whole(m, lanes, WARP, one)
+        halves = np.zeros((len(warps), count, 8, 8), np.uint16)
+        for k, read in enumerate(readers):
+            word = np.broadcast_to(read(lanes), lanes.shape).reshape(-1, WARP)
+            for j in range(2):
+                part = (word >> np.uint32(16 * j)).astype(np.uint16)
+                if trans:
+                    halves[:, k, 2 * _T + j, _G] = part
+                else:
+                    halves[:, k, _G, 2 * _T + j] = part
+        words = np.ascontiguousarray(halves).reshape(-1, 8).view(np.uint32)
+        rows = warps[:, : 8 * count].reshape(-1)
+        address = at(lanes).reshape(-1, WARP)[:, : 8 * count].reshape(-1)
+        for k in range(4):
+            m.memory.write("shared", address + np.uint64(4 * k), rows, np.ascontiguousarray(words[:, k]))
+
+    return step
+
+
+# ---- mma ------------------------------------------------------------------------------------------------------------
+
+BITS_OF = {"bf16": 16, "f16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "f64": 64}
+WIDTH = {type: bits // 8 for type, bits in BITS_OF.items() if bits >= 8}
+EXACT = {"f32": np.float64, "f64": np.longdouble, "s32": np.int64}  # what sums are taken in
+
+
+def decoded(bits: np.ndarray, type: str) -> np.ndarray:
+    """Elements as they lie in memory -> f64, or whole numbers."""
+    match type:
+        case "bf16":
+            return from_bf16_bits(bits.view(np.uint16)).astype(np.float64)
+        case "f16":
+            return bits.view(np.float16).astype(np.float64)
+        case "tf32":
+            return (bits.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+        case "e4m3" | "e5m2":
+            return BYTES[type][bits.view(np.uint8)].astype(np.float64)
+        case "f64":
+            return bits.view(np.float64)
+        case "s8" | "u8":
+            return bits.view(np.int8 if type == "s8" else np.uint8).astype(np.int64)
+    raise Fault("unknown", f"tensor cores that multiply {type}", 0)
+
+
+def _fragment(words: list[np.ndarray], type: str, warps: int) -> np.ndarray:
+    """(warps, lanes, elements): those that each lane's registers hold, lowest first."""
+    stacked = np.ascontiguousarray(np.stack([w.reshape(warps, WARP) for w in words], axis=2))
+    if BITS_OF[type] >= 8:
+        return decoded(stacked.view(f"u{WIDTH[type]}"), type)
+    nibbles = stacked[..., None] >> np.arange(0, 32, 4, dtype=np.uint32) & np.uint32(15)
+    flat = nibbles.reshape(warps, WARP, -1).astype(np.int64)
+    return flat - (flat >> 3 << 4) if type == "s4" else flat
+
+
+def placed(parts: np.ndarray, per: int, rows: int, inner: int) -> np.ndarray:
+    """(warps, rows, inner) of what lanes hold of A: two registers side by side are eight rows apart."""
+    out = np.zeros((len(parts), rows, inner), parts.dtype)
+    high = rows // 8
+    for e in range(parts.shape[2]):
+        register, part = divmod(e, per)
+        out[:, _G + 8 * (register % high), _T * per + part + 4 * per * (register // high)] = parts[:, :, e]
+    return out
+
+
+def _mma_types(words: tuple[str, ...]) -> tuple[int, int, tuple[str, str, str], bool] | None:
+    """Rows, depth, the types of the sums, A and B, and whether sums saturate."""
+    saturated = "satfinite" in words
+    words = tuple(w for w in words if w not in ("satfinite", "kind::f8f6f4"))
+    if len(words) != 9 or words[:2] != ("sync", "aligned") or words[3:5] != ("row", "col"):
+        return None
+    d, a, b, c = words[5:]
+    rows, rest = words[2][1:].split("n")
+    if d != c or d not in EXACT or a not in BITS_OF or b not in BITS_OF or BITS_OF[a] != BITS_OF[b]:
+        return None
+    return int(rows), int(rest.partition("k")[2]), (d, a, b), saturated
+
+
+def mma(m: Machine, one: Instruction, pc: int) -> Step | None:
+    found = _mma_types(one.parts[1:])
+    if found is None:
+        return None
+    rows, inner, (sum_type, a, b), saturated = found
+    size = max(BITS_OF[a], 32)
+    per = size // BITS_OF[a]  # elements of a register
+    many_a, many_b, many_c = rows * inner // (WARP * per), 8 * inner // (WARP * per), rows * 8 // WARP
+    operands = [listed(o) for o in one.operands]
+    if [len(o) for o in operands] != [many_c, many_a, many_b, many_c]:
+        return None
+    read_a, read_b = ([m.reader(o, f"b{size}", one.function) for o in items] for items in operands[1:3])
+    read_c = [m.reader(o, sum_type, one.function) for o in operands[3]]
+    writers = [m.writer(o, one.function) for o in operands[0]]
+    exact = EXACT[sum_type]
+
+    def step(lanes: Lanes) -> None:
+        lanes = together(m, lanes, FULL, pc)
+        if not len(lanes):
+            return
+        warps = len(whole(m, lanes, WARP, one))
+        everyone = lambda reads: [np.broadcast_to(r(lanes), lanes.shape) for r in reads]  # noqa: E731
+        first = placed(_fragment(everyone(read_a), a, warps), per, rows, inner).astype(exact)
+        right = _fragment(everyone(read_b), b, warps)
+        second = np.zeros((warps, inner, 8), exact)
+        for e in range(many_b * per):
+            register, part = divmod(e, per)
+            second[:, _T * per + part + 4 * per * register, _G] = right[:, :, e]
+        product = (first[:, :, :, None] * second[:, None]).sum(axis=2) if sum_type == "f64" else first @ second
+        starts = [np.broadcast_to(r(lanes), lanes.shape).reshape(warps, WARP).astype(exact) for r in read_c]
+        for k, (write, start) in enumerate(zip(writers, starts)):
+            total = product[:, _G + 8 * (k // 2), 2 * _T + k % 2] + start
+            if sum_type == "s32":
+                total = np.clip(total, -(1 << 31), (1 << 31) - 1) if saturated else total
+            write(lanes, total.astype(DTYPE[sum_type]).reshape(-1))
+
+    return step
+
+
+# ---- wgmma ----------------------------------------------------------------------------------------------------------
+
+SWIZZLES = {0: 0, 1: 128, 2: 64, 3: 32}
+
+
+def swizzled(address: np.ndarray, width: int) -> np.ndarray:
+    """Where a byte goes: 16-byte pieces of a row are exchanged by the row's number."""
+    if not width:
+        return address
+    pieces = np.uint64(width // 16 - 1)
+    return address ^ ((address >> np.uint64(7) & pieces) << np.uint64(4))
+
+
+def _tile(
+    m: Machine, descriptor: np.ndarray, lane: np.ndarray, rows: int, inner: int, type: str, trans: bool
+) -> np.ndarray:
+    """(groups, rows, inner): what a descriptor names; PTX ISA, "Matrix Descriptor Format"."""
+    width = WIDTH[type]
+    field = lambda low: (descriptor >> np.uint64(low) & np.uint64(0x3FFF)) << np.uint64(4)  # noqa: E731
+    start, leading, stride = field(0), field(16), field(32)
+    modes = np.unique(descriptor >> np.uint64(62))
+    if len(modes) > 1:
+        raise Fault("unknown", "one wgmma with several swizzles", 0)
+    swizzle = SWIZZLES[int(modes[0])]
+    r, k = np.meshgrid(np.arange(rows), np.arange(inner), indexing="ij")
+    if trans:  # rows lie side by side, k goes down
+        run = (swizzle or 16) // width
+        inside = (k % 8) * (swizzle or 16) + r % run * width
+        by_leading, by_stride = r // run, k // 8
+    else:
+        byte = k * width
+        row = swizzle or 16
+        inside = (r % 8) * row + (byte if swizzle else byte % 16)
+        by_leading, by_stride = (np.zeros_like(r) if swizzle else byte // 16), r // 8
+    flat = lambda x: x.reshape(1, -1).astype(np.uint64)  # noqa: E731
+    address = start[:, None] + flat(inside) + leading[:, None] * flat(by_leading) + stride[:, None] * flat(by_stride)
+    address = swizzled(address, swizzle)
+    lanes = np.repeat(lane, rows * inner)
+    bits = m.memory.read("shared", address.reshape(-1), lanes, width)
+    return decoded(bits, type).reshape(len(descriptor), rows, inner)
+
+
+# The four warps multiply together: who knows that a product has ended knows that all of them have come to it, and
+# releases the tiles for all of them.
+def _all_warps(m: Machine, lanes: Lanes, pc: int) -> Lanes:
+    """Those of warpgroups of which all warps have come; the others wait."""
+    from snap.ptx.machine import WITH_WARP
+
+    group = lanes // GROUP
+    come = np.bincount(group, minlength=len(m.lane) // GROUP + 1)[group] == GROUP
+    early = lanes[~come]
+    m.pc[early] = pc
+    m.state[early] = WITH_WARP
+    return lanes[come]
+
+
+def wgmma(m: Machine, one: Instruction, pc: int) -> Step | None:
+    words = one.parts[1:]
+    if words[0] in ("fence", "commit_group", "wait_group"):
+        return lambda lanes: None
+    if (
+        words[:3] != ("mma_async", "sync", "aligned")
+        or words[4] != "f32"
+        or words[5] not in WIDTH
+        or words[6] not in WIDTH
+    ):
+        return None
+    type = words[5]
+    rows, columns, inner = 64, int(words[3].split("n")[1].split("k")[0]), int(words[3].split("k")[1])
+    accumulators = listed(one.operands[0])
+    from_registers = isinstance(one.operands[1], Several)
+    keep = m.reader(one.operands[3], "pred", one.function)
+    flags = [o.value for o in one.operands[4:] if isinstance(o, Constant)]
+    signs, flips = flags[:2], flags[2:]
+    if len(flags) != len(one.operands) - 4 or any(s not in (1, -1) for s in signs):
+        return None
+    flip_a, flip_b = (False, flips[0] if flips else 0) if from_registers else (flips or [0, 0])[:2]
+    read_d = [m.reader(o, "f32", one.function) for o in accumulators]
+    writers = [m.writer(o, one.function) for o in accumulators]
+    read_b = m.reader(one.operands[2], "u64", one.function)
+    if from_registers:
+        read_a = [m.reader(o, "b32", one.function) for o in listed(one.operands[1])]
+    else:
+        read_a = [m.reader(one.operands[1], "u64", one.function)]
+
+    def step(lanes: Lanes) -> None:
+        lanes = _all_warps(m, together(m, lanes, FULL, pc), pc)
+        if not len(lanes):
+            return
+        groups = whole(m, lanes, GROUP, one)
+        first = groups[:, 0]
+        of_first = lambda r: np.broadcast_to(r(lanes), lanes.shape).reshape(-1, GROUP)[:, 0]  # noqa: E731
+        if from_registers:
+            warps = len(lanes) // WARP
+            parts = _fragment([np.broadcast_to(r(lanes), lanes.shape) for r in read_a], type, warps)
+            a = placed(parts, 4 // WIDTH[type], 16, inner)
+            a = a.reshape(len(groups), rows, inner)
+        else:
+            a = _tile(m, of_first(read_a[0]), first, rows, inner, type, bool(flip_a))
+        b = _tile(m, of_first(read_b), first, columns, inner, type, bool(flip_b))
+        product = signs[0] * signs[1] * (a @ b.swapaxes(1, 2))
+        thread = np.arange(GROUP)
+        row, column = thread // WARP * 16 + thread % WARP // 4, 2 * (thread % 4)
+        going_on = np.broadcast_to(keep(lanes), lanes.shape).reshape(-1, GROUP)
+        for k, write in enumerate(writers):
+            before = np.broadcast_to(read_d[k](lanes), lanes.shape).reshape(-1, GROUP).astype(np.float64)
+            made = product[:, row + 8 * (k // 2 % 2), column + 8 * (k // 4) + k % 2]
+            write(lanes, (np.where(going_on, before, 0.0) + made).astype(np.float32).reshape(-1))
+
+    return step

@@ -1,0 +1,461 @@
+"""From a tree to what the machine runs: names are looked up, and everything has its place.
+
+Input: a module.  Output: a program: one list of instructions, whose places in it are their addresses; the registers of
+each function, numbered; where variables lie in their state spaces.  Names are looked up as PTX hides them: a label
+belongs to its whole block, a variable is seen from its declaration on (Habermaier, listing 5.4).  Invariant: no name is
+left.  PTX003 for names that are unknown, or declared twice in one block.  Non-goals: what instructions do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from snap.diag.span import Span
+from snap.ptx import tree
+from snap.ptx.errors import PtxError
+from snap.record import record
+
+BYTES = {"pred": 1, "b128": 16} | {f"{kind}{bits}": bits // 8 for kind in "bsuf" for bits in (8, 16, 32, 64)}
+BYTES |= {"bf16": 2, "f16x2": 4, "bf16x2": 4, "tf32": 4, "texref": 8, "samplerref": 8, "surfref": 8}
+LANES = {"": 1, "v2": 2, "v4": 4, "v8": 8}
+SPECIAL = frozenset(
+    "%tid %ntid %ctaid %nctaid %laneid %warpid %nwarpid %smid %nsmid %gridid %clock %clock64 %clock_hi %globaltimer"
+    " %globaltimer_lo %globaltimer_hi %lanemask_eq %lanemask_le %lanemask_lt %lanemask_ge %lanemask_gt %clusterid"
+    " %nclusterid %cluster_ctaid %cluster_nctaid %cluster_ctarank %cluster_nctarank %is_explicit_cluster"
+    " %total_smem_size %dynamic_smem_size %aggr_smem_size".split()
+)
+BUILT_IN = ("vprintf", "__assertfail")  # functions that the driver has
+
+
+# ---- what operands become -------------------------------------------------------------------------------------------
+
+
+@record
+class Register:
+    """The register with this number, of its function; `type` as it was declared."""
+
+    index: int
+    type: str
+
+
+@record
+class Constant:
+    """An integer, of any width, or the bits of a float ('f32', 'f64')."""
+
+    value: int
+    kind: str = "int"
+
+
+@record
+class Special:
+    """`%tid.x`."""
+
+    name: str
+
+
+@record
+class Place:
+    """The address of a variable: where it begins in its space, and what is added.  name: for reports."""
+
+    space: str
+    offset: int
+    name: str
+
+
+@record
+class Code:
+    """The address of an instruction; name: the label, or the function."""
+
+    address: int
+    name: str
+
+
+@record
+class Outside:
+    """A function that the driver has."""
+
+    name: str
+
+
+@record
+class Sink:
+    """`_`: a result that nobody wants."""
+
+
+@record
+class Several:
+    items: tuple[Operand, ...]
+
+
+@record
+class Both:
+    """`%p1|%p2`."""
+
+    first: Operand
+    second: Operand
+
+
+@record
+class Negated:
+    operand: Operand
+
+
+@record
+class Memory:
+    """What an address is made of: a register or a place, a number of bytes, and coordinates where there are some."""
+
+    base: Operand
+    offset: int
+    more: tuple[Operand, ...] = ()
+
+
+Operand = Register | Constant | Special | Place | Code | Outside | Sink | Several | Both | Negated | Memory
+
+
+def listed(o: Operand) -> tuple[Operand, ...]:
+    """What stands in braces or parentheses; an operand alone is a list of one."""
+    return o.items if isinstance(o, Several) else (o,)
+
+
+@record
+class Instruction:
+    """parts: the operation's words; guard: a predicate's register, or None; line: of the source, (file, line)."""
+
+    parts: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: Register | None
+    negated: bool
+    function: int
+    span: Span
+    line: tuple[int, int] | None
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.parts)
+
+
+@dataclass(slots=True)
+class Function:
+    """One with a body.
+
+    start, end   its instructions; the last one leaves it
+    registers    the types of its registers
+    parameters   each with its offset: a kernel's in the memory of parameters, others in their frame
+    """
+
+    number: int
+    name: str
+    entry: bool
+    start: int
+    directives: tuple[tree.Directive, ...]
+    end: int = 0
+    registers: list[str] = field(default_factory=list)
+    parameters: list[tuple[tree.Variable, int]] = field(default_factory=list)
+    results: list[tuple[tree.Variable, int]] = field(default_factory=list)
+    parameter_bytes: int = 0
+
+    def limits(self, name: str) -> tuple[int, ...]:
+        """The numbers of `.maxntid` and its like."""
+        words = next((d.words for d in self.directives if d.name == name), ())
+        return tuple(int(w) for w in words if w != ",")
+
+
+@dataclass(slots=True)
+class Program:
+    """globals: what lies in global and constant memory, as (variable, offset); dynamic: where shared memory that is
+    given at launch begins, or None.
+    """
+
+    instructions: list[Instruction]
+    functions: dict[str, Function]
+    globals: list[tuple[tree.Variable, int]]
+    places: dict[str, Place]
+    global_bytes: int
+    shared_bytes: int
+    local_bytes: int
+    dynamic: int | None
+    files: dict[int, str]
+
+
+def load(module: tree.Module) -> Program:
+    return _Loader(module).program()
+
+
+def size_of(v: tree.Variable) -> int:
+    """Bytes; of an extent that is not said, none."""
+    size = BYTES[v.type] * LANES[v.vector]
+    for n in v.dims:
+        size *= n or 0
+    return size
+
+
+def _aligned(offset: int, v: tree.Variable) -> int:
+    align = v.align or BYTES[v.type] * LANES[v.vector]
+    return -(-offset // align) * align
+
+
+@dataclass(slots=True)
+class _Scope:
+    labels: dict[str, int | None]
+    names: dict[str, Operand]
+    outer: _Scope | None
+
+    def find(self, name: str) -> Operand | None:
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.outer
+        return None
+
+    def label(self, name: str) -> _Scope | None:
+        scope: _Scope | None = self
+        while scope is not None and name not in scope.labels:
+            scope = scope.outer
+        return scope
+
+
+class _Loader:
+    def __init__(self, module: tree.Module):
+        self.module = module
+        self.instructions: list[Instruction] = []
+        self.functions: dict[str, Function] = {}
+        self.variables: list[tuple[tree.Variable, int]] = []
+        self.names: dict[str, Operand] = {}
+        self.bytes = {"global": 0, "shared": 0, "local": 0}
+        self.dynamic: int | None = None
+        self.files: dict[int, str] = {}
+        self.open: list[tuple[int, _Scope, tree.Instruction]] = []  # instructions whose labels are not known yet
+
+    def program(self) -> Program:
+        number = 0
+        for item in self.module.items:
+            match item:
+                case tree.Variable():
+                    self.names[item.name] = self._static(item)
+                case tree.Function() if item.body is not None:
+                    self.names[item.name] = Code(-1, item.name)
+                case tree.Function() if item.name in BUILT_IN:
+                    self.names[item.name] = Outside(item.name)
+                case tree.Directive("file", words) if len(words) > 1:
+                    self.files[int(words[0])] = words[1].strip('"')
+        for item in self.module.items:
+            if isinstance(item, tree.Function) and item.body is not None:
+                self._function(item, item.body, number)
+                number += 1
+        self._calls()
+        places = {name: place for name, place in self.names.items() if isinstance(place, Place)}
+        return Program(
+            self.instructions,
+            self.functions,
+            self.variables,
+            places,
+            self.bytes["global"],
+            self.bytes["shared"],
+            self.bytes["local"],
+            self.dynamic,
+            self.files,
+        )
+
+    # ---- variables --------------------------------------------------------------------------------------------------
+
+    def _static(self, v: tree.Variable) -> Place:
+        """One that there is once: in global and constant memory for all, in shared memory for a block."""
+        if v.space == "shared":
+            offset = _aligned(self.bytes["shared"], v)
+            if v.dims == (None,):
+                self.dynamic = max(self.dynamic or 0, offset)
+                return Place("dynamic", 0, v.name)  # where all others end: known when all have been seen
+            self.bytes["shared"] = offset + size_of(v)
+            return Place("shared", offset, v.name)
+        if v.space not in ("global", "const"):
+            raise PtxError("PTX002", f"a `.{v.space}` variable belongs to a function", v.span, "declared here")
+        offset = _aligned(self.bytes["global"], v)
+        self.bytes["global"] = offset + size_of(v)
+        self.variables.append((v, offset))
+        return Place("global", offset, v.name)
+
+    # ---- functions --------------------------------------------------------------------------------------------------
+
+    def _function(self, f: tree.Function, body: tree.Block, number: int) -> None:
+        made = Function(number, f.name, f.kind == "entry", len(self.instructions), f.directives)
+        names: dict[str, Operand] = {}
+        for given, kept in ((f.results, made.results), (f.parameters, made.parameters)):
+            for v in given:
+                if v.space == "reg":
+                    names[v.name] = self._register(made, v.type)
+                    kept.append((v, -1))
+                elif made.entry:
+                    offset = _aligned(made.parameter_bytes, v)
+                    made.parameter_bytes = offset + size_of(v)
+                    names[v.name] = Place("param", offset, v.name)
+                    kept.append((v, offset))
+                else:
+                    place = names[v.name] = self._local(v)
+                    kept.append((v, place.offset))
+        self._block(body, made, _Scope({}, names, _Scope({}, self.names, None)))
+        leave = ("exit",) if made.entry else ("ret",)
+        self.instructions.append(Instruction(leave, (), None, False, number, f.span, None))
+        made.end = len(self.instructions)
+        self.functions[f.name] = made
+
+    def _register(self, f: Function, type: str) -> Register:
+        f.registers.append(type)
+        return Register(len(f.registers) - 1, type)
+
+    def _local(self, v: tree.Variable) -> Place:
+        """No function is entered again before it has ended, so each has its own bytes."""
+        offset = _aligned(self.bytes["local"], v)
+        self.bytes["local"] = offset + size_of(v)
+        return Place("local", offset, v.name)
+
+    def _block(self, block: tree.Block, f: Function, outer: _Scope) -> None:
+        scope = _Scope({s.name: None for s in block.body if isinstance(s, tree.Label)}, {}, outer)
+        line: tuple[int, int] | None = None
+        first = len(self.open)
+        for s in block.body:
+            match s:
+                case tree.Variable():
+                    self._declare(s, f, scope)
+                case tree.Label():
+                    scope.labels[s.name] = len(self.instructions)
+                case tree.Targets() | tree.Prototype():
+                    scope.names[s.label] = Several(()) if isinstance(s, tree.Prototype) else self._targets(s, scope)
+                case tree.Location():
+                    line = (s.file, s.line)
+                case tree.Block():
+                    self._block(s, f, scope)
+                case tree.Instruction():
+                    self._instruction(s, f, scope, line)
+        self._labels(first)
+
+    def _declare(self, v: tree.Variable, f: Function, scope: _Scope) -> None:
+        names = [v.name] if v.copies is None else [f"{v.name}{k}" for k in range(v.copies)]
+        for name in names:
+            if name in scope.names:
+                raise PtxError("PTX003", f"`{name}` is declared twice in this block", v.span, "declared again here")
+            if v.space == "reg":
+                scope.names[name] = self._register(f, v.type)
+            elif v.space in ("local", "param"):
+                scope.names[name] = self._local(v)
+            else:
+                scope.names[name] = self._static(v)
+
+    def _targets(self, s: tree.Targets, scope: _Scope) -> Several:
+        return Several(tuple(Code(-1, name) for name in s.names))
+
+    # ---- instructions -----------------------------------------------------------------------------------------------
+
+    def _instruction(self, s: tree.Instruction, f: Function, scope: _Scope, line: tuple[int, int] | None) -> None:
+        guard = None
+        if s.guard:
+            found = scope.find(s.guard)
+            if not isinstance(found, Register) or found.type != "pred":
+                raise PtxError("PTX003", f"`{s.guard}` is no predicate", s.span, "guards this instruction")
+            guard = found
+        operands = tuple(self._operand(o, scope) for o in s.operands)
+        if any(_has_code(o) for o in operands):
+            self.open.append((len(self.instructions), scope, s))
+        self.instructions.append(Instruction(s.operation, operands, guard, s.negated, f.number, s.span, line))
+
+    def _operand(self, o: tree.Operand, scope: _Scope) -> Operand:
+        match o:
+            case tree.Number(value, kind):
+                return Constant(value, kind)
+            case tree.Name(name):
+                return self._named(name, o.span, scope)
+            case tree.Sum(name, offset):
+                base = self._named(name, o.span, scope)
+                if isinstance(base, Place):
+                    return Place(base.space, base.offset + offset, name)
+                return Memory(base, offset)
+            case tree.Vector(items) | tree.Arguments(items):
+                return Several(tuple(self._operand(item, scope) for item in items))
+            case tree.Pair(first, second):
+                return Both(self._operand(first, scope), self._operand(second, scope))
+            case tree.Not(inner):
+                return Negated(self._operand(inner, scope))
+            case tree.Address(parts):
+                base, *more = (self._operand(part, scope) for part in parts)
+                rest = tuple(more)
+                return Memory(base.base, base.offset, rest) if isinstance(base, Memory) else Memory(base, 0, rest)
+            case tree.Element(name, index):
+                base = self._named(name, o.span, scope)
+                if isinstance(base, Place):
+                    return Place(base.space, base.offset + index, name)
+        raise PtxError("PTX002", "an operand is expected", o.span, "and this is none")
+
+    def _named(self, name: str, span: Span, scope: _Scope) -> Operand:
+        if name == "_":
+            return Sink()
+        if name == "WARP_SZ":
+            return Constant(32)
+        found = scope.find(name)
+        if found is not None:
+            return found
+        if name.partition(".")[0] in SPECIAL:
+            return Special(name)
+        base, _, part = name.rpartition(".")
+        if base and scope.label(name) is None and scope.find(base) is not None:
+            raise PtxError("PTX003", f"vector registers (`{name}`) are not read", span, "used here")
+        if scope.label(name) is not None:
+            return Code(-1, name)
+        raise PtxError("PTX003", f"`{name}` is not declared", span, "used here")
+
+    def _labels(self, first: int) -> None:
+        """When a block ends its labels are known; what belongs to blocks around it waits for them."""
+        waiting = self.open[first:]
+        del self.open[first:]
+        for at, scope, s in waiting:
+            new = tuple(_resolved(o, scope) for o in self.instructions[at].operands)
+            old = self.instructions[at]
+            self.instructions[at] = Instruction(
+                old.parts, new, old.guard, old.negated, old.function, old.span, old.line
+            )
+            if any(_has_code(o) for o in new):
+                self.open.append((at, scope, s))
+
+    def _calls(self) -> None:
+        """Functions may be called before they stand in the text."""
+        scope = _Scope({name: f.start for name, f in self.functions.items()}, {}, None)
+        end = self.bytes["shared"]
+        for at, old in enumerate(self.instructions):
+            new = tuple(_moved(_resolved(o, scope), self.dynamic, end) for o in old.operands)
+            if new != old.operands:
+                self.instructions[at] = Instruction(
+                    old.parts, new, old.guard, old.negated, old.function, old.span, old.line
+                )
+        if self.dynamic is not None:
+            self.dynamic = max(self.dynamic, end)
+
+
+def _has_code(o: Operand) -> bool:
+    match o:
+        case Code(address):
+            return address < 0
+        case Several(items):
+            return any(map(_has_code, items))
+    return False
+
+
+def _resolved(o: Operand, scope: _Scope) -> Operand:
+    match o:
+        case Code(-1, name):
+            at = scope.label(name)
+            address = None if at is None else at.labels[name]
+            return o if address is None else Code(address, name)
+        case Several(items):
+            new = tuple(_resolved(item, scope) for item in items)
+            return o if new == items else Several(new)
+    return o
+
+
+def _moved(o: Operand, dynamic: int | None, end: int) -> Operand:
+    """Shared memory that is given at launch begins where all other ends."""
+    start = max(dynamic or 0, end)
+    match o:
+        case Place("dynamic", offset, name):
+            return Place("shared", start + offset, name)
+        case Memory(Place("dynamic", offset, name), more, rest):
+            return Memory(Place("shared", start + offset, name), more, rest)
+    return o

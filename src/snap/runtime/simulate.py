@@ -1,0 +1,78 @@
+"""A launch on the PTX machine: what NVIDIA's compiler made of a kernel, run without a GPU.
+
+Input:      a compiled kernel and validated arguments in the CPU's memory
+Output:     the arrays hold what the PTX computes
+Invariant:  the arguments are those that a GPU would be given: the user's, tensor maps, the grid barrier's words
+Non-goals:  speed, caches; what PTX means (ptx/)
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from snap.ir.types import BF16, BOOL, F16, F32, F64, I32, I64
+from snap.runtime.arrays import ArrayInfo, as_numpy
+from snap.runtime.compile import compile_ptx
+from snap.runtime.gpu import formats_of, numbers_of
+from snap.runtime.signature import Signature
+from snap.runtime.tensors import encoding
+
+_ADDED_AS = {F16: "f2", F32: "f4", F64: "f8", I32: "i4", I64: "i8", BF16: "bf16"}  # others: as unsigned integers
+
+
+def run_ptx(compiled, signature: Signature, args: tuple[object, ...], blocks: int) -> None:
+    from snap.ptx import launch, transfers
+
+    module = compiled.module
+    program = compiled.__dict__.get("_ptx_program")
+    if program is None:
+        from snap.ptx import load, parse
+
+        text = compile_ptx(module.text, "sm_90a", unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
+        program = compiled.__dict__["_ptx_program"] = load(parse(text, f"<ptx of {signature.kernel}>"))
+    given: list[object] = []
+    for param, arg, packing in zip(signature.params, args, formats_of(signature, module)):
+        if isinstance(arg, ArrayInfo):
+            given.append(as_numpy(arg))
+        else:
+            given.append(struct.pack(f"<{packing}", *numbers_of(param, arg)))
+    given += [transfers.handle(k) for k in range(len(module.tensors))]
+    if module.grid_barrier:
+        given.append(np.zeros(module.grid_barrier, np.uint32))
+    told = [
+        encoding(signature.kernel, signature.params[t.param].name, t, 0, signature.dims[t.param](*args))
+        for t in module.tensors
+    ]
+
+    def maps(pointers: list[int]) -> list[transfers.TensorMap]:
+        return [
+            transfers.TensorMap(
+                pointers[t.param],
+                e.extents,
+                e.strides,
+                e.box,
+                t.swizzle,
+                t.elem.bytes,
+                "tf32" if t.tf32 else _ADDED_AS.get(t.elem, f"u{1 if t.elem == BOOL else t.elem.bytes}"),
+            )
+            for t, e in zip(module.tensors, told)
+        ]
+
+    printed: list[str] = []
+    try:
+        launch.run(
+            program,
+            module.kernel,
+            blocks,
+            module.threads,
+            given,
+            cluster=module.cluster or 1,
+            dynamic_shared=module.dynamic_smem,
+            out=printed,
+            maps=maps,
+        )
+    finally:
+        for line in printed:
+            print(line, end="")

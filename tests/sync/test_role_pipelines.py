@@ -341,3 +341,77 @@ def test_a_slot_that_is_copied_and_goes_round():
     kernel[1](x, out, rows)
     np.testing.assert_array_equal(out, (2 * x + 1)[:, ::-1])
     assert not snap.races(kernel, *arguments(), blocks=1, seeds=8)
+
+
+# ---- slots filled in several ways, several pipelines ------------------------------------------------------------------------------------------------
+
+SEVERAL = """from __future__ import annotations
+from snap import *
+
+@kernel(threads=128)
+def half(x: ptr(const(int), (M, 64)), y: ptr(int, (M, 64)), M: int):
+    with each(block, y):
+        s: pipeline(shared(int[2, 64]), 3)
+        use, load, copy = roles(64, 32, 32)
+        for k in range(M):
+            with stage(s) as a:
+                with load(a):
+                    async_copy(tile(a, (0, 0), (1, 64)), x, at=(k, 0))
+                with copy(a), each(thread, a) as t:
+                    async_copy(a[1, t], x[k, t])
+                    async_copy(a[1, t + 32], x[k, t + 32])
+                with use(a), each(thread, y) as t:
+                    y[k, t] = a[0, t] + 3 * a[1, 63 - t]
+
+@kernel(threads=128)
+def own(x: ptr(const(int), (M, 64)), y: ptr(int, (M, 64)), M: int):
+    with each(block, y):
+        s: pipeline(shared(int[64]), 3)
+        v: int @ thread[1] = 0
+        use, copy = roles(64, 64)
+        for k in range(M):
+            with stage(s) as a:
+                with copy(a), each(thread, a) as t:
+                    async_copy(a[t], x[k, t])
+                    v = v + a[t]
+                    a[t] = a[t] + v
+                with use(a), each(thread, y) as t:
+                    y[k, t] = a[63 - t]
+
+@kernel(threads=128)
+def ring(x: ptr(const(int), (M, 64)), y: ptr(int, (M, 64)), M: int):
+    with each(block, y):
+        p: pipeline(shared(int[32]), 2)
+        q: pipeline(shared(int[32]), 2)
+        r: pipeline(shared(int[32]), 2)
+        first, second, third, other = roles(32, 32, 32, 32)
+        v: int @ thread[1] = 0
+        for k in range(M):
+            with stage(p) as sp, stage(q) as sq, stage(r) as sr:
+                with first(sp), each(thread, sp) as t:
+                    sp[t] = x[k, t] + v
+                with second(sp, sq), each(thread, sp, sq) as t:
+                    sq[t] = 2 * sp[31 - t]
+                with third(sq, sr), each(thread, sq, sr) as t:
+                    sr[t] = sq[31 - t] + 1
+                with first(sr), each(thread, y) as t:
+                    v = sr[31 - t]
+                    y[k, t] = v
+"""
+
+
+@pytest.mark.parametrize("name, waited", [("half", [(("copy", 0),)]), ("own", [(("copy", 0),)]), ("ring", [])])
+def test_slots_filled_in_several_ways(name, waited):
+    """One half by TMA, the other by cp.async: who copies waits, as where TMA reads; who reads its own copy waits for that; rings of pipelines need
+    nothing but their mbarriers."""
+    kernel = compiled(SEVERAL, name)
+    f = synced(kernel)
+    assert [s.point.waits for s in statements(f.body) if isinstance(s, Sync)] == waited
+    assert not {s.point.kind for s in statements(f.body) if isinstance(s, Sync)} - {"thread"}
+    x, want = np.arange(7 * 64, dtype=np.int32).reshape(7, 64), np.zeros((7, 64), np.int32)
+    kernel[1](x, want, 7)
+    for seed in range(8):
+        got, races = np.zeros_like(want), []
+        machine.run_adversarial(f, [x, got, 7], 1, seed, races)
+        assert not races, races[0]
+        np.testing.assert_array_equal(got, want)

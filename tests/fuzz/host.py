@@ -27,6 +27,7 @@ from snap.api import SnapFunction
 from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.gpu import _numbers
 from snap.runtime.launch import launcher
+from snap.runtime.sizes import bytes_at_launch, rows_at_launch
 from snap.runtime.tensors import encoding
 from snap.runtime.validate import check_blocks
 
@@ -213,7 +214,9 @@ def launch(entry: Entry, compiled, blocks: int, arguments: Sequence, seed: int =
     if module.grid_barrier:
         passed.append(ctypes.addressof(pointer))
     table = (ctypes.c_void_p * max(1, len(passed)))(*passed)
-    told = _Launch(entry.address, ctypes.addressof(table), number, module.threads, max(1, module.cluster), entry.smem, int(module.cooperative),
+    rows = rows_at_launch(signature.kernel, signature.shared, bound.args)
+    smem = entry.smem + bytes_at_launch(module, rows) - module.dynamic_smem
+    told = _Launch(entry.address, ctypes.addressof(table), number, module.threads, max(1, module.cluster), smem, int(module.cooperative),
                    int(LIMIT * 1000), seed)
     message = ctypes.create_string_buffer(4096)
     failed = _runtime().snap_host_launch(ctypes.byref(told), message, len(message))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from snap import *
+from snap import LaunchError
 
 
 def both(kernel, blocks, arrays, *values):
@@ -141,3 +142,64 @@ def clusters(x: ptr(const(int)), out: ptr(int), rounds: int):
 def test_clusters_decide():
     x = np.random.default_rng(1).integers(0, 4096, 16 * 64).astype(np.int32)
     same(both(clusters, 16, [x, np.zeros_like(x)], 40), ("x", "out"))
+
+
+# ---- shared memory whose size a launch decides
+
+
+@kernel(threads=128)
+def rows(x: ptr(const(float)), out: ptr(float), n: int, m: int):
+    with each(block, out) as b:
+        a: shared(float[n], upto=50000)
+        c: shared(i64[m, 2], upto=2000)
+        last: shared(float[4])
+        with each(thread, a) as t:
+            for k in range(t, n, 128):
+                a[k] = x[b * n + k]
+        with each(thread, c) as t:
+            for k in range(t, m, 128):
+                c[k, 0] = i64(k) * 3
+                c[k, 1] = i64(b)
+        with one(thread, last):
+            last[0] = a[n - 1]
+        with each(thread, out) as t:
+            for k in range(t, n, 128):
+                out[b * n + k] = a[n - 1 - k] + float(c[k % m, 0] + c[m - 1, 1]) + last[0]
+
+
+@pytest.mark.parametrize("n, m", [(1, 1), (33, 5), (5000, 2000), (13000, 7), (50000, 600)])
+def test_shared_memory_is_as_large_as_the_launch_says(n, m):
+    """From a few bytes to more than 48 KB, which a kernel must ask for, by turns."""
+    x = np.random.default_rng(n).integers(-9, 9, 3 * n).astype(np.float32)
+    same(both(rows, 3, [x, np.zeros_like(x)], n, m), ("x", "out"))
+
+
+def test_what_does_not_fit_is_refused_and_nothing_runs():
+    out = torch.zeros(64, device="cuda")
+    for n, m, what in ((50001, 1, "upto=50000"), (10, 2001, "upto=2000"), (50000, 2000, "232016 bytes|shared memory"), (-3, 1, "negative")):
+        if (n, m) == (50000, 2000) and torch.cuda.get_device_properties(0).shared_memory_per_block_optin >= 232016:
+            continue
+        with pytest.raises(LaunchError, match=what):
+            rows[1](out, out.clone(), n, m)
+    assert not out.any()
+
+
+@kernel(threads=128, cooperative=True)
+def all_at_once(out: ptr(int), n: int):
+    threads: int = intrinsic.count_grid(True)
+    with each(block, out) as b:
+        a: shared(int[n], upto=50000)
+        with each(thread, a) as t:
+            a[t] = t
+        with each(thread, out) as t:
+            out[128 * b + t] = a[127 - t] + threads
+
+
+def test_how_many_blocks_fit_follows_the_launch():
+    """A cooperative grid of blocks with little shared memory may be larger than one with much."""
+    processors, out = torch.cuda.get_device_properties(0).multi_processor_count, torch.zeros(2 * 128 * 512, dtype=torch.int32, device="cuda")
+    all_at_once[2 * processors](out, 128)
+    assert out[5].item() == 122 + 2 * processors * 128
+    all_at_once[processors](out, 50000)
+    with pytest.raises(LaunchError, match="all blocks on the GPU at once"):
+        all_at_once[2 * processors](out, 50000)

@@ -75,7 +75,7 @@ class Recorder:
 def gpu_kernel(signature, cooperative=False, barrier=False, count=2, tensors=()):
     """A GpuKernel as after loading, without a device to load it on."""
     kernel = object.__new__(GpuKernel)
-    module = SimpleNamespace(threads=128, dynamic_smem=4096, cooperative=cooperative, grid_barrier=barrier, tensors=tensors)
+    module = SimpleNamespace(threads=128, dynamic_smem=4096, at_launch=(), cooperative=cooperative, grid_barrier=barrier, tensors=tensors)
     formats = formats_of(signature, module)
     kernel.signature, kernel.layout, kernel.barriers, kernel.most_blocks = signature, Layout.of(formats, cooperative), {}, None
     kernel.compiled = SimpleNamespace(module=module)

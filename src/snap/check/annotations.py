@@ -7,15 +7,20 @@ whether the privilege is allowed here (check/statements.py).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from snap.check import convert
 from snap.check.bindings import Constant
 from snap.check.expressions import expression
 from snap.check.names import as_number, as_type, describe_object, foreign_type, resolve
 from snap.check.state import Abort, Checker, Want
+from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.hardware import SWIZZLES
-from snap.ir.types import THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
+from snap.ir.types import GRID1, THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
+from snap.ir.walk import walk
 from snap.record import record
 from snap.surface import LevelName, Marker, one_dimension
 
@@ -33,6 +38,7 @@ class Spec:
     spread: str = ""
     depth: int = 0
     lag: int | None = None
+    extent: ir.Expr | None = None  # of a shared array, the first one, where a launch decides it
 
 
 def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
@@ -71,7 +77,7 @@ def wanted_privilege(c: Checker, e: tree.Expr, where: str) -> Privilege:
     return p
 
 
-def constant_value(c: Checker, e: tree.Expr, what: str) -> ir.Const:
+def constant_value(c: Checker, e: tree.Expr, what: str, help: str = "") -> ir.Const:
     """A compile-time constant."""
 
     value = expression(c, e, Want(THREAD1, f"{what} must be a compile-time constant"))
@@ -80,20 +86,20 @@ def constant_value(c: Checker, e: tree.Expr, what: str) -> ir.Const:
             f"{what} must be a compile-time constant",
             e.span,
             "known only at run time",
-            help="use a literal, a captured Python number, or a `constexpr` name",
+            help=f"use a literal, a captured Python number, or a `constexpr` name{help}",
         )
     return value
 
 
-def constant_int(c: Checker, e: tree.Expr, what: str) -> int:
-    value = constant_value(c, e, what)
+def constant_int(c: Checker, e: tree.Expr, what: str, help: str = "") -> int:
+    value = constant_value(c, e, what, help)
     if not value.type.is_integer:
         raise c.type_error(f"{what} must be an integer", e.span)
     return value.value
 
 
-def size_of_dimension(c: Checker, e: tree.Expr) -> int:
-    n = constant_int(c, e, "the size of an array")
+def size_of_dimension(c: Checker, e: tree.Expr, help: str = "") -> int:
+    n = constant_int(c, e, "the size of an array", help)
     if n < 1:
         raise c.type_error(f"an array cannot have a dimension of {n}", e.span, help="sizes are positive constants")
     return n
@@ -108,13 +114,13 @@ def annotation(c: Checker, e: tree.Expr) -> tuple[Spec, Privilege | None, Span |
             return type_spec(c, e), None, None
 
 
-def type_spec(c: Checker, e: tree.Expr) -> Spec:
+def type_spec(c: Checker, e: tree.Expr, help: str = "") -> Spec:
     match e:
         case tree.Name() | tree.Attribute() | tree.Known():
             return Spec("value", _element(c, e))
         case tree.Subscript(value, index):
             elem = _element(c, value)
-            return Spec("value", Array(elem, tuple(size_of_dimension(c, d) for d in index)))
+            return Spec("value", Array(elem, tuple(size_of_dimension(c, d, help) for d in index)))
         case tree.Call(function, args, keywords):
             found = resolve(c, function)
             if isinstance(found, Marker) and found.annotation:
@@ -155,7 +161,7 @@ def _constructed(
             inner = type_spec(c, args[0])
             if inner.kind not in ("value", "shared"):
                 raise c.type_error("`const(...)` wraps a scalar, vector or array type", span)
-            return Spec(inner.kind, inner.type, inner.shape, True, inner.space, inner.swizzle, inner.spread)
+            return replace(inner, const=True)
         case "constexpr" if len(args) == 1 and not options:
             inner = type_spec(c, args[0])
             if not (inner.kind == "value" and isinstance(inner.type, Scalar)):
@@ -179,14 +185,22 @@ _FORMS = {
     "const": "`const(float)`",
     "constexpr": "`constexpr(int)`",
     "ref": "`ref(float[4])`",
-    "shared": "`shared(float[16, 8])`, `shared(bf16[64, 64], swizzle=128)`, `shared(float[256], across=block)`",
+    "shared": (
+        "`shared(float[16, 8])`, `shared(bf16[64, 64], swizzle=128)`, `shared(float[256], across=block)`,"
+        " `shared(float[n], upto=4096)`"
+    ),
     "ptr": "`ptr(float)`, `ptr(const(float))`, `ptr(float, (M, N))`",
     "pipeline": "`pipeline(shared(float[128, 16]), 3)`, `pipeline(shared(bf16[128, 64], swizzle=128), 4, lag=1)`",
 }
 
 
 def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Span) -> Spec:
-    inner = type_spec(c, arg)
+    extent, upto = None, options.get("upto")
+    if upto is None:
+        inner = type_spec(c, arg, f"; for a size that a launch decides, say how large it may get: {_UPTO}")
+    else:
+        extent, type = _at_launch(c, arg, upto)
+        inner = Spec("value", type)
     swizzle, spread = 0, ""
     for name, value in options.items():
         if name == "swizzle":
@@ -204,16 +218,88 @@ def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Spa
                     "memory is either `across` the blocks, a part each, or `copies`, the same for each", value.span
                 )
             spread = name
-        else:
+        elif name != "upto":
             raise c.type_error(f"`shared` has no option `{name}`", value.span)
     if inner.kind != "value":
         raise c.type_error("`shared(...)` takes an array type, such as `shared(float[16, 8])`", span)
-    return Spec("shared", inner.type, const=inner.const, space=Space.SHARED, swizzle=swizzle, spread=spread)
+    if extent is not None and upto is not None and spread:
+        raise c.type_error(
+            f"memory of a cluster, `{spread}=block`, has the same size in every launch",
+            upto.span,
+            help="leave `upto=` out, and declare the most that is needed",
+        )
+    return Spec(
+        "shared", inner.type, const=inner.const, space=Space.SHARED, swizzle=swizzle, spread=spread, extent=extent
+    )
+
+
+# A size that a launch decides is computed before anything runs: of what a launch passes, and of constants.  The other
+# extents are constants, so that where an element lies does not depend on it.
+def _at_launch(c: Checker, arg: tree.Expr, upto: tree.Expr) -> tuple[ir.Expr | None, Array]:
+    """The first extent, None where it is a constant, and the type with the most that it may be."""
+    if c.definition.kind != "global":
+        raise c.fail(
+            "SNAP012",
+            "shared memory whose size a launch decides is declared by the kernel",
+            upto.span,
+            help="declare it in the kernel, and hand it to this function: `s: ptr(shared(float))`",
+        )
+    most = constant_int(c, upto, "`upto`")
+    if most < 1:
+        raise c.type_error(f"`upto={most}`: an array has at least one element", upto.span)
+    if not isinstance(arg, tree.Subscript):
+        raise c.type_error("`upto=` bounds the first extent of an array", upto.span, help=_UPTO)
+    extent = expression(c, arg.index[0], Want(GRID1, "is decided once for a launch"))
+    if not extent.type.is_integer:
+        raise c.type_error("the size of an array must be an integer", arg.index[0].span)
+    rest = tuple(size_of_dimension(c, n, "; a launch decides the first extent only") for n in arg.index[1:])
+    if isinstance(extent, ir.Const):
+        if not 1 <= extent.value <= most:
+            raise c.type_error(f"{extent.value} is not among 1 to {most}, as `upto={most}` has it", arg.index[0].span)
+        return None, Array(_element(c, arg.value), (int(extent.value), *rest))
+    for part in walk(extent):
+        if (
+            not isinstance(part, _COMPUTED_AT_LAUNCH)
+            or not isinstance(part.type, Scalar)
+            or part.type.is_float
+            or isinstance(part, ir.Math)
+            and part.op not in ("min", "max", "abs")
+        ):
+            raise _unknown_at_launch(c, arg.index[0])
+        if isinstance(part, ir.Read) and (part.var.uid not in c.given or part.var.name in c.assigned):
+            raise _unknown_at_launch(c, arg.index[0], part.var)
+    return convert.settled(extent), Array(_element(c, arg.value), (most, *rest))
+
+
+_UPTO = "`shared(float[n], upto=4096)`"
+_COMPUTED_AT_LAUNCH = (ir.Const, ir.Read, ir.Unary, ir.Binary, ir.Compare, ir.Logical, ir.Select, ir.Math, ir.Cast)
+
+
+def _unknown_at_launch(c: Checker, e: tree.Expr, var: ir.Var | None = None) -> Abort:
+    why = "it is more than arithmetic on parameters of the kernel"
+    if var is not None:
+        why = (
+            f"`{var.name}` is assigned in the kernel"
+            if var.name in c.assigned and var.uid in c.given
+            else f"`{var.name}` is no parameter of the kernel"
+        )
+    return c.type_error(
+        "the size of this array is not known at launch",
+        e.span,
+        why,
+        (Label(var.span, f"`{var.name}` comes from here"),) if var is not None else (),
+        note="a launch gives the block its shared memory before anything runs",
+        help="write it with the kernel's parameters and constants, `shared(float[2 * n + 1], upto=4096)`",
+    )
 
 
 def _pipeline(c: Checker, args: tuple[tree.Expr, ...], options: dict[str, tree.Expr], span: Span) -> Spec:
     inner = type_spec(c, args[0])
     depth = constant_int(c, args[1], "the depth of a pipeline")
+    if inner.extent is not None:
+        raise c.type_error(
+            "the slots of a pipeline have a constant size", args[0].span, help="leave `upto=` out, and write the most"
+        )
     if inner.kind != "shared" or not isinstance(inner.type, Array) or inner.const or depth < 1:
         raise c.type_error(
             "a pipeline has a shared array type and a positive number of stages", span, help=_FORMS["pipeline"]

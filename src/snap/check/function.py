@@ -71,6 +71,8 @@ def elaborate(
         c.returns = returns(c)
     except Abort:
         pass
+    if definition.kind == "global":
+        c.given = {p.var.uid for p in params if isinstance(p, ir.ValueParam)}
     with c.block() as statements:
         _keep_shapes(c, specs)
         body(c, definition.tree.body)

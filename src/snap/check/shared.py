@@ -8,6 +8,7 @@ lowering (check/scopes.py), stages (check/stages.py).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from snap.check.annotations import Spec
 from snap.check.bindings import IndexMap, Memory, Pipeline
@@ -18,7 +19,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
-from snap.ir.hardware import BOX_ALIGN, SWIZZLE_PERIOD, WIDEST
+from snap.ir.hardware import BOX_ALIGN, MOST_BLOCK_SHARED, SWIZZLE_PERIOD, WIDEST
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, I32, Array, Level, Privilege, Space
 from snap.surface import WITHOUT_IMPORT, Marker
 
@@ -43,21 +44,11 @@ def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege |
         )
     if not isinstance(spec.type, Array):
         raise c.type_error("shared memory is an array", s.annotation.span, help=f"`shared({spec.type}[1])`")
-    blocks = None
-    if spec.spread:
-        held = c.place.held(Level.BLOCK)
-        if held is None or held.count is None or held.open:
-            raise c.fail(
-                "SNAP012",
-                "how many blocks the cluster has, and so the parts of this memory, is the caller's to decide",
-                s.span,
-                help="name the blocks in `@requires`: `cluster[1], block[2]`",
-            )
-        blocks = held.count
+    blocks = _parts(c, s) if spec.spread else None
     if c.moves_boxes is None:
         c.moves_boxes = _moves_boxes(c.definition, set())
     align = SWIZZLE_PERIOD if spec.swizzle else BOX_ALIGN if c.moves_boxes else WIDEST
-    offset = c.room(spec.type.bytes, align)
+    offset = c.room(spec.type.bytes, align) if spec.extent is None else _room_at_launch(c, s, spec)
     shape = scalar_shape(spec.type.shape, s.span)
     obj = ir.MemObject(
         c.program.uid(),
@@ -72,13 +63,15 @@ def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege |
         spec.spread,
         spec.depth,
         spec.lag,
+        spec.extent,
         span=s.name_span,
     )
     handle = ir.Handle(c.program.uid(), s.name, obj, owner, spec.const, "shared", span=s.name_span)
     memory = Memory(handle, ir.MemView(obj, obj.elem, shape), None, shape)
-    c.smem_used = offset + spec.type.bytes
     c.smem_align = max(c.smem_align, align)
-    c.account(c.smem_used, s.span)
+    if spec.extent is None:
+        c.smem_used = offset + spec.type.bytes
+        c.account(c.smem_used, s.span)
     c.out.append(ir.DeclareShared(obj, handle, span=s.span))
     if spec.kind == "pipeline":
         fills = c.temp(f"{s.name}_fill", I32, owner, s.name_span)
@@ -86,6 +79,35 @@ def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege |
         c.bind(s.name, Pipeline(memory, fills, blocks if spec.spread == "across" else None, len(c.frames)))
     else:
         c.bind(s.name, across(c, memory, blocks, s.span) if spec.spread == "across" else memory)
+
+
+def _parts(c: Checker, s: tree.Declare) -> int:
+    """How many blocks memory of a cluster is spread over."""
+    held = c.place.held(Level.BLOCK)
+    if held is None or held.count is None or held.open:
+        raise c.fail(
+            "SNAP012",
+            "how many blocks the cluster has, and so the parts of this memory, is the caller's to decide",
+            s.span,
+            help="name the blocks in `@requires`: `cluster[1], block[2]`",
+        )
+    return held.count
+
+
+# Memory whose size a launch decides lies behind all other memory of the kernel, each array in bytes of its own: which
+# arrays share bytes, and what barriers that takes, does not depend on the launch.
+def _room_at_launch(c: Checker, s: tree.Declare, spec: Spec) -> int:
+    size = cast(Array, spec.type).bytes
+    if size > MOST_BLOCK_SHARED:
+        raise c.fail(
+            "SNAP013",
+            f"`{s.name}` may take {size} bytes of shared memory, and a block has {MOST_BLOCK_SHARED} at most",
+            s.span,
+            help="a smaller `upto=`",
+        )
+    offset = c.smem_at_launch
+    c.smem_at_launch += -(-size // SWIZZLE_PERIOD) * SWIZZLE_PERIOD
+    return offset
 
 
 def across(c: Checker, memory: Memory, blocks: int, span: Span) -> Memory:

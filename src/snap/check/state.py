@@ -144,6 +144,8 @@ class Checker:
         self.smem_peak = 0
         self.smem_peak_span: Span | None = None
         self.smem_align = WIDEST
+        self.smem_at_launch = ir.AT_LAUNCH  # where the next array begins whose size a launch decides
+        self.given: set[int] = set()  # the kernel's own parameters
         self.unknown_layout: set[int] = set()  # objects of pointer parameters, while no call says what they are
         self.own_ranks: set[int] = set()  # variables that hold the rank of the thread's own block in its cluster
         self.declared: dict[int, tuple[ir.Expr, ...]] = {}  # variables that keep their first value, and what it is

@@ -78,6 +78,13 @@ def _shared_limit(c: Checker) -> None:
             f"`smem={declared}` is more than a block can have: {MOST_BLOCK_SHARED} bytes",
             c.definition.requires.span or c.definition.tree.head,
         )
+    elif declared is not None and c.smem_at_launch > ir.AT_LAUNCH and c.smem_peak + _at_most(c) > declared:
+        c.report(
+            "SNAP013",
+            f"{c.smem_peak + _at_most(c)} bytes of shared memory may be held at once, and {declared} are declared",
+            c.definition.requires.span or c.definition.tree.head,
+            help="declare as much as `upto=` allows, or leave `smem=` out: a launch then looks at what it needs",
+        )
     elif c.smem_peak > limit:
         what = "declared in `@requires`" if declared is not None else "that a block can have"
         c.report(
@@ -92,6 +99,10 @@ def _shared_limit(c: Checker) -> None:
                 else "use smaller tiles"
             ),
         )
+
+
+def _at_most(c: Checker) -> int:
+    return c.smem_at_launch - ir.AT_LAUNCH
 
 
 # `resident=n`: n blocks fit a multiprocessor as far as the text decides it.  Registers are then the compiler's to share

@@ -321,7 +321,8 @@ def _operation_words(stmt: ir.Stmt) -> str:
 
 def _shared_words(obj: ir.MemObject) -> str:
     shape = [dim.value for dim in obj.shape or () if isinstance(dim, ir.Const)]
-    return f"shared {_elem_text(obj.elem, shape)} @ {obj.privilege}, at byte {obj.offset}" + (
+    where = f"at byte {obj.offset}" if obj.extent is None else "its first extent decided by the launch, at most this"
+    return f"shared {_elem_text(obj.elem, shape)} @ {obj.privilege}, {where}" + (
         f", swizzle {obj.swizzle}" if obj.swizzle else ""
     )
 

@@ -17,7 +17,7 @@ from snap.codegen import printer, tree
 from snap.codegen.barriers import rounds_declaration
 from snap.codegen.decisions import WORDS
 from snap.codegen.functions import Lowering
-from snap.codegen.module import Module, Places
+from snap.codegen.module import LaunchArray, Module, Places
 from snap.codegen.printing import PRINTF, quoted
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -71,6 +71,7 @@ class CudaModule:
                   clusters with less freedom
     smem          shared memory in bytes, the compiler's own included
     dynamic_smem  how much of it is given at launch: 0 where it is declared in the kernel
+    at_launch     arrays whose size the launch decides, behind all this, in this order
     grid_barrier  a trailing hidden parameter points to so many 32-bit words of global memory, zero before the first
                   launch; 0: there is none
     min_arch      80, 89 or 90; feature: what asks for it
@@ -97,6 +98,7 @@ class CudaModule:
     exit: tuple[synced.SyncPoint, ...] = ()
     prints: bool = False
     asserts: tuple[Assertion, ...] = ()
+    at_launch: tuple[LaunchArray, ...] = ()
     file: tree.Module | None = field(default=None, compare=False, repr=False)
     places: Places | None = field(default=None, compare=False, repr=False)
     feature: str = ""
@@ -165,6 +167,7 @@ def _emit(function: synced.Function) -> CudaModule:
         tuple(module.exit),
         PRINTF.name in module.helpers,
         tuple(module.asserts),
+        tuple(module.at_launch),
         file,
         module.places,
         module.feature,
@@ -265,7 +268,10 @@ def _header(function: synced.Function, name: str, module: Module, smem: int) -> 
         launch.append(
             f"blockIdx.x numbers a grid of {max(function.axes) + 1} dimensions, row by row; extents: {extents}"
         )
-    if smem:
+    if module.at_launch:
+        names = ", ".join(f"`{array.obj.name}`" for array in module.at_launch)
+        launch.append(f"{smem} bytes of shared memory and those of {names}")
+    elif smem:
         launch.append(f"{smem} bytes of shared memory")
     if function.cooperative:
         launch.append("cooperative")

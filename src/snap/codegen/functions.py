@@ -9,11 +9,13 @@ Non-goals:  statements
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import cast
 
 from snap.codegen import barriers, boxes, mbarriers, tree
-from snap.codegen.module import Module
+from snap.codegen.expressions import lower
+from snap.codegen.module import LaunchArray, Module
 from snap.codegen.names import Namer, identifier
 from snap.codegen.positions import Position, Positions, start
 from snap.codegen.printer import function as print_function
@@ -122,7 +124,7 @@ class Lowering:
         params += [tree.Param(f"const __grid_constant__ {boxes.MAP}", name) for name in state.tensors.values()]
         if state.uses_grid_barrier:
             params.append(tree.Param("unsigned int*", state.grid_barrier))
-        head = [*self._memory(state, clustered), *copies]
+        head = [*self._memory(state, clustered), *_at_launch(Scope(state, function.place, positions)), *copies]
         if module.cluster > 1 and _reaches_out_first(function.body) and not (clustered and function.barriers):
             head += mbarriers.begin(module)
             module.entry.append(
@@ -146,10 +148,13 @@ class Lowering:
         named = mbarriers.declarations(state, function.barriers, behind)
         made = mbarriers.start(state, function.barriers, clustered)
         module.buffer = behind + mbarriers.BYTES * words if words else arrays
-        module.dynamic = module.buffer + module.static_bytes > STATIC_SHARED
+        if state.at_launch:
+            align = launch_align(module, state)
+            module.buffer = -(-module.buffer // align) * align
+        module.dynamic = bool(state.at_launch) or module.buffer + module.static_bytes > STATIC_SHARED
         head: list[tree.Stmt] = []
         if state.uses_smem:
-            align = SWIZZLE_PERIOD if module.swizzled else BOX_ALIGN if state.tensors else WIDEST
+            align = launch_align(module, state)
             head.append(tree.SharedBuffer(state.smem, None if module.dynamic else max(module.buffer, 1), align))
         if module.round_count:
             head += barriers.start_rounds(module.round_count, module.threads)
@@ -181,6 +186,9 @@ class Lowering:
                 if not usage.writes[param.var.uid] and param.var.uid not in usage.pinned:
                     state.constants.add(param.var.uid)
         state.smem, state.grid_barrier = namer.own("smem"), namer.own("grid_barrier")
+        for s in statements(function.body):
+            if isinstance(s, ir.DeclareShared) and s.obj.extent is not None:
+                state.launch_names[s.obj.uid] = namer.own(f"{s.obj.name}_at")
         self._background(state, callees)
         top = Position(tree.Name(namer.own(function.place.top.word)))
         return state, start(self.module, function.place, None if function.kernel else top), top
@@ -256,6 +264,34 @@ class Lowering:
         if not obj.const:
             return f"{elem}*"
         return f"const {elem}*{' __restrict__' if kernel else ''}"
+
+
+# ---- shared memory whose size the launch decides ---------------------------------------------------------------------
+
+
+def launch_align(module: Module, state: FunctionState) -> int:
+    return SWIZZLE_PERIOD if module.swizzled else BOX_ALIGN if state.tensors else WIDEST
+
+
+def _at_launch(scope: Scope) -> list[tree.Stmt]:
+    """Where each array begins: behind all other shared memory, one behind the other.  The launch adds up the same."""
+    state, module = scope.state, scope.module
+    start: tree.Expr = state.shared_base(module.buffer) if state.at_launch else tree.Name(state.smem)
+    out: list[tree.Stmt] = []
+    align = launch_align(module, state)
+    for obj in sorted(state.at_launch.values(), key=lambda obj: obj.offset):
+        name = state.launch_names[obj.uid]
+        out.append(tree.Declare("unsigned char* const", name, start, const=True))
+        row = obj.elem.bytes * math.prod(ir.extents(obj.shape)[1:])
+        assert obj.extent is not None
+        rows = tree.Cast("unsigned int", lower(scope, obj.extent))
+        size = tree.Binary("*", rows, tree.Integer(row, "u"))
+        if row % align:
+            padded = tree.Binary("/", tree.Binary("+", size, tree.Integer(align - 1, "u")), tree.Integer(align, "u"))
+            size = tree.Binary("*", padded, tree.Integer(align, "u"))
+        start = tree.Binary("+", tree.Name(name), size)
+        module.at_launch.append(LaunchArray(obj, row, align))
+    return out
 
 
 # ---- the start and the end of a kernel ------------------------------------------------------------------------------

@@ -39,6 +39,17 @@ class Helper:
     feature: str = ""
 
 
+@record
+class LaunchArray:
+    """Shared memory of which the launch gives so many rows of `row` bytes; the next array begins at a multiple of
+    `align`.
+    """
+
+    obj: ir.MemObject
+    row: int
+    align: int
+
+
 @dataclass(slots=True)
 class Module:
     """threads: of a block.  cluster: blocks a cluster, 0 without clusters.  swizzled: whether an object of shared
@@ -73,6 +84,7 @@ class Module:
     entry: list[synced.SyncPoint] = field(default_factory=list)
     exit: list[synced.SyncPoint] = field(default_factory=list)
     accumulators: set[tuple[int, int]] = field(default_factory=set)
+    at_launch: list[LaunchArray] = field(default_factory=list)
     asserts: list[Assertion] = field(default_factory=list)
     places: Places = field(default_factory=dict)
     tables: dict[ir.Table, str] = field(default_factory=dict)

@@ -66,6 +66,8 @@ class FunctionState:
     leave: tuple[tree.Stmt, ...] = ()
     multicast: bool = False
     smem: str = ""
+    launch_names: dict[int, str] = field(default_factory=dict)
+    at_launch: dict[int, ir.MemObject] = field(default_factory=dict)
     grid_barrier: str = ""
     uses_smem: bool = False
     uses_grid_barrier: bool = False
@@ -74,6 +76,12 @@ class FunctionState:
         self.uses_smem = True
         base = tree.Name(self.smem)
         return tree.Binary("+", base, tree.Integer(offset)) if offset else base
+
+    def shared_at_launch(self, obj: ir.MemObject) -> tree.Expr:
+        """Where an array begins whose size the launch decides: the kernel computes it first of all."""
+        self.uses_smem = True
+        self.at_launch[obj.uid] = obj
+        return tree.Name(self.launch_names[obj.uid])
 
     def grid_barrier_word(self) -> tree.Expr:
         self.uses_grid_barrier = True

@@ -143,7 +143,8 @@ def _shared(scope: Scope, obj: ir.MemObject) -> tree.Stmt:
     state.module.swizzled |= bool(obj.swizzle)
     name = state.objects[obj.uid] = state.namer.user(obj.name)
     pointer = f"{type_name(state.module, obj.elem)}*"
-    return tree.Declare(f"{pointer} const", name, tree.Reinterpret(pointer, state.shared_base(obj.offset)), const=True)
+    start = state.shared_base(obj.offset) if obj.extent is None else state.shared_at_launch(obj)
+    return tree.Declare(f"{pointer} const", name, tree.Reinterpret(pointer, start), const=True)
 
 
 def _assign(scope: Scope, target: ir.Target, value: ir.Expr) -> tree.Stmt:

@@ -34,7 +34,9 @@ class MemObject:
     or 'copies', one value of which every block holds a copy.  `shape`, `offset` and the size are those of one block's
     part, or copy. depth: of a pipeline, how many slots it has (its leading dimension); 0 for plain memory.  lag: how
     many stages may go by before one whose tensor-core products are in flight is given back; None leaves it to the
-    compiler.
+    compiler. extent: of shared memory whose size a launch decides, the first extent, over the kernel's parameters; in
+    `shape` stands the most that it may be, which is what everyone reasons with.  Such arrays lie from AT_LAUNCH on in
+    their kernel's frame, and share their bytes with no other array.
     """
 
     uid: int
@@ -49,7 +51,11 @@ class MemObject:
     spread: str = ""
     depth: int = 0
     lag: int | None = None
+    extent: Expr | None = None
     span: Span = field(compare=False, kw_only=True)
+
+
+AT_LAUNCH = 1 << 24  # bytes into a frame, beyond all arrays of constant size
 
 
 @node

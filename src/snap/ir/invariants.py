@@ -175,6 +175,8 @@ def _lowered(s: ir.Partition | ir.Claim) -> str:
 
 @_row("room", "a shared array lies in its function's frame", ir.DeclareShared)
 def _room(s: ir.DeclareShared, around: Around) -> str:
+    if s.obj.extent is not None:
+        return "" if s.obj.offset >= ir.AT_LAUNCH else f"{s.obj.name} has no bytes of its own"
     size = s.obj.elem.bytes
     for extent in s.obj.shape or ():
         size *= int(extent.value) if isinstance(extent, ir.Const) else 0

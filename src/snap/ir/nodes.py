@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from snap.diag.span import Span
 from snap.ir.expressions import (  # noqa: F401  (all of them are found here)
+    AT_LAUNCH,
     ArrayRef,
     ArrayValue,
     Binary,

@@ -99,7 +99,8 @@ class _Printer:
         const = "const " if obj.const else ""
         facts = [
             obj.space.value,
-            *([f"byte {obj.offset}"] if obj.space is Space.SHARED else []),
+            *([f"byte {obj.offset}"] if obj.space is Space.SHARED and obj.extent is None else []),
+            *([f"{self.expr(obj.extent)} in a launch"] if obj.extent is not None else []),
             *([f"swizzle {obj.swizzle}"] if obj.swizzle else []),
             *([f"{obj.spread} the cluster's blocks"] if obj.spread else []),
             *([f"{obj.depth} slots"] if obj.depth else []),

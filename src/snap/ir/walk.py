@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -33,6 +34,13 @@ def statements(body: ir.Body) -> Iterator[ir.Stmt]:
         yield s
         for inner in bodies(s):
             yield from statements(inner)
+
+
+def at_launch(kernel: synced.AnyFunction) -> int:
+    """The bytes of shared memory, at most, of the arrays whose size a launch decides."""
+    arrays = (s.obj for s in statements(kernel.body) if type(s) is ir.DeclareShared and s.obj.extent is not None)
+    ends = (a.offset + a.elem.bytes * math.prod(ir.extents(a.shape)) for a in arrays)
+    return max(ends, default=ir.AT_LAUNCH) - ir.AT_LAUNCH
 
 
 def callees(function: F) -> list[F]:

@@ -16,7 +16,8 @@ from functools import cached_property
 import numpy as np
 
 from snap.ir import synced
-from snap.ir.hardware import WARP, WIDEST
+from snap.ir.hardware import SWIZZLE_PERIOD, WARP, WIDEST
+from snap.ir.walk import at_launch
 from snap.machine import clocks, watching
 from snap.machine.apart import Kept
 from snap.machine.clocks import Segment
@@ -152,8 +153,9 @@ class Schedule(Launch):
         self.kernel, self.rng = kernel, rng
         self.log = RaceLog(forgets=self.blocks_per_cluster == 1)
         self.uninitialised: MachineError | None = None
+        self.behind = -(-kernel.smem // SWIZZLE_PERIOD) * SWIZZLE_PERIOD  # arrays whose size the launch decides
         self.arenas = [
-            SharedArena(max(kernel.smem, WIDEST), self.blocks_per_cluster)
+            SharedArena(max(self.behind + at_launch(kernel), WIDEST), self.blocks_per_cluster)
             for _ in range(-(-blocks // self.blocks_per_cluster))
         ]
         self.published: dict[tuple, clocks.Known] = {}

@@ -17,6 +17,7 @@ import numpy as np
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.types import Scalar, Vector, scalar_of
+from snap.ir.walk import at_launch
 from snap.machine import watching
 from snap.machine.lanes import Lanes, Launch
 from snap.machine.numbers import MEMORY, constant
@@ -63,7 +64,7 @@ def run_reference(function: ir.Function, args: list, blocks: int, say: Say = say
 
 def _batch(program: Program) -> int:
     """How many blocks at a time: enough to keep NumPy busy, few enough for their memory to stay small."""
-    per_block = 2 * program.kernel.smem + program.threads * program.local_bytes
+    per_block = 2 * (program.kernel.smem + at_launch(program.kernel)) + program.threads * program.local_bytes
     return max(1, min(BATCH // program.threads, BATCH_BYTES // max(per_block, 1)))
 
 

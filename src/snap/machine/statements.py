@@ -314,7 +314,10 @@ class Statements(Asynchronous):
             self.emit(f"{view}.store({self.place_of(a)}, {value}, {site})")
 
     def declare_shared(self, obj: ir.MemObject) -> None:
-        size = obj.elem.bytes * math.prod(ir.extents(obj.shape))
+        first, *rest = ir.extents(obj.shape)
+        size: object = obj.elem.bytes * math.prod(rest) * first
+        if obj.extent is not None:
+            size = f"{obj.elem.bytes * math.prod(rest)} * int({self.expr(obj.extent)})"
         self.emit(f"{self.storage(obj)} = C.shared({obj.uid}, frame + {obj.offset}, {size}, {obj.name!r})")
         for line in self.bind_views(obj):
             self.emit(line)

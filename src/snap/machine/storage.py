@@ -54,7 +54,7 @@ class SharedStorage:
 
     def __init__(self, lanes: Lanes, size: int, name: str):
         self.lanes, self.name = lanes, name
-        self.pitch = -(-size // WIDEST) * WIDEST
+        self.pitch = max(-(-size // WIDEST) * WIDEST, WIDEST)
         self.size = size
         self.bytes = np.zeros(lanes.shape[0] * self.pitch, np.uint8)
         self.shadow = np.zeros_like(self.bytes)

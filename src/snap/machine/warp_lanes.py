@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ir.expressions import AT_LAUNCH
 from snap.ir.hardware import BOX_ALIGN, WARP, WARPGROUP
 from snap.machine import clocks
 from snap.machine.clocks import Segment
@@ -106,6 +107,8 @@ class WarpLanes(Lanes, RegisterFile):
         self.waiting_at: set[Site] = set()  # the loops in which threads of this warp go round
 
     def shared(self, uid: int, offset: int, size: int, name: str) -> ArenaStorage:
+        if offset >= AT_LAUNCH:
+            offset += self.launch.behind - AT_LAUNCH
         return ArenaStorage(self, self.launch.arenas[self.segment.cluster], offset, size, name)
 
     @property

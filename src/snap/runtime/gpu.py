@@ -22,6 +22,7 @@ from snap.runtime.compile import ARCH_SPECIFIC, compile_cubin
 from snap.runtime.driver import INVALID_CONTEXT, Device, Driver, driver
 from snap.runtime.errors import GpuError, LaunchError, LostGpuError, ToolchainError
 from snap.runtime.signature import Pointer, Signature, bf16_bits
+from snap.runtime.sizes import bytes_at_launch, rows_at_launch, upto_of
 from snap.runtime.tensors import TensorMaps
 
 # CUlaunchConfig: three unsigned for the grid, three for the block, one for dynamic shared memory, padding, the stream,
@@ -97,7 +98,8 @@ class GpuKernel:
             TensorMaps(self.driver, signature.kernel, signature.params[tensor.param].name, tensor)
             for tensor in module.tensors
         )
-        self.most_blocks = self._most_blocks(module)
+        self.fitting: dict[int, int | None] = {}  # by dynamic shared memory: how many blocks fit
+        self.most_blocks = self._most_blocks(module.dynamic_smem)
 
     def _load(self, compiled, device: Device) -> ctypes.c_void_p:
         module = compiled.module
@@ -106,8 +108,10 @@ class GpuKernel:
             function = self.driver.load(cubin, module.kernel, module.asserts)
             if module.prints:
                 self.driver.wait_at_exit(device)
-            if module.dynamic_smem:
-                self.driver.allow_dynamic_shared(function, module.dynamic_smem)
+            most = module.dynamic_smem + sum(a.row * upto_of(a.obj) + a.align for a in module.at_launch)
+            if most:
+                own = module.smem - module.dynamic_smem
+                self.driver.allow_dynamic_shared(function, min(most, device.shared_limit - own))
             if module.cluster > PORTABLE_CLUSTER:
                 self.driver.allow_large_clusters(function)
         except LostGpuError as lost:
@@ -118,34 +122,52 @@ class GpuKernel:
             ) from refused
         return function
 
-    def _most_blocks(self, module) -> int | None:
+    def _most_blocks(self, dynamic: int) -> int | None:
         """A cooperative grid must be resident all at once, a cluster in any case."""
+        if dynamic not in self.fitting:
+            self.fitting[dynamic] = self._count_blocks(dynamic)
+        return self.fitting[dynamic]
+
+    def _count_blocks(self, dynamic: int) -> int | None:
+        module = self.compiled.module
         if module.cluster:
-            config = _CONFIG.pack(module.cluster, 1, 1, module.threads, 1, 1, module.dynamic_smem, 0, 0, 0)
+            config = _CONFIG.pack(module.cluster, 1, 1, module.threads, 1, 1, dynamic, 0, 0, 0)
             clusters = self.driver.resident_clusters(self.function, config)
             if not clusters:
                 raise LaunchError(
                     self.signature.kernel,
-                    f"needs {module.cluster} blocks of {module.threads} threads and {module.smem} bytes of "
+                    f"needs {module.cluster} blocks of {module.threads} threads and"
+                    f" {module.smem + dynamic - module.dynamic_smem} bytes of "
                     f"shared memory at once, a cluster, and GPU {self.device.number} has no room for one; "
                     "make the cluster or its blocks smaller",
                 )
             return clusters * module.cluster if module.cooperative else None
         if not module.cooperative:
             return None
-        return self.device.multiprocessors * self.driver.resident_blocks(
-            self.function, module.threads, module.dynamic_smem
-        )
+        return self.device.multiprocessors * self.driver.resident_blocks(self.function, module.threads, dynamic)
 
-    def check_blocks(self, blocks: int) -> None:
-        if self.most_blocks is not None and blocks > self.most_blocks:
+    def check_blocks(self, blocks: int, dynamic: int | None = None) -> None:
+        most = self.most_blocks if dynamic is None else self._most_blocks(dynamic)
+        if most is not None and blocks > most:
             raise LaunchError(
                 self.signature.kernel,
-                "a cooperative launch needs all blocks on the GPU at once: "
-                f"{blocks} were asked for, {self.most_blocks} fit",
+                f"a cooperative launch needs all blocks on the GPU at once: {blocks} were asked for, {most} fit",
             )
 
-    def slot(self, blocks: int) -> tuple[Any, ...]:
+    def dynamic(self, args: tuple[object, ...]) -> int:
+        """The bytes of shared memory that this launch gives a block."""
+        module, kernel = self.compiled.module, self.signature.kernel
+        size = bytes_at_launch(module, rows_at_launch(kernel, self.signature.shared, args))
+        held = size + module.smem - module.dynamic_smem
+        if held > self.device.shared_limit:
+            raise LaunchError(
+                kernel,
+                f"needs {held} bytes of shared memory a block with these arguments; GPU {self.device.number} has"
+                f" {self.device.shared_limit}",
+            )
+        return size
+
+    def slot(self, blocks: int, dynamic: int | None = None) -> tuple[Any, ...]:
         """Memory for the launches of one thread at a time: the buffer, the launch's arguments, and of a cooperative
         kernel its attributes to pack.
 
@@ -156,7 +178,8 @@ class GpuKernel:
         start = -ctypes.addressof(memory) % layout.align
         base = ctypes.addressof(memory) + start
         buffer = memoryview(memory)[start:]
-        _CONFIG.pack_into(buffer, 0, blocks, 1, 1, module.threads, 1, 1, module.dynamic_smem, 0, 0, 0)
+        given = module.dynamic_smem if dynamic is None else dynamic
+        _CONFIG.pack_into(buffer, 0, blocks, 1, 1, module.threads, 1, 1, given, 0, 0, 0)
         if module.cooperative:
             _ATTRIBUTE.pack_into(buffer, layout.attribute_at, _COOPERATIVE, 1)
         struct.pack_into(
@@ -179,13 +202,14 @@ class GpuKernel:
         return found
 
     def launch(self, blocks: int, stream: int, args: tuple[object, ...]) -> None:
-        self.check_blocks(blocks)
+        dynamic = self.dynamic(args) if self.compiled.module.at_launch else None
+        self.check_blocks(blocks, dynamic)
         self.driver.ensure_context(self.device)
         values = [number for param, arg in zip(self.signature.params, args) for number in numbers_of(param, arg)]
         values += self._tensor_maps(args)
         if self.compiled.module.grid_barrier:
             values.append(self.barrier(stream))
-        buffer, arguments, *attributes = self.slot(blocks)
+        buffer, arguments, *attributes = self.slot(blocks, dynamic)
         self.layout.pack.pack_into(buffer, STREAM_AT, stream, *attributes, *values)
         result = self.driver.launch(*arguments)
         if result:

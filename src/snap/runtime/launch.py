@@ -18,6 +18,7 @@ from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.follow import Need, needed
 from snap.runtime.signature import Signature
+from snap.runtime.sizes import rows_at_launch
 from snap.runtime.validate import (
     Bound,
     bind,
@@ -109,6 +110,8 @@ class Launcher:
     ) -> Bound:
         """The arguments of a launch, all of them checked."""
         bound = bind(self.signature, args, stream, extents)
+        if self.signature.shared.arrays:
+            rows_at_launch(self.signature.kernel, self.signature.shared, bound.args)
         if blocks:
             check_alignment(self.signature, bound, lambda: self._needs(blocks, bound.args))
         return bound
@@ -273,7 +276,7 @@ class Launcher:
 
         families = {arg.family for arg in bound.args if isinstance(arg, ArrayInfo)}
         family = families.pop() if len(families) == 1 else ""
-        if family not in fastpath.FAMILIES or not fastpath.supports(self.signature):
+        if family not in fastpath.FAMILIES or self.signature.shared.arrays or not fastpath.supports(self.signature):
             return None
         key = kernel.device.number, family
         if key not in self._makers:

@@ -19,6 +19,7 @@ from snap.ir.types import BF16, Array, Kind, Level, Scalar, ValueType, Vector, s
 from snap.record import record
 from snap.runtime.alignment import whole_rows, widest
 from snap.runtime.errors import InternalError
+from snap.runtime.sizes import Shared, shared_of
 
 _PACK = {
     "bool": "?",
@@ -103,6 +104,7 @@ class Signature:
     dims: tuple[Callable[..., tuple[int, ...]] | None, ...]
     cluster: int = 0
     axes: tuple[int, ...] = ()
+    shared: Shared = Shared()
 
     @property
     def names(self) -> list[str]:
@@ -123,7 +125,9 @@ class Signature:
             eval(f"lambda {order}: {param.dims}", dict(HELPERS)) if isinstance(param, Pointer) and param.dims else None
             for param in params
         )
-        return Signature(function.name, params, _multiple(function), dims, _cluster(function), function.axes)
+        return Signature(
+            function.name, params, _multiple(function), dims, _cluster(function), function.axes, shared_of(function)
+        )
 
 
 def _multiple(function: ir.Function) -> int:

@@ -29,7 +29,7 @@ from snap.runtime.gpu import _numbers
 from snap.runtime.launch import launcher
 from snap.runtime.sizes import bytes_at_launch, rows_at_launch
 from snap.runtime.tensors import encoding
-from snap.runtime.validate import check_blocks
+from snap.runtime.validate import check_grid
 
 HERE = Path(__file__).resolve().parent
 COMPILER = shutil.which("g++")
@@ -199,8 +199,8 @@ class Guarded:
 def launch(entry: Entry, compiled, blocks: int, arguments: Sequence, seed: int = 0) -> None:
     calls, module = launcher(compiled), entry.module
     signature = calls.signature
-    number = check_blocks(signature, blocks)
-    bound = calls.bound(tuple(arguments), number)
+    number, extents = check_grid(signature, blocks)
+    bound = calls.bound(tuple(arguments), number, extents=extents)
     if number == 0:
         return
     arrays = {i: Guarded(as_numpy(arg)) for i, arg in enumerate(bound.args) if isinstance(arg, ArrayInfo)}

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 
 from snap.ir.types import BF16
 from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.launch import Launcher
+
+
+def as_launched(signature, blocks: int, args: tuple) -> int | tuple[int, ...]:
+    """The grid that the user gave: the extents that a kernel asks for are the last of its arguments."""
+    if not signature.axes:
+        return blocks
+    asked = dict(zip(signature.axes, args[len(signature.names) :]))
+    grid = [asked.get(axis) for axis in range(max(asked) + 1)]
+    others = math.prod(extent for extent in grid if extent is not None)
+    return tuple(blocks // others if extent is None else extent for extent in grid)
 
 
 def borrow(launches: list):
@@ -27,7 +39,7 @@ def borrow(launches: list):
                     back.append((array, tensor))
             else:
                 args.append(arg)
-        self.launch(tuple(args), blocks, target="gpu")
+        self.launch(tuple(args[: len(self.signature.names)]), as_launched(self.signature, blocks, bound.args), target="gpu")
         torch.cuda.synchronize()
         for array, tensor in back:
             array[...] = tensor.cpu().numpy()

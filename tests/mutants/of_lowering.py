@@ -1,10 +1,18 @@
-"""Rules of soundness in codegen/ and machine/, weakened one by one (rules.py)."""
+"""Rules of soundness in codegen/, machine/ and runtime/, weakened one by one (rules.py)."""
 
 from __future__ import annotations
 
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("a kernel that asks for its grid's shape has as many dimensions", "runtime/validate.py",
+           "if signature.axes and len(extents) != wanted:",
+           "if False:",
+           ("tests/runtime/test_grids.py::test_wrong_grids_launch_nothing",)),
+    Mutant("True and 1.0 are no extents, though they are the same key as 1", "runtime/launch.py",
+           "type(blocks) is tuple and all(type(extent) is int for extent in blocks)",
+           "type(blocks) is tuple",
+           ("tests/runtime/test_grids.py::test_what_is_looked_up_is_plain",)),
     Mutant("a part of a warp waits with its own lanes", "codegen/barriers.py",
            'lanes = tree.Literal(f"0x{(1 << n) - 1:x}u")',
            'lanes = tree.Literal("0xffffffffu")',

@@ -12,8 +12,10 @@ from typing import Any, TypeVar, cast
 from snap.diag.error import SnapError
 from snap.frontend.definition import Definition, identity
 from snap.ir import nodes as ir
+from snap.ir.depth import deep
 from snap.ir.synced import Function as Synced
 from snap.ir.synced import SyncPoint
+from snap.ir.types import Privilege
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -98,6 +100,8 @@ class SnapFunction:
         # It is checked now; a generic one without defaults is checked when it is specialised.
         if all(n in defaults for n in self.generic):
             self._specialised({n: defaults[n] for n in self.generic})
+        with deep():
+            self.__doc__ = f"{_described(definition)}\n\n{self.__doc__ or ''}".rstrip()
 
     def _defaults(self) -> dict[str, object]:
         from snap.frontend import tree
@@ -320,6 +324,36 @@ class SnapFunction:
 
     def __repr__(self) -> str:
         return f"<snap {'kernel' if self.is_kernel else 'device function'} {self.definition.tree.name}>"
+
+
+def _described(definition: Definition) -> str:
+    """The signature as `help()` shows it, with the privileges that were left out."""
+    from snap.frontend import tree
+    from snap.frontend.text import expression
+
+    own = "grid[1]"
+    if definition.kind != "global":
+        given = definition.requires.privileges
+        needs = [p for p in given if isinstance(p, Privilege)] if isinstance(given, tuple) else []
+        own = str(max(needs, key=lambda p: (p.level, p.n))) if needs else ""
+
+    def written(e: Any) -> str:
+        text = expression(e)
+        constexpr = isinstance(e, tree.Call) and isinstance(e.function, tree.Name) and e.function.id == "constexpr"
+        if isinstance(e, tree.Binary) and e.op == "@" or constexpr:
+            return text
+        at = "thread[1]" if text.startswith("ref(") else own
+        return f"{text} @ {at}" if at else text
+
+    function = definition.tree
+    params = ", ".join(
+        p.name
+        + ("" if p.annotation is None else f": {written(p.annotation)}")
+        + ("" if p.default is None else f" = {expression(p.default)}")
+        for p in function.params
+    )
+    returns = "" if function.returns is None else f" -> {written(function.returns)}"
+    return f"{function.name}{'[blocks]' * (definition.kind == 'global')}({params}){returns}"
 
 
 class _Unlaunched(dict):

@@ -85,3 +85,16 @@ def test_quotients_of_python(make):
 def test_quotients_of_a_launch():
     with pytest.raises(snap.LaunchError, match="write `//`"):
         copied[64 / 32](np.zeros(64, np.int32), np.zeros(64, np.int32))
+
+
+def test_errors_of_the_cpu_machine_come_without_its_frames():
+    @kernel(threads=32)
+    def outside(x: ptr(int)):
+        with each(thread, x) as i:
+            x[i + 5] = 1
+
+    for seed in (None, 3):
+        with pytest.raises(snap.MachineError, match="out of bounds") as caught:
+            outside.launch(np.zeros(32, np.int32), blocks=1, seed=seed)
+        frames = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+        assert not [name for name in frames if "/machine/" in name or name.startswith("<snap")]

@@ -82,6 +82,13 @@ def write(name, text):
 # ---- check -------------------------------------------------------------------------------------------------------------------------------
 
 
+def test_version(snap_command):
+    import snap
+
+    code, out, err = snap_command("--version")
+    assert (code, out, err) == (0, f"snap {snap.__version__}\n", "")
+
+
 def test_check_good(snap_command):
     assert snap_command("check", write("good.py", GOOD)) == (0, "", "1 file: no errors\n")
 

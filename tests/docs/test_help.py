@@ -124,10 +124,27 @@ def test_id_is_pythons_outside_of_kernels_and_the_languages_inside(tmp_path):
     assert ran.stdout == "496 True\n", ran.stderr
 
 
-def test_help_of_a_kernel_shows_its_signature():
+def test_help_of_decorators():
     with redirect_stdout(io.StringIO()) as out:
         help(snap.kernel)
     assert "256 threads" in out.getvalue()
+
+
+@snap.kernel(threads=lambda T: T)
+def told(x: ptr(const(float), (n, 4)), acc: float, n: int @ grid[1], T: constexpr(int) = 32):
+    """What it does."""
+
+
+@snap.device(snap.block[1], snap.thread[64])
+def called(v: float @ thread[1], acc: ref(float[4]), n: int) -> float:
+    return 0.0
+
+
+def test_help_of_a_kernel_shows_privileges():
+    assert told.__doc__.splitlines() == [
+        "told[blocks](x: ptr(const(float), (n, 4)) @ grid[1], acc: float @ grid[1], n: int @ grid[1], T: constexpr(int) = 32)", "", "What it does."]
+    assert called.__doc__ == "called(v: float @ thread[1], acc: ref(float[4]) @ thread[1], n: int @ block[1]) -> float @ block[1]"
+    assert "told[blocks](x" in pydoc.plain(pydoc.render_doc(told))
 
 
 def test_the_stub_exports_what_the_package_does():

@@ -26,9 +26,9 @@ def borrow(launches: list):
     """What stands for `Launcher._run_on_cpu`; the kernels it ran are noted in `launches`.  Seeded runs stay on the CPU."""
     on_the_cpu = Launcher._run_on_cpu
 
-    def run(self, bound, blocks, seed):
+    def run(self, bound, blocks, seed, *others):
         if seed is not None:
-            return on_the_cpu(self, bound, blocks, seed)
+            return on_the_cpu(self, bound, blocks, seed, *others)
         args, back = [], []
         for param, arg in zip(self.signature.params, bound.args):
             if isinstance(arg, ArrayInfo):

@@ -201,6 +201,8 @@ class Launcher:
                     note="the arrays hold what was written so far",
                     help="give it more `seconds=`, fewer blocks, or smaller arrays",
                 ) from None
+            except machine.MachineError as error:
+                raise error.with_traceback(None) from None  # the machine's own frames say nothing to a user
 
     def _check_boxes(self, bound: Bound) -> None:
         """Arrays that a GPU could not copy boxes of are refused here as there; only their address is this machine's own

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from fuzz.case import FAMILIES, generate, load, made
+
 from snap import SnapError
 
 EACH = 4  # programs of a family; `python ptx/test_generated_on_ptx.py COUNT` in tests/ runs more

@@ -782,7 +782,7 @@ def test_a_race_says_that_atomics_order_other_threads():
         except MachineError as error:
             assert error.kind == "race" and "behind the acquire" in str(error)
     assert found and {race.reason for race in found} == {"one thread"}
-    assert "behind the acquire" in found[0].message and "behind the acquire" in str(found[0].error())
+    assert "after the acquire" in found[0].message and "after the acquire" in str(found[0].error())
 
 
 def test_a_standstill_of_threads_on_their_own_says_where():

@@ -420,12 +420,14 @@ def _loads_counted(s: ir.BoxCopy, around: Around) -> str:
 @_row("points", "a barrier is of a kind that its group has", synced.Sync)
 def _point_fits(s: synced.Sync, around: Around) -> str:
     point, p = s.point, s.point.participants
+    threads = around.function.place.held(Level.THREAD)
+    everyone = None if threads is None else threads.count  # of the block, or of all that a function is called by
     fits = {
         "thread": p == THREAD1,
         "warp": p.level is Level.THREAD and p.n <= WARP,
         "named": 0 < point.number < NAMED_BARRIERS
         and (p.n % WARP == 0 if p.level is Level.THREAD else bool(point.threads)),
-        "block": p.level is Level.BLOCK,
+        "block": p.level is Level.BLOCK or p.level is Level.THREAD and p.n == everyone,
         "cluster": p.level in (Level.CLUSTER, Level.BLOCK),
         "grid": p.level in (Level.GRID, Level.BLOCK) and around.function.cooperative,
     }

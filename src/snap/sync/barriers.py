@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snap.ir import nodes as ir
-from snap.ir.types import Privilege
+from snap.ir.types import BLOCK1, Privilege
 from snap.sync.cover import Mark
 from snap.sync.text import Spot
 from snap.sync.tokens import Edge, GapKey
@@ -40,7 +40,7 @@ class Chosen:
 
     @property
     def group(self) -> Privilege:
-        return self.mark.participants
+        return BLOCK1 if self.mark.kind == "block" else self.mark.participants
 
     @property
     def arriving(self) -> frozenset[int]:

@@ -128,7 +128,8 @@ def _mark(edges: list[Edge], gap: Gap, p: Privilege, function: synced.Function) 
     first, text = reason(edges, "", _others(p), function)
     everyone = participants_in_words(p, kind, function)
     a, b = first.first.span, first.second.span
-    if kind == "block":  # for want of a barrier that 48 threads have, the block's: all of it takes part, not every 48
+    # For want of a barrier that 48 of 96 threads have, the block's: all of it takes part, not every 48.
+    if kind == "block" and gap.place.top >= Level.BLOCK:
         p = BLOCK1
     return Mark(p, kind, first.object, text, gap.place, a, b, arrivals=everyone, waiters=everyone)
 

@@ -17,6 +17,7 @@ from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.compile import compile_ptx
 from snap.runtime.gpu import formats_of, numbers_of
 from snap.runtime.signature import Signature
+from snap.runtime.sizes import bytes_at_launch, rows_at_launch
 from snap.runtime.tensors import encoding
 
 _ADDED_AS = {F16: "f2", F32: "f4", F64: "f8", I32: "i4", I64: "i8", BF16: "bf16"}  # others: as unsigned integers
@@ -69,7 +70,7 @@ def run_ptx(compiled, signature: Signature, args: tuple[object, ...], blocks: in
             module.threads,
             given,
             cluster=module.cluster or 1,
-            dynamic_shared=module.dynamic_smem,
+            dynamic_shared=bytes_at_launch(module, rows_at_launch(signature.kernel, signature.shared, args)),
             out=printed,
             maps=maps,
         )

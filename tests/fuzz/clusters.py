@@ -15,7 +15,7 @@ ROWS, COLS = 64, 32
 class ClusterWriter(MemoryWriter):
     """At the cluster's level: `b` is the block's rank, `r` the thread's index in its block, memory is `s[rank, i]`."""
 
-    weights = dict(part_write=8, part_read=8, other_write=6, inside=5, register=2, stage_=4, copies_=3, loop_=5, branch_=2, fresh_=3)
+    weights = dict(part_write=8, part_read=8, other_write=6, inside=5, register=5, stage_=4, copies_=3, loop_=5, branch_=2, fresh_=3)
 
     def __init__(self, rng: random.Random, threads: int, blocks: int):
         super().__init__(rng, threads, 4)
@@ -74,7 +74,7 @@ class ClusterWriter(MemoryWriter):
                         self.say(f"v = v * 3 + {own}[{self.anywhere(inner, n)}]")
 
     def register(self, here: Here) -> None:
-        if here.unit.word == "cluster[1]" and self.chance(3):
+        if here.unit.word == "cluster[1]" and self.chance(2):
             return self.say(self.decision(here, "cluster"))
         self.say(self.pick(["v = v * 3 + u32(b)", "intrinsic.sync_cluster()", f"{here.unit.same} = ({here.unit.same} + 1) & 7", "v = v ^ u32(r)"]))
 

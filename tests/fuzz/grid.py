@@ -216,5 +216,34 @@ def k(l: ptr(u32) @ grid[1], a: ptr(u32) @ grid[1]):
     return source, ("np.zeros(1, np.uint32)", "np.zeros(1, np.uint32)"), blocks, {"lock"}
 
 
+def decided(rng: random.Random):
+    """What the grid decides together, and memory that it exchanges in between."""
+    threads, blocks = rng.choice([32, 40, 64]), rng.choice([1, 2, 3])
+    w = GridWriter(rng, threads, 2)
+    here = Here(Unit("grid[1]", blocks * threads, "t", "u"), (), 2)
+    size = threads * blocks
+    w.say("t: int @ thread[1] = id()")
+    w.say(f"v: u32 @ thread[1] = u32(t) * {rng.randrange(1, 9)}")
+    w.say("u: int = 1")
+    with w.block(f"for i in range({rng.choice(['2', '3', 'n'])}):"):
+        for _ in range(rng.choice([1, 2, 3])):
+            w.say(w.decision(here, "grid"))
+        if w.chance(2):
+            with w.block("with partition(space, p=thread[1], offset=t) as m:"):
+                w.say("m[0] = v + u32(u)")
+            w.say(f"v = v * 3 + space[{size - 1} - t]")
+        with w.block(f"if u % 3 == {w.below(3)}:"):
+            w.say(w.decision(here, "grid"))
+        w.say("v = v * 5 + u32(u + i)")
+    with w.block("with partition(out, p=thread[1], offset=t) as mine:"):
+        w.say("mine[0] = v + u32(u)")
+    head = f"""@kernel
+@requires(grid[1], block[1], thread[{threads}], cooperative=True)
+def k(out: ptr(u32) @ grid[1], space: ptr(u32) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):"""
+    arguments = (f"np.zeros({size}, np.uint32)", f"np.arange({size}, dtype=np.uint32)", "2")
+    return HEADER + "\n\n" + "\n".join([head, *w.lines]) + "\n", arguments, blocks, {"cooperative", "decided"}
+
+
 def make(rng: random.Random):
-    return rng.choices([exchange, handed_on, published, atomics, locked], [12, 4, 2, 6, 1])[0](rng)
+    return rng.choices([exchange, handed_on, published, atomics, locked, decided], [12, 4, 2, 6, 1, 3])[0](rng)

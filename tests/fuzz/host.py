@@ -25,7 +25,7 @@ import numpy as np
 from fuzz.host_text import Unsupported, translated
 from snap.api import SnapFunction
 from snap.runtime.arrays import ArrayInfo, as_numpy
-from snap.runtime.gpu import _numbers
+from snap.runtime.gpu import numbers_of
 from snap.runtime.launch import launcher
 from snap.runtime.sizes import bytes_at_launch, rows_at_launch
 from snap.runtime.tensors import encoding
@@ -232,7 +232,7 @@ def launch(entry: Entry, compiled, blocks: int, arguments: Sequence, seed: int =
 def _packed(signature, args: tuple, arrays: dict[int, Guarded]) -> list[bytes]:
     out = []
     for i, (param, arg) in enumerate(zip(signature.params, args)):
-        out.append(struct.pack("<Q", arrays[i].address) if i in arrays else struct.pack(f"<{param.packing}", *_numbers(param, arg)))
+        out.append(struct.pack("<Q", arrays[i].address) if i in arrays else struct.pack(f"<{param.packing}", *numbers_of(param, arg)))
     return [packed.ljust(64, b"\0") for packed in out]
 
 

@@ -13,7 +13,8 @@ SOURCE_ARRAY = f"(np.arange({SOURCE}, dtype=np.uint32) ** 2 % 1013).astype(np.ui
 
 
 class MemoryWriter(Writer):
-    weights = dict(write=8, read=6, uniform_read=3, atomic=2, register=3, alone=3, lower=3, view_read=3, view_write=3, window=3, wrapped=2, hole_claim=3, hole_overlap=2, collective=3, rest=3,
+    launch_sized = False  # whether shared arrays may take their size from the launch
+    weights = dict(write=8, read=6, uniform_read=3, atomic=2, register=3, alone=3, lower=3, view_read=3, view_write=3, window=3, wrapped=2, hole_claim=3, hole_overlap=2, collective=5, rest=3,
                    loop_=6, branch_=4, narrow_=6, claim_=4, scratch_=4, tree_=2, carry_=3, toggle_=4, roles_=4, turns_=1)
 
     # ---- one scope
@@ -170,7 +171,7 @@ class MemoryWriter(Writer):
         if n < 32:
             self.tags.add("part of a warp")
         with self.block(f"with group(thread[{n}]):"):
-            for line in self.rng.sample(options, 1 + self.below(3)):
+            for line in self.rng.sample(options, 2 + self.below(4)):
                 self.say(line)
 
     # ---- views and windows
@@ -451,7 +452,12 @@ class MemoryWriter(Writer):
         m = Memory(name or self.fresh("s"), n * per, elem, cols=cols)
         shape = f"{m.size}" if not cols else f"{m.size // cols}, {cols}"
         word = {"i32": "int", "f32": "float"}.get(elem, elem)
-        self.say(f"{m.name}: shared({word}[{shape}])")
+        if self.launch_sized and self.chance(5):  # n is a parameter, and at most 4
+            self.tags.add("size at launch")
+            first, *rest = shape.split(", ")
+            self.say(f"{m.name}: shared({word}[{', '.join((f'{first} + n', *rest))}], upto={int(first) + 4})")
+        else:
+            self.say(f"{m.name}: shared({word}[{shape}])")
         part = self.fresh("m")
         with self.block(f"with partition({m.name}, p=thread[1], f={self.owned(here, m)}) as {part}:"):
             if per > 1 and self.chance(2):
@@ -571,4 +577,5 @@ def make(rng: random.Random):
     threads = rng.choice([64, 64, 64, 64, 96, 128, 32, 32, 48, 16, 256])
     blocks = rng.choice([1, 1, 2])
     w = MemoryWriter(rng, threads)
+    w.launch_sized = True
     return block_program(w, threads, 2), (*arguments(threads, blocks, rng.choice([3, 3, 0, 1, 4]), rng.choice([1, 2])), "1", "65537", "4294967297"), blocks, w.tags

@@ -299,6 +299,11 @@ def spelled(node: ast.expr, lookup: Callable[[str], object], constant: Callable[
 
 
 def _made(node: ast.Call, lookup, constant):
+    most = {k.arg: k.value for k in node.keywords}.get("upto")
+    if most is not None:  # as large as it may get: what is in bounds of the launch is in bounds of this
+        array = node.args[0]
+        dims = array.slice.elts if isinstance(array.slice, ast.Tuple) else [array.slice]
+        return Shared(spelled(array.value, lookup, constant), (constant(most), *map(constant, dims[1:])), False, False)
     inner = spelled(node.args[0], lookup, constant)
     match name_of(node.func):
         case "const":

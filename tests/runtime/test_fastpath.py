@@ -17,7 +17,7 @@ from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U64, Vector
 from snap.runtime import fastpath
 from snap.runtime.arrays import ArrayInfo
 from snap.runtime.errors import LaunchError
-from snap.runtime.gpu import GpuKernel, Layout, _numbers, formats_of, function_argument
+from snap.runtime.gpu import GpuKernel, Layout, formats_of, function_argument, numbers_of
 from snap.runtime.signature import Signature, bf16_bits
 from snap.runtime.tensors import TensorMaps
 
@@ -346,4 +346,4 @@ def test_unsupported_signatures(make):
 def test_numbers_of_vectors(make):
     function = make.kernel(make.value("v", Vector(BF16, 2)), make.value("s", F32))
     params = Signature.of(function.typed).params
-    assert _numbers(params[0], (1.0, -1.0)) == (0x3F80, 0xBF80) and _numbers(params[1], 2.0) == (2.0,)
+    assert numbers_of(params[0], (1.0, -1.0)) == (0x3F80, 0xBF80) and numbers_of(params[1], 2.0) == (2.0,)

@@ -11,7 +11,7 @@ from importlib import import_module
 
 import numpy as np
 
-FAMILIES = ("memory", "loops", "calls", "pipelines", "boxes", "products", "roles", "clusters", "grid", "scalars")
+FAMILIES = ("memory", "loops", "calls", "pipelines", "boxes", "products", "roles", "clusters", "grid", "scalars", "forms")
 HEADER = "from __future__ import annotations\nfrom snap import *\n"
 _numbers = itertools.count()
 

@@ -12,11 +12,11 @@ import signal
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fuzz.case import Case, load, made
+from fuzz.case import HEADER, Case, load, made
 from fuzz.coverage import cover
 from snap import SnapError
 from snap.machine import MachineError, run_adversarial
@@ -109,9 +109,23 @@ def _judge(case: Case, outcome: Outcome, seeds: range, slow: bool) -> None:
         if races:
             raise Failed(_race_kind(races), str(races[0]))
         _same(got, want, f"seed {seed}", "difference")
+    if case.family == "forms":
+        _written_out(case, outcome)
     interpreter = available("slow") if slow else None
     if interpreter is not None:
         _slowly(interpreter, case, outcome)
+
+
+def _written_out(case: Case, outcome: Outcome) -> None:
+    """The same kernel in the words that its short forms stand for: the same results, and the same synchronization."""
+    with _stage("the long forms"):
+        twin = load(replace(case, source=f"{HEADER}\n\n{outcome.kernel.core()}\n"))
+        got = made(case)
+        twin[case.blocks](*got)
+        points = [[(p.kind, str(p.participants), p.waits, p.fence) for p in kernel.syncs()] for kernel in (outcome.kernel, twin)]
+    _same(got, outcome.want, "the long forms", "another meaning in the long forms")
+    if points[0] != points[1]:
+        raise Failed("other barriers in the long forms", f"{points[0]} in place of {points[1]}")
 
 
 def _slowly(interpreter, case: Case, outcome: Outcome) -> None:

@@ -12,7 +12,7 @@ from fuzz.coverage import kinds
 from fuzz.oracles import judge
 from snap.ir.operations import MATH
 
-COUNT = dict.fromkeys(FAMILIES, 150) | {"roles": 200, "clusters": 200, "grid": 200, "scalars": 300}
+COUNT = dict.fromkeys(FAMILIES, 150) | {"roles": 200, "clusters": 200, "grid": 200, "scalars": 300, "forms": 100}
 SLOW = 4  # every so many programs the slow interpreter, too, where it is there
 EXACT = "abs brev ceil clz copysign div dp2a_hi dp2a_lo dp4a ffs floor fma fmod isfinite isinf isnan max min mulhi popc rcp rint round sqrt trunc".split()
 # What no program of the sample has, and why.

@@ -315,13 +315,37 @@ def test_units_of_one_scope_do_not_meet(at, meet):
         k[2](np.zeros(256, np.float32), 128)
 
 
+@pytest.mark.parametrize("body, meet", [
+    ("y[i] = y[i + 1]", "thread 0 reads what thread 1 writes"), ("y[i / 2] = 1.0", "thread 1 writes what thread 0 writes"), ("y[i ^ 1] = y[i]", "reads what thread"),
+    ("y[3] = 1.0", "thread 1 writes what thread 0 writes"), ("y[i] = y[i] + 1.0", ""), ("y[2 * i] = y[2 * i + 1]", ""), ("y[i] = y[i + n]", ""), ("y[i] = y[i + 64]", ""),
+    ("if n > 2:\n            y[i] = y[i + 1]", ""), ("for k in range(n):\n            y[i] = y[i + 1]", ""), ("y[i] = y[i + 1] if n > 2 else 0.0", ""), ("atomic.add(y, 0, 1.0)", ""),
+])  # fmt: skip
+def test_threads_that_certainly_meet_are_refused(body, meet):
+    """For every launch: with as few threads as a block has, whatever the arguments are."""
+    text = NEIGHBOURS.replace("        if i < n:\n            y[i] = y[{at}] + 1.0\n", f"        {body}\n")
+    if not meet:
+        defined(text)
+        return
+    with pytest.raises(SnapError) as refused:
+        defined(text)
+    assert refused.value.code == "SNAP010" and meet in str(refused.value)
+
+
+@pytest.mark.parametrize("body", [
+    "with back(s), each(thread, s) as t:\n            s[t % 32] = 1.0", "with each(warp, s) as w, each(thread, s) as l:\n            s[32 * w + l] = 1.0",
+    "if n > 2:\n            with each(thread, s) as t:\n                s[t] = 1.0", "with each(thread, s, shape=(32, 2)) as (i, j):\n            s[i] = 1.0 * j",
+])  # fmt: skip
+def test_threads_that_may_not_meet_are_not_refused(body):
+    defined(f"@kernel(threads=64)\ndef k(y: ptr(float), n: int):\n    with each(block):\n        s: shared(float[64])\n        front, back = roles(32, 32)\n        {body}\n")
+
+
 def test_what_is_shown_to_be_apart_is_not_watched():
     assert not defined(NEIGHBOURS.format(at="i"))._the_one({}).typed.watched
     assert defined(NEIGHBOURS.format(at="i + 1"))._the_one({}).typed.watched
 
 
 def test_scopes_one_after_the_other_may_meet():
-    k = defined(SUMS.replace("if t < 1 << step:\n                    s[t]", "if True:\n                    s[t]").replace("s[t + (1 << step)]", "s[(t + 1) % 64]"))
+    k = defined(SUMS.replace("if t < 1 << step:\n                    s[t]", "if n > 3:\n                    s[t]").replace("s[t + (1 << step)]", "s[(t + 1) % 64]"))
     with pytest.raises(MachineError, match="in one scope"):
         k[1](*arguments(True))
     args = arguments(True)

@@ -87,6 +87,8 @@ def elaborate(
     hidden += [ir.ValueParam(c.grid_extents[axis]) for axis in axes]
     check_whole(c, [*params, *hidden], tuple(statements))
     raise_errors(c.errors)
+    meet = watched(c, [*params, *hidden], tuple(statements))
+    raise_errors(c.errors)
     definition.made[EXPANSIONS, identity(constexprs)] = c.expansions
     function = ir.Function(
         program.uid(),
@@ -100,7 +102,7 @@ def elaborate(
         c.cooperative,
         c.uses_unsafe,
         resident=definition.requires.resident,
-        watched=watched(c, [*params, *hidden], tuple(statements)),
+        watched=meet,
         axes=axes,
         span=definition.tree.head,
     )

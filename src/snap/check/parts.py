@@ -22,7 +22,7 @@ from snap.analysis.overlap import Overlap
 from snap.analysis.values import Frame, Position, Values, called, facts, form, is_integer
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Engine, Extent, assigned, effects
-from snap.ir.types import Level, Place, Privilege
+from snap.ir.types import THREAD1, Level, Place, Privilege
 from snap.ir.walk import bodies, children, own_expressions, variables
 
 # An access, its shape, its index, and what is known there.
@@ -40,6 +40,9 @@ class Scope:
     shared: dict[Atom, Privilege]
     reads: list[Where] = field(default_factory=list)
     writes: list[Where] = field(default_factory=list)
+    guards: int = 0  # around it: conditions, loops, splits, calls
+    shared_out: bool = False  # a split is around it, so that its threads are some of the block's
+    sure: set[int] = field(default_factory=set)  # the accesses that every thread makes each time that it is entered
 
 
 def unshown(handle: ir.Handle | None) -> Iterator[ir.Handle]:
@@ -80,6 +83,87 @@ def meeting(
                 yield scope.handle, first, second
 
 
+@dataclass(frozen=True, slots=True)
+class Collision:
+    """Two threads of the first block, in one scope: thread `writer` writes an element that thread `other` touches."""
+
+    write: ir.MemAccess
+    writer: int
+    access: ir.MemAccess
+    other: int
+    writes: bool  # the other one, too
+
+
+# What is refused happens in every launch: two threads of block 0, accesses that nothing guards, indices that are known.
+def colliding(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]) -> Iterator[Collision]:
+    """Of these partitions by single threads, those in which two threads certainly meet, with the first two that do."""
+    held = place.held(Level.THREAD)
+    if held is None or held.count is None:
+        return
+    walk = _Walk(place, params, body, None)
+    walk.body(body)
+    for scope in walk.scopes:
+        if scope.handle.uid in parts and scope.handle.privilege == THREAD1 and not scope.shared_out:
+            base = scope.handle.base.privilege  # of one unit that gave the memory away, the first
+            yield from itertools.islice(_certain(scope, base.n if base.level is Level.THREAD else held.count), 1)
+
+
+def _certain(scope: Scope, threads: int) -> Iterator[Collision]:
+    known = [(a, _elements(index, threads), w) for w in (True, False) for a, index in _sure(scope, w)]
+    for write, written, writes in known:
+        if not writes or written is None:
+            continue
+        owner: dict[tuple[int, ...], int] = {}
+        for t, at in enumerate(written):
+            if owner.setdefault(at, t) != t:
+                yield Collision(write, owner[at], write, t, True)
+        for access, touched, also in known:
+            if touched is None or access.view != write.view or access is write:
+                continue
+            for t, at in enumerate(touched):
+                if owner.get(at, t) != t:
+                    yield Collision(write, owner[at], access, t, also)
+
+
+def _sure(scope: Scope, writes: bool) -> Iterator[tuple[ir.MemAccess, tuple[Form, ...]]]:
+    for access, _, index, _ in scope.writes if writes else scope.reads:
+        if id(access) in scope.sure and index is not None:
+            yield access, index
+
+
+def _elements(index: tuple[Form, ...], threads: int) -> list[tuple[int, ...]] | None:
+    """Which element each thread of the first block touches; None where more than its number decides."""
+    found = []
+    for t in range(threads):
+        at = tuple(_number(i, t) for i in index)
+        if None in at:
+            return None
+        found.append(at)
+    return found
+
+
+def _number(f: Form, thread: int) -> int | None:
+    total = f[0]
+    for atom, k in f[1]:
+        match atom:
+            case ("thread",):
+                value: int | None = thread
+            case ("block",):
+                value = 0
+            case ("div", x, n):
+                inner = _number(x, thread)
+                value = None if inner is None else inner // n
+            case ("mul", x, y) | ("xor", x, y, _):
+                both = _number(x, thread), _number(y, thread)
+                value = None if None in both else both[0] * both[1] if atom[0] == "mul" else both[0] ^ both[1]
+            case _:
+                value = None
+        if value is None:
+            return None
+        total += k * value
+    return total
+
+
 def _pairs(
     scope: Scope, place: Place, pairs: Iterable[tuple[Where, Where]]
 ) -> Iterator[tuple[ir.MemAccess, ir.MemAccess]]:
@@ -113,6 +197,7 @@ class _Walk:
         self.changing = set(_changing(body))
         self.bound: dict[Owner, tuple[Frame, ir.Handle]] = {}  # a callee's parameters
         self.numbers = itertools.count()
+        self.guards = self.splits = 0
         blocks = place.held(Level.BLOCK)
         if blocks is not None and blocks.count is not None and not blocks.open:
             self.facts.append(linear.subtract(linear.number(blocks.count - 1), self.at.index[Level.BLOCK]))
@@ -123,7 +208,10 @@ class _Walk:
     def body(self, body: ir.Body) -> None:
         for s in body:
             self._accesses(s)
+            guard = 0 if isinstance(s, (ir.Group, ir.Partition)) else 1
+            self.guards += guard
             self._statement(s)
+            self.guards -= guard
 
     def _statement(self, s: ir.Stmt) -> None:
         match s:
@@ -137,13 +225,15 @@ class _Walk:
             case ir.Group():
                 self._entered(self.at.grouped(s), s.body, [])
             case ir.Split():
+                self.splits += 1
                 for case in s.cases:
                     at, learned = self.at.case(s, case)
                     self._entered(at, case.body, learned)
+                self.splits -= 1
             case ir.Partition(handle=handle) if (
                 handle.origin == "partition" and not handle.disjoint and self.frame == ()
             ):
-                scope = Scope(handle, dict(self.values.privileges))
+                scope = Scope(handle, dict(self.values.privileges), guards=self.guards, shared_out=self.splits > 0)
                 self.scopes.append(scope)
                 self.open.append(scope)
                 self.body(s.body)
@@ -239,7 +329,9 @@ class _Walk:
     def _reads_where(self, cond: ir.Expr, truth: bool, e: ir.Expr) -> None:
         mark = len(self.facts)
         self.facts += self._known(cond, truth)
+        self.guards += 1
         self._reads(e)
+        self.guards -= 1
         del self.facts[mark:]
 
     def _note(self, access: ir.MemAccess, box: tuple[int, ...] | None, kind) -> None:
@@ -250,6 +342,8 @@ class _Walk:
         shape, index, known = self._where(access, box)
         for scope in scopes:
             kind(scope).append((access, shape, index, known))
+            if box is None and self.guards == scope.guards:
+                scope.sure.add(id(access))
 
     def _chain(self, handle: ir.Handle) -> Iterator[Owner]:
         frame = self.frame

@@ -7,7 +7,7 @@ Input: the state after the body was checked, and the statements made of it.  Out
 from __future__ import annotations
 
 from snap.check.explain import read_by_one_help, units
-from snap.check.parts import meeting, overwritten, unshown
+from snap.check.parts import colliding, meeting, overwritten, unshown
 from snap.check.state import Checker
 from snap.diag.error import Label
 from snap.ir import nodes as ir
@@ -168,9 +168,36 @@ def _moves_registers(body: ir.Body) -> ir.Collective | None:
     return None
 
 
+# In an `each` memory keeps its name: where two threads certainly meet in an element it is refused, as the long form is.
+def _collisions(c: Checker, params: list[ir.Param], made: ir.Body, parts: frozenset[int]) -> None:
+    for found in colliding(c.frames[0].place, params, made, parts):
+        name, both = found.write.handle.name, found.access is found.write
+        touches = "writes" if found.writes else "reads"
+        c.report(
+            "SNAP010",
+            f"two threads of one `each` meet in `{name}`: thread {found.other} {touches} what thread {found.writer}"
+            " writes",
+            found.access.span,
+            f"thread {found.other} {touches} it here",
+            (Label(found.write.span, f"thread {found.writer} writes it here"),),
+            note="nothing orders the threads of one `each` with each other, so this is a race in every launch",
+            help=(
+                f"let one thread write it: `with one(thread, {name}):`"
+                if both
+                else "end the `each` in between, so that a barrier can stand there; or read it into a variable before the"
+                " `each`"
+            ),
+        )
+
+
 # In an `each` memory keeps its name, so that units can touch what others write without saying so.
 def watched(c: Checker, params: list[ir.Param], made: ir.Body) -> frozenset[int]:
-    """The partitions of `each` whose units nothing shows to be apart: the CPU machine watches them."""
+    """The partitions of `each` whose units nothing shows to be apart: the CPU machine watches them.  Where they
+    certainly meet, that is reported.
+    """
     if not c.handed_out:
         return frozenset()
-    return frozenset(handle.uid for handle, _, _ in meeting(c.frames[0].place, params, made, c.handed_out))
+    found = frozenset(handle.uid for handle, _, _ in meeting(c.frames[0].place, params, made, c.handed_out))
+    if found:
+        _collisions(c, params, made, found)
+    return found

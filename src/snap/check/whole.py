@@ -184,8 +184,8 @@ def _collisions(c: Checker, params: list[ir.Param], made: ir.Body, parts: frozen
             help=(
                 f"let one thread write it: `with one(thread, {name}):`"
                 if both
-                else "end the `each` in between, so that a barrier can stand there; or read it into a variable before the"
-                " `each`"
+                else "end the `each` in between, so that a barrier can stand there; or read it into a variable before"
+                " the `each`"
             ),
         )
 

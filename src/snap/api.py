@@ -213,6 +213,7 @@ class SnapFunction:
 
     @_told
     def cuda(self, **constexprs: object) -> str:
+        """The generated CUDA C++, as text that nvcc compiles, too."""
         self._kernel_only("have CUDA text of their own")
         return self._the_one(constexprs).module.text
 
@@ -226,6 +227,7 @@ class SnapFunction:
 
     @_told
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
+        """NVRTC's PTX for an architecture; no GPU is needed."""
         from snap.runtime.compile import compile_ptx
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
@@ -233,6 +235,7 @@ class SnapFunction:
 
     @_told
     def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
+        """The machine code for an architecture; no GPU is needed."""
         from snap.runtime.compile import compile_cubin
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
@@ -240,6 +243,7 @@ class SnapFunction:
 
     @_told
     def resources(self, arch: str = "sm_90a", **constexprs: object):
+        """Registers, spills and shared memory of the machine code for an architecture."""
         from snap.runtime.compile import resources
 
         text = self._text_for(arch, constexprs)
@@ -284,6 +288,11 @@ class SnapFunction:
         seconds: float | None = None,
         **keywords: object,
     ) -> None:
+        """Runs the kernel; `k[blocks](*args)` is short for `k.launch(*args, blocks=blocks)`.
+
+        blocks: a number, or the shape of the grid.  target: where, "cpu", "gpu" or, by the arrays, "auto".  stream: of a
+        GPU.  seed: a schedule of the CPU machine.  seconds: how long the CPU machine may take.
+        """
         from snap.runtime.launch import launch
 
         self._kernel_only("are launched")

@@ -40,6 +40,8 @@ CUDA_NAMES = {
             "Xor": "xor",
             "Exch": "exch",
             "CAS": "cas",
+            "Inc": "inc",
+            "Dec": "dec",
         }.items()
     },
 }

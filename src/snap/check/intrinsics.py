@@ -1,4 +1,4 @@
-"""Collectives, and copies of single elements in the background: operations with an effect, each with a signature
+"""Collectives, and asynchronous copies of single elements: operations with an effect, each with a signature
 (`ir/operations.py`).
 
 Input: the tree of a call.  Output: a statement in `c.out` and the result as an expression.  Rule: the class holds the
@@ -216,7 +216,7 @@ def _setmaxnreg(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     c.out.append(ir.Collective("setmaxnreg", op.requires, c.place, (), (), attrs=(("n", n),), span=e.span))
 
 
-# ---- copies in the background ---------------------------------------------------------------------------------------
+# ---- asynchronous copies ------------------------------------------------------------------------------------------
 
 
 # An element of global memory is copied into shared memory that this thread may write; when it has arrived is the

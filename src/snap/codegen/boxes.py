@@ -1,4 +1,4 @@
-"""Boxes moved between shared and global memory in the background (TMA).
+"""TMA: boxes moved between shared and global memory asynchronously.
 
 Input:      `BoxCopy`, commits and waits for boxes that leave shared memory
 Output:     CUDA statements, and `TensorUse`: the tensor maps that a launch has to build

@@ -1,4 +1,4 @@
-"""Copies in the background: cp.async, commit groups, waits.
+"""Asynchronous copies: cp.async, commit groups, waits.
 
 Input:      `AsyncCopy`, `AsyncCommit`, and the number of groups a wait leaves in flight
 Output:     CUDA statements

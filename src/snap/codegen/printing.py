@@ -85,7 +85,7 @@ _SAY = """#ifdef __CUDACC_RTC__
 """
 _ASSERT = Helper("assert", "#ifndef __CUDACC_RTC__\n#include <assert.h>\n#endif")
 FAIL = Helper("snap_fail", _FAIL % _SAY, needs=(_ASSERT,))
-# A call, even one that is never made, would keep products of a warpgroup from running in the background.
+# A call, even one that is never made, would keep products of a warpgroup from running asynchronously.
 SILENT_FAIL = Helper("snap_fail", _FAIL % "")
 
 

@@ -63,7 +63,7 @@ def block(scope: Scope, statements: ir.Body) -> tuple[tree.Stmt, ...]:
     return tuple(out)
 
 
-# Work in the background, and the barriers that count it.
+# Asynchronous work, and the barriers that count it.
 BACKGROUND: dict[type, Callable[[Scope, Any], list[tree.Stmt]]] = {
     ir.BoxCopy: boxes.copy,
     ir.Wgmma: tensor.multiply,

@@ -25,7 +25,7 @@ from snap.record import record
 
 
 class Engine(Enum):
-    """Who does it.  What another engine than the threads does goes on in the background until somebody waits for it."""
+    """Who does it.  What another engine than the threads does goes on asynchronously until somebody waits for it."""
 
     THREADS = "threads"
     COPIES = "copies"  # of elements, cp.async
@@ -221,7 +221,7 @@ def assigned(s: ir.Stmt) -> list[ir.Var]:
 
 
 def multiplied_into(s: ir.Stmt) -> list[ir.Var]:
-    """The local arrays that products in the background add to."""
+    """The local arrays that asynchronous wgmma add to."""
     return [e.var for e in effects(s) if e.engine is Engine.PRODUCTS and e.var is not None and e.kind.writes]
 
 

@@ -454,7 +454,7 @@ def _numbered(f: synced.AnyFunction, around: Around) -> str:
 
 
 def _begun(f: synced.AnyFunction) -> Iterator[Engine]:
-    """The engines that the function, and what it calls, has at work in the background."""
+    """The asynchronous engines that the function, and what it calls, uses."""
     for s in statements(f.body):
         match s:
             case ir.AsyncCopy():

@@ -296,7 +296,7 @@ class Atomic(Statement):
 
 @node
 class AsyncCopy(Statement):
-    """One element of global memory into shared memory, in the background: this thread may use it after a wait, others
+    """One element of global memory into shared memory, asynchronously: this thread may use it after a wait, others
     after a barrier behind that.
 
     valid   where it does not hold, the source is not read, and the element becomes zero; None for everywhere.  The
@@ -324,7 +324,7 @@ class Prefetch(Statement):
 
 @node
 class BoxCopy(Statement):
-    """A box between shared and global memory, moved in the background; once per group of the place's privilege.
+    """A box between shared and global memory, moved asynchronously; once per group of the place's privilege.
 
     op      'load': from global to shared memory, elements outside of the array are zero; 'store', or 'add' 'min' 'max'
             'and' 'or' 'xor', which combine with what is there: from shared to global memory, elements outside are left
@@ -354,7 +354,7 @@ class BoxCopy(Statement):
 
 @node
 class Wgmma(Statement):
-    """acc = a @ b.T + (0 where `zero`, else acc), in the background, by a warpgroup: 64 rows, n columns.
+    """acc = a @ b.T + (0 where `zero`, else acc), asynchronously, by a warpgroup: 64 rows, n columns.
 
     type    'bf16', 'f16', 'tf32', 'e4m3', 'e5m2': of a and b
     acc     n/2 values of f32 (or f16) a thread, as PTX lays fragments out

@@ -1,7 +1,7 @@
 """The synchronized IR: the typed IR with what only synchronization puts in.
 
 Barriers and waits (`Sync`), barriers of shared memory with slots and phases (`Barrier` and the statements that name
-one), groups of background work (`AsyncCommit`) and code of one thread (`Elect`) stand among the statements of
+one), groups of asynchronous work (`AsyncCommit`) and code of one thread (`Elect`) stand among the statements of
 `nodes.py`.  Two of those have fields that only synchronization fills: `BoxCopy.barrier` and `.slot`, `Wgmma.first`.  A
 `Function` of this module is a synchronized one, and all it calls are.
 

@@ -185,7 +185,7 @@ class _Printer:
                 return self.together(s) if isinstance(s, ir.Typed) else self.added(s)
 
     def together(self, s: ir.Stmt) -> str:
-        """Collectives, atomics, and what is done in the background."""
+        """Collectives, atomics, and what is done asynchronously."""
         match s:
             case ir.Collective(op, requires, place, targets, args, accesses, attrs):
                 given = [*map(self.expr, args), *map(self.access, accesses), *(f"{n}={v}" for n, v in attrs)]

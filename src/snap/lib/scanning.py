@@ -25,7 +25,7 @@ from snap.lib.warp import scan as warp_scan
 # Threads a block, registers each of them holds elements of a tile in: one such block fills a multiprocessor.
 THREADS, REGISTERS = 512, 32
 AHEAD = 1  # tiles on their way to a block while it has two others in registers; more of them are no faster
-NARROWEST = 4  # bytes of the words that are copied in the background
+NARROWEST = 4  # bytes of the words that are copied asynchronously
 
 
 def scan(x, op="add", exclusive=False, identity=None, type=None):

@@ -73,7 +73,7 @@ def planned(rows: int, columns: int, depth: int, multiprocessors: int) -> Plan:
 
 @functools.cache
 def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
-    """While one tile is multiplied the next comes by copies in the background, in STAGES slots.  B and C are moved in
+    """While one tile is multiplied the next comes by asynchronous copies, in STAGES slots.  B and C are moved in
     words of WIDTH elements.
 
     The copies are issued a few at a time, between the products: in one burst they would stand before the reads of

@@ -150,7 +150,7 @@ class Actions(Expressions):
         """
         return f"{self.position(Level.THREAD, self.relative[Level.THREAD])}, {p.n if p.level is Level.THREAD else 0}"
 
-    # ---- copies of elements in the background ----
+    # ---- asynchronous copies of elements ----
 
     def async_copy(self, s: ir.AsyncCopy) -> None:
         """In reference mode it has arrived at once."""

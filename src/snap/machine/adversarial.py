@@ -116,7 +116,7 @@ def _start(launch: Schedule, program: Program, args: list, blocks: range) -> Non
 
 
 def _ending_together(lanes: WarpLanes, steps: Generator, end: Site) -> Generator:
-    """Where blocks of a cluster write to each other's memory in the background, none of them ends before the others."""
+    """Where blocks of a cluster write to each other's memory asynchronously, none of them ends before the others."""
     yield from steps
     yield from lanes.meet("cluster", lanes.thread, 0, None, end, "", None, 0)
 
@@ -187,7 +187,7 @@ class Schedule(Launch):
         return Air(self)
 
     def token(self) -> int:
-        """A bit of its own for what ends in the background, or is fenced."""
+        """A bit of its own for what ends asynchronously, or is fenced."""
         self.tokens += 1
         return 1 << self.tokens
 
@@ -253,7 +253,7 @@ class Schedule(Launch):
         return bool(ready)
 
     def settle(self) -> None:
-        """The kernel has ended: what is still in the background happens."""
+        """The kernel has ended: what is still in flight happens."""
         if "air" in self.__dict__:
             for box in list(self.air.boxes):
                 while not box.over:

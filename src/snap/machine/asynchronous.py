@@ -1,4 +1,4 @@
-"""Statements about work in the background, as Python source: boxes, products of tiles, commits and waits, barriers that
+"""Statements about asynchronous work, as Python source: TMA copies, wgmma, commits and waits, barriers that
 count, turns, elections.
 
 Input: typed IR, where all of it happens at once, or synchronized IR where `stepwise`.  Output: calls of boxes.py and

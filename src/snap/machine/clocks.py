@@ -2,7 +2,7 @@
 
 A *segment* is what a warp's threads do between two points where they learn of others.  Barriers of a whole block,
 cluster or grid begin a new phase or epoch, and phases and epochs order everything; knowledge of single threads is kept
-only where smaller groups synchronize or an acquire meets a release.  What ends in the background, and every fence, has
+only where smaller groups synchronize or an acquire meets a release.  What ends asynchronously, and every fence, has
 a *token*, a bit of its own: to know it is to come after it, and it is handed on with all else that a thread knows.
 """
 

@@ -1,4 +1,4 @@
-"""Copies in the background, as one warp's threads have them in flight.
+"""Asynchronous copies, as one warp's threads have them in flight.
 
 Input: copies, commits, waits and arrivals at mbarriers as they happen. Output: memory, changed as early or as late as
 the waits allow; entries of the race log, one where a copy is issued and one where a wait covers it, or where it arrives

@@ -1,7 +1,7 @@
 """The end of blocks: their shared memory is gone then, whoever still uses it.
 
 Input: a launch that has ended, with its log.  Output: races of reason 'exit'.  Invariant: a use of a block's shared
-memory in the background, or by another block, is fine iff some thread of that block knew at its end that it was over.
+memory asynchronously, or by another block, is fine iff some thread of that block knew at its end that it was over.
 """
 
 from __future__ import annotations

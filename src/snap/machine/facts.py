@@ -52,7 +52,7 @@ class Facts:
         self.elems: dict[int, dict] = {}  # object -> the element types it is seen as
         self.multiplied = {
             p.var.uid for p in f.params if isinstance(p, ir.RefParam)
-        }  # arrays that products in the background may be using
+        }  # arrays that asynchronous wgmma may be using
         times: dict[int, int] = {}
         for s in statements(f.body):
             for e in effects(s):

@@ -1,4 +1,4 @@
-"""Boxes and products of tiles in the background, in adversarial mode.
+"""TMA copies and wgmma in flight, in adversarial mode.
 
 Input: what warps issue, commit and wait for.  Output: memory and accumulators, changed as early or as late as the waits
 allow; entries of the race log.  Invariant: what a wait covers has happened when it returns; a load's bytes are counted

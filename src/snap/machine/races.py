@@ -3,7 +3,7 @@
 Input: accesses as they happen, each with the segment of its warp (clocks.py). Output: `Race` records, one for each pair
 of places and object. Invariant: exact: a pair is reported iff two threads touch one element, one of them writes, they
 are not both atomic, and nothing orders them. Elements are bytes that any view of the object tells apart, so shared
-memory that another object reuses counts. A copy in the background stands in the log twice: where it is issued, and
+memory that another object reuses counts. An asynchronous copy stands in the log twice: where it is issued, and
 where its thread's wait covers it. Each counts as an access by that thread there, and whatever comes between the two, by
 whichever thread, races with the copy. Where it arrives at an mbarrier instead, its end has a token. A box or a product
 of tiles stands there once, with a token: it comes after what its issuer knew, and before whoever knows the token. It
@@ -41,7 +41,7 @@ _MOST = 100  # races reported
 @dataclass(slots=True, eq=False)
 class Entry:
     """One warp's access: byte addresses and lanes, side by side.  copy: the copy that is issued here or, where `lands`,
-    covered by a wait; token: of what is issued here and ends in the background; verb: what it does there; pitch: of a
+    covered by a wait; token: of what is issued here and ends asynchronously; verb: what it does there; pitch: of a
     cluster's memory, the bytes of one block.
     """
 
@@ -265,7 +265,7 @@ class RaceLog:
 
 
 def _after(a: Entry, lane_a: int, b: Entry, lane_b: int) -> bool:
-    """Whether b, logged later, comes after a.  What runs in the background is not over because its thread has
+    """Whether b, logged later, comes after a.  What runs asynchronously is not over because its thread has
     gone on.
     """
     if a.token:

@@ -119,7 +119,7 @@ class WarpLanes(Lanes, RegisterFile):
         return self.launch.products[key]
 
     def fence(self, m) -> None:
-        """What these threads have written can be seen by units in the background, for those who learn of it."""
+        """What these threads have written can be seen by the async proxy (TMA, wgmma), for those who learn of it."""
         self.segment = self.segment.fence(np.flatnonzero(self.active(m)[0]), self.launch.token())
 
     @cached_property
@@ -200,7 +200,7 @@ class WarpLanes(Lanes, RegisterFile):
     def log_stretches(
         self, view: View, cells: np.ndarray, lane: int, kind: int, site: Site, token: int, verb: str
     ) -> None:
-        """What one thread has begun in the background."""
+        """What one thread has begun asynchronously."""
         where, _ = self._address(view, cells[:0])
         item, storage = view.flat.dtype.itemsize, view.storage
         base = getattr(storage, "offset", 0)

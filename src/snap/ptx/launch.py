@@ -88,7 +88,7 @@ def _fits(function: Function, shape: Shape) -> None:
         raise ValueError(f"{function.name} needs blocks of {' x '.join(map(str, required))} threads")
     most = function.limits("maxntid")
     if most and shape.threads > int(np.prod(most)):
-        raise ValueError(f"{function.name} takes at most {int(np.prod(most))} threads a block, not {shape.threads}")
+        raise ValueError(f"{function.name} takes at most {int(np.prod(most))} threads per block, not {shape.threads}")
     if shape.threads > 1024:
         raise ValueError(f"a block has at most 1024 threads, not {shape.threads}")
     if shape.cluster < 1 or shape.blocks % shape.cluster:

@@ -2,7 +2,7 @@
 
 Input: a checked function.  Output: the same tree with `Sync` statements, callees included.  Invariant: between two
 accesses of one element by different threads, one of them a write, a barrier of a group that contains both is executed
-on every path; and no barrier can be left out. Work in the background (copies, boxes, products) is waited for where its
+on every path; and no barrier can be left out. Asynchronous work (cp.async, TMA, wgmma) is waited for where its
 data is used.  Memory that roles hand to each other, or into which boxes are loaded, is ordered by mbarriers
 (channels.py, handing.py); their slots are given back by the waits for what was made of them (slots.py); each role
 becomes a program of its own (project.py), and waits for products that find none are left out (flight.py).  Non-goals:
@@ -236,7 +236,7 @@ def _without_callees(function: ir.Function) -> ir.Function:
 
 def _meets_beside_calls(function: ir.Function) -> bool:
     """All of the block, or of a part of a warp, calls, and the memory is its own: it can meet before any call and
-    behind it.  Work in the background and roles are synchronized over the whole program instead.
+    after it.  Asynchronous work and roles are synchronized over the whole program instead.
     """
     place, privilege = function.place, function.place.privilege
     met = (

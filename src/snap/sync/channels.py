@@ -1,6 +1,6 @@
 """Which shared memory is handed from threads to threads, and in which order.
 
-Input: a typed kernel, calls with background work inlined.  Output: channels.  A *role* is a case of a split of a
+Input: a typed kernel, calls with asynchronous work inlined.  Output: channels.  A *role* is a case of a split of a
 block's threads; a *fill* is one execution of a stage of a pipeline, or of the body in which a plain array is loaded and
 used; its *episodes* are what one set of roles does with the memory, in the order of the text: first load, then use.
 Memory into which boxes are loaded is always a channel, since only an mbarrier can say that they have arrived; a

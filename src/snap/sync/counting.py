@@ -1,4 +1,4 @@
-"""How much a piece of program begins in the background: bytes that loads bring, groups of products.
+"""How much a piece of program begins asynchronously: bytes that loads bring, groups of products.
 
 Input: a statement.  Output: a number, or None where it depends on what is known at run time only.  Non-goals: when it
 ends.

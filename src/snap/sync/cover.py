@@ -74,7 +74,7 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: synced.Function)
     for edge in edges:
         groups.setdefault((edge.participants, *_alone(edge)), []).append(edge)
     legality = _Legality(gaps, function)
-    # Of one group's edges, those that wait for background work come first: their barriers serve the others, too.
+    # Of one group's edges, those that wait for asynchronous work come first: their barriers serve the others, too.
     for p, kind, younger in sorted(groups, key=lambda g: (-g[0].level, -g[0].n, *g[1:])):
         served = {
             Class.PRODUCTS: products,
@@ -268,7 +268,7 @@ def _in_time(edge: Edge, legal: int) -> int:
 
 
 def _earliness(edges: list[Edge], gaps: int) -> dict[int, int]:
-    """How long before the second use each gap is passed at least, for uses of what is done in the background: late is
+    """How long before the second use each gap is passed at least, for uses of what is done asynchronously: late is
     better.  An element's copy over another is no use: what it overwrites was used, and waited for, before.
     """
     found: dict[int, int] = {}

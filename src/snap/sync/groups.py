@@ -1,4 +1,4 @@
-"""What a barrier must do besides: wait for groups of work in the background, and come before it.
+"""What a barrier must do besides: wait for groups of asynchronous work, and come before it.
 
 Input: edges and the marks that order them.  Output: the statements after which this thread's copies are committed, and
 the duties of each mark: how many younger groups of each engine may be in flight, and whether a fence must put what
@@ -31,7 +31,7 @@ from snap.sync.where import Moment
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """waits  for each kind of work in the background, how many of the youngest groups may stay in flight"""
+    """waits  for each kind of asynchronous work, how many of the youngest groups may stay in flight"""
 
     waits: tuple[tuple[str, int], ...] = ()
     fence: bool = False

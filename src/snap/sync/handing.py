@@ -296,7 +296,7 @@ class Handing:
                 )
             )
 
-    # ---- work in the background, before memory is handed on ---------------------------------------------------------
+    # ---- asynchronous work, before memory is handed on ------------------------------------------------------------
 
     def _lagging(self, channel: Channel, fill: Fill, empty: synced.Barrier, lag: int) -> Lagging:
         last = fill.episodes[-1]
@@ -314,7 +314,7 @@ class Handing:
         return [wait, *release(lagging, binary("-", fill_number, lag - 1, span), lag > 1, span), used]
 
     def _waits(self, channel: Channel, e: Episode) -> list[ir.Stmt]:
-        """What a role began in the background has come to its end, as far as others must know, before it says so."""
+        """What a role began asynchronously has come to its end, as far as others must know, before it says so."""
         made: list[ir.Stmt] = []
         if e.uses.products:
             made.append(self._products_ended(channel, e, 0, e.uses.span))

@@ -1,7 +1,7 @@
 """Calls replaced by what they call.
 
 Input:      a checked kernel (typed IR)
-Output:     the same kernel, in which no call is left whose callee begins background work, takes turns, fills stages or
+Output:     the same kernel, in which no call is left whose callee begins async work, takes turns, fills stages or
 splits a block into roles:
             these are synchronized over the whole kernel, so they must stand in it
 Invariant:  the meaning is the same; every statement of the result is an object of its own, and no variable, object or
@@ -358,7 +358,7 @@ def _changed_arguments(s: ir.Call) -> set[int]:
 
 
 def _changed(function: ir.Function) -> set[int]:
-    """Variables that the function may give another value; those that products in the background read stay as they are
+    """Variables that the function may give another value; those that asynchronous wgmma read stay as they are
     longer than the function runs.
     """
     return {

@@ -27,7 +27,7 @@ class Uses:
     products: Span | None = None  # tiles of tensor-core products
     stores: Span | None = None  # boxes out of it
     remote: Span | None = None
-    copies: Span | None = None  # elements copied to it in the background (cp.async): written, too
+    copies: Span | None = None  # elements copied to it asynchronously (cp.async): written, too
     plain: Span | None = None  # what the threads themselves read and write of it
 
     def add(self, other: Uses) -> None:

@@ -1,4 +1,4 @@
-"""Put the operations of channels, groups of background work, and turns into the text.
+"""Put the operations of channels, groups of asynchronous work, and turns into the text.
 
 Input: a kernel and its channels.  Output: the kernel with mbarriers, their waits and arrivals (handing.py, turns.py),
 commits of products and stores; and for the graph of accesses, the statements at which a channel's memory passes from

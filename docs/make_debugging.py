@@ -78,7 +78,7 @@ def by_line(text: str) -> str:
         return text
     names = rows[head]
     wanted = [name for name in names if name in ("Samples", "Warp Stall Sampling (All Samples)", "# Samples", "Instructions Executed")]
-    wanted = wanted[:2] or [name for name in names if "Samples" in name or "Executed" in name][:2]
+    wanted = wanted[:2] or [name for name in names if "Samples" in name or "Executed" in name][:2] or _counted(names, rows[head + 1 :])
     places = {name: names.index(name) for name in ("Source", *wanted)}
     number = next((k for k, name in enumerate(names) if name in ("#", "Line", "Address")), None)
     lines = ["  ".join((f"{'line':>5}", *(f"{name:>22.22}" for name in wanted), "source"))]
@@ -88,6 +88,13 @@ def by_line(text: str) -> str:
         values = (f"{row[places[name]]:>22.22}" for name in wanted)
         lines.append("  ".join((f"{row[number] if number is not None else '':>5}", *values, row[places["Source"]])))
     return "\n".join(lines)
+
+
+def _counted(names: list[str], rows: list[list[str]]) -> list[str]:
+    """The first two columns that count something."""
+    numbers = lambda k: [row[k].replace(",", "") for row in rows if len(row) == len(names)]  # noqa: E731
+    counts = lambda k: any(n.isdigit() and int(n) for n in numbers(k))  # noqa: E731
+    return [name for k, name in enumerate(names) if name not in ("#", "Line", "Address", "Source") and counts(k)][:2]
 
 
 def main() -> int:

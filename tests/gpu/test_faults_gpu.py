@@ -68,7 +68,7 @@ def output(tmp_path: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize(("launch", "words"), [
-    ("x[7] = -1\n    checked[1](x, out, 1)", "an `assert` that did not hold"),
+    ("x[7] = -1\n    checked[1](x, out, 1)", "an `assert` of `checked` did not hold"),
     ("checked[1](x, out, 1 << 26)", "out of bounds"),
 ], ids=["assert", "out of bounds"])
 def test_the_next_launch_says_what_happened(tmp_path, launch, words):

@@ -108,7 +108,8 @@ def summary(what: str, functions: list[Written], now: list[Written], before: lis
     if ref:
         ratio = sum(w.lines for w in now) / max(sum(w.lines for w in before), 1)
         depth = sum(w.deepest for w in now) / max(sum(w.deepest for w in before), 1)
-        line += f"; of {len(now)} in both: lines {ratio:.2f}, depth {depth:.2f} of {ref}"
+        most = max((w.deepest for w in before), default=0)
+        line += f"; of {len(now)} in both: lines {ratio:.2f}, depth {depth:.2f} of {ref}, whose deepest is {most}"
     return line
 
 

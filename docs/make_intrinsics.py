@@ -62,6 +62,7 @@ before it, and is refused (SNAP018).
 | `intrinsic.load(x[i], cache="cs", l2="evict_first")` | `ld.global.cs.L2::cache_hint`; `.nc` where a kernel's array is const | `cache=`: @load@; `l2=` |
 | `intrinsic.store(y[i], v, cache="cs", l2="evict_first")` | `st.global.cs.L2::cache_hint` | `cache=`: @store@; `l2=` |
 | `intrinsic.prefetch(x[i], level="L2")` | `prefetch.global.L2` | `level=`: @prefetch@ |
+| `intrinsic.prefetch(tile, a, at=(i, j))`, code of a block or threads of it | `cp.async.bulk.prefetch.tensor` (sm_90) | to the L2; `tile` says how large, and is not touched |
 | `async_copy(mine[i], x[j], l2="evict_first")` | `cp.async` with `.L2::cache_hint` | `l2=` |
 | `async_copy(tile, a, at=(i, j), l2="evict_first")`, both ways, and `async_reduce` | `cp.async.bulk.tensor` with `.L2::cache_hint` | `l2=` |
 

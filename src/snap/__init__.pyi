@@ -1157,11 +1157,13 @@ class _intrinsic:
         evict_first, evict_last, evict_normal, evict_unchanged.
         """
     @staticmethod
-    def prefetch(element: Any, *, level: Any='L2') -> Any:
-        """intrinsic.prefetch(element: T, *, level: str = "L2")
+    def prefetch(element: Any, array: Any=None, *, at: Any=None, level: Any='L2') -> Any:
+        """intrinsic.prefetch(element: T, array: ptr = None, *, at: (int, ...) = None, level: str = "L2")
 
         Brings the line of an element of global memory into a cache: L1, L2, L2::evict_last, L2::evict_normal.
-        Nothing is read, so that the element may lie outside of its array.
+        Nothing is read, so that the element may lie outside of its array. `intrinsic.prefetch(tile, a, at=(i,
+        j))`: TMA brings the box that `async_copy(tile, a, at=(i, j))` will load into the L2; the tile is not
+        touched.
         """
 
 intrinsic: _intrinsic

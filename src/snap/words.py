@@ -273,9 +273,10 @@ SINGLE = {
         f" {', '.join(STORE_CACHES)}. {_EVICTION}",
     ),
     "prefetch": (
-        '(element: T, *, level: str = "L2")',
+        '(element: T, array: ptr = None, *, at: (int, ...) = None, level: str = "L2")',
         f"Brings the line of an element of global memory into a cache: {', '.join(PREFETCHED)}. Nothing is read, so that the"
-        " element may lie outside of its array.",
+        " element may lie outside of its array. `intrinsic.prefetch(tile, a, at=(i, j))`: TMA brings the box that `async_copy(tile,"
+        " a, at=(i, j))` will load into the L2; the tile is not touched.",
     ),
 }
 

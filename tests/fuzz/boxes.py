@@ -98,6 +98,8 @@ class BoxWriter(MemoryWriter):
                     self.say(f"async_copy({s}, x, at={self.corner(replace(here, loops=(*here.loops, i)), rows)})")
                     self.used(inner)
                 return
+            if self.chance(3):
+                self.say(f"intrinsic.prefetch({s}, x, at={self.corner(here, rows)})")
             self.say(f"async_copy({s}, x, at={self.corner(here, rows)})")
             self.used(inner)
 

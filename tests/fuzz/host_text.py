@@ -344,7 +344,7 @@ def _halves(o: Operands) -> str:
 
 _SCOPE = r"(?:cta|cluster|gpu|sys)"
 PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
-    (r"fence\.sc\..*|fence\.proxy\.async.*|fence\.mbarrier_init\..*|prefetch\..*|setmaxnreg\..*|wgmma\.fence\..*", _nothing),
+    (r"fence\.sc\..*|fence\.proxy\.async.*|fence\.mbarrier_init\..*|prefetch\..*|cp\.async\.bulk\.prefetch\..*|setmaxnreg\..*|wgmma\.fence\..*", _nothing),
     (rf"ld\.(?:relaxed|acquire)\.{_SCOPE}\.u(8|16|32|64)", _load),
     (rf"st\.(?:relaxed|release)\.{_SCOPE}\.u(8|16|32|64)", _store),
     (rf"atom\.(?:relaxed|acquire|release|acq_rel)\.{_SCOPE}\.(\w+?)(?:\.noftz)?\.([busf])(\d+)", _atomic),

@@ -98,6 +98,9 @@ def intrinsic(c: Expressions, word: str, node: ast.Call) -> E:
         return E(t, lambda G, L: [sv.same_bits(v, e.type, t) for v in e.run(G, L)])
     if word == "load":
         return c.expression(node.args[0])
+    if word == "prefetch" and "at" in words:
+        _, _, at, _ = _moves(c, node)
+        return E(NOTHING, lambda G, L: [None for _ in at(G, L)])
     if word == "prefetch":
         with c.aimed(THREAD):
             _, place = c.element(node.args[0])

@@ -93,6 +93,7 @@ TABLE: list[tuple[ir.Stmt, tuple[str, ...]]] = [
     (atomic("cas"), ("threads combine g by cas @ block[1]", "threads write x @ thread[32]")),
     (ir.AsyncCopy(S, G, span=AT), ("copies read g @ block[1]", "copies write s @ thread[32]")),
     (ir.Prefetch(G, "L2", span=AT), NOTHING),
+    (ir.BoxPrefetch(G, (64, 16), 0, PLACE, span=AT), NOTHING),
     (
         ir.BoxCopy("load", TILE, G, (64, 16), PLACE, span=AT),
         ("boxes read g box 64x16 @ block[1]", "boxes write s box 64x16 @ thread[32]"),

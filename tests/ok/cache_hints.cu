@@ -199,6 +199,10 @@ extern "C" __global__ void __launch_bounds__(64) handed_on(int* x, int* y) {
 
 struct alignas(64) snap_tensor_map { unsigned long long at[16]; };
 
+static __device__ __forceinline__ void snap_box_prefetch_2d(const snap_tensor_map* map, int i0, int i1) {
+    asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%2, %1}];" :: "l"(map), "r"(i0), "r"(i1));
+}
+
 static __device__ __forceinline__ unsigned int snap_shared(const void* address) {
     return (unsigned int)__cvta_generic_to_shared(address);
 }
@@ -312,22 +316,25 @@ extern "C" __global__ void __launch_bounds__(128) copied(
         float4* const t = reinterpret_cast<float4*>(smem + 8192);
         const int i = threadIdx.x;
         if (threadIdx.x == 0) {
-            // s: loaded (TMA) at line 51, written at line 56 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
+            snap_box_prefetch_2d(&a_map, 32 * b + 64, 0);
+        }
+        if (threadIdx.x == 0) {
+            // s: loaded (TMA) at line 52, written at line 57 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_arrive_expect(s_full, 8192);
             // TMA load of a 32 x 64 f32 box, asynchronous
             snap_box_load_2d_evict_first(s, &a_map, 32 * b, 0, s_full, snap_l2_evict_first());
         }
         snap_copy_async_16_or_zero_evict_last(&t[i], &reinterpret_cast<const float4*>(a)[(long long)i * 16 + 3], i < M, snap_l2_evict_last());
         snap_copy_commit();
-        // s: loaded (TMA) at line 51, written at line 56 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
+        // s: loaded (TMA) at line 52, written at line 57 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_wait(s_full, 0);
-        // t: written (cp.async) at line 53, read at line 56 by a thread of another warp
+        // t: written (cp.async) at line 54, read at line 57 by a thread of another warp
         snap_copy_wait<0>();
         __syncthreads();
         for (int k = 0; k < 16; ++k) {
             s[(k + 16 * (i / 64)) * 64 + i % 64] += t[(i + 64) % 128].x;
         }
-        // s: written at line 56, read (TMA) at line 57 by a thread of another warp
+        // s: written at line 57, read (TMA) at line 58 by a thread of another warp
         snap_fence_async();
         __syncthreads();
         if (threadIdx.x == 0) {
@@ -335,7 +342,7 @@ extern "C" __global__ void __launch_bounds__(128) copied(
             snap_box_store_2d_evict_first(&c_map, 32 * b, 0, s, snap_l2_evict_first());
             snap_box_commit();
         }
-        // c: written (TMA) at line 57, reduced into (TMA) at line 58 by the same thread
+        // c: written (TMA) at line 58, reduced into (TMA) at line 59 by the same thread
         snap_box_wait<0>();
         if (threadIdx.x == 0) {
             // TMA reduction (add) of a 32 x 64 f32 box, asynchronous
@@ -343,6 +350,6 @@ extern "C" __global__ void __launch_bounds__(128) copied(
             snap_box_commit();
         }
     }
-    // s: read (TMA) at line 57, and gone when its block exits (lines 57 and 47)
+    // s: read (TMA) at line 58, and gone when its block exits (lines 58 and 47)
     snap_box_wait_read<0>();
 }

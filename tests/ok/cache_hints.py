@@ -48,6 +48,7 @@ def copied(a: ptr(const(float), (M, 64)), c: ptr(float, (M, 64)), M: int):
         s: shared(float[32, 64])
         t: shared(float4[128])
         i: int @ thread[1] = id()
+        intrinsic.prefetch(s, a, at=(32 * b + 64, 0))  # the box after next; beyond the end is nothing
         async_copy(s, a, at=(32 * b, 0), l2="evict_first")
         with partition(t, p=thread[1], offset=i) as mine:
             async_copy(mine[0], a.view(float4)[i, 3], valid=i < M, l2="evict_last")

@@ -34,6 +34,7 @@ FORMS = {
     "async_copy": (
         'in: `async_copy(tile, a, at=(i, j))`, rounded with `type="tf32"`; out: `async_copy(a, tile, at=(i, j))`'
     ),
+    "intrinsic.prefetch": "`intrinsic.prefetch(tile, a, at=(i, j))`, before `async_copy(tile, a, at=(i, j))`",
     "async_reduce": '`async_reduce(a, tile, at=(i, j), op="add")`',
 }
 REDUCTIONS = {
@@ -101,6 +102,18 @@ def box_copy(c: Checker, e: tree.Call) -> None:
         _emit(c, "load", to, source, at, e.span, l2, tf32)
     else:
         _emit(c, "store", source, to, at, e.span, l2)
+
+
+# Nothing is read or written: the tile says what the box is like, and may belong to anybody.
+def box_prefetch(c: Checker, e: tree.Call) -> None:
+    tile, array, at, options = _arguments(c, e, "intrinsic.prefetch")
+    if options or array.space is not Space.GLOBAL or tile.space is Space.GLOBAL:
+        raise c.type_error(
+            "TMA prefetches a box of global memory, as large as a tile of shared memory",
+            e.span,
+            help=FORMS["intrinsic.prefetch"],
+        )
+    _emit(c, "prefetch", tile, array, at, e.span, "")
 
 
 # A reduction is atomic, element by element: the array may be at any privilege.
@@ -247,6 +260,9 @@ def _emit(
         _rows(c, part, box[-1], tile_side.span)
         aligned(c, part, tile_side.memory, what, tile_side.span)
         _begins(c, op, first, array, span)
+        if op == "prefetch":
+            c.out.append(ir.BoxPrefetch(first, box, obj.swizzle, c.place, span=span))
+            continue
         if op == "load" and obj.spread == "copies":
             _alike(c, part, first, box, span, tile_side.span)
         c.out.append(ir.BoxCopy(op, part, first, box, c.place, tf32=tf32, l2=l2, span=span))
@@ -397,7 +413,7 @@ def _begins(c: Checker, op: str, origin: ir.MemAccess, array: Memory, span: Span
             help=f"copy from index {last.value // step * step} on, a multiple of {step}, and use what you need of it",
         )
     before = [i.value for i in origin.index if isinstance(i, ir.Const) and i.value < 0]
-    if before and op != "load":
+    if before and op not in ("load", "prefetch"):
         raise c.type_error(
             f"a TMA store starts inside of its array, and this one of `{name}` at index {before[0]}",
             span,

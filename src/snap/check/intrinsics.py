@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from snap.check import convert
 from snap.check.annotations import constant_int
+from snap.check.boxes import box_prefetch
 from snap.check.expressions import choosing, condition, has_effect, scalar
 from snap.check.hints import eviction, hinted_load, hinted_store, prefetch
 from snap.check.matrices import ldmatrix, mma, stmatrix
@@ -37,7 +38,7 @@ def intrinsic_call(c: Checker, name: str, e: tree.Call, want: Want) -> ir.Expr |
     if name == "store":
         return hinted_store(c, e)
     if name == "prefetch":
-        return prefetch(c, e)
+        return box_prefetch(c, e) if "at" in dict(e.keywords) else prefetch(c, e)
     op = COLLECTIVES.get(ALIASES.get(name, name))
     if op is None:
         raise c.type_error(

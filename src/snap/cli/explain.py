@@ -302,6 +302,8 @@ def _operation_words(stmt: ir.Stmt) -> str:
             return f"atomic {op}, {order}, {scope} scope, once per thread"
         case ir.AsyncCopy(target=target):
             return f"cp.async of {target.view.elem.bytes} bytes per thread, asynchronous"
+        case ir.BoxPrefetch(box=box):
+            return f"TMA prefetch of a box of {' x '.join(map(str, box))} to the L2, issued by one thread"
         case ir.Prefetch(level=level):
             return f"prefetch to {level}, once per thread"
         case ir.BoxCopy():

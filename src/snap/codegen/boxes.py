@@ -39,8 +39,13 @@ class Share:
     dimension: int
 
 
-def multicast(s: ir.BoxCopy, module: Module) -> bool:
-    return s.op == "load" and s.tile.access.view.obj.spread == "copies" and module.cluster > 1
+def multicast(s: ir.BoxCopy | ir.BoxPrefetch, module: Module) -> bool:
+    return (
+        isinstance(s, ir.BoxCopy)
+        and s.op == "load"
+        and s.tile.access.view.obj.spread == "copies"
+        and module.cluster > 1
+    )
 
 
 def share(s: ir.BoxCopy, blocks: int) -> Share | None:
@@ -55,7 +60,9 @@ def share(s: ir.BoxCopy, blocks: int) -> Share | None:
     return Share(box, elements, dimension) if whole else None
 
 
-def tensor_use(s: ir.BoxCopy, module: Module) -> TensorUse:
+def tensor_use(s: ir.BoxCopy | ir.BoxPrefetch, module: Module) -> TensorUse:
+    if isinstance(s, ir.BoxPrefetch):
+        return TensorUse(s.origin.view.obj.uid, scalar_of(s.origin.view.elem), s.box, s.swizzle, False)
     part = share(s, module.cluster) if multicast(s, module) else None
     box = s.box if part is None else part.box
     return TensorUse(s.origin.view.obj.uid, scalar_of(s.origin.view.elem), box, s.tile.access.view.obj.swizzle, s.tf32)
@@ -86,6 +93,12 @@ def copy(scope: Scope, s: ir.BoxCopy) -> list[tree.Stmt]:
     return issue.only(
         mine, words, _do(module, _load(len(at), s.l2, everywhere=True), piece, tensor, *at, barrier, blocks, *policy)
     )
+
+
+def prefetch(scope: Scope, s: ir.BoxPrefetch) -> list[tree.Stmt]:
+    at = [lower(scope, i) for i in s.origin.index]
+    tensor = scope.state.tensor(tensor_use(s, scope.module))
+    return issue.only(issue.first_thread(scope), _do(scope.module, _prefetch(len(at)), tensor, *at))
 
 
 def commit(scope: Scope) -> list[tree.Stmt]:
@@ -132,6 +145,19 @@ static __device__ __forceinline__ void {name}(void* tile, const {MAP}* map, {par
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), {operands}{operand} : "memory");
 }}""",
         needs=(SHARED,),
+        min_arch=90,
+    )
+
+
+def _prefetch(rank: int) -> Helper:
+    name = f"snap_box_prefetch_{rank}d"
+    params, operands, at = _coordinates(rank, 1)
+    return Helper(
+        name,
+        f"""\
+static __device__ __forceinline__ void {name}(const {MAP}* map, {params}) {{
+    asm volatile("cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile [%0, {at}];" :: "l"(map), {operands});
+}}""",
         min_arch=90,
     )
 

@@ -71,7 +71,7 @@ def gathered(scope: Scope, statements: ir.Body) -> ir.Body:
 
 def _issued(s: ir.Stmt) -> bool:
     match s:
-        case ir.BoxCopy() | synced.BarrierExpect() | synced.AsyncCommit(engine="bulk"):
+        case ir.BoxCopy() | ir.BoxPrefetch() | synced.BarrierExpect() | synced.AsyncCommit(engine="bulk"):
             return s.place is not None
         case synced.BarrierArrive(barrier, _, by, place, point):
             return not barrier.everywhere and not point.fence and _whole(place, by)

@@ -66,6 +66,7 @@ def block(scope: Scope, statements: ir.Body) -> tuple[tree.Stmt, ...]:
 # Asynchronous work, and the barriers that count it.
 BACKGROUND: dict[type, Callable[[Scope, Any], list[tree.Stmt]]] = {
     ir.BoxCopy: boxes.copy,
+    ir.BoxPrefetch: boxes.prefetch,
     ir.Wgmma: tensor.multiply,
     ir.StoreAcc: tensor.store,
     synced.BarrierWait: mbarriers.wait,

@@ -79,7 +79,7 @@ class Usage:
     align: dict[int, int] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
     accumulators: set[int] = field(default_factory=set)
-    boxes: list[ir.BoxCopy] = field(default_factory=list)
+    boxes: list[ir.BoxCopy | ir.BoxPrefetch] = field(default_factory=list)
     barriers: dict[int, synced.Barrier] = field(default_factory=dict)
     calls: list[ir.Call] = field(default_factory=list)
 
@@ -144,6 +144,8 @@ class Usage:
                 self.names.add(var.name)
             case ir.Call():
                 self.calls.append(node)
+            case ir.BoxPrefetch():
+                self.boxes.append(node)
             case ir.BoxCopy(barrier=barrier):
                 self.boxes.append(node)
                 if barrier is not None:

@@ -96,6 +96,7 @@ class Statement:
     """
 
     number: int = field(default=0, compare=False, repr=False, kw_only=True)
+    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -107,7 +108,6 @@ class Declare(Statement):
     var: Var
     init: Expr | None
     zero: bool = False
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -116,14 +116,12 @@ class DeclareShared(Statement):
 
     obj: MemObject
     handle: Handle
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Assign(Statement):
     target: Target
     value: Expr
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -131,7 +129,6 @@ class If(Statement):
     cond: Expr
     then: Body
     other: Body
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -141,7 +138,6 @@ class While(Statement):
     pre: Body
     cond: Expr
     body: Body
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -156,23 +152,21 @@ class For(Statement):
     step: Expr
     body: Body
     unroll: int = 0
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
 class Break(Statement):
-    span: Span = field(compare=False, kw_only=True)
+    pass
 
 
 @node
 class Continue(Statement):
-    span: Span = field(compare=False, kw_only=True)
+    pass
 
 
 @node
 class Return(Statement):
     value: Expr | None
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -181,7 +175,6 @@ class Assert(Statement):
 
     cond: Expr
     message: str
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -196,7 +189,6 @@ class Print(Statement):
     args: tuple[Expr, ...]
     lead: Expr | None
     privilege: Privilege
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -205,7 +197,6 @@ class Group(Statement):
     outer: Place
     place: Place
     body: Body
-    span: Span = field(compare=False, kw_only=True)
 
     @property
     def is_all(self) -> bool:
@@ -231,7 +222,6 @@ class Split(Statement):
     level: Level
     outer: Place
     cases: tuple[Case, ...]
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -248,7 +238,6 @@ class Partition(Statement):
     body: Body
     fill: Expr | None = None
     counted: bool = False
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -259,7 +248,6 @@ class Claim(Statement):
     handle: Handle
     place: Place
     body: Body
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -273,7 +261,6 @@ class Collective(Statement):
     args: tuple[Expr, ...]
     accesses: tuple[MemAccess, ...] = ()
     attrs: tuple[tuple[str, object], ...] = ()
-    span: Span = field(compare=False, kw_only=True)
 
     def attr(self, name: str, default: object = None) -> Any:
         return dict(self.attrs).get(name, default)
@@ -291,7 +278,6 @@ class Atomic(Statement):
     target: Target | None
     order: str
     scope: str
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -308,7 +294,6 @@ class AsyncCopy(Statement):
     source: MemAccess
     valid: Expr | None = None
     l2: str = ""
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -319,7 +304,18 @@ class Prefetch(Statement):
 
     access: MemAccess
     level: str
-    span: Span = field(compare=False, kw_only=True)
+
+
+@node
+class BoxPrefetch(Statement):
+    """A box of global memory comes into the L2 (TMA), if the hardware likes; once per group of the place's privilege.
+    Nothing is read or written.  box, swizzle: as of the `BoxCopy` that will load it, so that both use one tensor map.
+    """
+
+    origin: MemAccess
+    box: tuple[int, ...]
+    swizzle: int
+    place: Place
 
 
 @node
@@ -349,7 +345,6 @@ class BoxCopy(Statement):
     slot: Expr | None = None
     tf32: bool = False
     l2: str = ""
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -375,7 +370,6 @@ class Wgmma(Statement):
     zero: Expr | None
     place: Place
     first: bool = False
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -388,7 +382,6 @@ class StoreAcc(Statement):
     acc: ArrayRef
     first: Expr
     place: Place
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -400,7 +393,6 @@ class Turn(Statement):
     outer: Place
     place: Place
     body: Body
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -415,7 +407,6 @@ class Unsafe(Statement):
     target: Target | None
     type: Element | None
     cpu: object = field(default=None, compare=False)
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -432,13 +423,12 @@ class Call(Statement):
     target: Target | None
     place: Place
     smem_offset: int
-    span: Span = field(compare=False, kw_only=True)
 
 
 # The statements of the typed IR; those of the synchronized one stand in the same bodies.
 Plain = Declare | DeclareShared | Assign | If | While | For | Break | Continue | Return | Assert | Print
 Scope = Group | Split | Partition | Claim | Turn
-Act = Collective | Atomic | AsyncCopy | Prefetch | BoxCopy | Wgmma | StoreAcc | Unsafe | Call
+Act = Collective | Atomic | AsyncCopy | Prefetch | BoxCopy | BoxPrefetch | Wgmma | StoreAcc | Unsafe | Call
 Typed = Plain | Scope | Act
 Stmt = Union[Typed, "synced.Stmt"]
 

@@ -28,7 +28,6 @@ class AsyncCommit(ir.Statement):
 
     engine: str = "copy"
     place: Place | None = None
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -81,7 +80,6 @@ class Sync(ir.Statement):
     point: SyncPoint
     place: Place
     part: str = "both"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -111,7 +109,6 @@ class BarrierWait(ir.Statement):
     phase: ir.Expr
     place: Place
     point: SyncPoint
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -131,7 +128,6 @@ class BarrierArrive(ir.Statement):
     point: SyncPoint
     bytes: int = 0
     copies: bool = False
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -142,7 +138,6 @@ class BarrierExpect(ir.Statement):
     slot: ir.Expr
     bytes: int
     place: Place
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -151,7 +146,6 @@ class Elect(ir.Statement):
 
     place: Place
     body: ir.Body
-    span: Span = field(compare=False, kw_only=True)
 
 
 Stmt = Sync | AsyncCommit | BarrierWait | BarrierArrive | BarrierExpect | Elect

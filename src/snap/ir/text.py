@@ -198,6 +198,8 @@ class _Printer:
                 return f"copy {self.access(target)} from {self.access(source)}{zeros}{f', {s.l2}' if s.l2 else ''}"
             case ir.Prefetch(access, level):
                 return f"prefetch {self.access(access)} to {level}"
+            case ir.BoxPrefetch(origin, box, _, place):
+                return f"box prefetch {self.access(origin)} of {list(box)} at {place}"
             case ir.BoxCopy(op, tile, origin, box, place, barrier, slot):
                 way = "from" if op == "load" else "to"
                 counted = "" if barrier is None else f", counted by {self.slot(barrier, slot)}"

@@ -186,9 +186,9 @@ class Actions(Expressions):
             zero = ir.MakeVector((zero,) * elem.lanes, elem, span=s.span)
         return f"merge({valid}, {value}, {self.expr(zero)})"
 
-    def prefetch(self, s: ir.Prefetch) -> None:
+    def prefetch(self, s: ir.Prefetch | ir.BoxPrefetch) -> None:
         """Caches mean nothing here; what the index reads is read."""
-        for i in s.access.index:
+        for i in (s.access if isinstance(s, ir.Prefetch) else s.origin).index:
             self.bind(self.expr(i))
 
     # ---- atomics, unsafe ----

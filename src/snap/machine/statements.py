@@ -38,6 +38,7 @@ METHODS: dict[type, str] = {
     ir.Atomic: "atomic",
     ir.AsyncCopy: "async_copy",
     ir.Prefetch: "prefetch",
+    ir.BoxPrefetch: "prefetch",
     synced.AsyncCommit: "async_commit",
     ir.BoxCopy: "box_copy",
     ir.Wgmma: "wgmma",

@@ -227,7 +227,7 @@ class Launcher:
         from snap.ir.walk import statements
 
         # Calls of functions that copy boxes have been inlined.
-        return any(isinstance(s, ir.BoxCopy) for s in statements(self.compiled.synced.body))
+        return any(isinstance(s, (ir.BoxCopy, ir.BoxPrefetch)) for s in statements(self.compiled.synced.body))
 
     def _run_on_gpu(self, bound: Bound, blocks: int, device: int, stream: int) -> None:
         kernel = self._kernels.get(device)

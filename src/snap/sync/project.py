@@ -338,6 +338,8 @@ def _single(s: ir.Stmt) -> bool:
     match s:
         case ir.BoxCopy(op=op):
             return op == "load"
+        case ir.BoxPrefetch():
+            return True
         case ir.Declare() | ir.Assign(ir.VarTarget()) | ir.If() | ir.For() | ir.While() | ir.Break() | ir.Continue():
             return not _reads_memory(s)
         case (

@@ -17,7 +17,7 @@ from snap.ir.hardware import NAMED_BARRIERS, WARP
 from snap.ir.operations import ATOMICS, COLLECTIVES, MATH
 from snap.ir.synced import Stage
 from snap.ir.types import BOOL, GRID1, THREAD1, Array, Level, Place, Privilege, Scalar, ValueType, Vector, scalar_of
-from snap.ir.walk import children, own_expressions, statements, variables, ways_out
+from snap.ir.walk import bytes_of, children, own_expressions, statements, variables, ways_out
 from snap.record import record
 
 
@@ -175,13 +175,9 @@ def _lowered(s: ir.Partition | ir.Claim) -> str:
 
 @_row("room", "a shared array lies in its function's frame", ir.DeclareShared)
 def _room(s: ir.DeclareShared, around: Around) -> str:
-    if s.obj.extent is not None:
-        return "" if s.obj.offset >= ir.AT_LAUNCH else f"{s.obj.name} has no bytes of its own"
-    size = s.obj.elem.bytes
-    for extent in s.obj.shape or ():
-        size *= int(extent.value) if isinstance(extent, ir.Const) else 0
-    end = s.obj.offset + size
-    return "" if end <= around.function.smem else f"byte {end} of {around.function.smem}"
+    end = s.obj.offset + bytes_of(s.obj)
+    most = around.function.smem if s.obj.extent is None else 2 * ir.AT_LAUNCH
+    return "" if end <= most else f"byte {end} of {most}"
 
 
 # ---- types of statements --------------------------------------------------------------------------------------------

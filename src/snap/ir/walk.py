@@ -36,11 +36,15 @@ def statements(body: ir.Body) -> Iterator[ir.Stmt]:
             yield from statements(inner)
 
 
+def bytes_of(obj: ir.MemObject) -> int:
+    """How large a shared array is, at most."""
+    return obj.elem.bytes * math.prod(ir.extents(obj.shape))
+
+
 def at_launch(kernel: synced.AnyFunction) -> int:
     """The bytes of shared memory, at most, of the arrays whose size a launch decides."""
     arrays = (s.obj for s in statements(kernel.body) if type(s) is ir.DeclareShared and s.obj.extent is not None)
-    ends = (a.offset + a.elem.bytes * math.prod(ir.extents(a.shape)) for a in arrays)
-    return max(ends, default=ir.AT_LAUNCH) - ir.AT_LAUNCH
+    return max((a.offset + bytes_of(a) for a in arrays), default=ir.AT_LAUNCH) - ir.AT_LAUNCH
 
 
 def callees(function: F) -> list[F]:

@@ -11,7 +11,7 @@ from snap.ir import synced
 from snap.ir.effects import Effect, Engine, Kind, accesses, effects, loads, passed
 from snap.ir.hardware import WARP
 from snap.ir.types import Level
-from snap.ir.walk import bodies, statements
+from snap.ir.walk import bodies, bytes_of, statements
 from snap.sync.tokens import ObjectKey
 
 READS_AND_WRITES = frozenset((Kind.READ, Kind.WRITE))
@@ -27,13 +27,6 @@ def reused(every: list[ir.Stmt]) -> set[int]:
     return {
         uid for uid, low, high in arrays for other, first, end in arrays if other != uid and first < high and low < end
     }
-
-
-def bytes_of(obj: ir.MemObject) -> int:
-    size = obj.elem.bytes
-    for n in obj.shape:
-        size *= n.value
-    return size
 
 
 def sizes(every: list[ir.Stmt]) -> tuple[int, ...]:

@@ -19,8 +19,8 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import Effect, Engine, effects
 from snap.ir.types import Level
-from snap.ir.walk import bodies, children, own_expressions, statements
-from snap.sync.arrays import bytes_of, first_uses, handed, nested_stages, reused, sizes, written
+from snap.ir.walk import bodies, bytes_of, children, own_expressions, statements
+from snap.sync.arrays import first_uses, handed, nested_stages, reused, sizes, written
 from snap.sync.loops import assigned, copies_in_turn, cycling, growing, writes
 from snap.sync.tokens import Here, Name, ObjectKey
 from snap.sync.weave import Woven

@@ -66,21 +66,21 @@ def overwritten(
             yield read, scope.handle, write
 
 
-def meeting(
-    place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]
-) -> Iterator[tuple[ir.Handle, ir.MemAccess, ir.MemAccess]]:
-    """Of these partitions, those whose units nothing shows to be apart: each with two accesses, one of them a write,
-    that may meet in an element.
-    """
+def scopes_of(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]) -> list[Scope]:
+    """The scopes of these partitions, with all that is read and written in them."""
     walk = _Walk(place, params, body, None)
     walk.body(body)
-    for scope in walk.scopes:
-        if scope.handle.uid in parts:
-            both = itertools.chain(
-                itertools.combinations_with_replacement(scope.writes, 2), itertools.product(scope.reads, scope.writes)
-            )
-            for first, second in itertools.islice(_pairs(scope, place, both), 1):
-                yield scope.handle, first, second
+    return [scope for scope in walk.scopes if scope.handle.uid in parts]
+
+
+def meeting(place: Place, scopes: Iterable[Scope]) -> Iterator[Scope]:
+    """Those whose units nothing shows to be apart: two accesses, one of them a write, may meet in an element."""
+    for scope in scopes:
+        both = itertools.chain(
+            itertools.combinations_with_replacement(scope.writes, 2), itertools.product(scope.reads, scope.writes)
+        )
+        if any(True for _ in _pairs(scope, place, both)):
+            yield scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +95,13 @@ class Collision:
 
 
 # What is refused happens in every launch: two threads of block 0, accesses that nothing guards, indices that are known.
-def colliding(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]) -> Iterator[Collision]:
-    """Of these partitions by single threads, those in which two threads certainly meet, with the first two that do."""
+def colliding(place: Place, scopes: Iterable[Scope]) -> Iterator[Collision]:
+    """Of partitions by single threads, those in which two threads certainly meet, with the first two that do."""
     held = place.held(Level.THREAD)
     if held is None or held.count is None:
         return
-    walk = _Walk(place, params, body, None)
-    walk.body(body)
-    for scope in walk.scopes:
-        if scope.handle.uid in parts and scope.handle.privilege == THREAD1 and not scope.shared_out:
+    for scope in scopes:
+        if scope.handle.privilege == THREAD1 and not scope.shared_out:
             base = scope.handle.base.privilege  # of one unit that gave the memory away, the first
             yield from itertools.islice(_certain(scope, base.n if base.level is Level.THREAD else held.count), 1)
 

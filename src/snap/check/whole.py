@@ -7,7 +7,7 @@ Input: the state after the body was checked, and the statements made of it.  Out
 from __future__ import annotations
 
 from snap.check.explain import read_by_one_help, units
-from snap.check.parts import colliding, meeting, overwritten, unshown
+from snap.check.parts import Scope, colliding, meeting, overwritten, scopes_of, unshown
 from snap.check.state import Checker
 from snap.diag.error import Label
 from snap.ir import nodes as ir
@@ -169,8 +169,8 @@ def _moves_registers(body: ir.Body) -> ir.Collective | None:
 
 
 # In an `each` memory keeps its name: where two threads certainly meet in an element it is refused, as the long form is.
-def _collisions(c: Checker, params: list[ir.Param], made: ir.Body, parts: frozenset[int]) -> None:
-    for found in colliding(c.frames[0].place, params, made, parts):
+def _collisions(c: Checker, scopes: list[Scope]) -> None:
+    for found in colliding(c.frames[0].place, scopes):
         name, both = found.write.handle.name, found.access is found.write
         touches = "writes" if found.writes else "reads"
         c.report(
@@ -197,7 +197,7 @@ def watched(c: Checker, params: list[ir.Param], made: ir.Body) -> frozenset[int]
     """
     if not c.handed_out:
         return frozenset()
-    found = frozenset(handle.uid for handle, _, _ in meeting(c.frames[0].place, params, made, c.handed_out))
-    if found:
-        _collisions(c, params, made, found)
-    return found
+    place = c.frames[0].place
+    found = list(meeting(place, scopes_of(place, params, made, c.handed_out)))
+    _collisions(c, found)
+    return frozenset(scope.handle.uid for scope in found)

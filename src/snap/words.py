@@ -242,7 +242,9 @@ OPERANDS = {
         " `i8` or `u8`, or words `u32` with four of them, the first in the lowest bits, and"
         ' `type="s8"`, `"u8"`, or `type=("s8", "u8")` of a and b: m16n8k32, with 4, 2 and 4 words, or m16n8k16, with'
         ' 2, 1 and 4; accumulators `int`, which wrap, or end at their ends with `saturate=True`. `type="s4"`, `"u4"`: eight'
-        ' to a word, m16n8k64 or m16n8k32 likewise. `type="e4m3"`, `"e5m2"` (sm_89): m16n8k32 with f32 accumulators.',
+        ' to a word, m16n8k64 or m16n8k32 likewise. `type="e4m3"`, `"e5m2"` (sm_89): m16n8k32 with f32 accumulators.'
+        " What the hardware has: s4 and u4 are native on sm_80 to sm_89, and become two products of bytes from sm_90 on; e4m3"
+        " and e5m2 are native on sm_89 and sm_120, and become products of f16 on sm_90 and sm_100, where `wgmma` has them.",
     ),
     "ldmatrix": (
         "frag, row, trans=False",

@@ -77,6 +77,12 @@ def test_a_part_is_a_power_of_two_and_aligned():
     assert in_block("with group(thread[4]):\n    x: int @ thread[1] = f(3)", before=called) == [("SNAP008", 2)]
 
 
+def test_what_a_part_agrees_on_is_not_the_warps():
+    for result, refused in (("thread[8]", []), ("thread[4]", []), ("thread[32]", ["SNAP006"])):
+        called = f"@device\n@requires(thread[8])\ndef f(v: int @ thread[1]) -> int @ {result}:\n    return intrinsic.reduce_add(v)"
+        assert [code for code, _ in in_block("x: int @ thread[1] = f(3)", before=called)] == refused
+
+
 def test_reductions_of_the_lanes_for_which_something_holds():
     for name in ("add", "min", "max", "and", "or", "xor"):
         assert use(f"x: int = intrinsic.reduce_{name}(t, where=t > 3)") == []

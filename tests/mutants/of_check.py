@@ -286,7 +286,7 @@ MUTANTS = (
     Mutant("what a part agrees on is the part's", "ir/operations.py",
            "returns = part if self.returns == self.requires else self.returns",
            "returns = self.returns",
-           ("tests/check/test_collectives.py::test_parts_of_a_warp_act_by_themselves_and_agree_for_themselves",)),
+           ("tests/check/test_collectives.py::test_what_a_part_agrees_on_is_not_the_warps",)),
     Mutant("a size that a launch decides is not changed by the kernel", "check/annotations.py",
            "(part.var.uid not in c.given or part.var.name in c.assigned)",
            "part.var.uid not in c.given",

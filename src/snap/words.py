@@ -244,7 +244,7 @@ OPERANDS = {
         ' 2, 1 and 4; accumulators `int`, which wrap, or end at their ends with `saturate=True`. `type="s4"`, `"u4"`: eight'
         ' to a word, m16n8k64 or m16n8k32 likewise. `type="e4m3"`, `"e5m2"` (sm_89): m16n8k32 with f32 accumulators.'
         " What the hardware has: s4 and u4 are native on sm_80 to sm_89, and become two products of bytes from sm_90 on; e4m3"
-        " and e5m2 are native on sm_89 and sm_120, and become products of f16 on sm_90 and sm_100, where `wgmma` has them.",
+        " and e5m2 are native on sm_89 and sm_120, and become products of f16 on sm_90, where `wgmma` has them, and on sm_100.",
     ),
     "ldmatrix": (
         "frag, row, trans=False",

@@ -25,7 +25,8 @@ class ProductWriter(Writer):
         self.n = rng.choice([8, 8, 8, 16])
         self.word, self.k, self.array = TYPES[self.kind]
         self.loops: list[str] = []
-        self.accs = ("acc", "acd")
+        self.rows = rng.random() < 0.3  # of one array: windows of its registers
+        self.accs = ("acc[0]", "acc[1]") if self.rows else ("acc", "acd")
         self.registers = self.kind in ("bf16", "f16")
 
     def multiply(self, a: str, b: str) -> None:
@@ -52,9 +53,10 @@ class ProductWriter(Writer):
             elif what == 9 and self.registers:
                 self.say(f"fr[{self.below(8)}] = {self.word}(min(max({acc}[{self.below(self.n // 2)}], -3.0), 3.0))")
             elif what == 10:
-                j = self.fresh("j")
-                with self.block(f"for {j} in range({self.pick(['2', 'n - 1'])}):"):
-                    self.say(f"wgmma({acc}, {tile}, {b}{zero}{extra})")
+                j, count = self.fresh("j"), self.pick(["2", "n - 1"])
+                with self.block(f"for {j} in range({count}):"):
+                    each = f"acc[{j}]" if self.rows and count == "2" else acc
+                    self.say(f"wgmma({each}, {tile}, {b}{zero}{extra})")
                     if self.chance(3):
                         self.say(f"{acc}[1] = 1.0")
 
@@ -99,7 +101,7 @@ class ProductWriter(Writer):
 
     def touched(self) -> None:
         acc = self.pick(self.accs)
-        self.say(self.pick([f"v = v + {acc}[{self.below(self.n // 2)}]", f"{acc}[{self.below(self.n // 2)}] = v", f"v = v + {acc}[0] + acd[1]", "v = v + 1.0"]))
+        self.say(self.pick([f"v = v + {acc}[{self.below(self.n // 2)}]", f"{acc}[{self.below(self.n // 2)}] = v", f"v = v + {acc}[0] + {self.accs[1]}[1]", "v = v + 1.0"]))
 
     def program(self) -> str:
         slots = self.pick([1, 1, 2, 3])
@@ -108,7 +110,10 @@ class ProductWriter(Writer):
         self.say("t: int @ thread[1] = id()")
         self.say("w: int @ warpgroup = id()")
         self.say("v: float @ thread[1] = 0.0")
-        for acc in self.accs:
+        if self.rows:
+            self.tags.add("rows of registers")
+            self.say(f"acc: float[2, {self.n // 2}] @ thread[1]")
+        for acc in () if self.rows else self.accs:
             self.say(f"{acc}: float[{self.n // 2}] @ thread[1]")
         if self.registers:
             self.say(f"fr: {self.word}[8] @ thread[1]")
@@ -128,7 +133,7 @@ class ProductWriter(Writer):
         for _ in range(1 + self.below(2)):
             self.pick([self.stage, self.stored, self.stored, self.touched])()
         with self.block(f"for q in range({self.n // 2}):"):
-            self.say("mine[q] = acc[q] + acd[q] * 2.0 + v")
+            self.say(f"mine[q] = {self.accs[0]}[q] + {self.accs[1]}[q] * 2.0 + v")
         head = f"""@kernel
 @requires(grid[1], block[1], thread[{self.threads}])
 def k(out: ptr(float) @ grid[1], y: ptr(float, ({ROWS}, 8)) @ grid[1], xa: ptr(const({self.word}), ({ROWS}, {3 * self.k})) @ grid[1],

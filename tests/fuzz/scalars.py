@@ -18,6 +18,12 @@ NUMPY = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "ui
 PARAMETERS = ("i8", "i16", "i32", "i32", "i64", "u8", "u16", "u32", "u32", "u64", "f32", "f32", "f64")
 
 
+TABLES = """import numpy as np
+
+WHOLES = np.array([7, -3, 0, 2147483647, -2147483648, 12], np.int32)
+REALS = np.array([[1.5, -0.25, 0.1], [3.0, -7.75, 100.125]], np.float32)
+"""
+WHOLES, REALS = (7, -3, 0, 2147483647, -2147483648, 12), ((1.5, -0.25, 0.1), (3.0, -7.75, 100.125))
 SIGN = """
 
 @device
@@ -165,6 +171,40 @@ class Expressions:
         bare, typed = (order.format(a.live, text, op=op) for text in (str(n), f"{a.type}({n})"))
         return Term(f"({bare} >> {shift})", f"({typed} >> {shift})", a.type, 1 << 64)
 
+    # ---- tables, vectors, places of accumulators
+
+    def looked_up(self, depth: int) -> Term:
+        """An element of a table: the number that it holds, and the element at an index that is computed."""
+        k = self.pick([k for k, (t, text) in enumerate(self.leaves) if t == "i32"])
+        if self.rng.random() < 0.5:
+            n = self.rng.randrange(len(WHOLES))
+            return Term(f"i32({WHOLES[n]})", f"WHOLES[{n} + (p{k} & 0)]", "i32", abs(WHOLES[n]))
+        i, j = self.rng.randrange(2), self.rng.randrange(3)
+        return Term(f"f32({REALS[i][j]})", f"REALS[{i} - (p{k} & 0), {j} ^ (p{k} & 0)]", "f32", 101)
+
+    def placed(self, depth: int) -> Term:
+        """Where an element of an accumulator lies, for the first thread of a warp."""
+        k = self.pick([k for k, (t, text) in enumerate(self.leaves) if t == "i32"])
+        j, who = int(self.leaves[k][1]) & 15, self.pick(["warp", "warpgroup"])
+        if self.rng.random() < 0.5:
+            return Term(f"i32({j // 2 % 2 * 8})", f"acc_row(p{k} & 15, {who})", "i32", 8)
+        return Term(f"i32({j // 4 * 8 + j % 2})", f"acc_column(p{k} & 15, {who})", "i32", 64)
+
+    def component(self, depth: int) -> Term:
+        """Two vectors, or a vector and a scalar: a component is what the scalars give."""
+        if self.rng.random() < 0.5:
+            a, b = (both("u32({})", "u32", 1 << 32, self.whole(max(0, depth - 1))) for _ in range(2))
+            op, other = self.pick("+-*&|^"), self.pick(["uint2(1, {1})", "uint2({1}, {1})", "{1}"])
+            of = "y" if other == "uint2(1, {1})" else self.pick("xy")
+            live = f"(uint2({{0}}, {{0}}) {op} {other}).{of}".format(a.live, b.live)
+            return Term(f"({a.folded} {op} {b.folded})", live, "u32", 1 << 32)
+        a, b = (both("f32({})", "f32", 0, self.real(max(0, depth - 1))) for _ in range(2))
+        if self.rng.random() < 0.3:
+            return Term(f"(-{a.folded})", f"(-float4(1.0, {a.live}, 2.0, 3.0)).y", "f32", math.inf, product=True)
+        op, other = self.pick(["*", "/"]), self.pick(["float2({1}, 1.0)", "{1}"])
+        live = f"(float2({{0}}, 1.0) {op} {other}).x".format(a.live, b.live)
+        return Term(f"({a.folded} {op} {b.folded})", live, "f32", math.inf, product=True)
+
     # ---- truth
 
     def truth(self, depth: int) -> Term:
@@ -259,13 +299,18 @@ def make(rng: random.Random):
     lines, tags = [], {"folded"}
     count = 6
     for k in range(count):
-        make_one = e.pick([e.whole, e.whole, e.real, e.truth, e.literal])
+        make_one = e.pick([e.whole, e.whole, e.real, e.truth, e.literal, e.looked_up, e.placed, e.component])
         x = make_one(3)
         while len(x.live) > 400:
             x = make_one(2)
         word = {"i32": "int", "f32": "float"}.get(x.type, x.type)
-        if rng.random() < 0.3:
+        how = rng.random()
+        if how < 0.2:
             lines += [f"a{k} = {x.folded}", f"b{k} = {x.live}"]
+        elif how < 0.35:  # there and back
+            lines += [f"b{k}, a{k} = {x.folded}, {x.live}", f"a{k}, b{k} = b{k}, a{k}"]
+        elif how < 0.5:
+            lines += [f"c{k}: {word}[2] = [{x.folded}, {x.live}]", f"a{k}, b{k} = c{k}[0], c{k}[1]"]
         else:
             lines += [f"a{k}: {word} = {x.folded}", f"b{k}: {word} = {x.live}"]
         lines += [f"mine[{2 * k}] = {bits_of(x.type, f'a{k}')}", f"mine[{2 * k + 1}] = {bits_of(x.type, f'b{k}')}"]
@@ -281,4 +326,4 @@ def k(out: ptr(u64) @ grid[1], {params}):
 """
     body = "\n".join("                " + line for line in lines)
     arguments = (f"np.zeros({2 * count}, np.uint64)", *(f"np.{NUMPY[t]}({text.replace('NAN', 'np.nan').replace('INF', 'np.inf')})" for t, text in e.leaves))
-    return HEADER + 'NAN = float("nan")\nINF = float("inf")\n' + SIGN + "\n\n" + head + body + "\n", arguments, 1, tags
+    return HEADER + TABLES + 'NAN = float("nan")\nINF = float("inf")\n' + SIGN + "\n\n" + head + body + "\n", arguments, 1, tags

@@ -26,6 +26,7 @@ from fuzz.slow_text import (
     Reference,
     Registers,
     Type,
+    Table,
     Unknown,
     constant_type,
     defaults_of,
@@ -258,6 +259,9 @@ class Expressions:
         if isinstance(node.op, ast.UAdd):
             return e
         function = (lambda v: ~int(v)) if isinstance(node.op, ast.Invert) else (lambda v: -v)
+        if isinstance(e.type, tuple):
+            run, part = e.run, e.type[1]
+            return E(e.type, lambda G, L: [tuple(sv.wrap(function(x), part) if sv.is_int(part) else function(x) for x in v) for v in run(G, L)])
         if e.type in LITERALS:
             return self._of_numbers(function, e) if e.const is None else constant(function(e.const), e.type)
         t = sv.promoted(e.type)
@@ -271,7 +275,22 @@ class Expressions:
     def _BinOp(self, node) -> E:
         return self.binary(symbol(node.op), self.expression(node.left), self.expression(node.right))
 
+    def _by_components(self, op: str, a: E, b: E) -> E:
+        """Vectors of one type, or a vector and a scalar that meets every component, which stays of its type."""
+        t = a.type if isinstance(a.type, tuple) else b.type
+        a, b = (e if e.type == t else converted(e, t[1]) for e in (a, b))
+        f, left, right = sv.operation(op, sv.promoted(t[1])), a.run, b.run
+        each = lambda v: v if isinstance(v, tuple) else (v,) * t[2]  # noqa: E731
+        back = lambda v: sv.convert(v, sv.promoted(t[1]), t[1])  # noqa: E731
+
+        def run(G, L):
+            x = left(G, L)
+            return [tuple(back(f(p, q)) for p, q in zip(each(v), each(w))) for v, w in zip(x, right(G, L))]
+        return E(t, run)
+
     def binary(self, op: str, a: E, b: E) -> E:
+        if isinstance(a.type, tuple) or isinstance(b.type, tuple):
+            return self._by_components(op, a, b)
         if a.type in LITERALS and b.type in LITERALS:
             if a.const is not None and b.const is not None:
                 return constant(sv.folded(op, a.const, b.const))
@@ -382,7 +401,25 @@ class Expressions:
         runs = [e.run for e in operands]
         return E(t, lambda G, L: [function(*values) for values in zip(*(run(G, L) for run in runs))], None, found)
 
+    def _looked_up(self, table: Table, node) -> E:
+        index = self.indices(node.slice)
+
+        def run(G, L):
+            found = []
+            for at in index(G, L):
+                v = table.values
+                for i in at:
+                    if not 0 <= i < len(v):
+                        raise Trap(f"index {i} is outside of a table")
+                    v = v[i]
+                found.append(sv.convert(v, None, table.element))
+            return found
+        return E(table.element, run)
+
     def _Subscript(self, node) -> E:
+        table = self.outside.get(node.value.id) if isinstance(node.value, ast.Name) and self.scope.find(node.value.id) is None else None
+        if isinstance(table, Table):
+            return self._looked_up(table, node)
         element, place = self.element(node)
         return E(element, lambda G, L: [h.load(i) for h, i in place(G, L)])
 
@@ -439,12 +476,24 @@ class Expressions:
             return self._cast(found.t, node)
         if name == "id":
             return self._id()
+        if name in ("acc_row", "acc_column"):
+            return self._accumulator_place(name, node)
         if name == "count":
             p = self.privilege(node.args[0])
             return E("i32", lambda G, L: [G.count(p.level, p.n)] * len(L))
         if name in self.program.operations["words"]:
             return self.program.operations["words"][name](self, node)
         return self._math(name, node)
+
+    def _accumulator_place(self, name: str, node) -> E:
+        """Of an accumulator as PTX lays it out: pairs of columns go around the lanes of a row, two rows of 8 apart, then the next 8 columns."""
+        run, of = converted(settled(self.expression(node.args[0])), "i32").run, self.privilege(node.args[1]).n
+
+        def place(lane, j):
+            own = lane.thread % of
+            row = own // 32 * 16 + own % 32 // 4 + (8 if j % 4 >= 2 else 0)
+            return row if name == "acc_row" else j // 4 * 8 + own % 4 * 2 + j % 2
+        return E("i32", lambda G, L: [place(lane, j) for lane, j in zip(L, run(G, L))])
 
     def _id(self) -> E:
         p = self.target

@@ -110,12 +110,14 @@ class Statements(Expressions):
                 slot = self.new_slot()
                 self.scope.names[name] = Named(slot, t.element, privilege=p)
                 size = int(np.prod(t.shape)) * sv.size_of(t.element)
-                if node.value is not None:
-                    raise Unsupported("a local array with a value")
+                first = self._first_values(node.value, t)
 
                 def execute(G):
-                    for lane in G.lanes:
+                    rows = [run(G, G.lanes) for run in first]  # before the array is there
+                    for k, lane in enumerate(G.lanes):
                         lane.v[slot] = Array(Memory.of(size, "local"), t.element, t.shape)
+                        for at, row in zip(np.ndindex(*t.shape), rows if len(rows) != 1 else rows * int(np.prod(t.shape))):
+                            lane.v[slot].store(tuple(map(int, at)), row[k])
                 return execute
         if node.value is None:
             slot = self.new_slot()
@@ -132,6 +134,17 @@ class Statements(Expressions):
         slot = self.new_slot()
         self.scope.names[name] = Value(slot, t, p)
         return self._setting(slot, e)
+
+    def _first_values(self, node: ast.expr | None, t: Registers) -> list[Callable]:
+        """What each element of a local array starts as, row by row; one for all of them, or none."""
+        if node is None:
+            return []
+        items = [node]
+        for _ in t.shape:
+            items = [inner for item in items for inner in (item.elts if isinstance(item, (ast.List, ast.Tuple)) else [item])]
+        if len(items) not in (1, int(np.prod(t.shape))) or isinstance(node, ast.Name):
+            raise Unsupported("this first value of a local array")
+        return [converted(self.expression(item), t.element).run for item in items]
 
     @staticmethod
     def _setting(slot: int, e: E) -> Callable:
@@ -179,6 +192,8 @@ class Statements(Expressions):
         if len(node.targets) != 1:
             raise Unsupported("several targets")
         target = node.targets[0]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            return self._several(target.elts, node.value.elts)
         if isinstance(node.value, ast.Lambda):
             return self._name_function(target, node.value)
         if isinstance(target, ast.Name) and not isinstance(self.scope.find(target.id), Value):
@@ -187,6 +202,29 @@ class Statements(Expressions):
             self.scope.names[target.id] = Value(slot, e.type, None)
             return self._setting(slot, e)
         return self._store(target, lambda old: self.expression(node.value), reads=False)
+
+    def _several(self, targets: list[ast.expr], values: list[ast.expr]) -> Callable:
+        """All values, then the targets from left to right."""
+        steps, kept = [], []
+        for value in values:
+            e = self.expression(value)
+            if e.const is None:
+                slot = self.new_slot()
+                steps.append(self._setting(slot, e))
+                e = E(e.type, lambda G, L, slot=slot: [lane.v[slot] for lane in L], None, e.numbers)
+            kept.append(e)
+        for target, e in zip(targets, kept, strict=True):
+            if isinstance(target, ast.Name) and not isinstance(self.scope.find(target.id), Value):
+                slot = self.new_slot()
+                self.scope.names[target.id] = Value(slot, settled(e).type, None)
+                steps.append(self._setting(slot, settled(e)))
+            else:
+                steps.append(self._store(target, lambda old, e=e: e, reads=False))
+
+        def execute(G):
+            for step in steps:
+                step(G)
+        return execute
 
     def _name_function(self, target: ast.Name, node: ast.Lambda) -> None:
         self.scope.names[target.id] = Lambda(node, self.scope)

@@ -55,6 +55,14 @@ class Function:
         return self.module.names_at(self.node) | (self.captured or {})
 
 
+class Table:
+    """Numbers of one type, of one dimension or two, captured from outside."""
+
+    element: str
+    values: tuple
+
+
+@dataclass(frozen=True)
 class Unknown:
     """A name of the module whose value was not worked out; using it is Unsupported."""
 
@@ -186,6 +194,7 @@ class Module:
             return Unknown()
 
 
+_TABLES = {"int32": "i32", "uint8": "u8", "int64": "i64", "float32": "f32"}
 _PYTHON = {"float": float, "int": int, "min": min, "max": max, "len": len, "abs": abs, "bool": bool}
 
 
@@ -226,6 +235,8 @@ def evaluate(node: ast.expr, lookup: Callable[[str], object]):
                 if isinstance(inside, Module):
                     return inside.final()[node.attr]
                 raise Unsupported(ast.unparse(node))
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="np"), attr="array"), args=[ast.List() as items, ast.Attribute(attr=dtype)]) if dtype in _TABLES:
+                return Table(_TABLES[dtype], go(items))
             case ast.Call(func=ast.Name()) if node.func.id in _PYTHON and not node.keywords:
                 return _PYTHON[node.func.id](*(go(a) for a in node.args))
             case ast.Call(func=ast.Attribute(attr="specialize")):

@@ -55,6 +55,7 @@ class Function:
         return self.module.names_at(self.node) | (self.captured or {})
 
 
+@dataclass(frozen=True)
 class Table:
     """Numbers of one type, of one dimension or two, captured from outside."""
 
@@ -62,7 +63,6 @@ class Table:
     values: tuple
 
 
-@dataclass(frozen=True)
 class Unknown:
     """A name of the module whose value was not worked out; using it is Unsupported."""
 

@@ -70,7 +70,7 @@ def _table(c: Checker, array: Any, name: str, span: Span) -> ir.Table:
         raise c.type_error(
             f"`{name}` has {array.nbytes} bytes, and a table has at most {TABLE_LARGEST}",
             span,
-            help=f"pass it to the kernel: `{name}: ptr(const({elem}), ({', '.join(map(str, array.shape))}))`",
+            help=f"pass it to the kernel: `{name}: ptr(const({elem}), {array.shape})`",
         )
     data = array.astype(array.dtype.newbyteorder("="), order="C", copy=False).tobytes()
     return _made(name, elem, array.shape, data)

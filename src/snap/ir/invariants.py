@@ -124,14 +124,10 @@ def _read_type(e: ir.Read) -> str:
 
 @_alone("elements", "an element has its array's type, and an integer for each dimension", ir.Elem, ir.Load, ir.Lookup)
 def _element(e: ir.Elem | ir.Load | ir.Lookup) -> str:
-    if isinstance(e, ir.Lookup):
-        return _indexed(e.table.shape, e.index) if e.type == e.table.elem else f"{e.table.elem} is read as {e.type}"
-    elem = e.array.elem if isinstance(e, ir.Elem) else e.access.view.elem
-    if e.type != elem:
-        return f"an element of {elem} is read as {e.type}"
-    if isinstance(e, ir.Elem):
-        return "an element of a window" if e.array.at else _indexed(e.array.shape, e.index)
-    return ""
+    of = e.array if isinstance(e, ir.Elem) else e.table if isinstance(e, ir.Lookup) else e.access.view
+    if e.type != of.elem or isinstance(of, ir.ArrayRef) and of.at:
+        return f"an element of {of.elem} is read as {e.type}, or from a window"
+    return "" if isinstance(e, ir.Load) else _indexed(of.shape, e.index)
 
 
 def _indexed(shape: tuple | None, index: tuple[ir.Expr, ...]) -> str:

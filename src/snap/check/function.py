@@ -71,8 +71,6 @@ def elaborate(
         c.returns = returns(c)
     except Abort:
         pass
-    if definition.kind == "global":
-        c.given = {p.var.uid for p in params if isinstance(p, ir.ValueParam)}
     with c.block() as statements:
         _keep_shapes(c, specs)
         body(c, definition.tree.body)
@@ -113,6 +111,7 @@ def _keep_shapes(c: Checker, specs: tuple[ParamSpec, ...]) -> None:
     """A dimension stays what was passed: where the function assigns a parameter that a shape names, it assigns
     a copy.
     """
+    c.given = {c.lookup(p.name).var.uid for p in specs if p.spec.kind == "value"}
     for var in rewrite.variables(*(n for p in specs for n in p.spec.shape or ())):
         if var.name in c.assigned:
             copy = c.var(var.name, var.type, var.privilege, var.span)

@@ -290,8 +290,9 @@ class SnapFunction:
     ) -> None:
         """Runs the kernel; `k[blocks](*args)` is short for `k.launch(*args, blocks=blocks)`.
 
-        blocks: a number, or the shape of the grid.  target: where, "cpu", "gpu" or, by the arrays, "auto".  stream: of a
-        GPU.  seed: a schedule of the CPU machine.  seconds: how long the CPU machine may take.
+        blocks: a number, or the shape of the grid.  target: where, "cpu", "gpu", "ptx" (what NVRTC makes of it, without
+        a GPU) or, by the arrays, "auto".  stream: of a GPU.  seed: a schedule of the CPU machine.  seconds: how long
+        the CPU machine may take.
         """
         from snap.runtime.launch import launch
 

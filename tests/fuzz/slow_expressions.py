@@ -95,6 +95,14 @@ class Fixed:
     type: object
 
 
+class Given(ast.expr):
+    """An operand that has been compiled: of a vector, its component k."""
+
+    def __init__(self, e: E, k: int):
+        super().__init__()
+        self.e, self.k = e, k
+
+
 def constant(v, t=None) -> E:
     return E(constant_type(v) if t is None else t, lambda G, L: [v] * len(L), v)
 
@@ -505,15 +513,28 @@ class Expressions:
         parts = [self.expression(n) for n in node.args]
         if not isinstance(t, tuple):
             return converted(parts[0], t)
+        if len(parts) == 1 and isinstance(parts[0].type, tuple):
+            run, source = parts[0].run, parts[0].type[1]
+            return E(t, lambda G, L: [tuple(sv.convert(x, source, t[1]) for x in v) for v in run(G, L)])
+        parts = parts * t[2] if len(parts) == 1 else parts
         if len(parts) != t[2]:
             raise Unsupported(f"a vector of {len(parts)} parts")
         runs = [converted(e, t[1]).run for e in parts]
         return E(t, lambda G, L: list(zip(*(run(G, L) for run in runs))))
 
+    def _Given(self, node) -> E:
+        e, k = node.e, node.k
+        return E(e.type[1], lambda G, L: [v[k] for v in e.run(G, L)]) if isinstance(e.type, tuple) else e
+
     def _math(self, name: str, node) -> E:
         operands = [self.expression(n) for n in node.args]
         if not operands:
             raise Unsupported(f"`{name}(...)`")
+        vector = next((e.type for e in operands if isinstance(e.type, tuple)), None)
+        if vector is not None:  # component by component
+            parts = [self._math(name, ast.Call(node.func, [Given(e, k) for e in operands], [])) for k in range(vector[2])]
+            runs = [converted(e, vector[1]).run for e in parts]
+            return E(vector, lambda G, L: list(zip(*(run(G, L) for run in runs))))
         t = operands[0].type
         for e, before in zip(operands[1:], operands):
             t = met(before, e) if len(operands) == 2 else sv.common(t, e.type)

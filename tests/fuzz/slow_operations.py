@@ -9,7 +9,7 @@ import numpy as np
 
 from fuzz import slow_values as sv
 from fuzz.slow_expressions import E, Expressions, constant, converted, settled
-from fuzz.slow_memory import Handle
+from fuzz.slow_memory import Handle, Rest
 from fuzz.slow_text import LEVELS
 from fuzz.slow_values import Trap, Unsupported
 
@@ -199,6 +199,9 @@ def tf32(x: np.ndarray) -> np.ndarray:
 def _values(c: Expressions, node: ast.expr) -> tuple:
     """The type of the values that an argument of mma is (an element, or a whole local array), and a list a lane."""
     if isinstance(node, ast.Name) and hasattr(c.lookup(node.id), "element"):
+        memory = c.memory(node)
+        return memory.element, lambda G, L: [[h.load(i) for i in np.ndindex(*h.shape)] for h in memory.run(G, L)]
+    if isinstance(node, ast.Subscript) and not isinstance(node.value, ast.Call):  # an element, or a row
         memory = c.memory(node)
         return memory.element, lambda G, L: [[h.load(i) for i in np.ndindex(*h.shape)] for h in memory.run(G, L)]
     e = c.expression(node)
@@ -542,6 +545,18 @@ def _transposable(c: Expressions, node: ast.expr) -> tuple:
     return c.memory(node), False
 
 
+def _registers(h: Handle, element) -> np.ndarray:
+    """The values of a local array, or of a row of one, where they lie."""
+    seen, inner, whole = h.memory.seen(element), h, int(np.prod(h.shape))
+    if not isinstance(h, Rest):
+        return seen
+    first: tuple = ()
+    while isinstance(inner, Rest):
+        first, inner = (*inner.first, *first), inner.parent
+    start = int(np.ravel_multi_index(first, inner.shape[:len(first)])) * whole
+    return seen[start:start + whole]
+
+
 def wgmma(c: Expressions, node: ast.Call) -> E:
     words = words_of(node)
     with c.aimed(THREAD):
@@ -556,7 +571,7 @@ def wgmma(c: Expressions, node: ast.Call) -> E:
         for unit in in_units(L, 128):
             h = left[unit[0]]
             if h.memory.space == "local":
-                raw = np.stack([left[p].memory.seen(h.element) for p in unit])
+                raw = np.stack([_registers(left[p], h.element) for p in unit])
                 rows, columns = _places(sv.size_of(h.element), raw.shape[1])
                 A = np.zeros((64, columns.max() + 1))
                 A[rows, columns] = numbers(raw, h.element, kind)
@@ -564,7 +579,7 @@ def wgmma(c: Expressions, node: ast.Call) -> E:
                 A = _tile(h, kind).T if a_turned else _tile(h, kind)
             B = _tile(right[unit[0]], kind)
             B = B if b_turned else B.T
-            old = np.stack([sums[p].memory.seen("f32") for p in unit])
+            old = np.stack([_registers(sums[p], "f32") for p in unit])
             rows, columns = _places(2, old.shape[1])
             D = np.zeros((64, 2 * old.shape[1]))
             if not fresh[unit[0]]:
@@ -574,7 +589,7 @@ def wgmma(c: Expressions, node: ast.Call) -> E:
             with np.errstate(all="ignore"):
                 D = (D + A @ B).astype(np.float32)
             for p, values in zip(unit, D[rows, columns]):
-                sums[p].memory.seen("f32")[:] = values
+                _registers(sums[p], "f32")[:] = values
         return [None] * len(L)
     return E(NOTHING, run)
 
@@ -593,7 +608,7 @@ def store_acc(c: Expressions, node: ast.Call) -> E:
             h, start = tiles[unit[0]], starts[unit[0]]
             shape = h.shape
             places = h.places(shape).reshape(-1, shape[-1])
-            values = np.stack([sums[p].memory.seen("f32") for p in unit])
+            values = np.stack([_registers(sums[p], "f32") for p in unit])
             rows, columns = _places(2, values.shape[1])
             D = np.zeros((64, 2 * values.shape[1]), np.float32)
             D[rows, columns] = values

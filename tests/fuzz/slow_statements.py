@@ -142,7 +142,7 @@ class Statements(Expressions):
         items = [node]
         for _ in t.shape:
             items = [inner for item in items for inner in (item.elts if isinstance(item, (ast.List, ast.Tuple)) else [item])]
-        if len(items) not in (1, int(np.prod(t.shape))) or isinstance(node, ast.Name):
+        if len(items) not in (1, int(np.prod(t.shape))) or isinstance(node, ast.Name) and isinstance(self.scope.find(node.id), Named):
             raise Unsupported("this first value of a local array")
         return [converted(self.expression(item), t.element).run for item in items]
 
@@ -192,8 +192,8 @@ class Statements(Expressions):
         if len(node.targets) != 1:
             raise Unsupported("several targets")
         target = node.targets[0]
-        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-            return self._several(target.elts, node.value.elts)
+        if isinstance(target, ast.Tuple):
+            return self._several(target.elts, self._dealt_out(node.value))
         if isinstance(node.value, ast.Lambda):
             return self._name_function(target, node.value)
         if isinstance(target, ast.Name) and not isinstance(self.scope.find(target.id), Value):
@@ -203,11 +203,27 @@ class Statements(Expressions):
             return self._setting(slot, e)
         return self._store(target, lambda old: self.expression(node.value), reads=False)
 
-    def _several(self, targets: list[ast.expr], values: list[ast.expr]) -> Callable:
+    def _dealt_out(self, node: ast.expr) -> list[E]:
+        """The values for several targets."""
+        match node:
+            case ast.Tuple(elts=items):
+                return [self.expression(item) for item in items]
+            case ast.Call(func=ast.Name(id="divmod"), args=[a, b]):
+                a, b = self.expression(a), self.expression(b)
+                return [self.binary(op, a, b) for op in "/%"]
+        e = self.expression(node)
+        if not isinstance(e.type, tuple):
+            raise Unsupported("these values for several targets")
+        slot = self.new_slot()
+        set_once = self._setting(slot, e)
+        first = lambda G, L: (set_once(G), [lane.v[slot][0] for lane in L])[1]  # noqa: E731
+        rest = [lambda G, L, k=k: [lane.v[slot][k] for lane in L] for k in range(1, e.type[2])]
+        return [E(e.type[1], run) for run in (first, *rest)]
+
+    def _several(self, targets: list[ast.expr], values: list[E]) -> Callable:
         """All values, then the targets from left to right."""
         steps, kept = [], []
-        for value in values:
-            e = self.expression(value)
+        for e in values:
             if e.const is None:
                 slot = self.new_slot()
                 steps.append(self._setting(slot, e))

@@ -14,7 +14,7 @@ import numpy as np
 
 from fuzz import slow
 from fuzz.slow_expressions import Fixed, Scope
-from fuzz.slow_text import BUILTIN, Function, Lambda, Module, Unknown, constant_type, evaluate, is_snap
+from fuzz.slow_text import BUILTIN, Function, Lambda, Module, Table, Unknown, constant_type, evaluate, is_snap
 from snap.api import SnapFunction
 
 NUMBERS = (bool, int, float, np.generic)
@@ -68,6 +68,9 @@ class Reader:
             return v
         if isinstance(v, SnapFunction):
             return self.function(v)
+        if isinstance(v, np.ndarray):
+            nested = lambda x: tuple(map(nested, x)) if isinstance(x, list) else x  # noqa: E731
+            return Table(v.dtype.name.replace("uint", "u").replace("float", "f").replace("int", "i"), nested(v.tolist()))
         if v in (int, float, bool):
             return BUILTIN[v.__name__]
         if inspect.isfunction(v) and v.__name__ == "<lambda>":

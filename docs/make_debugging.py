@@ -8,7 +8,6 @@ the end.  What runs without a GPU stands in `python` and `text` blocks, which `r
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import shlex
@@ -57,44 +56,17 @@ def run(command: str, folder: Path) -> str | None:
     if any(word in done.stdout for word in REFUSED):
         print(f"refused: {command}\n{done.stdout[-2000:]}", file=sys.stderr)
         return None
-    text = by_line(done.stdout) if "--page source" in command else done.stdout
-    return shown(text, folder)
+    return shown(done.stdout, folder)
 
 
 def shown(text: str, folder: Path) -> str:
     text = text.replace(f"{folder}/", "").replace(sys.executable, "python").replace(str(SOURCE), "src")
     text = re.sub(r"==\d+==", "==1==", text)
+    text = re.sub(r"^(==PROF==|\[\d+\]).*\n", "", text, flags=re.MULTILINE)  # what Nsight Compute says of itself
     lines = [line.rstrip()[:MOST_COLUMNS] for line in text.strip("\n").splitlines()]
     if len(lines) > MOST_LINES:
         lines = [*lines[: MOST_LINES - 10], f"... ({len(lines) - MOST_LINES + 1} lines)", *lines[-9:]]
     return "\n".join(lines) + "\n"
-
-
-def by_line(text: str) -> str:
-    """Of Nsight Compute's table of source lines (CSV): the lines at which something was executed."""
-    rows = [row for row in csv.reader(line for line in text.splitlines() if line.startswith('"')) if row]
-    head = next((k for k, row in enumerate(rows) if "Source" in row), None)
-    if head is None:
-        return text
-    names = rows[head]
-    wanted = [name for name in names if name in ("Samples", "Warp Stall Sampling (All Samples)", "# Samples", "Instructions Executed")]
-    wanted = wanted[:2] or [name for name in names if "Samples" in name or "Executed" in name][:2] or _counted(names, rows[head + 1 :])
-    places = {name: names.index(name) for name in ("Source", *wanted)}
-    number = next((k for k, name in enumerate(names) if name in ("#", "Line", "Address")), None)
-    lines = ["  ".join((f"{'line':>5}", *(f"{name:>22.22}" for name in wanted), "source"))]
-    for row in rows[head + 1 :]:
-        if len(row) < len(names) or not any(row[places[name]].strip() not in ("", "0") for name in wanted):
-            continue
-        values = (f"{row[places[name]]:>22.22}" for name in wanted)
-        lines.append("  ".join((f"{row[number] if number is not None else '':>5}", *values, row[places["Source"]])))
-    return "\n".join(lines)
-
-
-def _counted(names: list[str], rows: list[list[str]]) -> list[str]:
-    """The first two columns that count something."""
-    numbers = lambda k: [row[k].replace(",", "") for row in rows if len(row) == len(names)]  # noqa: E731
-    counts = lambda k: any(n.isdigit() and int(n) for n in numbers(k))  # noqa: E731
-    return [name for k, name in enumerate(names) if name not in ("#", "Line", "Address", "Source") and counts(k)][:2]
 
 
 def main() -> int:

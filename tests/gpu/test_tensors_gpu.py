@@ -70,7 +70,7 @@ def with_text(kernel, text, **changes):
     compiled = kernel._the_one({})
     given = dict(text=text, kernel=kernel.definition.tree.name, params=(), threads=32, cluster=0, smem=0, dynamic_smem=0, cooperative=False,
                  grid_barrier=False, min_arch=90)
-    return launcher(SimpleNamespace(typed=compiled.typed, synced=compiled.typed, module=CudaModule(**{**given, **changes})))
+    return launcher(SimpleNamespace(typed=compiled.typed, synced=compiled.typed, lined="", module=CudaModule(**{**given, **changes})))
 
 
 @kernel

@@ -42,11 +42,8 @@ def test_a_command_runs_in_its_folder(tmp_path, monkeypatch):
     assert make_debugging.run("no-such-tool hello.py", tmp_path) is None
 
 
-def test_a_table_of_lines():
-    text = '==PROF== Connected\n"Kernel","sums"\n"#","Source","Warp Stall Sampling (All Samples)","Instructions Executed"\n"14","for k","0","0"\n"15","mine += x[row]","42","1024"\n'
-    shown = make_debugging.by_line(text).splitlines()
-    assert len(shown) == 2 and shown[1].split() == ["15", "42", "1024", "mine", "+=", "x[row]"]
-    assert make_debugging.by_line("nothing") == "nothing"
+def test_what_a_profiler_says_of_itself_is_left_out(tmp_path):
+    assert make_debugging.shown("==PROF== Connected\n[12] python@host\n  sums (4096, 1, 1)\n", tmp_path) == "  sums (4096, 1, 1)\n"
 
 
 def test_the_line_that_the_page_names():

@@ -40,7 +40,7 @@ class FormWriter(Writer):
 
     def base(self, here: Here, m: Memory, index: str) -> str:
         """A warp has a part of what the block has."""
-        return index if here.unit.word != "warp" else f"{here.unit.same} * {m.size} + {index}"
+        return index if here.unit.word != "warp" else f"{here.unit.same} * {m.size} + ({index})"
 
     def write(self, here: Here) -> None:
         m, i = self.pick(here.memory), self.fresh("i")

@@ -68,14 +68,16 @@ def split(text: str, separator: str) -> list[str]:
 # ---- shared memory -----------------------------------------------------------------------------------------------------------------------
 
 _STATIC = re.compile(r"(static\s+)?__shared__\s+(?:__align__\((\d+)\)\s+)?([\w ]+?)\s+(\w+)\[(\d+)\];")
+_SINGLE = re.compile(r"__shared__\s+((?:unsigned )?(?:int|long long|float))\s+(\w+);")  # one value, as votes have it
 _DYNAMIC = re.compile(r"extern\s+__shared__\s+__align__\((\d+)\)\s+unsigned char (\w+)\[\];")
 
 
-_SIZES = {"unsigned char": 1, "unsigned int": 4, "unsigned long long": 8}
+_SIZES = {"unsigned char": 1, "unsigned int": 4, "unsigned long long": 8, "int": 4, "float": 4, "long long": 8}
 
 
 def _with_memory(text: str) -> tuple[str, int]:
     """Memory that is declared lies by falling alignment, as ptxas lays it; what is given at launch lies behind."""
+    text = _SINGLE.sub(r"__shared__ \1 \2_of_block[1]; \1& \2 = \2_of_block[0];", text)
     offsets, used = {}, 0
     found = [(int(m.group(2) or _SIZES[m.group(3)]), m) for m in _STATIC.finditer(text)]
     for align, m in sorted(found, key=lambda each: -each[0]):

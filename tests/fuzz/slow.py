@@ -95,6 +95,8 @@ class Program:
         return self._compiled[key]
 
     def launch(self, function: Function, blocks: int, arguments: list) -> None:
+        if not isinstance(blocks, int):
+            raise Unsupported("a grid of several dimensions")
         names = [a.arg for a in function.node.args.args]
         constexprs = self.signature(function).constexprs
         known = defaults_of(function.node) | (function.captured or {}) | dict(function.constants)

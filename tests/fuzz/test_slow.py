@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,13 @@ from snap import SnapError, register_source
 from snap.api import SnapFunction
 
 ROOT = Path(__file__).resolve().parents[2]
-BEYOND = {"unsafe_text": "unsafe"}  # programs that it does not know, and why
+# Programs that it does not know, and why (patterns).
+BEYOND = {
+    "unsafe_text": "unsafe",
+    "prints": "the constant .*",
+    "conjugate_gradient": "the value of `block_sum`|intrinsic.count_block",
+    "grid_dimensions": "a grid of several dimensions",
+}
 INEXACT = {"attention", "math_functions"}  # exp2 and its kin differ in their last bit: held to what the program itself allows
 LONG = {"attention", "hgemm", "hgemm_cluster", "cluster_panels", "sgemm_pipelined", "boxes", "matmul_bf16", "turns", "tf32_boxes"}
 
@@ -33,7 +40,7 @@ def test_programs(path: Program, monkeypatch):
         namespace["check"]()
     assert not seen.differ
     if name in BEYOND:
-        assert {reason for _, reason in seen.unsupported} == {BEYOND[name]}
+        assert seen.unsupported and all(re.fullmatch(BEYOND[name], reason) for _, reason in seen.unsupported)
     else:
         assert seen.agreed and not seen.unsupported
 

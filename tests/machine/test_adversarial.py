@@ -242,7 +242,7 @@ def test_warps_at_different_barriers():
 
 def test_lanes_of_one_warp_at_different_barriers():
     half = b.compare("<", b.binary("%", ME, b.const(32)), b.const(16))
-    assert "different ways" in str(mismatch([b.if_(half, [b.sync(line=4, within=WITHIN)])]))
+    assert "diverged" in str(mismatch([b.if_(half, [b.sync(line=4, within=WITHIN)])]))
     assert mismatch([b.if_(half, [b.sync("warp", WARP1, line=4, within=WITHIN)])]).span.line == 4
     assert mismatch([b.if_(half, [b.sync("named", Privilege(Level.THREAD, 64), line=4, within=WITHIN)])]).span.line == 4
 

@@ -19,7 +19,7 @@ MOST_THREADS = 4096
 def test_programs_in_any_order(program, monkeypatch):
     seed = sum(map(ord, program.name))
 
-    def run_both(function, args, blocks):
+    def run_both(function, args, blocks, say=None):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
         run_reference(function, args, blocks)
         if blocks * function.place.held(Level.THREAD).count > MOST_THREADS:

@@ -22,7 +22,7 @@ def run(monkeypatch):
 
     def run(main, seeds):
         for seed in range(seeds):
-            def adversarial(function, args, blocks, seed=seed):
+            def adversarial(function, args, blocks, say=None, seed=seed):
                 if id(function) not in synced:
                     synced[id(function)] = function, synchronize(function)
                 races: list = []

@@ -38,7 +38,7 @@ def compare(monkeypatch):
     reference, adversarial = machine.run_reference, machine.run_adversarial
     replaced, left, made = set(), set(), {}
 
-    def both(function, args, blocks):
+    def both(function, args, blocks, say=None):
         key = builtins.id(function)
         if key not in made:
             flat = inline(function, Numbers(), every=True)

@@ -34,7 +34,7 @@ def launches_of(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     seen: dict[int, tuple] = {}
 
-    def launch(function, args, blocks):
+    def launch(function, args, blocks, say=None):
         seen.setdefault(id(function), (function, []))[1].append((copies(args), blocks))
         run_reference(function, args, blocks)
 

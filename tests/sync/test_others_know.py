@@ -780,15 +780,17 @@ def test_a_race_says_that_atomics_order_other_threads():
         try:
             run_adversarial(kernel._the_one({}).synced, arguments(64, 0), 1, seed, found)
         except MachineError as error:
-            assert error.kind == "race" and "behind the acquire" in str(error)
+            assert error.kind == "race" and "after the acquire" in str(error)
     assert found and {race.reason for race in found} == {"one thread"}
     assert "after the acquire" in found[0].message and "after the acquire" in str(found[0].error())
 
 
-def test_a_standstill_of_threads_on_their_own_says_where():
+def test_parts_of_a_warp_that_wait_for_a_lock_get_on():
     kernel = locked("shared, block", "near", 8)
-    with pytest.raises(MachineError, match="no progress"):
-        run_adversarial(kernel._the_one({}).synced, [np.zeros(64, np.int32), np.zeros(1, np.int32), np.zeros(64, np.int32)], 1, 0, [])
+    for seed in range(3):
+        races: list = []
+        run_adversarial(kernel._the_one({}).synced, [np.zeros(64, np.int32), np.zeros(1, np.int32), np.zeros(64, np.int32)], 1, seed, races)
+        assert not races
 
 
 # ---- loads that not all have waited for --------------------------------------------------------------------------------------------------------

@@ -223,7 +223,7 @@ class _Loader:
         self.variables: list[tuple[tree.Variable, int]] = []
         self.names: dict[str, Operand] = {}
         self.bytes = {"global": 0, "shared": 0, "local": 0}
-        self.dynamic: int | None = None
+        self.dynamic: int | None = None  # first the alignment of shared memory that is given at launch, then its start
         self.files: dict[int, str] = {}
         self.open: list[tuple[int, _Scope, tree.Instruction]] = []  # instructions whose labels are not known yet
 
@@ -264,7 +264,7 @@ class _Loader:
         if v.space == "shared":
             offset = _aligned(self.bytes["shared"], v)
             if v.dims == (None,):
-                self.dynamic = max(self.dynamic or 0, offset)
+                self.dynamic = max(self.dynamic or 0, v.align or 1)
                 return Place("dynamic", 0, v.name)  # where all others end: known when all have been seen
             self.bytes["shared"] = offset + size_of(v)
             return Place("shared", offset, v.name)
@@ -419,14 +419,14 @@ class _Loader:
         """Functions may be called before they stand in the text."""
         scope = _Scope({name: f.start for name, f in self.functions.items()}, {}, None)
         end = self.bytes["shared"]
+        if self.dynamic is not None:
+            self.dynamic = -(-end // self.dynamic) * self.dynamic
         for at, old in enumerate(self.instructions):
-            new = tuple(_moved(_resolved(o, scope), self.dynamic, end) for o in old.operands)
+            new = tuple(_moved(_resolved(o, scope), self.dynamic or 0) for o in old.operands)
             if new != old.operands:
                 self.instructions[at] = Instruction(
                     old.parts, new, old.guard, old.negated, old.function, old.span, old.line
                 )
-        if self.dynamic is not None:
-            self.dynamic = max(self.dynamic, end)
 
 
 def _has_code(o: Operand) -> bool:
@@ -450,9 +450,8 @@ def _resolved(o: Operand, scope: _Scope) -> Operand:
     return o
 
 
-def _moved(o: Operand, dynamic: int | None, end: int) -> Operand:
-    """Shared memory that is given at launch begins where all other ends."""
-    start = max(dynamic or 0, end)
+def _moved(o: Operand, start: int) -> Operand:
+    """Shared memory that is given at launch begins where all other ends, aligned."""
     match o:
         case Place("dynamic", offset, name):
             return Place("shared", start + offset, name)

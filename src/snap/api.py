@@ -6,8 +6,8 @@ The pipeline is `Compiled`: one attribute a stage, each computed when first aske
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from snap.diag.error import SnapError
 from snap.frontend.definition import Definition, identity
@@ -16,6 +16,10 @@ from snap.ir.depth import deep
 from snap.ir.synced import Function as Synced
 from snap.ir.synced import SyncPoint
 from snap.ir.types import Privilege
+
+if TYPE_CHECKING:
+    from snap.prove import Task
+    from snap.prove.verdict import Proof
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -53,6 +57,16 @@ class Compiled:
         from snap.codegen import emit
 
         return emit(self.synced)
+
+    @functools.cached_property
+    def task(self) -> Task:
+        """What a proof is given."""
+        import hashlib
+
+        from snap.prove import Task
+
+        key = hashlib.sha256(repr(self.typed).encode("utf-8", "replace")).hexdigest()
+        return Task(self.typed, lambda: self.synced, key=key)
 
     @property
     def lined(self) -> str:
@@ -250,6 +264,19 @@ class SnapFunction:
         compiled = self._the_one(constexprs)
         module = compiled.module
         return resources(text, arch, module.kernel, dynamic_smem=module.dynamic_smem, unsafe=compiled.typed.uses_unsafe)
+
+    @_told
+    def prove(
+        self, properties: Iterable[str] | None = None, *, progress: bool | None = None, **constexprs: object
+    ) -> Proof:
+        """What can be shown of every launch that keeps the kernel's `where=`: no races, no index out of bounds, nothing
+        read before it is written, everything ordered.  properties: some of "bounds", "races", "init", "order"; None for
+        all that there are.  `print(k.prove())` says what is open, and why.
+        """
+        from snap.prove import prove
+
+        self._kernel_only("are proved")
+        return prove(self._the_one(constexprs).task, properties, progress)
 
     # -- launching
 

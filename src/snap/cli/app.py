@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from typing import Annotated, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn, TextIO, cast
 
 import typer
 
@@ -112,6 +112,31 @@ def explain(
             continue
         for listing in explained(*chosen.stages()):
             show_listing(listing)
+
+
+@app.command()
+def prove(
+    target: OneTarget,
+    values: Values = [],  # noqa: B006
+    properties: Annotated[
+        list[str], typer.Option("--property", "-p", metavar="NAME", help="Only this; more than once for several.")
+    ] = [],  # noqa: B006
+    as_json: Annotated[bool, typer.Option("--json", help="For tools: a list of proofs on standard output.")] = False,
+) -> None:
+    """Show that kernels have no races and stay in bounds, for all sizes; 0 where everything is proved."""
+    from snap.prove.verdict import Verdict
+
+    try:
+        proofs = [one.function.prove(properties or None, **cast(Any, one.values)) for one in _kernels(target, values)]
+    except ValueError as wrong:
+        _usage_error(str(wrong))
+    if as_json:
+        print(json.dumps([proof.to_json() for proof in proofs], indent=2))
+    else:
+        for proof in proofs:
+            print(proof.render(color=wants_color(sys.stdout)), end="\n\n")
+    if any(proof.verdict is not Verdict.PROVED for proof in proofs):
+        raise typer.Exit(1)
 
 
 @app.command(

@@ -1,0 +1,132 @@
+"""`k.prove()`: properties of a kernel, shown for every launch that keeps its `where`.
+
+Input: a kernel, typed and synchronized (`Task`), and the properties asked about.  Output: a `Proof` (verdict.py).
+Invariant: *proved* says that it holds in every such launch, *refuted* that the CPU machine has shown a launch in which
+it does not; all else is *unknown*.  Non-goals: changing the program.  It imports neither `sync/` nor `machine/`: what
+it needs of them, the task brings.
+
+A property is a function from a `Task` to `Findings`.  `PROPERTIES` says where each one is; it is imported when it is
+asked for, and where a solver is missing it says *unknown*.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from snap.ir import nodes as ir
+from snap.ir.synced import Function as Synced
+from snap.prove.verdict import Findings, Launch, Obligation, Proof, Verdict
+
+# Where each property is: a module of this folder, and its function.  `overflow` and `views` come with `bounds`.
+PROPERTIES: dict[str, tuple[str, str]] = {}
+# What a property rests on: it is shown together with it.
+RESTS_ON: dict[str, tuple[str, ...]] = {"races": ("bounds",), "init": ("bounds",), "order": ("bounds",)}
+EXTRA = "pip install snap-gpu[prove]"
+
+
+@dataclass(slots=True)
+class Task:
+    """A kernel to prove things of.
+
+    typed    the kernel
+    synced   gives it synchronized
+    where    the precondition that it declares: a function of parameters by name, or None
+    key      tells its contents from all others
+    run      runs a launch on the CPU machine, and says what it saw that is wrong; '' for nothing
+    memo     what one property has found out and another one may use
+    """
+
+    typed: ir.Function
+    synced: Callable[[], Synced]
+    where: Any = None
+    key: str = ""
+    run: Callable[[Launch], str] | None = None
+    steps: int = 2_000_000
+    memo: dict[str, Any] = field(default_factory=dict)
+
+
+def chosen(properties: Iterable[str]) -> tuple[str, ...]:
+    """Those asked for, and those that they rest on, in the order of the table."""
+    asked = (properties,) if isinstance(properties, str) else tuple(properties)
+    for name in asked:
+        if name not in PROPERTIES:
+            raise ValueError(f"there is no property {name!r}; there is {', '.join(PROPERTIES)}")
+    wanted = {*asked, *(more for name in asked for more in RESTS_ON.get(name, ()) if more in PROPERTIES)}
+    return tuple(name for name in PROPERTIES if name in wanted)
+
+
+_KNOWN: dict[tuple[str, tuple[str, ...], int], Proof] = {}
+
+
+def prove(task: Task, properties: Iterable[str] | None = None, progress: bool | None = None) -> Proof:
+    """progress: whether a line on standard error says how far it is; None: after a second, where that is a terminal."""
+    names = chosen(PROPERTIES if properties is None else properties)
+    key = task.key, names, task.steps
+    found = _KNOWN.get(key) if task.key else None
+    if found is None:
+        found = _prove(task, names, progress)
+        if task.key and not any(MISSING in o.reason for o in found.obligations):
+            _KNOWN[key] = found
+    return found
+
+
+def _prove(task: Task, names: tuple[str, ...], progress: bool | None) -> Proof:
+    began = time.perf_counter()
+    findings: list[Findings] = []
+    for k, name in enumerate(names):
+        with told(f"proving `{task.typed.name}`: {name}, {k + 1} of {len(names)}", progress):
+            findings.append(_property(name, task))
+    return Proof(
+        task.typed.name,
+        names,
+        tuple(o for one in findings for o in one.obligations),
+        tuple(dict.fromkeys(text for one in findings for text in one.assumed)),
+        time.perf_counter() - began,
+        task.run,
+    )
+
+
+MISSING = "is not installed"
+
+
+def _property(name: str, task: Task) -> Findings:
+    """A property that cannot be asked about, for want of a solver, is unknown."""
+    module, function = PROPERTIES[name]
+    try:
+        return getattr(importlib.import_module(f"snap.prove.{module}"), function)(task)
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("z3", "islpy"):
+            raise
+        reason = f"the solver {missing.name} {MISSING}: {EXTRA}"
+        what = f"{name} of `{task.typed.name}`"
+        return Findings((Obligation(name, Verdict.UNKNOWN, what, task.typed.span, reason),))
+
+
+@contextmanager
+def told(text: str, progress: bool | None, after: float = 1.0) -> Iterator[None]:
+    """A line on standard error while this takes longer than a second, gone when it ends."""
+    if not (sys.stderr.isatty() if progress is None else progress):
+        yield
+        return
+    shown = threading.Event()
+
+    def show() -> None:
+        shown.set()
+        print(f"\r{text} ...", end="", file=sys.stderr, flush=True)
+
+    timer = threading.Timer(after, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if shown.is_set():
+            print(f"\r{' ' * (len(text) + 4)}\r", end="", file=sys.stderr, flush=True)

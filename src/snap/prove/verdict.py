@@ -1,0 +1,201 @@
+"""What a proof says: verdicts, obligations, and the text that people and tools read.
+
+Input: what the properties found (`Findings`).  Output: a `Proof`, and its rendering.  Invariant: a proof is *proved*
+only where each obligation is and nothing is needed that the kernel does not write; it is *refuted* only where a launch
+on the CPU machine has confirmed it; all else is *unknown*.  Non-goals: how anything is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import field, replace
+from enum import Enum
+
+from snap.diag.error import Diagnostic, Label
+from snap.diag.render import render as render_diagnostic
+from snap.diag.render import to_json as diagnostic_json
+from snap.diag.span import Span
+from snap.record import record
+
+
+class Verdict(Enum):
+    PROVED = "proved"
+    REFUTED = "refuted"
+    UNKNOWN = "unknown"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+# The code of what refutes a property; of what is only not proved, `NOT_PROVED`.
+CODES = {
+    "races": "SNAP022",
+    "bounds": "SNAP023",
+    "overflow": "SNAP023",
+    "init": "SNAP024",
+    "order": "SNAP025",
+    "views": "SNAP028",
+}
+NOT_PROVED = "SNAP026"
+PRECONDITION = "SNAP027"
+
+
+@record
+class Launch:
+    """A launch that shows a fault: the arguments by name (of an array its length, or its shape), and what is seen."""
+
+    blocks: int
+    args: tuple[tuple[str, object], ...]
+    seen: str = ""
+
+    def __str__(self) -> str:
+        given = [f"{name} = {value}" for name, value in self.args]
+        return ", ".join([*given, f"blocks = {self.blocks}"])
+
+
+@record
+class Obligation:
+    """One thing that has to hold, at one place.
+
+    kind      the property: one of `CODES`
+    what      what has to hold, as a sentence without a full stop: "`x[i]` is inside of `x`"
+    reason    how it was shown; of what was not, why, or what is wrong
+    label     what stands under the place where it is reported; '' for `reason`
+    others    further places, each with what it is
+    help      what would help
+    launch    of a refuted one: that shows it
+    needs     preconditions, in the words of `where=`, under which it is shown, where it is not shown without
+    """
+
+    kind: str
+    verdict: Verdict
+    what: str
+    span: Span
+    reason: str = ""
+    label: str = ""
+    others: tuple[Label, ...] = field(default=())
+    help: str = ""
+    launch: Launch | None = None
+    needs: tuple[str, ...] = field(default=())
+
+    @property
+    def code(self) -> str:
+        return CODES[self.kind] if self.verdict is Verdict.REFUTED else NOT_PROVED
+
+    def diagnostic(self) -> Diagnostic:
+        if self.verdict is Verdict.REFUTED:
+            note = f"with {self.launch}; the CPU machine shows it: k.prove().replay()" if self.launch else ""
+            return Diagnostic(self.code, self.what, self.span, self.label or self.reason, self.others, note, self.help)
+        message = f"not shown: {self.what}"
+        return Diagnostic(self.code, message, self.span, self.label or self.reason, self.others, "", self.help)
+
+
+@record
+class Findings:
+    """What one property found.  assumed: what it takes for granted, in plain words, for people to judge."""
+
+    obligations: tuple[Obligation, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+
+@record
+class Proof:
+    """The answer of `k.prove()`.
+
+    kernel       its name
+    properties   that were asked about, with those that they rest on
+    obligations  all of them, in the order of the text
+    needs        preconditions that `where=` does not have, and with which more is shown
+    assumed      what is taken for granted: `where=`, what a launch checks, `trust`
+    seconds      how long it took; 0 where it was known already
+    """
+
+    kernel: str
+    properties: tuple[str, ...]
+    obligations: tuple[Obligation, ...]
+    assumed: tuple[str, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
+    run: Callable[[Launch], str] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def verdict(self) -> Verdict:
+        found = {o.verdict for o in self.obligations}
+        if Verdict.REFUTED in found:
+            return Verdict.REFUTED
+        return Verdict.UNKNOWN if Verdict.UNKNOWN in found or not self.properties else Verdict.PROVED
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(need for o in self.open for need in o.needs))
+
+    @property
+    def open(self) -> tuple[Obligation, ...]:
+        """What is not proved."""
+        return tuple(o for o in self.obligations if o.verdict is not Verdict.PROVED)
+
+    @property
+    def proved_with_needs(self) -> bool:
+        """Whether `needs`, written into `where=`, are all that is missing."""
+        return all(o.verdict is Verdict.UNKNOWN and o.needs for o in self.open)
+
+    def replay(self) -> str:
+        """Runs the launch that refutes it once more, on the CPU machine: what is seen there."""
+        launch = next((o.launch for o in self.obligations if o.launch is not None), None)
+        if launch is None or self.run is None:
+            raise ValueError(f"`{self.kernel}` is {self.verdict}: there is no launch to replay")
+        return self.run(launch)
+
+    def of(self, property: str) -> Proof:
+        """The same of one property alone."""
+        return replace(
+            self, properties=(property,), obligations=tuple(o for o in self.obligations if o.kind == property)
+        )
+
+    def render(self, color: bool = False) -> str:
+        count = len(self.obligations)
+        shown = count - len(self.open)
+        head = f"{self.kernel}: {self.verdict} ({', '.join(self.properties)}; {shown} of {count} obligations)"
+        parts = [head]
+        if self.verdict is Verdict.PROVED and self.assumed:
+            parts[0] += "\n" + "\n".join(f"  assumed: {text}" for text in self.assumed)
+        parts += [render_diagnostic(o.diagnostic(), color) for o in _told(self.open)]
+        if self.needs:
+            last = "this" if self.proved_with_needs else "among others this"
+            parts.append(f"what is missing is {last}:\n  where=lambda {_names(self.needs)}: ({', '.join(self.needs)},)")
+        return "\n\n".join(parts)
+
+    def to_json(self) -> dict:
+        return {
+            "kernel": self.kernel,
+            "verdict": str(self.verdict),
+            "properties": list(self.properties),
+            "needs": list(self.needs),
+            "assumed": list(self.assumed),
+            "seconds": round(self.seconds, 3),
+            "obligations": [_json(o) for o in self.obligations],
+        }
+
+    __str__ = render
+
+
+def _told(found: Iterable[Obligation]) -> list[Obligation]:
+    """What is worth a page: of those that a precondition settles, the precondition says it all."""
+    return [o for o in found if not o.needs]
+
+
+def _names(needs: Iterable[str]) -> str:
+    import ast
+
+    skipped = {"len", "min", "max"}
+    found = {part.id for need in needs for part in ast.walk(ast.parse(need)) if isinstance(part, ast.Name)}
+    return ", ".join(sorted(found - skipped))
+
+
+def _json(o: Obligation) -> dict:
+    told = diagnostic_json(o.diagnostic())
+    told |= {"property": o.kind, "verdict": str(o.verdict), "what": o.what, "reason": o.reason}
+    told["needs"] = list(o.needs)
+    told["code"] = None if o.verdict is Verdict.PROVED else o.code
+    if o.launch is not None:
+        told["launch"] = {"blocks": o.launch.blocks, **dict(o.launch.args)}
+    return told

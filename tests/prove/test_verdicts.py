@@ -1,0 +1,74 @@
+"""Verdicts: what counts as proved, and how it is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from snap.diag.span import Span
+from snap.prove import Task, chosen, prove
+from snap.prove.verdict import Findings, Launch, Obligation, Proof, Verdict
+
+HERE = Span(__file__, 1, 0, 1, 5)
+PROVED = Obligation("bounds", Verdict.PROVED, "`x[i]` is inside of `x`", HERE, "by its type")
+OPEN = replace(PROVED, verdict=Verdict.UNKNOWN, reason="beyond linear arithmetic")
+NEEDED = replace(OPEN, needs=("len(x) >= n",))
+WRONG = replace(PROVED, verdict=Verdict.REFUTED, launch=Launch(1, (("n", 2), ("x", 1))))
+
+
+def proof(*obligations: Obligation) -> Proof:
+    return Proof("k", ("bounds",), obligations)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        ((), "proved"),
+        ((PROVED, PROVED), "proved"),
+        ((PROVED, OPEN), "unknown"),
+        ((PROVED, NEEDED), "unknown"),  # a launch may still break it
+        ((OPEN, WRONG), "refuted"),
+    ],
+)
+def test_a_proof_is_as_good_as_its_worst_obligation(found, verdict):
+    assert str(proof(*found).verdict) == verdict
+
+
+def test_nothing_asked_is_nothing_proved():
+    assert Proof("k", (), ()).verdict is Verdict.UNKNOWN
+
+
+def test_what_is_needed_is_offered():
+    assert proof(NEEDED, PROVED).proved_with_needs
+    assert not proof(NEEDED, OPEN).proved_with_needs
+    assert proof(NEEDED).needs == ("len(x) >= n",)
+    assert "where=lambda n, x: (len(x) >= n,)" in proof(NEEDED).render()
+
+
+def test_rendering_and_json():
+    text = proof(WRONG, OPEN).render()
+    assert "k: refuted (bounds; 0 of 2 obligations)" in text
+    assert "error[SNAP023]" in text and "with n = 2, x = 1, blocks = 1" in text
+    assert "error[SNAP026]: not shown: `x[i]` is inside of `x`" in text
+    told = proof(WRONG, PROVED).to_json()
+    assert told["verdict"] == "refuted" and [o["code"] for o in told["obligations"]] == ["SNAP023", None]
+
+
+def test_a_property_that_is_not_there():
+    with pytest.raises(ValueError, match="there is no property 'speed'"):
+        chosen(["speed"])
+
+
+def test_without_a_solver_it_is_unknown(monkeypatch):
+    import snap.prove as folder
+    from snap import kernel, ptr  # noqa: F401
+
+    def asks(task: Task) -> Findings:
+        raise ModuleNotFoundError("no z3", name="z3")
+
+    monkeypatch.setitem(folder.PROPERTIES, "asks", ("verdict", "asks"))
+    monkeypatch.setattr("snap.prove.verdict.asks", asks, raising=False)
+    typed = type("Typed", (), {"name": "k", "span": HERE})()
+    found = prove(Task(typed, lambda: typed), ["asks"])
+    assert found.verdict is Verdict.UNKNOWN and "pip install snap-gpu[prove]" in found.obligations[0].reason

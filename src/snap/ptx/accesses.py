@@ -141,9 +141,8 @@ def store(m: Machine, one: Instruction, pc: int) -> Step | None:
 
 
 def _aligned(address: np.ndarray, width: int, one: Instruction) -> None:
-    odd = address % np.uint64(width) != 0
-    if odd.any():
-        lane = int(np.argmax(odd))
+    if width > 1 and int(np.bitwise_or.reduce(address)) & (width - 1):
+        lane = int(np.argmax(address % np.uint64(width) != 0))
         raise Fault("misaligned", f"{width} bytes at address {int(address[lane]):#x} by {one.name}", lane)
 
 

@@ -131,10 +131,12 @@ def _bra(m: Machine, one: Instruction, pc: int) -> Step | None:
 
     def step(lanes: Lanes) -> None:
         m.pc[lanes] = target.address
-        if one.guard is not None:
-            taken = np.bincount(lanes // WARP, minlength=len(m.since))
-            here = np.bincount(m.lane[(m.pc == pc + 1) & (m.state == 0)] // WARP, minlength=len(m.since))
-            m.counters.divergent_branches += int(((taken > 0) & (here > 0)).sum())
+        here = m.executing
+        if len(lanes) < len(here):
+            taken = np.zeros(len(m.since), bool)
+            taken[lanes // WARP] = True
+            left = np.setdiff1d(here, lanes, assume_unique=True)
+            m.counters.divergent_branches += int(np.count_nonzero(np.bincount(left[taken[left // WARP]] // WARP)))
 
     return step
 

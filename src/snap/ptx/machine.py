@@ -47,6 +47,7 @@ Step: TypeAlias = Callable[[Lanes], None]
 
 READY, AT_BARRIER, WITH_WARP, GONE = range(4)
 PATIENCE = 12  # every so many turns the thread that has waited longest is preferred
+PORTION = 8192  # lanes that go together through a stretch without branches: their registers stay in a core's cache
 
 
 @dataclass(slots=True)
@@ -86,6 +87,9 @@ class Machine:
         self.width = -(-shape.threads // WARP) * WARP  # lanes of a block
         count = shape.blocks * self.width
         self.lane = np.arange(count)
+        self.whole: Lanes | None = None  # lanes that follow each other without a gap act now: these,
+        self.window = slice(0)  # and here they are in a register
+        self.executing: Lanes = self.lane  # who came to the instruction, its guard aside
         self.pc = np.full(count, entry.start, np.int32)
         self.state = np.zeros(count, np.uint8)
         self.state[self.lane % self.width >= shape.threads] = GONE
@@ -138,45 +142,52 @@ class Machine:
     def _go(self, pc: int, lanes: Lanes) -> None:
         """From there to the next branch, or to where somebody has to wait."""
         self.since[lanes // WARP] = self.ran[lanes] = self.clock
-        instructions, first = self.program.instructions, pc
-        while True:
-            one = self.at = instructions[pc]
-            if one.parts[0] in TOGETHER and pc != first:  # others may wait here already
-                self.pc[lanes] = pc
+        instructions, end = self.program.instructions, pc
+        while instructions[end].parts[0] not in CONTROL:
+            end += 1
+        if end > pc:
+            for portion in _portions(lanes):
+                for at in range(pc, end):
+                    self._one(at, portion)
+            if instructions[end].parts[0] in TOGETHER:  # others may wait there already
+                self.pc[lanes] = end
                 return
-            self._count(one, lanes)
-            acting = lanes
-            if one.guard is not None:
-                holds = self.registers[one.function][one.guard.index][lanes] != one.negated
-                acting = lanes if holds.all() else lanes[holds]
-            try:
-                act = self.steps[pc]
-                if act is None:
-                    act = self.steps[pc] = self._made(one, pc)
-                moved = self._act(act, one, acting, lanes, pc)
-            except Fault as fault:
-                raise self._fault(fault, acting) from None
-            if moved:
-                return
-            pc += 1
+        self._one(end, lanes)
 
-    def _act(self, act: Step, one: Instruction, acting: Lanes, lanes: Lanes, pc: int) -> bool:
-        """Whether program counters were set: everything but a branch, a wait or an end goes on with the next one."""
-        if one.parts[0] not in CONTROL:
+    def _one(self, pc: int, lanes: Lanes) -> None:
+        """One instruction; everything but a branch, a wait or an end leaves program counters alone."""
+        one = self.at = self.program.instructions[pc]
+        self.executing = acting = self._follow(lanes)
+        self._count(one, lanes)
+        if one.guard is not None:
+            bits = self.registers[one.function][one.guard.index]
+            holds = (bits[self.window] if lanes is self.whole else bits[lanes]) != one.negated
+            acting = lanes if holds.all() else lanes[holds]
+        if one.parts[0] in CONTROL:
+            self.pc[lanes] = pc + 1
+            self.state[lanes] = READY
+        try:
+            act = self.steps[pc]
+            if act is None:
+                act = self.steps[pc] = self._made(one, pc)
             if len(acting):
                 act(acting)
-            return False
-        self.pc[lanes] = pc + 1
-        self.state[lanes] = READY
-        if len(acting):
-            act(acting)
-        return True
+        except Fault as fault:
+            raise self._fault(fault, acting) from None
+
+    def _follow(self, lanes: Lanes) -> Lanes:
+        """Lanes without a gap are read and written as a part of a register, without a copy."""
+        if lanes is not self.whole:
+            first, last = int(lanes[0]), int(lanes[-1])
+            if last - first == len(lanes) - 1:
+                self.whole, self.window = lanes, slice(first, last + 1)
+        return lanes
 
     def _count(self, one: Instruction, lanes: Lanes) -> None:
         self.clock += 1
         self.counters.thread_instructions += len(lanes)
-        if lanes is self.lane:
-            self.counters.warp_instructions += len(self.since)
+        if lanes is self.whole:
+            self.counters.warp_instructions += (self.window.stop - 1) // WARP - self.window.start // WARP + 1
         else:
             self.counters.warp_instructions += int(np.count_nonzero(np.diff(lanes // WARP))) + 1
         if self.limit is not None and self.counters.thread_instructions > self.limit:
@@ -212,15 +223,15 @@ class Machine:
     # ---- operands ---------------------------------------------------------------------------------------------------
 
     def reader(self, o: Operand, type: str, function: int) -> Callable[[Lanes], np.ndarray]:
-        """What an operand holds for some lanes: one value for all, or one each.  Where all lanes act it is the register
-        itself, which is read before anything is written.
+        """What an operand holds for some lanes: one value for all, or one each.  Where they follow each other it is a
+        part of the register itself, which is read before anything is written.
         """
         match o:
             case Register(index):
-                bits, everyone = self.registers[function][index], self.lane
+                bits = self.registers[function][index]
                 if seen(bits[:1], type).dtype == bits.dtype:
-                    return lambda lanes: bits if lanes is everyone else bits[lanes]
-                return lambda lanes: seen(bits if lanes is everyone else bits[lanes], type)
+                    return lambda lanes: bits[self.window] if lanes is self.whole else bits[lanes]
+                return lambda lanes: seen(bits[self.window] if lanes is self.whole else bits[lanes], type)
             case Constant(value, kind):
                 one = constant(value, kind, type)
                 return lambda lanes: one
@@ -248,11 +259,11 @@ class Machine:
     def writer(self, o: Operand, function: int) -> Callable[[Lanes, np.ndarray], None]:
         match o:
             case Register(index):
-                bits, everyone = self.registers[function][index], self.lane
+                bits = self.registers[function][index]
                 into = bits.dtype
 
                 def write(lanes: Lanes, value: np.ndarray) -> None:
-                    bits[slice(None) if lanes is everyone else lanes] = kept(value, into)
+                    bits[self.window if lanes is self.whole else lanes] = kept(value, into)
 
                 return write
             case Sink():
@@ -287,6 +298,19 @@ class Machine:
         return made(self, one, pc)
 
 
+def _portions(lanes: Lanes) -> list[Lanes]:
+    """Parts of a good size, with whole warps."""
+    if len(lanes) <= PORTION + WARP:
+        return [lanes]
+    cuts, at = [0], PORTION
+    while at < len(lanes):
+        while at < len(lanes) and lanes[at] // WARP == lanes[at - 1] // WARP:
+            at += 1
+        cuts.append(at)
+        at += PORTION
+    return [lanes[a:b] for a, b in zip(cuts, [*cuts[1:], len(lanes)]) if a < b]
+
+
 class _Special:
     """Special registers: of every lane, made when first asked for."""
 
@@ -299,8 +323,8 @@ class _Special:
             return lambda lanes: np.array([self.machine.clock]).astype(DTYPE[type])
         if name not in self.known:
             self.known[name] = np.broadcast_to(self._of(name), self.machine.lane.shape).astype(np.uint64)
-        whole, everyone = self.known[name].astype(DTYPE[type]), self.machine.lane
-        return lambda lanes: whole if lanes is everyone else whole[lanes]
+        value, machine = self.known[name].astype(DTYPE[type]), self.machine
+        return lambda lanes: value[machine.window] if lanes is machine.whole else value[lanes]
 
     def _of(self, name: str) -> np.ndarray | int:
         m = self.machine

@@ -111,6 +111,7 @@ class Memory:
         self.shared = Bytes(blocks, shared, "shared")
         self.local = Bytes(blocks * lanes, local, "local")
         self.parameters = Bytes(1, parameters, "param")
+        self.rows = np.arange(blocks * lanes) // lanes * self.shared.stride  # by thread: where its block's begins
 
     def located(self, space: str, address: np.ndarray, thread: np.ndarray, width: int) -> tuple[Bytes, np.ndarray]:
         """Which bytes, and where in them, by address and thread.  One space for all lanes: `split` sees to that."""
@@ -120,6 +121,8 @@ class Memory:
                 self.globals.check(at, width)
                 found: Bytes = self.globals
             case "shared" | "shared::cta" | "shared::cluster":
+                if int(address.max()) + width <= self.shared.size:  # of one's own block, as most are
+                    return self.shared, self._even(address.view(np.int64), width, space) + self.rows[thread]
                 block = thread // self.lanes
                 rank = (address >> np.uint64(BLOCK_BITS)).astype(np.int64)
                 there = np.where(rank == 0, block, block // self.cluster * self.cluster + rank - 1)
@@ -136,12 +139,13 @@ class Memory:
                 found = self.parameters
             case _:
                 raise Fault("unknown", f"there is no state space .{space} here", 0)
-        if width > 1:
-            odd = at % width != 0
-            if odd.any():
-                lane = int(np.argmax(odd))
-                raise Fault("misaligned", f"{width} bytes of .{space} at byte {int(at[lane])}", lane)
-        return found, at
+        return found, self._even(at, width, space)
+
+    def _even(self, at: np.ndarray, width: int, space: str) -> np.ndarray:
+        if int(np.bitwise_or.reduce(at)) & (width - 1):
+            lane = int(np.argmax(at % width != 0))
+            raise Fault("misaligned", f"{width} bytes of .{space} at byte {int(at[lane])}", lane)
+        return at
 
     def _check(self, memory: Bytes, inside: np.ndarray, width: int, wrong: np.ndarray | bool = False) -> None:
         bad = (inside < 0) | (inside + width > memory.size) | wrong
@@ -172,9 +176,9 @@ class Memory:
 
     def read(self, space: str, address: np.ndarray, thread: np.ndarray, width: int) -> np.ndarray:
         found, at = self.located(space, address, thread, width)
-        return found.views[width][at // width]
+        return found.views[width].take(at >> width.bit_length() - 1, mode="clip")
 
     def write(self, space: str, address: np.ndarray, thread: np.ndarray, value: np.ndarray) -> None:
         width = value.dtype.itemsize
         found, at = self.located(space, address, thread, width)
-        found.views[width][at // width] = value  # of lanes that meet, the last one wins
+        found.views[width][at >> width.bit_length() - 1] = value  # of lanes that meet, the last one wins

@@ -60,6 +60,24 @@ def _exact32(op: str, xs: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return high, (wide[0] - (high - part)) + (wide[1] - part)
 
 
+def _fma(xs: tuple[np.ndarray, ...], type: str) -> np.ndarray:
+    a, b, c = np.broadcast_arrays(*xs)
+    return numbers.fma(a, b, c, SCALAR[type])
+
+
+def _fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """The product is exact in f64.  The sum, rounded there and then to f32, is what rounding once gives, unless it lies
+    half-way between two f32, where what the first rounding left out decides: of those the lower 28 bits are zero.
+    """
+    exact = a.astype(np.float64) * b + c
+    found = exact.astype(np.float32)
+    doubtful = exact.view(np.int64) & np.int64((1 << 28) - 1) == 0
+    if doubtful.any():
+        x, y, z = (np.broadcast_to(given, found.shape)[doubtful] for given in (a, b, c))
+        found[doubtful] = numbers.fma(x, y, z, F32)
+    return found
+
+
 def floating(op: str, type: str, mods: set[str]) -> Compute:
     mode = next((m for m in ROUNDING if m in mods), "rn")
     plain: Callable = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "fma": np.add}[op]
@@ -77,8 +95,7 @@ def floating(op: str, type: str, mods: set[str]) -> Compute:
                 nearest = numbers.fma(xs[0], xs[1], xs[2], F32) if op == "fma" else nearest
                 return ended(directed(nearest, (high - nearest.astype(np.float64)) + low, mode), mods)
             if op == "fma":
-                a, b, c = np.broadcast_arrays(*xs)
-                return ended(numbers.fma(a, b, c, SCALAR[type]), mods)
+                return ended(_fma32(*xs) if type == "f32" else _fma(xs, type), mods)
             return ended(plain(*xs), mods)
 
     return compute

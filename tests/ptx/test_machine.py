@@ -246,7 +246,7 @@ STORE = "ld.param.u64 %d0, [p0]; mul.wide.u32 %d1, %r0, 4; add.s64 %d0, %d0, %d1
         (f"{STORE} st.global.u32 [%d0+2], %r0;", "misaligned", (0, 0)),
         (f"{STORE} ld.global.v2.u32 {{%r3, %r4}}, [%d0];", "misaligned", (0, 1)),
         ("setp.eq.s32 %p1, %r0, 3; @%p1 bra out; bar.warp.sync -1; out: bar.sync 0; bar.warp.sync -1;", "deadlock", (0, 0)),
-        ("setp.lt.s32 %p1, %r0, 8; @%p1 bar.sync 1, 64;", "deadlock", (0, 0)),
+        ("setp.lt.s32 %p1, %r0, 8; @%p1 bar.sync 1, 64;", "barrier mismatch", (0, 0)),
         ("setp.gt.s32 %p1, %r0, 5; @%p1 trap;", "trap", (0, 6)),
         ("frobnicate.s32 %r3, %r3;", "unknown", (0, 0)),
         ("forever: bra.uni forever;", "too long", (0, 0)),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.memory import Fault
+
 if TYPE_CHECKING:
     from snap.ptx.machine import Machine
 
@@ -27,6 +29,13 @@ class Barriers:
         self.asked = np.full((blocks, 17), EVERYONE, np.int64)
         self.waits_at = np.full(count, -1, np.int8)
         self.said = np.zeros(count, bool)
+        self.since_pc = np.zeros(count, np.int32)  # of who waits: where
+        self.aligned = np.array(
+            [
+                one.parts[0] == "bar" or one.parts[0] == "barrier" and "aligned" in one.parts
+                for one in machine.program.instructions
+            ]
+        )
         self.reductions: dict[int, tuple[str, Give]] = {}
         # Of clusters: threads arrive, and later wait; a phase ends when all that are there have arrived.
         self.arrived = np.zeros(blocks, np.int64)
@@ -39,18 +48,56 @@ class Barriers:
 
     # ---- blocks -----------------------------------------------------------------------------------------------------
 
-    def arrive(self, lanes: np.ndarray, number: np.ndarray, count: np.ndarray | None, wait: bool) -> None:
+    def arrive(self, lanes: np.ndarray, number: np.ndarray, count: np.ndarray | None, wait: bool, pc: int) -> None:
+        number = np.broadcast_to(number, lanes.shape).astype(np.int64)
+        asked = None if count is None else np.broadcast_to(count, lanes.shape).astype(np.int64)
+        self._valid(lanes, number, asked)
+        block = lanes // self.machine.width
+        if asked is not None:
+            coming = self.come[block, number] + np.bincount(block * 16 + number)[block * 16 + number]
+            if (coming > asked).any():  # more than one of them takes: warp after warp, each as a barrier of its own
+                for start, end in _warps(lanes):
+                    self._come(lanes[start:end], number[start:end], asked[start:end], wait, pc)
+                return
+        self._come(lanes, number, asked, wait, pc)
+
+    def _come(self, lanes: np.ndarray, number: np.ndarray, asked: np.ndarray | None, wait: bool, pc: int) -> None:
         from snap.ptx.machine import AT_BARRIER
 
         block = lanes // self.machine.width
-        number = np.broadcast_to(number, lanes.shape).astype(np.int64)
+        before = self.asked[block, number]
+        wanted = EVERYONE if asked is None else asked
+        odd = (self.come[block, number] > 0) & (before != wanted)
+        if odd.any():
+            k = int(np.argmax(odd))
+            say = lambda n: "all of the block" if n == EVERYONE else f"{n} threads"  # noqa: E731
+            raise Fault(
+                "barrier mismatch",
+                f"barrier {number[k]} is one of {say(before[k])} for those who wait there, and here of"
+                f" {say(EVERYONE if asked is None else asked[k])}",
+                k,
+            )
         np.add.at(self.come, (block, number), 1)
-        if count is not None:
-            self.asked[block, number] = np.broadcast_to(count, lanes.shape)
+        self.asked[block, number] = wanted
         if wait:
             self.machine.state[lanes] = AT_BARRIER
             self.waits_at[lanes] = number
+            self.since_pc[lanes] = pc
+        self.machine.tell("arrived", lanes, number)
         self.release()
+
+    def _valid(self, lanes: np.ndarray, number: np.ndarray, asked: np.ndarray | None) -> None:
+        high = number >= CLUSTER
+        if high.any():
+            k = int(np.argmax(high))
+            raise Fault("barrier mismatch", f"barrier {number[k]} of a block, which has 16 (0 to 15)", k)
+        if asked is not None:
+            odd = (asked % 32 != 0) | (asked == 0)
+            if odd.any():
+                k = int(np.argmax(odd))
+                raise Fault(
+                    "barrier mismatch", f"barrier {number[k]} of {asked[k]} threads: barriers are of whole warps", k
+                )
 
     def release(self) -> None:
         """Let go whoever waits at a barrier to which all have come."""
@@ -68,11 +115,32 @@ class Barriers:
         waiting = machine.state == AT_BARRIER
         at = np.maximum(self.waits_at, 0)
         free = np.flatnonzero(waiting & (self.waits_at != CLUSTER) & full[self.block, at])
+        self._same_place(free)
         machine.state[free] = READY
+        machine.tell("let_go", free, full)
         self._reduce(free)
         self.waits_at[free] = -1
         self.come[full] = 0
         self.asked[full] = EVERYONE
+
+    # Rule (PTX ISA, "barrier", `.aligned`): all threads of a warp execute the same barrier instruction.  Ours may come
+    # one after the other, so it is looked at when the barrier lets them go.
+    def _same_place(self, free: np.ndarray) -> None:
+        machine = self.machine
+        free = free[self.aligned[self.since_pc[free]]]
+        if not len(free):
+            return
+        first = np.flatnonzero(np.append(True, np.diff(free // 32) != 0))
+        came = np.diff(np.append(first, len(free)))
+        from snap.ptx import reports
+        from snap.ptx.machine import GONE
+
+        alive = (machine.state != GONE).reshape(-1, 32).sum(axis=1)[free[first] // 32]
+        at = self.since_pc[free]
+        bad = (came != alive) | (np.minimum.reduceat(at, first) != np.maximum.reduceat(at, first))
+        if bad.any():
+            k = int(first[np.argmax(bad)])
+            raise reports.parted(machine, free[free // 32 == free[k] // 32])
 
     def _reduce(self, free: np.ndarray) -> None:
         for pc, (op, give) in list(self.reductions.items()):
@@ -107,6 +175,7 @@ class Barriers:
             cluster = self.block // size
             free = (machine.state == AT_BARRIER) & (self.waits_at == CLUSTER) & ended[cluster]
             machine.state[free] = READY
+            machine.tell("let_go_of_cluster", np.flatnonzero(free))
             self.waits_at[free] = -1
 
     def wait_cluster(self, lanes: np.ndarray) -> None:
@@ -116,3 +185,9 @@ class Barriers:
         early = lanes[self.phase[cluster] < self.joined[lanes]]
         self.machine.state[early] = AT_BARRIER
         self.waits_at[early] = CLUSTER
+
+
+def _warps(lanes: np.ndarray) -> list[tuple[int, int]]:
+    """Where each warp's lanes begin and end."""
+    starts = np.flatnonzero(np.append(True, np.diff(lanes // 32) != 0))
+    return list(zip(starts.tolist(), [*starts[1:].tolist(), len(lanes)]))

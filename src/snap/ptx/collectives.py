@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.memory import Fault
 from snap.ptx.program import Both, Instruction
 from snap.ptx.types import DTYPE
 
@@ -30,6 +31,7 @@ def together(m: Machine, lanes: Lanes, mask: np.ndarray, pc: int) -> Lanes:
     here = np.zeros((warps, WARP), bool)
     here.reshape(-1)[lanes] = True
     alive = (m.state != GONE).reshape(warps, WARP)
+    _named(mask, bit, lanes, here)
     missing = (bit & alive[lanes // WARP] & ~here[lanes // WARP]).any(axis=1)
     if missing.any():
         early = lanes[missing]
@@ -37,6 +39,22 @@ def together(m: Machine, lanes: Lanes, mask: np.ndarray, pc: int) -> Lanes:
         m.state[early] = WITH_WARP
         return lanes[~missing]
     return lanes
+
+
+def _named(mask: np.ndarray, bit: np.ndarray, lanes: Lanes, here: np.ndarray) -> None:
+    """Rule (PTX ISA, "membermask"): a mask names who executes the instruction, and members give the same mask."""
+    own = bit[np.arange(len(lanes)), lanes % WARP]
+    if not own.all():
+        k = int(np.argmin(own))
+        raise Fault("barrier mismatch", f"the mask {int(mask[k]):#010x} does not name this thread", k)
+    if (mask == mask[0]).all():
+        return
+    masks = np.zeros(here.shape, np.uint64)
+    masks.reshape(-1)[lanes] = mask
+    differ = (bit & here[lanes // WARP] & (masks[lanes // WARP] != mask[:, None])).any(axis=1)
+    if differ.any():
+        k = int(np.argmax(differ))
+        raise Fault("barrier mismatch", f"a member of the mask {int(mask[k]):#010x} gives another mask here", k)
 
 
 def _rows(m: Machine, lanes: Lanes, value: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from snap.diag.error import Diagnostic, SnapError
+from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.render import render
 from snap.diag.span import Span
 
@@ -28,12 +28,20 @@ class PtxError(SnapError):
         return type(self), (d.code, d.message, d.span, d.label, d.help)
 
 
+def from_line(at: Instruction, files: dict[int, str]) -> str:
+    """The line of the source that an instruction was made of, where the PTX says it."""
+    return "" if at.line is None else f"from {files.get(at.line[0], '?')}:{at.line[1]}"
+
+
 class PtxFault(RuntimeError):
     """A program did something that has no meaning, or cannot go on.
 
-    kind: 'out of bounds', 'misaligned', 'deadlock', 'barrier mismatch', 'trap', 'too long', 'unknown'.  block, thread:
-    the first it happened to.  line: (file, line) of the source, where the PTX says it.
+    kind: 'out of bounds', 'misaligned', 'deadlock', 'barrier mismatch', 'trap', 'too long', 'unknown'; where it was
+    asked for, 'race', 'uninitialised' or 'not coherent'.  block, thread: the first it happened to.  line: (file, line)
+    of the source, where the PTX says it.
     """
+
+    __module__ = "snap.ptx"
 
     def __init__(
         self,
@@ -43,10 +51,16 @@ class PtxFault(RuntimeError):
         files: dict[int, str],
         block: int | None = None,
         thread: int | None = None,
+        *,
+        label: str = "",
+        secondary: tuple[Label, ...] = (),
+        note: str = "",
+        help: str = "",
     ):
         self.kind, self.block, self.thread, self.span = kind, block, thread, at.span
         self.line = None if at.line is None else (files.get(at.line[0], "?"), at.line[1])
         who = "" if block is None else f"block {block}, thread {thread}"
-        source = "" if self.line is None else f"from {self.line[0]}:{self.line[1]}"
-        self.diagnostic = Diagnostic(kind, message, at.span, who, note=source)
+        self.diagnostic = Diagnostic(
+            kind, message, at.span, label or who, secondary, note or from_line(at, files), help
+        )
         super().__init__(render(self.diagnostic))

@@ -127,16 +127,9 @@ def _bra(m: Machine, one: Instruction, pc: int) -> Step | None:
     target = one.operands[0]
     if not isinstance(target, Code):
         return None
-    from snap.ptx.machine import WARP
 
     def step(lanes: Lanes) -> None:
         m.pc[lanes] = target.address
-        here = m.executing
-        if len(lanes) < len(here):
-            taken = np.zeros(len(m.since), bool)
-            taken[lanes // WARP] = True
-            left = np.setdiff1d(here, lanes, assume_unique=True)
-            m.counters.divergent_branches += int(np.count_nonzero(np.bincount(left[taken[left // WARP]] // WARP)))
 
     return step
 
@@ -279,7 +272,7 @@ def _bar(m: Machine, one: Instruction, pc: int) -> Step | None:
 
             def step(lanes: Lanes) -> None:
                 count = reads[1](lanes) if len(reads) > 1 else None
-                m.barriers.arrive(lanes, reads[0](lanes), count, wait)
+                m.barriers.arrive(lanes, reads[0](lanes), count, wait, pc)
 
             return step
         case "red":
@@ -289,7 +282,7 @@ def _bar(m: Machine, one: Instruction, pc: int) -> Step | None:
             def reduce(lanes: Lanes) -> None:
                 m.barriers.said[lanes] = reads[-1](lanes)
                 count = reads[1](lanes) if len(reads) > 2 else None
-                m.barriers.arrive(lanes, reads[0](lanes), count, True)
+                m.barriers.arrive(lanes, reads[0](lanes), count, True, pc)
 
             return reduce
     return None

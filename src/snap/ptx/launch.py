@@ -8,16 +8,19 @@ TypeError and ValueError for arguments that do not fit, before anything runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 import numpy as np
 
 from snap.ptx import tree
+from snap.ptx.counters import Counters, Counting, resources
 from snap.ptx.grammar import parse
-from snap.ptx.machine import Counters, Machine, Shape
+from snap.ptx.machine import Machine, Shape
 from snap.ptx.memory import Memory
 from snap.ptx.program import Function, Program, load, size_of
 from snap.ptx.transfers import TensorMap
 from snap.ptx.types import DTYPE
+from snap.ptx.watch import Watch, Watched
 
 LIMIT = 1 << 34  # instructions of threads, if nothing else is said
 
@@ -34,7 +37,12 @@ def run(
     limit: int = LIMIT,
     out: list[str] | None = None,
     maps: Callable[[list[int]], list[TensorMap]] | None = None,
+    checks: Sequence[str] = (),
+    count_memory: bool = False,
+    watchers: Sequence[Callable[[Machine], Watch]] = (),
 ) -> Counters:
+    """checks: what else is looked for, of CHECKS.  count_memory: sectors and bank conflicts are counted, too."""
+    chosen = [*_checks(checks), *([Counting] if count_memory else []), *watchers]
     if isinstance(program, str):
         program = parse(program)
     if isinstance(program, tree.Module):
@@ -53,7 +61,9 @@ def run(
     memory.globals.fill()
     for (_v, offset), raw in zip(function.parameters, values):
         memory.parameters.data[offset : offset + len(raw)] = np.frombuffer(raw, np.uint8)
-    machine = Machine(program, function, shape, memory, limit)
+    machine = Machine(program, function, shape, Watched(memory) if chosen else memory, limit)
+    machine.counters.resources = resources(program, function, shape, shared)
+    machine.watchers = [make(machine) for make in chosen]
     machine.globals_at = statics
     if maps is not None:
         machine.maps = maps([int.from_bytes(raw[:8], "little") for raw in values])
@@ -64,6 +74,17 @@ def run(
         if array.flags.writeable:
             array.reshape(-1).view(np.uint8)[:] = memory.globals.back(k)
     return machine.counters
+
+
+CHECKS: dict[str, tuple[str, str]] = {}  # name: the module and class that looks for it
+
+
+def _checks(names: Sequence[str]) -> list[Callable[[Machine], Watch]]:
+    wanted = [names] if isinstance(names, str) else list(names)
+    for name in wanted:
+        if name not in CHECKS:
+            raise ValueError(f"there is no check {name!r}: checks= takes {', '.join(map(repr, CHECKS))}")
+    return [getattr(import_module(CHECKS[name][0]), CHECKS[name][1]) for name in dict.fromkeys(wanted)]
 
 
 def _kernel(program: Program, entry: str) -> Function:

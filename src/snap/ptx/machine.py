@@ -12,12 +12,14 @@ these have come.  What nobody can continue is reported with where everybody wait
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from snap.ptx import reports
 from snap.ptx.barriers import Barriers
+from snap.ptx.counters import Counters
 from snap.ptx.errors import PtxFault
 from snap.ptx.memory import BLOCK_BITS, GLOBAL, WINDOW, Fault, Memory
 from snap.ptx.program import (
@@ -37,6 +39,7 @@ from snap.ptx.program import (
 from snap.ptx.program import Memory as Address
 from snap.ptx.program import Negated as Inverted
 from snap.ptx.types import DTYPE, constant, kept, seen, storage
+from snap.ptx.watch import Watch, Watched
 
 if TYPE_CHECKING:
     from snap.ptx.transfers import Mbarrier, TensorMap
@@ -68,18 +71,10 @@ class Shape:
         return self.block[0] * self.block[1] * self.block[2]
 
 
-@dataclass(slots=True)
-class Counters:
-    """instructions: of threads, and of warps; branches at which a warp's threads parted."""
-
-    thread_instructions: int = 0
-    warp_instructions: int = 0
-    divergent_branches: int = 0
-    by_name: dict[str, int] = field(default_factory=dict)
-
-
 class Machine:
-    def __init__(self, program: Program, entry: Function, shape: Shape, memory: Memory, limit: int | None = None):
+    def __init__(
+        self, program: Program, entry: Function, shape: Shape, memory: Memory | Watched, limit: int | None = None
+    ):
         self.program, self.entry, self.shape, self.memory = program, entry, shape, memory
         self.limit = limit
         self.counters = Counters()
@@ -89,7 +84,6 @@ class Machine:
         self.lane = np.arange(count)
         self.whole: Lanes | None = None  # lanes that follow each other without a gap act now: these,
         self.window = slice(0)  # and here they are in a register
-        self.executing: Lanes = self.lane  # who came to the instruction, its guard aside
         self.pc = np.full(count, entry.start, np.int32)
         self.state = np.zeros(count, np.uint8)
         self.state[self.lane % self.width >= shape.threads] = GONE
@@ -106,6 +100,7 @@ class Machine:
         self.ran = np.zeros(count, np.int64)  # and each thread
         self.clock = self.turns = 0
         self.steps: list[Step | None] = [None] * len(program.instructions)
+        self.watchers: list[Watch] = []
         self.at: Instruction = program.instructions[entry.start]
 
     # ---- the loop ---------------------------------------------------------------------------------------------------
@@ -114,6 +109,7 @@ class Machine:
         while True:
             pc, lanes = self._next()
             if lanes is None:
+                self.tell("ended")
                 return
             self._go(pc, lanes)
 
@@ -123,7 +119,7 @@ class Machine:
         if not ready.any():
             if (self.state == GONE).all():
                 return 0, None
-            raise self._stuck()
+            raise reports.stuck(self)
         self.turns += 1
         never = np.iinfo(np.int64).max
         at = np.where(ready, self.pc, np.iinfo(np.int32).max).reshape(-1, WARP)
@@ -157,8 +153,7 @@ class Machine:
     def _one(self, pc: int, lanes: Lanes) -> None:
         """One instruction; everything but a branch, a wait or an end leaves program counters alone."""
         one = self.at = self.program.instructions[pc]
-        self.executing = acting = self._follow(lanes)
-        self._count(one, lanes)
+        acting = self._follow(lanes)
         if one.guard is not None:
             bits = self.registers[one.function][one.guard.index]
             holds = (bits[self.window] if lanes is self.whole else bits[lanes]) != one.negated
@@ -172,6 +167,9 @@ class Machine:
                 act = self.steps[pc] = self._made(one, pc)
             if len(acting):
                 act(acting)
+            self._count(one, acting, lanes)
+            if self.watchers:
+                self._tell_executed(one, acting, pc)
         except Fault as fault:
             raise self._fault(fault, acting) from None
 
@@ -183,15 +181,42 @@ class Machine:
                 self.whole, self.window = lanes, slice(first, last + 1)
         return lanes
 
-    def _count(self, one: Instruction, lanes: Lanes) -> None:
+    def _count(self, one: Instruction, acting: Lanes, lanes: Lanes) -> None:
+        """Who waits for others of its warp has not executed it yet."""
         self.clock += 1
-        self.counters.thread_instructions += len(lanes)
+        if one.parts[0] in TOGETHER:
+            lanes = lanes[self.state[lanes] != WITH_WARP]
+            if not len(lanes):
+                return
+        counters = self.counters
+        counters.thread_instructions += len(lanes)
         if lanes is self.whole:
-            self.counters.warp_instructions += (self.window.stop - 1) // WARP - self.window.start // WARP + 1
+            counters.warp_instructions += (self.window.stop - 1) // WARP - self.window.start // WARP + 1
         else:
-            self.counters.warp_instructions += int(np.count_nonzero(np.diff(lanes // WARP))) + 1
-        if self.limit is not None and self.counters.thread_instructions > self.limit:
-            raise self._fault(Fault("too long", f"more than {self.limit} instructions of threads", 0), lanes)
+            counters.warp_instructions += int(np.count_nonzero(np.diff(lanes // WARP))) + 1
+        if one.guard is not None and one.parts[0] == "bra" and 0 < len(acting) < len(lanes):
+            here, taken = (np.bincount(some // WARP, minlength=len(self.since)) for some in (lanes, acting))
+            counters.divergent_branches += int(((taken > 0) & (taken < here)).sum())
+        if self.limit is not None and counters.thread_instructions > self.limit:
+            raise reports.too_long(self, self.limit)
+
+    # ---- who looks on -----------------------------------------------------------------------------------------------
+
+    def tell(self, name: str, *what: object) -> None:
+        for watcher in self.watchers:
+            getattr(watcher, name)(*what)
+
+    def acts_for(self, lane: int) -> None:
+        """What is touched until the instruction is over, TMA or a tensor core touches on behalf of this thread."""
+        if isinstance(self.memory, Watched):
+            self.memory.unit = int(lane)
+
+    def _tell_executed(self, one: Instruction, acting: Lanes, pc: int) -> None:
+        touches = self.memory.taken() if isinstance(self.memory, Watched) else []
+        if one.parts[0] in TOGETHER:
+            acting = acting[self.state[acting] != WITH_WARP]
+        if len(acting):
+            self.tell("executed", one, acting, pc, touches)
 
     # ---- reports ----------------------------------------------------------------------------------------------------
 
@@ -203,22 +228,6 @@ class Machine:
         lane = int(lanes[min(fault.lane, len(lanes) - 1)]) if len(lanes) else None
         block, thread = (None, None) if lane is None else self.where(lane)
         return PtxFault(fault.kind, fault.message, self.at, self.program.files, block, thread)
-
-    def _stuck(self) -> PtxFault:
-        lane = int(self.lane[(self.state != GONE)][0])
-        kinds = {AT_BARRIER: "waits at a barrier", WITH_WARP: "waits for other threads of its warp"}
-        self.at = self.program.instructions[max(int(self.pc[lane]) - (self.state[lane] == AT_BARRIER), 0)]
-        left = int((self.state != GONE).sum())
-        block, thread = self.where(lane)
-        said = kinds.get(int(self.state[lane]), "waits")
-        return PtxFault(
-            "deadlock",
-            f"{left} threads wait, and nobody can go on; this one {said}",
-            self.at,
-            self.program.files,
-            block,
-            thread,
-        )
 
     # ---- operands ---------------------------------------------------------------------------------------------------
 

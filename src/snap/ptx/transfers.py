@@ -124,6 +124,7 @@ def mbarrier(m: Machine, one: Instruction, pc: int) -> Step | None:
                         raise Fault("barrier mismatch", f"more arrivals than the {barrier.count} of this phase", k)
                     barrier.pending -= arriving
                     barrier.count -= action == "arrive_drop"
+                m.tell("counted", key, barrier, int(lanes[k]))
                 barrier.settle()
 
         return arrive
@@ -135,6 +136,8 @@ def mbarrier(m: Machine, one: Instruction, pc: int) -> Step | None:
             keys = _where(m, at(lanes), lanes)
             over = [(_found(m, key, k).phase & 1) != (p & 1) for k, (key, p) in enumerate(zip(keys, parities))]
             write(lanes, np.array(over))
+            for key, lane in [(key, lane) for key, lane, done in zip(keys, lanes.tolist(), over) if done]:
+                m.tell("passed", key, m.mbarriers[key], lane)
 
         return wait
     return None
@@ -200,6 +203,7 @@ def _load_boxes(m: Machine, one: Instruction) -> Step:
         chosen = None if masks is None else np.broadcast_to(masks(lanes), lanes.shape).tolist()
         there, counted = _where(m, to(lanes), lanes), _where(m, at(lanes), lanes)
         for k, (t, start) in enumerate(maps(lanes)):
+            m.acts_for(lanes[k])
             address, inside, byte = _box(t, start)
             bits = np.zeros(len(address), BITS[t.width])
             lane = np.full(int(inside.sum()), lanes[k])
@@ -215,6 +219,7 @@ def _load_boxes(m: Machine, one: Instruction) -> Step:
                 m.memory.write("shared", where, np.full(len(where), block * m.width), bits)
                 full = _found(m, (counted[k][0] if chosen is None else block, counted[k][1]), k)
                 full.bytes -= len(byte) * t.width
+                m.tell("counted", (counted[k][0] if chosen is None else block, counted[k][1]), full, None)
                 full.settle()
 
     return step
@@ -228,6 +233,7 @@ def _store_boxes(m: Machine, one: Instruction, op: str | None) -> Step:
     def step(lanes: Lanes) -> None:
         here = _where(m, at(lanes), lanes)
         for k, (t, start) in enumerate(maps(lanes)):
+            m.acts_for(lanes[k])
             address, inside, byte = _box(t, start)
             where = swizzled((here[k][1] + byte).astype(np.uint64), t.swizzle)
             bits = m.memory.read("shared", where, np.full(len(where), here[k][0] * m.width), t.width)[inside]

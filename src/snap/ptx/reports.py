@@ -1,0 +1,190 @@
+"""Why nobody can go on, and where everybody is.
+
+Input: a machine that stands still, or was stopped.  Output: a `PtxFault` with the place of every group of threads that
+waits.  A barrier to which too few can come is a *barrier mismatch*: the report says how many came, who left, and who
+waits elsewhere; everything else is a *deadlock*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snap.diag.error import Label
+from snap.ptx.barriers import CLUSTER, EVERYONE
+from snap.ptx.errors import PtxFault, from_line
+
+if TYPE_CHECKING:
+    from snap.ptx.machine import Machine
+    from snap.ptx.program import Instruction
+
+MOST = 5  # places shown
+
+
+@dataclass(slots=True)
+class Place:
+    """Threads of one block that wait, or run, at one instruction.  number: of their barrier, or -1."""
+
+    block: int
+    one: Instruction
+    state: int
+    number: int
+    threads: list[int]
+
+
+def places(m: Machine) -> list[Place]:
+    """Where everybody is who has not left, block after block."""
+    from snap.ptx.machine import AT_BARRIER, GONE
+
+    found: dict[tuple[int, int, int, int], Place] = {}
+    lanes = np.flatnonzero(m.state != GONE)
+    for lane in lanes[: 64 * 1024].tolist():
+        block, thread = m.where(lane)
+        state = int(m.state[lane])
+        waits = state == AT_BARRIER
+        pc = max(int(m.pc[lane]) - waits, 0)  # who waits at a barrier goes on behind it
+        number = int(m.barriers.waits_at[lane]) if waits else -1
+        key = (block, pc, state, number)
+        if key not in found:
+            found[key] = Place(block, m.program.instructions[pc], state, number, [])
+        found[key].threads.append(thread)
+    return list(found.values())
+
+
+def ranges(threads: list[int]) -> str:
+    """`threads 0-31, 40`."""
+    parts: list[str] = []
+    start = last = threads[0]
+    for t in [*threads[1:], -2]:
+        if t != last + 1:
+            parts.append(str(start) if start == last else f"{start}-{last}")
+            start = t
+        last = t
+    shown = ", ".join(parts[:4]) + (", ..." if len(parts) > 4 else "")
+    return f"thread{'s' * (len(threads) > 1)} {shown}"
+
+
+def _said(m: Machine, p: Place) -> str:
+    from snap.ptx.machine import AT_BARRIER, READY, WITH_WARP
+
+    who = f"block {p.block}, {ranges(p.threads)}"
+    plural = "" if len(p.threads) > 1 else "s"
+    if p.state == AT_BARRIER and p.number == CLUSTER:
+        return f"{who} wait{plural} for the blocks of the cluster"
+    if p.state == AT_BARRIER:
+        return f"{who} wait{plural} at barrier {p.number}"
+    if p.state == WITH_WARP:
+        return f"{who} wait{plural} for other threads of the warp"
+    return f"{who} run{plural} here" if p.state == READY else who
+
+
+def stuck(m: Machine) -> PtxFault:
+    """Nobody can go on."""
+    everyone = places(m)
+    first = everyone[0]
+    kind, message, help = _why(m, first, [p for p in everyone if p.block == first.block])
+    return _report(m, kind, message, first, everyone, help)
+
+
+def too_long(m: Machine, limit: int) -> PtxFault:
+    """The limit of instructions is reached: where the threads are then."""
+    everyone = places(m)
+    running = next((p for p in everyone if p.state == 0), everyone[0])
+    here = [p for p in everyone if p is not running]
+    return _report(
+        m,
+        "too long",
+        f"more than {limit} instructions of threads",
+        running,
+        [running, *here],
+        "an endless loop, or a limit that is too small: raise it with `limit=`, on the command line `--limit`",
+    )
+
+
+def parted(m: Machine, lanes: np.ndarray) -> PtxFault:
+    """Threads of a warp that execute different barrier instructions, or of which some do not come; lanes: who came."""
+    from snap.ptx.machine import GONE
+
+    at = m.barriers.since_pc
+    block = m.where(lanes[0])[0]
+    by_place: dict[int, list[int]] = {}
+    for lane in lanes.tolist():
+        by_place.setdefault(int(at[lane]), []).append(m.where(lane)[1])
+    found = [
+        Place(block, m.program.instructions[pc], 1, int(m.barriers.waits_at[lanes[0]]), threads)
+        for pc, threads in by_place.items()
+    ]
+    warp = np.arange(32) + lanes[0] // 32 * 32
+    away = [m.where(k)[1] for k in warp.tolist() if m.state[k] != GONE and k not in lanes]
+    where = f", and {ranges(away)} of it {'is' if len(away) == 1 else 'are'} elsewhere" if away else ""
+    ways = "at different places" if len(found) > 1 else "without all of its threads"
+    return _report(
+        m,
+        "barrier mismatch",
+        f"a warp comes to barrier {found[0].number} {ways}{where}: {found[0].one.name} is executed by whole warps",
+        found[0],
+        found,
+        "move the barrier out of the branch, or use `barrier.sync` without `.aligned`",
+    )
+
+
+def _report(m: Machine, kind: str, message: str, first: Place, everyone: list[Place], help: str) -> PtxFault:
+    others = list({p.one.span: Label(p.one.span, _said(m, p)) for p in reversed(everyone) if p is not first}.values())
+    others = [label for label in reversed(others) if label.span != first.one.span]
+    lines = [from_line(p.one, m.program.files) for p in everyone[: MOST + 1]]
+    note = "; ".join(dict.fromkeys(line for line in lines if line))
+    if len(others) > MOST:
+        note += f"; and {len(others) - MOST} more places"
+    return PtxFault(
+        kind,
+        message,
+        first.one,
+        m.program.files,
+        first.block,
+        first.threads[0],
+        label=_said(m, first),
+        secondary=tuple(others[:MOST]),
+        note=note,
+        help=help,
+    )
+
+
+def _why(m: Machine, first: Place, block: list[Place]) -> tuple[str, str, str]:
+    """Kind, message and a way out, from the threads of the first block that waits."""
+    from snap.ptx.machine import AT_BARRIER, GONE, WITH_WARP
+
+    left = int((m.state.reshape(m.shape.blocks, -1)[first.block] == GONE)[: m.shape.threads].sum())
+    gone = f", and {left} of the block have left" if left else ""
+    waiting = sum(len(p.threads) for p in block)
+    at_block = {p.number for p in block if p.state == AT_BARRIER and p.number != CLUSTER}
+    if first.state == AT_BARRIER and first.number != CLUSTER:
+        asked = int(m.barriers.asked[first.block, first.number])
+        come = int(m.barriers.come[first.block, first.number])
+        if len(at_block) > 1:
+            numbers = ", ".join(map(str, sorted(at_block)))
+            return (
+                "barrier mismatch",
+                f"threads of one block wait at different barriers ({numbers}), and nobody can go on",
+                "let all of them come to one barrier, or give each barrier the number of threads that come to it",
+            )
+        if asked != EVERYONE and waiting < asked:
+            return (
+                "barrier mismatch",
+                f"barrier {first.number} waits for {asked} threads, and {come} have come{gone}",
+                "the number of a barrier's threads is that of all who come to it, whole warps",
+            )
+        if any(p.state == WITH_WARP for p in block):
+            return (
+                "deadlock",
+                f"{waiting} threads wait, and nobody can go on: some at barrier {first.number}, others for their warp",
+                "threads of one warp that wait for each other must all come to that instruction",
+            )
+    if first.state == WITH_WARP:
+        return (
+            "deadlock",
+            f"{waiting} threads wait, and nobody can go on; {first.one.name} waits for threads that do not come{gone}",
+            "a mask names the threads that come: those that take another branch are not in it",
+        )
+    return "deadlock", f"{waiting} threads wait, and nobody can go on{gone}", ""

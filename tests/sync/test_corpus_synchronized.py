@@ -8,10 +8,16 @@ import pytest
 from corpus import OK, ROOT, Program
 
 from snap import machine
+from snap.ir import nodes as ir
+from snap.ir.walk import callees, statements
 from snap.sync import synchronize
 
 EXAMPLES = [Program(path) for path in sorted((ROOT / "examples").glob("[a-z]*.py"))]
 SLOW = {"examples/matmul_tf32.py", "examples/matmul_tiled.py", "examples/demo.py", "examples/figure6.py"}
+
+
+def prints(function):
+    return any(isinstance(s, ir.Print) for f in callees(function) for s in statements(f.body))
 
 
 @pytest.fixture
@@ -19,12 +25,15 @@ def run(monkeypatch):
     """`run(main, seeds)`: launches on the CPU take the adversarial way."""
     synced: dict[int, tuple] = {}
     launches = []
+    in_order = machine.run_reference
 
     def run(main, seeds):
         for seed in range(seeds):
             def adversarial(function, args, blocks, say=None, seed=seed):
                 if id(function) not in synced:
                     synced[id(function)] = function, synchronize(function)
+                if prints(function):  # the lines that are expected are those of one order, the reference's
+                    in_order(function, [arg.copy() if hasattr(arg, "copy") else arg for arg in args], blocks, *[say] * (say is not None))
                 races: list = []
                 machine.run_adversarial(synced[id(function)][1], list(args), blocks, seed, races)
                 assert not races, races[0]

@@ -108,8 +108,8 @@ def drop_fences(function: ir.Function) -> Mutants:
         match s:
             case (synced.Sync() | synced.BarrierArrive()) if s.point.fence:
                 yield f"drop the fence of {_name(s)}", (replace(s, point=replace(s.point, fence=False)),)
-            case ir.Wgmma(first=True):
-                yield "drop the fence of registers", (replace(s, first=False),)
+            case synced.FencedWgmma():
+                yield "drop the fence of registers", (ir.Wgmma(**{name: getattr(s, name) for name in ir.Wgmma._declared}),)
 
     return edited(function, edit)
 
@@ -117,7 +117,7 @@ def drop_fences(function: ir.Function) -> Mutants:
 def drop_commits(function: ir.Function) -> Mutants:
     def edit(s):
         if isinstance(s, synced.AsyncCommit):
-            yield f"drop a commit of {s.engine}", ()
+            yield f"drop a commit of {s.engine.value}", ()
 
     return edited(function, edit)
 
@@ -140,10 +140,10 @@ def change_waits(function: ir.Function, by: int = 1) -> Mutants:
     """So many more of the youngest groups may be in flight."""
     def edit(s):
         if isinstance(s, (synced.Sync, synced.BarrierArrive)):
-            for k, (engine, number) in enumerate(s.point.waits):
+            for k, (wait, number) in enumerate(s.point.waits):
                 if number + by >= 0:
-                    waits = (*s.point.waits[:k], (engine, number + by), *s.point.waits[k + 1:])
-                    yield f"{engine} {number} -> {number + by} in {_name(s)}", (replace(s, point=replace(s.point, waits=waits)),)
+                    waits = (*s.point.waits[:k], (wait, number + by), *s.point.waits[k + 1:])
+                    yield f"{wait.value} {number} -> {number + by} in {_name(s)}", (replace(s, point=replace(s.point, waits=waits)),)
 
     return edited(function, edit)
 

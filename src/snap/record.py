@@ -5,7 +5,7 @@ trees have well over a hundred classes, of which a program uses a few dozen.  Re
 `__init__` is compiled when it is first called. Else the two are the same: `field(...)`, defaults, keywords, `match`,
 equality, hash, repr, pickling, `dataclasses.fields` and `replace`.
 
-A record may stand on another, whose fields are keywords alone: they come after its own.
+A record may stand on another, where either one's fields are keywords alone.
 
 Non-goals: other inherited fields, `default_factory`, `__post_init__`, class variables.
 """

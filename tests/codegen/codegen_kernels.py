@@ -7,6 +7,7 @@ from itertools import count
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.engines import Wait
 from snap.ir.types import BLOCK1, BOOL, GRID1, I32, THREAD1, Held, Level, Place, Privilege, Space
 
 SPAN = Span("/somewhere/else/kernel.py", 7, 0, 7, 1)
@@ -132,9 +133,9 @@ def collective(op, requires, where, targets=(), args=(), accesses=(), **attrs):
     return ir.Collective(op, requires, where, tuple(targets), tuple(args), tuple(accesses), tuple(attrs.items()), span=SPAN)
 
 
-def point(kind, participants, reason="written, then read", object="tile", **options):
+def point(kind, participants, reason="written, then read", object="tile", waits=(), **options):
     line = Span(SPAN.filename, 9, 0, 9, 1)
-    return synced.SyncPoint(next(_uids), kind, participants, object, reason, SPAN, line, span=SPAN, **options)
+    return synced.SyncPoint(next(_uids), kind, participants, object, reason, SPAN, line, tuple((Wait(word), n) for word, n in waits), span=SPAN, **options)
 
 
 def sync(kind, participants, where, reason="written, then read", object="tile", part="both", **options):
@@ -158,11 +159,14 @@ def expect(b, slot, bytes, where):
 
 
 def box(op, tile, origin, extents, where, b=None, slot=None):
-    return ir.BoxCopy(op, tile, origin, tuple(extents), where, b, const_(slot) if isinstance(slot, int) else slot, span=SPAN)
+    if b is None:
+        return ir.BoxCopy(op, tile, origin, tuple(extents), where, span=SPAN)
+    slot = const_(slot) if isinstance(slot, int) else slot
+    return synced.CountedLoad(op, tile, origin, tuple(extents), where, barrier=b, slot=slot, span=SPAN)
 
 
 def commit(engine, where=None):
-    return synced.AsyncCommit(engine, where, span=SPAN)
+    return synced.AsyncCommit(Wait(engine).engine, where, span=SPAN)
 
 
 def elect(where, *body):
@@ -170,7 +174,7 @@ def elect(where, *body):
 
 
 def wgmma(type, acc, a, b, n, k, where, a_transposed=False, b_transposed=False, zero=None, first=True):
-    return ir.Wgmma(type, acc, a, b, n, k, a_transposed, b_transposed, zero, where, first, span=SPAN)
+    return (synced.FencedWgmma if first else ir.Wgmma)(type, acc, a, b, n, k, a_transposed, b_transposed, zero, where, span=SPAN)
 
 
 def store_acc(tile, acc, first, where):

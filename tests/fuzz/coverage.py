@@ -7,12 +7,12 @@ from typing import get_args
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.engines import Engine, Wait
 from snap.ir.operations import ATOMICS, COLLECTIVES, MATH, ORDERS, SCOPES
 from snap.ir.points import points
 from snap.ir.walk import expressions, statements
 
 SYNC_KINDS = ("thread", "warp", "block", "named", "cluster", "grid", "mbarrier")
-ENGINES = ("copy", "bulk", "bulk read", "wgmma")
 
 
 def cover(compiled, seen: Counter) -> None:
@@ -27,18 +27,18 @@ def cover(compiled, seen: Counter) -> None:
             match s:
                 case synced.Sync(point, part=part):
                     seen[f"part {part}"] += 1
-                case synced.BarrierWait() | synced.BarrierArrive() | synced.BarrierExpect() | synced.Elect():
+                case synced.BarrierWait() | synced.BarrierArrive() | synced.BarrierExpect() | synced.Elect() | synced.CountedLoad() | synced.FencedWgmma():
                     seen[type(s).__name__] += 1
                     if isinstance(s, synced.BarrierArrive) and s.copies:
                         seen["copies arrive"] += 1
                 case synced.AsyncCommit(engine):
-                    seen[f"commit {engine}"] += 1
+                    seen[f"commit {engine.value}"] += 1
         for barrier in function.barriers:
             seen["barrier everywhere" if barrier.everywhere else "barrier"] += 1
     for point in points(compiled.synced):
         seen[f"sync {point.kind}"] += 1
-        for engine, younger in point.waits:
-            seen[f"wait {engine}{'' if younger == 0 else ', some stay in flight'}"] += 1
+        for wait, younger in point.waits:
+            seen[f"wait {wait.value}{'' if younger == 0 else ', some stay in flight'}"] += 1
         if point.fence:
             seen["proxy fence"] += 1
         if point.threads:
@@ -103,6 +103,6 @@ def kinds() -> list[str]:
             *(f"math {name}" for name in MATH), *(f"Binary {op}" for op in "+ - * / % << >> & | ^".split()), *(f"Compare {op}" for op in "< <= > >= == !=".split()),
             *(f"Unary {op}" for op in ("-", "~", "not")), "Logical and", "Logical or", "zero fill", *(f"box {op}" for op in "load store add min max and or xor".split()),
             *(f"wgmma {t}" for t in "bf16 f16 tf32 e4m3 e5m2".split()), *(f"sync {kind}" for kind in SYNC_KINDS),
-            *(f"wait {engine}{some}" for engine in ENGINES for some in ("", ", some stay in flight")), *(f"commit {engine}" for engine in ("copy", "bulk", "wgmma")),
+            *(f"wait {wait.value}{some}" for wait in Wait for some in ("", ", some stay in flight")), *(f"commit {engine.value}" for engine in Engine if engine is not Engine.THREADS),
             "part both", "part arrive", "part wait", "barrier", "barrier everywhere", "copies arrive", "proxy fence", "some only arrive",
             "memory: spread", "memory: swizzle", "memory: depth", "memory: lag"]

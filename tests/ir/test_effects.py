@@ -10,7 +10,8 @@ from snap.diag.span import Span
 from snap.ir import effects as table
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import Effect, Engine, Extent, Kind, effects
+from snap.ir.effects import Effect, Extent, Kind, effects
+from snap.ir.engines import Engine
 from snap.ir.operations import ATOMICS, COLLECTIVES
 from snap.ir.types import BLOCK1, F32, I32, THREAD1, WARP1, Array, Held, Level, Place, Privilege, Space
 from snap.ir.walk import own_expressions
@@ -145,6 +146,9 @@ TABLE: list[tuple[ir.Stmt, tuple[str, ...]]] = [
     (synced.BarrierExpect(BARRIER, BEGIN, 16, PLACE, span=AT), NOTHING),
     (synced.Elect(PLACE, (), span=AT), NOTHING),
 ]
+# Two statements have a form of their own in the synchronized IR, which does what the other one does.
+FORMS = {synced.CountedLoad: lambda s: synced.counted(s, BARRIER, BEGIN), synced.FencedWgmma: synced.fenced}
+TABLE += [(form(s), does) for cls, form in FORMS.items() for s, does in TABLE if type(s) is cls.__base__]
 
 
 @pytest.mark.parametrize("s, expected", TABLE, ids=lambda part: type(part).__name__)

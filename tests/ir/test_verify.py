@@ -168,7 +168,7 @@ BROKEN = {
         (Stage.BEGUN, replace(woven()[1], body=(replace(b.declare(X, ONE), number=3), replace(b.declare(Y, ONE), number=3)))),
         (Stage.BEGUN, replace(woven()[1], body=(b.declare(X, ONE),))),
     ],
-    "work": [woven(synced.AsyncCommit("copy", span=b.SPAN)), woven(sync(b.point("thread", THREAD1, waits=(("wgmma", 0),))))],
+    "work": [woven(synced.AsyncCommit(span=b.SPAN)), woven(sync(b.point("thread", THREAD1, waits=(("wgmma", 0),))))],
     "partners": [woven(b.wait(FULL, ZERO, ZERO, IN_BLOCK), barriers=(FULL,)), woven(sync(part="arrive"))],
 }
 CASES = [(name, k) for name, programs in BROKEN.items() for k in range(len(programs))]

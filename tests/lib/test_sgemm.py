@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import snap
+from snap.ir.engines import Wait
 from snap.lib.gemm_choice import SIMPLE
 from snap.lib.sgemm import ADDERS, LARGE, LOWEST, STAGES, TILES, added, planned, sgemm, warp_tiled
 from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
@@ -73,7 +74,7 @@ def test_synchronization_of_the_rungs(rung, points):
 @pytest.mark.parametrize("width", [4, 1])
 def test_one_barrier_a_tile_though_copies_are_between_the_products(stages, width):
     (point,) = warp_tiled(*TILE[:5], stages, width).syncs()
-    assert point.kind == "block" and point.waits == (("copy", 0),)
+    assert point.kind == "block" and point.waits == ((Wait.COPIES, 0),)
 
 
 def test_the_last_rung_stays_in_registers():

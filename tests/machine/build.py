@@ -7,6 +7,7 @@ import itertools
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.engines import Wait
 from snap.ir.types import BOOL, GRID1, I32, THREAD1, Array, Held, Level, Place, Privilege, Space
 
 _uid = itertools.count(1)
@@ -129,8 +130,9 @@ def tile(handle, index, shape, line=1):
     return ir.Tile(access(handle, *index, line=line), shape)
 
 
-def point(kind="thread", participants=THREAD1, what="x", line=1, **more):
-    return synced.SyncPoint(next(_uid), kind, participants, what, "for the test", at(line), at(line), span=at(line), **more)
+def point(kind="thread", participants=THREAD1, what="x", line=1, waits=(), **more):
+    waits = tuple((Wait(word), n) for word, n in waits)
+    return synced.SyncPoint(next(_uid), kind, participants, what, "for the test", at(line), at(line), waits, span=at(line), **more)
 
 
 def local(name, elem, size):
@@ -166,4 +168,6 @@ def group(p, within, body):
 
 
 def box(op, inner, origin, shape, within, line=1, barrier=None, slot=None):
-    return ir.BoxCopy(op, inner, origin, shape, within, barrier, slot, span=at(line))
+    if barrier is None:
+        return ir.BoxCopy(op, inner, origin, shape, within, span=at(line))
+    return synced.CountedLoad(op, inner, origin, shape, within, barrier=barrier, slot=slot, span=at(line))

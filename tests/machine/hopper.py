@@ -12,6 +12,7 @@ import numpy as np
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.engines import Wait
 from snap.ir.numbering import Numbers
 from snap.ir.types import BF16, CLUSTER1, F32, I32, THREAD1, WARP1, Held, Level, Place, Privilege
 from snap.sync.begin import begin
@@ -47,7 +48,7 @@ def cluster_place(blocks, threads):
 
 
 def wgmma(acc, a, c, n, k, within, zero=None, first=True, line=4, type="bf16", a_transposed=False, b_transposed=False):
-    return ir.Wgmma(type, acc, a, c, n, k, a_transposed, b_transposed, zero, within, first, span=b.at(line))
+    return (synced.FencedWgmma if first else ir.Wgmma)(type, acc, a, c, n, k, a_transposed, b_transposed, zero, within, span=b.at(line))
 
 
 def waits(within, *what, line=5, fence=False):
@@ -55,7 +56,7 @@ def waits(within, *what, line=5, fence=False):
 
 
 def commit(engine, within):
-    return synced.AsyncCommit(engine, within, span=b.SPAN)
+    return synced.AsyncCommit(Wait(engine).engine, within, span=b.SPAN)
 
 
 def gemm(groups=1, n=16, k=16, steps=5, slots=2, lag=0, blocks=1, producers=32):

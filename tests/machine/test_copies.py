@@ -11,6 +11,7 @@ from corpus import TESTS, Program
 
 from snap import *
 from snap.ir import nodes as ir
+from snap.ir.engines import Wait
 from snap.ir.synced import AsyncCommit, Sync, SyncPoint
 from snap.ir.types import I32, THREAD1
 from snap.ir.walk import statements
@@ -162,7 +163,7 @@ def slots_modulo(n):
     return change
 
 
-ONE_MORE = of_waits(waits=lambda point: (("copy", point.younger("copy") + 1),))
+ONE_MORE = of_waits(waits=lambda point: ((Wait.COPIES, point.younger("copy") + 1),))
 NO_BARRIER = of_waits(kind="thread", participants=THREAD1)
 NO_WAIT = of_waits(waits=())
 CHANGES = {"one more in flight": ONE_MORE, "no commit": commits_dropped, "no barrier": NO_BARRIER, "no wait": NO_WAIT,
@@ -203,7 +204,7 @@ def test_long_logs_keep_what_is_in_flight(monkeypatch):
 
 
 def wait(pending, line=8):
-    point = SyncPoint(0, "thread", THREAD1, "s", "for the test", b.at(line), b.at(line), (("copy", pending),), span=b.at(line))
+    point = SyncPoint(0, "thread", THREAD1, "s", "for the test", b.at(line), b.at(line), ((Wait.COPIES, pending),), span=b.at(line))
     return Sync(point, WITHIN, span=b.at(line))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.engines import Engine
 from snap.ir.types import BF16, F16, F32, I32, THREAD1, U8, U32, Held, Level, Place
 from snap.machine import run_adversarial, run_reference
 
@@ -105,9 +106,9 @@ def kernel(type, n, k, *, a_registers=False, a_t=False, b_t=False, panels=1, pac
         a = b.tile(sa, zeros[:2], sa_shape)
     body.append(synced.Sync(b.point("block", WITHIN.privilege, "tiles", fence=True), WITHIN, span=b.SPAN))
     for first in (True, False) if twice else (True,):
-        body.append(ir.Wgmma(type, ref, a, b.tile(sb, zeros[:len(sb_shape)], sb_shape), n, k, a_t, b_t,
-                             b.compare("==", b.const(int(not first)), b.const(0)), GROUP, first, span=b.at(9)))
-    body += [synced.AsyncCommit("wgmma", GROUP, span=b.SPAN), h.waits(GROUP, ("wgmma", 0)),
+        body.append((synced.FencedWgmma if first else ir.Wgmma)(type, ref, a, b.tile(sb, zeros[:len(sb_shape)], sb_shape), n, k, a_t, b_t,
+                             b.compare("==", b.const(int(not first)), b.const(0)), GROUP, span=b.at(9)))
+    body += [synced.AsyncCommit(Engine.PRODUCTS, GROUP, span=b.SPAN), h.waits(GROUP, ("wgmma", 0)),
              b.for_(v, n // 2, [b.store(out, (me, b.read(v)), ir.Elem(ref, (b.read(v),), acc_elem, span=b.SPAN))])]
     return b.kernel([x, y, out], body, threads=T, smem=(size_a + size_b) * elem.bytes, within=WITHIN)
 
@@ -212,7 +213,7 @@ def test_columns_of_accumulators_go_to_tiles():
             b.for_(v, n // 2, [ir.Assign(ir.ElemTarget(ref, (b.read(v),), span=b.SPAN), value, span=b.SPAN)]),
             ir.StoreAcc(tile, ref, b.const(first), GROUP, span=b.SPAN),
             synced.Sync(b.point("block", WITHIN.privilege, "s", fence=True), WITHIN, span=b.SPAN),
-            b.box("store", tile, b.access(out, zero, zero), (64, width), WITHIN), synced.AsyncCommit("bulk", WITHIN, span=b.SPAN),
+            b.box("store", tile, b.access(out, zero, zero), (64, width), WITHIN), synced.AsyncCommit(Engine.BOXES, WITHIN, span=b.SPAN),
             h.waits(WITHIN, ("bulk read", 0))]
     made = b.kernel([out], body, threads=T, smem=64 * 80, within=WITHIN)
     want = np.zeros((64, n), np.float32)

@@ -13,6 +13,7 @@ import snap
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
 from snap.ir import nodes as ir
+from snap.ir.engines import Wait
 from snap.ir.synced import BarrierArrive, BarrierExpect, Elect, Sync
 from snap.ir.types import Level
 from snap.ir.walk import statements
@@ -90,7 +91,7 @@ def test_one_product_stays_in_flight(name, request):
 def test_the_staged_epilogue(name, request):
     f = request.getfixturevalue(name)
     named = [s.point for s in all_of(f, Sync) if s.point.kind == "named"]
-    assert [(p.participants.n, p.waits, p.fence) for p in named] == [(128, (("bulk read", 1),), False), (128, (), True)]
+    assert [(p.participants.n, p.waits, p.fence) for p in named] == [(128, ((Wait.BOXES_READ, 1),), False), (128, (), True)]
 
 
 def test_roles_are_programs_of_their_own(hgemm):
@@ -149,7 +150,7 @@ with claim(a, p=thread[32]) as au:
 """
     kernel = define(staged(text))
     waits = [(s.point.waits, depth_of(synced(kernel), s)) for s in all_of(synced(kernel), Sync)]
-    assert waits == [((("bulk read", 0),), 1)]
+    assert waits == [(((Wait.BOXES_READ, 0),), 1)]
     assert [s.point.fence for s in all_of(synced(kernel), BarrierArrive)].count(True) == 1  # what was written is read as a box
     x, y, w = np.arange(160, dtype=np.float32).reshape(5, 32), np.zeros(64, np.float32), np.zeros((5, 32), np.float32)
     kernel[1](x, y, w, 5)

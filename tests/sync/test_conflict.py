@@ -13,7 +13,8 @@ from snap.analysis import linear
 from snap.analysis.overlap import Memo, Overlap
 from snap.analysis.values import Values
 from snap.diag.span import Span
-from snap.ir.effects import Engine, Kind
+from snap.ir.effects import Kind
+from snap.ir.engines import Engine
 from snap.ir.types import BLOCK1, F32, THREAD1, WARP1, WARPGROUP1, Level, Privilege
 from snap.sync.conflict import Why, beside, conflict
 from snap.sync.tokens import Name, Said, Token, altered

@@ -9,6 +9,7 @@ from dropping import all_missed, copies, is_missed
 from mutations import drop_fences
 from small import agree, compiled
 
+from snap.ir.engines import Wait
 from snap.ir.points import points as inferred
 from snap.machine import MachineError, run_adversarial
 
@@ -506,7 +507,7 @@ def test_a_thread_publishes_the_boxes_of_its_block(store):
     kernel = compiled(BOX_HANDED_OVER.format(store=store))
     args = [np.zeros((8, 32), np.int32), np.zeros(1, np.uint32), np.zeros(64, np.int32)]
     agree(kernel, lambda: copies(args), 2)
-    assert any(("bulk", 0) in p.waits and "published" in p.reason for p in kernel.syncs())
+    assert any((Wait.BOXES, 0) in p.waits and "published" in p.reason for p in kernel.syncs())
 
 
 ACQUIRED = HEAD + """

@@ -11,6 +11,7 @@ from small import compiled
 
 import snap
 from snap import machine
+from snap.ir.engines import Engine, Wait
 from snap.ir.rewrite import with_bodies
 from snap.ir.synced import AsyncCommit, BarrierArrive, BarrierWait, Sync
 from snap.ir.types import THREAD1
@@ -239,7 +240,7 @@ def test_copies_are_waited_for_where_they_cannot_arrive_by_themselves(what):
     parts, expected = UNSURE[what]
     kernel = copied(**parts)
     f = synced(kernel)
-    assert ("thread", (("copy", 0),)) in waits(f)
+    assert ("thread", ((Wait.COPIES, 0),)) in waits(f)
     assert ("slots_full", False, 32) in arrivals(f) and not any(copies for _, copies, _ in arrivals(f))
     agrees(kernel, expected)
     fences = [s.point.fence for s in statements(f.body) if isinstance(s, BarrierArrive) and s.barrier.name == "slots_full"]
@@ -258,8 +259,8 @@ def arriving(f):
         return with_bodies(s, body)
 
     def body(b):
-        waits = lambda s: isinstance(s, Sync) and s.point.waits == (("copy", 0),)
-        return tuple(statement(s) for s in b if not waits(s) and s != AsyncCommit("copy", getattr(s, "place", None), span=s.span))
+        waits = lambda s: isinstance(s, Sync) and s.point.waits == ((Wait.COPIES, 0),)
+        return tuple(statement(s) for s in b if not waits(s) and s != AsyncCommit(Engine.COPIES, getattr(s, "place", None), span=s.span))
 
     return replace(f, body=body(f.body), barriers=tuple(counted if b == full else b for b in f.barriers))
 
@@ -400,7 +401,7 @@ def ring(x: ptr(const(int), (M, 64)), y: ptr(int, (M, 64)), M: int):
 """
 
 
-@pytest.mark.parametrize("name, waited", [("half", [(("copy", 0),)]), ("own", [(("copy", 0),)]), ("ring", [])])
+@pytest.mark.parametrize("name, waited", [("half", [((Wait.COPIES, 0),)]), ("own", [((Wait.COPIES, 0),)]), ("ring", [])])
 def test_slots_filled_in_several_ways(name, waited):
     """One half by TMA, the other by cp.async: who copies waits, as where TMA reads; who reads its own copy waits for that; rings of pipelines need
     nothing but their mbarriers."""

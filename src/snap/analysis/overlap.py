@@ -17,7 +17,8 @@ from snap.analysis.linear import Atom, Form
 from snap.analysis.solve import Systems
 from snap.analysis.values import Values
 from snap.ir import nodes as ir
-from snap.ir.effects import Engine, effects
+from snap.ir.effects import effects
+from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Element, Level, Privilege
 from snap.ir.walk import statements

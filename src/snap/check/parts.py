@@ -21,7 +21,8 @@ from snap.analysis.linear import Atom, Form
 from snap.analysis.overlap import Overlap
 from snap.analysis.values import Frame, Position, Values, called, facts, form, is_integer
 from snap.ir import nodes as ir
-from snap.ir.effects import Effect, Engine, Extent, assigned, effects
+from snap.ir.effects import Effect, Extent, assigned, effects
+from snap.ir.engines import Engine
 from snap.ir.types import THREAD1, Level, Place, Privilege
 from snap.ir.walk import bodies, children, own_expressions, variables
 

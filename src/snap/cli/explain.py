@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from snap.diag.source import source_line, source_lines
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir.engines import Engine, Wait
 from snap.ir.points import brought, original, points
 from snap.ir.synced import (
     AnyFunction,
@@ -43,15 +44,15 @@ PRIMITIVES = {
 }
 # Of each engine: the instruction that waits for its groups, and what a group is made of.
 WAITS = {
-    "copy": "cp.async.wait_group",
-    "bulk": "cp.async.bulk.wait_group",
-    "bulk read": "cp.async.bulk.wait_group.read",
-    "wgmma": "wgmma.wait_group",
+    Wait.COPIES: "cp.async.wait_group",
+    Wait.BOXES: "cp.async.bulk.wait_group",
+    Wait.BOXES_READ: "cp.async.bulk.wait_group.read",
+    Wait.PRODUCTS: "wgmma.wait_group",
 }
 _COMMITS = {
-    "copy": "cp.async.commit_group: the cp.async of each thread",
-    "bulk": "cp.async.bulk.commit_group: the TMA stores",
-    "wgmma": "wgmma.commit_group: the wgmma",
+    Engine.COPIES: "cp.async.commit_group: the cp.async of each thread",
+    Engine.BOXES: "cp.async.bulk.commit_group: the TMA stores",
+    Engine.PRODUCTS: "wgmma.commit_group: the wgmma",
 }
 
 # what the compiler has put in

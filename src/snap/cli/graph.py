@@ -19,7 +19,8 @@ from snap.diag.source import source_line
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import Effect, Engine, effects, loads
+from snap.ir.effects import Effect, effects, loads
+from snap.ir.engines import Engine
 from snap.ir.points import GONE, Dependence, PointKey, key_of, points
 from snap.ir.walk import bodies, statements
 

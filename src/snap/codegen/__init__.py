@@ -22,7 +22,8 @@ from snap.codegen.printing import PRINTF, quoted
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep, roomy
-from snap.ir.effects import Engine, effects, loads, multiplied_into, passed
+from snap.ir.effects import effects, loads, multiplied_into, passed
+from snap.ir.engines import Engine
 from snap.ir.printed import Assertion
 from snap.ir.types import Level, Scalar, Space
 from snap.ir.walk import statements

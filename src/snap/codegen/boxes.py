@@ -19,6 +19,7 @@ from snap.codegen.positions import BLOCK_INDEX
 from snap.codegen.scope import Scope
 from snap.codegen.usage import TensorUse
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, box_align
 from snap.ir.text import asynchronous
 from snap.ir.types import I32, scalar_of
@@ -74,7 +75,7 @@ def copy(scope: Scope, s: ir.BoxCopy) -> list[tree.Stmt]:
     tile, tensor = memory.tile_start(scope, s.tile), scope.state.tensor(tensor_use(s, module))
     mine, (_, _, policy) = issue.first_thread(scope), hints.policy(module, s.l2)
     words = tree.Comment("multicast " * multicast(s, module) + asynchronous(s))
-    if s.op != "load":
+    if not isinstance(s, synced.CountedLoad):
         return issue.only(mine, words, _do(module, _store(s.op, len(at), s.l2), tensor, *at, tile, *policy))
     barrier = slot_of(scope, s.barrier, s.slot)
     if not multicast(s, module):

@@ -14,6 +14,7 @@ from snap.codegen.positions import Position, within
 from snap.codegen.scope import Scope
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
 from snap.ir.types import Level, Place, Privilege
 
@@ -71,7 +72,7 @@ def gathered(scope: Scope, statements: ir.Body) -> ir.Body:
 
 def _issued(s: ir.Stmt) -> bool:
     match s:
-        case ir.BoxCopy() | ir.BoxPrefetch() | synced.BarrierExpect() | synced.AsyncCommit(engine="bulk"):
+        case ir.BoxCopy() | ir.BoxPrefetch() | synced.BarrierExpect() | synced.AsyncCommit(engine=Engine.BOXES):
             return s.place is not None
         case synced.BarrierArrive(barrier, _, by, place, point):
             return not barrier.everywhere and not point.fence and _whole(place, by)

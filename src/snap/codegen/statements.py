@@ -23,6 +23,7 @@ from snap.codegen.targets import reads_target, target_lvalue, target_type
 from snap.codegen.unsafe import raw
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.engines import Engine, Wait
 from snap.ir.types import Level, Scalar
 
 AUGMENTED = frozenset("+ - * / % << >> & | ^".split())
@@ -65,15 +66,19 @@ def block(scope: Scope, statements: ir.Body) -> tuple[tree.Stmt, ...]:
 
 # Asynchronous work, and the barriers that count it.
 BACKGROUND: dict[type, Callable[[Scope, Any], list[tree.Stmt]]] = {
-    ir.BoxCopy: boxes.copy,
+    **dict.fromkeys((ir.BoxCopy, synced.CountedLoad), boxes.copy),
     ir.BoxPrefetch: boxes.prefetch,
-    ir.Wgmma: tensor.multiply,
+    **dict.fromkeys((ir.Wgmma, synced.FencedWgmma), tensor.multiply),
     ir.StoreAcc: tensor.store,
     synced.BarrierWait: mbarriers.wait,
     synced.BarrierArrive: mbarriers.arrive,
     synced.BarrierExpect: mbarriers.expect,
 }
-COMMITS = {"copy": lambda scope: [copies.commit(scope)], "bulk": boxes.commit, "wgmma": tensor.commit}
+COMMITS = {
+    Engine.COPIES: lambda scope: [copies.commit(scope)],
+    Engine.BOXES: boxes.commit,
+    Engine.PRODUCTS: tensor.commit,
+}
 
 
 def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
@@ -170,16 +175,14 @@ def _sync(scope: Scope, s: synced.Sync) -> list[tree.Stmt]:
     point = s.point
     before: list[tree.Stmt] = []
     if s.part != "wait":
-        for engine, younger in point.waits:
-            match engine:
-                case "copy":
+        for wait, younger in point.waits:
+            match wait:
+                case Wait.COPIES:
                     before += copies.wait(scope, younger)
-                case "wgmma":
+                case Wait.PRODUCTS:
                     before += tensor.wait(scope, younger)
-                case "bulk" | "bulk read":
-                    before += boxes.wait(scope, younger, engine == "bulk read")
-                case _:
-                    raise ValueError(f"unknown engine {engine}")
+                case Wait.BOXES | Wait.BOXES_READ:
+                    before += boxes.wait(scope, younger, wait is Wait.BOXES_READ)
         before += mbarriers.fence(scope, point.fence)
     return [barriers.comment(point), *before, *([] if point.kind == "thread" else [barriers.at(scope, point, s.part)])]
 

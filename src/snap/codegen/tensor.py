@@ -28,6 +28,7 @@ from snap.codegen.scope import Scope
 from snap.codegen.spelling import type_name
 from snap.codegen.targets import target_lvalue
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import DESCRIPTOR_UNIT, SWIZZLE_CHUNK, WARPGROUP, WGMMA_STEP
 from snap.ir.text import asynchronous
 from snap.ir.types import BF16, F16, F32, I32, U32, Array, Scalar
@@ -205,9 +206,10 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
             "int", step.text, tree.Integer(0), more, tree.Assign(step, "+=", tree.Integer(1)), (product,), unroll=0
         )
     # Two that start from zero the assembler would merge, up to 13.1 with a wrong result.
-    fenced = s.first or s.zero is not None
+    touched = isinstance(s, synced.FencedWgmma)
+    fenced = touched or s.zero is not None
     # Narrow values are put together in registers before the fence: behind it, none that a product takes may be written.
-    narrow = s.first and isinstance(s.a, ir.ArrayRef) and s.a.elem != F32
+    narrow = touched and isinstance(s.a, ir.ArrayRef) and s.a.elem != F32
     pairs = [_do(module, SETTLED, registers(scope, s.a))] if narrow else []
     said = tree.Comment(asynchronous(s))
     return [*pairs, *([_do(module, FENCE)] if fenced else []), said, tree.Block((*tiles, product))]

@@ -146,10 +146,10 @@ class Usage:
                 self.calls.append(node)
             case ir.BoxPrefetch():
                 self.boxes.append(node)
-            case ir.BoxCopy(barrier=barrier):
+            case ir.BoxCopy():
                 self.boxes.append(node)
-                if barrier is not None:
-                    self.barriers[barrier.uid] = barrier
+                if isinstance(node, synced.CountedLoad):
+                    self.barriers[node.barrier.uid] = node.barrier
             case synced.BarrierWait(barrier) | synced.BarrierArrive(barrier) | synced.BarrierExpect(barrier):
                 self.barriers[barrier.uid] = barrier
             case ir.Collective(targets=targets) if len(targets) > 1:

@@ -18,22 +18,11 @@ from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.engines import Engine
 from snap.ir.operations import ATOMICS, COLLECTIVES
 from snap.ir.types import Privilege
 from snap.ir.walk import expressions
 from snap.record import record
-
-
-class Engine(Enum):
-    """Who does it.  What another engine than the threads does goes on asynchronously until somebody waits for it."""
-
-    THREADS = "threads"
-    COPIES = "copies"  # of elements, cp.async
-    BOXES = "boxes"  # TMA
-    PRODUCTS = "products"  # wgmma
-
-    # Of their own, by identity: these are parts of keys, and the hash of `Enum` is a call of Python's.
-    __hash__ = object.__hash__
 
 
 class Kind(Enum):
@@ -168,8 +157,8 @@ _ROWS: dict[type, Callable[[Any], tuple[Effect, ...]]] = {
         Effect(Kind.READ, s.source, engine=Engine.COPIES),
         Effect(Kind.WRITE, s.target, engine=Engine.COPIES),
     ),
-    ir.BoxCopy: _box_copy,
-    ir.Wgmma: _wgmma,
+    **dict.fromkeys((ir.BoxCopy, synced.CountedLoad), _box_copy),
+    **dict.fromkeys((ir.Wgmma, synced.FencedWgmma), _wgmma),
     ir.StoreAcc: lambda s: (
         _array(s.acc, Kind.READ),
         _tile(s.tile, Kind.WRITE, Engine.THREADS, Extent.FRAGMENT),

@@ -39,7 +39,8 @@ def holding(node: object, words: frozenset[str]) -> Fields:
     cls: Any = type(node)
     found = _KNOWN.get((cls, words))
     if found is None:
-        told = ((name, re.findall(r"\w+", cls.__annotations__.get(name, ""))) for name in cls._declared)
-        found = tuple((name, "Body" in types) for name, types in told if not words.isdisjoint(types))
+        types = {name: said for c in reversed(cls.__mro__[:-1]) for name, said in c.__annotations__.items()}
+        told = ((name, re.findall(r"\w+", types[name])) for name in cls._declared)
+        found = tuple((name, "Body" in named) for name, named in told if not words.isdisjoint(named))
         _KNOWN[cls, words] = found
     return found

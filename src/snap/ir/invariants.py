@@ -12,7 +12,8 @@ from typing import get_args
 
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import Engine, accesses, assigned, effects
+from snap.ir.effects import accesses, assigned, effects
+from snap.ir.engines import Engine, Wait
 from snap.ir.hardware import NAMED_BARRIERS, WARP
 from snap.ir.operations import ATOMICS, COLLECTIVES, MATH
 from snap.ir.synced import Stage
@@ -71,8 +72,9 @@ class Row:
 TABLE: list[Row] = []
 EVERY = (*get_args(ir.Typed), *get_args(synced.Stmt))
 WHOLE = (ir.Function, synced.Function)
-Counted = ir.BoxCopy | synced.BarrierWait | synced.BarrierArrive | synced.BarrierExpect
-Together = ir.Collective | ir.Wgmma | ir.StoreAcc | synced.Sync | synced.Elect | Counted
+Counted = synced.CountedLoad | synced.BarrierWait | synced.BarrierArrive | synced.BarrierExpect
+Products = ir.Wgmma | synced.FencedWgmma
+Together = ir.Collective | ir.BoxCopy | Products | ir.StoreAcc | synced.Sync | synced.Elect | Counted
 
 
 def _row(name: str, says: str, *of: type, alone: bool = False) -> Callable:
@@ -376,18 +378,14 @@ def _only_typed(s: ir.Stmt, around: Around) -> str:
     if around.stage > Stage.TYPED:
         wrong = isinstance(s, ir.Call) and not isinstance(s.function, synced.Function)
         return "it calls a function that is not synchronized" if wrong else ""
-    if not isinstance(s, ir.Typed):
+    if type(s) not in get_args(ir.Typed):
         return f"{type(s).__name__} is of the synchronized IR"
-    if isinstance(s, ir.BoxCopy) and (s.barrier, s.slot) != (None, None) or isinstance(s, ir.Wgmma) and s.first:
-        return "what synchronization fills in is filled in"
     wrong = isinstance(s, ir.Call) and not isinstance(s.function, ir.Function)
     return "it calls a synchronized function" if wrong else ""
 
 
 @_row("barriers", "an mbarrier is declared by the kernel, and a slot is one of its slots", *get_args(Counted))
 def _barrier_known(s: Counted, around: Around) -> str:
-    if s.barrier is None:
-        return ""
     if s.barrier.uid not in around.barriers:
         return f"{s.barrier.name} is not declared"
     slot, slots = s.slot, s.barrier.slots
@@ -396,14 +394,12 @@ def _barrier_known(s: Counted, around: Around) -> str:
             return "" if 0 <= value < slots else f"slot {value} of {slots}"
         case ir.Binary("%", _, ir.Const(value)):
             return "" if value <= slots else f"slots up to {value} of {slots}"
-        case None:
-            return "no slot"
     return ""
 
 
-@_row("boxes", "the bytes of TMA loads are counted, and of nothing else", ir.BoxCopy)
+@_row("boxes", "the bytes of TMA loads are counted, and of nothing else", ir.BoxCopy, synced.CountedLoad)
 def _loads_counted(s: ir.BoxCopy, around: Around) -> str:
-    counted = s.barrier is not None
+    counted = isinstance(s, synced.CountedLoad)
     if around.stage < Stage.WOVEN or not around.function.kernel:
         return "" if not counted else "its bytes are counted"
     return "" if counted == (s.op == "load") else "its bytes are counted" if counted else "nobody counts its bytes"
@@ -462,10 +458,10 @@ def _begun(f: synced.AnyFunction) -> Iterator[Engine]:
 @_row("work", "what is committed or waited for has been begun", *WHOLE)
 def _work(f: synced.AnyFunction, around: Around) -> str:
     named = {
-        *(s.engine for s in statements(f.body) if isinstance(s, synced.AsyncCommit)),
+        *(Wait.all_of(s.engine) for s in statements(f.body) if isinstance(s, synced.AsyncCommit)),
         *(w for s in statements(f.body) if isinstance(s, synced.Sync) and f.kernel for w, _ in s.point.waits),
     }
-    idle = {name for name in named if ENGINES[name] not in set(_begun(f))} if named else ()
+    idle = {wait.value for wait in named if wait.engine not in set(_begun(f))} if named else ()
     return f"nothing is begun that {min(idle)} could mean" if idle else ""
 
 
@@ -489,7 +485,6 @@ def _paired(f: synced.AnyFunction, around: Around) -> str:
     return f"nobody arrives at {min(waited - arrived)}" if f.kernel and waited - arrived else ""
 
 
-ENGINES = {"copy": Engine.COPIES, "bulk": Engine.BOXES, "bulk read": Engine.BOXES, "wgmma": Engine.PRODUCTS}
 ROWS: dict[type, tuple[list[Row], list[Row]]] = {
     of: ([r for r in TABLE if of in r.of and r.alone], [r for r in TABLE if of in r.of and not r.alone])
     for of in (*EVERY, *WHOLE, *get_args(ir.Expr))

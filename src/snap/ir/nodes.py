@@ -330,7 +330,6 @@ class BoxCopy(Statement):
     box     the tile's shape in the dimensions of the array
     tf32    of a load of f32: whether each element is rounded to tf32 on its way
     l2      the priority with which the L2 keeps what is moved (`snap.ir.operations.L2_EVICTION`); '' for no wish
-    barrier, slot: only in the synchronized IR, of a load: where its bytes are counted
 
     For a tile of memory that is 'copies', every block of the cluster issues it for its share of the rows, for all
     blocks.
@@ -341,8 +340,6 @@ class BoxCopy(Statement):
     origin: MemAccess
     box: tuple[int, ...]
     place: Place
-    barrier: synced.Barrier | None = None
-    slot: Expr | None = None
     tf32: bool = False
     l2: str = ""
 
@@ -356,7 +353,6 @@ class Wgmma(Statement):
     a       a tile [64, k] of shared memory (`a_transposed`: [k, 64]), or registers, k/2 values a thread
     b       a tile [n, k] (`b_transposed`: [k, n])
             A tile may have a leading dimension more, of panels: [p, rows, w] is p tiles [rows, w] side by side.
-    first   only in the synchronized IR: registers it uses may have been touched since the last one (wgmma.fence)
     """
 
     type: str
@@ -369,7 +365,6 @@ class Wgmma(Statement):
     b_transposed: bool
     zero: Expr | None
     place: Place
-    first: bool = False
 
 
 @node

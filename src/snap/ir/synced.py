@@ -2,8 +2,9 @@
 
 Barriers and waits (`Sync`), barriers of shared memory with slots and phases (`Barrier` and the statements that name
 one), groups of asynchronous work (`AsyncCommit`) and code of one thread (`Elect`) stand among the statements of
-`nodes.py`.  Two of those have fields that only synchronization fills: `BoxCopy.barrier` and `.slot`, `Wgmma.first`.  A
-`Function` of this module is a synchronized one, and all it calls are.
+`nodes.py`.  Of two of those there are forms that only synchronization makes, with what it decided: a TMA load whose
+bytes an mbarrier counts (`CountedLoad`), and a wgmma with a fence before it (`FencedWgmma`).  A `Function` of this
+module is a synchronized one, and all it calls are.
 
 Every node is immutable and has a span; spans do not count in comparisons.
 """
@@ -15,18 +16,18 @@ from enum import IntEnum
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir.engines import Engine, Wait
 from snap.ir.types import Element, Place, Privilege
 from snap.record import record as node
 
 
 @node
 class AsyncCommit(ir.Statement):
-    """What this thread (for 'bulk', the thread that issues for its group) began since the
-    last one becomes a group, which a wait can name.  engine: 'copy' (elements), 'bulk' (boxes out of shared memory),
-    'wgmma'.
+    """What this thread (of boxes, the thread that issues for its group) began since the last one becomes a group, which
+    a wait can name.  Boxes are those that leave shared memory.
     """
 
-    engine: str = "copy"
+    engine: Engine = Engine.COPIES
     place: Place | None = None
 
 
@@ -38,9 +39,9 @@ class SyncPoint:
                   'cluster' | 'grid' | 'mbarrier'
     participants  the group that waits for each other; `object` and `reason` say why; `arrivals` and `waiters` say who,
                   in words
-    waits         before the barrier, each thread waits until at most so many of the youngest groups of an engine are in
-                  flight: (engine, number); for 'bulk' that is what the thread issued for its group, and with
-                  ('bulk read', n) it waits until their memory has been read
+    waits         before the barrier, each thread waits until at most so many of the youngest groups are in flight:
+                  (what it waits for, number); of boxes these are what the thread issued for its group, and with
+                  (BOXES_READ, n) it waits until their memory has been read
     fence         before the barrier (or arrival), what threads did is put before what the units that copy boxes and
                   multiply tiles do
     number        of a 'named' barrier: that of the first group; the groups of one size in a block have consecutive ones
@@ -54,7 +55,7 @@ class SyncPoint:
     reason: str
     first: Span = field(compare=False)
     second: Span = field(compare=False)
-    waits: tuple[tuple[str, int], ...] = ()
+    waits: tuple[tuple[Wait, int], ...] = ()
     fence: bool = False
     number: int = 0
     threads: int = 0
@@ -66,9 +67,11 @@ class SyncPoint:
         """A line for people: `k.syncs()` is looked at more often than it is computed with."""
         return f"<{self.kind} at line {self.span.line}, {self.participants}, for `{self.object}`: {self.reason}>"
 
-    def younger(self, engine: str) -> int | None:
-        """How many groups of the engine this point leaves in flight; None where it does not wait for it."""
-        return dict(self.waits).get(engine)
+    def younger(self, wait: Wait | str) -> int | None:
+        """How many groups this point leaves in flight; None where it does not wait for them.  A user says the word,
+        `point.younger("copy")`.
+        """
+        return dict(self.waits).get(Wait(wait))
 
 
 @node
@@ -148,7 +151,29 @@ class Elect(ir.Statement):
     body: ir.Body
 
 
-Stmt = Sync | AsyncCommit | BarrierWait | BarrierArrive | BarrierExpect | Elect
+@node
+class CountedLoad(ir.BoxCopy):
+    """A TMA load, and where its bytes are counted: in this slot of an mbarrier, whose phase ends when all have come."""
+
+    barrier: Barrier = field(kw_only=True)
+    slot: ir.Expr = field(kw_only=True)
+
+
+@node
+class FencedWgmma(ir.Wgmma):
+    """A wgmma that may use registers which threads have touched since the last one: wgmma.fence comes before it."""
+
+
+Added = Sync | AsyncCommit | BarrierWait | BarrierArrive | BarrierExpect | Elect  # statements of no program
+Stmt = Added | CountedLoad | FencedWgmma
+
+
+def counted(s: ir.BoxCopy, barrier: Barrier, slot: ir.Expr) -> CountedLoad:
+    return CountedLoad(**{name: getattr(s, name) for name in ir.BoxCopy._declared}, barrier=barrier, slot=slot)  # type: ignore[attr-defined]
+
+
+def fenced(s: ir.Wgmma) -> FencedWgmma:
+    return FencedWgmma(**{name: getattr(s, name) for name in ir.Wgmma._declared})  # type: ignore[attr-defined]
 
 
 @node

@@ -14,6 +14,7 @@ from typing import Any
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep
+from snap.ir.engines import Wait
 from snap.ir.types import BOOL, F32, I32, Array, Space
 from snap.ir.walk import statements
 
@@ -200,18 +201,18 @@ class _Printer:
                 return f"prefetch {self.access(access)} to {level}"
             case ir.BoxPrefetch(origin, box, _, place):
                 return f"box prefetch {self.access(origin)} of {list(box)} at {place}"
-            case ir.BoxCopy(op, tile, origin, box, place, barrier, slot):
+            case ir.BoxCopy(op, tile, origin, box, place):
                 way = "from" if op == "load" else "to"
-                counted = "" if barrier is None else f", counted by {self.slot(barrier, slot)}"
+                counted = f", counted by {self.slot(s.barrier, s.slot)}" if isinstance(s, synced.CountedLoad) else ""
                 tf32 = (", rounded to tf32" if s.tf32 else "") + (f", {s.l2}" if s.l2 else "")
                 return (
                     f"TMA {op} {self.tile(tile)} {way} {self.access(origin)} of {list(box)} at {place}{tf32}{counted}"
                 )
-            case ir.Wgmma(type_, acc, a, b, n, k, a_transposed, b_transposed, zero, place, first):
+            case ir.Wgmma(type_, acc, a, b, n, k, a_transposed, b_transposed, zero, place):
                 left, right = (self.tile(t) if isinstance(t, ir.Tile) else self.array(t) for t in (a, b))
                 left, right = left + ".T" * a_transposed, right + ".T" * (not b_transposed)
                 start = "" if zero is None else f", from zero where {self.expr(zero)}"
-                fence = ", registers fenced" if first else ""
+                fence = ", registers fenced" if isinstance(s, synced.FencedWgmma) else ""
                 return f"{self.array(acc)} += {left} @ {right} ({type_}, n {n}, k {k}) at {place}{start}{fence}"
             case ir.StoreAcc(tile, acc, first, place):
                 return f"{self.tile(tile)} = columns from {self.expr(first)} of {self.array(acc)} at {place}"
@@ -223,7 +224,7 @@ class _Printer:
             case synced.Sync(point, place, part):
                 return f"{'' if part == 'both' else part + ' at '}{self.point(point)} at {place}"
             case synced.AsyncCommit(engine, place):
-                return f"commit {engine}" + ("" if place is None else f" at {place}")
+                return f"commit {Wait.all_of(engine).value}" + ("" if place is None else f" at {place}")
             case synced.BarrierWait(barrier, slot, phase, place):
                 return f"wait {self.slot(barrier, slot)} for phase {self.expr(phase)} at {place}"
             case synced.BarrierArrive(barrier, slot, by, place, point, bytes, copies):
@@ -243,7 +244,7 @@ class _Printer:
 
     @staticmethod
     def duties(p: synced.SyncPoint) -> str:
-        waits = "".join(f", at most {n} {engine} in flight" for engine, n in p.waits)
+        waits = "".join(f", at most {n} {wait.value} in flight" for wait, n in p.waits)
         return waits + (", fence" if p.fence else "")
 
     def slot(self, barrier: synced.Barrier, slot: ir.Expr | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.engines import Engine, Wait
 from snap.ir.types import Level, Place
 from snap.machine.actions import Actions
 from snap.machine.boxes import BoxSpec
@@ -43,8 +44,10 @@ class Asynchronous(Actions):
         with self.indented(f"if {chosen} is not False:"), self.masked(chosen):
             ends = f"{spec}, {self.memory(tile)}, {self.memory(origin)}, {chosen}, {self.promised(origin)}"
             if self.stepwise:
-                slot = "None" if s.slot is None else self.expr(s.slot)
-                self.emit(f"issue_box(C, {ends}, {self.barrier(s.barrier)}, {slot})")
+                slot = "None, None"
+                if isinstance(s, synced.CountedLoad):
+                    slot = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}"
+                self.emit(f"issue_box(C, {ends}, {slot})")
             else:
                 self.emit(f"box_copy(C, {ends})")
         self.pause()
@@ -87,13 +90,13 @@ class Asynchronous(Actions):
         if not self.stepwise:
             return
         match s.engine:
-            case "copy":
+            case Engine.COPIES:
                 self.emit(f"C.copies.commit({self.mask})")
-            case "bulk":
+            case Engine.BOXES:
                 chosen = self.issuer(s.place) if s.place is not None else self.mask
                 with self.indented(f"if {chosen} is not False:"):
                     self.emit(f"commit_bulk(C, {chosen})")
-            case "wgmma":
+            case Engine.PRODUCTS:
                 self.emit("C.products.commit(C)")
             case _:
                 raise ValueError(f"unknown engine {s.engine}")
@@ -105,8 +108,8 @@ class Asynchronous(Actions):
         p = s.point
         site = self.site(s.span, p.object)
         if s.part != "wait":
-            for engine, younger in p.waits:
-                self.wait_for(engine, younger, s.place, site)
+            for wait, younger in p.waits:
+                self.wait_for(wait, younger, site)
             if p.fence:
                 self.emit(f"C.fence({self.mask})")
         if p.kind == "thread":
@@ -123,22 +126,20 @@ class Asynchronous(Actions):
             )
         self.pause()
 
-    def wait_for(self, engine: str, younger: int, place: Place, site: str) -> None:
-        match engine:
-            case "copy":
+    def wait_for(self, wait: Wait, younger: int, site: str) -> None:
+        match wait:
+            case Wait.COPIES:
                 self.emit(f"C.copies.wait({younger}, {self.mask})")
-            case "bulk" | "bulk read":
+            case Wait.BOXES | Wait.BOXES_READ:
                 # Threads that issued none pass.
-                self.emit(f"wait_bulk(C, {younger}, {self.mask}, {engine == 'bulk read'})")
-            case "wgmma":
+                self.emit(f"wait_bulk(C, {younger}, {self.mask}, {wait is Wait.BOXES_READ})")
+            case Wait.PRODUCTS:
                 self.emit(f"yield from C.products.wait(C, {younger}, {site})")
-            case _:
-                raise ValueError(f"unknown engine {engine}")
 
     # ---- barriers that count ----
 
-    def barrier(self, b: synced.Barrier | None) -> str:
-        return "None" if b is None else self.intern(b, ("barrier", b), "M")
+    def barrier(self, b: synced.Barrier) -> str:
+        return self.intern(b, ("barrier", b), "M")
 
     def barrier_wait(self, s: synced.BarrierWait) -> None:
         if not self.stepwise:
@@ -150,8 +151,8 @@ class Asynchronous(Actions):
     def barrier_arrive(self, s: synced.BarrierArrive) -> None:
         if not self.stepwise:
             return
-        for engine, younger in s.point.waits:
-            self.wait_for(engine, younger, s.place, self.site(s.span, s.point.object))
+        for wait, younger in s.point.waits:
+            self.wait_for(wait, younger, self.site(s.span, s.point.object))
         where = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}"
         if s.copies:
             self.emit(f"C.copies.arrive({where}, {self.mask}, {self.site(s.span, s.point.object)})")

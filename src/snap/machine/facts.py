@@ -10,7 +10,8 @@ from __future__ import annotations
 from snap.analysis.text import Text, natural
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import Engine, accesses, effects
+from snap.ir.effects import accesses, effects
+from snap.ir.engines import Engine
 from snap.ir.types import Level, Privilege, Space
 from snap.ir.walk import children, statements, walk, ways_out
 from snap.machine.positions import Positions

@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 
 from snap.ir import nodes as ir
+from snap.ir import synced
 from snap.ir.hardware import WARP, WARPGROUP, WGMMA_ROWS
 from snap.ir.types import BF16, F16, F32, U8, scalar_of
 from snap.machine.errors import MachineError
@@ -158,7 +159,7 @@ class WgmmaSpec:
             s.b_transposed,
             Layout.of(s.acc),
             None if in_memory else Layout.of(s.a),
-            s.first,
+            isinstance(s, synced.FencedWgmma),
             (s.acc.var.name, "" if in_memory else s.a.var.name),
             sites[2],
         )

@@ -18,7 +18,8 @@ from snap.analysis.linear import Form
 from snap.analysis.overlap import OLDEST
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.ir import nodes as ir
-from snap.ir.effects import Effect, Engine, Extent, Kind
+from snap.ir.effects import Effect, Extent, Kind
+from snap.ir.engines import Engine
 from snap.ir.types import F32, THREAD1, WARPGROUP1, Level
 from snap.sync.context import Context, reading_parts
 from snap.sync.tokens import ObjectKey, Said, Token, altered, registers

@@ -8,7 +8,8 @@ from snap.diag.span import Span
 from snap.ir import effects as table
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import Effect, Engine, Kind, accesses, effects, loads, passed
+from snap.ir.effects import Effect, Kind, accesses, effects, loads, passed
+from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
 from snap.ir.types import Level
 from snap.ir.walk import bodies, bytes_of, statements

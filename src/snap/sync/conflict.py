@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from snap.ir.effects import Engine
+from snap.ir.engines import Engine
 from snap.ir.types import BLOCK1, THREAD1, WARPGROUP1, Privilege
 from snap.sync.tokens import Name, Token
 

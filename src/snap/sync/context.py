@@ -17,7 +17,8 @@ from snap.analysis.values import Frame, Position, Values, called, is_integer
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import Effect, Engine, effects
+from snap.ir.effects import Effect, effects
+from snap.ir.engines import Engine
 from snap.ir.types import Level
 from snap.ir.walk import bodies, bytes_of, children, own_expressions, statements
 from snap.sync.arrays import first_uses, handed, nested_stages, reused, sizes, written

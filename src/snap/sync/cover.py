@@ -17,7 +17,7 @@ from snap.analysis.overlap import undecided
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span, lines
 from snap.ir import synced
-from snap.ir.effects import Engine
+from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
 from snap.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
 from snap.sync.primitive import participants_in_words, primitive

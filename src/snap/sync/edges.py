@@ -12,7 +12,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from snap.diag.error import Diagnostic, Label, SnapError
-from snap.ir.effects import Engine
+from snap.ir.engines import Engine
 from snap.ir.types import BLOCK1, Level, Place, Privilege
 from snap.sync.beside import Beside
 from snap.sync.conflict import conflict

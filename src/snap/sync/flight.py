@@ -13,6 +13,7 @@ from dataclasses import replace
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.dataflow import Forward
+from snap.ir.engines import Engine, Wait
 from snap.ir.rewrite import with_bodies
 from snap.ir.walk import statements
 
@@ -34,7 +35,7 @@ def _waits(s: ir.Stmt) -> bool:
         isinstance(s, synced.Sync)
         and s.point.kind == "thread"
         and not s.point.fence
-        and [engine for engine, _ in s.point.waits] == ["wgmma"]
+        and [wait for wait, _ in s.point.waits] == [Wait.PRODUCTS]
     )
 
 
@@ -51,15 +52,15 @@ class _Flight(Forward[int]):
 
     def transfer(self, s: ir.Stmt, most: int) -> int:
         match s:
-            case synced.AsyncCommit("wgmma"):
+            case synced.AsyncCommit(Engine.PRODUCTS):
                 return min(most + 1, MOST)
-            case synced.Sync(point, part="both") if (younger := point.younger("wgmma")) is not None:
+            case synced.Sync(point, part="both") if (younger := point.younger(Wait.PRODUCTS)) is not None:
                 if _waits(s):
                     self.finds[s.number], self.leaves[s.number] = most, younger
                 return min(most, younger)
             case ir.Call(function):
                 commits = any(
-                    isinstance(x, synced.AsyncCommit) and x.engine == "wgmma" for x in statements(function.body)
+                    isinstance(x, synced.AsyncCommit) and x.engine is Engine.PRODUCTS for x in statements(function.body)
                 )
                 return MOST if commits else most
             case _:

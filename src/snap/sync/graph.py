@@ -19,7 +19,8 @@ from snap.analysis.values import Frame, called
 from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import Engine, Kind
+from snap.ir.effects import Kind
+from snap.ir.engines import Engine, Wait
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Privilege
 from snap.sync.accesses import Accesses
@@ -28,7 +29,7 @@ from snap.sync.edges import Finder, Visitor
 from snap.sync.loops import few
 from snap.sync.paths import Paths, one_iteration_older
 from snap.sync.publish import ACQUIRED
-from snap.sync.tokens import Edge, Gap, GapKey, Here, ObjectKey, Said, Token, Wait, altered
+from snap.sync.tokens import Edge, Gap, GapKey, Here, ObjectKey, Said, Token, altered
 from snap.sync.variables import Told, Variables
 from snap.sync.weave import Woven
 from snap.sync.where import Moment, Where, into_roles
@@ -222,10 +223,10 @@ class Walk:
             # by those who issued it
             mine = lambda t: t.role == role and (t.issuer is None or s.place is None or t.issuer == s.place.privilege)  # noqa: E731
             more = lambda t: altered(t, commits=t.commits + 1, early=paths.since(t)) if mine(t) else t  # noqa: E731
-            paths.each_in_flight(more, Wait(s.engine))
+            paths.each_in_flight(more, Wait.all_of(s.engine))
         elif s.point.uid not in self.context.unsettled:
-            for engine, younger in s.point.waits:
-                paths.waited(Wait(engine), younger, role)
+            for wait, younger in s.point.waits:
+                paths.waited(wait, younger, role)
 
     def _met(self, paths: Paths, group: Privilege) -> None:
         """A barrier of the program's: tokens are ordered for that group."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import Engine
+from snap.ir.engines import Engine, Wait
 from snap.ir.types import THREAD1, Privilege
 from snap.ir.walk import bodies
 from snap.sync.conflict import fenced
@@ -25,7 +25,7 @@ from snap.sync.edges import Visitor
 from snap.sync.graph import Graph, Walk
 from snap.sync.loops import copies_in_turn, few
 from snap.sync.paths import Paths
-from snap.sync.tokens import Edge, Gap, GapKey, Here, ObjectKey, Said, Site, Token, Wait, altered
+from snap.sync.tokens import Edge, Gap, GapKey, Here, ObjectKey, Said, Site, Token, altered, wait_for
 from snap.sync.where import Moment
 
 
@@ -33,7 +33,7 @@ from snap.sync.where import Moment
 class Duty:
     """waits  for each kind of asynchronous work, how many of the youngest groups may stay in flight"""
 
-    waits: tuple[tuple[str, int], ...] = ()
+    waits: tuple[tuple[Wait, int], ...] = ()
     fence: bool = False
 
 
@@ -48,10 +48,14 @@ def plan_copies(graph: Graph, marks: dict[GapKey, list[Mark]]) -> tuple[frozense
     commits = _commits(graph, gaps)
     counter = Counter(graph, {n: [m.participants for m in marks[gap]] for n, gap in gaps.items()}, commits)
     Walk(graph.context, counter, graph.gaps, graph.told).run()
-    waits: dict[GapKey, dict[str, int]] = {}
+    waits: dict[GapKey, dict[Wait, int]] = {}
     for (n, wait), younger in counter.younger.items():
-        waits.setdefault(gaps[n], {})[wait.value] = max(0, younger)
-    return commits, {gap: Duty(tuple(sorted(waits.get(gap, {}).items())), gap in fences) for gap in {*waits, *fences}}
+        waits.setdefault(gaps[n], {})[wait] = max(0, younger)
+    return commits, {gap: Duty(_in_order(waits.get(gap, {})), gap in fences) for gap in {*waits, *fences}}
+
+
+def _in_order(waits: dict[Wait, int]) -> tuple[tuple[Wait, int], ...]:
+    return tuple(sorted(waits.items(), key=lambda one: one[0].value))
 
 
 def _commits(graph: Graph, gaps: dict[int, GapKey]) -> frozenset[Here]:
@@ -129,7 +133,7 @@ class Counter(Visitor):
         serves = (lambda p: p == THREAD1) if alone else (lambda p: p.at_least(need))
         enough = [gap for gap in a.waited if crossed >> gap & 1 and any(serves(p) for p in self.barriers[gap])]
         if enough:
-            wait, ends = Wait.of(a), b.site[2] is Said.ENDED
+            wait, ends = wait_for(a), b.site[2] is Said.ENDED
             gap = max(enough, key=lambda gap: (a.waited[gap], ends and (gap, wait) in self.younger, gap))
             self.younger[gap, wait] = min(a.waited[gap], self.younger.get((gap, wait), a.waited[gap]))
 

@@ -17,6 +17,7 @@ from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span, lines
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.engines import Engine, Wait
 from snap.ir.hardware import WARP, WARPGROUP
 from snap.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
 from snap.ir.walk import bodies, statements
@@ -323,17 +324,17 @@ class Handing:
                 f"written (cp.async) at line {span.line}, then handed on",
                 ("its cp.async", "each thread"),
             )
-            made.append(synced.AsyncCommit("copy", self._place(e), span=span))
-            made.append(self._wait(channel, e, ("copy", 0), text, who, span))
+            made.append(synced.AsyncCommit(Engine.COPIES, self._place(e), span=span))
+            made.append(self._wait(channel, e, (Wait.COPIES, 0), text, who, span))
         if (span := e.uses.stores) is not None:
             text, who = f"read (TMA) at line {span.line}, then handed on", ("its TMA stores", "the storing thread")
-            made.append(self._wait(channel, e, ("bulk read", 0), text, who, span))
+            made.append(self._wait(channel, e, (Wait.BOXES_READ, 0), text, who, span))
         return made
 
     def _products_ended(self, channel: Channel, e: Episode, younger: int, span: Span) -> synced.Sync:
         text = f"the wgmma of line {span.line} has read its operands before the slot is released"
         who = ("its wgmma", f"each {Privilege(Level.THREAD, WARPGROUP)}")
-        return self._wait(channel, e, ("wgmma", younger), text, who, span)
+        return self._wait(channel, e, (Wait.PRODUCTS, younger), text, who, span)
 
     def _wait(
         self, channel: Channel, e: Episode, wait: tuple[str, int], text: str, who: tuple[str, str], span: Span

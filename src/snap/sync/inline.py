@@ -18,7 +18,8 @@ from dataclasses import replace
 from typing import Any
 
 from snap.ir import nodes as ir
-from snap.ir.effects import Engine, Extent, effects
+from snap.ir.effects import Extent, effects
+from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
 from snap.ir.numbering import Numbers, declared
 from snap.ir.rewrite import with_parts

@@ -11,7 +11,7 @@ from snap.analysis.trips import turns
 from snap.analysis.values import is_integer
 from snap.ir import effects
 from snap.ir import nodes as ir
-from snap.ir.effects import Engine
+from snap.ir.engines import Engine
 from snap.ir.operations import COLLECTIVES
 from snap.ir.walk import bodies, statements, variables, walk
 

@@ -15,8 +15,8 @@ from snap.analysis.footprints import Footprint
 from snap.analysis.linear import Atom, Form
 from snap.analysis.overlap import Memo, before, older
 from snap.analysis.values import Frame
-from snap.ir.effects import Engine
-from snap.sync.tokens import ObjectKey, Role, Token, Wait, altered, are_registers, merged
+from snap.ir.engines import Engine, Wait
+from snap.sync.tokens import ObjectKey, Role, Token, altered, are_registers, ends, merged
 
 if TYPE_CHECKING:
     from snap.sync.context import Context
@@ -178,7 +178,7 @@ class Paths:
     def each_in_flight(self, change: Callable[[Token], Token], only: Wait | None = None) -> None:
         """Change what is in flight, in nothing that tells tokens apart."""
         for obj, held in self.tokens.items():
-            changed = {key: change(t) for key, t in held.items() if (t.in_flight if only is None else only.ends(t))}
+            changed = {key: change(t) for key, t in held.items() if (t.in_flight if only is None else ends(only, t))}
             if changed:
                 self.put(obj, {**held, **changed})
 
@@ -189,7 +189,7 @@ class Paths:
         """
 
         def over(t: Token) -> bool:
-            return wait.ends(t) and t.commits >= younger and role in (None, t.role)
+            return ends(wait, t) and t.commits >= younger and role in (None, t.role)
 
         def ended(t: Token) -> Token:
             if not over(t):

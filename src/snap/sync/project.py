@@ -301,7 +301,7 @@ def _without(body: ir.Body, read: set[int], engines: set[str]) -> ir.Body:
         if (
             isinstance(s, synced.Sync)
             and s.point.kind == "thread"
-            and not any(engine.split()[0] in engines for engine, _ in s.point.waits)
+            and not any(wait.engine in engines for wait, _ in s.point.waits)
         ):
             continue
         s = with_bodies(s, lambda b: _without(b, read, engines))

@@ -16,6 +16,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.dataflow import Forward
 from snap.ir.effects import effects
+from snap.ir.engines import Engine, Wait
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import with_bodies
 from snap.ir.types import I32, WARPGROUP1, Level, Place
@@ -73,10 +74,10 @@ class _Flow(Forward[State]):
             case ir.Wgmma():
                 reads = any(e.access is not None and e.access.view.obj.uid in self.objects for e in effects(s))
                 return replace(state, open=True) if reads else state
-            case synced.AsyncCommit("wgmma"):
+            case synced.AsyncCommit(Engine.PRODUCTS):
                 ended = state.ended if state.ended in (None, OVER) else state.ended + 1
                 return State(ended, 0 if state.open else None if state.now is None else state.now + 1)
-            case synced.Sync(point) if point.younger("wgmma") is not None:
+            case synced.Sync(point) if point.younger(Wait.PRODUCTS) is not None:
                 return self._wait(s, point, state)
             case _:
                 return state
@@ -109,7 +110,7 @@ class _Flow(Forward[State]):
             return State(state.now)
         if point.uid in self.unsettled:
             return state
-        if state.ended is not None and state.ended >= point.younger("wgmma"):
+        if state.ended is not None and state.ended >= point.younger(Wait.PRODUCTS):
             state = replace(state, ended=OVER)
         return self._ridden(s, s.place, state)
 
@@ -143,7 +144,7 @@ def _only_waits(s: ir.Stmt) -> bool:
     return (
         isinstance(s, synced.Sync)
         and s.point.kind == "thread"
-        and all(engine == "wgmma" for engine, _ in s.point.waits)
+        and all(wait is Wait.PRODUCTS for wait, _ in s.point.waits)
     )
 
 
@@ -158,8 +159,8 @@ def _rewritten(body: ir.Body, one: Lagging, flow: _Flow, role: tuple[int, int] |
             left = flow.own[s.number]
             idle = left is None
             if left is not None:
-                exact = left if one.lag == 1 and left < OVER else s.point.younger("wgmma")
-                out.append(replace(s, point=replace(s.point, waits=(("wgmma", exact),))))
+                exact = left if one.lag == 1 and left < OVER else s.point.younger(Wait.PRODUCTS)
+                out.append(replace(s, point=replace(s.point, waits=((Wait.PRODUCTS, exact),))))
             continue
         if isinstance(s, ir.Split) and role is None and s.level is Level.THREAD and s.outer.top > Level.THREAD:
             cases = tuple(replace(c, body=_rewritten(c.body, one, flow, (c.offset, c.size), numbers)) for c in s.cases)

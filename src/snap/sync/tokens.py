@@ -32,7 +32,8 @@ from snap.analysis.overlap import Ages
 from snap.analysis.values import Frame
 from snap.diag.span import Span
 from snap.ir import nodes as ir
-from snap.ir.effects import Engine, Kind
+from snap.ir.effects import Kind
+from snap.ir.engines import Engine, Wait
 from snap.ir.points import GONE
 from snap.ir.types import Place, Privilege
 
@@ -63,29 +64,16 @@ class Said(Enum):
     __hash__ = object.__hash__
 
 
-class Wait(Enum):
-    """What a thread can wait for, as points of the synchronized IR name it."""
-
-    COPIES = "copy"
-    BOXES = "bulk"  # that are stored: their end
-    BOXES_READ = "bulk read"  # only that their tiles have been read, and may be overwritten
-    PRODUCTS = "wgmma"
-
-    __hash__ = object.__hash__
-
-    @staticmethod
-    def of(t: Token) -> Wait:
-        """The least that must be waited for before a conflicting use."""
-        return Wait.BOXES_READ if t.engine is Engine.BOXES and not t.changes else _WAIT_OF[t.engine]
-
-    def ends(self, t: Token) -> bool:
-        """Whether whoever has waited knows that this one has come to its end."""
-        if self is Wait.BOXES_READ:
-            return t.engine is Engine.BOXES and not t.changes
-        return not t.loading and t.in_flight and _WAIT_OF[t.engine] is self
+def wait_for(t: Token) -> Wait:
+    """The least that must be waited for before a conflicting use."""
+    return Wait.BOXES_READ if t.engine is Engine.BOXES and not t.changes else Wait.all_of(t.engine)
 
 
-_WAIT_OF = {Engine.COPIES: Wait.COPIES, Engine.BOXES: Wait.BOXES, Engine.PRODUCTS: Wait.PRODUCTS}
+def ends(wait: Wait, t: Token) -> bool:
+    """Whether whoever has waited knows that this one has come to its end."""
+    if wait is Wait.BOXES_READ:
+        return t.engine is Engine.BOXES and not t.changes
+    return t.in_flight and not t.loading and Wait.all_of(t.engine) is wait
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
-from snap.ir.effects import Effect, Engine, effects, loads, passed
+from snap.ir.effects import Effect, effects, loads, passed
+from snap.ir.engines import Engine
 from snap.ir.types import Level, Space
 from snap.ir.walk import bodies, statements
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.engines import Engine
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import with_bodies
 from snap.sync.channels import Channel
@@ -55,13 +56,13 @@ class _Weaver:
                 continue
             new = self.statement(s)
             if isinstance(s, ir.Wgmma) and k in begin:
-                new = replace(new, first=True)
+                new = synced.fenced(new)
             out.append(new)
             then = body[k + 1] if k + 1 < len(body) else None
             if isinstance(s, ir.Wgmma) and (not isinstance(then, ir.Wgmma) or k + 1 in begin):
-                out.append(synced.AsyncCommit("wgmma", s.place, span=s.span))
+                out.append(synced.AsyncCommit(Engine.PRODUCTS, s.place, span=s.span))
             if isinstance(s, ir.BoxCopy) and s.op != "load":  # a group of its own: the next one may have to wait for it
-                out.append(synced.AsyncCommit("bulk", s.place, span=s.span))
+                out.append(synced.AsyncCommit(Engine.BOXES, s.place, span=s.span))
             out += self.added.after.get(s.number, ())
         if len(out) == len(body) and all(a is b for a, b in zip(out, body)):
             return body
@@ -70,7 +71,7 @@ class _Weaver:
     def statement(self, s: ir.Stmt) -> ir.Stmt:
         match s:
             case ir.BoxCopy() if (counted := self.added.loads.get(s.number)) is not None:
-                return replace(s, barrier=counted.barrier, slot=counted.slot)
+                return synced.counted(s, counted.barrier, counted.slot)
             case ir.Group() if s.number in self.turns.unit_of:
                 self.turns.units.append(self.turns.unit_of[s.number])
                 new = with_bodies(s, self.body)

@@ -104,6 +104,7 @@ __all__ = [
     "atomic",
     "fast",
     "unsafe",
+    "views",
 ]
 
 @overload
@@ -294,15 +295,16 @@ def split(level: Any, *sizes: Any) -> Any:
     the rest.
     """
 
-def partition(memory: Any, *, p: Any, f: Any=None, offset: Any=None, disjoint: Any=False) -> Any:
-    """partition(memory: ptr @ q, *, p: level[n], f: index = None, offset: int @ p = None, disjoint: bool =
-    False) -> ptr @ p
+def partition(memory: Any, *, p: Any, f: Any=None, offset: Any=None, view: Any=None, disjoint: Any=False) -> Any:
+    """partition(memory: ptr @ q, *, p: level[n], f: index = None, offset: int @ p = None, view: view = None,
+    disjoint: bool = False) -> ptr @ p
 
     `with partition(y, p=thread[1], offset=i) as mine:` hands each unit of p its part: `mine[k]` is `y[i +
-    k]`. `f=lambda k: ...` is the index in general; without either, indices stay as they are. Memory is
-    written at `thread[1]` only, so it is handed down to there. While the scope is open `y` is out of reach;
-    when it ends, what was written is there for all, and the barrier that this takes is inferred.
-    `disjoint=True` promises that no two units touch the same element.
+    k]`. `f=lambda k: ...` is the index in general, `view=views.chunks(4)` one that hands every element to one
+    unit; without any, indices stay as they are. Memory is written at `thread[1]` only, so it is handed down
+    to there. While the scope is open `y` is out of reach; when it ends, what was written is there for all,
+    and the barrier that this takes is inferred. `disjoint=True` promises that no two units touch the same
+    element.
     """
 
 def claim(memory: Any, *, p: Any) -> Any:
@@ -1367,3 +1369,103 @@ class _unsafe:
 
 unsafe: _unsafe
 """CUDA text that the compiler does not look into."""
+
+class _views:
+    """Views of an array, for `partition(x, p=u, view=...)`: what its elements are seen as before each unit gets
+    its part. `a >> b` shows what `a` shows as `b` does. No element is moved; an index is computed.
+    """
+    @staticmethod
+    def chunks(k: Any) -> Any:
+        """views.chunks(k: int @ p)
+
+        n elements as n / k rows of k: `[c, i]` is element `c * k + i`. k divides n.
+        """
+    @staticmethod
+    def interleaved(k: Any) -> Any:
+        """views.interleaved(k: int @ p)
+
+        n elements dealt out to k units in turn: `[u, i]` is element `i * k + u`, i below n / k. k divides n.
+        """
+    @staticmethod
+    def tiles(height: Any, width: Any) -> Any:
+        """views.tiles(height: int @ p, width: int @ p)
+
+        n rows of m elements as n / height by m / width tiles: `[r, c, i, j]` is `[r * height + i, c * width +
+        j]`. The numbers divide n and m.
+        """
+    @staticmethod
+    def joined() -> Any:
+        """views.joined()
+
+        n rows of m elements as one of n * m, row after row: `[t]` is `[t / m, t % m]`, the reverse of
+        `chunks(m)`.
+        """
+    @staticmethod
+    def transposed() -> Any:
+        """views.transposed()
+
+        Rows become columns: `[j, i]` is `[i, j]`.
+        """
+    @staticmethod
+    def backwards() -> Any:
+        """views.backwards()
+
+        The last is the first: `[i]` is `[n - 1 - i]`.
+        """
+    @staticmethod
+    def upto(k: Any) -> Any:
+        """views.upto(k: int @ p)
+
+        The first k of n; also how many there are of an array whose length the text does not tell.
+        """
+    @staticmethod
+    def after(k: Any) -> Any:
+        """views.after(k: int @ p)
+
+        Those that follow the first k: `[i]` is `[k + i]`, i below n - k.
+        """
+    @staticmethod
+    def mapped(view: Any) -> Any:
+        """views.mapped(view: view)
+
+        Another view applied to each row: the first dimension stays, the view sees those behind it.
+        """
+    @staticmethod
+    def banded(g: Any) -> Any:
+        """views.banded(g: int @ p)
+
+        n rows of m elements as one row of n * m, in bands of g rows, each band down its first column, then
+        down the next: the order in which the tiles of a GEMM share what is in L2.
+        """
+    @staticmethod
+    def swizzled(k: Any) -> Any:
+        """views.swizzled(k: int @ p)
+
+        Element j of row i is `[i, j ^ i % k]`: columns meet in no bank. k is a power of two, and divides m.
+        """
+    @staticmethod
+    def windows(k: Any, step: Any) -> Any:
+        """views.windows(k: int @ p, step: int @ p)
+
+        Rows of k elements that begin `step` apart: `[u, i]` is element `u * step + i`. Where step is below k
+        they overlap, and are only read.
+        """
+    @staticmethod
+    def split_at(k: Any) -> Any:
+        """views.split_at(k: int @ p)
+
+        Two parts under two names, `as (left, right)`: the first k elements, and those that follow them. It
+        stands last.
+        """
+    @staticmethod
+    def zipped(x: Any, y: Any) -> Any:
+        """views.zipped(x: ptr, y: ptr)
+
+        Two arrays that are handed out alike: `with partition(views.zipped(x, y), p=thread[1], view=V) as (a,
+        b):`.
+        """
+
+views: _views
+"""Views of an array, for `partition(x, p=u, view=...)`: what its elements are seen as before each unit gets its
+part. `a >> b` shows what `a` shows as `b` does. No element is moved; an index is computed.
+"""

@@ -169,9 +169,47 @@ class Marker:
         return self.word
 
 
+class View:
+    """How the elements of an array are seen, bound to a name outside of kernels: the words and their numbers, what is
+    applied first standing first.  check/views.py says what they mean.
+    """
+
+    def __init__(self, steps: tuple[tuple[str, tuple[object, ...]], ...]):
+        self.steps = steps
+
+    def __rshift__(self, other: object) -> View:
+        if not isinstance(other, View):
+            raise _no_view(f"`{self} >> {other!r}`: a view is followed by a view, not by a {type(other).__name__}")
+        return View((*self.steps, *other.steps))
+
+    def __repr__(self) -> str:
+        return " >> ".join(f"views.{word}({', '.join(map(repr, numbers))})" for word, numbers in self.steps)
+
+
+class ViewWord(Marker):
+    """`views.chunks`: outside of a kernel, a call makes a view of constant numbers."""
+
+    def __call__(self, *numbers: object, **keywords: object) -> View:  # type: ignore[override]
+        word = self.word.removeprefix("views.")
+        wanted = View if word == "mapped" else int
+        if keywords or len(numbers) != self.signature.count(":"):
+            raise _no_view(f"`{self.word}{self.signature}` is given {len(numbers) + len(keywords)} argument(s)")
+        for given in numbers:
+            if not isinstance(given, wanted) or isinstance(given, bool):
+                raise _no_view(
+                    f"`{self.word}{self.signature}`: {given!r} is no {'view' if wanted is View else 'integer'}"
+                )
+        return View(((word, numbers),))
+
+
+def _no_view(message: str) -> SnapError:
+    way_out = "`view=views.chunks(64) >> views.transposed()`"
+    return SnapError(Diagnostic("SNAP028", message, caller_span(3), help=way_out))
+
+
 class Namespace:
-    """`intrinsic`, `atomic`, `fast`, `unsafe`: any attribute is a marker; the checker knows which exist, and `dir()`
-    and completion show these.
+    """`intrinsic`, `atomic`, `fast`, `unsafe`, `views`: any attribute is a marker; the checker knows which exist, and
+    `dir()` and completion show these.
     """
 
     def __init__(self, word: str):
@@ -181,7 +219,8 @@ class Namespace:
     def __getattr__(self, name: str) -> Marker:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Marker(f"{self.word}.{name}", members(self.word).get(name, ("(*args)", "")))
+        made = ViewWord if self.word == "views" and name in members("views") else Marker
+        return made(f"{self.word}.{name}", members(self.word).get(name, ("(*args)", "")))
 
     def __dir__(self) -> list[str]:
         return sorted(members(self.word))

@@ -44,9 +44,11 @@ STATEMENTS = {
         " rest.",
     ),
     "partition": (
-        "(memory: ptr @ q, *, p: level[n], f: index = None, offset: int @ p = None, disjoint: bool = False) -> ptr @ p",
+        "(memory: ptr @ q, *, p: level[n], f: index = None, offset: int @ p = None, view: view = None, disjoint:"
+        " bool = False) -> ptr @ p",
         "`with partition(y, p=thread[1], offset=i) as mine:` hands each unit of p its part: `mine[k]` is `y[i + k]`."
-        " `f=lambda k: ...` is the index in general; without either, indices stay as they are. Memory is written at"
+        " `f=lambda k: ...` is the index in general, `view=views.chunks(4)` one that hands every element to one unit;"
+        " without any, indices stay as they are. Memory is written at"
         " `thread[1]` only, so it is handed down to there. While the scope is open `y` is out of reach; when it ends, what"
         " was written is there for all, and the barrier that this takes is inferred. `disjoint=True` promises that no"
         " two units touch the same element.",
@@ -188,6 +190,61 @@ NAMESPACES = {
     "atomic": "Atomic operations on one element, by each thread for itself; the result is the old value.",
     "fast": "The approximate forms of mathematical functions: `fast.exp(x)` is `__expf`.",
     "unsafe": "CUDA text that the compiler does not look into.",
+    "views": (
+        "Views of an array, for `partition(x, p=u, view=...)`: what its elements are seen as before each unit gets its"
+        " part. `a >> b` shows what `a` shows as `b` does. No element is moved; an index is computed."
+    ),
+}
+
+# The first dimensions of what is seen are `n`, `m`; those behind them stay as they are.
+VIEWS = {
+    "chunks": ("(k: int @ p)", "n elements as n / k rows of k: `[c, i]` is element `c * k + i`. k divides n."),
+    "interleaved": (
+        "(k: int @ p)",
+        "n elements dealt out to k units in turn: `[u, i]` is element `i * k + u`, i below n / k. k divides n.",
+    ),
+    "tiles": (
+        "(height: int @ p, width: int @ p)",
+        "n rows of m elements as n / height by m / width tiles: `[r, c, i, j]` is `[r * height + i, c * width + j]`. The"
+        " numbers divide n and m.",
+    ),
+    "joined": (
+        "()",
+        "n rows of m elements as one of n * m, row after row: `[t]` is `[t / m, t % m]`, the reverse of `chunks(m)`.",
+    ),
+    "transposed": ("()", "Rows become columns: `[j, i]` is `[i, j]`."),
+    "backwards": ("()", "The last is the first: `[i]` is `[n - 1 - i]`."),
+    "upto": (
+        "(k: int @ p)",
+        "The first k of n; also how many there are of an array whose length the text does not tell.",
+    ),
+    "after": ("(k: int @ p)", "Those that follow the first k: `[i]` is `[k + i]`, i below n - k."),
+    "mapped": (
+        "(view: view)",
+        "Another view applied to each row: the first dimension stays, the view sees those behind it.",
+    ),
+    "banded": (
+        "(g: int @ p)",
+        "n rows of m elements as one row of n * m, in bands of g rows, each band down its first column, then down the"
+        " next: the order in which the tiles of a GEMM share what is in L2.",
+    ),
+    "swizzled": (
+        "(k: int @ p)",
+        "Element j of row i is `[i, j ^ i % k]`: columns meet in no bank. k is a power of two, and divides m.",
+    ),
+    "windows": (
+        "(k: int @ p, step: int @ p)",
+        "Rows of k elements that begin `step` apart: `[u, i]` is element `u * step + i`. Where step is below k they"
+        " overlap, and are only read.",
+    ),
+    "split_at": (
+        "(k: int @ p)",
+        "Two parts under two names, `as (left, right)`: the first k elements, and those that follow them. It stands last.",
+    ),
+    "zipped": (
+        "(x: ptr, y: ptr)",
+        "Two arrays that are handed out alike: `with partition(views.zipped(x, y), p=thread[1], view=V) as (a, b):`.",
+    ),
 }
 
 # Operands of collectives, and what the one line in their table leaves out.  Not here: one operand, `v`.
@@ -405,7 +462,7 @@ def mathematics(name: str, fast: bool = False) -> tuple[str, str]:
 
 
 def members(namespace: str) -> dict[str, tuple[str, str]]:
-    """What `intrinsic.`, `atomic.`, `fast.` and `unsafe.` have."""
+    """What `intrinsic.`, `atomic.`, `fast.`, `unsafe.` and `views.` have."""
     match namespace:
         case "intrinsic":
             return {**{op.name: collective(op) for op in COLLECTIVES.values()}, **SINGLE}
@@ -413,5 +470,7 @@ def members(namespace: str) -> dict[str, tuple[str, str]]:
             return {f"{name}_" if name in ("and", "or") else name: atomic(name) for name in ATOMICS}
         case "fast":
             return {name: mathematics(name, fast=True) for name, op in MATH.items() if op.fast}
+        case "views":
+            return VIEWS
         case _:
             return UNSAFE

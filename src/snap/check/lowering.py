@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snap.check import convert, rewrite
+from snap.check import convert, rewrite, views
 from snap.check.annotations import constant_value, wanted_privilege
 from snap.check.bindings import Binding, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Variable
 from snap.check.explain import declared, write_up
@@ -46,7 +46,7 @@ def _base(
                 given[option].span,
                 help=f"it has {', '.join(sorted(f'`{o}=`' for o in options))}",
             )
-    if len(s.call.args) not in (1, 2) or s.name is None or ("p" in given) == (len(s.call.args) == 2):
+    if len(s.call.args) not in (1, 2) or (s.name is None and not s.names) or ("p" in given) == (len(s.call.args) == 2):
         raise c.not_opened("SNAP018", f"`{word}` takes memory, a privilege and a name", s.head, help=form)
     try:
         seen = memory_argument(c, s.call.args[0], f"`{word}`")
@@ -67,7 +67,7 @@ def _base(
 # Memory is lowered by code at its privilege or above, to a p at its privilege or below of which there are units here;
 # the index function is made of constants, its parameters, and variables at p or above.
 def partition_statement(c: Checker, s: tree.With, tail: bool) -> None:
-    seen, owner, p, given = _base(c, s, "partition", {"p", "f", "offset", "disjoint"})
+    seen, owner, p, given = _base(c, s, "partition", {"p", "f", "offset", "view", "disjoint"})
     base = seen.handle
     problem = _cannot_lower(c, seen, p, s)
     if problem is not None:
@@ -82,30 +82,52 @@ def partition_statement(c: Checker, s: tree.With, tail: bool) -> None:
     try:
         if "disjoint" in given:
             disjoint = bool(constant_value(c, given.pop("disjoint"), "`disjoint`").value)
-        outer_map = _index_function(c, given, seen, p, s)
+        parts = _parts(c, given, seen, p, s)
     except Abort:
         raise NotOpened from None
-    handle = ir.Handle(
-        c.program.uid(), s.name, base.obj, p, base.const, "partition", base, disjoint, span=s.name_span or s.head
-    )
-    if s.form.startswith("each") and not disjoint and not base.const:
-        c.handed_out.add(handle.uid)
-    lowered = Memory(handle, seen.view, outer_map, seen.shape if "f" not in given and "offset" not in given else None)
-    made = _scope(c, s, tail, "partition", owner, lowered)
-    c.out.append(ir.Partition(base, handle, c.place, made, span=s.head))
+    names = s.names or ((s.name, s.name_span or s.head),)
+    lowered = []
+    for (name, span), (map, shape) in zip(names, parts):
+        handle = ir.Handle(c.program.uid(), name, base.obj, p, base.const, "partition", base, disjoint, span=span)
+        if s.form.startswith("each") and not disjoint and not base.const:
+            c.handed_out.add(handle.uid)
+        lowered.append(Memory(handle, seen.view, map, shape))
+    made = _scope(c, s, tail, "partition", owner, *lowered)
+    for memory in reversed(lowered):
+        made = (ir.Partition(base, memory.handle, c.place, made, span=s.head),)
+    c.out.extend(made)
 
 
-def _scope(c: Checker, s: tree.With, tail: bool, word: str, owner: Memory, memory: Memory) -> ir.Body:
+def _scope(c: Checker, s: tree.With, tail: bool, word: str, owner: Memory, *memories: Memory) -> ir.Body:
     """What stands in the scope, where the memory's owner is out of reach."""
-    owner.lowered = Lowering(word, s.name, s.head)
+    owner.lowered = Lowering(word, memories[0].handle.name, s.head)
     try:
-        name = memory.handle.base.name
+        name = memories[0].handle.base.name
         with c.block() as out, c.frame("memory", s.head, f"the {word} of `{name}`"):
-            c.bind(s.name, memory)
+            for memory in memories:
+                c.bind(memory.handle.name, memory)
             body(c, s.body, tail)
     finally:
         owner.lowered = None
     return tuple(out)
+
+
+def _parts(
+    c: Checker, given: dict[str, tree.Expr], seen: Memory, p: Privilege, s: tree.With
+) -> list[tuple[IndexMap | None, tuple[ir.Expr, ...] | None]]:
+    """The index function and the shape of each name of a partition; all but `split_at` have one name."""
+    if "view" in given:
+        if "f" in given or "offset" in given:
+            raise c.type_error("`view=` is an index function already", given["view"].span, help="leave `f=` out")
+        parts = views.selected(c, given["view"], seen, p, s, lambda e: _index_value(c, e, p))
+        return [
+            (_at_entry(c, IndexMap(params, mapped(seen, results), mapped_block(seen, results)), s), shape)
+            for params, results, shape in parts
+        ]
+    if s.names:
+        raise views.two_names(c, s)
+    map = _index_function(c, given, seen, p, s)
+    return [(map, seen.shape if "f" not in given and "offset" not in given else None)]
 
 
 def _lower_outside(base: ir.Handle, s: tree.With, here: Privilege) -> str:

@@ -15,6 +15,7 @@ from snap.check.names import resolve, word_called
 from snap.check.short import expanded, form_of
 from snap.check.state import Abort, Checker, NotOpened
 from snap.check.statements import body
+from snap.check.views import unzipped, zipped
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
 from snap.frontend import refuse, tree
@@ -31,11 +32,16 @@ def with_statement(c: Checker, s: tree.With, tail: bool) -> None:
         c.expansions[id(s)] = expanded(c, s, tail)
         body(c, c.expansions[id(s)], tail)
         return
-    if s.names:
+    word = word_called(c, s.call)
+    if word == "partition" and (arrays := zipped(c, s.call)) is not None:
+        c.expansions[id(s)] = unzipped(c, s, arrays)
+        body(c, c.expansions[id(s)], tail)
+        return
+    if s.names and word != "partition":
         c.errors.append(refuse.WITH_TARGET.at(s.names[0][1].to(s.names[-1][1])))
         raise Abort
     try:
-        match word_called(c, s.call):
+        match word:
             case "group":
                 _group(c, s, tail)
             case "partition":
@@ -63,8 +69,8 @@ def with_statement(c: Checker, s: tree.With, tail: bool) -> None:
 
 def _check_body_anyway(c: Checker, s: tree.With, tail: bool, place: Place | None) -> None:
     with c.at(place or c.place), c.block(), c.frame("group" if place else "memory", s.head, "this scope"):
-        if s.name is not None:
-            c.bind(s.name, Poison())
+        for name in (n for n, _ in s.names) if s.names else (s.name,) if s.name is not None else ():
+            c.bind(name, Poison())
         body(c, s.body, tail)
 
 

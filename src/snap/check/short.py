@@ -102,6 +102,11 @@ def _index(c: Checker, name: str, span: Span, p: Privilege, s: tree.With | Place
     return _once(c, name, span, p, s, call_node("id", s), ())
 
 
+def unit_number(c: Checker, span: Span, p: Privilege, s: tree.With) -> tuple[str, Variable]:
+    """A unit's number under a name that hides nobody's."""
+    return _index(c, _UNIT, span, p, s)
+
+
 def _once(
     c: Checker, name: str, span: Span, p: Privilege, s: tree.With | Place, value: tree.Expr, key: tuple
 ) -> tuple[str, Variable]:

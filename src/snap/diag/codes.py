@@ -26,4 +26,5 @@ CODES: dict[str, str] = {
     "SNAP019": "unknown or out-of-scope name",
     "SNAP020": "no way to synchronize what was asked",
     "SNAP021": "pipeline stages used out of order",
+    "SNAP028": "a view that does not fit the memory it is of",
 }

@@ -278,7 +278,9 @@ class StatementParser(ExpressionParser):
                 pass
             case ast.Name(id=name):
                 name_span = self.spans(item.optional_vars)
-            case ast.Tuple(elts=several) if _calls(call, "each") and all(isinstance(i, ast.Name) for i in several):
+            case ast.Tuple(elts=several) if (_calls(call, "each") or _calls(call, "partition")) and all(
+                isinstance(i, ast.Name) for i in several
+            ):
                 names = self._names(several)
             case other:
                 self.refuse(refuse.WITH_TARGET, self.spans(other))

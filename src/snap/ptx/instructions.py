@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snap.ptx import accesses, collectives, matrices, printing, transfers
+from snap.ptx import accesses, carries, collectives, matrices, printing, refused, transfers
+from snap.ptx.comparisons import COMBINE, comparison, half, split
+from snap.ptx.integers import by_table
 from snap.ptx.memory import Fault
-from snap.ptx.operations import comparison, lookup
-from snap.ptx.program import Both, Code, Constant, Instruction, Operand, Outside, Place, Register, Several, listed
+from snap.ptx.operations import lookup
+from snap.ptx.program import Code, Constant, Instruction, Operand, Outside, Place, Register, Several, both, listed
 from snap.ptx.types import BITS, DTYPE
 
 if TYPE_CHECKING:
@@ -38,12 +40,12 @@ def made(m: Machine, one: Instruction, pc: int) -> Step:
     name = one.parts[0]
     if name in NOTHING:
         return lambda lanes: None
-    special = _SPECIAL.get(name)
+    special = carries.carried if "cc" in one.parts else _SPECIAL.get(name)
     found = None if special is None else special(m, one, pc)
     if found is None and special is None:
         found = _computed(m, one)
     if found is None:
-        raise Fault("unknown", f"the PTX machine has no instruction {one.name}", 0)
+        raise Fault("unknown", f"the PTX machine has no instruction {one.name}{refused.why(one.parts)}", 0)
     return found
 
 
@@ -51,7 +53,7 @@ def made(m: Machine, one: Instruction, pc: int) -> Step:
 
 
 def _computed(m: Machine, one: Instruction) -> Step | None:
-    operation = lookup(one.parts)
+    operation = lookup(one.parts, len(one.operands) - 1)
     if operation is None or len(one.operands) != len(operation.operands) + 1:
         return None
     read = [m.reader(o, type, one.function) for o, type in zip(one.operands[1:], operation.operands)]
@@ -96,26 +98,49 @@ def _mov(m: Machine, one: Instruction, pc: int) -> Step | None:
 
 
 def _setp(m: Machine, one: Instruction, pc: int) -> Step | None:
-    """`setp.lt.and.s32 %p|%q, a, b, c`: the comparison, and its opposite, each together with c."""
-    compare, *more, type = one.parts[1:]
-    together = next((w for w in more if w in ("and", "or", "xor")), None)
-    holds = comparison(compare, type)
-    if holds is None or not set(more) <= {"and", "or", "xor", "ftz"}:
+    """`setp.lt.and.s32 %p|%q, a, b, c`: the comparison, and its opposite, each together with c; of two halves, the
+    comparison of the lower and that of the upper ones.
+    """
+    type = one.parts[-1]
+    form = split(one.parts[1:-1]) if len(one.parts) > 2 else None
+    pair = {"f16x2": "f16", "bf16x2": "bf16"}.get(type)
+    holds = None if form is None else comparison(form[0], pair or type, form[2])
+    if holds is None or form is None or len(one.operands) != 3 + (form[1] is not None):
         return None
     a, b = (m.reader(o, type, one.function) for o in one.operands[1:3])
-    third = m.reader(one.operands[3], "pred", one.function) if together else None
-    combine = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}.get(together or "")
+    third = m.reader(one.operands[3], "pred", one.function) if form[1] else None
     results = one.operands[0]
-    writers = [
-        m.writer(o, one.function)
-        for o in ((results.first, results.second) if isinstance(results, Both) else (results,))
-    ]
+    writers = [m.writer(o, one.function) for o in both(results)]
 
     def step(lanes: Lanes) -> None:
-        found = np.broadcast_to(holds(a(lanes), b(lanes)), lanes.shape)
-        for k, write in enumerate(writers):
-            value = ~found if k else found
-            write(lanes, value if combine is None or third is None else combine(value, third(lanes)))
+        x, y = a(lanes), b(lanes)
+        if pair:
+            found = [holds(half(x, k, pair), half(y, k, pair)) for k in range(2)]
+        else:
+            plain = np.broadcast_to(holds(x, y), lanes.shape)
+            found = [plain, ~plain]
+        also = None if third is None else np.array(third(lanes))  # a result may be the third operand's register
+        for value, write in zip(found, writers):
+            write(lanes, value if form[1] is None else COMBINE[form[1]](value, also))
+
+    return step
+
+
+def _lop3(m: Machine, one: Instruction, pc: int) -> Step | None:
+    """With a predicate: whether the result has any bit, together with another predicate."""
+    if one.parts == ("lop3", "b32"):
+        return _computed(m, one)
+    if one.parts not in (("lop3", "or", "b32"), ("lop3", "and", "b32")) or len(one.operands) != 6:
+        return None
+    reads = [m.reader(o, "b32", one.function) for o in one.operands[1:5]]
+    also = m.reader(one.operands[5], "pred", one.function)
+    writers = [m.writer(o, one.function) for o in both(one.operands[0])]
+
+    def step(lanes: Lanes) -> None:
+        found = by_table(*(r(lanes) for r in reads))
+        holds = COMBINE[one.parts[1]](found != 0, also(lanes))
+        for value, write in zip((found, holds), writers):
+            write(lanes, value)
 
     return step
 
@@ -292,6 +317,10 @@ _SPECIAL = {
     "createpolicy": accesses.policy,
     "mov": _mov,
     "setp": _setp,
+    "lop3": _lop3,
+    "addc": carries.carried,
+    "subc": carries.carried,
+    "madc": carries.carried,
     "cvta": accesses.convert_address,
     "mapa": accesses.map_address,
     "ld": accesses.load,

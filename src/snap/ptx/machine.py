@@ -91,6 +91,7 @@ class Machine:
         self.registers = {
             f.number: [np.zeros(count, storage(t)) for t in f.registers] for f in program.functions.values()
         }
+        self.carry = np.zeros(count, bool)  # of each thread, for sums over several words
         self.frames: list[np.ndarray] = []  # by depth: where each thread goes back to
         self.depth = np.zeros(count, np.int32)
         self.barriers = Barriers(self, count)

@@ -117,6 +117,11 @@ def listed(o: Operand) -> tuple[Operand, ...]:
     return o.items if isinstance(o, Several) else (o,)
 
 
+def both(o: Operand) -> tuple[Operand, ...]:
+    """`%p|%q` as two results."""
+    return (o.first, o.second) if isinstance(o, Both) else (o,)
+
+
 @record
 class Instruction:
     """parts: the operation's words; guard: a predicate's register, or None; line: of the source, (file, line)."""

@@ -22,9 +22,13 @@ DTYPE = {
     "tf32": np.dtype("f4"),
     "f16x2": np.dtype("u4"),
     "bf16x2": np.dtype("u4"),
+    "u16x2": np.dtype("u4"),
+    "s16x2": np.dtype("u4"),
+    "f32x2": np.dtype("u8"),
     "bf16": np.dtype("u2"),
+    "b128": np.dtype("c16"),  # sixteen bytes that are only moved
 }
-BITS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+BITS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)} | {16: np.dtype("c16")}
 
 
 def width(type: str) -> int:

@@ -337,6 +337,11 @@ class SnapFunction:
             return self._at[blocks]
         return functools.partial(self.launch, blocks=cast(int, blocks))  # refused there, or an integer of another kind
 
+    @property
+    def launches(self) -> dict:
+        """From a number of blocks to what launches with it, as it is now: after a launch, the fast path."""
+        return self._at
+
     def __call__(self, *args: object, **keywords: object) -> None:
         name, blocks = self.definition.tree.name, self.definition.requires.blocks
         if blocks is not None and self.is_kernel:

@@ -13,6 +13,7 @@ from typing import Any
 
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
 from snap.lib.operators import scalar
+from snap.lib.recorded import lasting, step
 from snap.record import record
 from snap.runtime.arrays import MASKED, ArrayInfo, BadArray, classify, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
@@ -72,7 +73,7 @@ class Argument:
         """An array of the same library on the same device.  bf16 that came in NumPy's uint16 goes back in it."""
         name = self.info.dtype_name if type is None else _NAMES[type]
         try:
-            return self._allocate(shape, name, zero)
+            return step(*self._allocation(shape, name, zero))
         except (MemoryError, RuntimeError) as problem:
             if not _is_lack_of_memory(problem):
                 raise
@@ -84,20 +85,17 @@ class Argument:
                 f" {self.role or 'an argument'}: {said[0] if said else 'the allocation failed'}"
             ) from problem
 
-    def _allocate(self, shape: tuple[int, ...], name: str, zero: bool) -> object:
+    def _allocation(self, shape: tuple[int, ...], name: str, zero: bool) -> tuple:
+        """The function that makes it, and its arguments."""
+        module = sys.modules[self.info.family if self.info.family in ("torch", "cupy") else "numpy"]
+        make = module.zeros if zero else module.empty
         match self.info.family:
             case "torch":
-                torch = sys.modules["torch"]
-                return (torch.zeros if zero else torch.empty)(
-                    shape, dtype=getattr(torch, name), device=self.array.device
-                )
+                return _on, make, shape, getattr(module, name), self.array.device
             case "cupy":
-                cupy = sys.modules["cupy"]
-                with cupy.cuda.Device(self.info.device):
-                    return (cupy.zeros if zero else cupy.empty)(shape, dtype=name)
+                return _in_cupy, make, shape, name, self.info.device
             case _:
-                numpy = sys.modules["numpy"]
-                return (numpy.zeros if zero else numpy.empty)(shape, dtype=name)
+                return make, shape, name
 
     def multiprocessors(self) -> int:
         if self.info.device == "cpu":
@@ -105,6 +103,15 @@ class Argument:
         from snap.runtime.driver import driver
 
         return driver().device(int(self.info.device)).multiprocessors
+
+
+def _on(make: Any, shape: tuple[int, ...], dtype: object, device: object) -> object:
+    return make(shape, dtype=dtype, device=device)
+
+
+def _in_cupy(make: Any, shape: tuple[int, ...], dtype: str, device: int) -> object:
+    with sys.modules["cupy"].cuda.Device(device):
+        return make(shape, dtype)
 
 
 def argument(
@@ -194,5 +201,5 @@ def exchange(given: Argument, sums: int, flags: int) -> tuple:
     key = given.info.family, given.info.device
     if key not in _UNUSED:
         _UNUSED[key] = given.new((1,), F32), given.new((1,), I32)
-    nothing = _UNUSED[key]
+    nothing = tuple(map(lasting, _UNUSED[key]))
     return given.new((sums,), F32) if sums else nothing[0], given.new((flags,), I32, zero=True) if flags else nothing[1]

@@ -18,6 +18,7 @@ from typing import Any
 from snap.ir.types import BF16, F16, F32, U16, Scalar
 from snap.lib.arrays import Argument, argument, exchange, same_place
 from snap.lib.gemm_arrays import SECTOR, check_depth, copy, flipped, has_boxes, in_boxes, room_for_boxes, row_major
+from snap.lib.gemm_arrays import columns as first_columns
 from snap.lib.gemm_choice import (
     COPIED,
     COPY,
@@ -36,6 +37,7 @@ from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_parts import ACTIVATIONS
 from snap.lib.gemm_slices import slices_kernel
 from snap.lib.gemm_thin import thin_kernel
+from snap.lib.recorded import launch, recorded
 from snap.record import record
 from snap.runtime.errors import LaunchError
 
@@ -43,6 +45,7 @@ TYPES = (BF16, F16)
 BAND = 1024  # rows of the result: the height of the bands in which tiles are taken
 
 
+@recorded
 def gemm(a, b, out=None, bias=None, activation=None):
     """`a @ b`, plus a bias for each column, then "relu", "gelu" (with erf) or "silu".  Bits of bf16 may come in NumPy's
     uint16.
@@ -82,14 +85,14 @@ def gemm(a, b, out=None, bias=None, activation=None):
     match plan.kind:
         case "thin":
             run = thin_kernel(*types, right.turned, plan.height, plan.width, *after, plan.slices)
-            run[plan.blocks](*arguments, sums)
+            launch(run, plan.blocks, *arguments, sums)
         case "slices":
-            slices_kernel(*kinds, plan.slices)[plan.blocks](*arguments, sums)
+            launch(slices_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums)
         case _:
             run = gemm_kernel(*kinds, plan.divided > 0, plan.team)
-            run[plan.blocks](*arguments, sums, flags, plan.divided, plan.share, 1)
+            launch(run, plan.blocks, *arguments, sums, flags, plan.divided, plan.share, 1)
     if C is not written.array:
-        copy(written.info.family, written.array, C[:, :columns])
+        copy(written.info.family, written.array, first_columns(C, columns))
     return written.array
 
 

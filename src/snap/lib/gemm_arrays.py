@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from snap.ir.types import F32
 from snap.lib.arrays import Argument, argument, check_sides, same_place
+from snap.lib.recorded import step
 from snap.lib.transposition import transpose
 from snap.runtime.arrays import ArrayInfo, classify
 from snap.runtime.errors import LaunchError
@@ -45,7 +46,7 @@ def of_type(given: Argument, array: Any) -> Argument:
 
 def flipped(given: Argument) -> Argument:
     """The transpose, where it lies."""
-    return of_type(given, given.array.T)
+    return of_type(given, step(_turned, given.array))
 
 
 def row_major(given: Argument) -> Argument:
@@ -80,13 +81,34 @@ def in_boxes(given: Argument) -> Argument:
     """A copy of the matrix, its rows filled up with zeros."""
     room, filled = room_for_boxes(given, given.shape), given.shape[1] if given.size else 0
     if filled:
-        copy(given.info.family, room[:, :filled], given.array)
+        copy(given.info.family, columns(room, filled), given.array)
     if filled < room.shape[1]:
-        room[:, filled:] = 0
+        step(_zeroed, room, filled)
     return of_type(given, room)
 
 
+def _turned(array: Any) -> Any:
+    return array.T
+
+
+def columns(array: Any, count: int) -> Any:
+    """The first ones, where they lie."""
+    return step(_columns, array, count)
+
+
+def _columns(array: Any, count: int) -> Any:
+    return array[:, :count]
+
+
+def _zeroed(array: Any, first: int) -> None:
+    array[:, first:] = 0
+
+
 def copy(family: str, target: Any, source: Any) -> None:
+    step(_copy, family, target, source)
+
+
+def _copy(family: str, target: Any, source: Any) -> None:
     if family == "torch":
         target, source = target.detach(), source.detach()
         if _has_words(target) and _has_words(source):

@@ -32,6 +32,7 @@ from snap.lib.gemm_arrays import (
     room_for_boxes,
     row_major,
 )
+from snap.lib.gemm_arrays import columns as first_columns
 from snap.lib.gemm_choice import (
     ALONG,
     LINES,
@@ -44,10 +45,12 @@ from snap.lib.gemm_choice import (
     candidates,
 )
 from snap.lib.gemm_kernels import gemm_kernel
+from snap.lib.recorded import launch, recorded
 
 BAND = 2048  # rows of a band, or columns where b goes through registers: blocks that run together share what they load
 
 
+@recorded
 def gemm_tf32(a, b):
     """`a @ b` for f32 matrices, multiplied as tf32."""
     left, right = matrix("gemm_tf32", "a", a), matrix("gemm_tf32", "b", b)
@@ -67,7 +70,9 @@ def gemm_tf32(a, b):
     new = left.new if columns % 4 == 0 else functools.partial(room_for_boxes, left)
     C = new((rows, columns), zero=plan.slices > 1)
     run = tf32_kernel(lies_along, plan.height, plan.width, plan.team, plan.slices > 1, plan.divided > 0)
-    run[plan.blocks](
+    launch(
+        run,
+        plan.blocks,
         first.array,
         second.array,
         C,
@@ -82,7 +87,7 @@ def gemm_tf32(a, b):
         plan.share,
         plan.slices,
     )
-    return C if C.shape[1] == columns else row_major(of_type(left, C[:, :columns])).array
+    return C if C.shape[1] == columns else row_major(of_type(left, first_columns(C, columns))).array
 
 
 # ---- who computes what ----------------------------------------------------------------------------------------------

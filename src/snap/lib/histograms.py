@@ -15,6 +15,7 @@ from snap import *
 from snap.ir.types import I64, U8
 from snap.lib.arrays import argument
 from snap.lib.operators import word
+from snap.lib.recorded import launch, recorded
 
 THREADS, WORDS = 512, 4
 RESIDENT = 2048 // THREADS  # blocks a multiprocessor
@@ -22,6 +23,7 @@ COUNTERS = 32  # of each bin
 FEW_WORDS, FEW_COUNTERS = 2, 16  # likewise, where that would be fewer blocks than half the multiprocessors
 
 
+@recorded
 def histogram(x):
     """How often each value from 0 to 255 occurs in `x`, whatever its shape."""
     given = argument("histogram", "x", x, (U8,))
@@ -32,7 +34,7 @@ def histogram(x):
     few = 2 * given.size < THREADS * WORDS * width * given.multiprocessors()
     in_flight, counters = (FEW_WORDS, FEW_COUNTERS) if few else (WORDS, COUNTERS)
     blocks = min(RESIDENT * given.multiprocessors(), -(-given.size // (THREADS * in_flight * width)))
-    histogram_kernel(width, U=in_flight, LANES=counters)[blocks](given.array, out, given.size)
+    launch(histogram_kernel(width, U=in_flight, LANES=counters), blocks, given.array, out, given.size)
     return out
 
 

@@ -16,6 +16,7 @@ from snap.ir.hardware import WARP
 from snap.ir.types import F32, F64
 from snap.lib.arrays import FLOATS, argument, check_sides, same_place
 from snap.lib.operators import element, word
+from snap.lib.recorded import launch, recorded
 from snap.lib.teams import most_blocks, team
 from snap.lib.teams import reduce as team_reduce
 from snap.runtime.errors import LaunchError
@@ -26,6 +27,7 @@ LONG = 1024  # words of a row from which on a block is better than a warp
 MOST_THREADS, BUSY = 512, 1024  # of a block where rows are few, and how many should be at work on each multiprocessor
 
 
+@recorded
 def gemv(a, x, type=None):
     """`a @ x` for a matrix and a vector."""
     matrix = argument("gemv", "a", a, FLOATS, rank=2, type=type)
@@ -44,7 +46,8 @@ def gemv(a, x, type=None):
     width = min(matrix.width(columns), vector.width())
     words = columns // width
     if words < LONG and rows >= ROWS * 8 * matrix.multiprocessors():
-        gemv_by_warps(matrix.type, inside, width)[-(-rows // (ROWS * THREADS // WARP))](a, x, out, rows, columns)
+        run, blocks = gemv_by_warps(matrix.type, inside, width), -(-rows // (ROWS * THREADS // WARP))
+        launch(run, blocks, a, x, out, rows, columns)
     else:
         wanted = power_of_two(min(BUSY * matrix.multiprocessors() // rows, words // (2 * BLOCK_WORDS)))  # threads a row
         together = max(1, min(most_blocks(matrix), wanted // BLOCK_THREADS))
@@ -52,7 +55,7 @@ def gemv(a, x, type=None):
         in_flight = BLOCK_WORDS if words % (4 * BLOCK_WORDS * together * threads) else 2 * BLOCK_WORDS
         rest = words % (in_flight * together * threads) != 0
         run = gemv_by_blocks(matrix.type, inside, width, in_flight, together, threads, rest)
-        run[rows * together](a, x, out, rows, columns)
+        launch(run, rows * together, a, x, out, rows, columns)
     return out
 
 

@@ -15,6 +15,7 @@ from snap import *
 from snap.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Scalar
 from snap.lib.arrays import FLOATS, NUMBERS, SIGNED, argument
 from snap.lib.operators import element, identity_of_call, operator, word
+from snap.lib.recorded import launch, recorded
 from snap.lib.teams import most_blocks, team
 from snap.lib.teams import reduce as team_reduce
 from snap.runtime.errors import LaunchError
@@ -27,6 +28,7 @@ RESIDENT = 2048  # threads a multiprocessor
 ALONE = 4
 
 
+@recorded
 def reduce(x, op="add", identity=None, type=None):
     """All elements of `x` combined by `op`: "add", "mul", "min", "max", "and", "or", "xor", or a Snap device function
     (a, b) -> a op b with its `identity`, which must be associative and commutative.
@@ -44,12 +46,12 @@ def reduce(x, op="add", identity=None, type=None):
     blocks = 1 if tiles <= ALONE else most_blocks(given)
     if tiles <= ALONE * blocks:
         run = reduction(given.type, inside, result, width, op, nothing, blocks, True)
-        run[blocks](given.array, out, given.new((1,), inside), given.new((1,), I32), given.size)
+        launch(run, blocks, given.array, out, given.new((1,), inside), given.new((1,), I32), given.size)
         return out
     threads, in_flight = (FEW_THREADS, FEW_WORDS) if tiles < given.multiprocessors() else (THREADS, WORDS)
     blocks = min(RESIDENT // threads * given.multiprocessors(), -(-given.size // (threads * in_flight * width)))
     run = reduction(given.type, inside, result, width, op, nothing, T=threads, U=in_flight)
-    run[blocks](given.array, out, given.new((blocks,), inside), given.new((1,), I32, zero=True), given.size)
+    launch(run, blocks, given.array, out, given.new((blocks,), inside), given.new((1,), I32, zero=True), given.size)
     return out
 
 

@@ -19,6 +19,7 @@ from snap.ir.types import F32, F64, I32, I64, U32, Scalar
 from snap.lib.arrays import FLOATS, NUMBERS, SIGNED, argument
 from snap.lib.lookback import look_back, words
 from snap.lib.operators import element, identity_of_call, operator, word
+from snap.lib.recorded import launch, recorded
 from snap.lib.teams import most_blocks, team
 from snap.lib.warp import scan as warp_scan
 
@@ -28,6 +29,7 @@ AHEAD = 1  # tiles on their way to a block while it has two others in registers;
 NARROWEST = 4  # bytes of the words that are copied asynchronously
 
 
+@recorded
 def scan(x, op="add", exclusive=False, identity=None, type=None):
     """Element k of the result is elements 0 .. k of `x` combined by `op`; exclusive: 0 .. k-1, beginning with the
     operator's identity.
@@ -45,15 +47,14 @@ def scan(x, op="add", exclusive=False, identity=None, type=None):
     together, most = most_blocks(given), words_of_thread(inside, width)
     for blocks, per_thread in ((1, 1), (together, 1), (together, max(1, most // 2)), (together, most)):
         if given.size <= blocks * THREADS * per_thread * width:
-            scan_by_team(given.type, inside, width, op, bool(exclusive), nothing, per_thread, blocks)[blocks](
-                given.array, out, given.size
-            )
+            run = scan_by_team(given.type, inside, width, op, bool(exclusive), nothing, per_thread, blocks)
+            launch(run, blocks, given.array, out, given.size)
             return out
     tiles = -(-given.size // (THREADS * words_of_thread(inside, width) * width))
     # A thread looks at one tile: those since the block's last one are no more than that.
     blocks = min(tiles, given.multiprocessors(), THREADS)
     run = scan_kernel(given.type, inside, width, op, bool(exclusive), nothing)
-    run[blocks](given.array, out, given.new((words(inside, tiles),), I64, zero=True), given.size)
+    launch(run, blocks, given.array, out, given.new((words(inside, tiles),), I64, zero=True), given.size)
     return out
 
 

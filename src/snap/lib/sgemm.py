@@ -19,6 +19,7 @@ from snap.ir.types import F32
 from snap.lib.arrays import Argument, number
 from snap.lib.gemm_arrays import matrix, product_shape, row_major
 from snap.lib.gemm_choice import SIMPLE, Plan, Product, best, candidates
+from snap.lib.recorded import launch, recorded
 from snap.lib.sgemm_ladder import blocks_of_tiles
 from snap.runtime.arrays import classify
 
@@ -29,6 +30,7 @@ STAGES = 3
 ADDERS = 128  # threads of a block that adds slices
 
 
+@recorded
 def sgemm(a, b, alpha=1.0):
     """`alpha * (a @ b)` for f32 matrices.  Matrices that are not row-major are copied first."""
     left, right = matrix("sgemm", "a", a), matrix("sgemm", "b", b)
@@ -45,13 +47,11 @@ def sgemm(a, b, alpha=1.0):
     sums = left.new((max(rest * plan.slices * height * wide, 4),))  # never empty: a launch needs an address
     slices_known = rest > 0 or tile != LARGE  # small tiles have one kernel for both: knowing slices costs it nothing
     run = warp_tiled(*tile, STAGES, width, slices_known)
-    run[plan.whole + rest * plan.slices](
-        left.array, right.array, out, rows, columns, depth, alpha, sums, plan.whole, plan.slices
-    )
+    blocks = plan.whole + rest * plan.slices
+    launch(run, blocks, left.array, right.array, out, rows, columns, depth, alpha, sums, plan.whole, plan.slices)
     if rest:
-        added(height, wide, width)[-(-rest * height * wide // (width * ADDERS))](
-            sums, out, rows, columns, alpha, plan.whole, plan.slices
-        )
+        blocks = -(-rest * height * wide // (width * ADDERS))
+        launch(added(height, wide, width), blocks, sums, out, rows, columns, alpha, plan.whole, plan.slices)
     return out
 
 

@@ -18,6 +18,7 @@ from snap.ir.hardware import WARP
 from snap.ir.types import F32, F64
 from snap.lib.arrays import FLOATS, argument, check_sides
 from snap.lib.operators import element, word
+from snap.lib.recorded import launch, recorded
 from snap.lib.teams import most_blocks, team
 
 LOG2E = math.log2(math.e)
@@ -30,6 +31,7 @@ WARP_WORDS, BLOCK_REGISTERS = 4, 32
 WARP_THREADS = 128  # threads a block where a warp, or some of its lanes, take a row
 
 
+@recorded
 def softmax(x, type=None):
     """The softmax of each row: of `x[..., :]`."""
     given = argument("softmax", "x", x, FLOATS, type=type)
@@ -46,7 +48,7 @@ def softmax(x, type=None):
         # Two words a lane are faster than twice the lanes.
         lanes = min(32, next_power(words if words <= 8 else -(-words // 2)))
         run = softmax_by_warps(given.type, inside, width, next_power(-(-words // lanes)), lanes)
-        run[-(-rows * lanes // WARP_THREADS)](given.array, out, rows, length)
+        launch(run, -(-rows * lanes // WARP_THREADS), given.array, out, rows, length)
         return out
     width = given.width()
     ragged = length % width != 0
@@ -61,9 +63,9 @@ def softmax(x, type=None):
         per_thread = -(-words // (blocks * threads))  # 1,024 threads would have too few registers each
         if per_thread * width * inside.bytes <= 4 * BLOCK_REGISTERS:
             run = softmax_by_blocks(given.type, inside, width, per_thread, threads, ragged, blocks)
-            run[rows * blocks](given.array, out, rows, length)
+            launch(run, rows * blocks, given.array, out, rows, length)
             return out
-    softmax_of_long_rows(given.type, inside, width)[rows](given.array, out, rows, length)
+    launch(softmax_of_long_rows(given.type, inside, width), rows, given.array, out, rows, length)
     return out
 
 

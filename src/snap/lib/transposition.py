@@ -15,6 +15,7 @@ from snap import *
 from snap.ir.types import BOOL, Scalar
 from snap.lib.arrays import NUMBERS, argument, check_sides
 from snap.lib.operators import element, word
+from snap.lib.recorded import launch, recorded
 
 THREADS = 256
 # tiles are taken down bands of so many columns: blocks that run together then write whole rows of the result, and read
@@ -25,6 +26,7 @@ SECTOR = 32  # bytes: what the memory writes at once
 RAGGED_BAND = 2 * BAND  # wider where rows begin anywhere: at a band's edges sectors are read again
 
 
+@recorded
 def transpose(x):
     """A new array with `out[j, i] == x[i, j]`."""
     given = argument("transpose", "x", x, (BOOL, *NUMBERS), rank=2)
@@ -39,7 +41,7 @@ def transpose(x):
         run, down = ragged_transpose_kernel(given.type, whole, tile), -(-(rows + more_rows(given.type)) // tile)
     else:
         run, down = transpose_kernel(given.type, given.width(rows, columns), tile), -(-rows // tile)
-    run[-(-columns // tile) * down](given.array, out, rows, columns)
+    launch(run, -(-columns // tile) * down, given.array, out, rows, columns)
     return out
 
 

@@ -1,0 +1,193 @@
+"""Calls that are repeated: the same results, and no plan that was made for another signature."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import snap
+from snap import lib
+from snap.lib import recorded
+from snap.lib.recorded import Tape, lasting, launch, step
+from snap.runtime.errors import LaunchError
+
+rng = np.random.default_rng(5)
+
+
+def inner(function):
+    """The function below the one that torch's tensors go through."""
+    while not hasattr(function, "replays"):
+        function = function.__wrapped__
+    return function
+
+
+def bf16(x):
+    return (np.asarray(x, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def aligned(shape, dtype, offset=0):
+    """An array whose address is `offset` bytes past a multiple of 256."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = np.zeros(size + 512, np.uint8)
+    start = -room.ctypes.data % 256 + offset
+    return room[start : start + size].view(dtype).reshape(shape)
+
+
+CALLS = {
+    "softmax": lambda a: (lib.softmax, a((4, 48), np.float32)),
+    "scan": lambda a: (lib.scan, a((300,), np.int32)),
+    "reduce": lambda a: (lib.reduce, a((300,), np.float32)),
+    "transpose": lambda a: (lib.transpose, a((20, 36), np.float32)),
+    "histogram": lambda a: (lib.histogram, a((300,), np.uint8)),
+    "gemv": lambda a: (lib.gemv, a((8, 64), np.float32), a((64,), np.float32)),
+    "sgemm": lambda a: (lib.sgemm, a((16, 32), np.float32), a((32, 16), np.float32)),
+}
+
+
+def filled(shape, dtype):
+    array = aligned(shape, dtype)
+    array[...] = rng.integers(0, 5, shape)
+    return array
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_repetition_gives_what_the_function_gives(name):
+    function, *first = CALLS[name](filled)
+    below = inner(function)
+    function(*first)
+    known = dict(below.replays)
+    assert any(replay is not None for replay in known.values()), "the call was written down"
+    _, *second = CALLS[name](filled)
+    np.testing.assert_array_equal(function(*second), below.__wrapped__(*second))
+    assert dict(below.replays) == known, "the second call had the first one's signature"
+
+
+def written(call):
+    """How many signatures a call adds."""
+    below = inner(lib.sgemm)
+    before = len(below.replays)
+    call()
+    return len(below.replays) - before
+
+
+def test_every_part_of_a_signature_counts():
+    below = inner(lib.sgemm)
+    below.replays.clear()
+    a, b = filled((16, 32), np.float32), filled((32, 16), np.float32)
+    assert written(lambda: lib.sgemm(a, b)) == 1
+    assert written(lambda: lib.sgemm(a.copy() if a.ctypes.data % 128 else a, b)) == 0
+    moved = aligned((16, 32), np.float32, offset=4)
+    moved[...] = a
+    strided = aligned((32, 16), np.float32).T
+    strided[...] = a
+    frozen = filled((16, 32), np.float32)
+    frozen.flags.writeable = False
+    other = filled((24, 32), np.float32)
+    for changed in (moved, strided, frozen, other):
+        assert written(lambda: np.testing.assert_array_equal(lib.sgemm(changed, b), changed @ b)) == 1  # noqa: B023
+        assert written(lambda: np.testing.assert_array_equal(lib.sgemm(changed, b), changed @ b)) == 0  # noqa: B023
+    for alpha in (2.0, -2.0, 0.0, -0.0, 1):
+        assert written(lambda: np.testing.assert_array_equal(lib.sgemm(a, b, alpha), alpha * (a @ b))) == 1  # noqa: B023
+        assert written(lambda: np.testing.assert_array_equal(lib.sgemm(a, b, alpha), alpha * (a @ b))) == 0  # noqa: B023
+    assert written(lambda: lib.sgemm(a, b, alpha=3.0)) == 1, "by name, which is another call"
+    assert np.signbit(lib.sgemm(a, b, -0.0)[np.nonzero(a @ b)]).all() and not np.signbit(lib.sgemm(a, b, 0.0)).any()
+
+
+def test_what_is_wrong_is_refused_the_second_time_too():
+    a, b = filled((16, 32), np.float32), filled((32, 16), np.float32)
+    lib.sgemm(a, b)
+    for wrong in (lambda: lib.sgemm(a, a), lambda: lib.sgemm(a, b.astype(np.float64)), lambda: lib.sgemm(a, [1.0]), lambda: lib.sgemm(a, b, "x")):
+        for _ in range(2):
+            with pytest.raises(LaunchError, match="snap.lib.sgemm"):
+                wrong()
+
+
+def test_a_result_that_overlaps_is_refused_by_a_repetition():
+    """The signature does not tell it."""
+    a, b = bf16(rng.integers(-2, 3, (64, 64))), bf16(rng.integers(-2, 3, (64, 64)))
+    a, b, out = (np.copyto(room := aligned((64, 64), np.uint16), x) or room for x in (a, b, np.zeros((64, 64), np.uint16)))
+    lib.gemm(a, b, out)
+    expected = out.copy()
+    out[...] = 0
+    lib.gemm(a, b, out)
+    np.testing.assert_array_equal(out, expected)
+    with pytest.raises(LaunchError, match="snap.lib.gemm.*shares memory with `a`"):
+        lib.gemm(a, b, a)
+
+
+def test_one_array_under_two_names_is_no_pattern():
+    a = filled((16, 16), np.float32)
+    b = filled((16, 16), np.float32)
+    inner(lib.sgemm).replays.clear()
+    np.testing.assert_array_equal(lib.sgemm(a, a), a @ a)
+    np.testing.assert_array_equal(lib.sgemm(a, b), a @ b)
+    np.testing.assert_array_equal(lib.sgemm(a, b), a @ b)
+    np.testing.assert_array_equal(lib.sgemm(b, b), b @ b)
+
+
+def test_copies_are_steps():
+    """Rows that no box can be made of are copied, and so is a result that cannot be written where it belongs."""
+    for _ in range(3):
+        a, b = rng.integers(-2, 3, (5, 7)).astype(np.float32), rng.integers(-2, 3, (7, 3)).astype(np.float32)
+        got = lib.gemm(bf16(a), bf16(b))
+        np.testing.assert_array_equal(got.astype(np.uint32) << 16, (a @ b).astype(np.float32).view(np.uint32))
+
+
+def test_an_array_from_nowhere_is_never_kept():
+    """A function that forgets to make an array by a step is not repeated, which would use the first call's for ever."""
+    stray = []
+
+    @recorded.recorded
+    def forgetful(x):
+        stray.append(x + 1)
+        return step(np.add, stray[-1], x)
+
+    x = aligned((4,), np.int64)
+    for value in (1, 5, 7):
+        x[...] = value
+        assert (forgetful(x) == 2 * value + 1).all()
+    assert set(forgetful.replays.values()) == {None}
+
+
+def test_lasting_arrays_are_kept():
+    nothing = np.zeros(1)
+
+    @recorded.recorded
+    def stands_in(x):
+        return step(lambda a, b: a + b.size, x, lasting(nothing))
+
+    assert (stands_in(aligned((4,), np.int64)) == 1).all() and (stands_in(aligned((4,), np.int64)) == 1).all()
+    assert None not in stands_in.replays.values()
+
+
+def test_threads_write_down_their_own():
+    results = {}
+
+    def work(k):
+        x = aligned((8, 16 + k), np.float32)
+        x[...] = k
+        results[k] = [lib.softmax(x) for _ in range(3)]
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for k, found in results.items():
+        for y in found:
+            np.testing.assert_allclose(y, np.full((8, 16 + k), 1 / (16 + k)), rtol=1e-6)
+
+
+def test_launches_outside_of_a_call_are_launches():
+    @snap.kernel(threads=32)
+    def twice(x: snap.ptr(snap.i32)):  # noqa: F821
+        with each(thread, x) as i:  # noqa: F821
+            x[i] *= 2
+
+    x = np.arange(32, dtype=np.int32)
+    launch(twice, 1, x)
+    assert (x == 2 * np.arange(32)).all()
+    tape = Tape((x,))
+    assert tape.spelled(x) == "a0" and tape.spelled(3) == "3"

@@ -18,6 +18,7 @@ from snap.ir.synced import SyncPoint
 from snap.ir.types import Privilege
 
 if TYPE_CHECKING:
+    from snap.frontend import tree
     from snap.prove import Task
     from snap.prove.verdict import Proof
 
@@ -65,8 +66,31 @@ class Compiled:
 
         from snap.prove import Task
 
-        key = hashlib.sha256(repr(self.typed).encode("utf-8", "replace")).hexdigest()
-        return Task(self.typed, lambda: self.synced, key=key)
+        where = None if self.where is None else self.where_tree()
+        key = hashlib.sha256(repr((self.typed, where, self.constexprs)).encode("utf-8", "replace")).hexdigest()
+        return Task(self.typed, lambda: self.synced, where, dict(self.constexprs), key)
+
+    @property
+    def where(self) -> Callable[..., object] | None:
+        """What every launch keeps."""
+        return self.definition.requires.where
+
+    def where_tree(self) -> tuple[tree.Lambda, dict[str, object]]:
+        """`where=` of the decorator as its tree, with the names that it takes from outside."""
+        from snap.frontend.lambdas import lambda_tree
+
+        return lambda_tree(self.where)
+
+    def where_texts(self) -> list[str]:
+        """The text of each condition of `where=`; none where its source is not to be had."""
+        from snap.frontend import tree
+        from snap.frontend.text import expression
+
+        try:
+            body = self.where_tree()[0].body
+        except SnapError:
+            return []
+        return [expression(one) for one in (body.items if isinstance(body, tree.Sequence) else (body,))]
 
     @property
     def lined(self) -> str:

@@ -80,6 +80,7 @@ def define(python: Any, kind: str, requires: Requires) -> Definition:
         requires = replace(requires, span=decorator_spans(python).get(requires.word, requires.span))
     tree = replace(tree, params=_with_defaults(tree.params, python.__defaults__ or ()))
     _check_blocks(requires, [p.name for p in tree.params])
+    _check_where(requires, kind, [p.name for p in tree.params])
     return Definition(tree, kind, requires, parse_definition_names(tree, python))
 
 
@@ -92,13 +93,33 @@ def _check_blocks(requires: Requires, names: list[str]) -> None:
     if isinstance(blocks, bool) or not (callable(blocks) or isinstance(blocks, (int, tuple))):
         message = f"`blocks` is a number of blocks, or a function of the arguments by name, not {blocks!r}"
         raise SnapError(Diagnostic("SNAP018", message, span, help=help))
-    code = getattr(blocks, "__code__", None)
+    _check_asked("blocks", blocks, names, span, help)
+
+
+def _check_asked(word: str, function: object, names: list[str], span: Span, help: str) -> None:
+    """A function of a decorator's asks for parameters of the kernel by name."""
+    code = getattr(function, "__code__", None)
     asked = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
-    for name in asked[: len(asked) - len(getattr(blocks, "__defaults__", None) or ())]:
+    for name in asked[: len(asked) - len(getattr(function, "__defaults__", None) or ())]:
         if name not in names:
             known = f"it has {', '.join(f'`{n}`' for n in names)}" if names else help
-            message = f"`blocks` asks for `{name}`, and the kernel has no parameter of that name"
+            message = f"`{word}` asks for `{name}`, and the kernel has no parameter of that name"
             raise SnapError(Diagnostic("SNAP018", message, span, help=known))
+
+
+def _check_where(requires: Requires, kind: str, names: list[str]) -> None:
+    """`where=` of a decorator is a function of parameters, and of `blocks`, by name."""
+    span = requires.span
+    if span is None or requires.where is None and not requires.proved:
+        return
+    help = "`where=lambda n, x, blocks: (n % 256 == 0, len(x) >= n)`"
+    if kind != "global":
+        message = f"`{'where' if requires.where is not None else 'proved'}=` is for kernels: a launch checks it"
+        raise SnapError(Diagnostic("SNAP018", message, span, help="write `assert` in a device function"))
+    if requires.where is not None and not hasattr(requires.where, "__code__"):
+        message = f"`where` is a function of the arguments by name, not {requires.where!r}"
+        raise SnapError(Diagnostic("SNAP018", message, span, help=help))
+    _check_asked("where", requires.where, [*names, "blocks"], span, help)
 
 
 def _with_defaults(params: tuple, values: tuple) -> tuple:
@@ -177,25 +198,29 @@ def kernel(
     cooperative: bool = False,
     resident: int | None = None,
     blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,
+    where: Callable[..., object] | None = None,
+    proved: bool = False,
     **unknown: object,
 ):
     """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
     block[1], thread[256])`.
 
     threads: a number, or a function of constexpr parameters.  cluster: so many blocks per cluster.  blocks: how many a
-    launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no count.  The
-    others are those of `@requires`.
+    launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no count.  where:
+    what every launch must keep, a function of the arguments by name.  proved: the kernel is refused unless `k.prove()`
+    proves it.  The others are those of `@requires`.
     """
     if functions:
         return ccuda("global")(*functions)
-    options = "`threads=`, `cluster=`, `smem=`, `cooperative=`, `resident=` and `blocks=`"
+    options = "`threads=`, `cluster=`, `smem=`, `cooperative=`, `resident=`, `blocks=`, `where=` and `proved=`"
     _no_option("kernel", unknown, options, "`@kernel(threads=256)`", caller_span())
     _check_signature(sys._getframe(1))
     if threads is None:
         message = "`@kernel(...)` declares the number of threads per block"
         help = "`@kernel(threads=256)`; or `@kernel` alone, with `@requires(...)`"
         raise SnapError(Diagnostic("SNAP018", message, caller_span(), help=help))
-    return _short("kernel", _launched(threads, cluster), smem, cooperative, resident, blocks)
+    asked = {"resident": resident, "blocks": blocks, "where": where, "proved": bool(proved)}
+    return _short("kernel", _launched(threads, cluster), smem, cooperative, asked)
 
 
 def device(*given: Any, smem: int | None = None, cooperative: bool = False, **unknown: object):
@@ -224,12 +249,12 @@ def _is_level(given: object) -> bool:
 
 
 def _short(
-    word: str, privileges: Any, smem: int | None, cooperative: bool = False, resident: Any = None, blocks: Any = None
+    word: str, privileges: Any, smem: int | None, cooperative: bool = False, asked: dict[str, Any] | None = None
 ):
-    """Both decorators at once."""
-    span = caller_span(3)
-    _check_launch(smem, resident, span)
-    needs = Requires(privileges, smem, bool(cooperative), resident, span, word, blocks)
+    """Both decorators at once.  asked: what only kernels have."""
+    span, asked = caller_span(3), asked or {}
+    _check_launch(smem, asked.get("resident"), span)
+    needs = Requires(privileges, smem, bool(cooperative), span=span, word=word, **asked)
 
     def decorate(function: object):
         pending = _pending(function, span, f"@{word}")
@@ -268,15 +293,18 @@ def requires(
     smem: int | None = None,
     cooperative: bool = False,
     resident: int | None = None,
+    blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,
+    where: Callable[..., object] | None = None,
+    proved: bool = False,
     **unknown: object,
 ):
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
     Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
-    (`resident`).
+    (`resident`); and `blocks`, `where`, `proved` as in `@kernel(...)`.
     """
     span = caller_span()
-    options = "`smem=`, `cooperative=` and `resident=`"
+    options = "`smem=`, `cooperative=`, `resident=`, `blocks=`, `where=` and `proved=`"
     _no_option("requires", unknown, options, "`@requires(grid[1], block[1], thread[256])`", span)
     _check_signature(sys._getframe(1))
     _check_launch(smem, resident, span)
@@ -306,9 +334,10 @@ def requires(
         pending = _pending(function, span, "@requires")
         if pending.requires is not None:
             raise SnapError(Diagnostic("SNAP018", "`@requires` is given twice", span))
-        return _completed(
-            Pending(pending.python, pending.kind, Requires(given, smem, bool(cooperative), resident, span))
+        needs = Requires(
+            given, smem, bool(cooperative), resident, span, blocks=blocks, where=where, proved=bool(proved)
         )
+        return _completed(Pending(pending.python, pending.kind, needs))
 
     return decorate
 

@@ -17,6 +17,8 @@ class Requires:
 
     resident: how many blocks of a kernel are to fit one multiprocessor at a time; None where it is the compiler's
     choice.  word: the decorator that says it.  blocks: how many blocks a launch has, from its arguments by name.
+    where: what every launch keeps, a function of arguments by name to one condition or a tuple of them.  proved:
+    whether the kernel is refused unless it is proved.
     """
 
     privileges: tuple[Privilege, ...] | Callable[..., object]
@@ -25,7 +27,9 @@ class Requires:
     resident: int | None = None
     span: Span | None = field(default=None, compare=False)
     word: str = "requires"
-    blocks: Callable[..., int] | None = None
+    blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None
+    where: Callable[..., object] | None = None
+    proved: bool = False
 
 
 EXPANSIONS = "expansions"  # with a choice of constexpr values, in `made`: what each short form stands for, by its node

@@ -25,7 +25,7 @@ from snap.ir.synced import Function as Synced
 from snap.prove.verdict import Findings, Launch, Obligation, Proof, Verdict
 
 # Where each property is: a module of this folder, and its function.  `overflow` and `views` come with `bounds`.
-PROPERTIES: dict[str, tuple[str, str]] = {}
+PROPERTIES: dict[str, tuple[str, str]] = {"bounds": ("bounds", "bounds"), "races": ("apart", "races")}
 # What a property rests on: it is shown together with it.
 RESTS_ON: dict[str, tuple[str, ...]] = {"races": ("bounds",), "init": ("bounds",), "order": ("bounds",)}
 EXTRA = "pip install snap-gpu[prove]"
@@ -37,7 +37,8 @@ class Task:
 
     typed    the kernel
     synced   gives it synchronized
-    where    the precondition that it declares: a function of parameters by name, or None
+    where    the precondition that it declares: the tree of its function, and names of outside; or None
+    constants  of the parameters, those that are constexpr
     key      tells its contents from all others
     run      runs a launch on the CPU machine, and says what it saw that is wrong; '' for nothing
     memo     what one property has found out and another one may use
@@ -46,6 +47,7 @@ class Task:
     typed: ir.Function
     synced: Callable[[], Synced]
     where: Any = None
+    constants: dict[str, object] = field(default_factory=dict)
     key: str = ""
     run: Callable[[Launch], str] | None = None
     steps: int = 2_000_000

@@ -28,16 +28,9 @@ class Verdict(Enum):
 
 
 # The code of what refutes a property; of what is only not proved, `NOT_PROVED`.
-CODES = {
-    "races": "SNAP022",
-    "bounds": "SNAP023",
-    "overflow": "SNAP023",
-    "init": "SNAP024",
-    "order": "SNAP025",
-    "views": "SNAP028",
-}
-NOT_PROVED = "SNAP026"
-PRECONDITION = "SNAP027"
+NUMBERS = {"races": 22, "bounds": 23, "overflow": 23, "init": 24, "order": 25, "views": 28}
+CODES = {name: f"SNAP{n:03}" for name, n in NUMBERS.items()}
+NOT_PROVED, PRECONDITION = f"SNAP{26:03}", f"SNAP{27:03}"
 
 
 @record

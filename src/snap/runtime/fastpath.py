@@ -25,6 +25,7 @@ from typing import Any
 from snap.ir.types import BF16, BOOL, Scalar
 from snap.record import record
 from snap.runtime.gpu import STREAM_AT, GpuKernel
+from snap.runtime.preconditions import Precondition
 from snap.runtime.signature import HELPERS, Pointer, Signature, Value, bf16_bits
 from snap.runtime.validate import accepted_shapes, ordered
 
@@ -162,7 +163,13 @@ def make(blocks, slow, current_stream):
 
 
 def source(
-    signature: Signature, family: _Family, alone: bool, cooperative: bool, barrier: bool, tensors: tuple[int, ...] = ()
+    signature: Signature,
+    family: _Family,
+    alone: bool,
+    cooperative: bool,
+    barrier: bool,
+    tensors: tuple[int, ...] = (),
+    where: bool = False,
 ) -> str:
     """The text of the function.  `alone`: there is one GPU, so that the current device is it.  `tensors`: the parameter
     of each tensor map.
@@ -186,6 +193,16 @@ def source(
         if param.whole > 1
     ]
     checks += _overlap_checks(signature)
+    if where:
+        sized = (
+            f"a{index}"
+            if isinstance(param, Value)
+            else f"n{index} // {param.elem.bytes * param.lanes}"
+            if param.dims is None
+            else f"{param.dims}[0]"
+            for index, param in enumerate(signature.params)
+        )
+        checks.append(f"where(blocks, {', '.join(sized)})")
     if not alone:
         checks.append("current_device() == DEVICE")
     packed = [
@@ -245,7 +262,9 @@ def _overlap_checks(signature: Signature) -> list[str]:
     ]
 
 
-def maker(kernel: GpuKernel, family: str) -> Callable[[int, Callable, Callable | None], Callable]:
+def maker(
+    kernel: GpuKernel, family: str, where: Precondition | None = None
+) -> Callable[[int, Callable, Callable | None], Callable]:
     """`make(blocks, slow, stream)`: the function for one number of blocks; stream None is the library's current one."""
     signature = kernel.signature
     spelled = FAMILIES[family](signature)
@@ -257,6 +276,7 @@ def maker(kernel: GpuKernel, family: str) -> Callable[[int, Callable, Callable |
         module.cooperative,
         bool(module.grid_barrier),
         tuple(tensor.param for tensor in module.tensors),
+        where is not None,
     )
     names: dict[str, Any] = {
         **HELPERS,
@@ -273,6 +293,7 @@ def maker(kernel: GpuKernel, family: str) -> Callable[[int, Callable, Callable |
         "accepted_shapes": accepted_shapes,
         **{f"maps{number}": maps for number, maps in enumerate(kernel.maps)},
         "ordered": lambda args, keywords: ordered(signature, args, keywords),
+        "where": None if where is None else where.quick,
     }
     exec(compile(text, f"<launch of {signature.kernel}>", "exec"), names)
     current = names[f"{family}_stream"]

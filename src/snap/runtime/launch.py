@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.follow import Need, needed
+from snap.runtime.preconditions import Precondition
 from snap.runtime.signature import Signature
 from snap.runtime.sizes import rows_at_launch
 from snap.runtime.validate import (
@@ -53,6 +54,8 @@ class Launcher:
         self._makers: dict[tuple[int, str], Callable | None] = {}
         self._ready: dict[tuple[object, str, object], tuple[Callable, Callable]] = {}
         self._needed: dict[tuple[object, ...], dict[int, Need]] = {}
+        where = getattr(compiled, "where", None)  # only kernels that users define have one
+        self.where = where and Precondition(where, compiled.constexprs, self.signature, compiled.where_texts)
 
     def launch(
         self,
@@ -112,6 +115,8 @@ class Launcher:
         bound = bind(self.signature, args, stream, extents)
         if self.signature.shared.arrays:
             rows_at_launch(self.signature.kernel, self.signature.shared, bound.args)
+        if self.where is not None:
+            self.where.check(bound.args, blocks)
         if blocks:
             check_alignment(self.signature, bound, lambda: self._needs(blocks, bound.args))
         return bound
@@ -282,7 +287,7 @@ class Launcher:
             return None
         key = kernel.device.number, family
         if key not in self._makers:
-            self._makers[key] = fastpath.maker(kernel, family)
+            self._makers[key] = fastpath.maker(kernel, family, self.where)
         return self._makers[key]
 
 

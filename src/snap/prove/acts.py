@@ -1,0 +1,66 @@
+"""Statements that do something: collectives, atomics, copies, products (evaluate.py walks all others).
+
+Input: a statement of the typed IR, and where the walk stands.  Output: its accesses are recorded, and what it assigns
+is any value.  Invariant: everything that it touches is among the recorded accesses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from snap.ir import nodes as ir
+from snap.ir.effects import effects
+from snap.ir.walk import own_expressions
+from snap.prove.values import value
+
+if TYPE_CHECKING:
+    from snap.prove.evaluate import Walk
+
+
+def act(w: Walk, s: ir.Stmt) -> None:
+    match s:
+        case ir.Collective():
+            for arg in s.args:
+                value(w, arg)
+            for e in effects(s):
+                if e.access is not None:
+                    w.access(e, s.span)
+            for t in s.targets:
+                w.unknown(t)
+        case ir.Atomic():
+            for arg in s.args:
+                value(w, arg)
+            w.access(effects(s)[0], s.span)
+            if s.target is not None:
+                w.unknown(s.target)
+        case ir.AsyncCopy():
+            valid = () if s.valid is None else (value(w, s.valid),)
+            source, target = effects(s)
+            w.access(source, s.span, valid)
+            w.access(target, s.span)
+        case ir.BoxCopy():
+            for e in effects(s):
+                out = e.access is s.origin
+                w.access(e, s.span, free=out, starts=out and s.op != "load")
+        case ir.Unsafe():
+            for _, arg in s.values:
+                value(w, arg)
+            for e in effects(s):
+                if e.access is not None:
+                    w.access(e, s.span)
+            if s.target is not None:
+                w.unknown(s.target)
+            if not w.dry:
+                w.out.unsafe.append(s.span)
+        case ir.Prefetch() | ir.BoxPrefetch() | ir.Print():
+            for arg in own_expressions(s):
+                value(w, arg)
+        case ir.Wgmma() | ir.StoreAcc():
+            chosen = s.zero if isinstance(s, ir.Wgmma) else s.first
+            if chosen is not None:
+                value(w, chosen)
+            for e in effects(s):
+                if e.access is not None:
+                    w.access(e, s.span)
+        case _:
+            raise TypeError(f"{type(s).__name__} in the typed IR")

@@ -1,0 +1,254 @@
+"""The property races: units to which memory is handed out do not meet.
+
+Input: a `Task`.  Output: `Findings`: one obligation for each pair of places that touch one array, one of them writing,
+not both atomically.  Invariant: where all are proved (and bounds are), then in every launch
+
+  * two different units of p, of one unit of q, that a partition or claim from q to p gave memory to, touch no element
+    in common while they are in one entry of its scope (with `disjoint=True`: in any entries), and
+  * two blocks touch no element of global memory in common, whenever, unless the kernel is cooperative.
+
+What one block does in different scopes is ordered by the barriers that `sync/` puts between them; that they suffice is
+the property `order`.  So is, in cooperative kernels, what blocks do in different entries.  Non-goals: that.
+
+What is known of both threads: values that were settled when the scope was entered, and on which units of q agree, are
+one value for both; all others are two.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from snap.diag.error import Label
+from snap.ir.effects import Extent
+from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
+from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
+from snap.prove import Task
+from snap.prove.context import Context, context
+from snap.prove.goals import shown
+from snap.prove.ladder import NO, Answer, Model
+from snap.prove.sites import Entry, Site
+from snap.prove.terms import FALSE, Atom, Cond, Poly, at_least, below, either, equal, negated, number
+from snap.prove.verdict import Findings, Obligation, Verdict
+
+
+@dataclass(slots=True)
+class Pair:
+    """Two sites that must be apart.  entry: in one entry of this scope; None: two blocks, whenever."""
+
+    first: Site
+    second: Site
+    entry: Entry | None
+    who: str
+
+
+def races(task: Task) -> Findings:
+    c = context(task)
+    places: dict[tuple, list[Pair]] = {}
+    for pair in pairs(c):
+        places.setdefault((pair.first.root, frozenset((pair.first.span, pair.second.span))), []).append(pair)
+    assumed: tuple[str, ...] = ("barriers order what a block does in different scopes (the property order)",)
+    if task.typed.cooperative:
+        assumed += ("barriers of the grid order what blocks do in different entries of a scope (the property order)",)
+    return Findings(tuple(_obligation(c, group) for group in places.values()), (*c.assumed, *assumed))
+
+
+# ---- which pairs ----------------------------------------------------------------------------------------------------
+
+
+def pairs(c: Context) -> Iterator[Pair]:
+    by_root: dict[int, list[Site]] = {}
+    for site in _distinct(c.found.sites):
+        by_root.setdefault(id(site.root), []).append(site)
+    for sites in by_root.values():
+        for a, b in itertools.combinations_with_replacement(sites, 2):
+            if (a.kind.writes or b.kind.writes) and not (a.atomic and b.atomic):
+                yield from _asked(c, a, b)
+
+
+def _distinct(sites: list[Site]) -> list[Site]:
+    kept: dict[tuple, Site] = {}
+    for s in sites:
+        shape = (s.elem, s.shape, s.index, s.extent, s.box, s.block)
+        kept.setdefault((s.kind, bool(s.atomic), id(s.root), shape, s.path, s.chain, s.span), s)
+    return list(kept.values())
+
+
+def _asked(c: Context, a: Site, b: Site) -> Iterator[Pair]:
+    free = a.root.is_global and not c.task.typed.cooperative
+    if free:
+        yield Pair(a, b, None, "blocks")
+    for one, other in zip(a.chain, b.chain):
+        if one is not other:
+            if one.disjoint and one.handle is other.handle:
+                yield Pair(a, b, one, _units(one.inner))
+            break
+        if one.divides and not (free and one.inner.level >= Level.BLOCK):
+            yield Pair(a, b, one, _units(one.inner))
+
+
+def _units(p: Privilege) -> str:
+    if p.level is not Level.THREAD:
+        return f"{p.level.word}s" if p.n == 1 else f"groups of {p.n} {p.level.word}s"
+    return {1: "threads", WARP: "warps", WARPGROUP: "warpgroups"}.get(p.n, f"groups of {p.n} threads")
+
+
+# ---- the question ---------------------------------------------------------------------------------------------------
+
+
+def question(c: Context, pair: Pair) -> list[Cond] | None:
+    """What holds where the two meet; None where nobody can say which thread does what."""
+    a, b, entry = pair.first, pair.second, pair.entry
+    if entry is not None and not all(_whole(s, entry.inner) for s in (a, b)):
+        return None
+    shared, told_apart = _shared(c, pair)
+    index, facts = [], []
+    for number_, site in ((1, a), (2, b)):
+        side = c.terms.side(number_, shared)
+        place, inside = _elements(c, site, number_)
+        shape = None if site.shape is None else tuple(map(side.poly, site.shape))
+        index.append((site, tuple(map(side.poly, place)), shape, _rank(c, site, side.poly)))
+        facts += [side.cond(one) for one in (*c.facts, *site.path, *inside)]
+    return [*facts, *told_apart(), *_meet(index)]
+
+
+def _whole(s: Site, p: Privilege) -> bool:
+    """Whether a unit of p does all of it, where the hardware decides which thread does what."""
+    wide = {Extent.ROWS: WARP, Extent.FRAGMENT: WARPGROUP}.get(s.extent, 1)
+    return p.level is not Level.THREAD or p.n % wide == 0
+
+
+def _rank(c: Context, s: Site, side: Callable[[Poly], Poly]) -> Poly | None:
+    if s.root.obj.spread != "across":
+        return None
+    return side(c.walk.block if s.block is None else s.block)
+
+
+def _elements(c: Context, s: Site, side: int) -> tuple[tuple[Poly, ...], list[Cond]]:
+    """Any element that the access touches, which lies in the array."""
+    sizes = s.box if s.box is not None and s.extent in (Extent.BOX, Extent.FRAGMENT) else (1,) * len(s.index)
+    if s.extent is Extent.ROWS:
+        sizes = (*sizes[:-1], MATRIX_ROW // s.elem.bytes)
+    index = [
+        i if n == 1 else i + c.terms.base("any", 0, n - 1, THREAD1, key=("element", id(s), side, k))
+        for k, (i, n) in enumerate(zip(s.index, sizes))
+    ]
+    inside = [at_least(i, 0) for i in index]
+    if s.shape is not None:
+        inside += [below(i, n) for i, n in zip(index, s.shape)]
+    return tuple(index), inside
+
+
+def _meet(index: list) -> list[Cond]:
+    (a, i, n, rank), (b, j, m, other) = index
+    same = [equal(rank, other)] if rank is not None and other is not None else []
+    if a.elem == b.elem and n == m:
+        return [*same, *(equal(x, y) for x, y in zip(i, j))]
+    start, end = _bytes(a, i, n), _bytes(b, j, m)
+    return [*same, below(start, end + b.elem.bytes), below(end, start + a.elem.bytes)]
+
+
+def _bytes(s: Site, index: tuple[Poly, ...], shape: tuple[Poly, ...] | None) -> Poly:
+    total = number(0)
+    for k, i in enumerate(index):
+        total = (total * shape[k] if k and shape is not None else total) + i
+    return total * s.elem.bytes
+
+
+def _shared(c: Context, pair: Pair) -> tuple[Callable[[Atom], bool], Callable[[], list[Cond]]]:
+    """Which atoms are one for both, and what tells the two threads apart."""
+    entry = pair.entry
+    if entry is None:
+        return (lambda atom: atom.per.level is Level.GRID and atom.depth == 0), lambda: [_other_block(c)]
+    outer = entry.outer
+    if pair.first.root.is_global and not c.task.typed.cooperative and outer.level > Level.BLOCK:
+        outer = BLOCK1  # of two blocks, the other question is asked
+    anyone = entry.disjoint
+
+    def shared(atom: Atom) -> bool:
+        settled = atom.depth == 0 if anyone else atom.number < entry.stamp
+        return settled and atom.number < entry.stamp and atom.per.at_least(outer)
+
+    return shared, lambda: [*_same_unit(c, outer), _other_unit(c, outer, entry.inner)]
+
+
+def _sides(c: Context, p: Poly) -> tuple[Poly, Poly]:
+    """The two threads' own."""
+    atom = next(iter(p.atoms)) if p.atoms else None
+    return (p, p) if atom is None else (c.terms.of_side(1, atom), c.terms.of_side(2, atom))
+
+
+def _same_unit(c: Context, p: Privilege) -> list[Cond]:
+    """Of what is not one value for both by its name already."""
+    t1, t2 = _sides(c, c.walk.thread)
+    if p.level is Level.THREAD:
+        return [equal(c.terms.floor(t1, p.n), c.terms.floor(t2, p.n))]
+    if p.level is Level.BLOCK and p.n > 1:
+        b1, b2 = _sides(c, c.walk.block)
+        return [equal(c.terms.floor(b1, p.n), c.terms.floor(b2, p.n))]
+    return []
+
+
+def _other_unit(c: Context, outer: Privilege, p: Privilege) -> Cond:
+    """Different units of p, in one unit of `outer`."""
+    apart: list[Cond] = []
+    if p.level is Level.THREAD:
+        t1, t2 = _sides(c, c.walk.thread)
+        apart.append(negated(equal(c.terms.floor(t1, p.n), c.terms.floor(t2, p.n))))
+    if outer.level > Level.BLOCK or outer.level is Level.BLOCK and outer.n > 1:
+        b1, b2 = _sides(c, c.walk.block)
+        n = p.n if p.level is Level.BLOCK else 1
+        if p.level <= Level.BLOCK:
+            apart.append(negated(equal(c.terms.floor(b1, n), c.terms.floor(b2, n))))
+    if outer.level is Level.GRID and c.walk.cluster is not None:
+        c1, c2 = _sides(c, c.walk.cluster)
+        apart.append(negated(equal(c1, c2)))
+    return either(*apart) if apart else FALSE
+
+
+def _other_block(c: Context) -> Cond:
+    b1, b2 = _sides(c, c.walk.block)
+    apart = [negated(equal(b1, b2))]
+    if c.walk.cluster is not None:
+        c1, c2 = _sides(c, c.walk.cluster)
+        apart.append(negated(equal(c1, c2)))
+    return either(*apart)
+
+
+# ---- answers --------------------------------------------------------------------------------------------------------
+
+
+def _obligation(c: Context, group: list[Pair]) -> Obligation:
+    first = group[0].first
+    a, b = shown(first.span), shown(group[0].second.span)
+    both_ = f"`{a}`" if a == b else f"`{a}` and `{b}`"
+    for pair in group:
+        what = f"no two {pair.who} meet in an element of `{first.root.name}` by {both_}"
+        if first.extent is Extent.ANYWHERE or pair.second.extent is Extent.ANYWHERE:
+            return Obligation("races", Verdict.UNKNOWN, what, first.span, "CUDA text is not looked into")
+        asked = question(c, pair)
+        answer: Model | Answer | None = None if asked is None else c.ladder.solve(asked)
+        if answer is not NO:
+            return _open(pair, what, answer)
+    who = " or ".join(dict.fromkeys(pair.who for pair in group))
+    what = f"no two {who} meet in an element of `{first.root.name}` by {both_}"
+    return Obligation("races", Verdict.PROVED, what, first.span, "shown for every launch")
+
+
+def _open(pair: Pair, what: str, answer: Model | Answer | None) -> Obligation:
+    if answer is None:
+        reason = "which thread moves what is the hardware's matter here"
+    elif isinstance(answer, Answer):
+        reason = "the solvers do not decide it"
+    else:
+        reason = "what is known of the indices does not tell them apart"
+    others = []
+    if pair.second.span != pair.first.span:
+        others.append(Label(pair.second.span, "and this"))
+    if pair.entry is not None:
+        others.append(Label(pair.entry.handle.span, f"handed to {pair.who} here"))
+    help = (
+        "say what is known of the arguments with `where=`, or hand out parts that are apart: `partition(..., offset=)`"
+    )
+    return Obligation("races", Verdict.UNKNOWN, what, pair.first.span, reason, others=tuple(others), help=help)

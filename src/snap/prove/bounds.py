@@ -1,0 +1,71 @@
+"""The properties bounds, overflow and views of a kernel.
+
+Input: a `Task`.  Output: `Findings`: one obligation for each place in the text and each thing that must hold there.
+Invariant: an obligation is proved where every goal of its place follows from what is known there; what follows only
+with a further precondition (needs.py) is unknown, and says which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from snap.prove import Task
+from snap.prove.context import Context, context
+from snap.prove.goals import Goal, of_arithmetic, of_inside, of_site
+from snap.prove.ladder import NO, Answer, Model
+from snap.prove.needs import Need, needed, strongest_of
+from snap.prove.terms import negated
+from snap.prove.verdict import Findings, Obligation, Verdict
+
+
+def bounds(task: Task) -> Findings:
+    c = context(task)
+    goals = [g for s in c.found.sites for g in of_site(s, c.cluster)]
+    goals += [g for a in c.found.needed() for g in of_arithmetic(a)]
+    goals += [g for i in c.found.insides for g in of_inside(c.terms, i)]
+    return Findings((*told(c, goals), *given_up(c)), c.assumed)
+
+
+def told(c: Context, goals: list[Goal]) -> list[Obligation]:
+    """One obligation for each place, by its worst goal."""
+    places: dict[tuple, list[Goal]] = {}
+    for goal in goals:
+        places.setdefault((goal.kind, goal.what, goal.span), []).append(goal)
+    found = [_place(c, group) for group in places.values()]
+    strongest = strongest_of([need for _, needs in found for need in needs])
+    return [_with(o, [strongest[need.key] for need in needs]) for o, needs in found]
+
+
+def _with(o: Obligation, needs: list[Need]) -> Obligation:
+    texts = tuple(dict.fromkeys(need.text for need in needs))
+    return replace(o, needs=texts, reason=f"it holds where {' and '.join(texts)}") if texts else o
+
+
+def _place(c: Context, goals: list[Goal]) -> tuple[Obligation, list[Need]]:
+    first = goals[0]
+    needs: list[Need] = []
+    for goal in goals:
+        answer = c.ladder.solve([*c.facts, *goal.path, negated(goal.goal)])
+        if answer is NO:
+            continue
+        found = needed(c, goal)
+        if found is None:
+            return _open(goal, answer), []
+        needs += found
+    verdict = Verdict.UNKNOWN if needs else Verdict.PROVED
+    return Obligation(first.kind, verdict, first.what, first.span, "shown for every launch"), needs
+
+
+def _open(goal: Goal, answer: Model | Answer) -> Obligation:
+    if goal.goal == ("false",):
+        return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, "CUDA text is not looked into")
+    reason = "the solvers do not decide it" if isinstance(answer, Answer) else "what is known here does not tell"
+    help = "say what is known of the arguments with `where=`, or of a value with `assert`"
+    return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, reason, help=help)
+
+
+def given_up(c: Context) -> list[Obligation]:
+    return [
+        Obligation("bounds", Verdict.UNKNOWN, "every access is followed", span, why)
+        for span, why in dict.fromkeys(c.found.gave_up)
+    ]

@@ -1,0 +1,392 @@
+"""The walk over a kernel: from the typed IR to accesses, with what each index is and when it is reached.
+
+Input: a kernel, and the solvers (for invariants of loops).  Output: `Walked` (sites.py).  Invariant: each access that
+some thread of some launch makes is an instance of a site, its path holds there, and its index is what the site says, if
+the arithmetic that was noted stays in its type.  Calls are followed.  Non-goals: whether anything holds (goals.py).
+
+Loops whose bounds are numbers, and which carry integers from one iteration to the next, are run out, up to MOST_TURNS.
+All others are walked once, with a counter: what they assign is `entry + step * turn` where it grows by the same amount
+each time, else any number of its type of which simple invariants hold that were shown by induction (loops.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from snap.ir import nodes as ir
+from snap.ir.effects import Effect, Kind
+from snap.ir.types import THREAD1, Privilege
+from snap.prove import loops
+from snap.prove.acts import act
+from snap.prove.sites import Entry, Inside, Position, Root, Site, Walked
+from snap.prove.start import Key, Started
+from snap.prove.terms import TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
+from snap.prove.values import OPAQUE, Value, anything, is_bool, is_int, value
+
+
+class Walk(Started):
+    def run(self) -> Walked:
+        self.body(self.function.body)
+        return self.out
+
+    # ---- what is known ----
+
+    @contextmanager
+    def given(self, *conds: Value) -> Iterator[None]:
+        mark = len(self.path)
+        for c in conds:
+            self.fact(c)
+        yield
+        del self.path[mark:]
+
+    def fact(self, v: Value) -> None:
+        """A condition that holds from here on."""
+        if isinstance(v.term, tuple) and v.term != TRUE:
+            self.use(v)
+            self.path.append(v.term)
+
+    def assign(self, var: ir.Var, v: Value) -> None:
+        """What threads of a unit store, the checker has shown to be one value: it has a name that they share, where the
+        term is made of values that nobody can compare.
+        """
+        if isinstance(v.term, Poly) and var.privilege != THREAD1 and _unshared(v.term, var.privilege):
+            low, high = v.term.span()
+            term, v = v.term, Value(self.terms.base("any", low, high, var.privilege, self.depth, var.name), v.deps)
+            if not (len(term.terms) == 1 and all(len(mono) == 1 for mono in term.terms)):
+                assert isinstance(v.term, Poly)
+                self.path.append(equal(v.term, term))
+        elif isinstance(v.term, tuple) and var.privilege != THREAD1:
+            atom = self.terms.base("any", 0, 1, var.privilege, self.depth, var.name)
+            if v.term[0] not in ("true", "false"):
+                c = v.term
+                self.path.append(("or", both(c, equal(atom, 1)), both(negated(c), equal(atom, 0))))
+                v = Value(equal(atom, 1), v.deps)
+        self.vars[self.frame, var.uid] = v
+
+    def inside(self, v: Value, size: int, span: Any, name: str) -> None:
+        if self.dry:
+            return
+        self.use(v)
+        index = v.term if isinstance(v.term, Poly) else self._any_index()
+        low, high = self.terms.span(index)
+        if low < 0 or high >= size:
+            self.out.insides.append(Inside(index, size, tuple(self.path), span, name))
+
+    def exact(self, x: Poly, n: int, span: Any) -> None:
+        """A view of a part begins at a whole element."""
+        if not self.dry and any(k % n for k in x.terms.values()):
+            self.out.insides.append(Inside(x, 0, tuple(self.path), span, "", n))
+
+    def _any_index(self) -> Poly:
+        return self.terms.base("any", -(1 << 63), (1 << 64) - 1, THREAD1, self.depth)
+
+    def registers(self, array: ir.ArrayRef, index: Iterable[ir.Expr], span: Any) -> None:
+        shape = (*array.around, *array.shape)
+        for i, size in zip(index, shape):
+            self.inside(value(self, i), size, span, array.var.name)
+
+    # ---- accesses ----
+
+    def access(self, e: Effect, span: Any, more: Iterable[Value] = (), **options: Any) -> Site | None:
+        access = e.access
+        assert access is not None
+        indices = [value(self, i) for i in access.index]
+        block = None if access.block is None else value(self, access.block)
+        root = self.roots.get((self.frame, access.view.obj.uid))
+        chain = self.chains.get((self.frame, access.handle.uid))
+        if root is None or chain is None:
+            self.out.gave_up.append((access.span, f"`{access.handle.name}` is a name that was not followed"))
+            return None
+        shape = None if access.view.shape is None else self._shape(access.view.shape)
+        for v in (*indices, *((block,) if block is not None else ())):
+            self.use(v)
+        index = tuple(v.term if isinstance(v.term, Poly) else self._any_index() for v in indices)
+        with self.given(*more):
+            site = Site(
+                e.kind,
+                e.atomic,
+                root,
+                access.view.elem,
+                shape,
+                index,
+                e.extent,
+                e.box,
+                tuple(self.path),
+                chain,
+                access.span,
+                access.handle.name,
+                None if block is None else block.term if isinstance(block.term, Poly) else self._any_index(),
+                **options,
+            )
+        if not self.dry:
+            self.out.sites.append(site)
+        return site
+
+    # ---- statements ----
+
+    def body(self, body: ir.Body) -> None:
+        mark = len(self.path)
+        for s in body:
+            self.statement(s)
+        del self.path[mark:]
+
+    def statement(self, s: ir.Stmt) -> None:
+        match s:
+            case ir.Declare(var, init, zero):
+                self._declare(var, init, zero)
+            case ir.Assign(target, e):
+                v = value(self, e)
+                self.target(target, v)
+            case ir.If():
+                self._if(s)
+            case ir.For():
+                loops.counted(self, s)
+            case ir.While():
+                loops.repeated(self, s)
+            case ir.Group():
+                self._placed(self.at.grouped(s), s.body)
+            case ir.Split():
+                self._split(s)
+            case ir.Partition(base, handle) | ir.Claim(base, handle):
+                self._lowered(s, base, handle)
+            case ir.Turn():
+                self.body(s.body)
+            case ir.DeclareShared(obj, handle):
+                self._shared(obj, handle)
+            case ir.Assert(cond):
+                v = value(self, cond)
+                self.fact(v)
+                if not self.dry:
+                    self.out.asserted.append(s.span)
+            case ir.Return(e):
+                self._return(e)
+            case ir.Call():
+                self._call(s)
+            case ir.Break() | ir.Continue():
+                pass
+            case _:
+                act(self, s)
+
+    def _declare(self, var: ir.Var, init: ir.Expr | None, zero: bool) -> None:
+        if init is not None:
+            self.assign(var, value(self, init))
+        elif zero and is_int(var.type):
+            self.vars[self.frame, var.uid] = Value(number(0))
+        elif zero and is_bool(var.type):
+            self.vars[self.frame, var.uid] = Value(("false",))
+        else:
+            self.vars[self.frame, var.uid] = anything(self, var.type, var.privilege, var.name)
+
+    def target(self, t: ir.Target | None, v: Value) -> None:
+        match t:
+            case ir.VarTarget(var):
+                self.assign(var, v)
+            case ir.ElemTarget(array, index):
+                self.registers(array, index, t.span)
+            case ir.MemTarget(access):
+                self.access(Effect(Kind.WRITE, access), t.span)
+            case ir.ComponentTarget(ir.VarTarget(var)):
+                self.vars[self.frame, var.uid] = OPAQUE
+            case ir.ComponentTarget(inner):
+                self.target(inner, OPAQUE)
+
+    def unknown(self, t: ir.Target | None, extra: object = None) -> None:
+        """A target that gets a value of which nothing is known."""
+        match t:
+            case ir.VarTarget(var):
+                self.vars[self.frame, var.uid] = anything(self, var.type, var.privilege, var.name)
+            case _:
+                self.target(t, OPAQUE)
+
+    def _if(self, s: ir.If) -> None:
+        c = value(self, s.cond)
+        cond = c.term if isinstance(c.term, tuple) else None
+        assert cond is not None
+        self.use(c)
+        if cond[0] in ("true", "false"):
+            self.inline(s.then if cond[0] == "true" else s.other)
+            return
+        before = dict(self.vars)
+        with self.given(c):
+            self.body(s.then)
+        then, self.vars = self.vars, before
+        with self.given(Value(negated(cond), c.deps)):
+            self.body(s.other)
+        if leaves(s.then):
+            self.path.append(negated(cond))
+        elif leaves(s.other):
+            self.vars = then
+            self.path.append(cond)
+        else:
+            self._merge(cond, c, then)
+
+    def inline(self, body: ir.Body) -> None:
+        """A body whose facts stay."""
+        for s in body:
+            self.statement(s)
+
+    def _merge(self, cond: Cond, c: Value, then: dict[Key, Value]) -> None:
+        for key, b in list(self.vars.items()):
+            a = then.get(key)
+            if a is None or a == b:
+                continue
+            deps = a.deps | b.deps | c.deps
+            if isinstance(a.term, Poly) and isinstance(b.term, Poly):
+                self.vars[key] = Value(self.terms.choose(cond, a.term, b.term), deps)
+            elif isinstance(a.term, tuple) and isinstance(b.term, tuple):
+                self.vars[key] = Value(("or", both(cond, a.term), both(negated(cond), b.term)), deps)
+            else:
+                self.vars[key] = OPAQUE
+
+    def _placed(self, at: Position, body: ir.Body) -> None:
+        outer, self.at = self.at, at
+        self.body(body)
+        self.at = outer
+
+    def _split(self, s: ir.Split) -> None:
+        before = dict(self.vars)
+        for case in s.cases:
+            index = self.at.index[s.level] - case.offset
+            known = [Value(at_least(index, 0))]
+            if not case.rest:
+                known.append(Value(below(index, case.size)))
+            inner = self.terms.modulo(index, case.size) if case.rest else index
+            self.vars = dict(before)
+            with self.given(*known):
+                self._placed(self.at.entered(s.level, inner, case.place), case.body)
+            self._forget(before)
+        self.vars = before
+
+    def _forget(self, before: dict[Key, Value]) -> None:
+        """What a case of a split has changed may have changed, or not, for whoever comes out of it."""
+        for key, v in list(before.items()):
+            after = self.vars.get(key)
+            if after is not None and after != v:
+                before[key] = self._widened(v, after)
+
+    def _widened(self, a: Value, b: Value) -> Value:
+        deps = a.deps | b.deps
+        if isinstance(a.term, Poly) and isinstance(b.term, Poly):
+            (low, high), (least, most) = a.term.span(), b.term.span()
+            return Value(self.terms.base("any", min(low, least), max(high, most), THREAD1, self.depth), deps)
+        if isinstance(a.term, tuple):
+            return Value(equal(self.terms.base("any", 0, 1, THREAD1, self.depth), 1))
+        return OPAQUE
+
+    def _lowered(self, s: ir.Partition | ir.Claim, base: ir.Handle, handle: ir.Handle) -> None:
+        if isinstance(s, ir.Partition) and s.fill is not None:
+            self.use(value(self, s.fill))
+        chain = self.chains.get((self.frame, base.uid))
+        if chain is not None:
+            entry = Entry(handle, base.privilege, handle.privilege, len(self.terms.atoms), s.span)
+            self.chains[self.frame, handle.uid] = (*chain, entry)
+        self.body(s.body)
+
+    def _shared(self, obj: ir.MemObject, handle: ir.Handle) -> None:
+        shape = self._shape(obj.shape or ())
+        if obj.extent is not None:
+            extent = self._shape((obj.extent,))[0]
+            self.out.facts += [at_least(extent, 0), at_least(shape[0], extent)]
+            shape = (extent, *shape[1:])
+        total = number(obj.elem.bytes)
+        for n in shape:
+            total = total * n
+        key = self.frame, obj.uid
+        if key not in self.roots:
+            self.roots[key] = Root(obj.name, obj, shape, None, total)
+        self.chains[self.frame, handle.uid] = ()
+
+    # ---- calls ----
+
+    def _return(self, e: ir.Expr | None) -> None:
+        v = None if e is None else value(self, e)
+        if self.returns:
+            mark, depth = self.marks[-1]
+            known = both(*self.path[mark:])
+            self.returns[-1].append((known, v if depth == self.depth else None))
+
+    def _call(self, s: ir.Call) -> None:
+        self.calls += 1
+        inner = (*self.frame, self.calls)
+        for p, a, handle in zip(s.function.params, s.args, s.handles):
+            match p:
+                case ir.ValueParam(var):
+                    assert not isinstance(a, (ir.ArrayRef, ir.MemView))
+                    v = value(self, a)
+                    self._bound(inner, var, v)
+                case ir.RefParam():
+                    if isinstance(a, ir.ArrayRef):
+                        self.registers(a, a.at, s.span)
+                case ir.MemParam(own):
+                    assert isinstance(a, ir.MemView) and handle is not None
+                    root = self.roots.get((self.frame, a.obj.uid))
+                    chain = self.chains.get((self.frame, handle.uid))
+                    if root is not None and chain is not None:
+                        self.roots[inner, own.obj.uid] = root
+                        self.chains[inner, own.uid] = chain
+        outer = self.frame, self.at
+        self.frame, self.at = inner, self.at.called(s)
+        self.returns.append([])
+        self.marks.append((len(self.path), self.depth))
+        self.body(s.function.body)
+        self.marks.pop()
+        found = self.returns.pop()
+        self.frame, self.at = outer
+        self._result(s, found)
+
+    def _bound(self, frame: tuple[int, ...], var: ir.Var, v: Value) -> None:
+        here, self.frame = self.frame, frame
+        self.assign(var, v)
+        self.initial[frame, var.uid] = self.vars[frame, var.uid]
+        self.frame = here
+
+    def _result(self, s: ir.Call, found: list[tuple[Cond, Value | None]]) -> None:
+        if s.target is None:
+            return
+        t = s.function.returns
+        if t is None or not found or any(v is None for _, v in found) or not (is_int(t) or is_bool(t)):
+            self.unknown(s.target)
+            return
+        (_, last), *others = reversed(found)
+        assert last is not None
+        for cond, v in others:
+            assert v is not None
+            deps = v.deps | last.deps
+            if isinstance(v.term, Poly) and isinstance(last.term, Poly):
+                last = Value(self.terms.choose(cond, v.term, last.term), deps)
+            else:
+                self.unknown(s.target)
+                return
+        self.target(s.target, last)
+
+
+def leaves(body: ir.Body) -> bool:
+    """Whether nobody comes out of its end."""
+    match body[-1] if body else None:
+        case ir.Return() | ir.Break() | ir.Continue():
+            return True
+        case ir.If(_, then, other):
+            return leaves(then) and leaves(other)
+        case ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
+            return leaves(inner)
+        case _:
+            return False
+
+
+def _unshared(p: Poly, by: Privilege) -> bool:
+    """Whether it is made of values that differ, as far as their names tell, in a unit."""
+    todo = list(p.atoms)
+    while todo:
+        atom = todo.pop()
+        if not atom.defined:
+            if atom.kind == "any" and not atom.per.at_least(by):
+                return True
+            continue
+        for part in atom.parts:
+            if isinstance(part, Poly):
+                todo += part.atoms
+            elif isinstance(part, tuple):
+                todo += [a for a in atoms_of([part]) if not a.defined]
+    return False

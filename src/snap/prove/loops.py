@@ -1,0 +1,313 @@
+"""Loops of the walk (evaluate.py): run out, or with a counter and what holds in every iteration.
+
+Input: a loop, and where the walk stands.  Output: the walk, behind it.  Invariant: in the body, every variable that the
+loop assigns is what it is at the start of some iteration: `entry + step * turn` where the body adds the same amount on
+every path, else any number of its type for which those of the candidates hold that are kept by the body (`CANDIDATES`;
+what holds on entry and is kept by each iteration holds in all of them).  Non-goals: whether a loop ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from snap.ir import nodes as ir
+from snap.ir.effects import assigned
+from snap.ir.integers import held_by
+from snap.ir.types import I32, Scalar
+from snap.ir.walk import expressions, statements, ways_out
+from snap.prove.sites import Arithmetic
+from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, either, equal, negated, number
+from snap.prove.values import Value, anything, is_bool, is_int, value
+
+if TYPE_CHECKING:
+    from snap.prove.evaluate import Key, Walk
+
+MOST_TURNS, MOST_COPIES, MOST_ROUNDS = 64, 256, 5
+FOREVER = 1 << 63
+
+# What may hold of a variable in every iteration, given what it was on entry.
+CANDIDATES: tuple[Callable[[Poly, Poly], Cond], ...] = (
+    lambda v, entry: at_least(v, 0),
+    lambda v, entry: at_least(v, 1),
+    lambda v, entry: at_least(entry, v),
+    lambda v, entry: at_least(v, entry),
+)
+
+
+@dataclass(slots=True)
+class Carried:
+    """A variable that a loop assigns.  step: what each iteration adds; None where that is not one amount."""
+
+    var: ir.Var
+    entry: Value
+    step: Poly | None = None
+    holds: tuple[Callable[[Poly, Poly], Cond], ...] = ()
+    group: int = -1  # the arithmetic that its form rests on
+
+
+def counted(w: Walk, s: ir.For) -> None:
+    """`for`: Python's range."""
+    given = [value(w, e) for e in (s.start, s.stop, s.step)]
+    for v in given:
+        w.use(v)
+    start, stop, step = (v.term if isinstance(v.term, Poly) else w._any_index() for v in given)
+    out, carried = ways_out(s.body), _carried(w, s.body)
+    bounds = [p.value for p in (start, stop, step)]
+    if bounds[2] == 0:
+        return
+    if None not in bounds:
+        turns = range(*bounds)  # type: ignore[arg-type]
+        if not turns:
+            return
+        many = len(turns) > MOST_TURNS or w.turned * len(turns) > MOST_COPIES
+        if not out and not many and (carried or _shifts(s.body) or len(turns) == 1):
+            _run_out(w, s, turns)
+            return
+    _with_counter(w, s, carried, start, stop, step)
+
+
+def _run_out(w: Walk, s: ir.For, turns: range) -> None:
+    w.turned *= len(turns)
+    for n in turns:
+        w.vars[w.frame, s.var.uid] = Value(number(n))
+        w.body(s.body)
+    w.turned //= len(turns)
+
+
+def _with_counter(w: Walk, s: ir.For, carried: dict[Key, Carried], start: Poly, stop: Poly, step: Poly) -> None:
+    turn = w.terms.base("turn", 0, FOREVER, s.var.privilege, w.depth + 1, f"turn of {s.var.name}")
+    at = start + step * turn
+    runs = _runs(at, stop, step)
+
+    of = s.var.type
+    assert isinstance(of, Scalar)
+
+    def head() -> None:
+        w.vars[w.frame, s.var.uid] = Value(at)
+        w.fact(Value(both(*_within(at, start, stop, step), runs)))
+        low, high = held_by(of)
+        least, most = (at + step).span()
+        if least < low or most > high:
+            w.use(Value(None, frozenset((w.arithmetic(at + step, of, s.span),))))
+
+    def body() -> list[Cond]:
+        w.body(s.body)
+        return []
+
+    _iterate(w, carried, head, body, turn, s.body)
+    last = w.terms.base("turn", 0, FOREVER, s.var.privilege, w.depth, f"turns of {s.var.name}")
+    ways = ways_out(s.body)
+    _behind(w, carried, last, any(isinstance(way, ir.Break) for way in ways), ways)
+    n = step.value
+    if carried and not ways and n is not None:
+        end = start + step * last
+        over = at_least(end, stop) if n > 0 else at_least(stop, end)
+        before = _runs(end - step, stop, step)
+        w.path.append(both(over, either(equal(last, 0), before)))
+
+
+def _within(at: Poly, start: Poly, stop: Poly, step: Poly) -> list[Cond]:
+    """Between the bounds: what follows from the counter, said once more for those who do not multiply."""
+    low = step.span()[0]
+    return [at_least(at, start)] if low >= 0 and step.value is None else []
+
+
+def _runs(at: Poly, stop: Poly, step: Poly) -> Cond:
+    """An iteration begins."""
+    up, down = both(at_least(step, 1), below(at, stop)), both(at_least(number(-1), step), below(stop, at))
+    return either(up, down)
+
+
+def repeated(w: Walk, s: ir.While) -> None:
+    """`while`: as long as its condition is known, it is run out."""
+    ways, copies = ways_out((*s.pre, *s.body)), w.turned
+    if not ways:
+        for _ in range(MOST_TURNS):
+            before = dict(w.vars)
+            mark = len(w.path)
+            w.inline(s.pre)
+            cond = value(w, s.cond)
+            if cond.term == FALSE:
+                w.turned = copies
+                return
+            if cond.term != TRUE or w.turned > MOST_COPIES:
+                del w.path[mark:]
+                w.vars = before
+                break
+            w.turned += copies
+            w.body(s.body)
+    w.turned = copies
+    carried = _carried(w, (*s.pre, *s.body))
+    per = w.at.place.privilege
+    turn = w.terms.base("turn", 0, FOREVER, per, w.depth + 1, "turn")
+
+    def body() -> list[Cond]:
+        w.inline(s.pre)
+        runs = value(w, s.cond)
+        with w.given(runs):
+            w.body(s.body)
+        return [runs.term] if isinstance(runs.term, tuple) else []
+
+    _iterate(w, carried, lambda: None, body, turn, (*s.pre, *s.body))
+    breaks = any(isinstance(way, ir.Break) for way in ways)
+    _behind(w, carried, w.terms.base("turn", 0, FOREVER, per, w.depth, "turns"), breaks, ways)
+    if not breaks:
+        w.dry += 1
+        w.inline(s.pre)
+        cond = value(w, s.cond)
+        w.dry -= 1
+        if isinstance(cond.term, tuple):
+            w.fact(Value(negated(cond.term), cond.deps))
+
+
+# ---- what iterations carry ------------------------------------------------------------------------------------------
+
+
+def _carried(w: Walk, body: ir.Body) -> dict[Key, Carried]:
+    """The variables of outside that it assigns."""
+    inside = {s.var.uid for s in statements(body) if isinstance(s, (ir.Declare, ir.For))}
+    found: dict[Key, Carried] = {}
+    for s in statements(body):
+        for var in assigned(s):
+            key = w.frame, var.uid
+            if key in w.vars and var.uid not in inside and (is_int(var.type) or is_bool(var.type)):
+                found[key] = Carried(var, w.vars[key])
+    return found
+
+
+def _shifts(body: ir.Body) -> bool:
+    """Whether it shifts by what is no number: by the counter, most likely."""
+    return any(
+        isinstance(e, ir.Binary) and e.op in ("<<", ">>") and not isinstance(e.right, ir.Const)
+        for s in statements(body)
+        for e in expressions(s)
+    )
+
+
+def _havoc(w: Walk, var: ir.Var) -> Value:
+    return anything(w, var.type, var.privilege, var.name)
+
+
+def _iterate(
+    w: Walk,
+    carried: dict[Key, Carried],
+    head: Callable[[], None],
+    body: Callable[[], list[Cond]],
+    turn: Poly,
+    text: ir.Body,
+) -> None:
+    """Walks the body once, for any iteration."""
+    w.depth += 1
+    if carried:
+        _learn(w, carried, head, body, turn, text)
+    mark, before = len(w.path), dict(w.vars)
+    _set(w, carried, turn)
+    head()
+    body()
+    for key, c in carried.items():
+        if c.group >= 0:
+            w.out.aliases[c.group] = w.out.aliases.get(c.group, frozenset()) | w.vars[key].deps
+    del w.path[mark:]
+    w.vars = before
+    w.depth -= 1
+
+
+def _set(w: Walk, carried: dict[Key, Carried], turn: Poly) -> dict[Key, Poly]:
+    """The variables at the start of an iteration.  Returns those that are atoms of their own."""
+    free: dict[Key, Poly] = {}
+    for key, c in carried.items():
+        entry = c.entry.term
+        deps = c.entry.deps | ({c.group} if c.group >= 0 else frozenset())
+        if c.step is not None and isinstance(entry, Poly):
+            w.vars[key] = Value(entry + c.step * turn, deps)
+            continue
+        v = _havoc(w, c.var)
+        w.vars[key] = Value(v.term, deps)
+        if isinstance(v.term, Poly):
+            free[key] = v.term
+            if isinstance(entry, Poly):
+                for candidate in c.holds:
+                    w.path.append(candidate(v.term, entry))
+    return free
+
+
+def _behind(w: Walk, carried: dict[Key, Carried], turns: Poly, breaks: bool, ways: list[ir.Stmt]) -> None:
+    """The variables behind the loop."""
+    if breaks:
+        for key, c in carried.items():
+            w.vars[key] = _havoc(w, c.var)
+        return
+    _set(w, carried, turns)
+
+
+def _learn(
+    w: Walk,
+    carried: dict[Key, Carried],
+    head: Callable[[], None],
+    body: Callable[[], list[Cond]],
+    turn: Poly,
+    text: ir.Body,
+) -> None:
+    """How each iteration changes the variables: walks that record nothing."""
+    if any(isinstance(way, ir.Continue) for way in ways_out(text)):
+        return
+    settled = len(w.terms.atoms)
+    free, ends, _ = _tried(w, carried, head, body, turn)
+    for key, c in carried.items():
+        end, start = ends[key].term, free.get(key)
+        if isinstance(end, Poly) and start is not None:
+            step = end - start
+            if all(a.number < settled and a not in turn.atoms for a in atoms_of([], [step]) if not a.defined):
+                c.step = step
+                c.group = _group(w)
+    left = {key: c for key, c in carried.items() if c.step is None and is_int(c.var.type)}
+    for c in left.values():
+        entry = c.entry.term
+        if isinstance(entry, Poly):
+            known = [*w.out.facts, *w.path]
+            c.holds = tuple(one for one in CANDIDATES if w.ladder.follows(known, one(entry, entry)))
+            c.group = _group(w)
+    for _ in range(MOST_ROUNDS):
+        if not any(c.holds for c in left.values()):
+            return
+        _, ends, known = _tried(w, carried, head, body, turn)
+        if not _kept(w, left, ends, known):
+            return
+    for c in left.values():
+        c.holds = ()
+
+
+def _group(w: Walk) -> int:
+    """A number that stands for arithmetic which is met later."""
+    w.out.arithmetic.append(Arithmetic(number(0), I32, (), w.function.span))
+    return len(w.out.arithmetic) - 1
+
+
+def _kept(w: Walk, left: dict[Key, Carried], ends: dict[Key, Value], known: list[Cond]) -> bool:
+    """Drops the candidates that an iteration does not keep; whether any was dropped."""
+    dropped = False
+    for key, c in left.items():
+        end, entry = ends[key].term, c.entry.term
+        if not isinstance(entry, Poly):
+            continue
+        kept = tuple(one for one in c.holds if isinstance(end, Poly) and w.ladder.follows(known, one(end, entry)))
+        dropped, c.holds = dropped or len(kept) < len(c.holds), kept
+    return dropped
+
+
+def _tried(
+    w: Walk, carried: dict[Key, Carried], head: Callable[[], None], body: Callable[[], list[Cond]], turn: Poly
+) -> tuple[dict[Key, Poly], dict[Key, Value], list[Cond]]:
+    """One walk that records nothing: the variables at its start and at its end, and what is known at its end."""
+    before, mark = dict(w.vars), len(w.path)
+    w.dry += 1
+    free = _set(w, carried, turn)
+    head()
+    runs = body()
+    ends, known = dict(w.vars), [*w.out.facts, *w.path, *runs]
+    w.dry -= 1
+    w.vars = before
+    del w.path[mark:]
+    return free, ends, known

@@ -1,0 +1,184 @@
+"""Preconditions that are missing.
+
+Input: a goal `p >= 0` that does not follow.  Output: conditions on what a launch is given (parameters, lengths, the
+number of blocks) from which it does, in the words of `where=`; None where none is found.  Invariant: with them the goal
+has been shown.  Non-goals: the weakest one.  They are offered, never assumed: a wrong guard would only become a launch
+that is refused.
+
+How they are found: from the goal, what is no launch's (threads, counters, values) is taken out by what bounds it: a
+guard on the path (`n - i - 1 >= 0` makes `len(x) - i - 1 >= 0` follow from `len(x) - n >= 0`), or its own range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from snap.prove.context import Context
+from snap.prove.goals import Goal
+from snap.prove.ladder import NO
+from snap.prove.terms import Atom, Cond, Mono, Poly, at_least
+from snap.record import record
+
+MOST_TRIED = 12
+
+
+@record
+class Need:
+    """p >= 0.  key: the terms of p, without its constant."""
+
+    text: str
+    p: Poly
+
+    @property
+    def fact(self) -> Cond:
+        return at_least(self.p, 0)
+
+    @property
+    def key(self) -> Poly:
+        return self.p - self.p.constant
+
+
+def strongest_of(needs: list[Need]) -> dict[Poly, Need]:
+    """Of those that differ in a number alone, the one from which the others follow."""
+    found: dict[Poly, Need] = {}
+    for need in needs:
+        if need.key not in found or need.p.constant < found[need.key].p.constant:
+            found[need.key] = need
+    return found
+
+
+def needed(c: Context, goal: Goal) -> list[Need] | None:
+    if goal.bound is None or c.ladder.steps[0] == 0:
+        return None
+    known = [*c.facts, *goal.path]
+    tried = 0
+    for p in candidates(c, goal):
+        need = _need(c, p)
+        if need is None or need.fact == ("false",):
+            continue
+        tried += 1
+        if tried > MOST_TRIED:
+            return None
+        if c.ladder.follows([*known, need.fact], goal.goal) and c.ladder.solve([*known, need.fact]) is not NO:
+            return [need]
+    return None
+
+
+def candidates(c: Context, goal: Goal) -> Iterator[Poly]:
+    """Polynomials of the launch that are not above the goal's."""
+    assert goal.bound is not None
+    given = launch_atoms(c)
+    seen: set[Poly] = set()
+    queue = [goal.bound]
+    guards = [*_guards(goal.path), *_guards(tuple(c.facts))]
+    while queue and len(seen) < 60:
+        p = queue.pop(0)
+        if p in seen:
+            continue
+        seen.add(p)
+        if all(atom in given for atom in p.atoms):
+            yield p
+            continue
+        for guard in guards:
+            for scale in _scales(p, guard, given):
+                less = p - guard * scale
+                if _open(less, given) < _open(p, given):
+                    queue.append(less)
+        lowered = _lowered(p, given)
+        if lowered is not None:
+            queue.append(lowered)
+
+
+def _scales(p: Poly, guard: Poly, given: set[Atom]) -> set[int]:
+    """How often a guard is taken off, so that what no launch gives goes away."""
+    found = set()
+    for mono, k in p.terms.items():
+        g = guard.terms.get(mono, 0)
+        if g and any(atom not in given for atom in mono) and k % g == 0 and k // g > 0:
+            found.add(k // g)
+    return found
+
+
+def _open(p: Poly, given: set[Atom]) -> int:
+    return sum(any(atom not in given for atom in mono) for mono in p.terms)
+
+
+def _guards(path: tuple[Cond, ...]) -> list[Poly]:
+    found: list[Poly] = []
+    for c in path:
+        for one in c[1:] if c[0] == "and" else (c,):
+            if one[0] == "ge":
+                found.append(one[1])
+            elif one[0] == "eq":
+                found += [one[1], -one[1]]
+    return found
+
+
+def _lowered(p: Poly, given: set[Atom]) -> Poly | None:
+    """The least that it can be, by the ranges of one atom that no launch gives."""
+    for mono, k in p.terms.items():
+        unknown = [atom for atom in mono if atom not in given]
+        if len(unknown) == 1 and mono.count(unknown[0]) == 1:
+            rest: Mono = tuple(atom for atom in mono if atom is not unknown[0])
+            if any(atom.low < 0 for atom in rest):
+                continue
+            end = unknown[0].low if k > 0 else unknown[0].high
+            if abs(end) < 1 << 40:
+                return p - Poly({mono: k}) + Poly({rest: k * end} if k * end else {})
+    return None
+
+
+def launch_atoms(c: Context) -> set[Atom]:
+    found: set[Atom] = set()
+    for p in c.names.values():
+        found |= {atom for atom in p.atoms if not atom.defined}
+    return found
+
+
+def _need(c: Context, p: Poly) -> Need | None:
+    """In the words of `where=`."""
+    p = _least(p)
+    words: dict[Atom, tuple[str, int]] = {}
+    for name, value in c.names.items():
+        ((mono, k),) = value.terms.items() if len(value.terms) == 1 else (((), 0),)
+        if k and len(mono) == 1:
+            words.setdefault(mono[0], (name, k))  # a parameter's own name comes first
+    left: list[str] = []
+    right: list[str] = []
+    for mono, k in sorted(p.terms.items(), key=lambda term: [atom.number for atom in term[0]]):
+        if not mono:
+            continue
+        factors, divisor = [], 1
+        for atom in mono:
+            if atom not in words:
+                return None
+            name, scale = words[atom]
+            factors.append(name)
+            divisor *= scale
+        if k % divisor:
+            return None
+        size = abs(k // divisor)
+        (left if k > 0 else right).append(" * ".join([*([str(size)] if size != 1 else []), *factors]))
+    return Need(_said(left, right, p.constant), p)
+
+
+def _least(p: Poly) -> Poly:
+    """p >= 0, divided by what divides all its terms; the constant is rounded down."""
+    divisor = math.gcd(*(k for mono, k in p.terms.items() if mono))
+    if divisor < 2:
+        return p
+    return Poly({mono: k // divisor for mono, k in p.terms.items() if mono}) + p.constant // divisor
+
+
+def _said(left: list[str], right: list[str], constant: int) -> str:
+    """left + constant >= right, with what reads best."""
+    if not left:
+        return f"{' + '.join(right) or '0'} <= {constant}"
+    if not right:
+        return f"{' + '.join(left)} >= {-constant}"
+    if constant > 0:
+        left = [*left, str(constant)]
+    elif constant < 0:
+        right = [*right, str(-constant)]
+    return f"{' + '.join(left)} >= {' + '.join(right)}"

@@ -1,0 +1,172 @@
+"""What a walk over a kernel leaves behind (evaluate.py): accesses, and arithmetic that must not overflow.
+
+Invariant: what is recorded covers every launch: a path holds wherever the access is made, an index is what it is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir.effects import Extent, Kind
+from snap.ir.types import Element, Level, Place, Privilege, Scalar
+from snap.prove.terms import Cond, Poly, Terms, number
+
+Deps = frozenset[int]
+NONE: Deps = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class Root:
+    """Storage: a kernel's array, or a shared one.
+
+    shape  its extents; None where it has one dimension, as long as `length` says
+    bytes  how large it is
+    """
+
+    name: str
+    obj: ir.MemObject
+    shape: tuple[Poly, ...] | None
+    length: Poly | None
+    bytes: Poly
+
+    @property
+    def is_global(self) -> bool:
+        return self.obj.offset == 0 and self.obj.space.value == "global"
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A scope in which memory of units of `outer` belongs to units of `inner`, as the walk came there.
+
+    stamp  how many atoms there were: what they are was settled on entry
+    """
+
+    handle: ir.Handle
+    outer: Privilege
+    inner: Privilege
+    stamp: int
+    span: Span
+
+    @property
+    def divides(self) -> bool:
+        return self.outer != self.inner
+
+    @property
+    def disjoint(self) -> bool:
+        return self.handle.disjoint
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """One access.
+
+    shape  the extents of the array that `index` addresses; None for one dimension
+    block  of memory spread over a cluster, the rank of the block that is meant
+    """
+
+    kind: Kind
+    atomic: str
+    root: Root
+    elem: Element
+    shape: tuple[Poly, ...] | None
+    index: tuple[Poly, ...]
+    extent: Extent
+    box: tuple[int, ...] | None
+    path: tuple[Cond, ...]
+    chain: tuple[Entry, ...]
+    span: Span
+    name: str
+    block: Poly | None = None
+    free: bool = False  # elements outside of the array are left out
+    starts: bool = False  # ... but the first one is not before it
+    text: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Arithmetic:
+    """A sum, difference or product of signed integers that must stay in its type."""
+
+    value: Poly
+    type: Scalar
+    path: tuple[Cond, ...]
+    span: Span
+
+
+@dataclass(slots=True, eq=False)
+class Inside:
+    """An index into registers or a table of constants: from 0 to below `size`; or a part that must be a multiple."""
+
+    index: Poly
+    size: int
+    path: tuple[Cond, ...]
+    span: Span
+    name: str
+    multiple: int = 0
+
+
+@dataclass(slots=True)
+class Walked:
+    """All that a walk found.  used: the arithmetic that indices and guards depend on.  asserted, unsafe: places."""
+
+    terms: Terms
+    sites: list[Site] = field(default_factory=list)
+    arithmetic: list[Arithmetic] = field(default_factory=list)
+    insides: list[Inside] = field(default_factory=list)
+    used: set[int] = field(default_factory=set)
+    aliases: dict[int, Deps] = field(default_factory=dict)
+    facts: list[Cond] = field(default_factory=list)  # of every launch
+    params: dict[str, Poly] = field(default_factory=dict)  # integers, by name
+    roots: dict[str, Root] = field(default_factory=dict)  # the kernel's arrays, by name
+    asserted: list[Span] = field(default_factory=list)
+    unsafe: list[Span] = field(default_factory=list)
+    gave_up: list[tuple[Span, str]] = field(default_factory=list)
+
+    def needed(self) -> list[Arithmetic]:
+        """The arithmetic that must not overflow, each place once."""
+        todo, seen = list(self.used), set()
+        while todo:
+            k = todo.pop()
+            if k not in seen:
+                seen.add(k)
+                todo += self.aliases.get(k, NONE)
+        found = [a for k, a in enumerate(self.arithmetic) if k in seen]
+        return list({(a.value, a.type, a.path, a.span): a for a in found}.values())
+
+
+class Position:
+    """Where the current group's units are: the relative index at each level, as ir/nodes.py defines it."""
+
+    __slots__ = ("terms", "index", "place")
+
+    def __init__(self, terms: Terms, index: dict[Level, Poly], place: Place):
+        self.terms, self.index, self.place = terms, index, place
+
+    def entered(self, level: Level, index: Poly, place: Place) -> Position:
+        return Position(self.terms, {**self.index, level: index}, place)
+
+    def grouped(self, s: ir.Group) -> Position:
+        return self._counted(s.privilege.level, s.outer, s.privilege.n, s.place)
+
+    def called(self, s: ir.Call) -> Position:
+        place = s.function.place
+        return self._counted(place.top, s.place, place[place.top].count, place)
+
+    def _counted(self, level: Level, outer: Place, n: int | None, place: Place) -> Position:
+        index, held = self.index.get(level, number(0)), outer.held(level)
+        if level is not Level.GRID and n is not None and (held is None or held.open or held.count != n):
+            index = self.terms.modulo(index, n)
+        return self.entered(level, index, place)
+
+    def unit(self, target: Privilege, place: Place) -> Poly | None:
+        """The index of the target's unit; None where nobody knows how many a level holds."""
+        result = number(0)
+        for k, (level, held) in enumerate((level, held) for level, held in place.levels if level >= target.level):
+            if k and result.value != 0:
+                if held.count is None:
+                    return None
+                result = result * held.count
+            if level is not Level.GRID:
+                result = result + self.index[level]
+        return self.terms.floor(result, target.n)

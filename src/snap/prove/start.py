@@ -1,0 +1,170 @@
+"""Where a walk starts: the launch, its blocks and threads, the kernel's parameters and arrays.
+
+Input: a kernel.  Output: atoms for what a launch decides, and what every launch keeps.  Invariant: each fact holds in
+every launch that is not refused before anything runs (runtime/validate.py).  Non-goals: `where=` (where.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from snap.ir import nodes as ir
+from snap.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar
+from snap.prove.ladder import Ladder
+from snap.prove.sites import Arithmetic, Entry, Position, Root, Walked
+from snap.prove.terms import Cond, Poly, at_least, below, equal, number
+from snap.prove.values import Value, anything, value
+
+Key = tuple[tuple[int, ...], int]  # a call, and a variable, object or handle of its function
+MOST_BLOCKS = (1 << 31) - 1
+MOST_BYTES = 1 << 56  # of an array: more than any address reaches
+
+
+class Started:
+    def __init__(self, function: ir.Function, ladder: Ladder):
+        self.function, self.ladder, self.terms = function, ladder, ladder.terms
+        self.out = Walked(self.terms)
+        self.path: list[Cond] = []
+        self.vars: dict[Key, Value] = {}
+        self.initial: dict[Key, Value] = {}
+        self.chains: dict[Key, tuple[Entry, ...]] = {}
+        self.roots: dict[Key, Root] = {}
+        self.frame: tuple[int, ...] = ()
+        self.calls = 0
+        self.depth = 0  # of loops with a counter
+        self.dry = 0  # of walks that only look how variables change
+        self.turned = 1  # how often loops that are run out repeat what is inside
+        self.returns: list[list[tuple[Cond, Value | None]]] = []
+        self.marks: list[tuple[int, int]] = []  # of calls: path, depth
+        self._start(function)
+
+    # ---- the launch ----
+
+    def _start(self, f: ir.Function) -> None:
+        base = self.terms.base
+        threads = f.place.known(Level.THREAD)
+        clusters, blocks = f.place.held(Level.CLUSTER), f.place[Level.BLOCK]
+        size = f.place.known(Level.BLOCK) if clusters is not None else 1
+        counted = clusters if clusters is not None else blocks
+        step = counted.count or 1
+        groups = base("groups", 1, MOST_BLOCKS, GRID1, name="groups")
+        units = groups * step
+        self.blocks = units * size
+        if step * size > 1:
+            self.out.facts.append(at_least(number(MOST_BLOCKS), self.blocks))
+        self.thread = base("thread", 0, threads - 1, THREAD1, name="thread")
+        index = {Level.THREAD: self.thread}
+        top = base("block" if clusters is None else "cluster", 0, MOST_BLOCKS, Privilege(Level.BLOCK, 1), name="block")
+        self.out.facts.append(below(top, units))
+        if clusters is None:
+            index[Level.BLOCK] = top
+            self.block, self.cluster = top, None
+        else:
+            atom = next(iter(top.atoms))
+            atom.per, atom.name = Privilege(Level.CLUSTER, 1), "cluster"
+            index[Level.CLUSTER] = self.cluster = top
+            rank = base("block", 0, size - 1, Privilege(Level.BLOCK, 1), name="block")
+            index[Level.BLOCK] = self.block = rank
+        self.at = Position(self.terms, index, f.place)
+        self._parameters(f)
+
+    def _parameters(self, f: ir.Function) -> None:
+        for p in f.params:
+            if isinstance(p, ir.ValueParam):
+                t, name = p.var.type, p.var.name
+                made = anything(self._walk, t, GRID1, name)
+                self.vars[(), p.var.uid] = self.initial[(), p.var.uid] = made
+                if isinstance(made.term, Poly):
+                    self.out.params[name] = made.term
+        self._axes(f)
+        for p in f.params:
+            if isinstance(p, ir.MemParam):
+                self._array(p.handle)
+
+    def _axes(self, f: ir.Function) -> None:
+        """The last parameters are extents of the grid: their product is the number of blocks."""
+        if not f.axes:
+            return
+        extents: dict[int, Poly] = {}
+        for axis, p in zip(f.axes, f.params[len(f.params) - len(f.axes) :]):
+            assert isinstance(p, ir.ValueParam)
+            found = self.terms.base("extent", 1, MOST_BLOCKS, GRID1, name=p.var.name)
+            self.vars[(), p.var.uid] = self.initial[(), p.var.uid] = Value(found)
+            self.out.params.pop(p.var.name, None)
+            extents[axis] = found
+        product = number(1)
+        for axis in range(max(f.axes) + 1):
+            other = extents.get(axis)
+            product = product * (self.terms.base("extent", 1, MOST_BLOCKS, GRID1) if other is None else other)
+        self.out.facts.append(equal(self.blocks, product))
+
+    def _array(self, handle: ir.Handle) -> None:
+        obj = handle.obj
+        self.chains[(), handle.uid] = ()
+        if obj.shape is None:
+            length = self.terms.base("length", 0, MOST_BYTES // obj.elem.bytes, GRID1, name=f"len({handle.name})")
+            root = Root(handle.name, obj, None, length, length * obj.elem.bytes)
+        else:
+            shape, total = self._shape(obj.shape), number(obj.elem.bytes)
+            for n in shape:
+                self.out.facts.append(at_least(n, 0))
+                total = total * n
+            self.out.facts.append(at_least(number(MOST_BYTES), total))
+            root = Root(handle.name, obj, shape, None, total)
+        self.roots[(), obj.uid] = root
+        self.out.roots[handle.name] = root
+
+    def _shape(self, shape: Iterable[ir.Expr]) -> tuple[Poly, ...]:
+        """The extents of a view: parameters are what they were when the function was entered."""
+        shape = tuple(shape)
+        if all(isinstance(e, ir.Const) for e in shape):
+            return tuple(number(n) for n in ir.extents(shape))
+        now, self.vars = self.vars, {**self.vars, **self.initial}
+        found = []
+        for e in shape:
+            v = value(self._walk, e)
+            self.use(v)
+            found.append(v.term if isinstance(v.term, Poly) else self._any_size())
+        self.vars = now
+        return tuple(found)
+
+    def _any_size(self) -> Poly:
+        return self.terms.base("any", 0, MOST_BYTES, THREAD1, self.depth)
+
+    def count(self, target: Privilege, place: Place) -> Poly:
+        total = number(1)
+        for level, held in place.levels:
+            if level >= target.level and level is not Level.GRID:
+                if held.count is None:
+                    return self._any_size()
+                total = total * (self._units(level) if held.open else number(held.count))
+        return self.terms.floor(total, target.n)
+
+    def _units(self, level: Level) -> Poly:
+        """Of the level that only the launch counts."""
+        clusters = self.function.place.held(Level.CLUSTER)
+        if clusters is None or level is Level.BLOCK:
+            return self.blocks
+        return self.terms.floor(self.blocks, self.function.place.known(Level.BLOCK))
+
+    @property
+    def _walk(self) -> Any:
+        """Itself, as the walk that it is a part of."""
+        return self
+
+    def use(self, v: Value) -> None:
+        """An index, a guard or an extent depends on it."""
+        if not self.dry:
+            self.out.used |= v.deps
+
+    def read(self, var: ir.Var) -> Value:
+        found = self.vars.get((self.frame, var.uid))
+        if found is None:
+            found = self.vars[self.frame, var.uid] = anything(self._walk, var.type, var.privilege, var.name)
+        return found
+
+    def arithmetic(self, x: Poly, t: Scalar, span: Any) -> int:
+        """Notes that it must stay in its type; what depends on that says so by the number."""
+        self.out.arithmetic.append(Arithmetic(x, t, tuple(self.path), span))
+        return len(self.out.arithmetic) - 1

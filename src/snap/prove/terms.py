@@ -1,0 +1,481 @@
+"""Integers as polynomials over atoms, and conditions over them.
+
+A `Poly` is a sum of products of atoms with integer factors.  An `Atom` is a number of the program (`BASE`: a thread's
+position, a parameter, a loop's counter, a value that was read), or defined by other polynomials (`DEFINED`):
+
+    ("div", x, y)        x / y, rounded toward zero, y != 0; where y is 0, any number
+    ("floor", x, n)      x / n rounded down; n is a positive number
+    ("and", x, y, bits)  x & y of two numbers of so many bits
+    ("ite", c, x, y)     x where the condition holds, else y
+    ("min", x, y) ("max", x, y)
+
+A condition is a tuple: ("ge", p) for p >= 0, ("eq", p) for p == 0, ("ne", p), ("and", ...), ("or", ...), TRUE, FALSE.
+Input and output: polynomials and conditions.  Invariant: everything is exact over the integers, nothing wraps, nothing
+is guessed.  `span` is where a polynomial lies by the ranges of its atoms alone.  Non-goals: deciding anything that
+depends on several facts (ladder.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from snap.ir.types import GRID1, Privilege
+
+Range = tuple[int, int]
+Mono = tuple["Atom", ...]  # sorted by number; () for the constant
+Cond = tuple
+TRUE: Cond = ("true",)
+FALSE: Cond = ("false",)
+BITS = 16  # of numbers that are looked at bit by bit
+
+
+class Atom:
+    """kind: of BASE atoms a word that says what it is; of DEFINED ones that of the table above, with `parts`.
+
+    per     who agrees on it
+    depth   how many loops, with a number of turns that nobody knows, are around the place where it gets its value
+    """
+
+    __slots__ = ("number", "kind", "parts", "low", "high", "per", "depth", "name")
+
+    def __init__(self, number: int, kind: str, parts: tuple, span: Range, per: Privilege, depth: int, name: str):
+        self.number, self.kind, self.parts, (self.low, self.high) = number, kind, parts, span
+        self.per, self.depth, self.name = per, depth, name
+
+    @property
+    def defined(self) -> bool:
+        return self.kind in DEFINED
+
+    def __repr__(self) -> str:
+        if not self.defined:
+            return self.name or f"{self.kind}{self.number}"
+        return f"{self.kind}({', '.join(map(str, self.parts))})"
+
+
+DEFINED = frozenset(("div", "floor", "and", "ite", "min", "max"))
+
+
+def _number(atom: Atom) -> int:
+    return atom.number
+
+
+class Poly:
+    """Immutable; equal where the terms are."""
+
+    __slots__ = ("terms", "_hash")
+
+    def __init__(self, terms: dict[Mono, int]):
+        self.terms = terms
+        self._hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self.terms.items()))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Poly) and self.terms == other.terms
+
+    def __add__(self, other: Poly | int) -> Poly:
+        if isinstance(other, int):
+            other = number(other)
+        terms = dict(self.terms)
+        for mono, k in other.terms.items():
+            total = terms.get(mono, 0) + k
+            if total:
+                terms[mono] = total
+            else:
+                terms.pop(mono, None)
+        return Poly(terms)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Poly:
+        return Poly({mono: -k for mono, k in self.terms.items()})
+
+    def __sub__(self, other: Poly | int) -> Poly:
+        return self + -other
+
+    def __mul__(self, other: Poly | int) -> Poly:
+        if isinstance(other, int):
+            return Poly({mono: k * other for mono, k in self.terms.items()}) if other else ZERO
+        terms: dict[Mono, int] = {}
+        for (a, j), (b, k) in itertools.product(self.terms.items(), other.terms.items()):
+            mono = a + b if not a or not b else tuple(sorted(a + b, key=_number))
+            terms[mono] = terms.get(mono, 0) + j * k
+        return Poly({mono: k for mono, k in terms.items() if k})
+
+    __rmul__ = __mul__
+
+    @property
+    def constant(self) -> int:
+        return self.terms.get((), 0)
+
+    @property
+    def value(self) -> int | None:
+        """The number that it is, if it is one."""
+        return self.constant if not self.terms or len(self.terms) == 1 and () in self.terms else None
+
+    @property
+    def atoms(self) -> set[Atom]:
+        return {atom for mono in self.terms for atom in mono}
+
+    def span(self) -> Range:
+        low = high = 0
+        for mono, k in self.terms.items():
+            least = most = k
+            for atom, group in itertools.groupby(mono):
+                power = len(list(group))
+                ends = [atom.low**power, atom.high**power]
+                if power % 2 == 0 and atom.low < 0 < atom.high:
+                    ends.append(0)
+                corners = [least * end for end in ends] + [most * end for end in ends]
+                least, most = min(corners), max(corners)
+            low, high = low + least, high + most
+        return low, high
+
+    def __repr__(self) -> str:
+        if not self.terms:
+            return "0"
+        shown = []
+        for mono, k in self.terms.items():
+            factors = [*(str(k) for _ in range(k != 1 or not mono)), *map(str, mono)]
+            shown.append(" * ".join(factors))
+        return " + ".join(shown)
+
+
+ZERO = Poly({})
+
+
+def number(n: int) -> Poly:
+    return Poly({(): n}) if n else ZERO
+
+
+class Terms:
+    """Makes atoms.  Defined ones that are equal are one."""
+
+    def __init__(self) -> None:
+        self.atoms: list[Atom] = []
+        self._known: dict[object, Poly] = {}
+        self._sides: dict[tuple[int, Atom], Poly] = {}
+        self._spans: dict[Poly, Range] = {}  # of remainders, which are sums
+
+    def span(self, p: Poly) -> Range:
+        """Where it lies: by the ranges of its atoms, or as a remainder."""
+        low, high = p.span()
+        least, most = self._spans.get(p, (low, high))
+        return max(low, least), min(high, most)
+
+    def base(
+        self, kind: str, low: int, high: int, per: Privilege = GRID1, depth: int = 0, name: str = "", key: object = None
+    ) -> Poly:
+        """A new number of the program.  key: where it is the same again."""
+        if key is not None and ("base", kind, key) in self._known:
+            return self._known["base", kind, key]
+        made = self._atom(kind, (), low, high, per, depth, name)
+        if key is not None:
+            self._known["base", kind, key] = made
+        return made
+
+    def _atom(
+        self, kind: str, parts: tuple, low: int, high: int, per: Privilege = GRID1, depth: int = 0, name: str = ""
+    ) -> Poly:
+        if low == high:
+            return number(low)
+        atom = Atom(len(self.atoms), kind, parts, (low, high), per, depth, name)
+        self.atoms.append(atom)
+        return Poly({(atom,): 1})
+
+    def _defined(self, kind: str, parts: tuple, low: int, high: int) -> Poly:
+        key = (kind, *parts)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._atom(kind, parts, low, high)
+        return found
+
+    # ---- operations ----
+
+    def floor(self, x: Poly, n: int) -> Poly:
+        """x / n, rounded down; n > 0."""
+        if n == 1:
+            return x
+        # What n divides comes out; of the constant, its whole multiples; the other terms stay as they are.
+        exact = Poly({m: k // n for m, k in x.terms.items() if m and k % n == 0}) + x.constant // n
+        rest = Poly({m: k for m, k in x.terms.items() if m and k % n}) + x.constant % n
+        low, high = self.span(rest)
+        if low // n == high // n:
+            return exact + low // n
+        return exact + self._defined("floor", (rest, n), low // n, high // n)
+
+    def modulo(self, x: Poly, n: int) -> Poly:
+        """What is left, from 0 to n - 1."""
+        rest = x - self.floor(x, n) * n
+        self._spans[rest] = (0, n - 1)
+        return rest
+
+    def divide(self, x: Poly, y: Poly, ends: Range | None = None) -> Poly:
+        """Rounded toward zero.  Where y is zero, any number between the ends."""
+        n, (low, high) = y.value, self.span(x)
+        if n is not None and n < 0:
+            return -self.divide(x, -y)
+        if n is not None and n > 0:
+            if low >= 0:
+                return self.floor(x, n)
+            if high <= 0:
+                return -self.floor(-x, n)
+            if all(k % n == 0 for k in x.terms.values()):
+                return Poly({mono: k // n for mono, k in x.terms.items()})
+            return self._defined("div", (x, y), -(-low // n), high // n)
+        if x == y and self.span(y)[0] > 0:
+            return number(1)
+        most = max(abs(low), abs(high))
+        if low >= 0 and self.span(y)[0] >= 1:
+            return self._defined("div", (x, y), 0, high)
+        if ends is not None and self.span(y)[0] <= 0 <= self.span(y)[1]:
+            return self._defined("div", (x, y), min(-most, ends[0]), max(most, ends[1]))
+        return self._defined("div", (x, y), -most, most)
+
+    def remainder(self, x: Poly, y: Poly, ends: Range | None = None) -> Poly:
+        """It has the sign of x."""
+        n = y.value
+        if n is not None and n < 0:
+            return self.remainder(x, -y)
+        rest = x - y * self.divide(x, y, ends)
+        if n is not None and n > 0:
+            low, high = self.span(x)
+            self._spans[rest] = (0 if low >= 0 else -n + 1, 0 if high <= 0 else n - 1)
+        return rest
+
+    def bitand(self, x: Poly, y: Poly) -> Poly | None:
+        """None where the operands are not numbers of few bits."""
+        a, b = x.value, y.value
+        if a is not None and b is not None and a >= 0 and b >= 0:
+            return number(a & b)
+        if a is not None and b is None:
+            x, y, a, b = y, x, b, a
+        if b is not None and b >= 0 and b & (b + 1) == 0:
+            return self.modulo(x, b + 1)  # of negative numbers, too
+        spans = self.span(x), self.span(y)
+        if min(spans[0][0], spans[1][0]) < 0 or max(spans[0][1], spans[1][1]) >= 1 << BITS:
+            return None
+        bits = min(spans[0][1], spans[1][1]).bit_length()
+        first, second = sorted((x, y), key=lambda p: sorted((tuple(map(_number, m)), k) for m, k in p.terms.items()))
+        return self._defined("and", (first, second, bits), 0, min(spans[0][1], spans[1][1]))
+
+    def least(self, x: Poly, y: Poly) -> Poly:
+        (a, b), (c, d) = self.span(x), self.span(y)
+        if b <= c or x == y:
+            return x
+        return y if d <= a else self._defined("min", (x, y), min(a, c), min(b, d))
+
+    def most(self, x: Poly, y: Poly) -> Poly:
+        (a, b), (c, d) = self.span(x), self.span(y)
+        if a >= d or x == y:
+            return x
+        return y if c >= b else self._defined("max", (x, y), max(a, c), max(b, d))
+
+    def choose(self, cond: Cond, x: Poly, y: Poly) -> Poly:
+        if cond == TRUE or x == y:
+            return x
+        if cond == FALSE:
+            return y
+        (a, b), (c, d) = self.span(x), self.span(y)
+        return self._defined("ite", (cond, x, y), min(a, c), max(b, d))
+
+    def wrapped(self, x: Poly, low: int, high: int) -> Poly:
+        """The number from low to high that is x up to a multiple of their distance."""
+        least, most = self.span(x)
+        return x if low <= least and most <= high else self.modulo(x - low, high - low + 1) + low
+
+    # ---- renaming ----
+
+    def side(self, side: int, shared: Callable[[Atom], bool]) -> Renaming:
+        return Renaming(self, side, shared)
+
+    def of_side(self, side: int, atom: Atom) -> Poly:
+        found = self._sides.get((side, atom))
+        if found is None:
+            name = f"{atom.name or atom.kind + str(atom.number)}#{side}"
+            found = self._atom(atom.kind, (), atom.low, atom.high, atom.per, atom.depth, name)
+            self._sides[side, atom] = found
+        return found
+
+
+class Renaming:
+    """What is true of one of two threads that are compared: its own atoms get names of their own."""
+
+    def __init__(self, terms: Terms, side: int, shared: Callable[[Atom], bool]):
+        self.terms, self.number, self.shared = terms, side, shared
+        self._atoms: dict[Atom, Poly] = {}
+        self._polys: dict[Poly, Poly] = {}
+        self._conds: dict[Cond, Cond] = {}
+
+    def poly(self, p: Poly) -> Poly:
+        found = self._polys.get(p)
+        if found is None:
+            found = ZERO
+            for mono, k in p.terms.items():
+                product = number(k)
+                for atom in mono:
+                    product = product * self.atom(atom)
+                found = found + product
+            self._polys[p] = found
+        return found
+
+    def atom(self, atom: Atom) -> Poly:
+        found = self._atoms.get(atom)
+        if found is None:
+            found = self._atoms[atom] = self._renamed(atom)
+        return found
+
+    def _renamed(self, atom: Atom) -> Poly:
+        if not atom.defined:
+            return Poly({(atom,): 1}) if self.shared(atom) else self.terms.of_side(self.number, atom)
+        parts = tuple(
+            self.poly(part) if isinstance(part, Poly) else self.cond(part) if isinstance(part, tuple) else part
+            for part in atom.parts
+        )
+        if parts == atom.parts:
+            return Poly({(atom,): 1})
+        return self.terms._defined(atom.kind, parts, atom.low, atom.high)
+
+    def cond(self, c: Cond) -> Cond:
+        found = self._conds.get(c)
+        if found is None:
+            match c:
+                case ("ge" | "eq" | "ne", p):
+                    found = (c[0], self.poly(p))
+                case ("and" | "or", *inner):
+                    found = (c[0], *(self.cond(one) for one in inner))
+                case _:
+                    found = c
+            self._conds[c] = found
+        return found
+
+
+# ---- conditions -----------------------------------------------------------------------------------------------------
+
+
+def at_least(x: Poly, y: Poly | int) -> Cond:
+    """x >= y"""
+    p = x - y
+    low, high = p.span()
+    return TRUE if low >= 0 else FALSE if high < 0 else ("ge", p)
+
+
+def below(x: Poly, y: Poly | int) -> Cond:
+    """x < y"""
+    return at_least((y if isinstance(y, Poly) else number(y)) - 1, x)
+
+
+def equal(x: Poly, y: Poly | int) -> Cond:
+    p = x - y
+    low, high = p.span()
+    return TRUE if low == high == 0 else FALSE if low > 0 or high < 0 else ("eq", p)
+
+
+def both(*conds: Cond) -> Cond:
+    kept: dict[Cond, None] = {}
+    for c in conds:
+        for one in c[1:] if c[0] == "and" else (c,):
+            if one == FALSE:
+                return FALSE
+            if one != TRUE:
+                kept[one] = None
+    return TRUE if not kept else next(iter(kept)) if len(kept) == 1 else ("and", *kept)
+
+
+def either(*conds: Cond) -> Cond:
+    return negated(both(*map(negated, conds)))
+
+
+def negated(c: Cond) -> Cond:
+    match c:
+        case ("true",):
+            return FALSE
+        case ("false",):
+            return TRUE
+        case ("ge", p):
+            return at_least(-p, 1)
+        case ("eq", p):
+            return ("ne", p)
+        case ("ne", p):
+            return ("eq", p)
+        case ("and", *inner):
+            return ("or", *map(negated, inner))
+        case ("or", *inner):
+            return ("and", *map(negated, inner))
+        case _:
+            raise ValueError(c)
+
+
+def polys(c: Cond) -> Iterable[Poly]:
+    match c:
+        case ("ge" | "eq" | "ne", p):
+            yield p
+        case ("and" | "or", *inner):
+            for one in inner:
+                yield from polys(one)
+
+
+def atoms_of(conds: Iterable[Cond], more: Iterable[Poly] = ()) -> list[Atom]:
+    """All atoms, those inside of defined ones included, by number."""
+    found: set[Atom] = set()
+    todo: list[Any] = [p for c in conds for p in polys(c)] + list(more)
+    while todo:
+        for atom in todo.pop().atoms:
+            if atom not in found:
+                found.add(atom)
+                for part in atom.parts:
+                    todo += [part] if isinstance(part, Poly) else list(polys(part)) if isinstance(part, tuple) else []
+    return sorted(found, key=_number)
+
+
+def evaluated(p: Poly, at: dict[Atom, int]) -> int:
+    """Its value where the base atoms are these numbers; a quotient by zero is 0."""
+    total = 0
+    for mono, k in p.terms.items():
+        for atom in mono:
+            k *= _value(atom, at)
+        total += k
+    return total
+
+
+def _value(atom: Atom, at: dict[Atom, int]) -> int:
+    if atom in at:
+        return at[atom]
+    match atom.kind, atom.parts:
+        case "floor", (x, n):
+            found = evaluated(x, at) // n
+        case "div", (x, y):
+            a, b = evaluated(x, at), evaluated(y, at)
+            found = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        case "and", (x, y, _):
+            found = evaluated(x, at) & evaluated(y, at)
+        case "ite", (c, x, y):
+            found = evaluated(x if holds(c, at) else y, at)
+        case (("min" | "max"), (x, y)):
+            found = (min if atom.kind == "min" else max)(evaluated(x, at), evaluated(y, at))
+        case _:
+            raise KeyError(atom)
+    at[atom] = found
+    return found
+
+
+def holds(c: Cond, at: dict[Atom, int]) -> bool:
+    match c:
+        case ("true",):
+            return True
+        case ("false",):
+            return False
+        case ("and", *inner):
+            return all(holds(one, at) for one in inner)
+        case ("or", *inner):
+            return any(holds(one, at) for one in inner)
+        case (kind, p):
+            value = evaluated(p, at)
+            return value >= 0 if kind == "ge" else value == 0 if kind == "eq" else value != 0
+        case _:
+            raise ValueError(c)

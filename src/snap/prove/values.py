@@ -1,0 +1,271 @@
+"""Expressions of the typed IR as polynomials and conditions.
+
+Input: an expression, and where the walk stands.  Output: a `Value`.  Invariant: for every thread that comes here the
+value is what the term says, if the arithmetic in `deps` stays in its type; what cannot be said is an atom that may be
+any number of its type.  What is loaded on the way is recorded.  Non-goals: statements (evaluate.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeGuard
+
+from snap.ir import nodes as ir
+from snap.ir.effects import Effect, Kind
+from snap.ir.integers import held_by
+from snap.ir.types import BOOL, THREAD1, Privilege, Scalar, ValueType
+from snap.ir.types import Kind as Of
+from snap.prove.sites import NONE, Deps
+from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, below, both, either, equal, negated, number
+
+if TYPE_CHECKING:
+    from snap.prove.evaluate import Walk
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """term: of integers a polynomial, of bools a condition, else None."""
+
+    term: Poly | Cond | None
+    deps: Deps = NONE
+
+
+OPAQUE = Value(None)
+
+
+def is_int(t: ValueType) -> TypeGuard[Scalar]:
+    return isinstance(t, Scalar) and t.is_integer
+
+
+def is_bool(t: ValueType) -> TypeGuard[Scalar]:
+    return isinstance(t, Scalar) and t.kind is Of.BOOL
+
+
+def anything(w: Walk, t: ValueType, per: Privilege = THREAD1, name: str = "", key: object = None) -> Value:
+    """Any value of the type."""
+    if is_int(t):
+        low, high = held_by(t)
+        return Value(w.terms.base("any", low, high, per, w.depth, name, key))
+    if is_bool(t):
+        atom = w.terms.base("any", 0, 1, per, w.depth, name, key)
+        return Value(negated(equal(atom, 0)))
+    return OPAQUE
+
+
+def as_int(w: Walk, v: Value) -> Poly | None:
+    if isinstance(v.term, tuple):
+        return w.terms.choose(v.term, number(1), number(0))
+    return v.term
+
+
+def value(w: Walk, e: ir.Expr) -> Value:
+    match e:
+        case ir.Const(n, t):
+            if is_bool(t):
+                return Value(TRUE if n else FALSE)
+            return Value(number(int(n))) if t.is_integer else OPAQUE
+        case ir.Read(var):
+            return w.read(var)
+        case ir.UnitId(target, place):
+            found = w.at.unit(target, place)
+            return anything(w, e.type) if found is None else Value(found)
+        case ir.UnitCount(target, place):
+            return Value(w.count(target, place))
+        case ir.Lane(among):
+            return Value(w.terms.modulo(w.thread, among))
+        case ir.Cast(inner):
+            return _cast(w, e, value(w, inner))
+        case ir.Bitcast(inner):
+            v = value(w, inner)
+            if is_int(e.type) and is_int(inner.type) and isinstance(v.term, Poly):
+                return Value(w.terms.wrapped(v.term, *held_by(e.type)), v.deps)
+            return anything(w, e.type)
+        case ir.Unary(op, inner):
+            return _unary(w, e, op, value(w, inner))
+        case ir.Binary(op, left, right):
+            a, b = value(w, left), value(w, right)
+            if not isinstance(e.type, Scalar) or not isinstance(a.term, Poly) or not isinstance(b.term, Poly):
+                return anything(w, e.type)
+            return _binary(w, e, op, a.term, b.term, a.deps | b.deps)
+        case ir.Compare(op, left, right):
+            a, b = value(w, left), value(w, right)
+            x, y = as_int(w, a), as_int(w, b)
+            return anything(w, e.type) if x is None or y is None else Value(compared(op, x, y), a.deps | b.deps)
+        case ir.Logical(op, left, right):
+            a = value(w, left)
+            with w.given(a if op == "and" else Value(negated(_cond(a)), a.deps)):
+                b = value(w, right)
+            return Value((both if op == "and" else either)(_cond(a), _cond(b)), a.deps | b.deps)
+        case ir.Select(cond, then, other):
+            return _select(w, e, value(w, cond), then, other)
+        case ir.Math(op, args):
+            return _math(w, e, op, [value(w, arg) for arg in args])
+        case ir.Elem(array, index):
+            w.registers(array, index, e.span)
+            return anything(w, e.type, array.var.privilege)
+        case ir.ArrayValue(array):
+            w.registers(array, array.at, e.span)
+            return OPAQUE
+        case ir.Lookup(table, index):
+            return _lookup(w, e, table, index)
+        case ir.Load(access):
+            return _load(w, e, access)
+        case ir.Component(inner):
+            value(w, inner)
+            return anything(w, e.type)
+        case ir.MakeVector(items):
+            for item in items:
+                value(w, item)
+            return OPAQUE
+
+
+def _cond(v: Value) -> Cond:
+    assert isinstance(v.term, tuple)
+    return v.term
+
+
+def compared(op: str, x: Poly, y: Poly) -> Cond:
+    match op:
+        case "<":
+            return below(x, y)
+        case "<=":
+            return at_least(y, x)
+        case ">":
+            return below(y, x)
+        case ">=":
+            return at_least(x, y)
+        case "==":
+            return equal(x, y)
+        case _:
+            return negated(equal(x, y))
+
+
+def _cast(w: Walk, e: ir.Cast, v: Value) -> Value:
+    if e.type == BOOL:
+        if isinstance(v.term, Poly):
+            return Value(negated(equal(v.term, 0)), v.deps)
+        return v if v.term is not None else anything(w, e.type)
+    x = as_int(w, v)
+    if not is_int(e.type) or x is None:
+        return anything(w, e.type)
+    return Value(w.terms.wrapped(x, *held_by(e.type)), v.deps)
+
+
+def _unary(w: Walk, e: ir.Unary, op: str, v: Value) -> Value:
+    if op == "not":
+        return Value(negated(_cond(v)), v.deps)
+    if not isinstance(v.term, Poly) or not is_int(e.type):
+        return anything(w, e.type)
+    t: Scalar = e.type
+    low, high = held_by(t)
+    if op == "~":
+        return Value(-v.term - 1 if low < 0 else -v.term + high, v.deps)
+    return held(w, -v.term, t, e.span, v.deps)
+
+
+def held(w: Walk, x: Poly, t: Scalar, span: object, deps: Deps) -> Value:
+    """The result of arithmetic: unsigned integers wrap; that signed ones do not is left to show."""
+    low, high = held_by(t)
+    least, most = w.terms.span(x)
+    if low <= least and most <= high:
+        return Value(x, deps)
+    if t.kind is Of.UINT or t.bits < 32:
+        return Value(w.terms.wrapped(x, low, high), deps)
+    return Value(x, deps | {w.arithmetic(x, t, span)})
+
+
+def _binary(w: Walk, e: ir.Binary, op: str, x: Poly, y: Poly, deps: Deps) -> Value:
+    t = e.type
+    assert isinstance(t, Scalar)
+    low, high = held_by(t)
+    n = y.value
+    match op:
+        case "+":
+            return held(w, x + y, t, e.span, deps)
+        case "-":
+            return held(w, x - y, t, e.span, deps)
+        case "*":
+            return held(w, x * y, t, e.span, deps)
+        case "/" | "%":
+            least, most = w.terms.span(y)
+            if e.exact and n is not None and n > 1:
+                w.exact(x, n, e.span)
+            if n == 0 or low < 0 and least <= -1 <= most and w.terms.span(x)[0] == low:
+                return anything(w, t)
+            if op == "/":
+                return Value(w.terms.divide(x, y, (low, high)), deps)
+            rest = w.terms.remainder(x, y, (low, high))
+            if least <= 0 <= most:
+                free = anything(w, t).term
+                assert isinstance(free, Poly)
+                rest = w.terms.choose(equal(y, 0), free, rest)
+            return Value(rest, deps)
+        case "<<" if n is not None and 0 <= n < t.bits:
+            return Value(w.terms.wrapped(x * (1 << n), low, high), deps)
+        case ">>" if n is not None and 0 <= n < t.bits:
+            return Value(w.terms.floor(x, 1 << n), deps)
+        case "<<" if x.value == 1 and 0 <= w.terms.span(y)[0] and w.terms.span(y)[1] < min(t.bits - 1, 16):
+            found = number(0)
+            for k in range(w.terms.span(y)[0], w.terms.span(y)[1] + 1):
+                found = w.terms.choose(equal(y, k), number(1 << k), found)
+            return Value(found, deps)
+        case ">>" if w.terms.span(x)[0] >= 0:
+            found = w.terms.base("any", 0, w.terms.span(x)[1], THREAD1, w.depth)
+            return Value(w.terms.least(found, x), deps)
+        case "&" | "|" | "^":
+            common = w.terms.bitand(x, y)
+            if common is not None:
+                return Value(common if op == "&" else x + y - common * (1 if op == "|" else 2), deps)
+            if op == "&" and (w.terms.span(x)[0] >= 0 or w.terms.span(y)[0] >= 0):
+                most = min(w.terms.span(p)[1] for p in (x, y) if w.terms.span(p)[0] >= 0)
+                return Value(w.terms.base("any", 0, most, THREAD1, w.depth), deps)
+    return anything(w, t)
+
+
+def _select(w: Walk, e: ir.Select, c: Value, then: ir.Expr, other: ir.Expr) -> Value:
+    cond = _cond(c)
+    with w.given(c):
+        a = value(w, then)
+    with w.given(Value(negated(cond), c.deps)):
+        b = value(w, other)
+    deps = c.deps | a.deps | b.deps
+    if isinstance(a.term, Poly) and isinstance(b.term, Poly):
+        return Value(w.terms.choose(cond, a.term, b.term), deps)
+    if isinstance(a.term, tuple) and isinstance(b.term, tuple):
+        return Value(either(both(cond, a.term), both(negated(cond), b.term)), deps)
+    return OPAQUE
+
+
+def _math(w: Walk, e: ir.Math, op: str, args: list[Value]) -> Value:
+    deps = frozenset().union(*(a.deps for a in args)) if args else NONE
+    terms = [a.term for a in args]
+    if not is_int(e.type) or not all(isinstance(t, Poly) for t in terms):
+        return anything(w, e.type)
+    x = terms[0]
+    assert isinstance(x, Poly) and isinstance(e.type, Scalar)
+    if op in ("min", "max"):
+        y = terms[1]
+        assert isinstance(y, Poly)
+        return Value(w.terms.least(x, y) if op == "min" else w.terms.most(x, y), deps)
+    if op == "abs":
+        return held(w, w.terms.choose(at_least(x, 0), x, -x), e.type, e.span, deps)
+    if op in ("popc", "clz", "ffs"):
+        return Value(w.terms.base("any", 0, 64, THREAD1, w.depth), deps)
+    return anything(w, e.type)
+
+
+def _lookup(w: Walk, e: ir.Lookup, table: ir.Table, index: tuple[ir.Expr, ...]) -> Value:
+    for i, size in zip(index, table.shape):
+        w.inside(value(w, i), size, e.span, table.name)
+    if not is_int(table.elem) or table.bytes > 1 << 14:
+        return anything(w, e.type)
+    width, signed = table.elem.bytes, table.elem.kind is Of.INT
+    cells = [int.from_bytes(table.data[k : k + width], "little", signed=signed) for k in range(0, table.bytes, width)]
+    return Value(w.terms.base("any", min(cells), max(cells), THREAD1, w.depth))
+
+
+def _load(w: Walk, e: ir.Load, access: ir.MemAccess) -> Value:
+    site = w.access(Effect(Kind.READ, access), e.span)
+    # Nobody writes const memory while the kernel runs: an element is the same number each time that it is read.
+    key = (id(site.root), e.type, site.index, site.shape) if site is not None and site.root.obj.const else None
+    return anything(w, e.type, key=key) if is_int(e.type) else anything(w, e.type)

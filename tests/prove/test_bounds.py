@@ -1,0 +1,137 @@
+"""Bounds and overflow: what is proved, what is not, and which precondition is offered."""
+
+from __future__ import annotations
+
+import pytest
+
+from snap import *
+from snap.prove.verdict import Verdict
+
+
+def open_of(k, *kinds: str) -> list[str]:
+    found = k.prove()
+    return [o.what for o in found.open if not kinds or o.kind in kinds]
+
+
+@kernel(threads=256, where=lambda n, x, y: (len(x) >= n, len(y) >= n))
+def guarded(a: float, x: ptr(const(float)), y: ptr(float), n: int):
+    with each(thread, y) as i:
+        if i < n:
+            y[i] = a * x[i] + y[i]
+
+
+@kernel(threads=256)
+def unguarded(x: ptr(const(float)), y: ptr(float), n: int):
+    with each(thread, y) as i:
+        if i < n:
+            y[i] = x[i + 1]
+
+
+@kernel(threads=64, where=lambda n, x: (n >= 0, len(x) >= n))
+def strided_over(x: ptr(float), n: int):
+    t: int @ thread[1] = id()
+    step: int = 64 * count(block[1])
+    with each(thread, x):
+        for k in range(t, n, step):
+            x[k] = 0.0
+
+
+@kernel(threads=128)
+def tree(x: ptr(const(float)), out: ptr(float)):
+    with each(block) as b:
+        s: shared(float[128])
+        with each(thread, s) as t:
+            s[t] = x[128 * b + t]
+        width: int = 64
+        while width > 0:
+            with each(thread, s) as t:
+                if t < width:
+                    s[t] += s[t + width]
+            width /= 2
+        with one(thread, out):
+            out[b] = s[0]
+
+
+@kernel(threads=128)
+def shifted(out: ptr(float)):
+    with each(block):
+        s: shared(float[128])
+        with each(thread, s) as t:
+            s[t + 1] = 0.0
+
+
+@kernel(threads=32)
+def squares(x: ptr(float), n: i64):
+    with each(thread, x) as i:
+        if i < 32 and n >= 0:
+            if n * n > 7:
+                x[i] = 0.0
+
+
+@kernel(threads=32)
+def registers(out: ptr(int, (32,)), k: int):
+    v: int[8] @ thread[1]
+    t: int @ thread[1] = id()
+    for j in range(8):
+        v[j] = j
+    with each(block), each(thread, out) as u:
+        if k >= 0:
+            out[u] = v[k]
+
+
+def test_proved_with_where():
+    found = guarded.prove()
+    assert found.verdict is Verdict.PROVED, found.render()
+    assert "where len(x) >= n (checked at every launch)" in found.assumed
+
+
+def test_one_too_far_needs_more():
+    found = unguarded.prove()
+    assert found.verdict is Verdict.UNKNOWN and found.proved_with_needs
+    assert set(found.needs) == {"len(x) >= n + 1", "len(y) >= n"}
+
+
+def test_the_step_behind_the_last_iteration_may_overflow():
+    found = strided_over.prove()
+    assert {o.kind for o in found.open} == {"overflow"}, found.render()
+    assert found.needs == ("blocks <= 33554431", "64 * blocks + n <= 2147483648")
+
+
+def test_a_loop_that_halves():
+    found = tree.prove()
+    assert set(found.needs) == {"len(x) >= 128 * blocks", "blocks <= 16777216", "len(out) >= blocks"}, found.render()
+    assert found.proved_with_needs
+
+
+def test_outside_of_shared_memory():
+    assert open_of(shifted, "bounds") == ["`s[t + 1]` is inside of `s`"]
+
+
+def test_arithmetic_that_guards_counts():
+    assert "`n * n` does not overflow `i64`" in open_of(squares, "overflow")
+
+
+def test_registers_and_shapes():
+    found = registers.prove()
+    assert [o.what for o in found.open if o.kind == "bounds"] == ["`v[k]` is inside of `v`"], found.render()
+    assert found.needs == ("k <= 7",)
+
+
+@pytest.mark.parametrize("divisor", ["n", "n + 1"])
+def test_a_quotient_by_zero_may_be_anything(divisor):
+    text = f'''
+from __future__ import annotations
+from snap import *
+@kernel(threads=32, where=lambda n: 0 <= n <= 3)
+def k(out: ptr(int, (32,)), n: int):
+    with each(block), each(thread, out) as t:
+        out[t / ({divisor})] = t
+'''
+    import snap
+
+    name = f"<quotient {divisor}>"
+    snap.register_source(name, text)
+    names: dict = {}
+    exec(compile(text, name, "exec"), names)
+    found = names["k"].prove(["bounds"])
+    assert (found.verdict is Verdict.PROVED) == (divisor == "n + 1"), found.render()

@@ -1,0 +1,108 @@
+"""`where=`: checked at every launch, with the condition that does not hold in the message."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import snap
+from snap import *
+
+SIZE = 64
+
+
+@kernel(threads=64, where=lambda n, x, blocks: (n % SIZE == 0, len(x) >= n, n == 64 * blocks))
+def add_one(x: ptr(float), n: int):
+    with each(thread, x) as i:
+        x[i] += 1.0
+
+
+@kernel
+@requires(grid[1], block[1], thread[32], blocks=lambda n: -(-n // 32), where=lambda y: len(y) % 2 == 0)
+def pairs(y: ptr(float2), n: int):
+    with each(thread, y) as i:
+        if i < n:
+            y[i] = y[i] * 2.0
+
+
+@kernel(threads=32, where=lambda rows, TILE, a: (rows % TILE == 0 and len(a) == rows))
+def shaped(a: ptr(float, (rows, 32)), rows: int, TILE: constexpr(int)):
+    with each(thread, a) as t:
+        a[0, t] = 1.0
+
+
+def test_a_launch_that_keeps_it_runs():
+    x = np.zeros(128, np.float32)
+    add_one[2](x, 128)
+    assert (x == 1).all()
+    y = np.ones(8, np.float32)
+    pairs(y, 4)
+    assert (y == 2).all()
+    shaped[1](np.zeros((8, 32), np.float32), 8, 4)
+
+
+@pytest.mark.parametrize(
+    ("launch", "asks"),
+    [
+        (lambda: add_one[1](np.zeros(65, np.float32), 65), "`n % SIZE == 0`, and here x = 65 elements, n = 65, blocks = 1"),
+        (lambda: add_one[2](np.zeros(64, np.float32), 128), "`len(x) >= n`"),
+        (lambda: add_one[1](np.zeros((2, 64), np.float32), 128), "`n == 64 * blocks`"),
+        (lambda: pairs[1](np.zeros(6, np.float32), 3), "`len(y) % 2 == 0`, and here y = 3 elements"),
+        (lambda: shaped[1](np.zeros((9, 32), np.float32), 9, 4), "`rows % TILE == 0 and len(a) == rows`"),
+    ],
+)
+def test_a_launch_that_does_not_is_refused(launch, asks):
+    with pytest.raises(snap.LaunchError) as caught:
+        launch()
+    assert f"its `where=` asks for {asks}" in str(caught.value)
+
+
+def test_races_keep_it_too():
+    with pytest.raises(snap.LaunchError, match="asks for"):
+        snap.races(add_one, np.zeros(65, np.float32), 65, blocks=1)
+
+
+def test_a_condition_that_fails():
+    @kernel(threads=32, where=lambda n: 32 % n == 0)
+    def k(n: int):
+        pass
+
+    with pytest.raises(snap.LaunchError, match="its `where=` fails for these arguments: ZeroDivisionError"):
+        k[1](0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"where": lambda m: m > 0}, "`where` asks for `m`, and the kernel has no parameter of that name"),
+        ({"where": 3}, "`where` is a function of the arguments by name, not 3"),
+    ],
+)
+def test_refused_when_it_is_defined(options, message):
+    with pytest.raises(snap.SnapError) as caught:
+
+        @kernel(threads=32, **options)
+        def k(n: int):
+            pass
+
+    assert message in str(caught.value)
+
+
+def test_a_device_function_has_none():
+    with pytest.raises(snap.SnapError, match="is for kernels"):
+
+        @device
+        @requires(thread[1], where=lambda n: n > 0)
+        def f(n: int @ thread[1]):
+            pass
+
+
+def test_the_generated_launch_asks_too():
+    from snap.runtime.fastpath import _Family, source
+    from snap.runtime.launch import launcher
+
+    calls = launcher(add_one._the_one({}))
+    family = _Family(("{a} is {a}",), "True", "True", "{a}", "{a}.shape", {})
+    text = source(calls.signature, family, True, False, False, (), True)
+    assert "and where(blocks, n0 // 4, a1)" in text
+    assert calls.where.quick(2, 128, 128) and not calls.where.quick(2, 100, 128)

@@ -30,6 +30,8 @@ from snap.surface import TypeName
 LINE = 128  # bytes; nothing that is decided by an address looks further
 MOST = 1024  # signatures of a function that are kept
 
+_NEW = object()  # stands for a signature that was not seen
+
 _listening = threading.local()
 
 
@@ -169,18 +171,18 @@ def recorded(function: Callable) -> Callable:
             return function(*args, **keywords)
         values = (*args, *keywords.values()) if keywords else args
         try:
-            key: Hashable = (*[SIGNATURES[type(value)](value) for value in values], *keywords)  # type: ignore[misc]
-            replay = replays.get(key, False)
+            key: Hashable = (*[SIGNATURES[type(value)](value) for value in values], *keywords)
+            replay: Any = replays.get(key, _NEW)
         except Exception:  # an argument without a signature, or an array that cannot tell
             return function(*args, **keywords)
-        if replay:
+        if replay is _NEW:
+            return _written_down(function, args, keywords, values, replays, key)
+        if replay is not None:
             try:
                 return replay(*values)
-            except Exception:
-                return function(*args, **keywords)
-        if replay is None:
-            return function(*args, **keywords)
-        return _written_down(function, args, keywords, values, replays, key)
+            except Exception:  # noqa: S110
+                pass  # the function says what is wrong, or does it
+        return function(*args, **keywords)
 
     call.replays = replays  # type: ignore[attr-defined]
     return call

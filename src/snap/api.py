@@ -6,7 +6,7 @@ The pipeline is `Compiled`: one attribute a stage, each computed when first aske
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from snap.diag.error import SnapError
@@ -337,13 +337,15 @@ class SnapFunction:
         stream: object = None,
         seed: int | None = None,
         seconds: float | None = None,
+        checks: Sequence[str] = (),
         **keywords: object,
     ) -> None:
         """Runs the kernel; `k[blocks](*args)` is short for `k.launch(*args, blocks=blocks)`.
 
         blocks: a number, or the shape of the grid.  target: where, "cpu", "gpu", "ptx" (what NVRTC makes of it, without
         a GPU) or, by the arrays, "auto".  stream: of a GPU.  seed: a schedule of the CPU machine.  seconds: how long
-        the CPU machine may take.
+        the CPU machine may take.  checks: what else target="ptx" looks for: "races", "uninitialised" (shared memory),
+        "nc" (memory that is written, read past coherence).
         """
         from snap.runtime.launch import launch
 
@@ -351,7 +353,7 @@ class SnapFunction:
         compiled, rest = (
             (self._specialised({}), args) if not self.generic and not keywords else self.split_arguments(args, keywords)
         )
-        launch(compiled, rest, blocks, target, stream, seed, seconds)
+        launch(compiled, rest, blocks, target, stream, seed, seconds, checks)
 
     def __getitem__(self, blocks: object):
         """What launches with that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: one

@@ -74,11 +74,12 @@ Access = tuple[Entry, int]  # and the lane
 
 
 class RaceLog:
-    def __init__(self, forgets: bool = True):
+    def __init__(self, forgets: bool = True, observes: bool = False):
         """forgets: what a block's barrier has ordered in its shared memory cannot race later; not where other blocks
-        reach into it.
+        reach into it.  observes: an atomic access comes after those to its element that it has seen, and so does all
+        that comes after it (PTX ISA, "Causality order"); Snap promises this of an acquire alone.
         """
-        self.forgets = forgets
+        self.forgets, self.observes = forgets, observes
         self.entries: dict[object, list[Entry]] = {}
         self.logged = 0  # addresses in them
         self.limit = _FLUSH
@@ -236,6 +237,7 @@ class RaceLog:
         """
         write: Access | None = None
         since: dict[int, dict[tuple[int, int, int], Access]] = {READ: {}, ATOMIC: {}, ATOMIC_READ: {}}
+        atomics: list[Access] = []
         for at, k in dict.fromkeys(zip(which.tolist(), lane.tolist())):
             e = entries[at]
             thread = (e.segment.block, int(e.segment.threads[k]), e.token)
@@ -243,12 +245,14 @@ class RaceLog:
             for kind in _CONFLICTS[e.kind]:
                 before += since[kind].values()
             for other, j in before:
-                if not _after(other, j, e, k):
+                if not _after(other, j, e, k) and not (self.observes and _observed(other, j, atomics, e, k)):
                     self._report(other, j, e, k, address)
                     return
                 if e.by_unit and not other.by_unit and not visible(other.segment, j, e.segment, k):
                     self._report(other, j, e, k, address, reason="proxy")
                     return
+            if self.observes and e.kind in (ATOMIC, ATOMIC_READ):
+                atomics.append((e, k))
             if e.kind == WRITE:
                 write, since = (e, k), {kind: {} for kind in since}
             else:
@@ -271,6 +275,18 @@ def _after(a: Entry, lane_a: int, b: Entry, lane_b: int) -> bool:
     if a.token:
         return a.token == b.token or b.segment.knows(a.token, lane_b)
     return ordered(a.segment, lane_a, b.segment, lane_b)
+
+
+def _observed(a: Entry, lane_a: int, atomics: list[Access], b: Entry, lane_b: int) -> bool:
+    """Whether an atomic access that came after a, and so has seen it, comes before b; a is one itself."""
+    if a.kind != ATOMIC:
+        return False
+    for z, lane in reversed(atomics):
+        if z is a and lane == lane_a:
+            return False
+        if _after(z, lane, b, lane_b):
+            return True
+    return False
 
 
 def _one_thread_knows(a: Entry, b: Entry) -> bool:

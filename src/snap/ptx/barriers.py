@@ -159,6 +159,7 @@ class Barriers:
         cluster = lanes // self.machine.width // self.machine.shape.cluster
         np.add.at(self.arrived, cluster, 1)
         self.joined[lanes] = self.phase[cluster] + 1
+        self.machine.tell("arrived_at_cluster", lanes)
         self.end_phases()
 
     def end_phases(self) -> None:

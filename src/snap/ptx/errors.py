@@ -38,7 +38,7 @@ class PtxFault(RuntimeError):
 
     kind: 'out of bounds', 'misaligned', 'deadlock', 'barrier mismatch', 'trap', 'too long', 'unknown'; where it was
     asked for, 'race', 'uninitialised' or 'not coherent'.  block, thread: the first it happened to.  line: (file, line)
-    of the source, where the PTX says it.
+    of the source, where the PTX says it.  also: others of the same run, such as further races.
     """
 
     __module__ = "snap.ptx"
@@ -58,9 +58,14 @@ class PtxFault(RuntimeError):
         help: str = "",
     ):
         self.kind, self.block, self.thread, self.span = kind, block, thread, at.span
+        self.also: list[PtxFault] = []
         self.line = None if at.line is None else (files.get(at.line[0], "?"), at.line[1])
         who = "" if block is None else f"block {block}, thread {thread}"
         self.diagnostic = Diagnostic(
             kind, message, at.span, label or who, secondary, note or from_line(at, files), help
         )
         super().__init__(render(self.diagnostic))
+
+    def __str__(self) -> str:
+        more = len(self.also)
+        return super().__str__() + (f"\n  = and {more} more, in `also`" if more else "")

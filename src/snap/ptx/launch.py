@@ -14,9 +14,10 @@ import numpy as np
 
 from snap.ptx import tree
 from snap.ptx.counters import Counters, Counting, resources
+from snap.ptx.errors import PtxFault
 from snap.ptx.grammar import parse
 from snap.ptx.machine import Machine, Shape
-from snap.ptx.memory import Memory
+from snap.ptx.memory import GLOBAL, Memory
 from snap.ptx.program import Function, Program, load, size_of
 from snap.ptx.transfers import TensorMap
 from snap.ptx.types import DTYPE
@@ -56,8 +57,8 @@ def run(
     if len(arguments) != len(function.parameters):
         raise TypeError(f"{entry} takes {len(function.parameters)} arguments, and {len(arguments)} were given")
     statics = memory.globals.place(_statics(program), "the module's variables")
-    arrays: list[tuple[np.ndarray, int]] = []
-    values = [_value(v, a, memory, arrays) for (v, _), a in zip(function.parameters, arguments)]
+    arrays = _Arrays(memory, [(v, a) for (v, _), a in zip(function.parameters, arguments) if isinstance(a, np.ndarray)])
+    values = [_value(v, a, arrays) for (v, _), a in zip(function.parameters, arguments)]
     memory.globals.fill()
     for (_v, offset), raw in zip(function.parameters, values):
         memory.parameters.data[offset : offset + len(raw)] = np.frombuffer(raw, np.uint8)
@@ -69,14 +70,21 @@ def run(
         machine.maps = maps([int.from_bytes(raw[:8], "little") for raw in values])
     if out is not None:
         machine.printed = out
-    machine.run()
-    for array, k in arrays:
-        if array.flags.writeable:
-            array.reshape(-1).view(np.uint8)[:] = memory.globals.back(k)
+    try:
+        machine.run()
+    except PtxFault as fault:
+        if fault.kind != "race":  # which may be the reason
+            fault.also += [other for watcher in machine.watchers for other in watcher.found()]
+        raise
+    arrays.back()
     return machine.counters
 
 
-CHECKS: dict[str, tuple[str, str]] = {}  # name: the module and class that looks for it
+CHECKS = {  # name: the module and class that looks for it
+    "races": ("snap.ptx.races", "Races"),
+    "uninitialised": ("snap.ptx.checks", "Uninitialised"),
+    "nc": ("snap.ptx.checks", "NotCoherent"),
+}
 
 
 def _checks(names: Sequence[str]) -> list[Callable[[Machine], Watch]]:
@@ -116,16 +124,53 @@ def _fits(function: Function, shape: Shape) -> None:
         raise ValueError(f"{shape.blocks} blocks are no whole clusters of {shape.cluster}")
 
 
-def _value(v: tree.Variable, given: object, memory: Memory, arrays: list[tuple[np.ndarray, int]]) -> bytes:
+class _Arrays:
+    """Arguments in global memory.  Those that overlap for the caller overlap for the kernel."""
+
+    def __init__(self, memory: Memory, given: list[tuple[tree.Variable, np.ndarray]]):
+        self.memory = memory
+        self.at: dict[int, tuple[np.ndarray, int, int]] = {}  # by identity: the array, its piece, where it begins in it
+        for v, array in given:
+            if not array.flags.c_contiguous:
+                raise TypeError(f"{v.name}: an array that is not contiguous")
+            if size_of(v) != 8:
+                raise TypeError(f"{v.name}: a parameter of {size_of(v)} bytes is no pointer")
+        group: list[tuple[tree.Variable, np.ndarray]] = []
+        end = -1
+        for v, array in sorted(given, key=lambda pair: pair[1].ctypes.data):
+            if group and array.ctypes.data >= end:
+                self._place(group)
+                group = []
+            group.append((v, array))
+            end = max(end, array.ctypes.data + array.nbytes)
+        if group:
+            self._place(group)
+
+    def _place(self, group: list[tuple[tree.Variable, np.ndarray]]) -> None:
+        start = group[0][1].ctypes.data
+        data = bytearray(max(a.ctypes.data + a.nbytes for _, a in group) - start)
+        name = f"argument{'s' * (len(group) > 1)} {', '.join(v.name for v, _ in group)}"
+        for _, a in group:
+            first = a.ctypes.data - start
+            data[first : first + a.nbytes] = a.tobytes()
+            self.at[id(a)] = (a, len(self.memory.globals.starts), first)
+        self.memory.globals.place(bytes(data), name)
+
+    def address(self, array: np.ndarray) -> int:
+        _, piece, first = self.at[id(array)]
+        return GLOBAL + self.memory.globals.starts[piece] + first
+
+    def back(self) -> None:
+        """Every array holds what the kernel left in it."""
+        for array, piece, first in self.at.values():
+            if array.flags.writeable:
+                array.reshape(-1).view(np.uint8)[:] = self.memory.globals.back(piece)[first : first + array.nbytes]
+
+
+def _value(v: tree.Variable, given: object, arrays: _Arrays) -> bytes:
     size = size_of(v)
     if isinstance(given, np.ndarray):
-        if not given.flags.c_contiguous:
-            raise TypeError(f"{v.name}: an array that is not contiguous")
-        if size != 8:
-            raise TypeError(f"{v.name}: a parameter of {size} bytes is no pointer")
-        address = memory.globals.place(given.reshape(-1).view(np.uint8), f"argument {v.name}")
-        arrays.append((given, len(memory.globals.starts) - 1))
-        return address.to_bytes(8, "little")
+        return arrays.address(given).to_bytes(8, "little")
     if isinstance(given, (bytes, bytearray)):
         if len(given) != size:
             raise TypeError(f"{v.name}: {len(given)} bytes for a parameter of {size}")

@@ -73,6 +73,13 @@ def _where(m: Machine, address: np.ndarray, lanes: Lanes) -> list[tuple[int, int
     return list(zip(there.tolist(), inside.astype(np.int64).tolist()))
 
 
+def place(m: Machine, one: Instruction, lanes: Lanes) -> list[tuple[int, int]]:
+    """(block, byte) of the mbarrier that each lane's instruction names."""
+    space = "shared" if {"shared", "shared::cta", "shared::cluster"} & set(one.parts) else ""
+    address = next(o for o in one.operands if isinstance(o, Address))
+    return _where(m, m.addresses(address, one.function, space)(lanes), lanes)
+
+
 def _found(m: Machine, key: tuple[int, int], lane: int) -> Mbarrier:
     found = m.mbarriers.get(key)
     if found is None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from snap.ptx.errors import PtxFault
     from snap.ptx.machine import Lanes, Machine
     from snap.ptx.memory import Memory
     from snap.ptx.program import Instruction
@@ -52,6 +53,9 @@ class Watch:
     def let_go(self, lanes: Lanes, full: np.ndarray) -> None:
         """`full`: by block and number, the barriers to which all have come; lanes: who waited there."""
 
+    def arrived_at_cluster(self, lanes: Lanes) -> None:
+        """Lanes have come to the barrier of their cluster."""
+
     def let_go_of_cluster(self, lanes: Lanes) -> None:
         """They wait no longer for their cluster."""
 
@@ -62,7 +66,11 @@ class Watch:
         """A thread has seen that the phase before this one is over."""
 
     def ended(self) -> None:
-        """Every thread has left."""
+        """Every thread has left.  What is wrong is raised."""
+
+    def found(self) -> list[PtxFault]:
+        """What is wrong so far, where the run was stopped by something else."""
+        return []
 
 
 class Watched:

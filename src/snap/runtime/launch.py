@@ -65,13 +65,14 @@ class Launcher:
         stream: object = None,
         seed: int | None = None,
         seconds: float | None = None,
+        checks: Sequence[str] = (),
     ) -> None:
-        usual = seed is None and seconds is None and (stream is None or type(stream) is int)
+        usual = seed is None and seconds is None and not checks and (stream is None or type(stream) is int)
         if usual and plain(blocks) and type(target) is str:
             ready = self._ready.get((blocks, target, stream))
             if ready is not None:
                 return ready[1](*args)
-        return self.start(args, blocks, target, stream, seed, seconds)
+        return self.start(args, blocks, target, stream, seed, seconds, checks)
 
     def start(
         self,
@@ -81,6 +82,7 @@ class Launcher:
         stream: object = None,
         seed: int | None = None,
         seconds: float | None = None,
+        checks: Sequence[str] = (),
     ) -> None:
         """The whole way, every check included."""
         kernel = self.signature.kernel
@@ -93,7 +95,9 @@ class Launcher:
         handle = self._stream(args, stream)
         bound = self.bound(args, number, handle, extents)
         if target == "ptx":
-            return self._run_ptx(bound, number, stream, seed)
+            return self._run_ptx(bound, number, stream, seed, checks)
+        if checks:
+            raise LaunchError(kernel, 'checks= is for target="ptx"; `snap.races` looks for races on the CPU machine')
         place = self._place(bound, target)
         if place is None:
             if stream is not None:
@@ -170,7 +174,7 @@ class Launcher:
             )
         return current
 
-    def _run_ptx(self, bound: Bound, blocks: int, stream: object, seed: int | None) -> None:
+    def _run_ptx(self, bound: Bound, blocks: int, stream: object, seed: int | None, checks: Sequence[str] = ()) -> None:
         """What NVIDIA's compiler makes of the kernel, on the PTX machine."""
         kernel = self.signature.kernel
         if stream is not None or seed is not None:
@@ -181,7 +185,7 @@ class Launcher:
             from snap.runtime.simulate import run_ptx
 
             self._check_boxes(bound)
-            run_ptx(self.compiled, self.signature, bound.args, blocks)
+            run_ptx(self.compiled, self.signature, bound.args, blocks, checks)
 
     def _run_on_cpu(self, bound: Bound, blocks: int, seed: int | None, seconds: float | None) -> None:
         if blocks == 0:
@@ -334,8 +338,9 @@ def launch(
     stream: object = None,
     seed: int | None = None,
     seconds: float | None = None,
+    checks: Sequence[str] = (),
 ) -> None:
-    launcher(compiled).launch(tuple(args), blocks, target, stream, seed, seconds)
+    launcher(compiled).launch(tuple(args), blocks, target, stream, seed, seconds, checks)
 
 
 def races(

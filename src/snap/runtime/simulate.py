@@ -9,12 +9,14 @@ Non-goals:  speed, caches; what PTX means (ptx/)
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I32, I64
 from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.compile import compile_ptx
+from snap.runtime.errors import LaunchError
 from snap.runtime.gpu import formats_of, numbers_of
 from snap.runtime.signature import Signature
 from snap.runtime.sizes import bytes_at_launch, rows_at_launch
@@ -23,9 +25,13 @@ from snap.runtime.tensors import encoding
 _ADDED_AS = {F16: "f2", F32: "f4", F64: "f8", I32: "i4", I64: "i8", BF16: "bf16"}  # others: as unsigned integers
 
 
-def run_ptx(compiled, signature: Signature, args: tuple[object, ...], blocks: int) -> None:
+def run_ptx(compiled, signature: Signature, args: tuple[object, ...], blocks: int, checks: Sequence[str] = ()) -> None:
     from snap.ptx import launch, transfers
 
+    for name in [checks] if isinstance(checks, str) else checks:
+        if name not in launch.CHECKS:
+            known = ", ".join(map(repr, launch.CHECKS))
+            raise LaunchError(signature.kernel, f"checks= takes {known}, and there is no check {name!r}")
     module = compiled.module
     program = compiled.__dict__.get("_ptx_program")
     if program is None:
@@ -73,6 +79,7 @@ def run_ptx(compiled, signature: Signature, args: tuple[object, ...], blocks: in
             dynamic_shared=bytes_at_launch(module, rows_at_launch(signature.kernel, signature.shared, args)),
             out=printed,
             maps=maps,
+            checks=checks,
         )
     finally:
         for line in printed:

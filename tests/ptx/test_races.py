@@ -1,0 +1,264 @@
+"""Races in PTX: what orders two accesses and what does not, one small program each; kernels with one barrier taken out of their PTX are reported,
+the kernels themselves are not."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from corpus import OK
+from ptx.test_machine import kernel as module
+
+from snap import *
+from snap.ptx import PtxFault, run
+from snap.runtime.errors import LaunchError
+from snap.runtime.launch import Launcher
+
+ALL = ("races", "uninitialised", "nc")
+
+
+def said(text: str, grid=1, block=64, arguments=None, checks=("races",), **more) -> str:
+    """The kind of what is reported, or nothing."""
+    try:
+        run(text, "k", grid, block, [np.zeros(512, np.uint32)] if arguments is None else arguments, checks=checks, limit=2_000_000, **more)
+    except PtxFault as fault:
+        return fault.kind
+    return ""
+
+
+# Thread 0 writes words[1] and then says so in words[0]; a thread of another warp, or of another block, waits for that and reads words[1].
+PASSING = """
+ld.param.u64 %d0, [p0]; mov.u32 %r3, %tid.x; mov.u32 %r4, %ctaid.x;
+setp.ne.s32 %p1, {me}, 0; @%p1 bra reader;
+setp.ne.s32 %p2, %r3, 0; @%p2 bra done;
+st.global.u32 [%d0+4], 7;
+{before}
+{say}
+bra.uni done;
+reader:
+setp.ne.s32 %p2, {me}, {other}; @%p2 bra done;
+again: {hear} setp.eq.s32 %p3, %r5, 0; @%p3 bra again;
+{after}
+ld.global.u32 %r6, [%d0+4];
+done:
+"""
+RELEASE, ACQUIRE = "st.release.{s}.global.u32 [%d0], 1;", "ld.acquire.{s}.global.u32 %r5, [%d0];"
+RELAXED, HEARD = "st.relaxed.{s}.global.u32 [%d0], 1;", "ld.relaxed.{s}.global.u32 %r5, [%d0];"
+ADD = "atom.relaxed.{s}.global.add.u32 %r7, [%d0], 1;"
+
+
+@pytest.mark.parametrize(
+    "say, hear, before, after, scope, apart, races",
+    [
+        (RELEASE, ACQUIRE, "", "", "gpu", True, False),
+        (RELEASE, ACQUIRE, "", "", "cta", False, False),
+        (RELEASE, ACQUIRE, "", "", "cta", True, True),  # a block's scope does not reach another block
+        (RELAXED, ACQUIRE, "", "", "gpu", True, True),
+        (RELEASE, HEARD, "", "", "gpu", True, True),
+        (RELAXED, HEARD, "fence.acq_rel.gpu;", "fence.acq_rel.gpu;", "gpu", True, False),
+        (RELAXED, HEARD, "membar.gl;", "membar.gl;", "gpu", True, False),
+        (RELAXED, HEARD, "membar.cta;", "membar.gl;", "gpu", True, True),
+        (RELAXED, HEARD, "membar.cta;", "membar.cta;", "cta", False, False),
+        (RELAXED, HEARD, "", "membar.gl;", "gpu", True, True),
+        (RELAXED, HEARD, "membar.gl;", "", "gpu", True, True),
+        (ADD, ACQUIRE, "membar.gl;", "", "gpu", True, False),
+        (RELEASE, ADD.replace("%r7", "%r5").replace("], 1", "], 0"), "", "fence.acq_rel.gpu;", "gpu", True, False),
+        ("st.volatile.global.u32 [%d0], 1;", "ld.volatile.global.u32 %r5, [%d0];", "membar.gl;", "membar.gl;", "gpu", True, False),
+        ("st.volatile.global.u32 [%d0], 1;", "ld.volatile.global.u32 %r5, [%d0];", "", "", "gpu", True, True),
+    ],
+)
+def test_passing_a_message(say, hear, before, after, scope, apart, races):
+    me, other = ("%r4", 1) if apart else ("%r3", 32)
+    text = module(PASSING.format(me=me, other=other, say=say.format(s=scope), hear=hear.format(s=scope), before=before, after=after), 1)
+    assert said(text, 2 if apart else 1) == ("race" if races else "")
+
+
+TO, FROM = "mov.u32 %r3, %tid.x; shl.b32 %r4, %r3, 2; mov.u32 %r6, s; add.u32 %r4, %r4, %r6; st.shared.u32 [%r4], %r3;", "{xor} shl.b32 %r5, %r5, 2; add.u32 %r5, %r5, %r6; ld.shared.u32 %r7, [%r5];"
+SHARED = ".shared .align 16 .b32 s[64]; " + TO + " {between} " + FROM
+NEAR, FAR = "xor.b32 %r5, %r3, 1;", "xor.b32 %r5, %r3, 32;"
+
+
+@pytest.mark.parametrize(
+    "between, xor, races",
+    [
+        ("bar.sync 0;", FAR, False),
+        ("bar.sync 1, 64;", FAR, False),
+        ("barrier.sync 2;", FAR, False),
+        ("bar.red.popc.u32 %r8, 0, %p1;", FAR, False),
+        ("bar.warp.sync -1;", NEAR, False),
+        ("bar.warp.sync -1;", FAR, True),
+        ("", FAR, True),
+        ("", NEAR, True),  # threads of one warp do not run in step
+        ("shfl.sync.idx.b32 %r8, %r3, 0, 31, -1;", NEAR, True),  # a shuffle orders no memory
+        ("bar.sync 1, 32;", FAR, True),  # two barriers, one after the other
+        ("membar.cta;", FAR, True),  # a fence alone orders nothing
+        ("setp.lt.s32 %p1, %r3, 32; @%p1 bar.arrive 1, 64; @!%p1 bar.sync 1, 64; @%p1 bra out;", FAR, False),
+    ],
+)
+def test_shared_memory(between, xor, races):
+    assert said(module(SHARED.format(between=between, xor=xor) + " out:", 1)) == ("race" if races else "")
+
+
+def test_atomics_and_plain_accesses():
+    """An atomic has seen those before it: who was the last of all may clear the word; whoever looks without one may not."""
+    last = "ld.param.u64 %d0, [p0]; atom.global.add.u32 %r3, [%d0], 1; setp.ne.s32 %p1, %r3, 127; @%p1 bra out; st.global.u32 [%d0], 0; out:"
+    assert said(module(last, 1), 2) == ""
+    assert said(module(last.replace("127", "100"), 1), 2) == "race"
+    assert said(module("ld.param.u64 %d0, [p0]; red.global.add.u32 [%d0], 1; ld.global.u32 %r3, [%d0];", 1), 1, 32) == "race"
+
+
+def test_a_copy_in_flight():
+    copy = ".shared .align 16 .b32 s[64]; ld.param.u64 %d0, [p0]; mov.u32 %r3, s; shl.b32 %r4, %r0, 2; add.u32 %r3, %r3, %r4; cvt.u64.u32 %d1, %r4; add.s64 %d0, %d0, %d1; cp.async.ca.shared.global [%r3], [%d0], 4; {wait} ld.shared.u32 %r5, [%r3];"
+    for wait, races in (
+        ("cp.async.wait_all;", False),
+        ("cp.async.commit_group; cp.async.wait_group 0;", False),
+        ("cp.async.commit_group; cp.async.wait_group 1;", True),
+        ("cp.async.commit_group;", True),
+        ("cp.async.wait_group 0;", True),  # nothing was committed
+    ):
+        assert said(module(copy.format(wait=wait), 1)) == ("race" if races else ""), wait
+
+
+def test_a_report_names_both_lines_and_threads():
+    body = "\n.loc 1 7 0\nld.param.u64 %d0, [p0];\nst.global.u32 [%d0+8], %r0;\n.loc 1 9 0\nld.global.u32 %r3, [%d0+8];"
+    with pytest.raises(PtxFault) as caught:
+        run(module(body, 1).replace(".visible", '.file 1 "mine.cu"\n.visible'), "k", 2, 1, [np.zeros(4, np.uint32)], checks="races")
+    d = caught.value.diagnostic
+    assert d.message == "data race on element 2 of `argument p0`"
+    assert (d.span.line, d.label) == (12, "block 0, thread 0 reads") or (d.span.line, d.label) == (12, "block 1, thread 0 reads") or d.label.endswith("writes")
+    assert len(d.secondary) == 1 and d.secondary[0].text.startswith(("block 0, thread 0 writes", "block 1, thread 0 writes"))
+    assert "from mine.cu:7" in d.note and (caught.value.block, caught.value.thread) in ((0, 0), (1, 0))
+
+
+# ---- the other checks ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_shared_memory_that_nobody_wrote():
+    some = ".shared .align 4 .b32 s[64]; mov.u32 %r4, s; shl.b32 %r5, %r0, 2; add.u32 %r4, %r4, %r5; setp.ne.s32 %p1, %r0, 5; {write} bar.sync 0; ld.shared.u32 %r6, [%r4];"
+    assert said(module(some.format(write="@%p1 st.shared.u32 [%r4], 0;"), 1), checks=["uninitialised"]) == "uninitialised"
+    assert said(module(some.format(write="st.shared.u32 [%r4], 0;"), 1), checks=["uninitialised"]) == ""
+    assert said(module(some.format(write=""), 1)) == ""  # it was not asked for
+
+
+@pytest.mark.parametrize("order", ["{read} bar.sync 0; {write}", "{write} bar.sync 0; {read}"])
+def test_reads_past_coherence_of_what_is_written(order):
+    read, write = "ld.global.nc.u32 %r3, [%d0+4];", "setp.ne.s32 %p1, %r0, 3; @!%p1 st.global.u32 [%d0+4], 1;"
+    body = "ld.param.u64 %d0, [p0];" + order.format(read=read, write=write)
+    assert said(module(body, 1), checks=["nc"]) == "not coherent"
+    assert said(module(body.replace("[%d0+4], 1", "[%d0+8], 1"), 1), checks=["nc"]) == ""
+    assert said(module(body.replace(".nc", ""), 1), checks=["nc"]) == ""
+
+
+def test_no_such_check():
+    with pytest.raises(ValueError, match="there is no check 'raecs': checks= takes 'races', 'uninitialised', 'nc'"):
+        run(module("", 1), "k", 1, 32, [np.zeros(1)], checks=["raecs"])
+
+
+# ---- what NVRTC makes of kernels -----------------------------------------------------------------------------------------------------------------
+
+
+@kernel(threads=64)
+def sums(x: ptr(const(int)), out: ptr(int)):
+    with each(block, out) as b:
+        s: shared(int[64])
+        with each(thread, s) as t:
+            s[t] = x[64 * b + t]
+        for k in unroll(range(2)):
+            step: int = 32 >> k
+            with group(block[1]):
+                with each(thread, s, shape=step) as t:
+                    s[t] += s[t + step] if k == 5 else 1
+        with each(thread, out) as t:
+            out[64 * b + t] = s[63 - t]
+
+
+def _without(text: str, pattern: str) -> list[str]:
+    """The text with one line each that matches taken out."""
+    lines = text.splitlines()
+    return ["\n".join(lines[:k] + lines[k + 1 :]) for k, line in enumerate(lines) if re.search(pattern, line)]
+
+
+def test_barriers_taken_out_of_the_ptx_are_reported():
+    pytest.importorskip("cuda.bindings.nvrtc")
+    text = sums.ptx()
+    given = lambda: [np.arange(128, dtype=np.int32), np.zeros(128, np.int32)]  # noqa: E731
+    run(text, "sums", 2, 64, given(), checks=ALL)
+    mutants = _without(text, r"^\s*bar\.sync")
+    assert mutants
+    for mutant in mutants:
+        with pytest.raises(PtxFault) as caught:
+            run(mutant, "sums", 2, 64, given(), checks=ALL)
+        assert caught.value.kind == "race" and caught.value.line[0].endswith("test_races.py")
+
+
+@kernel(threads=32)
+def more(x: ptr(const(int)), y: ptr(int)):
+    with each(thread, y) as i:
+        y[i] = x[i] + 1
+
+
+def test_const_and_restrict_on_memory_that_is_written():
+    """NVRTC loads what is promised to be constant past coherence: given one array twice, the promise is false."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    assert "const int* __restrict__ x" in more.cuda() and "ld.global.nc" in more.ptx()
+    a = np.arange(64, dtype=np.int32)
+    run(more.ptx(), "more", 2, 32, [a, np.zeros_like(a)], checks=ALL)
+    with pytest.raises(PtxFault, match="is read through `.nc` in a grid that writes it") as caught:
+        run(more.ptx(), "more", 2, 32, [a, a], checks=ALL)
+    assert caught.value.kind == "not coherent" and "without `const` and `__restrict__` together" in caught.value.diagnostic.help
+
+
+# Each of these has its kind of order: barriers of blocks, warps and parts, cp.async, fences between blocks, clusters, mbarriers with TMA and wgmma.
+SAMPLE = ("block_sums", "split_sync", "async_copies", "cooperative", "lookback_scan", "cluster_exchange", "shuffles", "atomics", "ping_pong", "tf32_boxes")
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_the_corpus_is_free_of_reports(name, monkeypatch):
+    pytest.importorskip("cuda.bindings.nvrtc")
+    _checked(monkeypatch, ALL)
+    program = next(p for p in OK if p.name == f"tests/ok/{name}.py").execute()
+    (program.get("check") or program.get("main"))()
+
+
+@pytest.mark.parametrize("name, pattern", [("boxes", r"fence\.proxy"), ("cooperative", r"^\s*membar\.gl"), ("async_copies", r"cp\.async\.wait_group")])
+def test_what_orders_copies_products_and_blocks_taken_out(name, pattern, monkeypatch):
+    pytest.importorskip("cuda.bindings.nvrtc")
+    from snap.runtime import simulate
+
+    compiled = simulate.compile_ptx
+
+    def mutant(text, *args, **more):
+        return next(iter(_without(compiled(text, *args, **more), pattern)), compiled(text, *args, **more))
+
+    monkeypatch.setattr(simulate, "compile_ptx", mutant)
+    _checked(monkeypatch, ["races"])
+    program = next(p for p in OK if p.name == f"tests/ok/{name}.py").execute()
+    with pytest.raises(PtxFault) as caught:
+        (program.get("check") or program.get("main"))()
+    assert caught.value.kind == "race"
+
+
+def _checked(monkeypatch, checks) -> None:
+    """Every launch on the CPU machine goes to the PTX machine, with these checks."""
+    from snap.ptx import launch
+
+    monkeypatch.setattr(launch, "run", lambda *args, **more: run(*args, **(more | {"checks": checks})))
+    on_cpu = Launcher._run_on_cpu
+
+    def instead(self, bound, blocks, seed, seconds):
+        if blocks and seed is None:
+            self._run_ptx(bound, blocks, None, None)
+        else:
+            on_cpu(self, bound, blocks, seed, seconds)
+
+    monkeypatch.setattr(Launcher, "_run_on_cpu", instead)
+
+
+def test_a_launch_can_be_checked():
+    pytest.importorskip("cuda.bindings.nvrtc")
+    x, out = np.arange(128, dtype=np.int32), np.zeros(128, np.int32)
+    sums.launch(x, out, blocks=2, target="ptx", checks=ALL)
+    for target, checks, message in (("ptx", ["raecs"], "there is no check 'raecs'"), ("cpu", ["races"], '`snap.races` looks for races on the CPU machine')):
+        with pytest.raises(LaunchError, match=message):
+            sums.launch(x, out, blocks=2, target=target, checks=checks)

@@ -219,8 +219,12 @@ class Namespace:
     def __getattr__(self, name: str) -> Marker:
         if name.startswith("__"):
             raise AttributeError(name)
-        made = ViewWord if self.word == "views" and name in members("views") else Marker
-        return made(f"{self.word}.{name}", members(self.word).get(name, ("(*args)", "")))
+        described = members(self.word).get(name)
+        kind = ViewWord if self.word == "views" and described is not None else Marker
+        made = kind(f"{self.word}.{name}", described or ("(*args)", ""))
+        if described is not None:
+            self.__dict__[name] = made
+        return made
 
     def __dir__(self) -> list[str]:
         return sorted(members(self.word))

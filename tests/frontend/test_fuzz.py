@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
 from snap.frontend.lambdas import lambda_tree
-from snap.frontend.names import walk
+from snap.frontend.tree import walk
 from snap.frontend.parse import decorator_spans, parse_definition_names, parse_function
 
 PROGRAM = '''\

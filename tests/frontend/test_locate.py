@@ -314,7 +314,7 @@ def test_spans_agree_with_ast(define):
                     assert c, "message"
             return c
     """)
-    from snap.frontend.names import walk
+    from snap.frontend.tree import walk
 
     function = parse_function(names["f"])
     for node in walk(function):

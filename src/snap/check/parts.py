@@ -108,7 +108,10 @@ def colliding(place: Place, scopes: Iterable[Scope]) -> Iterator[Collision]:
 
 
 def _certain(scope: Scope, threads: int) -> Iterator[Collision]:
-    known = [(a, _elements(index, threads), w) for w in (True, False) for a, index in _sure(scope, w)]
+    sure = [(a, index, w) for w in (True, False) for a, index in _sure(scope, w)]
+    if _one_each(sure):
+        return
+    known = [(a, _elements(index, threads), w) for a, index, w in sure]
     for write, written, writes in known:
         if not writes or written is None:
             continue
@@ -122,6 +125,14 @@ def _certain(scope: Scope, threads: int) -> Iterator[Collision]:
             for t, at in enumerate(touched):
                 if owner.get(at, t) != t:
                     yield Collision(write, owner[at], access, t, also)
+
+
+def _one_each(sure: list[tuple[ir.MemAccess, tuple[Form, ...], bool]]) -> bool:
+    """Whether it is plain that each thread has an element of its own: what most kernels do."""
+    of_view = {a.view: index for a, index, writes in sure if writes}
+    return all(of_view.get(a.view, index) == index for a, index, _ in sure) and all(
+        any(len(i[1]) == 1 and i[1][0][0] == ("thread",) for i in index) for index in of_view.values()
+    )
 
 
 def _sure(scope: Scope, writes: bool) -> Iterator[tuple[ir.MemAccess, tuple[Form, ...]]]:

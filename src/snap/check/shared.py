@@ -8,7 +8,7 @@ lowering (check/scopes.py), stages (check/stages.py).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 from snap.check.annotations import Spec
 from snap.check.bindings import IndexMap, Memory, Pipeline
@@ -195,12 +195,9 @@ def _moves_boxes(definition: Definition, seen: set[int]) -> bool:
 
 def _calls(body: tree.Body) -> Iterator[tree.Call]:
     """All calls in there, in no order; this is much of the time that a definition takes."""
-    left: list[object] = [body]
+    left: list[Any] = list(body)
     while left:
         node = left.pop()
-        if type(node) is tuple:
-            left += node
-        elif hasattr(node, "__match_args__") and not isinstance(node, Span):
-            if isinstance(node, tree.Call):
-                yield node
-            left += [getattr(node, name) for name in node.__match_args__]
+        if type(node) is tree.Call:
+            yield node
+        left += tree.children(node)

@@ -6,13 +6,16 @@ Input: the state after the body was checked, and the statements made of it.  Out
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator, Set
+
 from snap.check.explain import read_by_one_help, units
 from snap.check.parts import Scope, colliding, meeting, overwritten, scopes_of, unshown
 from snap.check.state import Checker
 from snap.diag.error import Label
 from snap.ir import nodes as ir
 from snap.ir.hardware import BLOCK_RESERVED, MOST_BLOCK_SHARED, SM_BLOCKS, SM_SHARED, SM_THREADS, WARP
-from snap.ir.types import Level
+from snap.ir.types import Level, Place
 from snap.ir.walk import statements as all_statements
 
 
@@ -191,13 +194,35 @@ def _collisions(c: Checker, scopes: list[Scope]) -> None:
 
 
 # In an `each` memory keeps its name, so that units can touch what others write without saying so.
-def watched(c: Checker, params: list[ir.Param], made: ir.Body) -> frozenset[int]:
+def watched(c: Checker, params: list[ir.Param], made: ir.Body) -> Set[int]:
     """The partitions of `each` whose units nothing shows to be apart: the CPU machine watches them.  Where they
     certainly meet, that is reported.
     """
     if not c.handed_out:
         return frozenset()
     place = c.frames[0].place
-    found = list(meeting(place, scopes_of(place, params, made, c.handed_out)))
-    _collisions(c, found)
-    return frozenset(scope.handle.uid for scope in found)
+    scopes = scopes_of(place, params, made, c.handed_out)
+    _collisions(c, scopes)
+    return Unshown(place, scopes) if scopes else frozenset()
+
+
+class Unshown(Set[int]):
+    """The scopes whose units nothing shows to be apart.  That is found out when it is first asked, by the CPU machine:
+    who only wants the CUDA does not wait for it.
+    """
+
+    def __init__(self, place: Place, scopes: list[Scope]):
+        self.place, self.scopes = place, scopes
+
+    @functools.cached_property
+    def handles(self) -> frozenset[int]:
+        return frozenset(scope.handle.uid for scope in meeting(self.place, self.scopes))
+
+    def __contains__(self, handle: object) -> bool:
+        return handle in self.handles
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.handles)
+
+    def __len__(self) -> int:
+        return len(self.handles)

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from types import CodeType, FrameType, FunctionType, MappingProxyType
 from typing import Any
 
-from snap.diag.span import Span
 from snap.frontend import tree
 
 _MISSING = object()
@@ -35,7 +34,7 @@ def captured_names(function: tree.Function, pyfunc: FunctionType) -> dict[str, o
     own = assigned_names(function)
     annotations = {name for annotation in _annotations(function) for name in _names(annotation)}
     uses = {name for name in _names(function) if name not in own}
-    around = _defining_locals(pyfunc.__code__)
+    around = _defining_locals(pyfunc.__code__) if annotations else {}
     found = {
         name: _bound_value(name, pyfunc, around if name in annotations else {}) for name in sorted(uses | annotations)
     }
@@ -53,7 +52,7 @@ def is_bound(name: str, pyfunc: FunctionType) -> bool:
 
 def assigned_names(function: tree.Function) -> set[str]:
     names = {parameter.name for parameter in function.params}
-    for node in walk(function):
+    for node in _statements(function):
         match node:
             case tree.With(names=several) | tree.For(names=several) if several:
                 names.update(name for name, _ in several)
@@ -73,55 +72,57 @@ def assigned_names(function: tree.Function) -> set[str]:
     return names
 
 
-def walk(root: object) -> Iterator[object]:
-    """The node and all below it, without recursion."""
-    pending = [root]
+def _statements(function: tree.Function) -> Iterator[tree.Stmt]:
+    """All of them, without recursion, and without a look at their expressions."""
+    pending: list[Any] = list(function.body)
     while pending:
         node = pending.pop()
         yield node
-        pending.extend(_children(node))
-
-
-def _children(node: Any) -> Iterator[object]:
-    for field in node.__dataclass_fields__:
-        value = getattr(node, field)
-        for part in _flat(value) if isinstance(value, tuple) else (value,):
-            if hasattr(part, "__dataclass_fields__") and not isinstance(part, Span):
-                yield part
-
-
-def _flat(values: tuple) -> Iterator[object]:
-    """Keyword arguments are pairs in a tuple."""
-    for value in values:
-        yield from value if isinstance(value, tuple) else (value,)
+        match node:
+            case tree.If(_, then, other):
+                pending += then
+                pending += other
+            case tree.Match(_, cases):
+                for case in cases:
+                    pending += case.body
+            case tree.With() | tree.For() | tree.While() | tree.Block():
+                pending += node.body
+            case _:
+                pass
 
 
 def _names(root: object) -> Iterator[str]:
     """Names used, without those that are parameters of a lambda around the use."""
-    pending: list[tuple[object, frozenset[str]]] = [(root, frozenset())]
-    while pending:
-        node, params = pending.pop()
-        match node:
-            case tree.Name(id=name):
-                if name not in params:
-                    yield name
-            case tree.Lambda(params=own, body=body):
-                pending.append((body, params.union(own)))
-            case _:
-                pending.extend((child, params) for child in _children(node))
+    pending = [root]
+    hidden: list[tuple[object, frozenset[str]]] = []  # bodies of lambdas, with the names that are theirs
+    children = tree.children
+    params: frozenset[str] = frozenset()
+    while True:
+        while pending:
+            node = pending.pop()
+            kind = type(node)
+            if kind is tree.Name:
+                if node.id not in params:  # type: ignore[attr-defined]
+                    yield node.id  # type: ignore[attr-defined]
+            elif kind is tree.Lambda:
+                hidden.append((node.body, params.union(node.params)))  # type: ignore[attr-defined]
+            else:
+                pending += children(node)
+        if not hidden:
+            return
+        body, params = hidden.pop()
+        pending = [body]
 
 
 def _annotations(function: tree.Function) -> Iterator[tree.Expr]:
     if function.returns is not None:
         yield function.returns
-    for node in walk(function):
-        match node:
-            case tree.Declare(annotation=annotation):
-                yield annotation
-            case tree.Parameter(annotation=annotation) if annotation is not None:
-                yield annotation
-            case _:
-                pass
+    for parameter in function.params:
+        if parameter.annotation is not None:
+            yield parameter.annotation
+    for node in _statements(function):
+        if isinstance(node, tree.Declare):
+            yield node.annotation
 
 
 def _bound_value(name: str, pyfunc: FunctionType, around: Mapping[str, object] = MappingProxyType({})) -> object:

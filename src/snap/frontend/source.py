@@ -39,6 +39,7 @@ class Locator:
         self.filename = filename
         self.lines = lines
         self.line_offset = line_offset
+        self.plain = all(map(str.isascii, lines))  # a column in bytes is one in characters
 
     def line(self, number: int) -> str:
         return self.lines[number - 1] if 1 <= number <= len(self.lines) else ""
@@ -51,6 +52,9 @@ class Locator:
         return line, len(text.encode("utf-8", "surrogatepass")[:byte_column].decode("utf-8", "ignore"))
 
     def span(self, node: ast.AST) -> Span:
+        if self.plain:
+            line, end_line = node.lineno + self.line_offset, node.end_lineno + self.line_offset  # type: ignore
+            return Span(self.filename, line, node.col_offset, end_line, node.end_col_offset)  # type: ignore
         line, column = self.point(*_BEGIN(node))
         end_line, end_column = self.point(*_END(node))
         return Span(self.filename, line, column, end_line, end_column)

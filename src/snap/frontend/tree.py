@@ -6,6 +6,8 @@ it gets here.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
@@ -350,3 +352,41 @@ class Function:
     body: Body
     head: Span = field(compare=False)
     span: Span = field(compare=False, kw_only=True)
+
+
+# ---- walking --------------------------------------------------------------------------------------------------------
+
+_HOLDING: dict[type, tuple[str, ...]] = {}  # by class: the fields that hold nodes
+
+
+def children(node: Any) -> list[Any]:
+    """The nodes right below, in the order of the fields; keyword arguments are pairs in a tuple."""
+    fields = _HOLDING.get(type(node))
+    if fields is None:
+        fields = _HOLDING[type(node)] = _holding(type(node))
+    found: list[Any] = []
+    for name in fields:
+        value = getattr(node, name)
+        if type(value) is tuple:
+            for part in value:
+                if type(part) is tuple:
+                    found.append(part[1])
+                else:
+                    found.append(part)
+        elif value is not None:
+            found.append(value)
+    return found
+
+
+def _holding(kind: Any) -> tuple[str, ...]:
+    written = kind.__annotations__
+    return tuple(name for name in kind._declared if re.search(r"\b(Expr|Body|MatchCase|Parameter)\b", written[name]))
+
+
+def walk(root: Any) -> Iterator[Any]:
+    """The node and all below it, without recursion."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending += children(node)

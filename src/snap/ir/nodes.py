@@ -34,6 +34,7 @@ Every node is immutable and has a span; spans, and the numbers of statements, do
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Union
 
@@ -477,6 +478,6 @@ class Function:
     cooperative: bool
     uses_unsafe: bool = False
     resident: int | None = None
-    watched: frozenset[int] = frozenset()
+    watched: Set[int] = field(default=frozenset(), compare=False)
     axes: tuple[int, ...] = ()
     span: Span = field(compare=False, kw_only=True)

@@ -86,6 +86,8 @@ def _compiled_init(cls: Any) -> Callable[..., None]:
 
 
 def _eq(self: Any, other: Any) -> bool:
+    if self is other:
+        return True
     return self._key(self) == other._key(other) if type(other) is type(self) else NotImplemented
 
 

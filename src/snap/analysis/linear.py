@@ -110,9 +110,10 @@ def atoms(forms: Iterable[Form]) -> dict[Atom, None]:
         if atom in found:
             continue
         found[atom] = None
-        for part in atom[1:]:
-            if is_form(part):
-                stack.extend(inner for inner, _ in part[1])
+        if atom[0] in COMPOUND:
+            for part in atom[1:]:
+                if type(part) is tuple:
+                    stack += [inner for inner, _ in part[1]]
     return found
 
 
@@ -121,7 +122,7 @@ def is_form(part: object) -> bool:
 
 
 def rename(form: Form, change: Callable[[Atom], Atom | None]) -> Form:
-    """Replace atoms, inside quotients and products too; `change` says None where an atom is to be looked into instead.
+    """Replace atoms, inside compound ones too; `change` says None where such an atom is to be looked into instead.
     The same object where nothing changes.
     """
     terms: list[tuple[Atom, int]] = []
@@ -129,7 +130,7 @@ def rename(form: Form, change: Callable[[Atom], Atom | None]) -> Form:
     for atom, k in form[1]:
         new = change(atom)
         if new is None:
-            parts = tuple(rename(part, change) if is_form(part) else part for part in atom[1:])
+            parts = tuple([rename(part, change) if type(part) is tuple else part for part in atom[1:]])
             new = atom if all(a is b for a, b in zip(parts, atom[1:])) else (atom[0], *parts)
         same = same and new is atom
         terms.append((new, k))

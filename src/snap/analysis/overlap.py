@@ -198,12 +198,13 @@ class Overlap:
             apart = [(linear.quotient(t1, unit), linear.quotient(t2, unit))]
             if owner.level is Level.THREAD:
                 zero = [*zero, linear.subtract(linear.quotient(t1, owner.n), linear.quotient(t2, owner.n))]
+        # One access twice looks the same from both sides.
+        told_apart = apart if a is b else [both for u1, u2 in apart for both in ((u1, u2), (u2, u1))]
         one = linear.number(1)
-        return any(
-            self._possible(zero, [*positive, linear.subtract(linear.subtract(x, y), one)])
-            for u1, u2 in apart
-            for x, y in ((u1, u2), (u2, u1))
-        )
+        first_is_more = [linear.subtract(linear.subtract(x, y), one) for x, y in told_apart]
+        if any(atom[0] == "xor" for atom in linear.atoms(zero)):
+            return any(self._possible(zero, [*positive, more]) for more in first_is_more)
+        return self.memo.systems.feasible_with_one(zero, positive, first_is_more)
 
     def _possible(self, zero: list[Form], positive: list[Form]) -> bool:
         """Whether the system has a solution, as far as can be told.  Swizzled elements, `s[row, column ^ row % 8]`:

@@ -80,7 +80,7 @@ class Systems:
     """
 
     def __init__(self) -> None:
-        self.known: dict[tuple[frozenset[Form], frozenset[Form]], bool] = {}
+        self.known: dict[tuple, bool] = {}
         self.parts: dict[tuple, bool] = {}
 
     def feasible(self, zero: list[Form], positive: list[Form]) -> bool:
@@ -91,8 +91,24 @@ class Systems:
             found = self.known[key] = rows is not None and self._hold(rows)
         return found
 
-    def _hold(self, rows: list[Row]) -> bool:
-        best: dict[frozenset, Row] = {}
+    def feasible_with_one(self, zero: list[Form], positive: list[Form], choices: list[Form]) -> bool:
+        """Whether it is with one of the choices among what is not negative.  What they share is worked out once."""
+        key = (frozenset(zero), frozenset(positive), tuple(choices))
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self._hold_with_one(zero, positive, choices)
+        return found
+
+    def _hold_with_one(self, zero: list[Form], positive: list[Form], choices: list[Form]) -> bool:
+        rows = _without_equalities(zero, [*choices, *positive], None)
+        shared: dict[frozenset, Row] = {}
+        if rows is None or not _tighten(shared, rows[len(choices) :]):
+            return False
+        return any(self._hold([row], shared) for row in rows[: len(choices)])
+
+    def _hold(self, rows: list[Row], shared: dict[frozenset, Row] | None = None) -> bool:
+        """shared: more rows, tight already."""
+        best = dict(shared or ())
         return _tighten(best, rows) and all(map(self._part, _apart(list(_pruned(best, None).values()))))
 
     def _part(self, rows: list[Row]) -> bool:

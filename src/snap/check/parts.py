@@ -21,10 +21,10 @@ from snap.analysis.linear import Atom, Form
 from snap.analysis.overlap import Overlap
 from snap.analysis.values import Frame, Position, Values, called, facts, form, is_integer
 from snap.ir import nodes as ir
-from snap.ir.effects import Effect, Extent, assigned, effects
+from snap.ir.effects import Effect, Extent, assigned, effects, written
 from snap.ir.engines import Engine
 from snap.ir.types import THREAD1, Level, Place, Privilege
-from snap.ir.walk import bodies, children, own_expressions, variables
+from snap.ir.walk import bodies, children, own_expressions, statements, variables
 
 # An access, its shape, its index, and what is known there.
 Where = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]
@@ -74,6 +74,20 @@ def scopes_of(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: se
     return [scope for scope in walk.scopes if scope.handle.uid in parts]
 
 
+def may_collide(body: ir.Body, parts: set[int]) -> bool:
+    """Whether one of these partitions is by single threads and has a write that every thread makes: `colliding` looks
+    at no others.
+    """
+    return any(
+        type(s) is ir.Partition and s.handle.uid in parts and s.handle.privilege == THREAD1 and _writes_surely(s.body)
+        for s in statements(body)
+    )
+
+
+def _writes_surely(body: ir.Body) -> bool:
+    return any(_writes_surely(s.body) if isinstance(s, (ir.Group, ir.Partition)) else bool(written(s)) for s in body)
+
+
 def meeting(place: Place, scopes: Iterable[Scope]) -> Iterator[Scope]:
     """Those whose units nothing shows to be apart: two accesses, one of them a write, may meet in an element."""
     for scope in scopes:
@@ -112,11 +126,11 @@ def _certain(scope: Scope, threads: int) -> Iterator[Collision]:
     if _one_each(sure):
         return
     known = [(a, _elements(index, threads), w) for a, index, w in sure]
-    for write, written, writes in known:
-        if not writes or written is None:
+    for write, elements, writes in known:
+        if not writes or elements is None:
             continue
         owner: dict[tuple[int, ...], int] = {}
-        for t, at in enumerate(written):
+        for t, at in enumerate(elements):
             if owner.setdefault(at, t) != t:
                 yield Collision(write, owner[at], write, t, True)
         for access, touched, also in known:

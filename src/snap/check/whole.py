@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator, Set
 
 from snap.check.explain import read_by_one_help, units
-from snap.check.parts import Scope, colliding, meeting, overwritten, scopes_of, unshown
+from snap.check.parts import Scope, colliding, may_collide, meeting, overwritten, scopes_of, unshown
 from snap.check.state import Checker
 from snap.diag.error import Label
 from snap.ir import nodes as ir
@@ -201,9 +201,10 @@ def watched(c: Checker, params: list[ir.Param], made: ir.Body) -> Set[int]:
     if not c.handed_out:
         return frozenset()
     place = c.frames[0].place
-    scopes = scopes_of(place, params, made, c.handed_out)
-    _collisions(c, scopes)
-    return Unshown(place, scopes) if scopes else frozenset()
+    found = Unshown(place, params, made, c.handed_out)
+    if may_collide(made, c.handed_out):
+        _collisions(c, found.scopes)
+    return found
 
 
 class Unshown(Set[int]):
@@ -211,8 +212,12 @@ class Unshown(Set[int]):
     who only wants the CUDA does not wait for it.
     """
 
-    def __init__(self, place: Place, scopes: list[Scope]):
-        self.place, self.scopes = place, scopes
+    def __init__(self, place: Place, params: list[ir.Param], body: ir.Body, parts: set[int]):
+        self.place, self.params, self.body, self.parts = place, params, body, parts
+
+    @functools.cached_property
+    def scopes(self) -> list[Scope]:
+        return scopes_of(self.place, self.params, self.body, self.parts)
 
     @functools.cached_property
     def handles(self) -> frozenset[int]:

@@ -28,12 +28,20 @@ _BODIES: dict[type, Callable[[Any], tuple[ir.Body, ...]]] = {
 }
 
 
-def statements(body: ir.Body) -> Iterator[ir.Stmt]:
+def statements(body: ir.Body) -> list[ir.Stmt]:
     """All statements below, outer ones first; calls are not entered."""
+    found: list[ir.Stmt] = []
+    _below(body, found)
+    return found
+
+
+def _below(body: ir.Body, found: list[ir.Stmt]) -> None:
     for s in body:
-        yield s
-        for inner in bodies(s):
-            yield from statements(inner)
+        found.append(s)
+        inside = _BODIES.get(type(s))
+        if inside is not None:
+            for inner in inside(s):
+                _below(inner, found)
 
 
 def bytes_of(obj: ir.MemObject) -> int:
@@ -82,11 +90,12 @@ def _evaluated(part: Any, found: list[ir.Expr]) -> None:
 
 
 def children(e: ir.Expr) -> tuple[ir.Expr, ...]:
-    return _CHILDREN[type(e)](e)
+    parts = _CHILDREN[type(e)]
+    return () if parts is None else parts(e)
 
 
-_CHILDREN: dict[type, Callable[[Any], tuple[ir.Expr, ...]]] = {
-    **dict.fromkeys((ir.Const, ir.Read, ir.UnitId, ir.UnitCount, ir.Lane), lambda e: ()),
+_CHILDREN: dict[type, Callable[[Any], tuple[ir.Expr, ...]] | None] = {
+    **dict.fromkeys((ir.Const, ir.Read, ir.UnitId, ir.UnitCount, ir.Lane)),
     **dict.fromkeys((ir.Component, ir.Unary, ir.Cast, ir.Bitcast), lambda e: (e.value,)),
     **dict.fromkeys((ir.Binary, ir.Compare, ir.Logical), lambda e: (e.left, e.right)),
     **dict.fromkeys((ir.Elem, ir.Lookup), lambda e: e.index),
@@ -98,10 +107,19 @@ _CHILDREN: dict[type, Callable[[Any], tuple[ir.Expr, ...]]] = {
 }
 
 
-def walk(e: ir.Expr) -> Iterator[ir.Expr]:
-    yield e
-    for child in children(e):
-        yield from walk(child)
+def walk(e: ir.Expr) -> list[ir.Expr]:
+    """The expression and all parts of it, outer ones first."""
+    found: list[ir.Expr] = []
+    _parts(e, found)
+    return found
+
+
+def _parts(e: ir.Expr, found: list[ir.Expr]) -> None:
+    found.append(e)
+    inside = _CHILDREN[type(e)]
+    if inside is not None:
+        for part in inside(e):
+            _parts(part, found)
 
 
 def variables(*exprs: ir.Expr) -> list[ir.Var]:
@@ -109,18 +127,20 @@ def variables(*exprs: ir.Expr) -> list[ir.Var]:
     seen: dict[int, ir.Var] = {}
     for e in exprs:
         for part in walk(e):
-            match part:
-                case ir.Read(var):
-                    seen.setdefault(var.uid, var)
-                case ir.Elem(array) | ir.ArrayValue(array):
-                    seen.setdefault(array.var.uid, array.var)
+            kind: Any = type(part)
+            if kind is ir.Read:
+                seen.setdefault(part.var.uid, part.var)  # type: ignore[union-attr]
+            elif kind is ir.Elem or kind is ir.ArrayValue:
+                seen.setdefault(part.array.var.uid, part.array.var)  # type: ignore[union-attr]
     return list(seen.values())
 
 
-def expressions(s: ir.Stmt) -> Iterator[ir.Expr]:
+def expressions(s: ir.Stmt) -> list[ir.Expr]:
     """Every expression a statement evaluates itself, with all parts."""
+    found: list[ir.Expr] = []
     for e in own_expressions(s):
-        yield from walk(e)
+        _parts(e, found)
+    return found
 
 
 def window_indices(s: ir.Stmt) -> Iterator[ir.Expr]:

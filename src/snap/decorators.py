@@ -73,11 +73,11 @@ def _completed(pending: Pending):
 
 
 def define(python: Any, kind: str, requires: Requires) -> Definition:
-    from snap.frontend.parse import decorator_spans, parse_definition_names, parse_function
+    from snap.frontend.parse import parse_decorated, parse_definition_names
 
-    tree = parse_function(python)
+    tree, decorators = parse_decorated(python)
     if requires.span is not None:  # the decorator itself says more than the line that called it
-        requires = replace(requires, span=decorator_spans(python).get(requires.word, requires.span))
+        requires = replace(requires, span=decorators.get(requires.word, requires.span))
     tree = replace(tree, params=_with_defaults(tree.params, python.__defaults__ or ()))
     _check_blocks(requires, [p.name for p in tree.params])
     _check_where(requires, kind, [p.name for p in tree.params])

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
 from snap.frontend.lambdas import lambda_tree
+from snap.frontend.parse import parse_decorated, parse_definition_names, parse_function
 from snap.frontend.tree import walk
-from snap.frontend.parse import decorator_spans, parse_definition_names, parse_function
 
 PROGRAM = '''\
 import contextlib
@@ -121,7 +121,7 @@ def parse_all(text: str) -> int:
 
 
 def parse_one(function) -> None:
-    for parse in (parse_function, lambda_tree, decorator_spans):
+    for parse in (parse_function, lambda_tree, parse_decorated):
         try:
             result = parse(function)
         except SnapError as error:

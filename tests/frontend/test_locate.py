@@ -19,7 +19,7 @@ import snap
 from snap.diag.error import SnapError
 from snap.diag.source import register_source, source_line
 from snap.frontend import tree
-from snap.frontend.parse import decorator_spans, parse_function
+from snap.frontend.parse import parse_decorated, parse_function
 
 
 def text_of(span) -> str:
@@ -93,7 +93,7 @@ def test_decorators_have_spans(define):
         @(lambda f: f)
         def f(): pass
     """)
-    spans = decorator_spans(names["f"])
+    _, spans = parse_decorated(names["f"])
     assert text_of(spans["kernel"]) == "snap.kernel"
     assert (spans["requires"].line, spans["requires"].end_line) == (4, 5)
     assert set(spans) == {"kernel", "requires"}

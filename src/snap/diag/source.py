@@ -12,12 +12,23 @@ import re
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _registered: dict[str, tuple[str, ...]] = {}
+_joined: dict[int, tuple[list[str], tuple[str, ...]]] = {}
 
 
 def split_lines(text: str) -> tuple[str, ...]:
     """Lines as Python's parser counts them (`str.splitlines` also breaks at form feeds and Unicode separators)."""
     lines = _NEWLINE.split(text)
     return tuple(lines[:-1] if lines[-1] == "" else lines)
+
+
+def joined_lines(lines: list[str]) -> tuple[str, ...]:
+    """Lines as `linecache` keeps them, with their ends: it hands out one list a file, which is split once."""
+    known = _joined.get(id(lines))
+    if known is None or known[0] is not lines:
+        if len(_joined) >= 32:
+            _joined.clear()
+        known = _joined[id(lines)] = lines, split_lines("".join(lines))
+    return known[1]
 
 
 def register_source(filename: str, text: str) -> None:
@@ -52,7 +63,7 @@ def source_lines(filename: str) -> tuple[str, ...]:
     if registered is not None:
         return registered
     try:
-        return split_lines("".join(linecache.getlines(filename)))
+        return joined_lines(linecache.getlines(filename))
     except Exception:  # whatever an import hook's loader or a patched linecache may raise
         return ()
 

@@ -26,7 +26,7 @@ Produced = TypeVar("Produced")
 
 def parse_function(pyfunc: object) -> tree.Function:
     function = as_function(pyfunc)
-    return guarded(function, lambda: _parse_function(function))
+    return guarded(function, lambda: _parsed(function, locate(function)))
 
 
 def parse_definition_names(function: tree.Function, pyfunc: object) -> dict[str, object]:
@@ -36,23 +36,27 @@ def parse_definition_names(function: tree.Function, pyfunc: object) -> dict[str,
     return captured_names(function, as_function(pyfunc))
 
 
-def decorator_spans(pyfunc: object) -> dict[str, Span]:
-    """The spans of a function's decorators by the (last part of the) name of what is called."""
+def parse_decorated(pyfunc: object) -> tuple[tree.Function, dict[str, Span]]:
+    """The tree, and the spans of the function's decorators by the (last part of the) name of what is called."""
     function = as_function(pyfunc)
 
-    def spans() -> dict[str, Span]:
+    def parsed() -> tuple[tree.Function, dict[str, Span]]:
         located = locate(function)
-        found = {}
-        for decorator in getattr(located.node, "decorator_list", ()):
-            called = decorator.func if isinstance(decorator, ast.Call) else decorator
-            match called:
-                case ast.Name(id=name) | ast.Attribute(attr=name):
-                    found[name] = located.locator.span(decorator)
-                case _:
-                    continue
-        return found
+        return _parsed(function, located), _decorators(located)
 
-    return guarded(function, spans)
+    return guarded(function, parsed)
+
+
+def _decorators(located: Located) -> dict[str, Span]:
+    found = {}
+    for decorator in getattr(located.node, "decorator_list", ()):
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        match called:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                found[name] = located.locator.span(decorator)
+            case _:
+                continue
+    return found
 
 
 def guarded(function: FunctionType, produce: Callable[[], Produced]) -> Produced:
@@ -75,8 +79,7 @@ def raise_errors(errors: list[Diagnostic]) -> None:
         raise SnapError(first, tuple(others))
 
 
-def _parse_function(pyfunc: FunctionType) -> tree.Function:
-    located = locate(pyfunc)
+def _parsed(pyfunc: FunctionType, located: Located) -> tree.Function:
     parser = StatementParser(located)
     assert not isinstance(located.node, ast.Lambda)  # `locate` finds what was written with `def`
     function = parser.function(located.node)

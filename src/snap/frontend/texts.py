@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from functools import lru_cache, reduce
 from types import CodeType, FunctionType
 
-from snap.diag.source import registered_lines, split_lines
+from snap.diag.source import joined_lines, registered_lines, split_lines
 from snap.record import record
 
 TOO_DEEP = (RecursionError, MemoryError)  # CPython's parser reports too much nesting as either
@@ -63,7 +63,7 @@ def texts(pyfunc: FunctionType) -> Iterator[Text]:
     seen = {registered}
     # A file that has changed on disk may be known as it was.
     for lines in (current, earlier[2] if earlier is not None and len(earlier) == 4 else []):
-        text = split_lines("".join(lines))
+        text = joined_lines(lines)
         if lines and text not in seen:
             seen.add(text)
             yield Text(text, trusted)

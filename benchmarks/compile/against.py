@@ -14,7 +14,6 @@ import cProfile
 import gc
 import importlib
 import io
-import json
 import math
 import os
 import subprocess

@@ -18,7 +18,9 @@ from snap.diag.span import Span
 from snap.record import record
 
 
-class Verdict(Enum):
+class Verdict(str, Enum):
+    """Equal to its word: `k.prove().verdict == "proved"`."""
+
     PROVED = "proved"
     REFUTED = "refuted"
     UNKNOWN = "unknown"

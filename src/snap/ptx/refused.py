@@ -29,7 +29,7 @@ def why(parts: tuple[str, ...]) -> str:
         if "rs" in parts and parts[0] == "cvt":
             found = "stochastic rounding is not here"
         elif parts[0] in ("mma", "wgmma") and any(w in ("sp", "sp::ordered_metadata") for w in parts):
-            found = "sparse products are not here"
+            found = "sparse mma and wgmma are not here"
         elif "im2col" in parts or any(w.startswith("im2col") for w in parts):
             found = "boxes by im2col are not here"
         elif any(w.startswith("ue8m0") or w.startswith("kind::mx") for w in parts):

@@ -20,7 +20,7 @@ from snap.ir.types import Privilege
 if TYPE_CHECKING:
     from snap.frontend import tree
     from snap.prove import Task
-    from snap.prove.verdict import Proof
+    from snap.prove.verdict import Launch, Proof
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -68,7 +68,14 @@ class Compiled:
 
         where = None if self.where is None else self.where_tree()
         key = hashlib.sha256(repr((self.typed, where, self.constexprs)).encode("utf-8", "replace")).hexdigest()
-        return Task(self.typed, lambda: self.synced, where, dict(self.constexprs), key)
+        return Task(self.typed, lambda: self.synced, where, dict(self.constexprs), key, self._replayed)
+
+    def _replayed(self, launch: Launch) -> tuple[str, str, tuple[int, ...]] | None:
+        """What the CPU machine sees in a launch that a proof has found."""
+        from snap.ir.types import Level
+        from snap.runtime.replaying import replay
+
+        return replay(self, launch.blocks, cast(Any, dict(launch.args)), self.typed.place.known(Level.THREAD))
 
     @property
     def where(self) -> Callable[..., object] | None:

@@ -104,7 +104,7 @@ def test_a_loop_that_halves():
 
 
 def test_outside_of_shared_memory():
-    assert open_of(shifted, "bounds") == ["`s[t + 1]` is inside of `s`"]
+    assert open_of(shifted, "bounds") == ["`s[t + 1]` is outside of `s`"]  # refuted
 
 
 def test_arithmetic_that_guards_counts():
@@ -114,7 +114,7 @@ def test_arithmetic_that_guards_counts():
 def test_registers_and_shapes():
     found = registers.prove()
     assert [o.what for o in found.open if o.kind == "bounds"] == ["`v[k]` is inside of `v`"], found.render()
-    assert found.needs == ("k <= 7",)
+    assert found.needs == ("k <= 7", "blocks == 1")
 
 
 @pytest.mark.parametrize("divisor", ["n", "n + 1"])

@@ -22,7 +22,7 @@ from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir.synced import Function as Synced
-from snap.prove.verdict import Findings, Launch, Obligation, Proof, Verdict
+from snap.prove.verdict import Findings, Launch, Obligation, Proof, Seen, Verdict
 
 # Where each property is: a module of this folder, and its function.  `overflow` and `views` come with `bounds`.
 PROPERTIES: dict[str, tuple[str, str]] = {"bounds": ("bounds", "bounds"), "races": ("apart", "races")}
@@ -40,7 +40,7 @@ class Task:
     where    the precondition that it declares: the tree of its function, and names of outside; or None
     constants  of the parameters, those that are constexpr
     key      tells its contents from all others
-    run      runs a launch on the CPU machine, and says what it saw that is wrong; '' for nothing
+    run      runs a launch on the CPU machine, and says what it saw that is wrong: its kind, a text, and lines
     memo     what one property has found out and another one may use
     """
 
@@ -49,7 +49,7 @@ class Task:
     where: Any = None
     constants: dict[str, object] = field(default_factory=dict)
     key: str = ""
-    run: Callable[[Launch], str] | None = None
+    run: Callable[[Launch], Seen | None] | None = None
     steps: int = 2_000_000
     memo: dict[str, Any] = field(default_factory=dict)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from snap.diag.error import Label
 from snap.ir.effects import Extent
@@ -28,6 +28,7 @@ from snap.prove import Task
 from snap.prove.context import Context, context
 from snap.prove.goals import shown
 from snap.prove.ladder import NO, Answer, Model
+from snap.prove.replay import confirmed
 from snap.prove.sites import Entry, Site
 from snap.prove.terms import FALSE, Atom, Cond, Poly, at_least, below, either, equal, negated, number
 from snap.prove.verdict import Findings, Obligation, Verdict
@@ -223,6 +224,7 @@ def _obligation(c: Context, group: list[Pair]) -> Obligation:
     first = group[0].first
     a, b = shown(first.span), shown(group[0].second.span)
     both_ = f"`{a}`" if a == b else f"`{a}` and `{b}`"
+    needing: Obligation | None = None
     for pair in group:
         what = f"no two {pair.who} meet in an element of `{first.root.name}` by {both_}"
         if first.extent is Extent.ANYWHERE or pair.second.extent is Extent.ANYWHERE:
@@ -230,10 +232,40 @@ def _obligation(c: Context, group: list[Pair]) -> Obligation:
         asked = question(c, pair)
         answer: Model | Answer | None = None if asked is None else c.ladder.solve(asked)
         if answer is not NO:
-            return _open(pair, what, answer)
+            one_block = asked is not None and _one_block(c, pair, asked)
+            wrong = None if asked is None or one_block and c.task.where is None else _refuted(c, pair, asked)
+            if wrong is not None:
+                return wrong
+            found = _open(pair, what, answer)
+            if not one_block:
+                return found
+            needing = replace(found, needs=("blocks == 1",), reason="it holds where blocks == 1")
+    if needing is not None:
+        return needing
     who = " or ".join(dict.fromkeys(pair.who for pair in group))
     what = f"no two {who} meet in an element of `{first.root.name}` by {both_}"
     return Obligation("races", Verdict.PROVED, what, first.span, "shown for every launch")
+
+
+def _one_block(c: Context, pair: Pair, asked: list[Cond]) -> bool:
+    """Whether all is well where there is one block."""
+    alone = equal(c.walk.blocks, 1)
+    return pair.entry is None and c.ladder.solve([*asked, alone]) is NO and c.ladder.solve([*c.facts, alone]) is not NO
+
+
+def _refuted(c: Context, pair: Pair, asked: list[Cond]) -> Obligation | None:
+    """Only with a launch in which the CPU machine has seen it."""
+    a, b = pair.first, pair.second
+    launch = confirmed(c, asked, ("overlap", "race"), a.span.line)
+    if launch is None:
+        return None
+    verb = "write" if a.kind.writes and b.kind.writes else "touch"
+    what = f"two {pair.who} {verb} one element of `{a.root.name}`"
+    others = () if a.span == b.span else (Label(b.span, "and this"),)
+    if pair.entry is not None:
+        others = (*others, Label(pair.entry.handle.span, f"handed to {pair.who} here"))
+    help = "hand out parts that are apart with `offset=` or `f=`; or exclude such launches with `where=`"
+    return Obligation("races", Verdict.REFUTED, what, a.span, launch.seen, "", others, help, launch)
 
 
 def _open(pair: Pair, what: str, answer: Model | Answer | None) -> Obligation:

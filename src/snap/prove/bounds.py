@@ -14,6 +14,7 @@ from snap.prove.context import Context, context
 from snap.prove.goals import Goal, of_arithmetic, of_inside, of_site
 from snap.prove.ladder import NO, Answer, Model
 from snap.prove.needs import Need, needed, strongest_of
+from snap.prove.replay import confirmed
 from snap.prove.terms import negated
 from snap.prove.verdict import Findings, Obligation, Verdict
 
@@ -49,11 +50,31 @@ def _place(c: Context, goals: list[Goal]) -> tuple[Obligation, list[Need]]:
         if answer is NO:
             continue
         found = needed(c, goal)
+        if found is None or c.task.where is not None:
+            wrong = _refuted(c, goal)
+            if wrong is not None:
+                return wrong, []
         if found is None:
             return _open(goal, answer), []
         needs += found
     verdict = Verdict.UNKNOWN if needs else Verdict.PROVED
     return Obligation(first.kind, verdict, first.what, first.span, "shown for every launch"), needs
+
+
+# A launch that keeps what the kernel declares, and fails, refutes it.  Where nothing is declared, a precondition that
+# would do is offered first: most kernels count on the lengths of their arrays.
+def _refuted(c: Context, goal: Goal) -> Obligation | None:
+    if goal.kind == "overflow" or goal.goal == ("false",):
+        return None  # the machine's integers wrap, and CUDA text is not looked into
+    launch = confirmed(c, [*c.facts, *goal.path, negated(goal.goal)], SEEN[goal.kind], goal.span.line)
+    if launch is None:
+        return None
+    what = goal.what.replace("` is inside of `", "` is outside of `").replace("begins at", "does not begin at")
+    help = "mend the index or its guard; or exclude such launches with `where=`"
+    return Obligation(goal.kind, Verdict.REFUTED, what, goal.span, launch.seen, help=help, launch=launch)
+
+
+SEEN = {"bounds": ("out of bounds",), "views": ("misaligned", "out of bounds")}
 
 
 def _open(goal: Goal, answer: Model | Answer) -> Obligation:

@@ -35,6 +35,9 @@ CODES = {name: f"SNAP{n:03}" for name, n in NUMBERS.items()}
 NOT_PROVED, PRECONDITION = f"SNAP{26:03}", f"SNAP{27:03}"
 
 
+Seen = tuple[str, str, tuple[int, ...]]  # what the machine saw: its kind, a text, lines
+
+
 @record
 class Launch:
     """A launch that shows a fault: the arguments by name (of an array its length, or its shape), and what is seen."""
@@ -110,7 +113,7 @@ class Proof:
     obligations: tuple[Obligation, ...]
     assumed: tuple[str, ...] = ()
     seconds: float = field(default=0.0, compare=False)
-    run: Callable[[Launch], str] | None = field(default=None, compare=False, repr=False)
+    run: Callable[[Launch], Seen | None] | None = field(default=None, compare=False, repr=False)
 
     @property
     def verdict(self) -> Verdict:
@@ -138,7 +141,8 @@ class Proof:
         launch = next((o.launch for o in self.obligations if o.launch is not None), None)
         if launch is None or self.run is None:
             raise ValueError(f"`{self.kernel}` is {self.verdict}: there is no launch to replay")
-        return self.run(launch)
+        seen = self.run(launch)
+        return f"with {launch}: " + ("nothing" if seen is None else f"{seen[0]}: {seen[1]}")
 
     def of(self, property: str) -> Proof:
         """The same of one property alone."""

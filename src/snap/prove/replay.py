@@ -1,0 +1,60 @@
+"""From a model of the solvers to a launch that the CPU machine confirms.
+
+Input: conditions under which something goes wrong.  Output: a `Launch` in which the machine has seen it, or None.
+Invariant: nothing is called refuted for which the machine did not report a fault of that kind at that place.
+Non-goals: what depends on what is in memory: arrays hold zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from snap.prove.context import Context
+from snap.prove.ladder import Answer, Model
+from snap.prove.terms import Cond, Poly, at_least, evaluated, number
+from snap.prove.verdict import Launch
+
+# The most that a parameter, the number of blocks, and an array's length may be: small launches first.
+SIZES = ((2, 2, 64), (8, 2, 256), (64, 4, 4096), (1024, 8, 1 << 16))
+MOST_RUNS = 16  # of a kernel
+
+
+def confirmed(c: Context, conds: Iterable[Cond], kinds: tuple[str, ...], line: int) -> Launch | None:
+    """kinds: how the machine names what it should see; line: one of the places."""
+    if c.task.run is None:
+        return None
+    tried: set[Launch] = set()
+    for launch in _launches(c, list(conds)):
+        runs = c.notes.setdefault("runs", 0)
+        if launch in tried:
+            continue
+        if not isinstance(runs, int) or runs >= MOST_RUNS:
+            return None
+        tried.add(launch)
+        c.notes["runs"] = runs + 1
+        seen = c.task.run(launch)
+        if seen is not None and seen[0] in kinds and line in seen[2]:
+            return replace(launch, seen=seen[1])
+    return None
+
+
+def _launches(c: Context, conds: list[Cond]) -> Iterator[Launch]:
+    for most, blocks, length in SIZES:
+        small: list[Cond] = []
+        for name, p in c.names.items():
+            end = blocks if name == "blocks" else length if name.startswith("len(") else most
+            small += [at_least(number(end), p), at_least(p, -end)]
+        found = c.ladder.solve([*conds, *small])
+        if not isinstance(found, Answer):
+            yield launch_of(c, found)
+
+
+def launch_of(c: Context, model: Model) -> Launch:
+    def at(p: Poly) -> int:
+        full = {**{atom: max(atom.low, min(0, atom.high)) for atom in p.atoms}, **model}
+        return evaluated(p, dict(full))
+
+    shaped = {f"len({name})" for name, root in c.found.roots.items() if root.shape is not None}
+    given = [(name, at(p)) for name, p in c.names.items() if name != "blocks" and name not in shaped]
+    return Launch(at(c.walk.blocks), tuple(given))

@@ -1,0 +1,89 @@
+"""A launch that a proof has found, run on the CPU machine.
+
+Input:      a specialised kernel, the number of blocks, and numbers by name: parameters, and `len(x)` of arrays
+Output:     what the machine saw that is wrong: its kind ("out of bounds", "overlap", "race"), a text, and lines; None
+            for nothing, for a launch that is refused, and for one that would take too long
+Invariant:  it changes nothing outside
+Non-goals:  what is in memory: arrays hold zeros
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from snap.runtime.arrays import BadArray
+from snap.runtime.errors import LaunchError
+from snap.runtime.launch import launcher, races
+from snap.runtime.signature import Pointer, Value
+
+MOST_BYTES, MOST_THREADS, SECONDS = 1 << 26, 1 << 14, 3.0
+
+
+Seen = tuple[str, str, tuple[int, ...]]
+
+
+def replay(compiled: Any, blocks: int, given: Mapping[str, int], threads: int) -> Seen | None:
+    from snap.machine import MachineError
+
+    calls = launcher(compiled)
+    if blocks * threads > MOST_THREADS:
+        return None
+    try:
+        args = _arguments(calls, given)
+        if args is None:
+            return None
+        calls.start(tuple(_copied(args)), blocks, "cpu", seconds=SECONDS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = races(compiled, _copied(args), blocks, 2, SECONDS, False)
+        return _told(found[0].error()) if found else None
+    except MachineError as error:
+        return _told(error)
+    except (LaunchError, BadArray, ArithmeticError, ValueError):
+        return None
+
+
+def _told(error: Any) -> Seen:
+    who = [f"{word} {n}" for word, n in (("block", error.block), ("thread", error.thread)) if n is not None]
+    lines = (error.span.line, *(label.span.line for label in error.diagnostic.secondary))
+    return error.kind, f"{error.message}{' (' + ', '.join(who) + ')' if who else ''}", lines
+
+
+def _copied(args: list[Any]) -> list[Any]:
+    return [arg.copy() if hasattr(arg, "copy") else arg for arg in args]
+
+
+def _arguments(calls: Any, given: Mapping[str, int]) -> list[Any] | None:
+    """Arrays of zeros, and the numbers; None where they would be too large."""
+    import numpy as np
+
+    from snap.machine.numbers import MEMORY
+
+    signature = calls.signature
+    params = signature.params[: len(signature.params) - len(signature.axes)]
+    values = [given.get(p.name, 0) if isinstance(p, Value) else None for p in signature.params]
+    args: list[Any] = []
+    for k, p in enumerate(params):
+        if isinstance(p, Value):
+            args.append(_value(p, given.get(p.name, 0)))
+            continue
+        assert isinstance(p, Pointer)
+        dims = signature.dims[k]
+        shape = (given.get(f"len({p.name})", 0) * p.lanes,) if dims is None else tuple(dims(*values))
+        if dims is not None:
+            shape = (*shape[:-1], shape[-1] * p.lanes)
+        total = p.elem.bytes
+        for n in shape:
+            total *= max(n, 0)
+        if min(shape) < 0 or total > MOST_BYTES:
+            return None
+        args.append(np.zeros(shape, MEMORY[p.elem]))
+    return args
+
+
+def _value(p: Value, n: int) -> Any:
+    scalar = p.scalar
+    one: Any = bool(n) if scalar.name == "bool" else float(n) if scalar.is_float else n
+    return one if p.count == 1 else (one,) * p.count

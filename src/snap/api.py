@@ -350,9 +350,9 @@ class SnapFunction:
         """Runs the kernel; `k[blocks](*args)` is short for `k.launch(*args, blocks=blocks)`.
 
         blocks: a number, or the shape of the grid.  target: where, "cpu", "gpu", "ptx" (what NVRTC makes of it, without
-        a GPU) or, by the arrays, "auto".  stream: of a GPU.  seed: a schedule of the CPU machine.  seconds: how long
-        the CPU machine may take.  checks: what else target="ptx" looks for: "races", "uninitialised" (shared memory),
-        "nc" (memory that is written, read past coherence).
+        a GPU) or, by the arrays, "auto".  stream: of a GPU.  seed: a schedule of the CPU or the PTX machine.
+        seconds: how long the CPU machine may take.  checks: what else target="ptx" looks for: "races", "uninitialised"
+        (shared memory), "nc" (memory that is written, read past coherence).
         """
         from snap.runtime.launch import launch
 

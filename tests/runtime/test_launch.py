@@ -253,8 +253,8 @@ def test_unknown_target(make, ran, target):
     refused(ran, make.kernel(), (), 1, None, "target= is one of", target=target)
 
 
-def test_the_ptx_machine_takes_no_schedule(make, ran):
-    refused(ran, make.kernel(), (), 1, None, "takes neither stream= nor seed=", target="ptx", seed=3)
+def test_the_ptx_machine_takes_no_stream(make, ran):
+    refused(ran, make.kernel(), (), 1, None, "takes no stream=", target="ptx", stream=0)
 
 
 def test_target_contradicts_the_arrays(make, ran):

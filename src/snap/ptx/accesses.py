@@ -11,16 +11,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx import transfers
-from snap.ptx.memory import BLOCK_BITS, WINDOW, Fault
+from snap.ptx.memory import BLOCK_BITS, WINDOW, WINDOW_BITS, Fault
 from snap.ptx.operations import lookup
-from snap.ptx.program import Constant, Instruction, Operand, Place, Sink, listed
+from snap.ptx.program import Constant, Instruction, Operand, Place, Register, Sink, listed
 from snap.ptx.program import Memory as Address
 from snap.ptx.types import BITS, DTYPE
 
 if TYPE_CHECKING:
     from snap.ptx.machine import Lanes, Machine, Step
 
-SPACES = ("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param")
+SPACES = (
+    "global",
+    "shared",
+    "shared::cta",
+    "shared::cluster",
+    "local",
+    "const",
+    "param",
+    "param::entry",
+    "param::func",
+)
 VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 # What says how an access is ordered or cached: one memory that everybody sees has no use for it.
 ORDERS = ("weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys", "nc", "mmio")
@@ -69,6 +79,44 @@ def map_address(m: Machine, one: Instruction, pc: int) -> Step | None:
     return step
 
 
+def inside_space(m: Machine, one: Instruction, pc: int) -> Step | None:
+    """`isspacep`: whether a generic address lies in a space; constants lie in global memory here."""
+    space = one.parts[-1]
+    if space not in SPACES or len(one.operands) != 2:
+        return None
+    read, write = m.reader(one.operands[1], "u64", one.function), m.writer(one.operands[0], one.function)
+    window = WINDOW.get(space.partition("::")[0], 0) >> WINDOW_BITS
+    others = [np.uint64(w >> WINDOW_BITS) for w in WINDOW.values()]
+
+    def step(lanes: Lanes) -> None:
+        at = np.broadcast_to(read(lanes), lanes.shape)
+        upper = at >> np.uint64(WINDOW_BITS)
+        if space == "global":
+            write(lanes, ~np.isin(upper, others))
+        elif space == "shared::cta":
+            rank = at >> np.uint64(BLOCK_BITS) & np.uint64((1 << WINDOW_BITS - BLOCK_BITS) - 1)
+            own = (lanes // m.width % m.shape.cluster + 1).astype(np.uint64)
+            write(lanes, (upper == np.uint64(window)) & ((rank == 0) | (rank == own)))
+        else:
+            write(lanes, (upper == np.uint64(window)) & (space != "const"))
+
+    return step
+
+
+def rank_of_address(m: Machine, one: Instruction, pc: int) -> Step | None:
+    """`getctarank`: which block of the cluster a shared address lies in."""
+    type = one.parts[-1]
+    read, write = m.reader(one.operands[1], type, one.function), m.writer(one.operands[0], one.function)
+
+    def step(lanes: Lanes) -> None:
+        at = np.broadcast_to(read(lanes), lanes.shape).astype(np.uint64)
+        rank = at >> np.uint64(BLOCK_BITS) & np.uint64((1 << WINDOW_BITS - BLOCK_BITS) - 1)
+        own = lanes // m.width % m.shape.cluster
+        write(lanes, np.where(rank == 0, own, rank.astype(np.int64) - 1).astype(np.uint32))
+
+    return step
+
+
 # ---- memory ---------------------------------------------------------------------------------------------------------
 
 
@@ -77,7 +125,7 @@ def _form(words: tuple[str, ...]) -> tuple[str, int, str] | None:
     space, count = "", 1
     for word in words[:-1]:
         if word in SPACES:
-            space = word
+            space = "param" if word.startswith("param") else word
         elif word in VECTORS:
             count = VECTORS[word]
         elif word not in ORDERS and word not in CACHES and not word.startswith(("L1::", "L2::")):
@@ -116,6 +164,10 @@ def load(m: Machine, one: Instruction, pc: int) -> Step | None:
 
 
 def store(m: Machine, one: Instruction, pc: int) -> Step | None:
+    if "async" in one.parts:
+        from snap.ptx import bulks
+
+        return bulks.store(m, one, pc)
     form = _form(one.parts[1:])
     if form is None:
         return None
@@ -178,7 +230,7 @@ def copy(m: Machine, one: Instruction, pc: int) -> Step | None:
             w.startswith("L2::") for w in more
         ):
             pass
-        case ("async", "mbarrier", "arrive", "noinc", *_):  # the copies before it are over
+        case ("async", "mbarrier", "arrive", *_):  # the copies before it are over
             return transfers.mbarrier(m, one, pc)
         case ("async" | "reduce", *_):
             return transfers.bulk(m, one, pc)
@@ -190,15 +242,15 @@ def copy(m: Machine, one: Instruction, pc: int) -> Step | None:
         return None
     size = one.operands[2].value
     rest = one.operands[3 : len(one.operands) - ("L2::cache_hint" in one.parts)]
-    given = m.reader(rest[0], "u32", one.function) if rest else None
+    ignored = bool(rest) and isinstance(rest[0], Register) and rest[0].type == "pred"
+    given = m.reader(rest[0], "pred" if ignored else "u32", one.function) if rest else None
 
     def step(lanes: Lanes) -> None:
         there, here = to(lanes), source(lanes)
-        many = (
-            np.full(lanes.shape, size)
-            if given is None
-            else np.minimum(np.broadcast_to(given(lanes), lanes.shape), size)
-        )
+        many = np.full(lanes.shape, size)
+        if given is not None:  # so many bytes are copied, the rest are zeros; or none, if that is said
+            said = np.broadcast_to(given(lanes), lanes.shape)
+            many = np.where(said, 0, size) if ignored else np.minimum(said, size)
         for k in range(0, size, 4):
             part = np.zeros(lanes.shape, np.uint32)
             read = np.flatnonzero(many > k)
@@ -225,13 +277,17 @@ _ATOMIC = {
 def _combining(op: str, type: str) -> Callable | None:
     """What an atomic does with what was there and what it is given."""
     if type in ("f16", "bf16", "f16x2", "bf16x2"):
-        found = lookup((op, "rn", type)) if op == "add" else None
+        found = lookup((op, "rn", type) if op == "add" else (op, type)) if op in ("add", "min", "max") else None
         return None if found is None else found.compute
     return _ATOMIC.get(op)
 
 
 def atomic(m: Machine, one: Instruction, pc: int) -> Step | None:
     """One lane after the other, where several meet; of vectors, each element by itself."""
+    if "async" in one.parts:
+        from snap.ptx import bulks
+
+        return bulks.store(m, one, pc)
     words = tuple(w for w in one.parts[1:] if w not in ORDERS and w != "noftz" and not w.startswith("L2::"))
     space = words[0] if words[0] in SPACES else ""
     op, *vector, type = words[1:] if space else words
@@ -275,13 +331,20 @@ def _one_by_one(
             now = left[first]
             old = loaded(m, space, address[now], lanes[now], DTYPE[type].itemsize).view(DTYPE[type])
             if combine is None:
-                new = np.where(old == given[0][now], given[1][now], old)
+                new = np.where(_alike(old, given[0][now]), given[1][now], old)
             else:
                 new = combine(old, given[0][now])
             stored(m, space, address[now], lanes[now], new.astype(DTYPE[type]).view(BITS[DTYPE[type].itemsize]))
             before[now] = old
             left = np.delete(left, first)
     return before
+
+
+def _alike(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Bit for bit."""
+    whole = np.uint64 if a.dtype.itemsize == 16 else BITS[a.dtype.itemsize]
+    same = np.ascontiguousarray(a).view(whole) == np.ascontiguousarray(b).view(whole)
+    return same.reshape(len(a), -1).all(axis=1)
 
 
 def policy(m: Machine, one: Instruction, pc: int) -> Step:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx.memory import Fault
-from snap.ptx.program import Both, Instruction
+from snap.ptx.operations import lookup
+from snap.ptx.program import Both, Instruction, both
 from snap.ptx.types import DTYPE
 
 if TYPE_CHECKING:
@@ -166,7 +167,9 @@ _REDUCE: dict[str, tuple[Callable, Callable[[np.dtype], int]]] = {
 
 
 def reduce(m: Machine, one: Instruction, pc: int) -> Step | None:
-    if one.parts[1] != "sync" or one.parts[2] not in _REDUCE or DTYPE[one.parts[-1]].kind == "f":
+    if one.parts[1] == "sync" and one.parts[-1] == "f32":
+        return _reduce_floats(m, one, pc)
+    if one.parts[1] != "sync" or one.parts[2] not in _REDUCE or one.parts[-1] not in ("s32", "u32", "b32"):
         return None
     combine, neutral = _REDUCE[one.parts[2]]
     type = DTYPE[one.parts[-1]]
@@ -185,12 +188,55 @@ def reduce(m: Machine, one: Instruction, pc: int) -> Step | None:
     return step
 
 
+def _reduce_floats(m: Machine, one: Instruction, pc: int) -> Step | None:
+    """`redux.sync.min.abs.NaN.f32`, from sm_100 on."""
+    op, *mods = one.parts[2:-1]
+    if op not in ("min", "max") or not set(mods) <= {"abs", "NaN"}:
+        return None
+    two = lookup((op, *(w for w in mods if w == "NaN"), "f32"))
+    write = m.writer(one.operands[0], one.function)
+    a, members = m.reader(one.operands[1], "f32", one.function), m.reader(one.operands[2], "b32", one.function)
+
+    def step(lanes: Lanes) -> None:
+        lanes = together(m, lanes, members(lanes), pc)
+        if not len(lanes) or two is None:
+            return
+        mine = _members(members(lanes), lanes) & _rows(m, lanes, np.ones(lanes.shape, bool))[lanes // WARP]
+        value = np.broadcast_to(a(lanes), lanes.shape)
+        rows = _rows(m, lanes, np.abs(value) if "abs" in mods else value)[lanes // WARP]
+        found = rows[np.arange(len(lanes)), np.argmax(mine, axis=1)]
+        for k in range(WARP):
+            found = np.where(mine[:, k], two.compute(found, rows[:, k]), found)
+        write(lanes, found.astype(np.float32))
+
+    return step
+
+
 def active(m: Machine, one: Instruction, pc: int) -> Step:
     """Who executes this now."""
     write = m.writer(one.operands[0], one.function)
 
     def step(lanes: Lanes) -> None:
         write(lanes, _bits(_rows(m, lanes, np.ones(lanes.shape, bool))[lanes // WARP]))
+
+    return step
+
+
+def elect(m: Machine, one: Instruction, pc: int) -> Step | None:
+    """One of the members is told so: here, the first."""
+    if one.parts[1:] != ("sync",):
+        return None
+    writers = [m.writer(o, one.function) for o in both(one.operands[0])]
+    members = m.reader(one.operands[1], "b32", one.function)
+
+    def step(lanes: Lanes) -> None:
+        lanes = together(m, lanes, members(lanes), pc)
+        if not len(lanes):
+            return
+        mine = _members(members(lanes), lanes) & _rows(m, lanes, np.ones(lanes.shape, bool))[lanes // WARP]
+        leader = np.argmax(mine, axis=1)
+        for value, write in zip((leader.astype(np.uint32), leader == lanes % WARP), writers):
+            write(lanes, value)
 
     return step
 

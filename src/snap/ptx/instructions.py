@@ -12,10 +12,23 @@ import numpy as np
 
 from snap.ptx import accesses, carries, collectives, matrices, printing, refused, transfers
 from snap.ptx.comparisons import COMBINE, comparison, half, split
+from snap.ptx.errors import PtxError
 from snap.ptx.integers import by_table
 from snap.ptx.memory import Fault
 from snap.ptx.operations import lookup
-from snap.ptx.program import Code, Constant, Instruction, Operand, Outside, Place, Register, Several, both, listed
+from snap.ptx.program import (
+    Code,
+    Constant,
+    Instruction,
+    Operand,
+    Outside,
+    Place,
+    Program,
+    Register,
+    Several,
+    both,
+    listed,
+)
 from snap.ptx.types import BITS, DTYPE
 
 if TYPE_CHECKING:
@@ -33,6 +46,7 @@ NOTHING = (
     "discard",
     "applypriority",
     "pmevent",
+    "brkpt",
 )
 
 
@@ -47,6 +61,22 @@ def made(m: Machine, one: Instruction, pc: int) -> Step:
     if found is None:
         raise Fault("unknown", f"the PTX machine has no instruction {one.name}{refused.why(one.parts)}", 0)
     return found
+
+
+def all_known(program: Program) -> None:
+    """PTX004 for the first instruction that the machine does not have, or not with these operands."""
+    from snap.ptx.machine import Machine, Shape
+    from snap.ptx.memory import Memory
+
+    for function in program.functions.values():
+        memory = Memory(1, 32, program.shared_bytes, program.local_bytes, function.parameter_bytes, 1)
+        m = Machine(program, function, Shape((1, 1, 1), (32, 1, 1)), memory)
+        for pc in range(function.start, function.end):
+            one = m.at = program.instructions[pc]
+            try:
+                m._made(one, pc)
+            except Fault as fault:
+                raise PtxError("PTX004", fault.message, one.span, "not known here") from None
 
 
 # ---- what only computes ---------------------------------------------------------------------------------------------
@@ -69,6 +99,8 @@ def _mov(m: Machine, one: Instruction, pc: int) -> Step | None:
     """Also between a word and its parts."""
     target, source = one.operands
     type = one.parts[-1]
+    if type == "b128" and (isinstance(target, Several) or isinstance(source, Several)):
+        return _mov128(m, one)
     if isinstance(target, Several):
         width = DTYPE[type].itemsize // len(target.items)
         read = m.reader(source, f"b{8 * width * len(target.items)}", one.function)
@@ -95,6 +127,29 @@ def _mov(m: Machine, one: Instruction, pc: int) -> Step | None:
 
         return together
     return _computed(m, one)
+
+
+def _mov128(m: Machine, one: Instruction) -> Step:
+    """Between 128 bits and two words of 64."""
+    target, source = one.operands
+    if isinstance(target, Several):
+        read = m.reader(source, "b128", one.function)
+        writers = [m.writer(o, one.function) for o in target.items]
+
+        def apart(lanes: Lanes) -> None:
+            words = np.ascontiguousarray(np.broadcast_to(read(lanes), lanes.shape)).view(np.uint64).reshape(-1, 2)
+            for k, write in enumerate(writers):
+                write(lanes, words[:, k].copy())
+
+        return apart
+    readers = [m.reader(o, "b64", one.function) for o in listed(source)]
+    write = m.writer(target, one.function)
+
+    def together(lanes: Lanes) -> None:
+        words = np.stack([np.broadcast_to(r(lanes), lanes.shape) for r in readers], axis=1)
+        write(lanes, np.ascontiguousarray(words).view(np.complex128).reshape(-1))
+
+    return together
 
 
 def _setp(m: Machine, one: Instruction, pc: int) -> Step | None:
@@ -323,6 +378,8 @@ _SPECIAL = {
     "madc": carries.carried,
     "cvta": accesses.convert_address,
     "mapa": accesses.map_address,
+    "isspacep": accesses.inside_space,
+    "getctarank": accesses.rank_of_address,
     "ld": accesses.load,
     "ldu": accesses.load,
     "st": accesses.store,
@@ -342,6 +399,8 @@ _SPECIAL = {
     "match": collectives.match,
     "redux": collectives.reduce,
     "activemask": collectives.active,
+    "elect": collectives.elect,
+    "movmatrix": matrices.transposed,
     "ldmatrix": matrices.load_matrix,
     "stmatrix": matrices.store_matrix,
     "mma": matrices.mma,

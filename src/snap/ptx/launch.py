@@ -14,11 +14,13 @@ import numpy as np
 
 from snap.ptx import tree
 from snap.ptx.counters import Counters, Counting, resources
+from snap.ptx.drawn import Drawn
 from snap.ptx.errors import PtxFault
 from snap.ptx.grammar import parse
 from snap.ptx.machine import Machine, Shape
 from snap.ptx.memory import GLOBAL, Memory
 from snap.ptx.program import Function, Program, load, size_of
+from snap.ptx.statics import statics
 from snap.ptx.transfers import TensorMap
 from snap.ptx.types import DTYPE
 from snap.ptx.watch import Watch, Watched
@@ -41,13 +43,17 @@ def run(
     checks: Sequence[str] = (),
     count_memory: bool = False,
     watchers: Sequence[Callable[[Machine], Watch]] = (),
+    seed: int | None = None,
+    strict: bool = False,
 ) -> Counters:
-    """checks: what else is looked for, of CHECKS.  count_memory: sectors and bank conflicts are counted, too."""
+    """checks: what else is looked for, of CHECKS.  count_memory: sectors and bank conflicts are counted, too.  seed:
+    which threads go on, and how far, is drawn.  strict: what the machine does not have is refused before anything runs.
+    """
     chosen = [*_checks(checks), *([Counting] if count_memory else []), *watchers]
     if isinstance(program, str):
         program = parse(program)
     if isinstance(program, tree.Module):
-        program = load(program)
+        program = load(program, strict)
     function = _kernel(program, entry)
     shape = Shape(_three(grid, "grid"), _three(block, "block"), cluster, dynamic_shared)
     _fits(function, shape)
@@ -56,16 +62,18 @@ def run(
     memory = Memory(shape.blocks, width, shared, program.local_bytes, function.parameter_bytes, cluster)
     if len(arguments) != len(function.parameters):
         raise TypeError(f"{entry} takes {len(function.parameters)} arguments, and {len(arguments)} were given")
-    statics = memory.globals.place(_statics(program), "the module's variables")
+    variables_at = GLOBAL + memory.globals.end
+    memory.globals.place(statics(program, variables_at), "the module's variables")
     arrays = _Arrays(memory, [(v, a) for (v, _), a in zip(function.parameters, arguments) if isinstance(a, np.ndarray)])
     values = [_value(v, a, arrays) for (v, _), a in zip(function.parameters, arguments)]
     memory.globals.fill()
     for (_v, offset), raw in zip(function.parameters, values):
         memory.parameters.data[offset : offset + len(raw)] = np.frombuffer(raw, np.uint8)
     machine = Machine(program, function, shape, Watched(memory) if chosen else memory, limit)
+    machine.drawn = None if seed is None else Drawn(seed)
     machine.counters.resources = resources(program, function, shape, shared)
     machine.watchers = [make(machine) for make in chosen]
-    machine.globals_at = statics
+    machine.globals_at = variables_at
     if maps is not None:
         machine.maps = maps([int.from_bytes(raw[:8], "little") for raw in values])
     if out is not None:
@@ -185,25 +193,3 @@ def _value(v: tree.Variable, given: object, arrays: _Arrays) -> bytes:
             return given.tobytes().ljust(size, b"\0")[:size]
         return (int(given) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     raise TypeError(f"{v.name}: {type(given).__name__} is no argument of a kernel")
-
-
-def _statics(program: Program) -> bytes:
-    """What global and constant variables begin with."""
-    data = bytearray(program.global_bytes)
-    for v, offset in program.globals:
-        if v.initial is not None:
-            raw = b"".join(_initial(v.initial, v.type))
-            data[offset : offset + len(raw)] = raw
-    return bytes(data)
-
-
-def _initial(value: tree.Initial, type: str) -> list[bytes]:
-    match value:
-        case tree.Initials(items):
-            return [part for item in items for part in _initial(item, type)]
-        case tree.Number(number, kind):
-            if kind == "int":
-                size = DTYPE[type].itemsize
-                return [(number & ((1 << 8 * size) - 1)).to_bytes(size, "little")]
-            return [number.to_bytes(4 if kind == "f32" else 8, "little")]
-    raise ValueError("a variable that begins with an address")

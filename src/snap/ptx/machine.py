@@ -20,6 +20,7 @@ import numpy as np
 from snap.ptx import reports
 from snap.ptx.barriers import Barriers
 from snap.ptx.counters import Counters
+from snap.ptx.drawn import Drawn
 from snap.ptx.errors import PtxFault
 from snap.ptx.memory import BLOCK_BITS, GLOBAL, WINDOW, Fault, Memory
 from snap.ptx.program import (
@@ -102,6 +103,7 @@ class Machine:
         self.clock = self.turns = 0
         self.steps: list[Step | None] = [None] * len(program.instructions)
         self.watchers: list[Watch] = []
+        self.drawn: Drawn | None = None  # a schedule from a seed
         self.at: Instruction = program.instructions[entry.start]
 
     # ---- the loop ---------------------------------------------------------------------------------------------------
@@ -122,6 +124,8 @@ class Machine:
                 return 0, None
             raise reports.stuck(self)
         self.turns += 1
+        if self.drawn is not None:
+            return self.drawn.next(self, ready)
         never = np.iinfo(np.int64).max
         at = np.where(ready, self.pc, np.iinfo(np.int32).max).reshape(-1, WARP)
         chosen = at.min(axis=1)
@@ -140,13 +144,14 @@ class Machine:
         """From there to the next branch, or to where somebody has to wait."""
         self.since[lanes // WARP] = self.ran[lanes] = self.clock
         instructions, end = self.program.instructions, pc
-        while instructions[end].parts[0] not in CONTROL:
+        last = None if self.drawn is None else pc + self.drawn.reach()
+        while instructions[end].parts[0] not in CONTROL and end != last:
             end += 1
         if end > pc:
             for portion in _portions(lanes):
                 for at in range(pc, end):
                     self._one(at, portion)
-            if instructions[end].parts[0] in TOGETHER:  # others may wait there already
+            if instructions[end].parts[0] in TOGETHER or end == last:  # others may wait there already
                 self.pc[lanes] = end
                 return
         self._one(end, lanes)
@@ -173,6 +178,10 @@ class Machine:
                 self._tell_executed(one, acting, pc)
         except Fault as fault:
             raise self._fault(fault, acting) from None
+        except (IndexError, KeyError, TypeError, ValueError) as error:  # operands that do not fit each other
+            raise self._fault(
+                Fault("unknown", f"{one.name} does not take these operands ({error})", 0), acting
+            ) from error
 
     def _follow(self, lanes: Lanes) -> Lanes:
         """Lanes without a gap are read and written as a part of a register, without a copy."""
@@ -237,8 +246,8 @@ class Machine:
         part of the register itself, which is read before anything is written.
         """
         match o:
-            case Register(index):
-                bits = self.registers[function][index]
+            case Register():
+                bits = self._held(o, type, function)
                 if seen(bits[:1], type).dtype == bits.dtype:
                     return lambda lanes: bits[self.window] if lanes is self.whole else bits[lanes]
                 return lambda lanes: seen(bits[self.window] if lanes is self.whole else bits[lanes], type)
@@ -260,6 +269,12 @@ class Machine:
                 return lambda lanes: one
         raise Fault("unknown", f"an operand that {self.at.name} does not take", 0)
 
+    def _held(self, o: Register, type: str, function: int) -> np.ndarray:
+        bits = self.registers[function][o.index]
+        if (bits.dtype.kind == "c") != (type == "b128"):
+            raise Fault("unknown", f"a register of .{o.type} in {self.at.name}", 0)
+        return bits
+
     def address(self, space: str, offset: int) -> int:
         """Of a variable, in its own space."""
         return self.globals_at + offset if space == "global" else offset
@@ -270,9 +285,11 @@ class Machine:
         match o:
             case Register(index):
                 bits = self.registers[function][index]
-                into = bits.dtype
+                into, long = bits.dtype, bits.dtype.kind == "c"
 
                 def write(lanes: Lanes, value: np.ndarray) -> None:
+                    if long != (value.dtype.kind == "c"):
+                        raise Fault("unknown", f"a result of another size than {self.at.name} has", 0)
                     bits[self.window if lanes is self.whole else lanes] = kept(value, into)
 
                 return write
@@ -303,9 +320,13 @@ class Machine:
     # ---- instructions -----------------------------------------------------------------------------------------------
 
     def _made(self, one: Instruction, pc: int) -> Step:
+        """A form that exists with operands that it cannot have (too few, an address for a number) is refused, too."""
         from snap.ptx.instructions import made
 
-        return made(self, one, pc)
+        try:
+            return made(self, one, pc)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            raise Fault("unknown", f"operands that {one.name} does not take", 0) from None
 
 
 def _portions(lanes: Lanes) -> list[Lanes]:
@@ -367,16 +388,29 @@ class _Special:
             "%cluster_nctaid": lambda: shape.cluster if k == 0 else 1,
             "%clusterid": lambda: block // shape.cluster if k == 0 else 0,
             "%nclusterid": lambda: shape.blocks // shape.cluster if k == 0 else 1,
+            "%clock_hi": lambda: 0,
+            "%globaltimer_hi": lambda: 0,
+            "%is_explicit_cluster": lambda: int(shape.cluster > 1),
+            "%aggr_smem_size": lambda: m.memory.shared.size * shape.cluster,
+            "%reserved_smem_offset_begin": lambda: 0,
+            "%reserved_smem_offset_end": lambda: 0,
+            "%reserved_smem_offset_cap": lambda: 0,
+            "%current_graph_exec": lambda: 0,
             "%dynamic_smem_size": lambda: shape.dynamic,
             "%total_smem_size": lambda: m.memory.shared.size,
         }
+        if name.startswith("%envreg") or name.startswith("%pm"):
+            return 0  # what the driver, or a profiler, leaves there
         if name not in answers:
             raise Fault("unknown", f"there is no special register {name} here", 0)
         return answers[name]()
 
 
 TOGETHER = frozenset(  # by threads of a warp
-    ("bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "ldmatrix", "stmatrix", "mma", "wgmma")
+    (
+        *("bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect"),
+        *("ldmatrix", "stmatrix", "movmatrix", "mma", "wgmma"),
+    )
 )
 CONTROL = TOGETHER | {"bra", "brx", "exit", "ret", "call", "trap"}  # after which not all go on with the next one
 __all__ = ["BLOCK_BITS", "Both", "Counters", "Machine", "Several", "Shape"]

@@ -107,6 +107,24 @@ def store_matrix(m: Machine, one: Instruction, pc: int) -> Step | None:
     return step
 
 
+def transposed(m: Machine, one: Instruction, pc: int) -> Step | None:
+    """`movmatrix`: a matrix that a warp holds, with rows and columns exchanged."""
+    if one.parts[1:] != ("sync", "aligned", "m8n8", "trans", "b16"):
+        return None
+    read, write = m.reader(one.operands[1], "b32", one.function), m.writer(one.operands[0], one.function)
+
+    def step(lanes: Lanes) -> None:
+        lanes = together(m, lanes, FULL, pc)
+        if not len(lanes):
+            return
+        warps = len(whole(m, lanes, WARP, one))
+        halves = np.ascontiguousarray(np.broadcast_to(read(lanes), lanes.shape)).view(np.uint16).reshape(warps, 8, 8)
+        turned = np.ascontiguousarray(halves.swapaxes(1, 2))
+        write(lanes, turned.reshape(-1).view(np.uint32))
+
+    return step
+
+
 # ---- mma ------------------------------------------------------------------------------------------------------------
 
 BITS_OF = {"bf16": 16, "f16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "f64": 64}

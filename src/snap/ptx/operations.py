@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from snap.machine import numbers
-from snap.ptx import comparisons, fields, floats, integers
+from snap.ptx import comparisons, fields, floats, integers, video
 from snap.ptx.conversions import conversion
 from snap.ptx.integers import Maker, Words
 from snap.ptx.operation import Operation
@@ -18,6 +18,8 @@ from snap.ptx.operation import Operation
 
 def lookup(parts: tuple[str, ...], count: int = 0) -> Operation | None:
     """count: of its operands; some have a form with one more."""
+    if parts[0] in video.NAMES:
+        return video.parts(parts)
     makers = _TABLE.get(parts[0])
     if makers is None or len(parts) < 2:
         return None
@@ -84,4 +86,4 @@ _TABLE: dict[str, tuple[Maker, ...]] = {
     "rcp": (floats.reciprocal,),
     **{name: (floats.function(name),) for name in ("ex2", "lg2", "sin", "cos", "tanh")},
 }
-NAMES = frozenset(_TABLE)
+NAMES = frozenset(_TABLE) | video.NAMES

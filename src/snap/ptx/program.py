@@ -18,11 +18,16 @@ from snap.record import record
 BYTES = {"pred": 1, "b128": 16} | {f"{kind}{bits}": bits // 8 for kind in "bsuf" for bits in (8, 16, 32, 64)}
 BYTES |= {"bf16": 2, "f16x2": 4, "bf16x2": 4, "tf32": 4, "texref": 8, "samplerref": 8, "surfref": 8}
 LANES = {"": 1, "v2": 2, "v4": 4, "v8": 8}
-SPECIAL = frozenset(
-    "%tid %ntid %ctaid %nctaid %laneid %warpid %nwarpid %smid %nsmid %gridid %clock %clock64 %clock_hi %globaltimer"
-    " %globaltimer_lo %globaltimer_hi %lanemask_eq %lanemask_le %lanemask_lt %lanemask_ge %lanemask_gt %clusterid"
-    " %nclusterid %cluster_ctaid %cluster_nctaid %cluster_ctarank %cluster_nctarank %is_explicit_cluster"
-    " %total_smem_size %dynamic_smem_size %aggr_smem_size".split()
+SPECIAL = (
+    frozenset(
+        "%tid %ntid %ctaid %nctaid %laneid %warpid %nwarpid %smid %nsmid %gridid %clock %clock64 %clock_hi %globaltimer"
+        " %globaltimer_lo %globaltimer_hi %lanemask_eq %lanemask_le %lanemask_lt %lanemask_ge %lanemask_gt %clusterid"
+        " %nclusterid %cluster_ctaid %cluster_nctaid %cluster_ctarank %cluster_nctarank %is_explicit_cluster"
+        " %total_smem_size %dynamic_smem_size %aggr_smem_size %reserved_smem_offset_begin %reserved_smem_offset_end"
+        " %reserved_smem_offset_cap %current_graph_exec".split()
+    )
+    | {f"%envreg{k}" for k in range(32)}
+    | {f"%pm{k}{end}" for k in range(8) for end in ("", "_64")}
 )
 BUILT_IN = ("vprintf", "__assertfail")  # functions that the driver has
 
@@ -182,8 +187,14 @@ class Program:
     files: dict[int, str]
 
 
-def load(module: tree.Module) -> Program:
-    return _Loader(module).program()
+def load(module: tree.Module, strict: bool = False) -> Program:
+    """strict: an instruction that the machine does not have is an error now, and not when it is reached."""
+    program = _Loader(module).program()
+    if strict:
+        from snap.ptx.instructions import all_known
+
+        all_known(program)
+    return program
 
 
 def size_of(v: tree.Variable) -> int:
@@ -381,6 +392,8 @@ class _Loader:
             case tree.Not(inner):
                 return Negated(self._operand(inner, scope))
             case tree.Address(parts):
+                if not parts:
+                    raise PtxError("PTX002", "an address is expected", o.span, "and this is none")
                 base, *more = (self._operand(part, scope) for part in parts)
                 rest = tuple(more)
                 return Memory(base.base, base.offset, rest) if isinstance(base, Memory) else Memory(base, 0, rest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _TEXTURES = "textures and surfaces are not here"
-_VIDEO = "video instructions are not here: compilers write sequences of others for them"
+_VIDEO = "of video instructions, only those without masks on two halves or four bytes are here"
 _FIFTH = "the tensor cores of sm_100 are not here"
 _WHY: dict[str, str] = {
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), _TEXTURES),

@@ -184,7 +184,8 @@ def _why(m: Machine, first: Place, block: list[Place]) -> tuple[str, str, str]:
     if first.state == WITH_WARP:
         return (
             "deadlock",
-            f"{waiting} threads wait, and nobody can go on; {first.one.name} waits for threads that do not arrive{gone}",
+            f"{waiting} threads wait, and nobody can go on; {first.one.name} waits for threads that do not arrive"
+            + gone,
             "a mask names the threads that arrive: those that take another branch are not in it",
         )
     return "deadlock", f"{waiting} threads wait, and nobody can go on{gone}", ""

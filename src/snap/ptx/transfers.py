@@ -17,13 +17,14 @@ from snap.machine.numbers import bf16_bits as bits_of_bf16
 from snap.machine.numbers import from_bf16_bits, loaded_as_tf32, round_bf16
 from snap.ptx.matrices import swizzled
 from snap.ptx.memory import BLOCK_BITS, Fault
-from snap.ptx.program import Instruction, Operand, listed
+from snap.ptx.program import Instruction, Operand, Sink, listed
 from snap.ptx.program import Memory as Address
 from snap.ptx.types import BITS
 
 if TYPE_CHECKING:
     from snap.ptx.machine import Lanes, Machine, Step
 
+COUNT_BITS = 20  # of a state that `arrive` gives: the pending arrivals; above them the phase
 MAGIC = 0x70616D2D70616E73  # "snap-map"
 
 
@@ -89,7 +90,44 @@ def _found(m: Machine, key: tuple[int, int], lane: int) -> Mbarrier:
     return found
 
 
+def _arrive(m: Machine, one: Instruction, action: str, at, amount) -> Step:
+    """Arrivals, and bytes that are expected or have come; a result is the state before: phase and pending arrivals."""
+    words = set(one.parts[2:])
+    expects = "expect_tx" in words or action == "expect_tx"
+    first = one.operands[0]
+    give = None if isinstance(first, (Address, Sink)) else m.writer(first, one.function)
+
+    def arrive(lanes: Lanes) -> None:
+        states = np.zeros(len(lanes), np.uint64)
+        for k, (key, n) in enumerate(zip(_where(m, at(lanes), lanes), amount(lanes))):
+            barrier = _found(m, key, k)
+            states[k] = barrier.phase << COUNT_BITS | barrier.pending
+            if action == "complete_tx":
+                barrier.bytes -= n
+            elif expects:
+                barrier.bytes += n
+            if action in ("arrive", "arrive_drop"):
+                arriving = 1 if expects else n
+                if arriving > barrier.pending:
+                    raise Fault("barrier mismatch", f"more arrivals than the {barrier.count} of this phase", k)
+                barrier.pending -= arriving
+                barrier.count -= arriving if action == "arrive_drop" else 0
+                if "noComplete" in words and barrier.pending == 0 and barrier.bytes == 0:
+                    raise Fault("barrier mismatch", f"{one.name} would end the phase", k)
+            m.tell("counted", key, barrier, int(lanes[k]))
+            barrier.settle()
+        if give is not None:
+            give(lanes, states)
+
+    return arrive
+
+
 def mbarrier(m: Machine, one: Instruction, pc: int) -> Step | None:
+    if one.parts[:2] == ("mbarrier", "pending_count"):
+        read, write = m.reader(one.operands[1], "u64", one.function), m.writer(one.operands[0], one.function)
+        return lambda lanes: write(lanes, (read(lanes) & np.uint64((1 << COUNT_BITS) - 1)).astype(np.uint32))
+    if one.parts[:2] == ("cp", "async") and "noinc" not in one.parts:  # counted up, and down: the copies are over
+        return lambda lanes: None
     action = "arrive" if one.parts[0] == "cp" else one.parts[1]
     words = set(one.parts[2:])
     space = "" if not words & {"shared", "shared::cta", "shared::cluster"} else "shared"
@@ -116,32 +154,18 @@ def mbarrier(m: Machine, one: Instruction, pc: int) -> Step | None:
 
         return inval
     if action in ("arrive", "expect_tx", "complete_tx", "arrive_drop"):
-        expects = "expect_tx" in words or action == "expect_tx"
-
-        def arrive(lanes: Lanes) -> None:
-            for k, (key, n) in enumerate(zip(_where(m, at(lanes), lanes), amount(lanes))):
-                barrier = _found(m, key, k)
-                if action == "complete_tx":
-                    barrier.bytes -= n
-                elif expects:
-                    barrier.bytes += n
-                if action in ("arrive", "arrive_drop"):
-                    arriving = 1 if expects else n
-                    if arriving > barrier.pending:
-                        raise Fault("barrier mismatch", f"more arrivals than the {barrier.count} of this phase", k)
-                    barrier.pending -= arriving
-                    barrier.count -= action == "arrive_drop"
-                m.tell("counted", key, barrier, int(lanes[k]))
-                barrier.settle()
-
-        return arrive
-    if action in ("try_wait", "test_wait") and "parity" in words:
+        return _arrive(m, one, action, at, amount)
+    if action in ("try_wait", "test_wait"):
         write = m.writer(one.operands[0], one.function)
+        parity = "parity" in words
+        said = m.reader(rest[0], "u32" if parity else "u64", one.function)
 
         def wait(lanes: Lanes) -> None:
-            parities = np.broadcast_to(numbers[0](lanes), lanes.shape).tolist()
+            """By parity: the phase before, or the one now; by a state: the phase in which it was taken."""
+            phases = np.broadcast_to(said(lanes), lanes.shape).tolist()
             keys = _where(m, at(lanes), lanes)
-            over = [(_found(m, key, k).phase & 1) != (p & 1) for k, (key, p) in enumerate(zip(keys, parities))]
+            now = [_found(m, key, k).phase for k, key in enumerate(keys)]
+            over = [n & 1 != p & 1 if parity else n != p >> COUNT_BITS for n, p in zip(now, phases)]
             write(lanes, np.array(over))
             for key, lane in [(key, lane) for key, lane, done in zip(keys, lanes.tolist(), over) if done]:
                 m.tell("passed", key, m.mbarriers[key], lane)
@@ -158,6 +182,10 @@ def bulk(m: Machine, one: Instruction, pc: int) -> Step | None:
     if "commit_group" in words or "wait_group" in words:
         return lambda lanes: None
     if "tensor" not in words:
+        from snap.ptx import bulks
+
+        return bulks.copy(m, one, pc)
+    if any(w.startswith(("im2col", "tile::", "cta_group")) for w in words):
         return None
     if "prefetch" in words:
         return lambda lanes: None

@@ -177,15 +177,15 @@ class Launcher:
     def _run_ptx(self, bound: Bound, blocks: int, stream: object, seed: int | None, checks: Sequence[str] = ()) -> None:
         """What NVIDIA's compiler makes of the kernel, on the PTX machine."""
         kernel = self.signature.kernel
-        if stream is not None or seed is not None:
-            raise LaunchError(kernel, "the PTX machine takes neither stream= nor seed=")
+        if stream is not None:
+            raise LaunchError(kernel, "the PTX machine takes no stream=")
         if isinstance(bound.device, int):
             raise LaunchError(kernel, f'target="ptx" takes arrays in the CPU\'s memory, not on GPU {bound.device}')
         if blocks:
             from snap.runtime.simulate import run_ptx
 
             self._check_boxes(bound)
-            run_ptx(self.compiled, self.signature, bound.args, blocks, checks)
+            run_ptx(self.compiled, self.signature, bound.args, blocks, seed, checks)
 
     def _run_on_cpu(self, bound: Bound, blocks: int, seed: int | None, seconds: float | None) -> None:
         if blocks == 0:

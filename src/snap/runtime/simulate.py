@@ -9,7 +9,7 @@ Non-goals:  speed, caches; what PTX means (ptx/)
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -25,29 +25,17 @@ from snap.runtime.tensors import encoding
 _ADDED_AS = {F16: "f2", F32: "f4", F64: "f8", I32: "i4", I64: "i8", BF16: "bf16"}  # others: as unsigned integers
 
 
-def run_ptx(compiled, signature: Signature, args: tuple[object, ...], blocks: int, checks: Sequence[str] = ()) -> None:
-    from snap.ptx import launch, transfers
-
+def _check_names(signature: Signature, checks: Sequence[str], known: Iterable[str]) -> None:
     for name in [checks] if isinstance(checks, str) else checks:
-        if name not in launch.CHECKS:
-            known = ", ".join(map(repr, launch.CHECKS))
-            raise LaunchError(signature.kernel, f"checks= takes {known}, and there is no check {name!r}")
-    module = compiled.module
-    program = compiled.__dict__.get("_ptx_program")
-    if program is None:
-        from snap.ptx import load, parse
+        if name not in known:
+            said = ", ".join(map(repr, known))
+            raise LaunchError(signature.kernel, f"checks= takes {said}, and there is no check {name!r}")
 
-        text = compile_ptx(module.text, "sm_90a", unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
-        program = compiled.__dict__["_ptx_program"] = load(parse(text, f"<ptx of {signature.kernel}>"))
-    given: list[object] = []
-    for param, arg, packing in zip(signature.params, args, formats_of(signature, module)):
-        if isinstance(arg, ArrayInfo):
-            given.append(as_numpy(arg))
-        else:
-            given.append(struct.pack(f"<{packing}", *numbers_of(param, arg)))
-    given += [transfers.handle(k) for k in range(len(module.tensors))]
-    if module.grid_barrier:
-        given.append(np.zeros(module.grid_barrier, np.uint32))
+
+def _maps(signature: Signature, module, args: tuple[object, ...]):
+    """The launch's tensor maps, once it is known where arrays lie."""
+    from snap.ptx import transfers
+
     told = [
         encoding(signature.kernel, signature.params[t.param].name, t, 0, signature.dims[t.param](*args))
         for t in module.tensors
@@ -67,6 +55,36 @@ def run_ptx(compiled, signature: Signature, args: tuple[object, ...], blocks: in
             for t, e in zip(module.tensors, told)
         ]
 
+    return maps
+
+
+def run_ptx(
+    compiled,
+    signature: Signature,
+    args: tuple[object, ...],
+    blocks: int,
+    seed: int | None = None,
+    checks: Sequence[str] = (),
+) -> None:
+    from snap.ptx import launch, transfers
+
+    _check_names(signature, checks, launch.CHECKS)
+    module = compiled.module
+    program = compiled.__dict__.get("_ptx_program")
+    if program is None:
+        from snap.ptx import load, parse
+
+        text = compile_ptx(module.text, "sm_90a", unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
+        program = compiled.__dict__["_ptx_program"] = load(parse(text, f"<ptx of {signature.kernel}>"))
+    given: list[object] = []
+    for param, arg, packing in zip(signature.params, args, formats_of(signature, module)):
+        if isinstance(arg, ArrayInfo):
+            given.append(as_numpy(arg))
+        else:
+            given.append(struct.pack(f"<{packing}", *numbers_of(param, arg)))
+    given += [transfers.handle(k) for k in range(len(module.tensors))]
+    if module.grid_barrier:
+        given.append(np.zeros(module.grid_barrier, np.uint32))
     printed: list[str] = []
     try:
         launch.run(
@@ -78,8 +96,9 @@ def run_ptx(compiled, signature: Signature, args: tuple[object, ...], blocks: in
             cluster=module.cluster or 1,
             dynamic_shared=bytes_at_launch(module, rows_at_launch(signature.kernel, signature.shared, args)),
             out=printed,
-            maps=maps,
+            maps=_maps(signature, module, args),
             checks=checks,
+            seed=seed,
         )
     finally:
         for line in printed:

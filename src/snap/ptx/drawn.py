@@ -1,0 +1,39 @@
+"""Schedules drawn from a seed: which threads go on, and how far.
+
+Rule: some of the warps that can go on do, each with the threads that stand at one of its instructions, whichever that
+is, for a number of instructions that is drawn, too.  Every schedule that comes out is one that GPUs since Volta may
+choose; a program whose result depends on it has a race, or waits for nobody.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from snap.ptx.machine import Lanes, Machine
+
+FARTHEST = 48  # instructions until others are drawn
+
+
+class Drawn:
+    def __init__(self, seed: int):
+        self.random = np.random.default_rng(seed)
+
+    def next(self, m: Machine, ready: np.ndarray) -> tuple[int, Lanes]:
+        """Who goes on, and where."""
+        from snap.ptx.machine import WARP, WITH_WARP
+
+        some = np.flatnonzero(ready)
+        first = int(some[self.random.integers(len(some))])
+        pc = int(m.pc[first])
+        share = self.random.choice((0.0, 0.3, 0.7, 1.0))
+        warps = self.random.random(len(m.since)) < share
+        warps[first // WARP] = True
+        here = m.pc == pc
+        mine = here & ready & np.repeat(warps, WARP) | here & (m.state == WITH_WARP)
+        return pc, m.lane[mine]
+
+    def reach(self) -> int:
+        return int(self.random.integers(1, FARTHEST))

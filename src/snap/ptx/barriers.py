@@ -77,7 +77,7 @@ class Barriers:
                 f" {say(EVERYONE if asked is None else asked[k])}",
                 k,
             )
-        np.add.at(self.come, (block, number), 1)
+        self._add(lanes, block, number)
         self.asked[block, number] = wanted
         if wait:
             self.machine.state[lanes] = AT_BARRIER
@@ -85,6 +85,15 @@ class Barriers:
             self.since_pc[lanes] = pc
         self.machine.tell("arrived", lanes, number)
         self.release()
+
+    def _add(self, lanes: np.ndarray, block: np.ndarray, number: np.ndarray) -> None:
+        np.add.at(self.come, (block, number), 1)
+
+    def _present(self) -> np.ndarray:
+        """By block, how many have not left."""
+        from snap.ptx.machine import GONE
+
+        return (self.machine.state != GONE).reshape(self.machine.shape.blocks, -1).sum(axis=1)
 
     def _valid(self, lanes: np.ndarray, number: np.ndarray, asked: np.ndarray | None) -> None:
         high = number >= CLUSTER
@@ -101,12 +110,12 @@ class Barriers:
 
     def release(self) -> None:
         """Let go whoever waits at a barrier to which all have come."""
-        from snap.ptx.machine import AT_BARRIER, GONE, READY
+        from snap.ptx.machine import AT_BARRIER, READY
 
         machine = self.machine
         if not self.come.any():
             return
-        here = (machine.state != GONE).reshape(machine.shape.blocks, -1).sum(axis=1)
+        here = self._present()
         needed = np.where(self.asked == EVERYONE, here[:, None], self.asked)
         full = (self.come > 0) & (self.come >= needed)
         full[:, CLUSTER] = False

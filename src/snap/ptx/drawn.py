@@ -2,17 +2,19 @@
 
 Rule: some of the warps that can go on do, each with the threads that stand at one of its instructions, whichever that
 is, for a number of instructions that is drawn, too.  Every schedule that comes out is one that GPUs since Volta may
-choose; a program whose result depends on it has a race, or waits for nobody.
+choose (in the stack mode: GPUs before it); a program whose result depends on it has a race, or waits for nobody.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from snap.ptx.machine import Lanes, Machine
+    from snap.ptx.warps import StackMachine
 
 FARTHEST = 48  # instructions until others are drawn
 
@@ -34,6 +36,19 @@ class Drawn:
         here = m.pc == pc
         mine = here & ready & np.repeat(warps, WARP) | here & (m.state == WITH_WARP)
         return pc, m.lane[mine]
+
+    def next_warps(self, m: StackMachine, ready: np.ndarray) -> tuple[int, np.ndarray]:
+        """The same for warps that have one program counter each."""
+        some = np.flatnonzero(ready)
+        first = int(some[self.random.integers(len(some))])
+        share = self.random.choice((0.0, 0.3, 0.7, 1.0))
+        mine = self.random.random(len(m.since)) < share
+        mine[first] = True
+        return int(m.warp_pc[first]), mine
+
+    def choose(self, targets: Mapping[int, int]) -> int:
+        """Of an indirect branch, where its warp goes first."""
+        return int(self.random.choice(sorted(targets)))
 
     def reach(self) -> int:
         return int(self.random.integers(1, FARTHEST))

@@ -6,6 +6,7 @@ not in operations.py, is refused by name when it is reached.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,8 @@ from snap.ptx.types import BITS, DTYPE
 
 if TYPE_CHECKING:
     from snap.ptx.machine import Lanes, Machine, Step
+
+Target = Callable[["Lanes"], np.ndarray]
 
 # Orders, hints and reservations.
 NOTHING = (
@@ -214,20 +217,43 @@ def _bra(m: Machine, one: Instruction, pc: int) -> Step | None:
     return step
 
 
-def _brx(m: Machine, one: Instruction, pc: int) -> Step | None:
+def target(m: Machine, one: Instruction) -> Target:
+    """Where a branch or a call leads: of some lanes, the addresses."""
+    callee = next((o for o in one.operands if isinstance(o, (Code, Register))), None)
+    if one.parts[0] == "brx":
+        return _chosen(m, one)
+    if isinstance(callee, Code):
+        address = np.array([callee.address], np.int32)
+        return lambda lanes: address
+    if callee is None or one.parts[0] != "call":
+        raise Fault("unknown", f"{one.name} without a label", 0)
+    read = m.reader(callee, "u64", one.function)
+    return lambda lanes: read(lanes).astype(np.int64)
+
+
+def _chosen(m: Machine, one: Instruction) -> Target:
+    """Of a table of labels."""
     index, table = one.operands
-    if one.parts[1] != "idx" or not isinstance(table, Several):
-        return None
-    targets = np.array([code.address for code in table.items if isinstance(code, Code)], np.int32)
+    places = np.array([code.address for code in listed(table) if isinstance(code, Code)], np.int32)
     read = m.reader(index, "u32", one.function)
 
-    def step(lanes: Lanes) -> None:
+    def found(lanes: Lanes) -> np.ndarray:
         chosen = np.broadcast_to(read(lanes), lanes.shape)
-        if (chosen >= len(targets)).any():
-            raise Fault(
-                "out of bounds", f"a branch to one of {len(targets)} places", int(np.argmax(chosen >= len(targets)))
-            )
-        m.pc[lanes] = targets[chosen]
+        high = chosen >= len(places)
+        if high.any():
+            raise Fault("out of bounds", f"a branch to one of {len(places)} places", int(np.argmax(high)))
+        return places[chosen]
+
+    return found
+
+
+def _brx(m: Machine, one: Instruction, pc: int) -> Step | None:
+    if one.parts[1:2] != ("idx",) or not isinstance(one.operands[1], Several):
+        return None
+    find = target(m, one)
+
+    def step(lanes: Lanes) -> None:
+        m.pc[lanes] = find(lanes)
 
     return step
 
@@ -257,14 +283,13 @@ def _trap(m: Machine, one: Instruction, pc: int) -> Step:
 def _call(m: Machine, one: Instruction, pc: int) -> Step | None:
     operands = list(one.operands)
     results = listed(operands.pop(0)) if isinstance(operands[0], Several) else ()
-    target = operands[0]
     given = listed(operands[1]) if len(operands) > 1 and isinstance(operands[1], Several) else ()
-    if isinstance(target, Outside):
-        return printing.outside(m, target.name, given, results)
-    if not isinstance(target, Code):
+    if isinstance(operands[0], Outside):
+        return printing.outside(m, operands[0].name, given, results)
+    if not isinstance(operands[0], (Code, Register)):
         return None
-    callee = next(f for f in m.program.functions.values() if f.start == target.address)
-    copies = list(zip(given, (place for place in callee.parameters)))
+    functions = {f.start: f for f in m.program.functions.values() if not f.entry}
+    find = target(m, one)
 
     def step(lanes: Lanes) -> None:
         depth = int(m.depth[lanes].max())
@@ -272,13 +297,19 @@ def _call(m: Machine, one: Instruction, pc: int) -> Step | None:
             m.frames.append(np.zeros(m.pc.shape, np.int32))
         if depth > len(m.program.functions):
             raise Fault("unknown", "a function that calls itself", 0)
-        for value, (variable, offset) in copies:
-            _copy(m, one, value, variable, offset, lanes)
+        at = np.broadcast_to(find(lanes), lanes.shape)
+        for address in np.unique(at).tolist():
+            if address not in functions:
+                raise Fault(
+                    "out of bounds", f"a call of {address:#x}, where no function is", int(np.argmax(at == address))
+                )
+            for value, (variable, offset) in zip(given, functions[address].parameters):
+                _copy(m, one, value, variable, offset, lanes[at == address])
         for d in range(depth + 1):
             mine = lanes[m.depth[lanes] == d]
             m.frames[d][mine] = pc
         m.depth[lanes] += 1
-        m.pc[lanes] = target.address
+        m.pc[lanes] = at
 
     return step
 

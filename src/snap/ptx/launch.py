@@ -17,14 +17,18 @@ from snap.ptx.counters import Counters, Counting, resources
 from snap.ptx.drawn import Drawn
 from snap.ptx.errors import PtxFault
 from snap.ptx.grammar import parse
+from snap.ptx.inject import with_control
 from snap.ptx.machine import Machine, Shape
 from snap.ptx.memory import GLOBAL, Memory
 from snap.ptx.program import Function, Program, load, size_of
 from snap.ptx.statics import statics
 from snap.ptx.transfers import TensorMap
 from snap.ptx.types import DTYPE
+from snap.ptx.warps import StackMachine
 from snap.ptx.watch import Watch, Watched
 
+# Threads with program counters of their own, as since Volta; warps with a stack of tokens, as before it.
+MODES = ("independent", "stack")
 LIMIT = 1 << 34  # instructions of threads, if nothing else is said
 
 
@@ -45,15 +49,14 @@ def run(
     watchers: Sequence[Callable[[Machine], Watch]] = (),
     seed: int | None = None,
     strict: bool = False,
+    mode: str = "independent",
 ) -> Counters:
     """checks: what else is looked for, of CHECKS.  count_memory: sectors and bank conflicts are counted, too.  seed:
     which threads go on, and how far, is drawn.  strict: what the machine does not have is refused before anything runs.
+    mode: how threads of a warp part and meet, of MODES.
     """
     chosen = [*_checks(checks), *([Counting] if count_memory else []), *watchers]
-    if isinstance(program, str):
-        program = parse(program)
-    if isinstance(program, tree.Module):
-        program = load(program, strict)
+    program = _loaded(program, strict, mode)
     function = _kernel(program, entry)
     shape = Shape(_three(grid, "grid"), _three(block, "block"), cluster, dynamic_shared)
     _fits(function, shape)
@@ -69,7 +72,8 @@ def run(
     memory.globals.fill()
     for (_v, offset), raw in zip(function.parameters, values):
         memory.parameters.data[offset : offset + len(raw)] = np.frombuffer(raw, np.uint8)
-    machine = Machine(program, function, shape, Watched(memory) if chosen else memory, limit)
+    kind = StackMachine if mode == "stack" else Machine
+    machine = kind(program, function, shape, Watched(memory) if chosen else memory, limit)
     machine.drawn = None if seed is None else Drawn(seed)
     machine.counters.resources = resources(program, function, shape, shared)
     machine.watchers = [make(machine) for make in chosen]
@@ -101,6 +105,16 @@ def _checks(names: Sequence[str]) -> list[Callable[[Machine], Watch]]:
         if name not in CHECKS:
             raise ValueError(f"there is no check {name!r}: checks= takes {', '.join(map(repr, CHECKS))}")
     return [getattr(import_module(CHECKS[name][0]), CHECKS[name][1]) for name in dict.fromkeys(wanted)]
+
+
+def _loaded(program: str | tree.Module | Program, strict: bool, mode: str) -> Program:
+    if mode not in MODES:
+        raise ValueError(f"there is no mode {mode!r}: mode= takes {', '.join(map(repr, MODES))}")
+    if isinstance(program, str):
+        program = parse(program)
+    if isinstance(program, tree.Module):
+        program = load(program, strict)
+    return with_control(program) if mode == "stack" else program
 
 
 def _kernel(program: Program, entry: str) -> Function:

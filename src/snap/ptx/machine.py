@@ -148,7 +148,7 @@ class Machine:
         while instructions[end].parts[0] not in CONTROL and end != last:
             end += 1
         if end > pc:
-            for portion in _portions(lanes):
+            for portion in portions(lanes):
                 for at in range(pc, end):
                     self._one(at, portion)
             if instructions[end].parts[0] in TOGETHER or end == last:  # others may wait there already
@@ -329,7 +329,7 @@ class Machine:
             raise Fault("unknown", f"operands that {one.name} does not take", 0) from None
 
 
-def _portions(lanes: Lanes) -> list[Lanes]:
+def portions(lanes: Lanes) -> list[Lanes]:
     """Parts of a good size, with whole warps."""
     if len(lanes) <= PORTION + WARP:
         return [lanes]

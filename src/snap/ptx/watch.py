@@ -47,6 +47,9 @@ class Watch:
     def executed(self, one: Instruction, lanes: Lanes, pc: int, touches: list[Touch]) -> None:
         """These lanes have executed an instruction whose guard held, or have come to a barrier."""
 
+    def stepped(self, pc: int, warps: np.ndarray) -> None:
+        """In the stack mode: these warps have executed the instruction; `machine.warp_state(warp)` is what they are."""
+
     def arrived(self, lanes: Lanes, number: np.ndarray) -> None:
         """Lanes have come to barriers of their block; it may let them go at once."""
 

@@ -1,0 +1,101 @@
+"""Control-flow graphs: dominators and post-dominators against all paths, loops against their definition; regions are nested; and what they cost."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ptx.graphs import structured, text, unstructured
+from ptx.stacked import controlled, kernel, names
+
+from snap.ptx import load, parse
+from snap.ptx.flow import NOWHERE, Graph, Scope, members, post_dominators
+from snap.ptx.regions import regions
+
+
+def reached(edges, start: int, without: int | None = None) -> set[int]:
+    seen: set[int] = set()
+    waiting = [start] if start != without else []
+    while waiting:
+        n = waiting.pop()
+        if n not in seen:
+            seen.add(n)
+            waiting += [k for k in edges(n) if k != without]
+    return seen
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(st.integers(1, 9).flatmap(lambda n: st.lists(st.lists(st.integers(0, n - 1), max_size=3), min_size=n, max_size=n)))
+def test_post_dominators(after):
+    """A node's post-dominators are those without which it cannot reach an end; the immediate one is reached by all others last."""
+    onward = dict(enumerate(after))
+    found = post_dominators(onward)
+    ends = [n for n in onward if not onward[n]]
+    for n in onward:
+        if not any(e in reached(onward.__getitem__, n) for e in ends):
+            continue  # an endless loop: its end was chosen
+        if any(not any(e in reached(onward.__getitem__, k) for e in ends) for k in reached(onward.__getitem__, n)):
+            continue  # it may get into one
+        needed = {d for d in onward if d != n and not any(e in reached(onward.__getitem__, n, d) for e in ends)}
+        chain, at = set(), found[n]
+        while at != NOWHERE:
+            chain.add(at)
+            at = found[at]
+        assert chain == needed
+        assert found[n] == NOWHERE or all(d in {found[n]} or d not in reached(onward.__getitem__, n, found[n]) for d in needed)
+
+
+@settings(derandomize=True, max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_dominators_and_loops(draw):
+    program = load(parse(text(unstructured(draw, 0))))
+    graph = Graph(program, program.functions["k"])
+    edges = graph.successors.__getitem__
+    for n in members(graph.reachable):
+        assert set(members(graph.dominators[n])) == {d for d in reached(edges, 0) if n not in reached(edges, 0, d)}
+    for header, nodes in graph.loops():
+        backs = [n for n in members(nodes) if header in edges(n) and graph.dominators[n] >> header & 1]
+        assert backs
+        assert set(members(nodes)) == {header} | {n for n in reached(edges, 0) if n != header and any(b in reached(edges, n, header) for b in backs)}
+
+
+@settings(derandomize=True, max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False), st.sampled_from([structured, unstructured]))
+def test_regions_are_nested_and_left_at_their_end(draw, make):
+    program = load(parse(text(make(draw, 0))))
+    graph = Graph(program, program.functions["k"])
+    found = list(regions(graph).values())
+    for a in found:
+        assert not a.nodes >> a.meet & 1
+        for b in found:
+            assert not a.nodes & b.nodes or not a.nodes & ~b.nodes or not b.nodes & ~a.nodes
+    for a in (r for r in found if not r.loop):
+        for n in members(a.nodes):
+            # Out of it lead its end, the end of a loop around it (a break), and ways on which that comes first, or nothing.
+            around = {r.meet for r in found if r.loop and r.nodes >> n & 1 and r.nodes >> a.meet & 1}
+            for k in graph.successors[n]:
+                if not a.nodes >> k & 1 and k != a.meet and k not in around:
+                    assert a.meet not in reached(lambda m, ends=around: [j for j in graph.successors[m] if j not in ends], k)
+
+
+def test_a_scope_ends_where_most_lead_to():
+    """A trap, and a block that few reach, are early ends: branches before them meet."""
+    program = load(parse(kernel("setp.eq.u32 %p1, %r0, 1; @%p1 bra T; setp.eq.u32 %p2, %r0, 2; @%p2 bra A; add.s32 %r1, %r1, 1; A: add.s32 %r1, %r1, 2; ret; T: trap;")))
+    graph = Graph(program, program.functions["k"])
+    scope = Scope(graph)
+    assert [scope.meets[b] for b in scope.branches()] == [3] and not scope.main >> 4 & 1
+
+
+def test_what_is_not_a_branch_costs_nothing():
+    """Straight code, guarded instructions, guarded ends and branches with one way are left as they are."""
+    body = "@%p1 add.s32 %r1, %r1, 1; @%p2 exit; bra A; A: add.s32 %r2, %r2, 1; bar.sync 0; @%p1 st.global.u32 [%d0], %r1;"
+    plain = [one.name for one in load(parse(kernel(body))).instructions if one.name != "ret"]
+    assert [n.split()[1] if n[0] == "@" else n.split()[0] for n in names(controlled(kernel(body)))][: len(plain)] == [
+        "bra.uni" if n == "bra" else n for n in plain
+    ]
+
+
+def test_the_same_program_twice():
+    source = text(structured(Random(3), 2))
+    assert names(controlled(source)) == names(controlled(source))

@@ -191,6 +191,17 @@ def same_place(function: str, first: Argument, name: str, second: Argument) -> N
         )
 
 
+def check_apart(function: str, written: Argument, read: dict[str, Argument | None]) -> None:
+    """The result does not lie where an argument is read; None was copied."""
+    for name, given in read.items():
+        if given is not None and -given.info.nbytes < given.info.pointer - written.info.pointer < written.info.nbytes:
+            raise LaunchError(
+                f"snap.lib.{function}",
+                f"shares memory with `{name}`, which is read while it is written: the two may not overlap",
+                "out",
+            )
+
+
 _UNUSED: dict[tuple, tuple] = {}  # by library and device
 
 

@@ -16,7 +16,7 @@ import itertools
 from typing import Any
 
 from snap.ir.types import BF16, F16, F32, U16, Scalar
-from snap.lib.arrays import Argument, argument, exchange, same_place
+from snap.lib.arrays import Argument, argument, check_apart, exchange, same_place
 from snap.lib.gemm_arrays import SECTOR, check_depth, copy, flipped, has_boxes, in_boxes, room_for_boxes, row_major
 from snap.lib.gemm_arrays import columns as first_columns
 from snap.lib.gemm_choice import (
@@ -70,12 +70,12 @@ def gemm(a, b, out=None, bias=None, activation=None):
         rows, columns, depth, left.given.multiprocessors(), left.uneven, right.uneven, left.turned, right.turned
     )
     if has_boxes(written):
-        _check_apart(
-            written,
-            left.given if left.lies(plan.copied[0]) else None,
-            right.given if right.lies(plan.copied[1]) else None,
-            added,
-        )
+        read = {
+            "a": left.given if left.lies(plan.copied[0]) else None,
+            "b": right.given if right.lies(plan.copied[1]) else None,
+            "bias": added,
+        }
+        check_apart("gemm", written, read)
     A, B = left.ready(plan.copied[0]), right.ready(plan.copied[1])
     C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
     arguments = (A, B, C, added.array if added else A, *A.shape, *B.shape, C.shape[1], rows, columns, max(depth, 1))
@@ -188,14 +188,3 @@ def _result(value: object, left: Argument, shape: tuple[int, int]) -> Argument:
     if given.info.readonly:
         raise LaunchError("snap.lib.gemm", "is written, and the array is read-only", "out")
     return given
-
-
-def _check_apart(written: Argument, *read: Argument | None) -> None:
-    """The result does not lie where a, b or the bias, in this order, are read; None was copied."""
-    for name, given in zip(("a", "b", "bias"), read):
-        if given is not None and -given.info.nbytes < given.info.pointer - written.info.pointer < written.info.nbytes:
-            raise LaunchError(
-                "snap.lib.gemm",
-                f"shares memory with `{name}`, which is read while it is written: the two may not overlap",
-                "out",
-            )

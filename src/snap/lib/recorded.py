@@ -161,8 +161,12 @@ def is_array(value: object) -> bool:
     return SIGNATURES[type(value)] in (_of_torch, _of_numpy, _of_cupy)
 
 
-def recorded(function: Callable) -> Callable:
-    """The library function, which does what it did for the same signature without deciding it again."""
+def recorded(function: Callable | None = None, *, offsets: bool = False) -> Callable:
+    """The library function, which does what it did for the same signature without deciding it again.  offsets: it also
+    looks at where tensors of torch begin in their storage.
+    """
+    if function is None:
+        return functools.partial(recorded, offsets=offsets)
     replays: dict[Hashable, Callable | None] = {}
 
     @functools.wraps(function)
@@ -172,6 +176,8 @@ def recorded(function: Callable) -> Callable:
         values = (*args, *keywords.values()) if keywords else args
         try:
             key: Hashable = (*[SIGNATURES[type(value)](value) for value in values], *keywords)
+            if offsets:
+                key = key, *[value.storage_offset() for value in values if SIGNATURES[type(value)] is _of_torch]
             replay: Any = replays.get(key, _NEW)
         except Exception:  # an argument without a signature, or an array that cannot tell
             return function(*args, **keywords)

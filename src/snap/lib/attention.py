@@ -1,0 +1,241 @@
+"""`snap.lib.attention`: softmax(q k^T * scale) v of every head, on the tensor cores, without the matrix of scores.
+
+Input:      q of (batch, heads, queries, size), k and v of (batch, heads that q's share, keys, size), f16 or bf16, in
+            any strides
+Output:     an array like q, row-major; where asked for, the logarithms of the sums of exponentials, f32
+Invariant:  the last query's own key is the last one: with `causal`, query i sees keys up to i + keys - queries.  An
+            array whose heads lie one after another, or side by side in rows of whole 64 columns, is read where it lies;
+            any other is copied first
+Non-goals:  gradients; dropout; masks of the user's own; GPUs other than Hopper's
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+from snap.ir.types import BF16, F16, F32, U16
+from snap.lib.arrays import Argument, argument, check_apart, number, same_place
+from snap.lib.attention_kernels import ROWS, forward_kernel
+from snap.lib.gemm_arrays import ROW, copy, of_type
+from snap.lib.recorded import launch, recorded, step
+from snap.record import record
+from snap.runtime.errors import LaunchError
+
+TYPES = (BF16, F16)
+PANEL = 64  # columns that are copied and multiplied at a time
+LARGEST = 256  # head
+
+
+def attention(q, k, v, causal=False, scale=None, window=None, out=None, lse=False):
+    """The attention of each query of `q` to the keys `k` with values `v`, all (batch, heads, length, size).
+
+    `causal`: a query sees no key behind its own; the last query's own key is the last one.  `window`: it sees so many
+    keys before its own and, unless causal, behind it.  `scale` is 1 / sqrt(size) by default.  `lse=True`: the result is
+    a pair, the second the logarithm of the sum of exponentials of every query's scores.  Bits of bf16 may come in
+    NumPy's uint16.
+    """
+    for name, given in (("q", q), ("k", k), ("v", v)):
+        _refuse_gradient(name, given)
+    return _attention(q, k, v, causal, scale, window, out, lse)
+
+
+@recorded(offsets=True)
+def _attention(q, k, v, causal, scale, window, out, lse):
+    queries, keys, values = (_array(name, value) for name, value in (("q", q), ("k", k), ("v", v)))
+    shape = _check_shapes(queries, keys, values)
+    batch, heads, rows, size = shape
+    shared = keys.shape[1]
+    scale = size**-0.5 if scale is None else number("attention", "scale", scale, F32)
+    if not 0 < scale < math.inf:
+        raise LaunchError("snap.lib.attention", f"is a positive number, not {scale!r}", "scale")
+    if window is not None and (type(window) is not int or not 0 <= window < 2**30):
+        raise LaunchError("snap.lib.attention", f"is a number of keys, from 0 on, or None, not {window!r}", "window")
+    for name, given in (("causal", causal), ("lse", lse)):
+        if type(given) is not bool:
+            raise LaunchError("snap.lib.attention", f"is True or False, not {given!r}", name)
+    written = _result(queries.new(shape) if out is None else out, queries, shape)
+    logs = queries.new((batch, heads, rows), F32) if lse else None
+    if keys.size == 0 and written.size:
+        step(_fill, written.array, 0)
+        if logs is not None:
+            step(_fill, logs, -math.inf)
+    elif written.size:
+        _run(queries, keys, values, written, logs, bool(causal), scale, window, shared)
+    return step(_pair, written.array, logs) if lse else written.array
+
+
+def _run(
+    queries: Argument,
+    keys: Argument,
+    values: Argument,
+    written: Argument,
+    logs: Any,
+    causal: bool,
+    scale: float,
+    window: int | None,
+    shared: int,
+) -> None:
+    batch, heads, rows, size = queries.shape
+    Q, K, V = _laid(queries), _laid(keys), _laid(values)
+    lies = {"q": (queries, Q), "k": (keys, K), "v": (values, V)}
+    check_apart("attention", written, {name: given for name, (given, laid) in lies.items() if not laid.copied})
+    direct = written.info.contiguous and size * written.type.bytes % ROW == 0 and written.info.pointer % ROW == 0
+    O = written.array if direct else queries.new((batch, heads, rows, Q.size))  # noqa: E741
+    flat = step(_reshaped, O, (batch * heads, rows, Q.size if not direct else size))
+    nothing = queries.new((1,), F32) if logs is None else step(_reshaped, logs, (batch * heads * rows,))
+    run = forward_kernel(queries.type, -(-size // PANEL) * PANEL, causal, window is not None, logs is not None)
+    extents = [extent for given in (Q, K, V) for extent in (given.shape[0], given.shape[2])]
+    launch(
+        run,
+        -(-rows // ROWS) * batch * heads,
+        Q.array,
+        K.array,
+        V.array,
+        flat,
+        nothing,
+        *extents,
+        batch * heads,
+        size if direct else Q.size,
+        rows,
+        keys.shape[2],
+        heads,
+        heads // shared,
+        *Q.steps,
+        *K.steps,
+        *V.steps,
+        window or 0,
+        scale * math.log2(math.e),
+    )
+    if not direct:
+        copy(written.info.family, written.array, step(_first, O, size))
+
+
+# ---- arrays ---------------------------------------------------------------------------------------------------------
+
+
+@record
+class Laid:
+    """An array of three dimensions in which a head is found: place `batch * places + head * step` of the first, columns
+    `column + head * wide` of the last.  size: of a head, filled up to whole 16 bytes where it was copied.
+    """
+
+    array: Any
+    shape: tuple[int, int, int]
+    steps: tuple[int, int, int, int]
+    size: int
+    copied: bool = False
+
+
+def _laid(given: Argument) -> Laid:
+    batch, heads, rows, size = given.shape
+    whole = size * given.type.bytes % ROW == 0 and given.info.pointer % ROW == 0
+    if given.info.contiguous and whole:
+        array = step(_reshaped, given.array, (batch * heads, rows, size))
+        return Laid(array, (batch * heads, rows, size), (heads, 1, 0, 0), size)
+    if whole and size % PANEL == 0:
+        side_by_side = of_type(given, step(_swapped, given.array))
+        if side_by_side.info.contiguous:
+            array = step(_reshaped, side_by_side.array, (batch, rows, heads * size))
+            return Laid(array, (batch, rows, heads * size), (1, 0, 0, size), size)
+        pitch = _pitch(given)
+        if pitch is not None:
+            array, column = step(_whole_rows, given.array, pitch), given.array.storage_offset() % pitch
+            return Laid(array, (batch, rows, pitch), (1, 0, column, size), size)
+    filled = -(-size * given.type.bytes // ROW) * ROW // given.type.bytes
+    room = given.new((batch, heads, rows, filled), zero=filled != size)
+    copy(given.info.family, step(_first, room, size), given.array)
+    array = step(_reshaped, room, (batch * heads, rows, filled))
+    return Laid(array, (batch * heads, rows, filled), (heads, 1, 0, 0), filled, copied=True)
+
+
+def _pitch(given: Argument) -> int | None:
+    """The length of the rows of which a tensor of torch shows some columns, as of queries, keys and values that were
+    computed side by side; None where it shows something else.
+    """
+    if given.info.family != "torch":
+        return None
+    (batch, heads, rows, size), tensor = given.shape, given.array
+    of_batch, of_head, pitch, one = tensor.stride()
+    start = tensor.storage_offset()
+    column, bytes = start % pitch if pitch else 0, given.type.bytes
+    fits = start - column + batch * rows * pitch <= tensor.untyped_storage().nbytes() // bytes
+    rows_of_one = one == 1 and of_head == size and (batch == 1 or of_batch == rows * pitch)
+    inside = pitch > 0 and column + heads * size <= pitch
+    aligned = pitch * bytes % ROW == 0 and column * bytes % ROW == 0
+    return pitch if rows_of_one and inside and fits and aligned else None
+
+
+def _whole_rows(tensor: Any, pitch: int) -> Any:
+    batch, _, rows, _ = tensor.shape
+    start = tensor.storage_offset()
+    return tensor.as_strided((batch, rows, pitch), (rows * pitch, pitch, 1), start - start % pitch)
+
+
+def _reshaped(array: Any, shape: tuple[int, ...]) -> Any:
+    return array.reshape(shape)
+
+
+def _swapped(array: Any) -> Any:
+    return array.swapaxes(1, 2)
+
+
+def _first(array: Any, size: int) -> Any:
+    return array[..., :size]
+
+
+def _fill(array: Any, value: float) -> None:
+    array[...] = value
+
+
+def _pair(first: Any, second: Any) -> tuple:
+    return first, second
+
+
+# ---- what does not fit ----------------------------------------------------------------------------------------------
+
+
+def _array(name: str, value: object, types: tuple = TYPES) -> Argument:
+    given = argument("attention", name, value, (*types, U16), rank=4, strided=True)
+    return argument("attention", name, value, types, rank=4, type=BF16, strided=True) if given.type == U16 else given
+
+
+def _check_shapes(queries: Argument, keys: Argument, values: Argument) -> tuple[int, int, int, int]:
+    def refuse(name: str, problem: str) -> LaunchError:
+        return LaunchError("snap.lib.attention", problem, name)
+
+    batch, heads, rows, size = queries.shape
+    for name, other in (("k", keys), ("v", values)):
+        same_place("attention", queries, name, other)
+        if other.type != queries.type:
+            raise refuse(name, f"holds {other.type}, the queries {queries.type}")
+        if other.shape[0] != batch or other.shape[3] != size:
+            raise refuse(name, f"has the shape {other.shape}, the queries {queries.shape}: batch and head differ")
+    if heads and (keys.shape[1] == 0 or heads % keys.shape[1]):
+        raise refuse("k", f"has {keys.shape[1]} heads, which do not divide the queries' {heads} among them")
+    if values.shape != keys.shape:
+        raise refuse("v", f"has the shape {values.shape}, the keys {keys.shape}")
+    if not 0 < size <= LARGEST:
+        raise refuse("q", f"has heads of {size} columns; they have from 1 to {LARGEST}")
+    if max(rows, keys.shape[2]) >= 2**30 or batch * heads * -(-rows // ROWS) >= 2**31:
+        raise refuse("q", f"has the shape {queries.shape}, which is too large")
+    return batch, heads, rows, size
+
+
+def _result(value: object, queries: Argument, shape: tuple[int, ...]) -> Argument:
+    given = _array("out", value, (queries.type,))
+    same_place("attention", queries, "out", given)
+    if given.shape != shape:
+        raise LaunchError("snap.lib.attention", f"has the shape {given.shape}, and the result {shape}", "out")
+    if given.info.readonly:
+        raise LaunchError("snap.lib.attention", "is written, and the array is read-only", "out")
+    return given
+
+
+def _refuse_gradient(name: str, value: Any) -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled():
+        raise NotImplementedError(
+            f"snap.lib.attention has no gradient, and `{name}` wants one: detach it, or call it under torch.no_grad()"
+        )

@@ -1,0 +1,85 @@
+"""snap.lib.attention on a GPU, against torch's in f64: masks, lengths, strides; queries, keys and values computed side by side; a CUDA graph."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from snap.lib import attention
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def random(*shape, dtype=torch.bfloat16):
+    return torch.randn(shape, device="cuda").to(dtype)
+
+
+def expected(q, k, v, causal=False, window=None, scale=None):
+    q, k, v = (x.double() for x in (q, k, v))
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
+    scores = q @ k.transpose(2, 3) * (q.shape[3] ** -0.5 if scale is None else scale)
+    queries, keys = scores.shape[2:]
+    own = torch.arange(queries, device="cuda")[:, None] + keys - queries
+    key = torch.arange(keys, device="cuda")[None]
+    hidden = torch.zeros((queries, keys), dtype=torch.bool, device="cuda")
+    if causal:
+        hidden |= key > own
+    if window is not None:
+        hidden |= key < own - window
+        hidden |= (key > own + window) & (not causal)
+    scores = scores.masked_fill(hidden, -torch.inf)
+    return torch.nan_to_num(torch.softmax(scores, -1)) @ v, torch.logsumexp(scores, -1)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("size", [64, 128, 80, 256])
+def test_masks_and_lengths(size, dtype):
+    for queries, keys, options in (
+        (128, 128, {}),
+        (1000, 1000, {"causal": True}),
+        (1, 777, {"causal": True}),
+        (300, 130, {"causal": True}),
+        (513, 2049, {"causal": True, "window": 300}),
+        (700, 700, {"window": 33}),
+        (64, 64, {"scale": 0.3}),
+    ):
+        q, k, v = random(2, 4, queries, size, dtype=dtype), random(2, 2, keys, size, dtype=dtype), random(2, 2, keys, size, dtype=dtype)
+        got, logs = attention(q, k, v, lse=True, **options)
+        want, want_logs = expected(q, k, v, **options)
+        assert torch.allclose(got.double(), want, atol=0.02 if dtype == torch.bfloat16 else 4e-3), (queries, keys, options, (got.double() - want).abs().max())
+        assert torch.allclose(logs.double(), want_logs, atol=1e-3), (queries, keys, options)
+
+
+def test_side_by_side():
+    """The columns of one GEMM's result, as GPT-2 has them; repeated with the three in another order."""
+    qkv = random(2, 500, 3, 4, 64)
+    q, k, v = (qkv[:, :, i].transpose(1, 2) for i in range(3))
+    for _ in range(2):
+        for a, b, c in ((q, k, v), (k, v, q), (v, q, k)):
+            assert torch.allclose(attention(a, b, c, causal=True).double(), expected(a, b, c, causal=True)[0], atol=0.02)
+
+
+def test_in_a_graph():
+    q, k, v = (random(1, 2, 256, 64) for _ in range(3))
+    attention(q, k, v, causal=True)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = attention(q, k, v, causal=True)
+    for _ in range(2):
+        q.normal_()
+        graph.replay()
+        assert torch.allclose(out.double(), expected(q, k, v, causal=True)[0], atol=0.02)
+
+
+def test_a_gradient_is_refused():
+    q = random(1, 1, 64, 64).requires_grad_()
+    with pytest.raises(NotImplementedError, match="no gradient"):
+        attention(q, q.detach(), q.detach())
+
+
+def test_large():
+    q, k, v = (random(1, 2, 16384, 128) for _ in range(3))
+    got = attention(q, k, v, causal=True)
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert torch.allclose(got.float(), want.float(), atol=0.02)

@@ -80,6 +80,7 @@ def examples() -> Iterator[tuple[str, SnapFunction]]:
 
 def library() -> Iterator[tuple[str, SnapFunction]]:
     from snap.lib import (
+        attention_kernels,
         gemm_kernels,
         gemm_slices,
         gemm_thin,
@@ -104,6 +105,7 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
     yield "softmax by blocks", softmax_rows.softmax_by_blocks(F32, F32, 4, 4, 256)
     yield "softmax by clusters", softmax_rows.softmax_by_blocks(F32, F32, 4, 8, 512, True, 8)
     yield "softmax of long rows", softmax_rows.softmax_of_long_rows(F32, F32, 4)
+    yield "attention", attention_kernels.forward_kernel(BF16, 128, True, False, True)
     yield "gemv by warps", matvec.gemv_by_warps(F32, F32, 4)
     yield "gemv by clusters", matvec.gemv_by_blocks(F32, F32, 4, 8, 8)
     yield "sgemm", sgemm.warp_tiled(*sgemm.LARGE, sgemm.STAGES, WIDTH=4)

@@ -51,6 +51,10 @@ class Compiled:
             probe(self.typed)
         else:
             _ = self.synced
+            if self.definition.requires.proved:
+                from snap.prove import refuse
+
+                refuse(self.task, self.definition.requires.span or self.typed.span)
         return self
 
     @functools.cached_property

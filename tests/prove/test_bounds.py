@@ -13,7 +13,7 @@ def open_of(k, *kinds: str) -> list[str]:
     return [o.what for o in found.open if not kinds or o.kind in kinds]
 
 
-@kernel(threads=256, where=lambda n, x, y: (len(x) >= n, len(y) >= n))
+@kernel(threads=256, where=lambda n, x, y, blocks: (len(x) >= n, len(y) >= n, blocks <= 2**23))
 def guarded(a: float, x: ptr(const(float)), y: ptr(float), n: int):
     with each(thread, y) as i:
         if i < n:
@@ -88,7 +88,7 @@ def test_proved_with_where():
 def test_one_too_far_needs_more():
     found = unguarded.prove()
     assert found.verdict is Verdict.UNKNOWN and found.proved_with_needs
-    assert set(found.needs) == {"len(x) >= n + 1", "len(y) >= n"}
+    assert set(found.needs) == {"len(x) >= n + 1", "len(y) >= n", "blocks <= 8388608"}
 
 
 def test_the_step_behind_the_last_iteration_may_overflow():

@@ -64,7 +64,7 @@ def test_nothing_refuses_after_the_gate():
     """Of sync/, no module of a pass behind `plan`; of the stages that follow, none.  What is refused has a code that the gate's passes name."""
     found = {module: codes for module, codes in raisers(SOURCE).items() if module.split("/")[0] not in MAY_REFUSE}
     in_sync = {module for module in found if module.startswith("sync/")}
-    assert set(found) - in_sync == {"machine/errors.py", "ir/printed.py", "ptx/errors.py", "prove/verdict.py"}
+    assert set(found) - in_sync == {"machine/errors.py", "ir/printed.py", "ptx/errors.py"}
     assert not in_sync & {f"sync/{name}.py" for name in BEHIND}
     assert set().union(*(found[module] for module in in_sync)) == {code for one in PASSES for code in one.refuses}
 

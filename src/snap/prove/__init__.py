@@ -20,9 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from snap.diag.error import Diagnostic, SnapError
+from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.synced import Function as Synced
-from snap.prove.verdict import Findings, Launch, Obligation, Proof, Seen, Verdict
+from snap.prove.verdict import PRECONDITION, Findings, Launch, Obligation, Proof, Seen, Verdict
 
 # Where each property is: a module of this folder, and its function.  `overflow` and `views` come with `bounds`.
 PROPERTIES: dict[str, tuple[str, str]] = {"bounds": ("bounds", "bounds"), "races": ("apart", "races")}
@@ -93,6 +95,19 @@ def _prove(task: Task, names: tuple[str, ...], progress: bool | None) -> Proof:
         time.perf_counter() - began,
         task.run,
     )
+
+
+def refuse(task: Task, span: Span) -> None:
+    """`proved=True` of a decorator: a kernel that is not proved is refused.  span: the decorator's."""
+    proof = prove(task)
+    if proof.verdict is Verdict.PROVED:
+        return
+    found = [o.diagnostic() for o in proof.open if not o.needs]
+    if proof.needs:
+        message = f"`{proof.kernel}` is proved only for launches that keep what `where=` does not say"
+        help = f"write `where={proof.offered}`"
+        found.append(Diagnostic(PRECONDITION, message, span, help=help))
+    raise SnapError(found[0], found[1:])
 
 
 MISSING = "is not installed"

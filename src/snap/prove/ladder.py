@@ -173,6 +173,8 @@ def defining(terms: Terms, atom: Atom) -> list[Cond]:
         case "div", (x, y):
             rest = x - a * y
             n = y.value
+            if x.span()[0] >= 0 and y.span()[0] >= 1:
+                return [ge(rest), ge(y - rest - 1), ge(a)]
             cases: list[Cond] = []
             for sign in (1, -1) if y.span()[0] <= 0 and (n is None or n < 0) else (1,):
                 size = y * sign

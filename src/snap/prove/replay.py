@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from snap.prove.context import Context
 from snap.prove.ladder import Answer, Model
-from snap.prove.terms import Cond, Poly, at_least, evaluated, number
+from snap.prove.terms import Cond, Poly, at_least, equal, evaluated, number
 from snap.prove.verdict import Launch
 
 # The most that a parameter, the number of blocks, and an array's length may be: small launches first.
@@ -45,16 +45,37 @@ def _launches(c: Context, conds: list[Cond]) -> Iterator[Launch]:
         for name, p in c.names.items():
             end = blocks if name == "blocks" else length if name.startswith("len(") else most
             small += [at_least(number(end), p), at_least(p, -end)]
-        found = c.ladder.solve([*conds, *small])
+        known = [*conds, *small]
+        found = c.ladder.solve(known)
         if not isinstance(found, Answer):
-            yield launch_of(c, found)
+            yield launch_of(c, _smallest(c, known, found))
+
+
+def _smallest(c: Context, known: list[Cond], found: Model) -> Model:
+    """The same with one number after the other as near to zero as it can be: blocks, arguments, lengths.  So the launch
+    does not depend on which model a solver finds first.
+    """
+    for p in sorted(c.names.values(), key=lambda p: p is not c.walk.blocks):
+        model = c.ladder.solve([*known, at_least(p, 0)])
+        sign = 1 if not isinstance(model, Answer) else -1
+        found = found if isinstance(model, Answer) else model
+        low, high = 0, sign * _at(p, found)
+        while low < high:
+            middle = (low + high) // 2
+            model = c.ladder.solve([*known, at_least(p * sign, 0), at_least(number(middle), p * sign)])
+            if isinstance(model, Answer):
+                low = middle + 1
+            else:
+                found, high = model, min(middle, sign * _at(p, model))
+        known = [*known, equal(p, sign * high)]
+    return found
+
+
+def _at(p: Poly, model: Model) -> int:
+    return evaluated(p, {**{atom: max(atom.low, min(0, atom.high)) for atom in p.atoms}, **model})
 
 
 def launch_of(c: Context, model: Model) -> Launch:
-    def at(p: Poly) -> int:
-        full = {**{atom: max(atom.low, min(0, atom.high)) for atom in p.atoms}, **model}
-        return evaluated(p, dict(full))
-
     shaped = {f"len({name})" for name, root in c.found.roots.items() if root.shape is not None}
-    given = [(name, at(p)) for name, p in c.names.items() if name != "blocks" and name not in shaped]
-    return Launch(at(c.walk.blocks), tuple(given))
+    given = [(name, _at(p, model)) for name, p in c.names.items() if name != "blocks" and name not in shaped]
+    return Launch(_at(c.walk.blocks, model), tuple(given))

@@ -68,9 +68,9 @@ def value(w: Walk, e: ir.Expr) -> Value:
             return w.read(var)
         case ir.UnitId(target, place):
             found = w.at.unit(target, place)
-            return anything(w, e.type) if found is None else Value(found)
+            return anything(w, e.type) if found is None else held(w, found, e.type, e.span, NONE)
         case ir.UnitCount(target, place):
-            return Value(w.count(target, place))
+            return held(w, w.count(target, place), e.type, e.span, NONE)
         case ir.Lane(among):
             return Value(w.terms.modulo(w.thread, among))
         case ir.Cast(inner):

@@ -127,6 +127,12 @@ class Proof:
         return tuple(dict.fromkeys(need for o in self.open for need in o.needs))
 
     @property
+    def offered(self) -> str:
+        """The needs as a function that `where=` takes."""
+        said = self.needs[0] if len(self.needs) == 1 else f"({', '.join(self.needs)})"
+        return f"lambda {_names(self.needs)}: {said}"
+
+    @property
     def open(self) -> tuple[Obligation, ...]:
         """What is not proved."""
         return tuple(o for o in self.obligations if o.verdict is not Verdict.PROVED)
@@ -160,7 +166,7 @@ class Proof:
         parts += [render_diagnostic(o.diagnostic(), color) for o in _told(self.open)]
         if self.needs:
             last = "this" if self.proved_with_needs else "among others this"
-            parts.append(f"what is missing is {last}:\n  where=lambda {_names(self.needs)}: ({', '.join(self.needs)},)")
+            parts.append(f"what is missing is {last}:\n  where={self.offered}")
         return "\n\n".join(parts)
 
     def to_json(self) -> dict:
@@ -178,8 +184,8 @@ class Proof:
 
 
 def _told(found: Iterable[Obligation]) -> list[Obligation]:
-    """What is worth a page: of those that a precondition settles, the precondition says it all."""
-    return [o for o in found if not o.needs]
+    """What is worth a page: of an index that a precondition settles, the precondition says it all."""
+    return [o for o in found if not o.needs or o.kind == "races"]
 
 
 def _names(needs: Iterable[str]) -> str:

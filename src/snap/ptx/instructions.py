@@ -55,6 +55,8 @@ NOTHING = (
 
 def made(m: Machine, one: Instruction, pc: int) -> Step:
     name = one.parts[0]
+    if one.aligned and (name in ("setmaxnreg", "wgmma") and "mma_async" not in one.parts or "cluster" in one.parts):
+        return _by_whole_warps(m, one, pc)
     if name in NOTHING:
         return lambda lanes: None
     special = carries.carried if "cc" in one.parts else _SPECIAL.get(name)
@@ -64,6 +66,21 @@ def made(m: Machine, one: Instruction, pc: int) -> Step:
     if found is None:
         raise Fault("unknown", f"the PTX machine has no instruction {one.name}{refused.why(one.parts)}", 0)
     return found
+
+
+# Rule (PTX ISA, `.aligned`): all threads of a warp execute the same instruction.  Who comes early waits for those that
+# have not left; of a cluster's barrier, nobody waits for those that have.
+def _by_whole_warps(m: Machine, one: Instruction, pc: int) -> Step:
+    act = _bar(m, one, pc) if "cluster" in one.parts else lambda lanes: None
+
+    def step(lanes: Lanes) -> None:
+        lanes = collectives.together(m, lanes, matrices.FULL, pc)
+        if "cluster" not in one.parts and len(lanes):
+            matrices.whole(m, lanes, matrices.WARP, one)
+        if act is not None and len(lanes):
+            act(lanes)
+
+    return step
 
 
 def all_known(program: Program) -> None:

@@ -164,6 +164,8 @@ class Machine:
             bits = self.registers[one.function][one.guard.index]
             holds = (bits[self.window] if lanes is self.whole else bits[lanes]) != one.negated
             acting = lanes if holds.all() else lanes[holds]
+            if len(acting) != len(lanes) and one.aligned and one.parts[0] not in ("bar", "barrier"):
+                self._whole_warps(one, acting, lanes)
         if one.parts[0] in CONTROL:
             self.pc[lanes] = pc + 1
             self.state[lanes] = READY
@@ -182,6 +184,15 @@ class Machine:
             raise self._fault(
                 Fault("unknown", f"{one.name} does not take these operands ({error})", 0), acting
             ) from error
+
+    def _whole_warps(self, one: Instruction, acting: Lanes, lanes: Lanes) -> None:
+        """Rule (PTX ISA, `.aligned`): all threads of a warp execute it, or none.  Barriers look themselves."""
+        here, act = (np.bincount(some // WARP, minlength=len(self.since)) for some in (lanes, acting))
+        parted = (act > 0) & (act < here)
+        if parted.any():
+            k = int(np.argmax(parted[acting // WARP]))
+            message = f"{one.name} is executed by whole warps, and its guard holds for {act[acting[k] // WARP]} threads"
+            raise self._fault(Fault("barrier mismatch", f"{message} of {here[acting[k] // WARP]}", k), acting)
 
     def _follow(self, lanes: Lanes) -> Lanes:
         """Lanes without a gap are read and written as a part of a register, without a copy."""
@@ -409,7 +420,7 @@ class _Special:
 TOGETHER = frozenset(  # by threads of a warp
     (
         *("bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect"),
-        *("ldmatrix", "stmatrix", "movmatrix", "mma", "wgmma"),
+        *("ldmatrix", "stmatrix", "movmatrix", "mma", "wgmma", "setmaxnreg"),
     )
 )
 CONTROL = TOGETHER | {"bra", "brx", "exit", "ret", "call", "trap"}  # after which not all go on with the next one

@@ -143,6 +143,11 @@ class Instruction:
     def name(self) -> str:
         return ".".join(self.parts)
 
+    @property
+    def aligned(self) -> bool:
+        """Whether whole warps execute it; `bar.sync` is `barrier.sync.aligned`."""
+        return "aligned" in self.parts or self.parts[0] == "bar" and self.parts[1:2] != ("warp",)
+
 
 @dataclass(slots=True)
 class Function:

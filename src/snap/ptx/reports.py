@@ -181,6 +181,12 @@ def _why(m: Machine, first: Place, block: list[Place]) -> tuple[str, str, str]:
                 f"{waiting} threads wait, and nobody can go on: some at barrier {first.number}, others for their warp",
                 "threads of one warp that wait for each other must all come to that instruction",
             )
+    if first.state == WITH_WARP and first.one.aligned:
+        return (
+            "barrier mismatch",
+            f"{first.one.name} is executed by whole warps, and some threads of the warp are elsewhere{gone}",
+            "move it out of the branch",
+        )
     if first.state == WITH_WARP:
         return (
             "deadlock",

@@ -11,7 +11,7 @@ from snap import *
 ROWS_OF_4 = views.chunks(4) >> views.mapped(views.transposed()) >> views.joined()  # 32 x 32 elements: thread t has 4 below each other
 
 
-@kernel(threads=256)
+@kernel(threads=256, where=lambda N, blocks: (N % 32 == 0, 0 <= N, N <= 2**15, blocks == N // 32 * (N // 32)))
 def transpose(x: ptr(const(float), (N, N)), y: ptr(float, (N, N)), N: int):
     with partition(x, p=block[1], view=views.tiles(32, 32)) as a, partition(y, p=block[1], view=views.tiles(32, 32) >> views.transposed()) as b, group(block[1]):
         padded: shared(float[32, 33])
@@ -24,7 +24,7 @@ def transpose(x: ptr(const(float), (N, N)), y: ptr(float, (N, N)), N: int):
                     to[i] = come[i]
 
 
-@kernel(threads=256)
+@kernel(threads=256, where=lambda x, sums, blocks: (len(x) >= 256 * blocks, len(sums) >= blocks, blocks <= 2**22))
 def reduce(x: ptr(const(int)), sums: ptr(int)):
     """A tree: of 2 k values, thread u adds those at u and u + k."""
     with partition(x, p=block[1], view=views.chunks(256)) as part, partition(sums, p=block[1], view=views.chunks(1)) as sum, group(block[1]):
@@ -42,7 +42,7 @@ def reduce(x: ptr(const(int)), sums: ptr(int)):
             sum[0] = s[0]
 
 
-@kernel(threads=128)
+@kernel(threads=128, where=lambda x, blocks: (len(x) >= 256 * blocks, blocks <= 2**22))
 def scan(x: ptr(int)):
     """Exclusive sums of 256 values a block, up and down a tree: threads own ever larger groups of elements, then smaller ones."""
     with partition(x, p=block[1], view=views.chunks(256)) as part, group(block[1]):
@@ -72,14 +72,14 @@ def scan(x: ptr(int)):
                 to[i] = come[i]
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda x, bins, blocks: (len(x) >= 512 * blocks, len(bins) >= 256, blocks <= 2**21))
 def histogram(x: ptr(const(u8)), bins: ptr(int)):
     with partition(x, p=thread[1], view=views.chunks(8)) as mine, group(thread[1]):
         for i in range(8):
             atomic.add(bins, int(mine[i]), 1)
 
 
-@kernel(threads=256)
+@kernel(threads=256, where=lambda M, N, K, blocks: (M >= 0, N > 0, K >= 0, 256 * blocks == M * N, blocks <= 2**22))
 def multiply(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(float, (M, N)), M: int, N: int, K: int):
     """One element of c a thread."""
     with partition(c, p=thread[1], view=views.joined()) as own:
@@ -91,7 +91,7 @@ def multiply(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(
             own[0] = sum
 
 
-@kernel(threads=256)
+@kernel(threads=256, where=lambda M, N, K, blocks: (M % 16 == 0, N % 16 == 0, K % 16 == 0, N >= 16, K >= 0, 0 <= M, M <= 2**20, N <= 2**20, blocks == M // 16 * (N // 16)))
 def gemm(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(float, (M, N)), M: int, N: int, K: int):
     """Tiles of 16 x 16 through shared memory."""
     with each(block, shape=(..., N / 16)) as (r, q):
@@ -109,7 +109,7 @@ def gemm(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(floa
             c[16 * r + i, 16 * q + j] = sum
 
 
-@kernel(threads=128)
+@kernel(threads=128, where=lambda x, blocks: (len(x) >= 256 * blocks, blocks <= 2**22))
 def sort(x: ptr(int)):
     """256 values a block, bitonic: a thread has two values that lie j apart."""
     with partition(x, p=block[1], view=views.chunks(256)) as part, group(block[1]):
@@ -128,7 +128,7 @@ def sort(x: ptr(int)):
             k = 2 * k
 
 
-@kernel(threads=256)
+@kernel(threads=256, where=lambda sweeps, blocks: (blocks == 1, sweeps >= 0, sweeps <= 1000))
 def jacobi(x: ptr(float, (16, 32)), sweeps: int):
     """The 16 vectors of 32 elements are turned, two by two, until all are orthogonal: their lengths are the matrix's singular values.  A warp has two neighbours, which
     change places; next time the pairs begin at the second vector.  So all pairs meet within 16 rounds."""

@@ -51,7 +51,7 @@ class Client(Forward):
         super().__init__()
         self.at, self.asked = {}, []
 
-    def join(self, a, b):
+    def join(self, a, b, s):
         return a | b
 
     def change(self, what, state):
@@ -78,7 +78,7 @@ class Counts(Client):
 
     start = 0
 
-    def join(self, a, b):
+    def join(self, a, b, s):
         return max(a, b)
 
     def change(self, what, state):
@@ -177,10 +177,10 @@ def test_the_least_solution_is_what_all_paths_bring(kind):
         client, paths = kind(), Paths(kind())
         end = client.body(body, client.start)
         ends, _ = paths.body(body, {client.start})
-        assert client.joined(ends) == end, seed
+        assert client.joined(ends, None) == end, seed
         for number in client.at.keys() | paths.at.keys():
             if number > 10_000:
-                assert client.joined(paths.at[number]) == client.at[number], (seed, number)
+                assert client.joined(paths.at[number], None) == client.at[number], (seed, number)
 
 
 def test_before_the_last_time_with_no_more():
@@ -244,7 +244,7 @@ def test_states_that_change_in_place():
         def fork(self, state):
             return set(state)
 
-        def join(self, a, b):
+        def join(self, a, b, s):
             return a | b
 
         def change(self, what, state):

@@ -11,9 +11,10 @@ Paths: an `If` takes either arm, and conditions are not looked at.  The cases of
 one of them is run, or none.  A loop is walked with what came around until nothing new does.  The bodies of any other
 statement are run, one after the other, whenever the statement is.
 
-A client whose states change in place copies them in `fork`.  One that knows a faster way around a loop (the graph of
-accesses, of which a second round needs only what the first one brought back) replaces `loop`, and leaves branches,
-breaks, returns and calls to this one: `around` is one round, and `out_of` what it does to a state that leaves early.
+A client whose states change in place copies them in `fork`.  One that must know where it is replaces `inside`, through
+which every body of a statement is entered.  One that knows a faster way around a loop (the graph of accesses, of which
+a second round needs only what the first one brought back) replaces `loop`, and leaves branches, breaks, returns and
+calls to this one: `round` is one round, and `out_of` what it does to a state that leaves early.
 
 Non-goals: walking backwards; which paths conditions exclude.
 """
@@ -47,8 +48,8 @@ class Forward(Generic[S]):
 
     # ---- what a client says -----------------------------------------------------------------------------------------
 
-    def join(self, a: S, b: S) -> S:
-        """What holds where two paths meet."""
+    def join(self, a: S, b: S, s: ir.Stmt) -> S:
+        """What holds where two paths meet, behind a statement or, of a loop, at its top."""
         raise NotImplementedError
 
     def transfer(self, s: ir.Stmt, state: S) -> S | None:
@@ -79,14 +80,18 @@ class Forward(Generic[S]):
         """What happens to a state that leaves early."""
         return state
 
+    def inside(self, s: ir.Stmt, k: int, body: ir.Body, state: S) -> S | None:
+        """The k-th body of a statement is run, or the body of the function that it calls."""
+        return self.body(body, state)
+
     # ---- the walk ---------------------------------------------------------------------------------------------------
 
-    def joined(self, states: Iterable[S | None]) -> S | None:
+    def joined(self, states: Iterable[S | None], s: ir.Stmt) -> S | None:
         """None: not reached."""
         result: S | None = None
         for state in states:
             if state is not None:
-                result = state if result is None else self.join(result, state)
+                result = state if result is None else self.join(result, state, s)
         return result
 
     def body(self, body: ir.Body, state: S | None) -> S | None:
@@ -104,7 +109,8 @@ class Forward(Generic[S]):
             case ir.For() | ir.While():
                 pass
             case ir.If():
-                found = self.joined([self.body(s.then, self.fork(found)), self.body(s.other, self.fork(found))])
+                then = self.inside(s, 0, s.then, self.fork(found))
+                found = self.joined([then, self.inside(s, 1, s.other, self.fork(found))], s)
             case ir.Split():
                 found = self.split(s, found)
             case ir.Break() | ir.Continue():
@@ -115,34 +121,35 @@ class Forward(Generic[S]):
                 self.returned[-1].append(self.out_of(s, found))
                 return None
             case _:
-                for inner in bodies(s):
-                    found = self.body(inner, found)
+                for k, inner in enumerate(bodies(s)):
+                    found = None if found is None else self.inside(s, k, inner, found)
         return found if found is None else self.behind(s, found)
 
     def split(self, s: ir.Split, state: S) -> S | None:
-        return self.joined([state, *(self.body(case.body, self.fork(state)) for case in s.cases)])
+        cases = [self.inside(s, k, case.body, self.fork(state)) for k, case in enumerate(s.cases)]
+        return self.joined([state, *cases], s)
 
     def loop(self, s: ir.For | ir.While, state: S) -> S | None:
         top = state if isinstance(s, ir.While) else self.transfer(s, state)
         while top is not None:
-            found = self.around(s, self.fork(top))
-            grown = self.joined([top, *found.back])
+            found = self.round(s, self.fork(top))
+            grown = self.joined([top, *found.back], s)
             if grown == top:
-                return self.joined([*(found.back if self.runs(s) else [found.test]), *found.breaks])
+                return self.joined([*(found.back if self.runs(s) else [found.test]), *found.breaks], s)
             top = grown
         return None
 
-    def around(self, s: ir.For | ir.While, top: S) -> Round[S]:
+    def round(self, s: ir.For | ir.While, top: S) -> Round[S]:
         """One round: `continue` comes back to the top, where a `While` runs `pre` again."""
         found: Round[S] = Round()
         self.rounds.append(found)
         test: S | None = top
-        if isinstance(s, ir.While) and (test := self.body(s.pre, top)) is not None:
+        if isinstance(s, ir.While) and (test := self.inside(s, 0, s.pre, top)) is not None:
             test = self.transfer(s, test)
         if test is not None:
             found.test = self.fork(test)
-            end = self.body(s.body, test)
-            found.back += () if end is None else (end,)
+            end = self.inside(s, int(isinstance(s, ir.While)), s.body, test)
+            found.back[:0] = () if end is None else (end,)
         self.rounds.pop()
         return found
 
@@ -151,5 +158,5 @@ class Forward(Generic[S]):
         that enter calls.
         """
         self.returned.append([])
-        end = self.body(s.function.body, state)
-        return self.joined([end, *self.returned.pop()])
+        end = self.inside(s, 0, s.function.body, state)
+        return self.joined([end, *self.returned.pop()], s)

@@ -47,7 +47,7 @@ class _Flight(Forward[int]):
         self.finds: dict[int, int] = {}
         self.leaves: dict[int, int] = {}
 
-    def join(self, a: int, b: int) -> int:
+    def join(self, a: int, b: int, s: ir.Stmt) -> int:
         return max(a, b)
 
     def transfer(self, s: ir.Stmt, most: int) -> int:

@@ -3,15 +3,16 @@
 Input: a function's context (context.py).  Output: what the visitor makes of it: edges (edges.py), or how much is in
 flight (groups.py).  A forward walk, calls entered, carries *tokens*: accesses that happened and may still be in
 conflict with what follows, each with the gaps between statements that every path since has crossed (paths.py).  The
-visitor is told of each access, and compares it with these.  Loops are walked again with what came around, until nothing
-new does; what an iteration computed is renamed when it ends.  Only loops that make the first fills of buffers taken in
-turn are walked iteration by iteration.  Non-goals: which pairs are in conflict (conflict.py).
+visitor is told of each access, and compares it with these.  How paths branch, meet and leave is `ir/dataflow.py`'s; the
+way around a loop is this module's: it is walked again with what came around and is new, alone, until nothing is; what
+an iteration computed is renamed when it ends.  Only loops that make the first fills of buffers taken in turn are walked
+iteration by iteration.  Non-goals: which pairs are in conflict (conflict.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 
 from snap.analysis import linear
 from snap.analysis.trips import turns
@@ -19,6 +20,7 @@ from snap.analysis.values import Frame, called
 from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.dataflow import Forward, Round
 from snap.ir.effects import Kind
 from snap.ir.engines import Engine, Wait
 from snap.ir.operations import COLLECTIVES
@@ -35,6 +37,7 @@ from snap.sync.weave import Woven
 from snap.sync.where import Moment, Where, into_roles
 
 MOST_LOOPS = 10
+NOWHERE_ELSE: AbstractContextManager = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,37 +58,27 @@ def graph_of(function: synced.Function, woven: Woven | None = None) -> Graph:
     return Graph(context, finder.found(), gaps, told)
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
-    """A loop, or a function, that is left on the way: how many scopes and statements were open where it began, and the
-    paths that leave it (of a loop: by `break`, and to its next iteration).
-    """
-
-    scopes: int
-    statements: int
-    left: list[Paths] = field(default_factory=list)
-    next: list[Paths] = field(default_factory=list)
-
-
-class Walk:
+class Walk(Forward[Paths]):
     """around  whether a loop is walked again, with what came around: all accesses in it have been made
     ages    loops whose iterations are counted for what was there before
+    path    the statements we are in
+    opened  of the loops, and of the functions, we are in: how many scopes and statements were open where each began
     """
 
     def __init__(self, context: Context, visitor: Visitor, gaps: dict[GapKey, Gap], told: Told):
+        super().__init__()
         self.context, self.visitor, self.gaps, self.told = context, visitor, gaps, told
         self.variables = Variables(context, told)
         self.accesses = Accesses(context, self.variables, visitor)
         self.where = Where((), context.start)
         self.around = False
         self.ages: set[int] = set()
-        self.path: list[Here] = []  # the statements we are in
-        self.loops: list[Exit] = []
-        self.functions = [Exit(0, 0)]
+        self.path: list[Here] = []
+        self.opened: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [(0, 0)])
 
     def run(self) -> None:
         function = self.context.function
-        end = self._body(function.body, Paths({}, self.variables.parameters(function)))
+        end = self.body(function.body, Paths({}, self.variables.parameters(function)))
         if end is not None and function.body:
             self._exit(end, function.body[-1])
 
@@ -117,54 +110,50 @@ class Walk:
         paths.crossed |= 1 << gap.number
         self.visitor.crossing(gap, paths)
 
-    def _body(self, body: ir.Body, paths: Paths | None) -> Paths | None:
-        """None: not reachable."""
-        for s in body:
-            if paths is None:
-                return None
-            # Walked again, a statement is passed over where nothing that came around reaches it; what variables are
-            # after it, the first walk told.
-            here, crossed = self.where.here(s), paths.crossed
-            if (self.around or self.visitor.passes_over) and self.context.bare(s):
-                self._cross("before", s, paths)
-            elif not self.around or any(paths.tokens.values()):
-                self._cross("before", s, paths)
-                self.path.append(here[0])
-                paths = self._statement(s, paths)
-                if paths is not None:
-                    self.visitor.ended(self.path[-1:], paths)
-                self.path.pop()
-            if here in self.told.after:
-                known = self.told.after[here]
-                if known is None:
-                    return None
-                if paths is None:  # the ways out that the statement has were not gone: nothing came there
-                    paths = Paths({}, known, crossed)
-                paths.share(known)
-            elif self.where.loops:
-                self.told.after[here] = None if paths is None else paths.shared()
-        if paths is not None and body:
-            self._cross("after", body[-1], paths)
+    def before(self, s: ir.Stmt, paths: Paths) -> Paths:
+        self._cross("before", s, paths)
         return paths
 
-    def _statement(self, s: ir.Stmt, paths: Paths) -> Paths | None:
-        self._handed_on(s, paths)
+    def after(self, body: ir.Body, paths: Paths) -> Paths:
+        self._cross("after", body[-1], paths)
+        return paths
+
+    def statement(self, s: ir.Stmt, paths: Paths) -> Paths | None:
+        """Walked again, a statement is passed over where nothing that came around reaches it; what variables are after
+        it, the first walk told.
+        """
+        here, crossed = self.where.here(s), paths.crossed
+        result: Paths | None = paths
+        again = self.around or self.visitor.passes_over
+        if not (again and self.context.bare(s)) and (not self.around or any(paths.tokens.values())):
+            self.path.append(here[0])
+            self._handed_on(s, paths)
+            result = super().statement(s, paths)
+            if result is not None:
+                self.visitor.ended(self.path[-1:], result)
+            self.path.pop()
+        if here in self.told.after:
+            known = self.told.after[here]
+            if known is None:
+                return None
+            if result is None:  # the ways out that the statement has were not gone: nothing came there
+                result = Paths({}, known, crossed)
+            result.share(known)
+        elif self.where.loops:
+            self.told.after[here] = None if result is None else result.shared()
+        return result
+
+    def transfer(self, s: ir.Stmt, paths: Paths) -> Paths | None:
         match s:
-            case ir.If():
-                return self._if(s, paths)
-            case ir.While() | ir.For():
-                return self._loop(s, paths)
-            case ir.Break() | ir.Continue() | ir.Return():
-                return self._leave(s, paths)
-            case synced.Elect():
-                return self._body(s.body, paths)
-            case ir.Group():
-                with self.visitor.region(s.place):
-                    return self._inside(s, 0, s.body, paths, lambda: self.where.grouped(s))
-            case ir.Split():
-                return self._split(s, paths)
+            case ir.Break() | ir.Continue() | ir.Group() | ir.Split() | synced.Elect():
+                pass
+            case ir.If() | ir.For() | ir.Return():
+                self.accesses.evaluate(self._moment(s, paths))
+            case ir.While():
+                self._cross("condition", s, paths)
+                self.accesses.evaluate(self._moment(s, paths))
             case ir.Partition() | ir.Claim():
-                return self._scope(s, paths)
+                self._opened(s, paths)
             case ir.Call():
                 return self._call(s, paths)
             case ir.DeclareShared():
@@ -176,6 +165,11 @@ class Walk:
                     self.accesses.arrived((self.where.frame, uid), self._moment(s, paths))
             case _:
                 self._plain(s, paths)
+        return paths
+
+    def behind(self, s: ir.Stmt, paths: Paths) -> Paths:
+        if isinstance(s, (ir.Partition, ir.Claim)):
+            self._close(self.where.frame, s, paths)
         return paths
 
     def _moment(self, s: ir.Stmt, paths: Paths) -> Moment:
@@ -191,20 +185,52 @@ class Walk:
         elif self.where.here(s) not in self.told.after:
             self.variables.update(m)
 
-    def _inside(self, s: ir.Stmt, k: int, body: ir.Body, paths: Paths, make: Callable[[], Where]) -> Paths | None:
-        """The k-th body of a statement; where that is, is the same each time."""
+    # ---- where we are -----------------------------------------------------------------------------------------------
+
+    def inside(self, s: ir.Stmt, k: int, body: ir.Body, paths: Paths) -> Paths | None:
+        """Where the k-th body of a statement is, is the same each time."""
         outer = self.where
-        self.where = self._place(s, k, make)
-        result = self._body(body, paths)
+        asked = (outer.here(s), k)
+        found = self.told.inside.get(asked)
+        if found is None:
+            found = self.told.inside[asked] = self._inside(s, k, paths)
+        self.where = found
+        with self._beside(s, k):
+            result = self.body(body, paths)
         self.where = outer
         return result
 
-    def _place(self, s: ir.Stmt, k: int, make: Callable[[], Where]) -> Where:
-        asked = (self.where.here(s), k)
-        inside = self.told.inside.get(asked)
-        if inside is None:
-            inside = self.told.inside[asked] = make()
-        return inside
+    def _inside(self, s: ir.Stmt, k: int, paths: Paths) -> Where:
+        where = self.where
+        match s:
+            case ir.If():
+                return where.knowing(self.variables.facts(s.cond, k == 0, where, paths))
+            case ir.While() if k == 1:
+                return where.knowing(self.variables.facts(s.cond, True, where, paths))
+            case ir.For() if where.here(s) in self.told.top:
+                return where.knowing(self.told.top[where.here(s)][1])
+            case ir.Group():
+                return where.grouped(s)
+            case ir.Split():
+                return where.case(s, s.cases[k])
+            case ir.Partition() | ir.Claim():
+                return replace(where, scopes=(*where.scopes, (where.frame, s)))
+            case ir.Call():
+                return where.called(s, called(where.frame, s.number))
+            case _:
+                return where
+
+    def _beside(self, s: ir.Stmt, k: int) -> AbstractContextManager:
+        """Who is in there, as the visitor sees it."""
+        match s:
+            case ir.Group():
+                return self.visitor.region(s.place)
+            case ir.Call():
+                return self.visitor.region(s.function.place)
+            case ir.Split():
+                return self.visitor.case(s.cases[k].place)
+            case _:
+                return NOWHERE_ELSE
 
     # ---- mbarriers, waits, commits ----------------------------------------------------------------------------------
 
@@ -278,15 +304,9 @@ class Walk:
                     kept[now.key] = now
             paths.put(other, kept)
 
-    def _scope(self, s: ir.Partition | ir.Claim, paths: Paths) -> Paths | None:
-        where = self.where
+    def _opened(self, s: ir.Partition | ir.Claim, paths: Paths) -> None:
         if isinstance(s, ir.Partition) and s.counted and s.handle.obj.uid not in self.context.nested:
-            paths.next_fill(self.context.declared.objects[where.frame, s.handle.obj.uid], s.handle.obj.depth)
-        inside = lambda: replace(where, scopes=(*where.scopes, (where.frame, s)))  # noqa: E731
-        result = self._inside(s, 0, s.body, paths, inside)
-        if result is not None:
-            self._close(where.frame, s, result)
-        return result
+            paths.next_fill(self.context.declared.objects[self.where.frame, s.handle.obj.uid], s.handle.obj.depth)
 
     def _close(self, frame: Frame, scope: ir.Partition | ir.Claim, paths: Paths) -> None:
         """A scope ends: its accesses become its base's."""
@@ -308,76 +328,54 @@ class Walk:
 
     # ---- branches ---------------------------------------------------------------------------------------------------
 
-    def _leave(self, s: ir.Break | ir.Continue | ir.Return, paths: Paths) -> None:
+    def fork(self, paths: Paths) -> Paths:
+        return paths.copy()
+
+    def join(self, paths: Paths, other: Paths, s: ir.Stmt) -> Paths:
+        paths.absorb(other)
+        if not self.around:  # else the first walk has told
+            self.variables.join(paths, other, self.where, s.number)
+        return paths
+
+    def out_of(self, s: ir.Break | ir.Continue | ir.Return, paths: Paths) -> Paths:
         """Out of the scopes and statements opened since."""
-        if isinstance(s, ir.Return):
-            self.accesses.evaluate(self._moment(s, paths))
-        out = self.functions[-1] if isinstance(s, ir.Return) else self.loops[-1]
+        scopes, statements = self.opened[isinstance(s, ir.Return)][-1]
         left = paths.copy()
-        for frame, scope in reversed(self.where.scopes[out.scopes :]):
+        for frame, scope in reversed(self.where.scopes[scopes:]):
             self._close(frame, scope, left)
-        self.visitor.ended(self.path[out.statements :], left)
-        (out.next if isinstance(s, ir.Continue) else out.left).append(left)
+        self.visitor.ended(self.path[statements:], left)
         if isinstance(s, ir.Return) and not self.where.frame:
             self._exit(left, s)
+        return left
 
-    def _if(self, s: ir.If, paths: Paths) -> Paths | None:
-        self.accesses.evaluate(self._moment(s, paths))
-        where = self.where
-        truth = lambda holds: where.knowing(self.variables.facts(s.cond, holds, where, paths))  # noqa: E731
-        then = self._place(s, 0, lambda: truth(True))
-        other = self._place(s, 1, lambda: truth(False))
-        results = [
-            self._inside(s, 0, s.then, paths.copy(), lambda: then),
-            self._inside(s, 1, s.other, paths.copy(), lambda: other),
-        ]
-        return self._join(results, s.number)
-
-    def _split(self, s: ir.Split, paths: Paths) -> Paths | None:
-        results: list[Paths | None] = [paths]  # the units beyond the last case
+    def split(self, s: ir.Split, paths: Paths) -> Paths | None:
+        ends: list[Paths | None] = [paths]  # the units beyond the last case
         with self.visitor.split():
-            for k, case in enumerate(s.cases):
-                with self.visitor.case(case.place):
-                    inside = lambda: self.where.case(s, case)  # noqa: B023, E731
-                    results.append(self._inside(s, k, case.body, paths.copy(), inside))
+            ends += [self.inside(s, k, case.body, paths.copy()) for k, case in enumerate(s.cases)]
         if into_roles(s):  # what a role did before is as its own threads know it, who have come through its case
-            for case, end in zip(s.cases, results[1:]):
+            for case, end in zip(s.cases, ends[1:]):
                 if end is not None and not case.rest:
-                    for other in results:
+                    for other in ends:
                         if other is not None and other is not end:
                             other.without_role((case.offset, case.size))
-        return self._join(results, s.number)
+        return self.joined(ends, s)
 
     def _call(self, s: ir.Call, paths: Paths) -> Paths | None:
         m = self._moment(s, paths)
         self.accesses.evaluate(m)
-        frame = called(self.where.frame, s.number)
-        self.variables.bind(s, frame, m)
-        self.functions.append(Exit(len(self.where.scopes), len(self.path)))
-        with self.visitor.region(s.function.place):
-            end = self._inside(s, 0, s.function.body, paths, lambda: self.where.called(s, frame))
-        returned = self.functions.pop().left
-        result = self._join([end, *returned], s.number) if returned else end
+        self.variables.bind(s, called(self.where.frame, s.number), m)
+        self.opened[1].append((len(self.where.scopes), len(self.path)))
+        result = self.called(s, paths)
+        self.opened[1].pop()
         if result is not None and isinstance(s.target, ir.VarTarget):
             self.variables.store(s.target.var, None, self._moment(s, result))
         return result
 
-    def _join(self, ends: list[Paths | None], meeting: int) -> Paths | None:
-        reached = [end for end in ends if end is not None]
-        if not reached:
-            return None
-        result = reached[0]
-        for other in reached[1:]:
-            result.absorb(other)
-            if not self.around:  # else the first walk has told
-                self.variables.join(result, other, self.where, meeting)
-        return result
-
     # ---- loops ------------------------------------------------------------------------------------------------------
 
-    def _loop(self, s: ir.While | ir.For, paths: Paths) -> Paths | None:
+    def loop(self, s: ir.While | ir.For, paths: Paths) -> Paths | None:
         if isinstance(s, ir.For):
-            self.accesses.evaluate(self._moment(s, paths))
+            self.transfer(s, paths)
         loop = self.context.declared.loops[self.where.frame, s.number]
         if self.context.loop(s).copies_in_turn:
             if few(s) is not None:
@@ -407,32 +405,25 @@ class Walk:
         values = turns(s)
         once = outside.once + (values is not None and len(values) <= 1)
         inside = replace(outside, loops=(*outside.loops, loop), once=once)
-        top, learned = self.variables.at_top(s, inside, outside, head)
+        top, _ = self.variables.at_top(s, inside, outside, head)
         only_reads = isinstance(s, ir.For) and not self.context.writes(s.body)
-        exits = Exit(len(outside.scopes), len(self.path))
         after: Paths | None = None
         ends: list[Paths] = []
+        left: list[Paths] = []
         begun = self.visitor.begins()
         news = head
         while True:
             current = news.copy()
             current.share(top)
-            exits.next.clear()
-            self.loops.append(exits)
-            self.where = inside
-            if isinstance(s, ir.For):
-                back = self._inside(s, 0, s.body, current, lambda: inside.knowing(learned))
-            else:
-                tested, back = self._tested(s, current)
-                after = self._join([after, tested], s.number)
-            self.loops.pop()
-            self.where = outside
+            found = self._round(s, current, inside)
+            if isinstance(s, ir.While):
+                after = self.joined([after, found.test], s)
+            left += found.breaks
             news = Paths({}, entry_known, head.crossed)
-            for end in (back, *exits.next):
-                if end is not None:
-                    one_iteration_older(end, loop, self.context, loop in self.ages)
-                    head.absorb(end, news)
-                    ends.append(end)
+            for end in found.back:
+                one_iteration_older(end, loop, self.context, loop in self.ages)
+                head.absorb(end, news)
+                ends.append(end)
             if not news.tokens or only_reads:  # then nothing in there can be in conflict with another iteration
                 break
             if first and not self.around:
@@ -444,19 +435,15 @@ class Walk:
             after.share(top)
             if values:  # it is certain that it runs: what each way through it has ended does not come past it
                 after.keep(ends)
-        return self._join([after, *exits.left], s.number)
+        return self.joined([after, *left], s)
 
-    def _tested(self, s: ir.While, paths: Paths) -> tuple[Paths | None, Paths | None]:
-        """One iteration: the paths on which the loop has tested its condition, and those that come around."""
-        test = self._body(s.pre, paths)
-        if test is None:
-            return None, None
-        self._cross("condition", s, test)
-        self.accesses.evaluate(self._moment(s, test))
-        where = self.where
-        holds = lambda: where.knowing(self.variables.facts(s.cond, True, where, test))  # noqa: E731
-        tested = test.copy()
-        return tested, self._inside(s, 1, s.body, test, holds)
+    def _round(self, s: ir.While | ir.For, top: Paths, inside: Where) -> Round[Paths]:
+        outside, self.where = self.where, inside
+        self.opened[0].append((len(outside.scopes), len(self.path)))
+        found = self.round(s, top)
+        self.opened[0].pop()
+        self.where = outside
+        return found
 
     # As if it were written out: so each fill is told from the others, and how many copies have been begun since each.
     def _one_by_one(self, s: ir.For, paths: Paths, loop: int) -> Paths | None:
@@ -473,18 +460,13 @@ class Walk:
             if turn == len(values):
                 break
             current.learn({(frame, s.var.uid): linear.number(values[turn])})
-            exits = Exit(len(outside.scopes), len(self.path), left)
-            self.loops.append(exits)
-            self.where = inside
-            back = self._body(s.body, current)
-            self.where = outside
-            self.loops.pop()
+            found = self._round(s, current, inside)
+            left += found.breaks
             current = None
-            for end in (back, *exits.next):
-                if end is not None:
-                    one_iteration_older(end, loop, self.context, counted=False)
-                    current = current or Paths({}, entry_known, crossed)
-                    current.absorb(end)
+            for end in found.back:
+                one_iteration_older(end, loop, self.context, counted=False)
+                current = current or Paths({}, entry_known, crossed)
+                current.absorb(end)
             if current is None:
                 break
-        return self._join([current, *left], s.number)
+        return self.joined([current, *left], s)

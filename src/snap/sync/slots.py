@@ -66,7 +66,7 @@ class _Flow(Forward[State]):
         self.riding: dict[int, bool] = {}
         self.in_role = False
 
-    def join(self, a: State, b: State) -> State:
+    def join(self, a: State, b: State, s: ir.Stmt) -> State:
         return State(_least(a.ended, b.ended), _least(a.now, b.now), a.open or b.open)
 
     def transfer(self, s: ir.Stmt, state: State) -> State:
@@ -102,7 +102,7 @@ class _Flow(Forward[State]):
         self.in_role = True
         ends = [self.body(c.body, state) for c in own or mine]
         self.in_role = False
-        return self.joined(ends if own else [state, *ends])
+        return self.joined(ends if own else [state, *ends], s)
 
     def _wait(self, s: synced.Sync, point: synced.SyncPoint, state: State) -> State:
         if point.uid in self.one.waits:

@@ -127,7 +127,7 @@ class _Paths(Forward[frozenset]):
         self.pairs: set[tuple[object, object]] = set()
         self.frame: Frame = ()
 
-    def join(self, a: frozenset, b: frozenset) -> frozenset:
+    def join(self, a: frozenset, b: frozenset, s: ir.Stmt) -> frozenset:
         return a | b
 
     def before(self, s: ir.Stmt, open: frozenset) -> frozenset:

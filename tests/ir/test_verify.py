@@ -110,6 +110,7 @@ BROKEN = {
         typed(ir.Assign(ir.MemTarget(replace(b.access(S, ZERO), handle=A), span=b.SPAN), ONE, span=b.SPAN), params=(A,)),
     ],
     "operations": [typed(operation("dance")), typed(operation("syncthreads")), typed(ir.Atomic("dance", b.access(A, ZERO), (ONE,), None, "relaxed", "gpu", span=b.SPAN), params=(A,))],
+    "functions": [typed(*(ir.Call(replace(CALLEE, name=name), (), (), None, IN_BLOCK, 0, span=b.SPAN) for name in ("one", "other")))],
     "arguments": [
         typed(ir.Call(replace(CALLEE, params=params), args, (None,) * len(args), None, IN_BLOCK, 0, span=b.SPAN))
         for params, args in (((ir.ValueParam(X),), ()), ((ir.ValueParam(X),), (TRUE,)), ((ir.MemParam(A),), (ONE,)), ((ir.RefParam(ARR),), (ONE,)))

@@ -154,7 +154,7 @@ class Values:
     loops: list[int] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     systems: Systems = field(default_factory=Systems)
-    numbers: dict[int, int] = field(default_factory=dict)  # of parts of the text, by identity
+    numbers: dict[int, tuple[int, object]] = field(default_factory=dict)  # of parts of the text, and these
     proofs: bool = False
     assumed: dict[Form, Scalar] = field(default_factory=dict)
 
@@ -175,7 +175,7 @@ class Values:
         """Of an expression, or an access, in the order in which they are first met: names of unknowns are the same in
         every run, and so is the order in which systems of them are solved.
         """
-        return self.numbers.setdefault(id(part), len(self.numbers))
+        return self.numbers.setdefault(id(part), (len(self.numbers), part))[0]  # kept, so that its id stays its own
 
     def fresh(self, frame: Frame, var: ir.Var, where: object) -> Form:
         self.types[frame, var.uid] = var.type
@@ -340,7 +340,7 @@ def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
     """
     match e:
         case ir.Const(value):
-            return linear.number(int(value)) if isinstance(value, (int, bool)) else values.anything(id(e), e.type)
+            return linear.number(int(value)) if isinstance(value, (int, bool)) else values.beyond(e, frame, at)
         case ir.Read(var) if is_integer(var.type):
             return values.read(frame, var)
         case ir.UnitId(target, place) if at is not None:

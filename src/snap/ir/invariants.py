@@ -48,8 +48,14 @@ class Facts:
 class Around:
     """Where we are."""
 
-    def __init__(self, function: synced.AnyFunction, stage: Stage, barriers: frozenset[int]):
-        self.function, self.stage, self.barriers = function, stage, barriers
+    def __init__(
+        self,
+        function: synced.AnyFunction,
+        stage: Stage,
+        barriers: frozenset[int],
+        functions: dict[int, synced.AnyFunction],
+    ):
+        self.function, self.stage, self.barriers, self.functions = function, stage, barriers, functions
         self.place: Place = function.place
         self.known: set[int] = set()  # the numbers of variables, objects and handles that are in scope
         self.path: list[ir.Stmt | ir.Case] = []
@@ -382,6 +388,12 @@ def _only_typed(s: ir.Stmt, around: Around) -> str:
         return f"{type(s).__name__} is of the synchronized IR"
     wrong = isinstance(s, ir.Call) and not isinstance(s.function, ir.Function)
     return "it calls a synchronized function" if wrong else ""
+
+
+@_row("functions", "a function that is called has a number that no other one has", ir.Call)
+def _function_known(s: ir.Call, around: Around) -> str:
+    known = around.functions.setdefault(s.function.uid, s.function)
+    return "" if known is s.function else f"{known.name} and {s.function.name} have one number"
 
 
 @_row("barriers", "an mbarrier is declared by the kernel, and a slot is one of its slots", *get_args(Counted))

@@ -94,14 +94,14 @@ def with_numbers(function: F, numbers: Numbers, made: Callable[[Any, ir.Body], A
 class _Numbering:
     def __init__(self, numbers: Numbers, made: Callable[[Any, ir.Body], Any]):
         self.numbers, self.made = numbers, made
-        self.known: dict[int, Any] = {}  # by the identity of a function of the program, which holds it
+        self.known: dict[int, Any] = {}  # by the number of a function
         self.count = 0
 
     def function(self, f: synced.AnyFunction) -> Any:
-        if id(f) not in self.known:
-            self.known[id(f)] = self.made(f, self.body(f.body))
+        if f.uid not in self.known:
+            self.known[f.uid] = self.made(f, self.body(f.body))
             self.numbers.beyond((self.count, *declared(f)))
-        return self.known[id(f)]
+        return self.known[f.uid]
 
     def body(self, body: ir.Body) -> ir.Body:
         return tuple(map(self.statement, body))

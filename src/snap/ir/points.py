@@ -25,14 +25,14 @@ def points(function: synced.AnyFunction, collectives: bool = False) -> list[sync
     """The points of a synchronized function and of all it calls, each function once, in the order of the text;
     `collectives`: with those that collectives bring along.
 
-    Calls of one function may need different points; then they call copies of it, which share its number."""
+    Calls of one function may need different points; then they call copies of it, each with a number of its own."""
     found: list[synced.SyncPoint] = []
     seen: set[int] = set()
 
     def visit(f: synced.AnyFunction) -> None:
-        if id(f) in seen:
+        if f.uid in seen:
             return
-        seen.add(id(f))
+        seen.add(f.uid)
         for s in statements(f.body):
             match s:
                 case synced.Sync(point) | synced.BarrierWait(point=point):

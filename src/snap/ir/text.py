@@ -16,23 +16,18 @@ from snap.ir import synced
 from snap.ir.depth import deep
 from snap.ir.engines import Wait
 from snap.ir.types import BOOL, F32, I32, Array, Space
-from snap.ir.walk import statements
+from snap.ir.walk import callees
 
 INDENT = "    "
 PLAIN = (I32, F32, BOOL)  # constants of these types do not say theirs
 
 
 def text(function: synced.AnyFunction) -> str:
-    found = {id(function): function}
     taken: dict[str, int] = {}
     with deep():
-        for one in (waiting := [function]):
-            for s in statements(one.body):
-                if isinstance(s, ir.Call) and id(s.function) not in found:
-                    found[id(s.function)] = s.function
-                    waiting.append(s.function)
-        names = {key: _fresh(one.name, taken) for key, one in found.items()}
-        return "\n\n".join("\n".join(_Printer(names).function(one)) for one in found.values())
+        found = callees(function)
+        names = {one.uid: _fresh(one.name, taken) for one in found}
+        return "\n\n".join("\n".join(_Printer(names).function(one)) for one in found)
 
 
 def line(s: ir.Stmt) -> str:
@@ -55,7 +50,7 @@ def _fresh(name: str, taken: dict[str, int]) -> str:
 
 
 class _Printer:
-    """One function.  `functions`: the names of all, by identity."""
+    """One function.  `functions`: the names of all, by number."""
 
     def __init__(self, functions: dict[int, str]):
         self.functions = functions
@@ -73,7 +68,7 @@ class _Printer:
     def function(self, f: synced.AnyFunction) -> Iterator[str]:
         params = ", ".join(map(self.param, f.params))
         word = "kernel" if f.kernel else "function"
-        yield f"{word} {self.functions[id(f)]}({params})" + (f" -> {f.returns}" if f.returns else "")
+        yield f"{word} {self.functions[f.uid]}({params})" + (f" -> {f.returns}" if f.returns else "")
         facts = [
             str(f.place),
             *([f"{f.smem} bytes of shared memory"] if f.smem else []),
@@ -177,7 +172,7 @@ class _Printer:
                 return f"print {', '.join((*values, repr(texts[-1])))} @ {privilege}"
             case ir.Call(function, args, _, target, place, offset):
                 given = ", ".join(map(self.argument, args))
-                name = self.functions.get(id(function), function.name)
+                name = self.functions.get(function.uid, function.name)
                 return f"{self.results(target)}{name}({given}) at {place}, shared memory from byte {offset}"
             case ir.Unsafe(text, values, memory, target):
                 holes = [*((n, self.expr(e)) for n, e in values), *((n, self.access(a)) for n, a in memory)]

@@ -16,7 +16,7 @@ from snap.ir.depth import deep
 from snap.ir.invariants import EVERY, ROWS, Around, Facts, Row
 from snap.ir.synced import Stage
 from snap.ir.text import line
-from snap.ir.walk import bodies, children, own_expressions, statements
+from snap.ir.walk import bodies, callees, children, own_expressions
 
 
 class BrokenIR(AssertionError):
@@ -39,16 +39,17 @@ class Verifier:
         self.last: synced.AnyFunction | None = None
         self.name, self.stage = "", Stage.TYPED
         self.barriers: frozenset[int] = frozenset()
+        self.functions: dict[int, synced.AnyFunction] = {}  # of this program, by number
 
     def after(self, name: str, function: synced.AnyFunction, stage: Stage) -> None:
         """`name`: of the pass that made the program."""
         if function is self.last:
             return
-        self.last, self.name, self.stage = function, name, stage
+        self.last, self.name, self.stage, self.functions = function, name, stage, {function.uid: function}
         if isinstance(function, synced.Function):
             self.barriers = frozenset(b.uid for b in function.barriers)
         with deep():
-            for one in _all(function):
+            for one in callees(function):
                 self._function(one)
 
     def _ask(self, rows: list[Row], one: Any, span: Span, *around: Around, shown: Any = None) -> None:
@@ -63,7 +64,7 @@ class Verifier:
                 )
 
     def _function(self, f: synced.AnyFunction) -> None:
-        around = Around(f, self.stage, self.barriers)
+        around = Around(f, self.stage, self.barriers, self.functions)
         for p in f.params:
             match p:
                 case ir.MemParam(handle):
@@ -127,14 +128,3 @@ class Verifier:
                 self._expression(part, s)
             self._ask(ROWS[type(e)][0], e, e.span, shown=s)
             self.right[id(e)] = e
-
-
-def _all(function: synced.AnyFunction) -> list[synced.AnyFunction]:
-    """It and all that it calls, each once."""
-    found = {id(function): function}
-    for one in (waiting := [function]):
-        for s in statements(one.body):
-            if isinstance(s, ir.Call) and id(s.function) not in found:
-                found[id(s.function)] = s.function
-                waiting.append(s.function)
-    return list(found.values())

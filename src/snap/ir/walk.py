@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -57,14 +57,13 @@ def at_launch(kernel: synced.AnyFunction) -> int:
 
 def callees(function: F) -> list[F]:
     """The function and all that it calls, each once."""
-    found: dict[int, Any] = {id(function): function}
-    todo: list[Any] = [function]
-    while todo:
-        for s in statements(todo.pop().body):
-            if isinstance(s, ir.Call) and id(s.function) not in found:
-                found[id(s.function)] = s.function
-                todo.append(s.function)
-    return list(found.values())
+    known, found = {function.uid}, [function]
+    for one in found:
+        for s in statements(one.body):
+            if isinstance(s, ir.Call) and s.function.uid not in known:
+                known.add(s.function.uid)
+                found.append(cast(F, s.function))
+    return found
 
 
 def own_expressions(s: ir.Stmt) -> list[ir.Expr]:

@@ -236,7 +236,7 @@ class Actions(Expressions):
         at = ", ".join(
             self.position(level, self.relative[level]) for level in (Level.CLUSTER, Level.BLOCK, Level.THREAD)
         )
-        text = f"{self.functions[id(s.function)]}(C, {self.mask}, {at}, frame + {s.smem_offset}, {', '.join(args)})"
+        text = f"{self.functions[s.function.uid]}(C, {self.mask}, {at}, frame + {s.smem_offset}, {', '.join(args)})"
         if self.stepwise:
             text = f"(yield from {text})"
         result = self.bind(text, "x")

@@ -43,7 +43,7 @@ class Program:
         namespace = dict(_NAMESPACE)
         kernel = with_numbers(kernel, Numbers())  # whatever it went through before
         functions = callees(kernel)
-        names = {id(f): f"f{k}_{f.name}" if f.name.isascii() else f"f{k}" for k, f in enumerate(functions)}
+        names = {f.uid: f"f{k}_{f.name}" if f.name.isascii() else f"f{k}" for k, f in enumerate(functions)}
         self.waiting = waiting_loops(kernel)
         own_way = separable(kernel, self.waiting) if apart else {}
         with deep():
@@ -53,7 +53,7 @@ class Program:
         filename = f"<snap {kernel.name}{' stepwise' if stepwise else ''}{' apart' if apart else ''} {kernel.uid}>"
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
         exec(compile(self.source, filename, "exec"), namespace)
-        self.run: Callable = namespace[names[id(kernel)]]
+        self.run: Callable = namespace[names[kernel.uid]]
         self.threads = kernel.place.held(Level.THREAD).count or 1
         cluster = kernel.place.held(Level.CLUSTER)
         self.blocks_per_cluster = None if cluster is None else kernel.place.held(Level.BLOCK).count or 1

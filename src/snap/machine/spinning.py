@@ -36,7 +36,7 @@ _TOGETHER = (
 def waiting_loops(kernel: synced.AnyFunction) -> set[int]:
     """The loops that end by what an atomic found: their threads may be waiting for others."""
     functions = callees(kernel)
-    atomic = {id(f) for f in functions if any(isinstance(s, ir.Atomic) for g in callees(f) for s in statements(g.body))}
+    atomic = {f.uid for f in functions if any(isinstance(s, ir.Atomic) for g in callees(f) for s in statements(g.body))}
     loops = (s for f in functions for s in statements(f.body) if isinstance(s, (ir.For, ir.While)))
     return {loop.number for loop in loops if _waits(loop, atomic)}
 
@@ -50,7 +50,7 @@ def _waits(loop: ir.For | ir.While, atomic: set[int]) -> bool:
     while True:
         before = len(found)
         for s in inside:
-            atomically = isinstance(s, ir.Atomic) or (isinstance(s, ir.Call) and id(s.function) in atomic)
+            atomically = isinstance(s, ir.Atomic) or (isinstance(s, ir.Call) and s.function.uid in atomic)
             if atomically or any(_reads(e, found) for e in own_expressions(s)):
                 for t in statements([s]):
                     found |= _written(t)
@@ -85,15 +85,15 @@ def separable(kernel: synced.AnyFunction, waiting: set[int]) -> dict[int, int]:
     there each part can go its own way, each thread where there is nothing.  With how many threads those are.
     """
     functions = callees(kernel)
-    wait = {id(f) for f in functions if any(s.number in waiting for g in callees(f) for s in statements(g.body))}
-    parts = {id(f): _largest(_part(s) for g in callees(f) for s in statements(g.body)) for f in functions}
+    wait = {f.uid for f in functions if any(s.number in waiting for g in callees(f) for s in statements(g.body))}
+    parts = {f.uid: _largest(_part(s) for g in callees(f) for s in statements(g.body)) for f in functions}
 
     def outermost(body: ir.Body) -> Iterator[tuple[int, int]]:
         for s in body:
             inside = list(statements([s]))
-            if not any(t.number in waiting or (isinstance(t, ir.Call) and id(t.function) in wait) for t in inside):
+            if not any(t.number in waiting or (isinstance(t, ir.Call) and t.function.uid in wait) for t in inside):
                 continue
-            n = _largest(parts[id(t.function)] if isinstance(t, ir.Call) else _part(t) for t in inside)
+            n = _largest(parts[t.function.uid] if isinstance(t, ir.Call) else _part(t) for t in inside)
             if leaves((s,)) or n == WARP:
                 for inner in bodies(s):
                     yield from outermost(inner)

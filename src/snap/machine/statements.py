@@ -115,7 +115,7 @@ class Statements(Asynchronous):
         self.body(f.body)
         if not last:
             self.emit("return result" if returns(f.body) else "return None")
-        head = f"def {self.functions[id(f)]}(C, m, rc, rb, rt, frame{''.join(f', {p}' for p in params)}):"
+        head = f"def {self.functions[f.uid]}(C, m, rc, rb, rt, frame{''.join(f', {p}' for p in params)}):"
         return "\n".join([head, *self.prologue, *self.lines, ""])
 
     def pause(self) -> None:

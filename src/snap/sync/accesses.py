@@ -22,7 +22,7 @@ from snap.ir.effects import Effect, Extent, Kind
 from snap.ir.engines import Engine
 from snap.ir.types import F32, THREAD1, WARPGROUP1, Level
 from snap.sync.context import Context, reading_parts
-from snap.sync.tokens import ObjectKey, Said, Token, altered, registers
+from snap.sync.tokens import ObjectKey, Said, Site, Token, altered, registers
 from snap.sync.variables import Variables
 from snap.sync.where import Moment
 
@@ -39,9 +39,11 @@ class Accesses:
     def __init__(self, context: Context, variables: Variables, visitor: Visitor):
         self.context, self.variables, self.visitor = context, variables, visitor
         self.objects, self.names = context.declared.objects, context.declared.names
+        self.nth = 0  # of the accesses that the statement makes, which one comes next
 
     def evaluate(self, m: Moment) -> None:
         """The accesses a statement makes itself: reads first, then what it writes."""
+        self.nth = 0
         for part in self.context.reading(m.s):
             self._reads(part, m)
         for e in self.context.effects(m.s):
@@ -146,20 +148,21 @@ class Accesses:
 
     def _access(self, e: Effect, m: Moment) -> None:
         a, where = e.access, m.where
+        self.nth += 1
         obj = self.objects[where.frame, a.view.obj.uid]
         if obj in self.context.constant or not self.visitor.wants(obj, e.engine, m):
             return
         known = self.variables.told.made
-        asked = ((where.frame, id(a), e.kind), where.unrolled)
+        asked = ((where.frame, m.s.number, self.nth), where.unrolled)
         made = known.get(asked)
         if made is None:
-            made = known[asked] = self._token(e, obj, m)
+            made = known[asked] = self._token(asked[0], e, obj, m)
         stays = (
             e.engine is not Engine.BOXES or made.loading or made.issuer is not None
         )  # what is loaded from, nobody writes
         self.visitor.access(altered(made, since=m.paths.crossed), m, stays)
 
-    def _token(self, e: Effect, obj: ObjectKey, m: Moment) -> Token:
+    def _token(self, site: Site, e: Effect, obj: ObjectKey, m: Moment) -> Token:
         a, where = e.access, m.where
         footprint = self._footprint(e, m)
         array = a.view.obj
@@ -172,7 +175,7 @@ class Accesses:
         declared = self.context.declared.shared.get(obj)
         boxes = e.engine is Engine.BOXES
         return Token(
-            (where.frame, id(a), e.kind),
+            site,
             obj,
             e.kind,
             self.names[where.frame, a.handle.uid],

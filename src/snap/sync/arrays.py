@@ -74,13 +74,13 @@ def first_uses(function: synced.Function) -> dict[int, Span]:
     entered: set[int] = set()
 
     def enter(function: synced.Function) -> None:
-        entered.add(id(function))
+        entered.add(function.uid)
         for s in statements(function.body):
             for access in accesses(s):
                 found.setdefault(access.view.obj.uid, access.span)
             for _, a, _ in passed(s):
                 found.setdefault(a.obj.uid, s.span)
-            if isinstance(s, ir.Call) and s.function.smem and id(s.function) not in entered:
+            if isinstance(s, ir.Call) and s.function.smem and s.function.uid not in entered:
                 enter(s.function)
 
     enter(function)
@@ -115,8 +115,8 @@ def _orders(function: synced.Function) -> bool:
 
 def _done(function: synced.Function, known: dict[int, dict[int, set[str]]]) -> dict[int, set[str]]:
     """By object, how a function touches it, calls entered."""
-    if id(function) in known:
-        return known[id(function)]
+    if function.uid in known:
+        return known[function.uid]
     found: dict[int, set[str]] = {}
     for s in statements(function.body):
         for a in loads(s):
@@ -126,7 +126,7 @@ def _done(function: synced.Function, known: dict[int, dict[int, set[str]]]) -> d
                 found.setdefault(e.access.view.obj.uid, set()).update(_ways(e))
         for p, view, _ in passed(s):
             found.setdefault(view.obj.uid, set()).update(_done(s.function, known).get(p.handle.obj.uid, ()))
-    known[id(function)] = found
+    known[function.uid] = found
     return found
 
 

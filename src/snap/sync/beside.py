@@ -87,7 +87,7 @@ class Beside:
         if place.privilege.at_least(most):
             return
         for t in touched.before(b):
-            found = beside(t, b, place.privilege, self.context) if t.site[:2] != b.site[:2] else None
+            found = beside(t, b, place.privilege, self.context) if t.site != b.site else None
             if found is not None:
                 yield t, b, found
 

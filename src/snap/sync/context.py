@@ -154,8 +154,8 @@ class Context:
         in_turn = self.copies and copies_in_turn(s, (*grown, *around))
         return LoopText(assigned(s), grown, around, in_turn)
 
-    def writes(self, body: ir.Body) -> bool:
-        return writes(body, self._once(("writes",), dict))
+    def writes(self, s: ir.For) -> bool:
+        return self._once(("writes", s.number), lambda: writes(s, self._once(("writes",), dict)))
 
     def bare(self, s: ir.Stmt) -> bool:
         """Whether it is a loop in which nothing happens that matters where it is walked again: arithmetic on a thread's

@@ -112,15 +112,21 @@ class _Legality:
     """At which gaps a group can meet: those that all of it reaches, and of these, where there is a barrier for it."""
 
     def __init__(self, gaps: dict[GapKey, Gap], function: synced.Function):
-        self.by_number = {gap.number: gap for gap in gaps.values()}
-        self.places = {id(gap.place): gap.place for gap in gaps.values()}  # many gaps share one
+        self.at: dict[Place, list[Gap]] = {}  # many gaps share one
+        for gap in gaps.values():
+            self.at.setdefault(gap.place, []).append(gap)
         self.function = function
 
     def of(self, p: Privilege) -> tuple[dict[int, Gap], dict[int, Gap]]:
-        holding = {key: place for key, place in self.places.items() if place.privilege.at_least(p) and place.holds(p)}
-        able = {key for key, place in holding.items() if primitive(p, place, self.function)[0] is not None}
-        reached = {n: gap for n, gap in self.by_number.items() if id(gap.place) in holding}
-        return reached, {n: gap for n, gap in reached.items() if id(gap.place) in able}
+        holding = [place for place in self.at if place.privilege.at_least(p) and place.holds(p)]
+        able = [place for place in holding if primitive(p, place, self.function)[0] is not None]
+        reached, legal = (_in_order(gap for place in places for gap in self.at[place]) for places in (holding, able))
+        return reached, legal
+
+
+def _in_order(gaps: Iterable[Gap]) -> dict[int, Gap]:
+    """By number, in the order in which they are first met."""
+    return {gap.number: gap for gap in sorted(gaps, key=lambda gap: gap.number)}
 
 
 def _mark(edges: list[Edge], gap: Gap, p: Privilege, function: synced.Function) -> Mark:

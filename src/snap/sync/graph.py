@@ -406,7 +406,7 @@ class Walk(Forward[Paths]):
         once = outside.once + (values is not None and len(values) <= 1)
         inside = replace(outside, loops=(*outside.loops, loop), once=once)
         top, _ = self.variables.at_top(s, inside, outside, head)
-        only_reads = isinstance(s, ir.For) and not self.context.writes(s.body)
+        only_reads = isinstance(s, ir.For) and not self.context.writes(s)
         after: Paths | None = None
         ends: list[Paths] = []
         left: list[Paths] = []

@@ -143,7 +143,6 @@ class _Parents:
 
     def __init__(self, function: synced.Function):
         self.above: dict[Here, tuple[Here, int] | None] = {}
-        self.accesses: dict[Here, Here] = {}
         self.copies: list[Here] = []
         self.turning: set[Here] = set()  # loops whose iterations are told apart
         self._enter((), function.body, None)
@@ -153,7 +152,6 @@ class _Parents:
             here = (frame, s.number)
             self.above[here] = above
             if isinstance(s, ir.AsyncCopy):
-                self.accesses[(frame, id(s.target))] = self.accesses[(frame, id(s.source))] = here
                 self.copies.append(here)
             if few(s) is not None and copies_in_turn(s, {}):
                 self.turning.add(here)
@@ -180,7 +178,7 @@ class _Parents:
         around = {body for _, body in self._path(here)}
         if gap[1] == "condition":  # it stands inside of its loop
             around |= {(here, 0), (here, 1)}
-        path = self._path(self.accesses[site[:2]])
+        path = self._path(site[:2])
         at = next(k for k, (_, body) in enumerate(path) if body in around)  # a function's body contains all of it
         while at and path[at][0] in self.turning:
             at -= 1

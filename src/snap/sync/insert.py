@@ -70,7 +70,7 @@ class _Inserter:
                 outer, self.frame, self.path, self.loop = (self.frame, self.path, self.loop), frame, [], 0
                 body = self.body(body)
                 self.frame, self.path, self.loop = outer
-            twins = sum(bool(marked) for marked in others) if inside else 0
+            twins = len(others)
             variant = self.variants[(function.uid, inside)] = changed(
                 function,
                 uid=-(function.uid * MOST_TWINS + twins) if twins else function.uid,

@@ -9,7 +9,7 @@ from snap.analysis import concrete, linear
 from snap.analysis.linear import Form
 from snap.analysis.trips import turns
 from snap.analysis.values import is_integer
-from snap.ir import effects
+from snap.ir import effects, synced
 from snap.ir import nodes as ir
 from snap.ir.engines import Engine
 from snap.ir.operations import COLLECTIVES
@@ -138,12 +138,15 @@ def few(s: ir.Stmt) -> range | None:
     return values if values is not None and 2 <= len(values) <= MOST_VALUES else None
 
 
-def writes(body: ir.Body, known: dict[int, bool]) -> bool:
-    """Whether something in there, calls included, writes memory or orders it; `known` keeps the answers."""
-    found = known.get(id(body))
-    if found is None:
-        found = known[id(body)] = any(_writes(s, known) for s in statements(body))
-    return found
+def writes(of: ir.For | synced.Function, known: dict[int, bool]) -> bool:
+    """Whether something in a loop or a function, calls included, writes memory or orders it.  `known` keeps what has
+    been found of functions.
+    """
+    if isinstance(of, ir.For):
+        return any(_writes(s, known) for s in statements(of.body))
+    if of.uid not in known:
+        known[of.uid] = any(_writes(s, known) for s in statements(of.body))
+    return known[of.uid]
 
 
 def _writes(s: ir.Stmt, known: dict[int, bool]) -> bool:
@@ -153,7 +156,7 @@ def _writes(s: ir.Stmt, known: dict[int, bool]) -> bool:
         case ir.Collective(op) if COLLECTIVES[op].barrier:
             return True
         case ir.Call(function):
-            return writes(function.body, known)
+            return writes(function, known)
         case _:
             return any(
                 e.engine is not Engine.THREADS or e.access is not None and (e.kind.writes or e.atomic)

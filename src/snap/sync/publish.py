@@ -112,7 +112,7 @@ class Publishing:
         if need is None or not t.in_flight and t.ordered is not None and t.ordered.at_least(need):
             return
         crossed = m.paths.since(t)
-        places = {id(gap.place): gap.place for gap in self.gaps.values() if crossed >> gap.number & 1}.values()
+        places = dict.fromkeys(gap.place for gap in self.gaps.values() if crossed >> gap.number & 1)
         if not any(place.privilege.at_least(need) and place.holds(need) for place in places):
             threads = [
                 place.privilege

@@ -29,7 +29,7 @@ from snap.sync.cover import Mark, bits, mask_of, reason
 from snap.sync.groups import Duty
 from snap.sync.numbers import allocate
 from snap.sync.text import BodyKey, Here, Spot, Text
-from snap.sync.tokens import Edge, Gap, GapKey, Token
+from snap.sync.tokens import Edge, Gap, GapKey
 
 
 def relax(
@@ -79,7 +79,7 @@ class _Relaxer:
             for e, by in self.ordered[b.number]
             if b.orders(e) and not any(other.orders(e) for other in by if other is not b)
         ]
-        sides = [(a, b) for e in alone for a in self._standing(e.first) for b in self._standing(e.second)]
+        sides = [(e.first.site[:2], e.second.site[:2]) for e in alone]
         if not alone or any(
             e.first.in_flight or e.first.settled is not None for e in alone
         ):  # who waited for it did so later
@@ -91,10 +91,6 @@ class _Relaxer:
             self._in_two(b, alone, firsts, seconds)
         else:
             self._for_some(b, alone, sides, firsts, seconds)
-
-    def _standing(self, use: Token) -> list[Here]:
-        """The statements that make a use."""
-        return self.text.sites[use.site[:2]]
 
     # ---- a barrier of a cluster -------------------------------------------------------------------------------------
 

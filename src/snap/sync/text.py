@@ -15,7 +15,6 @@ from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.dataflow import Forward
-from snap.ir.effects import accesses
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level
@@ -44,7 +43,6 @@ class Text:
         self.statement: dict[Here, ir.Stmt] = {}
         self.bodies: dict[BodyKey, tuple[Frame, ir.Body]] = {}
         self.runners: dict[BodyKey, Runners] = {}
-        self.sites: dict[tuple[Frame, int], list[Here]] = {}
         self.top: BodyKey = (None, 0)
         self._enter((), function.body, self.top, ((self.threads or 0, 0, self.threads or 0),))
 
@@ -53,9 +51,6 @@ class Text:
         for at, s in enumerate(body):
             here = (frame, s.number)
             self.stands[here], self.statement[here] = (key, at), s
-            self.sites.setdefault(here, []).append(here)
-            for a in accesses(s):
-                self.sites.setdefault((frame, id(a)), []).append(here)
             for k, inner in enumerate(bodies(s)):
                 self._enter(frame, inner, (here, k), _narrowed(runners, s, k))
             if isinstance(s, ir.Call):

@@ -98,8 +98,9 @@ class Name:
     claimed: bool = False
 
 
-# Calls; the access, or the statement; what it does there: for registers, with the variable, and how many there are.
-Site = tuple[Frame, int, "Kind | Said | tuple[Kind, int, int]"]
+# Calls; the statement; which of its accesses, in the order in which it makes them, or what is said there.  Of
+# registers: what is done to them, the variable, and how many there are.
+Site = tuple[Frame, int, "int | Said | tuple[Kind, int, int]"]
 
 
 @dataclass(eq=False)

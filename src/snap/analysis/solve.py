@@ -176,8 +176,8 @@ def _without_equalities(zero: list[Form], positive: list[Form], trail: Trail | N
         sign = -terms.pop(unit)  # unit = sign * (constant + rest)
         if trail is not None:
             trail.append((unit, sign, (constant, terms)))
-        equalities = [_substituted(row, unit, constant, terms, sign) for row in equalities]
-        rows = [_substituted(row, unit, constant, terms, sign) for row in rows]
+        equalities = [_substituted(r, unit, constant, terms, sign) if unit in r[1] else r for r in equalities]
+        rows = [_substituted(r, unit, constant, terms, sign) if unit in r[1] else r for r in rows]
     return rows
 
 
@@ -196,18 +196,16 @@ def _settle(free: set[int], rows: list[Row], values: dict[int, int]) -> None:
 
 
 def _substituted(row: Row, unit: int, constant: int, terms: dict[int, int], sign: int) -> Row:
-    k = row[1].get(unit)
-    if k is None:
-        return row
+    """A row in which the unknown stands, without it."""
     new = dict(row[1])
-    del new[unit]
+    k = sign * new.pop(unit)
     for a, value in terms.items():
-        total = new.get(a, 0) + k * sign * value
+        total = new.get(a, 0) + k * value
         if total:
             new[a] = total
         else:
             new.pop(a, None)
-    return (row[0] + k * sign * constant, new)
+    return (row[0] + k * constant, new)
 
 
 def _tighten(best: dict[frozenset, Row], rows: Iterable[Row]) -> bool:
@@ -234,18 +232,27 @@ def _pruned(best: dict[frozenset, Row], trail: Trail | None) -> dict[frozenset, 
     """Without the rows of unknowns that are bounded on one side only: these rows hold, whatever the other
     unknowns are.
     """
-    while True:
-        lower: set[int] = set()
-        upper: set[int] = set()
-        for _, terms in best.values():
-            for a, k in terms.items():
-                (lower if k > 0 else upper).add(a)
-        free = lower ^ upper
-        if not free:
-            return best
+    lower: dict[int, int] = {}  # how many rows bound it on this side
+    upper: dict[int, int] = {}
+    for _, terms in best.values():
+        for a, k in terms.items():
+            side = lower if k > 0 else upper
+            side[a] = side[a] + 1 if a in side else 1
+    free = lower.keys() ^ upper.keys()
+    while free:
+        gone = [(key, row) for key, row in best.items() if not free.isdisjoint(row[1])]
         if trail is not None:
-            trail.append((free, [row for row in best.values() if not free.isdisjoint(row[1])]))
-        best = {key: row for key, row in best.items() if free.isdisjoint(row[1])}
+            trail.append((free, [row for _, row in gone]))
+        next_free: set[int] = set()
+        for key, (_, terms) in gone:
+            del best[key]
+            for a, k in terms.items():
+                side, other = (lower, upper) if k > 0 else (upper, lower)
+                side[a] -= 1
+                if not side[a] and other.get(a):
+                    next_free.add(a)
+        free = {a for a in next_free if lower[a] or upper[a]}
+    return best
 
 
 def _bounded(rows: list[Row]) -> bool:
@@ -305,7 +312,9 @@ def _solution(rows: list[Row]) -> dict[int, int] | None:
             if a == last and len(rows[n][1]) > 1:  # it was moved for the sake of another row
                 continue
             change = -(value[n] // k) if k > 0 else value[n] // -k
-            made = sum((value[m] + j * change < 0) - (value[m] < 0) for m, j in inside[a])
+            made = 0
+            for m, j in inside[a]:
+                made += (value[m] + j * change < 0) - (value[m] < 0)
             if chosen is None or made < least:
                 chosen, least = (a, change), made
         last, change = chosen

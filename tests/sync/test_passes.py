@@ -18,8 +18,7 @@ from snap.sync import GATE, PASSES
 
 SOURCE = ROOT / "src" / "snap"
 # Where a program may be refused: the gate, and what decorates functions or runs commands.
-# prove/ says what it found when it is asked; it refuses nothing.
-MAY_REFUSE = {"check", "frontend", "surface.py", "api.py", "decorators.py", "__init__.py", "cli", "tune", "diag", "prove"}
+MAY_REFUSE = {"check", "frontend", "surface.py", "api.py", "decorators.py", "__init__.py", "cli", "tune", "diag"}
 
 BEHIND = ("insert", "slots", "project", "flight", "begin", "inline")  # the modules of passes that refuse nothing
 

@@ -23,7 +23,7 @@ MUTANTS = (
            ("tests/analysis/test_linear.py::test_what_barriers_hang_on",)),
     Mutant("only unknowns without a bound on one side go", "analysis/solve.py",
            "    free = lower.keys() ^ upper.keys()",
-           "    free = lower | upper",
+           "    free = lower.keys() | upper.keys()",
            ("tests/analysis/test_linear.py::test_what_barriers_hang_on",)),
     Mutant("a row that can be zero is no contradiction", "analysis/solve.py",
            "            if free is None and most < 0:",

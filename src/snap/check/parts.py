@@ -386,7 +386,7 @@ class _Walk:
         if box == ():
             return shape, None, tuple(self.facts)
         index = tuple(self._form(i) for i in access.index)
-        index, inside = inside_box(index, box or (), (self.frame, id(access)), self.values)
+        index, inside = inside_box(index, box or (), (self.frame, self.values.number(access)), self.values)
         if view.obj.spread == "across":
             rank = linear.unknown(("block",)) if access.block is None else self._form(access.block)
             index, shape = (rank, *index), None if shape is None else (linear.ZERO, *shape)

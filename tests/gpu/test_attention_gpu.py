@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from snap.lib import attention
+from snap.lib import attention, attention_gradients
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -83,3 +83,18 @@ def test_large():
     got = attention(q, k, v, causal=True)
     want = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     assert torch.allclose(got.float(), want.float(), atol=0.02)
+
+
+@pytest.mark.parametrize("size", [64, 128, 40])
+def test_gradients(size):
+    for queries, keys, options in ((500, 500, {"causal": True}), (200, 900, {}), (700, 700, {"causal": True, "window": 100}), (300, 130, {"causal": True})):
+        q, k, v = random(2, 4, queries, size), random(2, 2, keys, size), random(2, 2, keys, size)
+        grad = random(2, 4, queries, size)
+        out, logs = attention(q, k, v, lse=True, **options)
+        got = attention_gradients(grad, q, k, v, out, logs, **options)
+        wide = [x.double().requires_grad_() for x in (q, k, v)]
+        want = torch.autograd.grad(expected(*wide, **options)[0], wide, grad.double())
+        for a, b in zip(got, want):
+            assert torch.allclose(a.double(), torch.nan_to_num(b), atol=0.02 * max(1.0, b.nan_to_num().abs().max().item())), (queries, keys, options)
+        for a, b in zip(got, attention_gradients(grad, q, k, v, out, logs, **options)):
+            assert torch.equal(a, b)

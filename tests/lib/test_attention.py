@@ -9,7 +9,8 @@ import pytest
 
 import snap
 from snap.ir.types import BF16, F16
-from snap.lib import attention
+from snap.lib import attention, attention_gradients
+from snap.lib.attention_gradients import keys_kernel, queries_kernel
 from snap.lib.attention_kernels import forward_kernel
 from snap.runtime.errors import LaunchError
 
@@ -164,3 +165,80 @@ def test_a_result_that_overlaps():
     q, k, v = arrays(1, 1, 1, 40, 40, 64)
     with pytest.raises(LaunchError, match="shares memory with `q`"):
         attention(q, k, v, out=q)
+
+
+# ---- the gradient ---------------------------------------------------------------------------------------------------
+
+
+def expected_gradients(grad, q, k, v, causal=False, window=None):
+    """By differences of the weights, in f64."""
+    out = expected(q, k, v, causal, window)[0]
+    logs = expected(q, k, v, causal, window)[1]
+    shared, scale = k.shape[1], q.shape[3] ** -0.5
+    together = q.shape[1] // shared
+    q, k, v, grad = (wide(x).astype(np.float64) for x in (q, k, v, grad))
+    k, v = (np.repeat(x, together, axis=1) for x in (k, v))
+    queries, keys = q.shape[2], k.shape[2]
+    own, key = np.arange(queries)[:, None] + keys - queries, np.arange(keys)[None]
+    seen = (key <= own if causal else np.ones((queries, keys), bool)) & (np.ones((queries, keys), bool) if window is None else (key >= own - window) & (causal | (key <= own + window)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        weights = np.where(seen, np.exp(np.einsum("bhqd,bhkd->bhqk", q, k) * scale - logs[..., None]), 0)
+    slopes = weights * (np.einsum("bhqd,bhkd->bhqk", grad, v) - (grad * out).sum(axis=-1, keepdims=True))
+    of_k, of_v = np.einsum("bhqk,bhqd->bhkd", slopes, q) * scale, np.einsum("bhqk,bhqd->bhkd", weights, grad)
+    added = lambda x: x.reshape(x.shape[0], shared, together, *x.shape[2:]).sum(axis=2)  # noqa: E731
+    return np.einsum("bhqk,bhkd->bhqd", slopes, k) * scale, added(of_k), added(of_v)
+
+
+GRADIENTS = {
+    "shared heads, more keys": ((1, 2, 1, 130, 200, 64), {"causal": True}),
+    "more queries than keys": ((1, 1, 1, 200, 130, 128), {"causal": True}),
+    "window": ((1, 1, 1, 150, 150, 64), {"window": 30}),
+    "causal window": ((1, 1, 1, 300, 300, 64), {"causal": True, "window": 40}),
+    "heads of 20": ((1, 2, 2, 40, 40, 20), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name):
+    shape, options = GRADIENTS[name]
+    q, k, v = arrays(*shape)
+    grad = bf16(rng.normal(size=q.shape))
+    out, logs = attention(q, k, v, lse=True, **options)
+    first = attention_gradients(grad, q, k, v, out, logs, **options)
+    for got, want in zip(first, expected_gradients(grad, q, k, v, **options)):
+        np.testing.assert_allclose(wide(got), want, atol=0.01 * max(1, np.abs(want).max()))
+    for got, again in zip(first, attention_gradients(grad, q, k, v, out, logs, **options)):
+        np.testing.assert_array_equal(got, again)
+
+
+def test_gradients_of_strided_arrays():
+    q, k, v = arrays(1, 2, 2, 40, 40, 64)
+    grad = bf16(rng.normal(size=q.shape))
+    out, logs = attention(q, k, v, lse=True)
+    swapped = lambda x: np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)  # noqa: E731
+    first = attention_gradients(grad, q, k, v, out, logs)
+    for got, again in zip(first, attention_gradients(*map(swapped, (grad, q, k, v, out)), logs)):
+        np.testing.assert_array_equal(got, again)
+
+
+def test_gradients_of_nothing():
+    q, k, v = arrays(1, 1, 1, 10, 0, 64)
+    out, logs = attention(q, k, v, lse=True)
+    assert [x.shape for x in attention_gradients(q, q, k, v, out, logs)] == [q.shape, k.shape, v.shape]
+
+
+def test_gradients_refused():
+    q, k, v = arrays(1, 1, 1, 40, 40, 64)
+    out, logs = attention(q, k, v, lse=True)
+    for name, args in (("grad", (q[:, :, :5], q, k, v, out, logs)), ("lse", (q, q, k, v, out, logs[:, :, :5])), ("out", (q, q, k, v, out[:, :, :5], logs))):
+        with pytest.raises(LaunchError, match=f"`{name}` of `snap.lib.attention`"):
+            attention_gradients(*args)
+    q, k, v = arrays(1, 1, 1, 8, 8, 192)
+    with pytest.raises(LaunchError, match="at most 128"):
+        attention_gradients(q, q, k, v, q, logs)
+
+
+def test_registers_of_gradients():
+    for made in (keys_kernel(BF16, 128, True, False), queries_kernel(BF16, 128, True, False)):
+        found = made.resources()
+        assert found.spill_stores == found.spill_loads == 0, found

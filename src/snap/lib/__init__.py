@@ -6,7 +6,7 @@ take NumPy, CuPy and torch arrays and allocate their results beside them; NumPy 
 """
 
 from snap.lib import block, torch_ops, warp
-from snap.lib.attention import attention
+from snap.lib.attention import attention, attention_gradients
 from snap.lib.gemm import gemm
 from snap.lib.gemm_tf32 import gemm_tf32
 from snap.lib.histograms import histogram
@@ -19,6 +19,7 @@ from snap.lib.transposition import transpose
 
 __all__ = [
     "attention",
+    "attention_gradients",
     "block",
     "gemm",
     "gemm_tf32",

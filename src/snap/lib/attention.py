@@ -6,7 +6,7 @@ Output:     an array like q, row-major; where asked for, the logarithms of the s
 Invariant:  the last query's own key is the last one: with `causal`, query i sees keys up to i + keys - queries.  An
             array whose heads lie one after another, or side by side in rows of whole 64 columns, is read where it lies;
             any other is copied first
-Non-goals:  gradients; dropout; masks of the user's own; GPUs other than Hopper's
+Non-goals:  dropout; masks of the user's own; GPUs other than Hopper's
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from snap.ir.types import BF16, F16, F32, U16
 from snap.lib.arrays import Argument, argument, check_apart, number, same_place
+from snap.lib.attention_gradients import keys_kernel, queries_kernel, sums_kernel
 from snap.lib.attention_kernels import ROWS, forward_kernel
 from snap.lib.gemm_arrays import ROW, copy, of_type
 from snap.lib.recorded import launch, recorded, step
@@ -25,7 +26,7 @@ from snap.runtime.errors import LaunchError
 
 TYPES = (BF16, F16)
 PANEL = 64  # columns that are copied and multiplied at a time
-LARGEST = 256  # head
+LARGEST, LARGEST_WITH_GRADIENT = 256, 128  # columns of a head
 
 
 def attention(q, k, v, causal=False, scale=None, window=None, out=None, lse=False):
@@ -47,14 +48,10 @@ def _attention(q, k, v, causal, scale, window, out, lse):
     shape = _check_shapes(queries, keys, values)
     batch, heads, rows, size = shape
     shared = keys.shape[1]
-    scale = size**-0.5 if scale is None else number("attention", "scale", scale, F32)
-    if not 0 < scale < math.inf:
-        raise LaunchError("snap.lib.attention", f"is a positive number, not {scale!r}", "scale")
-    if window is not None and (type(window) is not int or not 0 <= window < 2**30):
-        raise LaunchError("snap.lib.attention", f"is a number of keys, from 0 on, or None, not {window!r}", "window")
-    for name, given in (("causal", causal), ("lse", lse)):
-        if type(given) is not bool:
-            raise LaunchError("snap.lib.attention", f"is True or False, not {given!r}", name)
+    scale = _checked_scale(scale, size)
+    _check_masks(causal, window)
+    if type(lse) is not bool:
+        raise LaunchError("snap.lib.attention", f"is True or False, not {lse!r}", "lse")
     written = _result(queries.new(shape) if out is None else out, queries, shape)
     logs = queries.new((batch, heads, rows), F32) if lse else None
     if keys.size == 0 and written.size:
@@ -110,6 +107,76 @@ def _run(
     )
     if not direct:
         copy(written.info.family, written.array, step(_first, O, size))
+
+
+# ---- the gradient ---------------------------------------------------------------------------------------------------
+
+
+@recorded(offsets=True)
+def attention_gradients(grad, q, k, v, out, lse, causal=False, scale=None, window=None):
+    """The gradients of q, k and v for `grad`, that of the result; `out` and `lse` are what `attention` gave for the
+    same arguments.  The same arrays give the same bits.  Heads have at most 128 columns.
+    """
+    queries, keys, values = (_array(name, value) for name, value in (("q", q), ("k", k), ("v", v)))
+    shape = _check_shapes(queries, keys, values)
+    batch, heads, rows, size = shape
+    if size > LARGEST_WITH_GRADIENT:
+        raise LaunchError(
+            "snap.lib.attention", f"has heads of {size} columns; with gradients they have at most 128", "q"
+        )
+    scale = _checked_scale(scale, size)
+    _check_masks(causal, window)
+    given, results = _result(grad, queries, shape, "grad", False), _result(out, queries, shape, "out", False)
+    logs = argument("attention", "lse", lse, (F32,), rank=3)
+    same_place("attention", queries, "lse", logs)
+    if logs.shape != shape[:3]:
+        raise LaunchError("snap.lib.attention", f"has the shape {logs.shape}, and the queries {shape[:3]}", "lse")
+    made = [queries.new(shape), keys.new(keys.shape), values.new(values.shape)]
+    if queries.size == 0 or keys.size == 0:
+        for array in made:
+            step(_fill, array, 0)
+        return step(_together, *made)
+    Q, K, V = _laid(queries), _laid(keys), _laid(values)
+    G, O = _laid(_in_heads(given)), _laid(_in_heads(results))  # noqa: E741
+    sums = queries.new((batch * heads * rows,), F32)
+    flat = [step(_reshaped, x.array, (batch * heads * rows, x.size)) for x in (O, G)]
+    launch(sums_kernel(queries.type, G.size), -(-batch * heads * rows // 4), *flat, sums, batch * heads * rows)
+    # Results of whole 16 bytes a row are written where they belong.
+    filled = Q.size
+    targets = [
+        queries.new((*x.shape[:3], filled)) if filled != size else y for x, y in zip((queries, keys, values), made)
+    ]
+    boxes = [step(_reshaped, x, (-1, x.shape[2], filled)) for x in targets]
+    extents = [extent for x in (Q, K, V, G) for extent in (x.shape[0], x.shape[2])]
+    logs_of = step(_reshaped, logs.array, (batch * heads * rows,))
+    numbers = (rows, keys.shape[2], heads, heads // keys.shape[1], *Q.steps, *K.steps, *V.steps, *G.steps)
+    last = (window or 0, scale, scale * math.log2(math.e))
+    wide = -(-size // PANEL) * PANEL
+    arrays = (Q.array, K.array, V.array, G.array, logs_of, sums)
+    masks = (bool(causal), window is not None)
+    blocks = -(-rows // ROWS) * batch * heads
+    run = queries_kernel(queries.type, wide, *masks)
+    launch(run, blocks, *arrays, boxes[0], *extents, batch * heads, filled, *numbers, *last)
+    blocks = -(-keys.shape[2] // ROWS) * batch * keys.shape[1]
+    run = keys_kernel(queries.type, wide, *masks)
+    launch(run, blocks, *arrays, *boxes[1:], *extents, batch * keys.shape[1], filled, *numbers, *last)
+    if filled != size:
+        for array, target in zip(made, targets):
+            copy(queries.info.family, array, step(_first, target, size))
+    return step(_together, *made)
+
+
+def _in_heads(given: Argument) -> Argument:
+    """The array, or a copy of it, whose heads lie one after another."""
+    if given.info.contiguous:
+        return given
+    room = given.new(given.shape)
+    copy(given.info.family, room, given.array)
+    return of_type(given, room)
+
+
+def _together(*arrays: Any) -> tuple:
+    return arrays
 
 
 # ---- arrays ---------------------------------------------------------------------------------------------------------
@@ -223,14 +290,30 @@ def _check_shapes(queries: Argument, keys: Argument, values: Argument) -> tuple[
     return batch, heads, rows, size
 
 
-def _result(value: object, queries: Argument, shape: tuple[int, ...]) -> Argument:
-    given = _array("out", value, (queries.type,))
-    same_place("attention", queries, "out", given)
+def _result(
+    value: object, queries: Argument, shape: tuple[int, ...], name: str = "out", is_written: bool = True
+) -> Argument:
+    given = _array(name, value, (queries.type,))
+    same_place("attention", queries, name, given)
     if given.shape != shape:
-        raise LaunchError("snap.lib.attention", f"has the shape {given.shape}, and the result {shape}", "out")
-    if given.info.readonly:
-        raise LaunchError("snap.lib.attention", "is written, and the array is read-only", "out")
+        raise LaunchError("snap.lib.attention", f"has the shape {given.shape}, and the result {shape}", name)
+    if is_written and given.info.readonly:
+        raise LaunchError("snap.lib.attention", "is written, and the array is read-only", name)
     return given
+
+
+def _checked_scale(scale: object, size: int) -> float:
+    found = size**-0.5 if scale is None else number("attention", "scale", scale, F32)
+    if not 0 < found < math.inf:
+        raise LaunchError("snap.lib.attention", f"is a positive number, not {scale!r}", "scale")
+    return found
+
+
+def _check_masks(causal: object, window: object) -> None:
+    if type(causal) is not bool:
+        raise LaunchError("snap.lib.attention", f"is True or False, not {causal!r}", "causal")
+    if window is not None and (type(window) is not int or not 0 <= window < 2**30):
+        raise LaunchError("snap.lib.attention", f"is a number of keys, from 0 on, or None, not {window!r}", "window")
 
 
 def _refuse_gradient(name: str, value: Any) -> None:

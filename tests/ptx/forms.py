@@ -320,7 +320,7 @@ def operands(form: Form, count: int = COUNT) -> list[np.ndarray]:
 
 def kernel(form: Form) -> str:
     """One thread, one row: loads its operands, executes the form once, stores the result."""
-    version, target = ("8.8", "sm_100a") if form.since >= 100 else ("8.6", "sm_90a")
+    version, target = ("8.8", "sm_100a") if form.since >= 100 else ("8.1", "sm_90a")
     lines, names = [], []
     for k, t in enumerate(form.operands):
         bits = BITS[t]

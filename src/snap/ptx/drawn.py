@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from snap.ptx.machine import Lanes, Machine
     from snap.ptx.warps import StackMachine
 
-FARTHEST = 48  # instructions until others are drawn
+FARTHEST = 200  # instructions until others are drawn
+SHARES = (0.05, 0.5, 0.9, 1.0)  # of the warps that stand at one instruction, how many go on
 
 
 class Drawn:
@@ -30,7 +31,7 @@ class Drawn:
         some = np.flatnonzero(ready)
         first = int(some[self.random.integers(len(some))])
         pc = int(m.pc[first])
-        share = self.random.choice((0.0, 0.3, 0.7, 1.0))
+        share = self.random.choice(SHARES)
         warps = self.random.random(len(m.since)) < share
         warps[first // WARP] = True
         here = m.pc == pc
@@ -41,7 +42,7 @@ class Drawn:
         """The same for warps that have one program counter each."""
         some = np.flatnonzero(ready)
         first = int(some[self.random.integers(len(some))])
-        share = self.random.choice((0.0, 0.3, 0.7, 1.0))
+        share = self.random.choice(SHARES)
         mine = self.random.random(len(m.since)) < share
         mine[first] = True
         return int(m.warp_pc[first]), mine

@@ -164,12 +164,14 @@ def _odd_where(near: np.ndarray, left: Callable[[np.ndarray], np.ndarray]) -> np
 
 def _fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """The product is exact in f64.  The sum, rounded there and then to f32, is what rounding once gives, unless it lies
-    half-way between two f32, where what the first rounding left out decides: of those the lower 28 bits are zero.
+    half-way between two f32, where what the first rounding left out decides: of those the lower 28 bits are zero, and
+    the sum is no f32 itself.
     """
     sum = a.astype(np.float64) * b + c
     found = sum.astype(np.float32)
     doubtful = sum.view(np.int64) & np.int64((1 << 28) - 1) == 0
     if doubtful.any():
+        doubtful &= found != sum
         x, y, z = (np.broadcast_to(given, found.shape)[doubtful] for given in (a, b, c))
         found[doubtful] = numbers.fma(x, y, z, F32)
     return found

@@ -1,4 +1,5 @@
-"""Every function of the library, at small sizes: what its kernels are after NVRTC gives what the CPU machine gives."""
+"""Every function of the library, at small sizes: what its kernels are after NVRTC gives what the CPU machine gives.  Attention's kernel,
+which takes longer, does so in tests/lib/test_attention.py."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Schedules drawn from a seed: which threads go on, and how far.
 
-Rule: some of the warps that can go on do, each with the threads that stand at one of its instructions, whichever that
-is, for a number of instructions that is drawn, too.  Every schedule that comes out is one that GPUs since Volta may
-choose (in the stack mode: GPUs before it); a program whose result depends on it has a race, or waits for nobody.
+Rule: some of the warps that can go on do, each with its threads whose next instruction stands first in the text (as
+compilers let branches meet again), now and then with others of its threads, for a number of instructions that is drawn,
+too.  Every schedule that comes out is one that GPUs since Volta may choose (in the stack mode: GPUs before it); a
+program whose result depends on it has a race, or waits for nobody.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from snap.ptx.warps import StackMachine
 
 FARTHEST = 200  # instructions until others are drawn
+OTHERS = 0.2  # how often a warp's other threads go on before the foremost
 SHARES = (0.05, 0.5, 0.9, 1.0)  # of the warps that stand at one instruction, how many go on
 
 
@@ -30,9 +32,11 @@ class Drawn:
 
         some = np.flatnonzero(ready)
         first = int(some[self.random.integers(len(some))])
-        pc = int(m.pc[first])
-        share = self.random.choice(SHARES)
-        warps = self.random.random(len(m.since)) < share
+        foremost = np.where(ready, m.pc, np.iinfo(np.int32).max).reshape(-1, WARP).min(axis=1)
+        if self.random.random() < OTHERS:
+            foremost[first // WARP] = m.pc[first]
+        pc = int(foremost[first // WARP])
+        warps = (foremost == pc) & (self.random.random(len(m.since)) < self.random.choice(SHARES))
         warps[first // WARP] = True
         here = m.pc == pc
         mine = here & ready & np.repeat(warps, WARP) | here & (m.state == WITH_WARP)

@@ -123,6 +123,10 @@ def _of_torch(t: Any) -> Hashable:
     return t.dtype, t.shape, t.stride(), t.get_device(), t.data_ptr() & LINE - 1, t.is_neg()
 
 
+def _offset(value: Any) -> int:
+    return value.storage_offset() if SIGNATURES[type(value)] is _of_torch else 0
+
+
 def _of_numpy(a: Any) -> Hashable:
     return a.dtype, a.shape, a.strides, a.ctypes.data & LINE - 1, a.flags.writeable
 
@@ -177,7 +181,7 @@ def recorded(function: Callable | None = None, *, offsets: bool = False) -> Call
         try:
             key: Hashable = (*[SIGNATURES[type(value)](value) for value in values], *keywords)
             if offsets:
-                key = key, *[value.storage_offset() for value in values if SIGNATURES[type(value)] is _of_torch]
+                key = key, *[_offset(value) for value in values]
             replay: Any = replays.get(key, _NEW)
         except Exception:  # an argument without a signature, or an array that cannot tell
             return function(*args, **keywords)

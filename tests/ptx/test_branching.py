@@ -6,6 +6,7 @@ import pytest
 from ptx import report
 
 from snap.ptx import branching as rules
+from snap.ptx import consistency
 from snap.ptx.states import EVERY, Token, WarpState, beginning, lanes_of
 
 
@@ -88,3 +89,55 @@ def test_indirect_calls_come_back_to_the_call():
     second = rules.call(second, {10: 0b10})
     back = rules.ret(second, 0b10)
     assert (back.pc, back.active, back.disable_mask(2), back.tokens) == (2, 0b11, "00", ())
+
+
+def test_tokens_wake_those_of_their_mask():
+    """Lane 0 has left the outer loop; the inner one ends, which is none of its business."""
+    outer = rules.brk(rules.pre_brk(beginning(0, 3), 50), 0b001)
+    inner = rules.pre_brk(outer, 40)
+    assert inner.tokens[0] == Token("break", 0b110, 40)
+    out = rules.brk(inner, 0b110)
+    assert (out.pc, out.active, out.disable_mask(3)) == (40, 0b110, "b00")
+    assert rules.brk(out, 0b110).active == 0b111
+
+
+def test_stack_consistency():
+    """The conditions of 6.2, each broken once."""
+    begin = beginning(7, 2)
+    with_tokens = lambda *tokens: WarpState(7, begin.active, 0, 0, begin.exited, tokens)  # noqa: E731
+    sync, diverge, call, brk = Token("sync", 0b11, 8), Token("diverge", 0b10, 3), Token("call", 0b11, 8), Token("break", 0b11, 9)
+    for name, state, broken in (
+        ("break", with_tokens(sync), "(1)"),
+        ("ret", with_tokens(brk), "(2)"),
+        ("sync", with_tokens(), "(3)"),
+        ("sync", with_tokens(call), "(3)"),
+        ("sync", with_tokens(diverge, call), "(4)"),
+        ("sync", with_tokens(diverge, Token("sync", 0b11, 9)), "(4)"),
+        ("sync", with_tokens(diverge, Token("sync", 0b01, 8)), "(4)"),
+        ("sync", with_tokens(Token("sync", 0b11, 9)), "(5)"),
+        ("call", with_tokens(Token("call", 0b11, 9)), "(6)"),
+    ):
+        assert broken in (consistency.stack_cons(name, state) or ""), (name, state)
+    for name, state in (("break", with_tokens(sync, brk)), ("ret", with_tokens(sync, call)), ("sync", with_tokens(diverge, sync)), ("call", with_tokens(call))):
+        assert consistency.stack_cons(name, state) is None
+    assert consistency.stack_cons("sync", with_tokens(Token("diverge", 0b10, 4), diverge, sync)) is None  # an erratum: docs/ptx.md
+
+
+def test_the_invariant():
+    """The conditions of 6.4, each broken once."""
+    every = beginning(0, 3)
+    made = lambda active, tokens, returned=0: WarpState(0, active, 0, returned, every.exited, tokens)  # noqa: E731
+    for state, broken in (
+        (made(0b011, ()), "(1)"),
+        (made(0, (Token("sync", 0b111, 1),)), "(2)"),
+        (made(0b111, (Token("sync", 0b011, 1),)), "(3)"),
+        (made(0b011, (Token("diverge", 0b100, 1), Token("sync", 0b011, 1))), "(4)"),
+        (made(0b111, (), 0b001), "(5)"),
+        (made(0b111, (Token("diverge", 0, 1),)), "(6)"),
+    ):
+        assert broken in (consistency.invariant(state) or ""), state
+    good = made(0b011, (Token("diverge", 0b100, 4), Token("sync", 0b111, 9)))
+    assert consistency.invariant(good) is None
+    assert consistency.act_cons(good, [0, 0, 4]) is None and consistency.inact_cons(good, [0, 0, 4]) is None
+    assert consistency.act_cons(good, [0, 1, 4]) == "lane 1 executes 0, and alone would execute 1"
+    assert consistency.inact_cons(good, [0, 0, 5]) == "lane 2 will go on at 4, and alone would at 5"

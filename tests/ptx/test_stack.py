@@ -7,7 +7,7 @@ import pytest
 from ptx import report
 from ptx.stacked import controlled, kernel, names, recorder
 
-from snap.ptx import PtxFault, run
+from snap.ptx import PtxFault, branching, run
 
 STORE = "ld.param.u64 %d0, [p0]; mul.wide.u32 %d1, %r0, 4; add.s64 %d0, %d0, %d1; st.global.u32 [%d0], %r9;"
 
@@ -154,6 +154,13 @@ def test_a_barrier_takes_warps():
         run(kernel(body), "k", 1, 64, [out])
 
 
+def test_a_barrier_takes_warps_that_are_not_whole():
+    """40 threads are two warps: together they are 64 at a barrier, also when one of them has left."""
+    out = np.zeros(40, np.uint32)
+    run(kernel(f"mov.u32 %r9, 7; bar.sync 1, 64; {STORE} setp.eq.u32 %p1, %r0, 3; @%p1 exit; bar.sync 1, 64; bar.sync 0;"), "k", 1, 40, [out], mode="stack")
+    assert out.tolist() == [7] * 40
+
+
 def test_reductions_ask_those_who_execute_them():
     """The result is that of the threads with the guard; the others keep what they had."""
     out = np.zeros(64, np.uint32)
@@ -204,6 +211,23 @@ def test_indirect_calls(mode):
 def test_a_call_of_something_else_is_refused(mode):
     with pytest.raises(PtxFault, match="where no function is"):
         run(kernel(INDIRECT.replace("mov.u64 %d4, times", "mov.u64 %d4, 12345678"), TWO), "k", 1, 40, [np.zeros(40, np.uint32)], mode=mode)
+
+
+def test_a_warp_that_goes_astray_is_seen(monkeypatch):
+    """A rule that sends the warp elsewhere than its threads go."""
+    monkeypatch.setattr(branching, "bra_guard", lambda s, targets, pc: branching.bra_uni(s, pc))
+    with pytest.raises(PtxFault) as caught:
+        run(kernel(P5_5), "k", 1, 2, [np.zeros(2, np.uint32)], mode="stack")
+    assert caught.value.kind == "inconsistent" and "and the thread alone would at" in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_schedules_from_a_seed(seed):
+    """Warps in any order, and indirect branches with any target first."""
+    out = np.zeros(200, np.uint32)
+    run(kernel(P5_6 + STORE.replace("%r0, 4", "%r10, 4"), "").replace("mov.u32 %r0, %tid.x;", "mov.u32 %r11, %ctaid.x; mov.u32 %r0, %tid.x; mad.lo.u32 %r10, %r11, 50, %r0;"), "k", 4, 50, [out], mode="stack", seed=seed)
+    of = lambda t: t + 2 if t % 2 else t - 2 if t == 0 else t * 2  # noqa: E731
+    assert out.astype(np.int32).tolist() == [of(t) for _ in range(4) for t in range(50)]
 
 
 def test_modes():

@@ -1,4 +1,4 @@
-"""The command line: `snap check`, `snap cuda`, `snap explain`, `snap run`."""
+"""The command line: `snap check`, `snap cuda`, `snap explain`, `snap run`, `snap ptx`."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import typer
 
 from snap.cli.kernels import Chosen, check_generic, choose
 from snap.cli.load import Checked, Failure, UsageError, check_file, check_path, parse_target, run_file
+from snap.cli.ptx import app as ptx_app
 from snap.diag.error import SnapError
 from snap.diag.render import to_json, wants_color
 
@@ -20,6 +21,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Check, explain, compile and run Snap programs.",
 )
+
+app.add_typer(ptx_app, name="ptx")
 
 Values = Annotated[
     list[str], typer.Option("--set", "-s", metavar="NAME=VALUE", help="A constexpr parameter of a generic kernel.")

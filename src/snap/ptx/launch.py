@@ -12,6 +12,7 @@ from importlib import import_module
 
 import numpy as np
 
+from snap.ir.hardware import MOST_BLOCK_SHARED
 from snap.ptx import tree
 from snap.ptx.counters import Counters, Counting, resources
 from snap.ptx.drawn import Drawn
@@ -23,12 +24,13 @@ from snap.ptx.memory import GLOBAL, Memory
 from snap.ptx.program import Function, Program, load, size_of
 from snap.ptx.statics import statics
 from snap.ptx.transfers import TensorMap
-from snap.ptx.types import DTYPE
+from snap.ptx.types import DTYPE, storage
 from snap.ptx.warps import StackMachine
 from snap.ptx.watch import Watch, Watched
 
 # Threads with program counters of their own, as since Volta; warps with a stack of tokens, as before it.
 MODES = ("independent", "stack")
+MOST = 1 << 34  # bytes that a launch may take
 LIMIT = 1 << 34  # instructions of threads, if nothing else is said
 
 
@@ -61,6 +63,7 @@ def run(
     shape = Shape(_three(grid, "grid"), _three(block, "block"), cluster, dynamic_shared)
     _fits(function, shape)
     width = -(-shape.threads // 32) * 32
+    _room(program, shape, width, dynamic_shared)
     shared = max(program.shared_bytes, (program.dynamic or 0) + dynamic_shared)
     memory = Memory(shape.blocks, width, shared, program.local_bytes, function.parameter_bytes, cluster)
     if len(arguments) != len(function.parameters):
@@ -144,6 +147,20 @@ def _fits(function: Function, shape: Shape) -> None:
         raise ValueError(f"a block has at most 1024 threads, not {shape.threads}")
     if shape.cluster < 1 or shape.blocks % shape.cluster:
         raise ValueError(f"{shape.blocks} blocks are no whole clusters of {shape.cluster}")
+
+
+# Everything is held at once, whatever of it a GPU would run later.
+def _room(program: Program, shape: Shape, width: int, dynamic: int) -> None:
+    shared = max(program.shared_bytes, (program.dynamic or 0) + dynamic)
+    if shared > MOST_BLOCK_SHARED:
+        raise ValueError(f"a block has at most {MOST_BLOCK_SHARED} bytes of shared memory, not {shared}")
+    registers = sum(storage(t).itemsize for f in program.functions.values() for t in f.registers)
+    needed = shape.blocks * (shared + width * (registers + program.local_bytes + 64)) + program.global_bytes
+    if needed > MOST:
+        raise ValueError(
+            f"{shape.blocks} blocks of {shape.threads} threads need {needed >> 20} MiB here, and {MOST >> 20} are the"
+            " most: give fewer blocks"
+        )
 
 
 class _Arrays:

@@ -175,15 +175,14 @@ class Machine:
                 act = self.steps[pc] = self._made(one, pc)
             if len(acting):
                 act(acting)
-            self._count(one, acting, lanes)
-            if self.watchers:
-                self._tell_executed(one, acting, pc)
         except Fault as fault:
             raise self._fault(fault, acting) from None
-        except (IndexError, KeyError, TypeError, ValueError) as error:  # operands that do not fit each other
-            raise self._fault(
-                Fault("unknown", f"{one.name} does not take these operands ({error})", 0), acting
-            ) from error
+        except _NOT_UNDERSTOOD as error:  # operands that do not fit each other
+            wrong = Fault("unknown", f"{one.name} does not take these operands ({error})", 0)
+            raise self._fault(wrong, acting) from error
+        self._count(one, acting, lanes)
+        if self.watchers:
+            self._tell_executed(one, lanes, acting, pc)
 
     def _whole_warps(self, one: Instruction, acting: Lanes, lanes: Lanes) -> None:
         """Rule (PTX ISA, `.aligned`): all threads of a warp execute it, or none.  Barriers look themselves."""
@@ -232,10 +231,11 @@ class Machine:
         if isinstance(self.memory, Watched):
             self.memory.unit = int(lane)
 
-    def _tell_executed(self, one: Instruction, acting: Lanes, pc: int) -> None:
+    def _tell_executed(self, one: Instruction, lanes: Lanes, acting: Lanes, pc: int) -> None:
         touches = self.memory.taken() if isinstance(self.memory, Watched) else []
         if one.parts[0] in TOGETHER:
             acting = acting[self.state[acting] != WITH_WARP]
+        self.tell("issued", one, lanes, acting, pc)
         if len(acting):
             self.tell("executed", one, acting, pc, touches)
 
@@ -417,6 +417,7 @@ class _Special:
         return answers[name]()
 
 
+_NOT_UNDERSTOOD = (KeyError, ValueError, IndexError, TypeError, AttributeError, OverflowError)
 TOGETHER = frozenset(  # by threads of a warp
     (
         *("bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect"),

@@ -29,6 +29,7 @@ SPECIAL = (
     | {f"%envreg{k}" for k in range(32)}
     | {f"%pm{k}{end}" for k in range(8) for end in ("", "_64")}
 )
+MANY, ROOM = 1 << 20, 1 << 28  # registers of one declaration, bytes of a variable
 BUILT_IN = ("vprintf", "__assertfail")  # functions that the driver has
 
 
@@ -172,7 +173,7 @@ class Function:
     def limits(self, name: str) -> tuple[int, ...]:
         """The numbers of `.maxntid` and its like."""
         words = next((d.words for d in self.directives if d.name == name), ())
-        return tuple(int(w) for w in words if w != ",")
+        return tuple(int(w) for w in words if w.isdecimal())
 
 
 @dataclass(slots=True)
@@ -258,10 +259,12 @@ class _Loader:
                     self.names[item.name] = Code(-1, item.name)
                 case tree.Function() if item.name in BUILT_IN:
                     self.names[item.name] = Outside(item.name)
-                case tree.Directive("file", words) if len(words) > 1:
+                case tree.Directive("file", words) if len(words) > 1 and words[0].isdecimal():
                     self.files[int(words[0])] = words[1].strip('"')
         for item in self.module.items:
             if isinstance(item, tree.Function) and item.body is not None:
+                if item.name in self.functions:
+                    raise PtxError("PTX003", f"`{item.name}` has two bodies", item.span, "the second is here")
                 self._function(item, item.body, number)
                 number += 1
         self._calls()
@@ -339,6 +342,8 @@ class _Loader:
                 case tree.Variable():
                     self._declare(s, f, scope)
                 case tree.Label():
+                    if scope.labels[s.name] is not None:
+                        raise PtxError("PTX003", f"the label `{s.name}` is there twice", s.span, "again here")
                     scope.labels[s.name] = len(self.instructions)
                 case tree.Targets() | tree.Prototype():
                     scope.names[s.label] = Several(()) if isinstance(s, tree.Prototype) else self._targets(s, scope)
@@ -351,6 +356,8 @@ class _Loader:
         self._labels(first)
 
     def _declare(self, v: tree.Variable, f: Function, scope: _Scope) -> None:
+        if (v.copies or 0) > MANY or v.space != "global" and size_of(v) > ROOM:
+            raise PtxError("PTX002", f"`{v.name}` is larger than any memory for it", v.span, "declared here")
         names = [v.name] if v.copies is None else [f"{v.name}{k}" for k in range(v.copies)]
         for name in names:
             if name in scope.names:

@@ -44,6 +44,9 @@ class Watch:
     def __init__(self, machine: Machine):
         self.machine = machine
 
+    def issued(self, one: Instruction, lanes: Lanes, acting: Lanes, pc: int) -> None:
+        """These lanes have come to an instruction; `acting`: whose guard holds, and who need not wait for others."""
+
     def executed(self, one: Instruction, lanes: Lanes, pc: int, touches: list[Touch]) -> None:
         """These lanes have executed an instruction whose guard held, or have come to a barrier."""
 

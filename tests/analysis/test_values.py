@@ -8,7 +8,7 @@ from building import MINE, M, N, T, const, loop, m, mine, n, op, read, t, var
 from snap.analysis import linear, solve
 from snap.analysis.footprints import Footprint, unknowns
 from snap.analysis.overlap import Overlap
-from snap.analysis.trips import trips, turns
+from snap.analysis.trips import loop_values, trips
 from snap.analysis.values import Values, facts, form
 from snap.diag.span import Span
 from snap.ir import nodes as ir
@@ -106,8 +106,8 @@ def test_a_loop_that_is_left_early_runs_at_most_so_often():
     values = told(True)
     for way_out, exact in ((ir.Break(span=span), False), (ir.Continue(span=span), True)):
         assert trips(loop(var("i", 40), const(0), const(8), const(1), way_out), values, (), None).exact is exact
-    assert turns(loop(var("i", 40), const(8), const(0), const(-2))) == range(8, 0, -2)
-    assert turns(loop(var("i", 40), const(0), n, const(1))) is None
+    assert loop_values(loop(var("i", 40), const(8), const(0), const(-2))) == range(8, 0, -2)
+    assert loop_values(loop(var("i", 40), const(0), n, const(1))) is None
 
 
 def test_a_footprint_names_what_it_depends_on():

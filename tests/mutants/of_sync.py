@@ -130,7 +130,7 @@ MUTANTS = (
            "        if False:",
            ("tests/sync/test_channels.py::test_refused",)),
     Mutant("a fill in a loop is not the first", "sync/channels.py",
-           "first = not again and not any(f.again for f in found) and len(found) < obj.depth",
+           "first = not repeated and not any(f.repeated for f in found) and len(found) < obj.depth",
            "first = len(found) < obj.depth",
            ("tests/sync/test_channels.py::test_both_operands_share_one_pair_of_barriers",)),
     Mutant("groups that overlap do not use a fill in one loop", "sync/channels.py",

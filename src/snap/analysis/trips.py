@@ -24,7 +24,7 @@ class Trips:
     exact: bool
 
 
-def turns(s: ir.Stmt) -> range | None:
+def loop_values(s: ir.Stmt) -> range | None:
     """The values of a loop's variable, where they are known."""
     match s:
         case ir.For(start=ir.Const(a), stop=ir.Const(b), step=ir.Const(c)) if c:

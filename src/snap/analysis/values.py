@@ -187,7 +187,7 @@ class Values:
         """
         loop = self.loops[-1]
         if linear.is_number(step) and step[0]:
-            counted = linear.add(start, self.turns(loop, var.privilege), step[0])
+            counted = linear.add(start, self.iteration(loop, var.privilege), step[0])
             self.spans[counted] = held_by(var.type)
             return counted
         atom, least = ("loop", frame, var.uid), least_step(step)
@@ -200,7 +200,7 @@ class Values:
             self.growing.add(atom)
         return self.unknown(atom, var.privilege)
 
-    def turns(self, loop: int, privilege: Privilege) -> Form:
+    def iteration(self, loop: int, privilege: Privilege) -> Form:
         """How many iterations of the loop came before this one."""
         atom = ("turn", loop)
         self.steps[atom] = (loop, 1)

@@ -73,18 +73,18 @@ def in_order(c: Checker, pipeline: Pipeline, use: StageUse, handle: ir.Handle, i
     for earlier in pipeline.stages[: pipeline.stages.index(use)]:
         if earlier.fills and earlier.number is not None and not _exclusive(earlier, use) and _before(c, use, earlier):
             name = pipeline.memory.handle.name
-            again = (
+            next_round = (
                 isinstance(use.number, ir.Const)
                 and isinstance(earlier.number, ir.Const)
                 and use.number.value > earlier.number.value
             )
             c.report(
                 "SNAP021",
-                f"`{name}` is filled out of order: this fill comes {'before' if again else 'after'} one with a "
-                f"{'lower' if again else 'higher'} number",
+                f"`{name}` is filled out of order: this fill comes {'before' if next_round else 'after'} one with a "
+                f"{'lower' if next_round else 'higher'} number",
                 use.span,
-                "in the next round of the loop, that one follows" if again else "a lower number",
-                (Label(earlier.span, "a lower number" if again else "filled here before"),),
+                "in the next round of the loop, that one follows" if next_round else "a lower number",
+                (Label(earlier.span, "a lower number" if next_round else "filled here before"),),
                 note=WHY,
                 help=f"number the fills by the loop, or leave the number out: `with stage({name}) as s:`",
             )

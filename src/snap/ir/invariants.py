@@ -45,16 +45,13 @@ class Facts:
                 self.handles += [h for h in handles if h is not None]
 
 
+Functions = dict[int, synced.AnyFunction]  # of a program, by number
+
+
 class Around:
     """Where we are."""
 
-    def __init__(
-        self,
-        function: synced.AnyFunction,
-        stage: Stage,
-        barriers: frozenset[int],
-        functions: dict[int, synced.AnyFunction],
-    ):
+    def __init__(self, function: synced.AnyFunction, stage: Stage, barriers: frozenset[int], functions: Functions):
         self.function, self.stage, self.barriers, self.functions = function, stage, barriers, functions
         self.place: Place = function.place
         self.known: set[int] = set()  # the numbers of variables, objects and handles that are in scope

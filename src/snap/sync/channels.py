@@ -69,7 +69,7 @@ class Fill:
     scope: ir.Partition | None
     body: ir.Body
     episodes: list[Episode]
-    again: bool  # whether it can happen more than once
+    repeated: bool  # whether it can happen more than once
     first: bool = False  # whether its slot has certainly not been filled before
 
 
@@ -112,7 +112,7 @@ class Channel:
 
     @property
     def repeated(self) -> bool:
-        return (len(self.fills) > 1 or any(f.again for f in self.fills)) and not all(f.first for f in self.fills)
+        return (len(self.fills) > 1 or any(f.repeated for f in self.fills)) and not all(f.first for f in self.fills)
 
     @property
     def structure(self) -> tuple:
@@ -263,10 +263,10 @@ class _Search:
             for s in statements(body)
             if isinstance(s, ir.Partition) and s.handle.origin == "stage" and s.handle.obj.uid == obj.uid
         ):
-            again = looped or stage.number in in_loops
+            repeated = looped or stage.number in in_loops
             self._undisturbed(obj, stage)
-            first = not again and not any(f.again for f in found) and len(found) < obj.depth
-            found.append(Fill(stage, stage.body, self._episodes(obj.uid, stage.body), again, first))
+            first = not repeated and not any(f.repeated for f in found) and len(found) < obj.depth
+            found.append(Fill(stage, stage.body, self._episodes(obj.uid, stage.body), repeated, first))
         return found
 
     def _undisturbed(self, obj: ir.MemObject, stage: ir.Partition) -> None:
@@ -288,7 +288,7 @@ class _Search:
 
     def _plain(self, obj: ir.MemObject, body: ir.Body) -> list[Fill]:
         """The innermost body that holds everything done to the array."""
-        again = self._in_loop(obj)
+        repeated = self._in_loop(obj)
         role: tuple[Role, Place] | None = None
         while True:
             leaves = self._leaves(obj.uid, body, role)
@@ -301,12 +301,12 @@ class _Search:
                 inner = [b for b in bodies(s) if any(obj.uid in self.uses(x) for x in b)]
                 if len(inner) != 1:
                     raise _Irregular("it is used in both branches", s.span)
-                again |= isinstance(s, LOOPS)
+                repeated |= isinstance(s, LOOPS)
                 body = inner[0]
                 if leaves[0].inside is not None:
                     role = (next(iter(leaves[0].roles)), leaves[0].inside)
                 continue
-            return [Fill(None, body, self._episodes(obj.uid, body, role), again)]
+            return [Fill(None, body, self._episodes(obj.uid, body, role), repeated)]
 
     def _episodes(self, uid: int, body: ir.Body, role: tuple[Role, Place] | None = None) -> list[Episode]:
         leaves = self._leaves(uid, body, role)

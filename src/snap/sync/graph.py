@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from snap.analysis import linear
-from snap.analysis.trips import turns
+from snap.analysis.trips import loop_values
 from snap.analysis.values import Frame, called
 from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
@@ -124,8 +124,8 @@ class Walk(Forward[Paths]):
         """
         here, crossed = self.where.here(s), paths.crossed
         result: Paths | None = paths
-        again = self.around or self.visitor.passes_over
-        if not (again and self.context.bare(s)) and (not self.around or any(paths.tokens.values())):
+        passing = self.around or self.visitor.passes_over
+        if not (passing and self.context.bare(s)) and (not self.around or any(paths.tokens.values())):
             self.path.append(here[0])
             self._handed_on(s, paths)
             result = super().statement(s, paths)
@@ -402,7 +402,7 @@ class Walk(Forward[Paths]):
     # ways have in common (`absorb`): that decides which barrier waits for it.
     def _until_nothing_new(self, s: ir.While | ir.For, head: Paths, loop: int) -> Paths | None:
         entry_known, outside, first = head.shared(), self.where, not self.around
-        values = turns(s)
+        values = loop_values(s)
         once = outside.once + (values is not None and len(values) <= 1)
         inside = replace(outside, loops=(*outside.loops, loop), once=once)
         top, _ = self.variables.at_top(s, inside, outside, head)

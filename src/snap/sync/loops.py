@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from snap.analysis import concrete, linear
 from snap.analysis.linear import Form
-from snap.analysis.trips import turns
+from snap.analysis.trips import loop_values
 from snap.analysis.values import is_integer
 from snap.ir import effects, synced
 from snap.ir import nodes as ir
@@ -37,11 +37,11 @@ def growing(s: ir.While | ir.For) -> dict[int, int]:
         return {}
     written = Counter(uid for inner in every for uid in _assigned(inner))
     found: dict[int, int] = {}
-    pending = list(s.body)
-    while pending:
-        match pending.pop():
+    left = list(s.body)
+    while left:
+        match left.pop():
             case ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
-                pending += inner
+                left += inner
             case ir.Assign(ir.VarTarget(var), ir.Binary("+", ir.Read(read), ir.Const(step))) if (
                 read == var and written[var.uid] == 1 and abs(step) < MOST_STEP
             ):
@@ -58,12 +58,12 @@ def cycling(s: ir.While | ir.For) -> dict[int, ir.Body]:
         return {}
     written = Counter(uid for inner in every for uid in _assigned(inner))
     found: dict[int, list[ir.Stmt]] = {}
-    pending = list(reversed(s.body))
-    while pending:
-        inner = pending.pop()
+    left = list(reversed(s.body))
+    while left:
+        inner = left.pop()
         match inner:
             case ir.Group(body=body) | ir.Partition(body=body) | ir.Claim(body=body):
-                pending += reversed(body)
+                left += reversed(body)
             case ir.Assign(ir.VarTarget(var), value) if _only_from(var, value):
                 found.setdefault(var.uid, []).append(inner)
             case ir.If(cond, (ir.Assign(ir.VarTarget(var), value),), ()) if _only_from(var, cond) and _only_from(
@@ -134,7 +134,7 @@ def _reads(e: ir.Expr, uids: set[int]) -> bool:
 
 def few(s: ir.Stmt) -> range | None:
     """The same, where there are few of them, but several."""
-    values = turns(s)
+    values = loop_values(s)
     return values if values is not None and 2 <= len(values) <= MOST_VALUES else None
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from snap.analysis.trips import loop_values
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.dataflow import Forward
@@ -21,7 +22,6 @@ from snap.ir.numbering import Numbers
 from snap.ir.rewrite import with_bodies
 from snap.ir.types import I32, WARPGROUP1, Level, Place
 from snap.ir.walk import bodies
-from snap.sync.loops import turns
 from snap.sync.woven import Lagging, release
 
 OVER = 1 << 20  # more than any number of groups in flight: the products have ended, the slot is not given back yet
@@ -33,13 +33,13 @@ def give_back(function: synced.Function, lagging: list[Lagging], numbers: Number
     unsettled = {uid for one in lagging for uid in one.waits}
     for one in lagging:
         flow = _Flow(one, unsettled - one.waits)
-        flow.body(function.body, State())
+        flow.body(function.body, Younger())
         function = replace(function, body=_rewritten(function.body, one, flow, None, numbers))
     return function
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class Younger:
     """ended: groups of products younger than those of the last stage that ended, None where its slot was given back;
     now: the same for the stage we are in; open: products of this stage are in no group yet.
     """
@@ -53,7 +53,7 @@ def _least(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else min(a, b)
 
 
-class _Flow(Forward[State]):
+class _Flow(Forward[Younger]):
     """Along the role's own paths.  own: by wait at the end of a stage, what it must leave in flight, None where it has
     nothing to do; riding: other waits, and whether a slot is given back there.
     """
@@ -66,34 +66,34 @@ class _Flow(Forward[State]):
         self.riding: dict[int, bool] = {}
         self.in_role = False
 
-    def join(self, a: State, b: State, s: ir.Stmt) -> State:
-        return State(_least(a.ended, b.ended), _least(a.now, b.now), a.open or b.open)
+    def join(self, a: Younger, b: Younger, s: ir.Stmt) -> Younger:
+        return Younger(_least(a.ended, b.ended), _least(a.now, b.now), a.open or b.open)
 
-    def transfer(self, s: ir.Stmt, state: State) -> State:
+    def transfer(self, s: ir.Stmt, state: Younger) -> Younger:
         match s:
             case ir.Wgmma():
                 reads = any(e.access is not None and e.access.view.obj.uid in self.objects for e in effects(s))
                 return replace(state, open=True) if reads else state
             case synced.AsyncCommit(Engine.PRODUCTS):
                 ended = state.ended if state.ended in (None, OVER) else state.ended + 1
-                return State(ended, 0 if state.open else None if state.now is None else state.now + 1)
+                return Younger(ended, 0 if state.open else None if state.now is None else state.now + 1)
             case synced.Sync(point) if point.younger(Wait.PRODUCTS) is not None:
                 return self._wait(s, point, state)
             case _:
                 return state
 
-    def behind(self, s: ir.Stmt, state: State) -> State:
+    def behind(self, s: ir.Stmt, state: Younger) -> Younger:
         return self._ridden(s, s.outer, state) if isinstance(s, ir.Group) else state
 
-    def after(self, body: ir.Body, state: State) -> State:
+    def after(self, body: ir.Body, state: Younger) -> Younger:
         if any(isinstance(s, ir.Declare) and s.var == self.one.used for s in body):
-            return State()  # the pipeline is gone: nobody fills its slots again
+            return Younger()  # the pipeline is gone: nobody fills its slots again
         return state
 
     def runs(self, s: ir.For | ir.While) -> bool:
-        return bool(turns(s))
+        return bool(loop_values(s))
 
-    def split(self, s: ir.Split, state: State) -> State | None:
+    def split(self, s: ir.Split, state: Younger) -> Younger | None:
         """Into roles: the role's own case is run, and others that hold threads of it may be."""
         if self.in_role or s.level is not Level.THREAD or s.outer.top <= Level.THREAD:
             return super().split(s, state)
@@ -104,17 +104,17 @@ class _Flow(Forward[State]):
         self.in_role = False
         return self.joined(ends if own else [state, *ends], s)
 
-    def _wait(self, s: synced.Sync, point: synced.SyncPoint, state: State) -> State:
+    def _wait(self, s: synced.Sync, point: synced.SyncPoint, state: Younger) -> Younger:
         if point.uid in self.one.waits:
             self.own[s.number] = state.ended
-            return State(state.now)
+            return Younger(state.now)
         if point.uid in self.unsettled:
             return state
         if state.ended is not None and state.ended >= point.younger(Wait.PRODUCTS):
             state = replace(state, ended=OVER)
         return self._ridden(s, s.place, state)
 
-    def _ridden(self, s: ir.Stmt, place: Place, state: State) -> State:
+    def _ridden(self, s: ir.Stmt, place: Place, state: Younger) -> Younger:
         """Behind this statement, where all of a warpgroup are together, it gives back what has been waited for."""
         self.riding[s.number] = state.ended == OVER and (place.top > Level.THREAD or place.holds(WARPGROUP1))
         return replace(state, ended=None) if self.riding[s.number] else state

@@ -124,7 +124,7 @@ class Variables:
         for uid in text.assigned:
             if (frame, uid) in paths.known:
                 known[frame, uid] = self.unknown_at_top((frame, uid), loop)
-        turn = there.turns(loop, inside.at.place.privilege) if text.growing or text.cycling else linear.ZERO
+        turn = there.iteration(loop, inside.at.place.privilege) if text.growing or text.cycling else linear.ZERO
         known.update(self.counted(paths.known, s, frame, turn))
         if isinstance(s, ir.For):
             start, stop, step = bounds

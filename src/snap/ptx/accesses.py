@@ -135,7 +135,7 @@ def _form(words: tuple[str, ...]) -> tuple[str, int, str] | None:
 
 def _local_param(o: Operand) -> bool:
     """Whether a parameter is that of a call, which lies in the caller's frame."""
-    return isinstance(o, Address) and isinstance(o.base, Place) and o.base.space == "local"
+    return isinstance(o, Address) and isinstance(o.base, Place) and o.base.space in ("local", "frame")
 
 
 def load(m: Machine, one: Instruction, pc: int) -> Step | None:

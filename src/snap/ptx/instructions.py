@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snap.ptx import accesses, carries, collectives, matrices, printing, refused, transfers
+from snap.ptx import accesses, calls, carries, collectives, matrices, refused, transfers
 from snap.ptx.comparisons import COMBINE, comparison, half, split
 from snap.ptx.errors import PtxError
 from snap.ptx.integers import by_table
@@ -19,11 +19,7 @@ from snap.ptx.memory import Fault
 from snap.ptx.operations import lookup
 from snap.ptx.program import (
     Code,
-    Constant,
     Instruction,
-    Operand,
-    Outside,
-    Place,
     Program,
     Register,
     Several,
@@ -275,7 +271,7 @@ def _brx(m: Machine, one: Instruction, pc: int) -> Step | None:
     return step
 
 
-def _exit(m: Machine, one: Instruction, pc: int) -> Step:
+def leave(m: Machine, one: Instruction, pc: int) -> Step:
     from snap.ptx.machine import GONE, READY, WARP, WITH_WARP
 
     def step(lanes: Lanes) -> None:
@@ -295,87 +291,6 @@ def _trap(m: Machine, one: Instruction, pc: int) -> Step:
         raise Fault("trap", "the program stops itself here", 0)
 
     return step
-
-
-def _call(m: Machine, one: Instruction, pc: int) -> Step | None:
-    operands = list(one.operands)
-    results = listed(operands.pop(0)) if isinstance(operands[0], Several) else ()
-    given = listed(operands[1]) if len(operands) > 1 and isinstance(operands[1], Several) else ()
-    if isinstance(operands[0], Outside):
-        return printing.outside(m, operands[0].name, given, results)
-    if not isinstance(operands[0], (Code, Register)):
-        return None
-    functions = {f.start: f for f in m.program.functions.values() if not f.entry}
-    find = target(m, one)
-
-    def step(lanes: Lanes) -> None:
-        depth = int(m.depth[lanes].max())
-        if depth >= len(m.frames):
-            m.frames.append(np.zeros(m.pc.shape, np.int32))
-        if depth > len(m.program.functions):
-            raise Fault("unknown", "a function that calls itself", 0)
-        at = np.broadcast_to(find(lanes), lanes.shape)
-        for address in np.unique(at).tolist():
-            if address not in functions:
-                raise Fault(
-                    "out of bounds", f"a call of {address:#x}, where no function is", int(np.argmax(at == address))
-                )
-            for value, (variable, offset) in zip(given, functions[address].parameters):
-                _copy(m, one, value, variable, offset, lanes[at == address])
-        for d in range(depth + 1):
-            mine = lanes[m.depth[lanes] == d]
-            m.frames[d][mine] = pc
-        m.depth[lanes] += 1
-        m.pc[lanes] = at
-
-    return step
-
-
-def _copy(m: Machine, one: Instruction, value: Operand, variable, offset: int, lanes: Lanes) -> None:
-    from snap.ptx.program import size_of
-
-    size = size_of(variable)
-    if isinstance(value, Place):
-        for k in range(size):
-            at = np.full(lanes.shape, value.offset + k, np.uint64)
-            byte = m.memory.read("local", at, lanes, 1)
-            m.memory.write("local", np.full(lanes.shape, offset + k, np.uint64), lanes, byte)
-        return
-    if isinstance(value, (Register, Constant)):
-        bits = m.reader(value, f"b{8 * size}", one.function)(lanes)
-        m.memory.write("local", np.full(lanes.shape, offset, np.uint64), lanes, np.broadcast_to(bits, lanes.shape))
-
-
-def _ret(m: Machine, one: Instruction, pc: int) -> Step:
-    leave = _exit(m, one, pc)
-    function = next(f for f in m.program.functions.values() if f.number == one.function)
-
-    def step(lanes: Lanes) -> None:
-        last = m.depth[lanes] == 0
-        if last.any():
-            leave(lanes[last])
-        back = lanes[~last]
-        for d in np.unique(m.depth[back]):
-            mine = back[m.depth[back] == d]
-            calls = m.frames[d - 1][mine]
-            for call in np.unique(calls):
-                these = mine[calls == call]
-                _give_back(m, m.program.instructions[int(call)], function, these)
-                m.pc[these] = call + 1
-        m.depth[back] -= 1
-
-    return step
-
-
-def _give_back(m: Machine, call: Instruction, function, lanes: Lanes) -> None:
-    from snap.ptx.program import size_of
-
-    results = listed(call.operands[0]) if isinstance(call.operands[0], Several) else ()
-    for target, (variable, offset) in zip(results, function.results):
-        for k in range(size_of(variable)):
-            byte = m.memory.read("local", np.full(lanes.shape, offset + k, np.uint64), lanes, 1)
-            if isinstance(target, Place):
-                m.memory.write("local", np.full(lanes.shape, target.offset + k, np.uint64), lanes, byte)
 
 
 # ---- barriers -------------------------------------------------------------------------------------------------------
@@ -436,9 +351,9 @@ _SPECIAL = {
     "cp": accesses.copy,
     "bra": _bra,
     "brx": _brx,
-    "exit": _exit,
-    "ret": _ret,
-    "call": _call,
+    "exit": leave,
+    "ret": calls.ret,
+    "call": calls.call,
     "trap": _trap,
     "bar": _bar,
     "barrier": _bar,

@@ -95,6 +95,9 @@ class Machine:
         self.carry = np.zeros(count, bool)  # of each thread, for sums over several words
         self.frames: list[np.ndarray] = []  # by depth: where each thread goes back to
         self.depth = np.zeros(count, np.int32)
+        self.base = np.zeros(count, np.int64)  # of functions that call themselves: where the frame begins,
+        self.top = np.full(count, program.stack_at, np.int64)  # where the next one would,
+        self.aside: dict[tuple[int, int], list[np.ndarray]] = {}  # and, by depth and function, what it had before
         self.barriers = Barriers(self, count)
         self.mbarriers: dict[tuple[int, int], Mbarrier] = {}  # by block and byte
         self.maps: list[TensorMap] = []
@@ -267,6 +270,8 @@ class Machine:
                 return lambda lanes: one
             case Special(name):
                 return self.special.reader(name, type)
+            case Place("frame", offset):
+                return lambda lanes: (self.base[lanes] + offset).astype(DTYPE[type])
             case Place(space, offset):
                 one = np.array([self.address(space, offset) & ((1 << 8 * DTYPE[type].itemsize) - 1)], np.uint64).astype(
                     DTYPE[type]
@@ -312,6 +317,9 @@ class Machine:
         """Of every lane, in 64 bits."""
         if not isinstance(o, Address):
             raise Fault("unknown", f"{self.at.name} without an address", 0)
+        if isinstance(o.base, Place) and o.base.space == "frame":
+            start = np.uint64(o.base.offset + o.offset + (WINDOW["local"] if space == "" else 0))
+            return lambda lanes: self.base[lanes].astype(np.uint64) + start
         if isinstance(o.base, Place):
             base = o.base
             one = np.array([self.address(base.space, base.offset + o.offset)], np.uint64)

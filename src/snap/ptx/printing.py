@@ -27,15 +27,15 @@ def outside(m: Machine, name: str, given: tuple[Operand, ...], results: tuple[Op
 
 
 def _printf(m: Machine, given: tuple[Operand, ...], results: tuple[Operand, ...]) -> Step:
+    from snap.ptx.calls import at
+
     def step(lanes: Lanes) -> None:
         formats, values = (_pointer(m, o, lanes) for o in given)
         for k, lane in enumerate(lanes):
             m.printed.append(_line(m, int(formats[k]), int(values[k]), int(lane)))
         for o in results:
             if isinstance(o, Place):
-                m.memory.write(
-                    "local", np.full(lanes.shape, o.offset, np.uint64), lanes, np.ones(lanes.shape, np.uint32)
-                )
+                m.memory.write("local", at(m, o, lanes), lanes, np.ones(lanes.shape, np.uint32))
 
     return step
 
@@ -43,7 +43,9 @@ def _printf(m: Machine, given: tuple[Operand, ...], results: tuple[Operand, ...]
 def _pointer(m: Machine, o: Operand, lanes: Lanes) -> np.ndarray:
     if not isinstance(o, Place):
         raise Fault("unknown", "vprintf is given its arguments in parameters", 0)
-    return m.memory.read("local", np.full(lanes.shape, o.offset, np.uint64), lanes, 8)
+    from snap.ptx.calls import at
+
+    return m.memory.read("local", at(m, o, lanes), lanes, 8)
 
 
 def _byte(m: Machine, address: int, lane: int, width: int) -> int:

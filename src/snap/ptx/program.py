@@ -12,7 +12,24 @@ from dataclasses import dataclass, field
 
 from snap.diag.span import Span
 from snap.ptx import tree
+from snap.ptx.callgraph import recursive
 from snap.ptx.errors import PtxError
+from snap.ptx.operands import (
+    Both,
+    Code,
+    Constant,
+    Memory,
+    Negated,
+    Operand,
+    Outside,
+    Place,
+    Register,
+    Several,
+    Sink,
+    Special,
+    both,
+    listed,
+)
 from snap.record import record
 
 BYTES = {"pred": 1, "b128": 16} | {f"{kind}{bits}": bits // 8 for kind in "bsuf" for bits in (8, 16, 32, 64)}
@@ -29,103 +46,31 @@ SPECIAL = (
     | {f"%envreg{k}" for k in range(32)}
     | {f"%pm{k}{end}" for k in range(8) for end in ("", "_64")}
 )
+__all__ = [
+    "BYTES",
+    "Both",
+    "Code",
+    "Constant",
+    "Memory",
+    "Negated",
+    "Operand",
+    "Outside",
+    "Place",
+    "Register",
+    "Several",
+    "Sink",
+    "Special",
+    "both",
+    "listed",
+    "Function",
+    "Instruction",
+    "Program",
+    "load",
+    "size_of",
+]
 MANY, ROOM = 1 << 20, 1 << 28  # registers of one declaration, bytes of a variable
+FRAME, STACK = 16, 8192  # bytes: frames are multiples; what a thread has for functions that call themselves
 BUILT_IN = ("vprintf", "__assertfail")  # functions that the driver has
-
-
-# ---- what operands become -------------------------------------------------------------------------------------------
-
-
-@record
-class Register:
-    """The register with this number, of its function; `type` as it was declared."""
-
-    index: int
-    type: str
-
-
-@record
-class Constant:
-    """An integer, of any width, or the bits of a float ('f32', 'f64')."""
-
-    value: int
-    kind: str = "int"
-
-
-@record
-class Special:
-    """`%tid.x`."""
-
-    name: str
-
-
-@record
-class Place:
-    """The address of a variable: where it begins in its space, and what is added.  name: for reports."""
-
-    space: str
-    offset: int
-    name: str
-
-
-@record
-class Code:
-    """The address of an instruction; name: the label, or the function."""
-
-    address: int
-    name: str
-
-
-@record
-class Outside:
-    """A function that the driver has."""
-
-    name: str
-
-
-@record
-class Sink:
-    """`_`: a result that nobody wants."""
-
-
-@record
-class Several:
-    items: tuple[Operand, ...]
-
-
-@record
-class Both:
-    """`%p1|%p2`."""
-
-    first: Operand
-    second: Operand
-
-
-@record
-class Negated:
-    operand: Operand
-
-
-@record
-class Memory:
-    """What an address is made of: a register or a place, a number of bytes, and coordinates where there are some."""
-
-    base: Operand
-    offset: int
-    more: tuple[Operand, ...] = ()
-
-
-Operand = Register | Constant | Special | Place | Code | Outside | Sink | Several | Both | Negated | Memory
-
-
-def listed(o: Operand) -> tuple[Operand, ...]:
-    """What stands in braces or parentheses; an operand alone is a list of one."""
-    return o.items if isinstance(o, Several) else (o,)
-
-
-def both(o: Operand) -> tuple[Operand, ...]:
-    """`%p|%q` as two results."""
-    return (o.first, o.second) if isinstance(o, Both) else (o,)
 
 
 @record
@@ -156,7 +101,8 @@ class Function:
 
     start, end   its instructions; the last one leaves it
     registers    the types of its registers
-    parameters   each with its offset: a kernel's in the memory of parameters, others in their frame
+    parameters   each with its offset: a kernel's in the memory of parameters, others in local memory or their frame
+    recursive    it may be entered again before it has ended: it has a frame of so many bytes each time
     """
 
     number: int
@@ -169,6 +115,8 @@ class Function:
     parameters: list[tuple[tree.Variable, int]] = field(default_factory=list)
     results: list[tuple[tree.Variable, int]] = field(default_factory=list)
     parameter_bytes: int = 0
+    recursive: bool = False
+    frame: int = 0
 
     def limits(self, name: str) -> tuple[int, ...]:
         """The numbers of `.maxntid` and its like."""
@@ -179,7 +127,7 @@ class Function:
 @dataclass(slots=True)
 class Program:
     """globals: what lies in global and constant memory, as (variable, offset); dynamic: where shared memory that is
-    given at launch begins, or None.
+    given at launch begins, or None; stack_at: where in local memory frames begin.
     """
 
     instructions: list[Instruction]
@@ -191,6 +139,7 @@ class Program:
     local_bytes: int
     dynamic: int | None
     files: dict[int, str]
+    stack_at: int = 0
 
 
 def load(module: tree.Module, strict: bool = False) -> Program:
@@ -239,7 +188,7 @@ class _Scope:
 
 class _Loader:
     def __init__(self, module: tree.Module):
-        self.module = module
+        self.module, self.recursive = module, recursive(module)
         self.instructions: list[Instruction] = []
         self.functions: dict[str, Function] = {}
         self.variables: list[tuple[tree.Variable, int]] = []
@@ -269,6 +218,9 @@ class _Loader:
                 number += 1
         self._calls()
         places = {name: place for name, place in self.names.items() if isinstance(place, Place)}
+        stack_at = -(-self.bytes["local"] // FRAME) * FRAME
+        if any(f.recursive for f in self.functions.values()):
+            self.bytes["local"] = stack_at + STACK
         return Program(
             self.instructions,
             self.functions,
@@ -279,6 +231,7 @@ class _Loader:
             self.bytes["local"],
             self.dynamic,
             self.files,
+            stack_at,
         )
 
     # ---- variables --------------------------------------------------------------------------------------------------
@@ -303,6 +256,7 @@ class _Loader:
 
     def _function(self, f: tree.Function, body: tree.Block, number: int) -> None:
         made = Function(number, f.name, f.kind == "entry", len(self.instructions), f.directives)
+        made.recursive = f.name in self.recursive
         names: dict[str, Operand] = {}
         for given, kept in ((f.results, made.results), (f.parameters, made.parameters)):
             for v in given:
@@ -315,20 +269,25 @@ class _Loader:
                     names[v.name] = Place("param", offset, v.name)
                     kept.append((v, offset))
                 else:
-                    place = names[v.name] = self._local(v)
+                    place = names[v.name] = self._local(v, made)
                     kept.append((v, place.offset))
         self._block(body, made, _Scope({}, names, _Scope({}, self.names, None)))
         leave = ("exit",) if made.entry else ("ret",)
         self.instructions.append(Instruction(leave, (), None, False, number, f.span, None))
         made.end = len(self.instructions)
+        made.frame = max(-(-made.frame // FRAME) * FRAME, FRAME)
         self.functions[f.name] = made
 
     def _register(self, f: Function, type: str) -> Register:
         f.registers.append(type)
         return Register(len(f.registers) - 1, type)
 
-    def _local(self, v: tree.Variable) -> Place:
-        """No function is entered again before it has ended, so each has its own bytes."""
+    def _local(self, v: tree.Variable, f: Function) -> Place:
+        """A function that is not entered again before it has ended has its own bytes; others have frames."""
+        if f.recursive:
+            offset = _aligned(f.frame, v)
+            f.frame = offset + size_of(v)
+            return Place("frame", offset, v.name)
         offset = _aligned(self.bytes["local"], v)
         self.bytes["local"] = offset + size_of(v)
         return Place("local", offset, v.name)
@@ -365,7 +324,7 @@ class _Loader:
             if v.space == "reg":
                 scope.names[name] = self._register(f, v.type)
             elif v.space in ("local", "param"):
-                scope.names[name] = self._local(v)
+                scope.names[name] = self._local(v, f)
             else:
                 scope.names[name] = self._static(v)
 

@@ -168,10 +168,11 @@ ANNOTATIONS = {
     "ref": ("(type: type)", "`acc: ref(float[4])`: a local array of the caller, which a device function changes."),
     "shared": (
         "(type: type, *, upto: constexpr(int) = None, swizzle: constexpr(int) = None, across: level = None,"
-        " copies: level = None)",
+        " copies: level = None, every: constexpr(int) = None)",
         "`s: shared(float[16, 16])`: memory of the block, declared where the code is the block's. `shared(float[n],"
         " upto=4096)`: the launch decides the first extent, by the kernel's parameters. `swizzle=32, 64, 128` spreads columns"
-        " over the banks; `across=block` and `copies=block` are memory of a cluster.",
+        " over the banks; `across=block` and `copies=block` are memory of a cluster, `copies=block[2]` and `copies=block,"
+        " every=2` of rows and columns of its blocks.",
     ),
     "pipeline": (
         "(shared: shared, slots: constexpr(int), *, lag: constexpr(int) = None)",

@@ -519,3 +519,20 @@ def test_python_dash_m(tmp_path):
         [sys.executable, "-m", "snap", "check", str(file)], capture_output=True, text=True, timeout=60, env=environment
     )
     assert (done.returncode, done.stdout) == (0, "") and "no errors" in done.stderr
+
+
+SIZED = """\
+from snap import *
+
+@kernel(threads=32)
+def sized(x: ptr(float), n: int):
+    with each(block):
+        s: shared(float[n], upto=100)
+        with each(thread, s, x) as t:
+            s[t] = x[t]
+"""
+
+
+def test_explain_says_what_a_launch_may_add(snap_command):
+    code, out, _ = snap_command("explain", write("sized.py", SIZED))
+    assert code == 0 and "0 bytes of shared memory, and at most 400 more, as the launch decides" in out

@@ -155,14 +155,18 @@ class Statements(Expressions):
         return execute
 
     def _memory_of(self, G, t: Shared, make: Callable) -> list:
-        """One object for each block, or for each cluster where its blocks share a name, given to the lanes."""
-        of_cluster = t.across or t.copies
+        """One object for each block, or for each cluster (or part of one) where blocks share a value, given to the lanes."""
+        def key(lane):
+            if not (t.across or t.copies):
+                return lane.block
+            rank = lane.block % G.launch.cluster
+            return lane.cluster, rank // t.neighbours if t.neighbours else rank % t.every if t.every else 0
+
         made: dict = {}
         for lane in G.lanes:
-            key = lane.cluster if of_cluster else lane.block
-            if key not in made:
-                made[key] = make()
-        return [made[lane.cluster if of_cluster else lane.block] for lane in G.lanes]
+            if key(lane) not in made:
+                made[key(lane)] = make()
+        return [made[key(lane)] for lane in G.lanes]
 
     @staticmethod
     def _shared_array(t: Shared, G) -> Array:

@@ -268,6 +268,8 @@ class Shared:
     shape: tuple
     across: bool = False
     copies: bool = False
+    neighbours: int = 0  # `copies=block[n]`: so many blocks in a row hold one value
+    every: int = 0  # `copies=block, every=n`: so do every n-th
 
 
 @dataclass(frozen=True)
@@ -331,8 +333,11 @@ def _made(node: ast.Call, lookup, constant):
         case "shared" if not isinstance(inner, Registers):  # where a parameter points
             return inner
         case "shared":
-            words = {k.arg for k in node.keywords}
-            return Shared(inner.element, inner.shape, "across" in words, "copies" in words)
+            words = {k.arg: k.value for k in node.keywords}
+            copies = words.get("copies")
+            neighbours = constant(copies.slice) if isinstance(copies, ast.Subscript) else 0
+            every = constant(words["every"]) if "every" in words else 0
+            return Shared(inner.element, inner.shape, "across" in words, "copies" in words, neighbours, every)
         case "pipeline":
             return Slots(inner, constant(node.args[1]))
     raise Unsupported(f"the type `{ast.unparse(node)}`")

@@ -26,7 +26,7 @@ BEYOND = {
     "grid_dimensions": "a grid of several dimensions",
 }
 INEXACT = {"attention", "math_functions"}  # exp2 and its kin differ in their last bit: held to what the program itself allows
-LONG = {"attention", "hgemm", "hgemm_cluster", "cluster_panels", "sgemm_pipelined", "boxes", "matmul_bf16", "turns", "tf32_boxes"}
+LONG = {"attention", "hgemm", "hgemm_cluster", "cluster_panels", "cluster_rows", "sgemm_pipelined", "boxes", "matmul_bf16", "turns", "tf32_boxes"}
 
 
 @pytest.mark.parametrize("path", OK, ids=lambda p: p.path.stem)

@@ -157,7 +157,7 @@ def check():
     np.testing.assert_array_equal(d[0], e4m3[a] @ e4m3[b].T)
     np.testing.assert_array_equal(d[1], e5m2[a] @ e4m3[b].T + 1)
 
-    a, b = (rng.integers(-99, 99, shape).astype(np.float64) / 8 for shape in ((16, 16), (8, 16)))
+    a, b = (rng.integers(-(1 << 22), 1 << 22, shape).astype(np.float64) / 8 for shape in ((16, 16), (8, 16)))  # sums of 48 bits
     d = np.zeros((4, 16, 8))
     of_doubles[1](a, b, d)
     np.testing.assert_array_equal(d[0, :8], a[:8, :4] @ b[:, :4].T)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -170,3 +172,33 @@ def test_arrays_of_ended_scopes_have_bytes_of_their_own():
         np.testing.assert_array_equal(out, 9 * x[::-1] + 3)
     assert snap.races(scopes, x, out, 64, blocks=1, seeds=4) == []
     assert not any("takes" in p.reason or "bytes" in p.reason for p in scopes.syncs())
+
+
+def test_the_fast_path_is_that_of_the_size(monkeypatch):
+    """A launch whose arguments decide the same sizes is made with the bytes that were checked; any other takes the whole way."""
+    compiled = two._the_one({})
+    calls, fast, whole = launcher(compiled), [], []
+
+    def make(number, slow, stream, dynamic):
+        return lambda *args: fast.append((number, dynamic, args))
+
+    def size(args):
+        return bytes_at_launch(compiled.module, rows_at_launch("two", calls.signature.shared, args))
+
+    monkeypatch.setattr(calls, "_maker", lambda kernel, bound: make)
+    monkeypatch.setattr(calls, "_kernels", {0: SimpleNamespace(dynamic=size)})
+    monkeypatch.setattr(calls, "_ready", {})
+    monkeypatch.setattr(calls, "at", type(calls.at)(calls))
+    monkeypatch.setattr(two, "_at", calls.at)
+    monkeypatch.setattr(calls, "start", lambda args, *rest: whole.append(args))
+    for n in (16, 100):
+        calls._prepare(SimpleNamespace(args=("x", n, 4)), 2, 2, (), 0, "auto", None)
+    two[2]("x", 16, 4)
+    two[2]("y", 100, m=4)
+    two.launch("z", 16, 4, blocks=2)
+    assert fast == [(2, size((None, 16, 4)), ("x", 16, 4)), (2, size((None, 100, 4)), ("y", 100, 4)), (2, size((None, 16, 4)), ("z", 16, 4))]
+    assert fast[0][1] != fast[1][1] and not whole
+    others = [("x", 17, 4), ("x", 16, 5), ("x", np.int64(16), 4), ("x", 16), ("x", 16, 4, 4)]
+    for args in others:
+        two[2](*args)
+    assert whole == others and len(fast) == 3

@@ -41,5 +41,6 @@ def differs(p: Privilege, ranges: Mapping[int, tuple[ir.Expr, ...]], *exprs: ir.
 
 
 def _own(access: ir.MemAccess) -> bool:
-    """Whether each block reads its own part."""
-    return access.view.obj.spread == "across" and access.block is None
+    """Whether each block reads its own part, or a copy that not all blocks have."""
+    obj = access.view.obj
+    return obj.part is not None or obj.spread == "across" and access.block is None

@@ -39,6 +39,7 @@ class Spec:
     depth: int = 0
     lag: int | None = None
     extent: ir.Expr | None = None  # of a shared array, the first one, where a launch decides it
+    part: tuple[str, int] | None = None  # of copies: `block[n]`, n neighbours, or `every=n`, every n-th block
 
 
 def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
@@ -202,14 +203,14 @@ def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Spa
         extent, type = _at_launch(c, arg, upto)
         inner = Spec("value", type)
     swizzle, spread = 0, ""
+    part = copied_by(c, options)
     for name, value in options.items():
         if name == "swizzle":
             swizzle = constant_int(c, value, "`swizzle`")
             if swizzle not in SWIZZLES:
                 raise c.type_error("a swizzle is 32, 64 or 128 bytes", value.span)
         elif name in ("across", "copies"):
-            level = resolve(c, value)
-            if not isinstance(level, LevelName) or (level.level, level.units) != (Level.BLOCK, 1):
+            if not (part is not None and name == "copies" or _is_block(c, value)):
                 raise c.type_error(
                     f"`{name}=` names the level that shares the memory: `block`", value.span, help=f"`{name}=block`"
                 )
@@ -218,7 +219,7 @@ def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Spa
                     "memory is either `across` the blocks, a part each, or `copies`, the same for each", value.span
                 )
             spread = name
-        elif name != "upto":
+        elif name not in ("upto", "every"):
             raise c.type_error(f"`shared` has no option `{name}`", value.span)
     if inner.kind != "value":
         raise c.type_error("`shared(...)` takes an array type, such as `shared(float[16, 8])`", span)
@@ -228,9 +229,30 @@ def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Spa
             upto.span,
             help="leave `upto=` out, and declare the most that is needed",
         )
-    return Spec(
-        "shared", inner.type, const=inner.const, space=Space.SHARED, swizzle=swizzle, spread=spread, extent=extent
-    )
+    shared = {"space": Space.SHARED, "swizzle": swizzle, "spread": spread, "extent": extent, "part": part}
+    return Spec("shared", inner.type, const=inner.const, **shared)
+
+
+def _is_block(c: Checker, e: tree.Expr) -> bool:
+    level = resolve(c, e)
+    return isinstance(level, LevelName) and (level.level, level.units) == (Level.BLOCK, 1)
+
+
+def copied_by(c: Checker, options: dict[str, tree.Expr]) -> tuple[str, int] | None:
+    """The blocks that hold copies of one value, where these are not all of the cluster's: n neighbours
+    (`copies=block[n]`), or every n-th (`copies=block, every=n`).
+    """
+    copies, every = options.get("copies"), options.get("every")
+    if every is None:
+        told = privilege_of(c, copies) if isinstance(copies, tree.Subscript) else None
+        return ("block", told.n) if told is not None and told.level is Level.BLOCK else None
+    if copies is None or not _is_block(c, copies):
+        raise c.type_error(
+            "`every=` says which blocks hold copies of one value, and belongs to `copies=block`",
+            every.span,
+            help="`shared(bf16[64, 64], copies=block, every=2)`: blocks 0, 2, ... hold one value, 1, 3, ... another",
+        )
+    return "every", constant_int(c, every, "`every`")
 
 
 # A size that a launch decides is computed before anything runs: of what a launch passes, and of constants.  The other
@@ -324,6 +346,7 @@ def _pipeline(c: Checker, args: tuple[tree.Expr, ...], options: dict[str, tree.E
         inner.spread,
         depth,
         lag,
+        part=inner.part,
     )
 
 

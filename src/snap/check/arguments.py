@@ -42,6 +42,7 @@ class Incoming:
     captured: tuple[ir.Var, ...]
     swizzle: int
     spread: str
+    part: tuple[int, int] | None
     disjoint: bool
     shape_here: tuple[ir.Expr, ...] | None = field(compare=False)
 
@@ -301,6 +302,7 @@ def _incoming(c: Checker, memory: Memory, spec: Spec, span: Span) -> tuple[Incom
         tuple(hidden.values()),
         obj.swizzle,
         obj.spread,
+        obj.part,
         memory.handle.disjoint,
         view_shape,
     )

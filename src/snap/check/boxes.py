@@ -8,18 +8,16 @@ into every block's copy is issued by all blocks alike. Non-goals: when it has ar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from snap.analysis.uniform import differs
 from snap.check import convert
 from snap.check.annotations import text_option
 from snap.check.bindings import Memory
 from snap.check.explain import declared, read_down
 from snap.check.hints import eviction
-from snap.check.known import decided_below
-from snap.check.memory import agreed_in, indices, mapped, not_const
+from snap.check.memory import indices, mapped, not_const
+from snap.check.multicast import issued_alike
 from snap.check.state import Checker, Frame, Touch, Want
 from snap.check.storage import memory_argument
 from snap.check.tiles import aligned, contiguous, core, moved, tile_of
@@ -27,8 +25,8 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.hardware import BOX_BYTES, BOX_EXTENT, BOX_RANK, SWIZZLES, box_align
-from snap.ir.types import BF16, BLOCK1, CLUSTER1, F16, F32, F64, I32, I64, THREAD1, U32, U64, Level, Scalar, Space
+from snap.ir.hardware import BOX_BYTES, BOX_EXTENT, BOX_RANK, SWIZZLES
+from snap.ir.types import BF16, BLOCK1, F16, F32, F64, I32, I64, THREAD1, U32, U64, Level, Scalar, Space
 
 FORMS = {
     "async_copy": (
@@ -264,7 +262,7 @@ def _emit(
             c.out.append(ir.BoxPrefetch(first, box, obj.swizzle, c.place, span=span))
             continue
         if op == "load" and obj.spread == "copies":
-            _alike(c, part, first, box, span, tile_side.span)
+            issued_alike(c, part, first, box, span, tile_side.span)
         c.out.append(ir.BoxCopy(op, part, first, box, c.place, tf32=tf32, l2=l2, span=span))
 
 
@@ -418,64 +416,4 @@ def _begins(c: Checker, op: str, origin: ir.MemAccess, array: Memory, span: Span
             f"a TMA store starts inside of its array, and this one of `{name}` at index {before[0]}",
             span,
             note="it may end outside, where nothing is written; a TMA load may start outside as well",
-        )
-
-
-# Every block issues its share of the rows, for all blocks: so all of them must get here, equally often, with the same
-# box.
-def _alike(c: Checker, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], span: Span, tile_span: Span) -> None:
-    obj, start = tile.access.view.obj, c.frames[0].place
-    declared = Label(obj.span, "every block of the cluster holds a copy")
-    if start.held(Level.CLUSTER) is None:
-        raise c.fail(
-            "SNAP006",
-            f"a multicast TMA load of `{obj.name}` is issued by every block of the cluster alike, and a function at"
-            f" `{start.privilege}` cannot tell",
-            span,
-            help="issue it in the kernel, or in a function that requires `cluster[1]`",
-        )
-    for frame in c.frames:
-        if frame.branch is not None and frame.branch.level >= Level.BLOCK:
-            raise c.fail(
-                "SNAP006",
-                f"a multicast TMA load of `{obj.name}` is issued by every block of the cluster, and only some of them"
-                " get here",
-                span,
-                secondary=(declared, Label(frame.span, "these blocks only")),
-                help="issue it outside of this split",
-            )
-    apart = decided_below(c, CLUSTER1, c.frames)
-    where = differs(CLUSTER1, c.ranges, *origin.index, *tile.access.index)
-    if apart is not None or where is not None:
-        way, what = apart or (None, where)
-        raise c.fail(
-            "SNAP006",
-            f"every block of the cluster issues its slice of this multicast TMA load of `{obj.name}`, and they may "
-            + ("get here a different number of times" if apart is not None else "mean different boxes"),
-            span,
-            "must be the same in all blocks",
-            (declared, Label(what.span if what is not None else way.span, "may differ between blocks")),
-            note="a block that does not issue its slice leaves a hole in all the others' copies",
-            help="decide it with values at `cluster[1]` or above"
-            + ("; or declare the memory `across=block`" if apart is None else ""),
-        )
-    decides = (*(e for frame in c.frames for e in frame.decides), *origin.index, *tile.access.index)
-    agreed_in(c, decides, Want(CLUSTER1, "decides about a multicast TMA load of all blocks of the cluster"))
-    blocks = start.held(Level.BLOCK).count
-    rows = core(box)[0]
-    share = math.prod(box) // rows * (rows // blocks) * tile.access.view.elem.bytes
-    need = box_align(obj.swizzle)
-    if rows % blocks or share % need:
-        raise c.type_error(
-            (
-                f"each of the {blocks} blocks multicasts a slice of {rows} rows, and {blocks} does not divide {rows}"
-                if rows % blocks
-                else (
-                    f"each of the {blocks} blocks multicasts {rows // blocks} rows, {share} bytes; this must be"
-                    f" a multiple of {need}"
-                )
-            ),
-            tile_span,
-            secondary=(declared,),
-            help=f"choose a number of rows that {blocks} divides" if rows % blocks else "make the box larger",
         )

@@ -147,6 +147,7 @@ def _pointer(c: Checker, p: ParamSpec, given: Incoming | None, hidden: list[ir.P
         p.privilege,
         swizzle=given.swizzle,
         spread=given.spread,
+        part=given.part,
         span=p.span,
     )
     handle = ir.Handle(

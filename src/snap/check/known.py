@@ -16,9 +16,9 @@ from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Privilege
 from snap.ir.walk import walk
 
 
-def note_value(c: Checker, var: ir.Var, value: ir.Expr | None) -> None:
+def note_value(c: Checker, var: ir.Var, value: ir.Expr | None, read_only: bool = False) -> None:
     """Remember what is known of a new variable, if it keeps its first value."""
-    if value is None or not getattr(value.type, "is_integer", False) or var.name in c.assigned:
+    if value is None or not getattr(value.type, "is_integer", False) or var.name in c.assigned and not read_only:
         return
     if isinstance(value, ir.UnitId) and value.target == BLOCK1 and value.place.privilege == CLUSTER1:
         c.own_ranks.add(var.uid)
@@ -91,7 +91,9 @@ def assigned_names(statements: tree.Body) -> Iterator[str]:
             case tree.Assign(target) | tree.Augment(target):
                 yield from _root(target)
             case tree.Evaluate(tree.Call(keywords=keywords)):  # `intrinsic.mma(..., out=[x, y])`
-                for _, value in keywords:
+                for name, value in keywords:
+                    if name == "at" and isinstance(value, tree.Sequence):  # coordinates, and no reference
+                        continue
                     for item in value.items if isinstance(value, tree.Sequence) else (value,):
                         yield from _root(item)
             case tree.If(_, then, other):

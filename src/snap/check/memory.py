@@ -19,7 +19,7 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import I32, THREAD1, Space
+from snap.ir.types import BLOCK1, I32, THREAD1, Space
 from snap.ir.walk import statements, walk
 
 
@@ -106,11 +106,27 @@ def agreed(c: Checker, handle: ir.Handle, read: ir.MemAccess, want: Want, span: 
     """All threads for whom this memory is read see one value.  What parts other units have, is looked at when the whole
     function is known.
     """
+    if handle.obj.part is not None and not BLOCK1.at_least(want.privilege):
+        raise _of_some_blocks(c, handle, want, span)
     if want.privilege == THREAD1 or never_written(c, handle):
         return
     if not stable(handle):
         raise unstable(c, handle, want, span)
     c.stable_reads.append(StableRead(handle, read, span, want))
+
+
+# Copies that only some blocks of a cluster share are one value for each of them, and none for all.
+def _of_some_blocks(c: Checker, handle: ir.Handle, want: Want, span: Span) -> Abort:
+    blocks = handle.obj.part[0] if handle.obj.part is not None else 1
+    return c.fail(
+        "SNAP006",
+        f"{blocks} blocks at a time hold one value of `{handle.obj.name}`, and {want.privilege} reads it as one",
+        span,
+        want.why,
+        (Label(handle.obj.span, "declared for a part of the cluster"),),
+        note="blocks that hold other copies would read another value and diverge",
+        help="read it for a block or less, `v: int @ block[1] = ...`; or declare it `copies=block`, one value for all",
+    )
 
 
 def agreed_in(c: Checker, exprs: Iterable[ir.Expr], want: Want) -> None:
@@ -181,13 +197,15 @@ def _hand_out(c: Checker, memory: Memory) -> str:
 
 # Memory of which every block holds a copy stays one value: only what writes all copies alike writes it.
 def one_value(c: Checker, handle: ir.Handle, span: Span) -> None:
+    part = handle.obj.part
     if handle.obj.spread == "copies":
         raise c.fail(
             "SNAP009",
-            f"every block of the cluster holds a copy of `{handle.obj.name}`, and this writes only one of them",
+            f"{'every block' if part is None else f'each of {part[0]} blocks'} of the cluster holds a copy of"
+            f" `{handle.obj.name}`, and this writes only one of them",
             span,
             "written here",
-            (Label(handle.obj.span, "declared with `copies=block`"),),
+            (Label(handle.obj.span, f"declared with `copies={'block' if part is None else ''}`"),),
             note="the copies would no longer be the same",
             help=(
                 "fill it with a multicast TMA load, `async_copy(x, a, at=(i, j))`, which writes them all; or declare it"

@@ -64,6 +64,7 @@ def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege |
         spec.depth,
         spec.lag,
         spec.extent,
+        None if spec.part is None or blocks is None else _part(c, spec.part, blocks, s),
         span=s.name_span,
     )
     handle = ir.Handle(c.program.uid(), s.name, obj, owner, spec.const, "shared", span=s.name_span)
@@ -92,6 +93,24 @@ def _parts(c: Checker, s: tree.Declare) -> int:
             help="name the blocks in `@requires`: `cluster[1], block[2]`",
         )
     return held.count
+
+
+# The blocks of a cluster are divided into parts of one size, each with a value of its own.
+def _part(c: Checker, part: tuple[str, int], blocks: int, s: tree.Declare) -> tuple[int, int]:
+    """How many blocks hold copies of one value, and how far their ranks lie apart."""
+    word, n = part
+    if n < 1 or blocks % n or n in (1, blocks):
+        written = f"copies=block[{n}]" if word == "block" else f"copies=block, every={n}"
+        fitting = [str(k) for k in range(2, blocks) if blocks % k == 0]
+        would = f"{' or '.join(fitting)}" if fitting else "a cluster of 4 blocks, which 2 divides"
+        raise c.type_error(
+            f"`{written}` is for parts of a cluster, of several blocks each, and this cluster has {blocks}"
+            if n in (1, blocks)
+            else f"`{written}` divides the cluster's {blocks} blocks into parts of one size, and {n} does not",
+            s.annotation.span,
+            help=f"{would}; or `copies=block`, one value for all blocks, or `across=block`, one for each",
+        )
+    return (n, 1) if word == "block" else (blocks // n, n)
 
 
 # Memory whose size a launch decides lies behind all other memory of the kernel, each array in bytes of its own: which

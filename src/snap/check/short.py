@@ -53,6 +53,7 @@ from snap.check.forms import (
     with_,
     word_node,
 )
+from snap.check.known import note_value
 from snap.check.state import Checker, Want
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -119,6 +120,7 @@ def _once(
         index = expression(c, value, Want(p, "is the index of a unit"))
         var = c.var(name.rstrip(), index.type, p, span)
         c.out.append(ir.Declare(var, index, span=s.head))
+        note_value(c, var, index, read_only=True)
         known[at] = Variable(var, "the index of an `each`", expression_text(value))
     return name, known[at]
 

@@ -31,7 +31,7 @@ from snap.ir.synced import (
 )
 from snap.ir.text import asynchronous
 from snap.ir.types import Element, Place
-from snap.ir.walk import bodies, statements
+from snap.ir.walk import at_launch, bodies, statements
 
 PRIMITIVES = {
     "thread": "no barrier",
@@ -172,7 +172,9 @@ def _listing(
     if elsewhere:
         found += f", {'and ' if count else 'but '}{elsewhere} in the functions it calls"
     kind = "kernel" if typed.kernel else "device function"
-    facts = [str(typed.place), f"{synced.smem} bytes of shared memory", found]
+    decided = at_launch(typed)
+    more = f", and at most {decided} more, as the launch decides" if decided else ""
+    facts = [str(typed.place), f"{synced.smem} bytes of shared memory{more}", found]
     facts += ["cooperative"] * typed.cooperative + (
         [f"resident: {typed.resident} blocks per SM"] if typed.resident else []
     )

@@ -20,6 +20,7 @@ from snap.codegen.scope import Scope
 from snap.codegen.usage import TensorUse
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.clusters import Part, part_of
 from snap.ir.hardware import TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, box_align
 from snap.ir.text import asynchronous
 from snap.ir.types import I32, scalar_of
@@ -31,7 +32,7 @@ MAP_STRUCT = tree.Struct(MAP, TENSOR_MAP_ALIGN, (("unsigned long long", "at", (T
 
 @record
 class Share:
-    """A block's part of a box for all blocks: the map's box, and how far the parts lie apart (in the tile's elements;
+    """A block's part of a box for all blocks that hold a copy: the map's box, and how far the parts lie apart (in the tile's elements;
     along one dimension).
     """
 
@@ -64,7 +65,7 @@ def share(s: ir.BoxCopy, blocks: int) -> Share | None:
 def tensor_use(s: ir.BoxCopy | ir.BoxPrefetch, module: Module) -> TensorUse:
     if isinstance(s, ir.BoxPrefetch):
         return TensorUse(s.origin.view.obj.uid, scalar_of(s.origin.view.elem), s.box, s.swizzle, False)
-    part = share(s, module.cluster) if multicast(s, module) else None
+    part = share(s, _receivers(s, module).size) if multicast(s, module) else None
     box = s.box if part is None else part.box
     return TensorUse(s.origin.view.obj.uid, scalar_of(s.origin.view.elem), box, s.tile.access.view.obj.swizzle, s.tf32)
 
@@ -80,11 +81,8 @@ def copy(scope: Scope, s: ir.BoxCopy) -> list[tree.Stmt]:
     barrier = slot_of(scope, s.barrier, s.slot)
     if not multicast(s, module):
         return issue.only(mine, words, _do(module, _load(len(at), s.l2), tile, tensor, *at, barrier, *policy))
-    part, rank = (
-        share(s, module.cluster),
-        tree.Cast("int", fold.binary("%", BLOCK_INDEX, tree.Integer(module.cluster), I32)),
-    )
-    blocks = tree.Literal(f"0x{(1 << module.cluster) - 1:x}")
+    among = _receivers(s, module)
+    part, (rank, blocks) = share(s, among.size), _ranks(among, module.cluster)
     if part is None:
         issued = _do(module, _load(len(at), s.l2, everywhere=True), tile, tensor, *at, barrier, blocks, *policy)
         return issue.only(mine, words, tree.If(tree.Binary("==", rank, tree.Integer(0)), (issued,)))
@@ -94,6 +92,25 @@ def copy(scope: Scope, s: ir.BoxCopy) -> list[tree.Stmt]:
     return issue.only(
         mine, words, _do(module, _load(len(at), s.l2, everywhere=True), piece, tensor, *at, barrier, blocks, *policy)
     )
+
+
+def _receivers(s: ir.BoxCopy, module: Module) -> Part:
+    return part_of(s.tile.access.view.obj, module.cluster)
+
+
+def _ranks(among: Part, cluster: int) -> tuple[tree.Expr, tree.Expr]:
+    """Which of the blocks that hold copies this one is, and all of them as a mask of ranks in the cluster."""
+    rank = tree.Cast("int", fold.binary("%", BLOCK_INDEX, tree.Integer(cluster), I32))
+    bits = sum(1 << k * among.step for k in range(among.size))
+    if among.size == cluster:
+        return rank, tree.Literal(f"0x{bits:x}")
+    if among.step == 1:
+        first = fold.binary("*", fold.binary("/", rank, tree.Integer(among.size), I32), tree.Integer(among.size), I32)
+        place = fold.binary("%", rank, tree.Integer(among.size), I32)
+    else:
+        first = fold.binary("%", rank, tree.Integer(among.step), I32)
+        place = fold.binary("/", rank, tree.Integer(among.step), I32)
+    return place, tree.Binary("<<", tree.Literal(f"0x{bits:x}"), first)
 
 
 def prefetch(scope: Scope, s: ir.BoxPrefetch) -> list[tree.Stmt]:

@@ -36,7 +36,8 @@ class MemObject:
     many stages may go by before one whose tensor-core products are in flight is given back; None leaves it to the
     compiler. extent: of shared memory whose size a launch decides, the first extent, over the kernel's parameters; in
     `shape` stands the most that it may be, which is what everyone reasons with.  Such arrays lie from AT_LAUNCH on in
-    their kernel's frame, and share their bytes with no other array.
+    their kernel's frame, and share their bytes with no other array.  part: of copies that only some blocks of the
+    cluster hold together, how many they are, and how far their ranks lie apart; the others hold other values.
     """
 
     uid: int
@@ -52,6 +53,7 @@ class MemObject:
     depth: int = 0
     lag: int | None = None
     extent: Expr | None = None
+    part: tuple[int, int] | None = None
     span: Span = field(compare=False, kw_only=True)
 
 

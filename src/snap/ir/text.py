@@ -41,7 +41,9 @@ def asynchronous(s: ir.BoxCopy | ir.Wgmma) -> str:
         return f"wgmma 64 x {s.n} x {s.k}, {s.type}, asynchronous"
     what = s.op if s.op in ("load", "store") else f"reduction ({s.op})"
     box = " x ".join(map(str, s.box))
-    return f"TMA {what} of a {box} {s.tile.access.view.elem} box{', rounded to tf32' * s.tf32}, asynchronous"
+    part = s.tile.access.view.obj.part if s.op == "load" else None
+    to = "" if part is None else f" to {part[0]} of the cluster's blocks"
+    return f"TMA {what} of a {box} {s.tile.access.view.elem} box{to}{', rounded to tf32' * s.tf32}, asynchronous"
 
 
 def _fresh(name: str, taken: dict[str, int]) -> str:
@@ -99,6 +101,7 @@ class _Printer:
             *([f"{self.expr(obj.extent)} in a launch"] if obj.extent is not None else []),
             *([f"swizzle {obj.swizzle}"] if obj.swizzle else []),
             *([f"{obj.spread} the cluster's blocks"] if obj.spread else []),
+            *([f"{obj.part[0]} together, {obj.part[1]} apart"] if obj.part is not None else []),
             *([f"{obj.depth} slots"] if obj.depth else []),
             *([f"lag {obj.lag}"] if obj.lag is not None else []),
         ]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from snap.ir import nodes as ir
+from snap.ir.clusters import Part
 from snap.ir.hardware import BOX_BYTES
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Lanes, Site, promised
@@ -40,23 +41,31 @@ class BoxSpec:
     tile: TileSpec
     box: tuple[int, ...]
     copies: bool
+    part: tuple[int, int] | None  # the blocks that hold copies of one value, where these are not all
     tf32: bool
     site: Site  # of the global side
 
     @staticmethod
     def of(s: ir.BoxCopy, tile: Site, origin: Site) -> BoxSpec:
-        return BoxSpec(
-            s.op, TileSpec(s.tile.shape, tile), s.box, s.tile.access.view.obj.spread == "copies", s.tf32, origin
-        )
+        obj = s.tile.access.view.obj
+        return BoxSpec(s.op, TileSpec(s.tile.shape, tile), s.box, obj.spread == "copies", obj.part, s.tf32, origin)
 
     @property
     def loads(self) -> bool:
         return self.op == "load"
 
-    def share(self, rank: int, blocks: int, width: int) -> slice:
-        """The scalars (`width` an element) of the tile that one block of a cluster loads for all of them: its share of
-        the rows.
+    def receivers(self, block: int, size: int) -> list[int]:
+        """The blocks, by their numbers in the grid, into whose copies a block of a cluster of that size loads."""
+        rank = block % size
+        part = Part(size, 1) if self.part is None else Part(*self.part)
+        return [block - rank + other for other in part.blocks(rank)]
+
+    def share(self, block: int, size: int, width: int) -> slice:
+        """The scalars (`width` an element) of the tile that one block loads for all that hold a copy: its share of the
+        rows.
         """
+        part = Part(size, 1) if self.part is None else Part(*self.part)
+        rank, blocks = part.place(block % size), part.size
         rows = next((extent for extent in self.box if extent > 1), 1)
         row = prod(self.box) // rows * width
         return slice(rows * rank // blocks * row, rows * (rank + 1) // blocks * row)
@@ -219,9 +228,10 @@ def box_copy(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims:
 
 
 def _multicast(lanes: Lanes, made: Boxes, which: slice, inner, outer, inside) -> None:
-    """One block's share, for all blocks of its cluster."""
+    """One block's share, for all blocks that hold a copy."""
     size, row = lanes.launch.blocks_per_cluster, int(made.rows[which][0])
-    part = made.spec.share(int(lanes.block[row, 0]) % size, size, made.view.width)
+    block = int(lanes.block[row, 0])
+    part = made.spec.share(block, size, made.view.width)
     bits = fetched(made.array, outer[:, part], None if inside is None else inside[:, part], made.spec.tf32)
-    for other in range(row // size * size, row // size * size + size):
-        made.view.put_bits(inner[:, part] + (other - row) * made.view.stride, bits)
+    for other in made.spec.receivers(block, size):
+        made.view.put_bits(inner[:, part] + (other - block) * made.view.stride, bits)

@@ -186,9 +186,9 @@ def issue(
         blocks = [warp.number]
         if spec.copies:
             size = schedule.blocks_per_cluster
-            part = spec.share(warp.number % size, size, made.view.width)
+            part = spec.share(warp.number, size, made.view.width)
             cells, outer, inside = cells[part], outer[part], None if inside is None else inside[part]
-            blocks = schedule.cluster_of(warp.number)
+            blocks = spec.receivers(warp.number, size)
         number = 0 if slot is None else int(np.broadcast_to(slot, warp.shape)[0, lane])
         for block in blocks:
             there = cells + (block - warp.number) * made.view.stride

@@ -132,7 +132,7 @@ def supports(signature: Signature) -> bool:
 
 
 _TEMPLATE = """\
-def make(blocks, slow, current_stream):
+def make(blocks, slow, current_stream, dynamic):
     pool = []
     pop, push = pool.pop, pool.append
 
@@ -143,7 +143,7 @@ def make(blocks, slow, current_stream):
     def call({params}, /, *rest, **keywords):
         try:
             if ({checks}):
-                slot = pop() if pool else new_slot(blocks)
+                slot = pop() if pool else new_slot(blocks, dynamic)
                 buffer, arguments{attributes} = slot
                 stream = current_stream(DEVICE)
                 pack(buffer, {at}, stream{attributes}, {packed})
@@ -262,10 +262,10 @@ def _overlap_checks(signature: Signature) -> list[str]:
     ]
 
 
-def maker(
-    kernel: GpuKernel, family: str, where: Precondition | None = None
-) -> Callable[[int, Callable, Callable | None], Callable]:
-    """`make(blocks, slow, stream)`: the function for one number of blocks; stream None is the library's current one."""
+def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> Callable[..., Callable]:
+    """`make(blocks, slow, stream)`: the function for one number of blocks; stream None is the library's current one.
+    `make(blocks, slow, stream, dynamic)`: for so many bytes of dynamic shared memory, where arguments decide them.
+    """
     signature = kernel.signature
     spelled = FAMILIES[family](signature)
     module = kernel.compiled.module
@@ -297,6 +297,6 @@ def maker(
     }
     exec(compile(text, f"<launch of {signature.kernel}>", "exec"), names)
     current = names[f"{family}_stream"]
-    return lambda blocks, slow, stream: names["make"](
-        blocks, slow, current if stream is None else lambda device: stream
+    return lambda blocks, slow, stream, dynamic=None: names["make"](
+        blocks, slow, current if stream is None else lambda device: stream, dynamic
     )

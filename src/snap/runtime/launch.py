@@ -12,9 +12,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from snap.runtime.arrays import ArrayInfo, as_numpy
+from snap.runtime.bysize import BySize
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.follow import Need, needed
 from snap.runtime.preconditions import Precondition
@@ -261,18 +262,22 @@ class Launcher:
         """The next launch like this one takes the fast path."""
         make = self._maker(self._kernels[device], bound)
         key = blocks, target, stream
-        if (
-            make is None
-            or number == 0
-            or not (stream is None or type(stream) is int)
-            or key in self._ready
-            and self._ready[key][0] is make
-        ):
+        if make is None or number == 0 or not (stream is None or type(stream) is int):
+            return
+        sized = self.signature.shared.arrays
+        ready = self._ready.get(key)
+        if ready is not None and ready[0] is make and not sized:
             return
         given = -len(extents) or None  # of the arguments: the user's
-        function = make(number, lambda args: self.start(args[:given], blocks, target, stream), stream)
+        slow = lambda args: self.start(args[:given], blocks, target, stream)  # noqa: E731
+        dynamic = (self._kernels[device].dynamic(bound.args),) if sized else ()
+        function = make(number, slow, stream, *dynamic)
         if extents:
             function = self._with(function, extents)
+        if sized:
+            whole = lambda args: self.start(args, blocks, target, stream)  # noqa: E731
+            known = ready[1] if ready is not None and ready[0] is make else BySize(self.signature, whole)
+            function = cast(BySize, known).with_size(bound.args, function)
         _keep(self._ready, key, (make, function))
         if target == "auto" and stream is None:
             _keep(self.at, blocks, function)
@@ -287,7 +292,7 @@ class Launcher:
 
         families = {arg.family for arg in bound.args if isinstance(arg, ArrayInfo)}
         family = families.pop() if len(families) == 1 else ""
-        if family not in fastpath.FAMILIES or self.signature.shared.arrays or not fastpath.supports(self.signature):
+        if family not in fastpath.FAMILIES or not fastpath.supports(self.signature):
             return None
         key = kernel.device.number, family
         if key not in self._makers:

@@ -64,7 +64,7 @@ def rows_at_launch(kernel: str, shared: Shared, args: Iterable[object]) -> dict[
     found, total, given = {}, shared.held, tuple(args)
     values = {uid: given[index] for uid, index in shared.params}
     for array in shared.arrays:
-        rows = value(array.extent, lambda e: _number(values.get(e.var.uid)) if isinstance(e, ir.Read) else None)
+        rows = value(array.extent, lambda e: as_number(values.get(e.var.uid)) if isinstance(e, ir.Read) else None)
         rows = -1 if rows is None else int(rows)
         if not 0 <= rows <= array.upto:
             what = f"have a first extent of {rows}, and is declared with `upto={array.upto}`"
@@ -79,7 +79,7 @@ def rows_at_launch(kernel: str, shared: Shared, args: Iterable[object]) -> dict[
     return found
 
 
-def _number(argument: object) -> int | None:
+def as_number(argument: object) -> int | None:
     return operator.index(argument) if hasattr(argument, "__index__") else None
 
 

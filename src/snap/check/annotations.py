@@ -17,6 +17,7 @@ from snap.check.state import Abort, Checker, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
+from snap.frontend.text import expression as expression_text
 from snap.ir import nodes as ir
 from snap.ir.hardware import SWIZZLES
 from snap.ir.types import GRID1, THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
@@ -268,7 +269,7 @@ def _at_launch(c: Checker, arg: tree.Expr, upto: tree.Expr) -> tuple[ir.Expr | N
         )
     most = constant_int(c, upto, "`upto`")
     if most < 1:
-        raise c.type_error(f"`upto={most}`: an array has at least one element", upto.span)
+        raise c.type_error(f"`upto={most}`: an array has at least one element", upto.span, help=_UPTO)
     if not isinstance(arg, tree.Subscript):
         raise c.type_error("`upto=` bounds the first extent of an array", upto.span, help=_UPTO)
     extent = expression(c, arg.index[0], Want(GRID1, "is decided once for a launch"))
@@ -277,7 +278,11 @@ def _at_launch(c: Checker, arg: tree.Expr, upto: tree.Expr) -> tuple[ir.Expr | N
     rest = tuple(size_of_dimension(c, n, "; a launch decides the first extent only") for n in arg.index[1:])
     if isinstance(extent, ir.Const):
         if not 1 <= extent.value <= most:
-            raise c.type_error(f"{extent.value} is not among 1 to {most}, as `upto={most}` has it", arg.index[0].span)
+            raise c.type_error(
+                f"{extent.value} is not among 1 to {most}, as `upto={most}` has it",
+                arg.index[0].span,
+                help=f"a size that every launch shares needs no `upto=`: `shared({expression_text(arg)})`",
+            )
         return None, Array(_element(c, arg.value), (int(extent.value), *rest))
     for part in walk(extent):
         if (

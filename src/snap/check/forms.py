@@ -118,7 +118,9 @@ def memory_named(c: Checker, args: tuple[tree.Expr, ...], s: tree.With) -> dict[
         if root is None:
             raise c.type_error("memory is given by its name", e.span, help="`y`, or `y.view(float4)`")
         if root in found:
-            raise c.type_error(f"`{root}` is given twice", e.span)
+            raise c.type_error(
+                f"`{root}` is given twice", e.span, help="name it once: it is one memory, seen in one way"
+            )
         found[root] = e
     return found
 

@@ -76,6 +76,15 @@ def expanded(c: Checker, s: tree.With, tail: bool) -> tree.Body:
 def _each(c: Checker, s: tree.With, tail: bool) -> tree.Body:
     p, memory, options = arguments(c, s, "each", {"disjoint", "shape"})
     names = s.names or (((s.name, s.name_span),) if s.name is not None else ())
+    for name, span in names:
+        if name in memory or name != "_" and sum(name == other for other, _ in names) > 1:
+            raise c.type_error(
+                f"`{name}` is {'the memory that is handed out' if name in memory else 'another index'} already",
+                span,
+                help=f"another name for the index: `as i`; in the body `{name}` is what the unit owns"
+                if name in memory
+                else "a name for each index: `as (i, j)`",
+            )
     if p == c.privilege and p.n == 1:  # a role, or another part of the threads, may well be one warpgroup
         raise c.type_error(
             f"this code is at `{p}` already: there is nothing to go through",
@@ -212,6 +221,13 @@ def _product(extents: list[tree.Expr]) -> tree.Expr:
 def _kept(c: Checker, e: tree.Expr) -> tree.Expr:
     """An extent, evaluated once, for the code as a whole."""
     value = scalar(c, e, Want(c.privilege, "is one extent for all units"))
+    if not value.type.is_integer or isinstance(value, ir.Const) and value.value < 1:
+        found = str(value.value) if isinstance(value, ir.Const) else f"`{value.type}`"
+        raise c.type_error(
+            f"an extent is an integer, 1 or more, and this is {found}",
+            e.span,
+            help="`shape=(rows, columns)`; a first extent that is not needed is left out, `shape=(..., columns)`",
+        )
     if isinstance(value, ir.Const) or isinstance(value, ir.Read) and value.var.name not in c.assigned:
         return e
     var = c.temp("extent", value.type, c.privilege, e.span)
@@ -366,8 +382,8 @@ def _roles(c: Checker, s: tree.Assign) -> tree.Body:
             s.span,
             help="`compute, load = roles(256, 128)`: a number of threads for each",
         )
-    if any(not isinstance(name, tree.Name) for name in names):
-        raise c.type_error("a role has a name", s.target.span, help="`compute, load = roles(256, 128)`")
+    if any(not isinstance(name, tree.Name) for name in names) or len({name.id for name in names}) < len(names):
+        raise c.type_error("a role has a name of its own", s.target.span, help="`compute, load = roles(256, 128)`")
     limits = _limits(c, registers, len(sizes))
     cases = tuple(
         tree.MatchCase(tree.Number(k, span=e.span), limit, e.span, span=e.span)

@@ -79,6 +79,7 @@ are at. [language.md](language.md) has their rules.
 |---|---|---|
 | `async_copy(mine[i], x[j])`, `valid=j < n`: else zero, and not read | any | `mine` at `thread[1]` in shared memory, `x` global |
 | `async_copy(tile, a, at=(i, j))`, `type="tf32"` | `block[1]` or threads of it | `tile` the code's, `a` at or above it |
+| the same into `copies=block`, `copies=block[n]`, `copies=block, every=n`: multicast | all blocks of the cluster alike | one box for all blocks that hold a copy |
 | `async_copy(a, tile, at=(i, j))` | `block[1]` or threads of it | `a` the code's, `tile` at or above it |
 | `async_reduce(a, tile, at=(i, j), op="add")` | `block[1]` or threads of it | `a` at any privilege, `tile` at or above the code's |
 | `wgmma(acc, a, b, zero=False, type=...)` | `thread[128]` | `acc` at `thread[1]`, `a` and `b` at or above `thread[128]` |

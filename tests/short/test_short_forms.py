@@ -278,7 +278,7 @@ REFUSED = {
     "a role with a name": ("with each(block):\n    a, b = roles(32, 32)\n    with a() as q:\n        pass", "SNAP018", "gives no name"),
     "a return in a loop": ("for k in range(3):\n    with each(thread, y) as i:\n        if i >= n:\n            return\n        y[i] = 1.0", "SNAP007", "in the middle of `each(thread, y)`"),
     "a return before more": ("with each(thread, y) as i:\n    if i >= n:\n        return\n    y[i] = 1.0\nwith each(thread, y) as i:\n    y[i] = 2.0", "SNAP007", "leave its group behind"),
-    "unpacked": ("with partition(y, p=thread[1]) as (a, b):\n    pass", "SNAP017", "unpacking in `with`"),
+    "unpacked": ("with partition(y, p=thread[1]) as (a, b):\n    pass", "SNAP028", "makes two parts, and no other view does"),
     "strides of nobody": ("for p, q in strided(block, shape=(3, 4)):\n    pass", "SNAP018", "`with each(block):` around the loop"),
     "out of scope": ("with each(block):\n    with each(thread, y) as i:\n        pass\n    if i > 3:\n        pass", "SNAP019", "out of scope"),
     "called": ("each(thread, y)", "SNAP017", "belongs to a `with` statement"),

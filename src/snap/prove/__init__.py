@@ -27,7 +27,11 @@ from snap.ir.synced import Function as Synced
 from snap.prove.verdict import PRECONDITION, Findings, Launch, Obligation, Proof, Seen, Verdict
 
 # Where each property is: a module of this folder, and its function.  `overflow` and `views` come with `bounds`.
-PROPERTIES: dict[str, tuple[str, str]] = {"bounds": ("bounds", "bounds"), "races": ("apart", "races")}
+PROPERTIES: dict[str, tuple[str, str]] = {
+    "bounds": ("bounds", "bounds"),
+    "races": ("apart", "races"),
+    "order": ("order_report", "orders"),
+}
 # What a property rests on: it is shown together with it.
 RESTS_ON: dict[str, tuple[str, ...]] = {"races": ("bounds",), "init": ("bounds",), "order": ("bounds",)}
 EXTRA = "pip install snap-gpu[prove]"

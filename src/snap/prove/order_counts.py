@@ -1,0 +1,87 @@
+"""How far apart counters are: bounds on differences, which is all that mbarriers need of arithmetic.
+
+Input: facts, forms that are not negative.  Output: the least that a difference of two unknowns can be, as far as facts
+about differences tell.  Invariant: what is said follows from the facts.  Non-goals: anything but differences; isl is
+asked about the rest (`order_sites.py`).
+
+A pipeline's fill, the slot that is given back next, how often a thread has arrived: each of them grows by one now and
+then, and what matters is by how much one is behind the other, in every iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from snap.analysis import linear
+from snap.analysis.linear import Atom, Form
+
+Node = tuple[tuple[Atom, int], ...]  # a sum of unknowns
+FAR = 1 << 12  # what lies further apart is not followed
+
+
+def _difference(x: Form) -> tuple[Node, Node, int]:
+    """Two sums and a number: x is the first less the second, and the number."""
+    return tuple(t for t in x[1] if t[1] > 0), tuple((a, -k) for a, k in x[1] if k < 0), x[0]
+
+
+class Bounds:
+    """Facts, as steps between sums; what follows from them is found once for each sum that is asked about."""
+
+    def __init__(self, facts: Iterable[Form]):
+        self.edges: dict[Node, dict[Node, int]] = {}
+        self.known: dict[Node, dict[Node, int]] = {}
+        for fact in facts:
+            a, b, k = _difference(fact)  # a >= b - k
+            self._edge(b, a, -k)
+            self._counts(a)
+            self._counts(b)
+
+    def _edge(self, b: Node, a: Node, k: int) -> None:
+        found = self.edges.setdefault(b, {})
+        found[a] = max(found.get(a, -FAR), k)
+
+    def _counts(self, node: Node) -> None:
+        """How often a loop was gone through is not negative."""
+        for term in node:
+            if term[0][0] == "turn":
+                self._edge(tuple(t for t in node if t is not term), node, 0)
+
+    def least(self, x: Form) -> int | None:
+        """The most that x is certainly not below; None where nothing is known."""
+        first, second, c = _difference(x)
+        if first == second:
+            return c
+        for node in (first, second):
+            if node not in self.edges:
+                self.edges[node] = {}
+                self._counts(node)
+                self.known = {}
+        found = self.known.get(second)
+        if found is None:
+            found = self.known[second] = self._from(second)
+        return found[first] + c if first in found else None
+
+    def _from(self, start: Node) -> dict[Node, int]:
+        far = {start: 0}
+        todo = [start]
+        steps = 40 * (len(self.edges) + 1)
+        while todo and steps:
+            b = todo.pop()
+            steps -= 1
+            for a, k in self.edges.get(b, {}).items():
+                if far.get(a, -FAR) < far[b] + k < FAR:
+                    far[a] = far[b] + k
+                    todo.append(a)
+        return far
+
+    def most(self, x: Form) -> int | None:
+        found = self.least(linear.times(x, -1))
+        return None if found is None else -found
+
+
+def least(x: Form, facts: Iterable[Form]) -> int | None:
+    return x[0] if not x[1] else Bounds(facts).least(x)
+
+
+def most(x: Form, facts: Iterable[Form]) -> int | None:
+    return x[0] if not x[1] else Bounds(facts).most(x)

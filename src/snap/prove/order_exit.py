@@ -1,0 +1,96 @@
+"""What is asked when the walk is over: of barriers whose arrival and wait stand apart, and of the end of a block: its
+shared memory is gone then, whoever still uses it.
+
+Input: the states of all accesses at the end of the kernel, and what is known of its mbarriers.  Output: uses of shared
+memory that may still go on (`Stuck`).  Invariant: nothing is said to be over that no thread of the block whose memory
+it is has waited for.  Non-goals: global memory, which outlives the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from snap.analysis import linear
+from snap.ir import nodes as ir
+from snap.ir.types import Level, Space
+from snap.ir.walk import statements
+from snap.prove.order_acts import Acts, Stuck
+from snap.prove.order_counts import least, most
+from snap.prove.order_phases import Phases, _less
+from snap.prove.order_reach import CLUSTER, State
+from snap.prove.order_rings import Rings
+from snap.prove.order_sites import Site
+from snap.prove.order_tokens import Tokens
+from snap.prove.timelines import LOAD, PRODUCT, STORE_READ
+
+
+def at_the_end(rings: Rings, phases: Phases | None, tokens: Tokens) -> Iterator[Stuck]:
+    together = rings.cluster > 1 and (
+        any(b.everywhere for b in rings.barriers.values()) or any(map(_in_copies, rings.functions))
+    )  # then the generated code ends with a barrier of the cluster
+    everyone = (1 << rings.units) - 1
+    for (site, _), state in tokens.items():
+        if site.register or site.space is not Space.SHARED:
+            continue
+        after = state.widened(CLUSTER, site.made, everyone) if together else state
+        what = _goes_on(site, after)
+        if what:
+            yield Stuck(site.span, site.name, what)
+    if phases is not None:
+        yield from _loads(rings, phases)
+
+
+def parts_match(acts: Acts) -> None:
+    """Where arrival and wait stand apart: both in the same loops and branches, by as many threads as take part."""
+    for found in acts.parted.values():
+        s, _, around = next(iter(found.values()))
+        point = s.point
+        if any(other != around for _, _, other in found.values()):
+            acts.hang(s, point.object, "some arrive at this barrier more often than others wait for it")
+        threads = [0, 0]
+        for one, active, _ in found.values():
+            threads[one.part == "wait"] |= active
+        if point.kind == "named" and point.threads and point.participants.level is not Level.THREAD:
+            if threads[0] & threads[1] or sum(t.bit_count() for t in threads) != point.threads:
+                acts.hang(s, point.object, f"not as many as {point.threads} threads take part in this barrier")
+        if 0 in threads:
+            acts.hang(s, point.object, "nobody arrives at this barrier, or nobody waits for it")
+
+
+def _in_copies(f) -> bool:
+    return any(isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread == "copies" for s in statements(f.body))
+
+
+def _goes_on(site: Site, state: State) -> str:
+    if site.line in (STORE_READ, PRODUCT) and site.made & ~state.over.told():
+        return f"the block may exit while this is read ({site.line.name})"
+    if site.rank is not None and site.rank != linear.unknown(("block",)) and site.line is not LOAD:
+        if state.over.wide < CLUSTER:
+            return "the block whose memory this is may have exited"
+    return ""
+
+
+def _loads(rings: Rings, phases: Phases) -> Iterator[Stuck]:
+    """Whatever is loaded, somebody waits for."""
+    for e in phases.loads:
+        uid = e.barrier.uid
+        used = [x for c in phases.of[uid] for x in phases.arrivals[c]]
+        waited = [x for x in phases.waits if x.barrier.uid == uid]
+        ends = rings.role_ends if any(x.in_role for x in (*used, *waited)) else phases.ends()[-1:]
+        if not all(_all_waited(rings, uid, c, ends) for c in phases.of[uid]):
+            yield Stuck(
+                e.span, e.barrier.name, "the block may exit while this is loaded: it is not shown to be waited for"
+            )
+
+
+def _all_waited(rings: Rings, uid: int, c: tuple, ends: list) -> bool:
+    """One role waits for as many phases as are arrived for."""
+    key, count = ((), ("waited", uid)), ((), c[:-1])
+    comes = [(k, f) for k, f in ends if k.get(count, linear.ZERO) != linear.ZERO]
+    for known, facts in ends:
+        for v in (None, *(k for k in rings.followed if isinstance(k[1], int) and rings.same_steps(k[1]))):
+            low = least(_less(known, key, v), facts)
+            highs = [most(_less(k, count, v), f) for k, f in comes]
+            if low is not None and all(high is not None and low + 1 >= high for high in highs):
+                return True
+    return False

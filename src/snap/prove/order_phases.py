@@ -1,0 +1,319 @@
+"""What was seen of mbarriers, put together: their rules, and the pairs that their phases order.
+
+Input: the events, lags and open pairs of `order_rings.py`.  Output: pairs that stay open, and what may hang.
+Invariant: as there.  Non-goals: walking the program.
+
+`told[x][y] = d`: who arrives for index i of x (or, of an mbarrier, who has waited for it) knows that y has arrived for
+i + d (of an mbarrier: that the phase of that index is complete).  Paths of such steps add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+from snap.analysis import linear
+from snap.analysis.linear import Form
+from snap.ir import synced
+from snap.ir.types import Space
+from snap.prove.order_acts import Open, Stuck
+from snap.prove.order_counts import least, most
+from snap.prove.order_reach import State
+from snap.prove.order_rings import NEVER, Event, Key, Rings
+from snap.prove.order_sites import Besides, Meeting, Site
+
+Told = dict[tuple, dict[tuple, int]]
+MOST_WAYS = 5  # that have alternatives, each of which is asked about with all of the others
+
+
+class Phases:
+    def __init__(self, rings: Rings):
+        self.rings = rings
+        self.wrong: dict[tuple, Stuck] = {}
+        events = list(rings.events.values())
+        self.arrivals: dict[tuple, list[Event]] = {}
+        for e in events:
+            if e.kind == "arrive":
+                self.arrivals.setdefault(e.cls, []).append(e)
+        self.loads = [e for e in events if e.kind == "load"]
+        self.waits = [e for e in events if e.kind == "wait"]
+        self.of = {uid: [c for c in self.arrivals if c[1] == uid] for uid in rings.barriers}
+        self.told = self.closed(False)
+        self.before = self.closed(True)
+        self.sound = {uid for uid in rings.barriers}
+        self.rules()
+
+    # ---- who knows of whom ----
+
+    def closed(self, in_time: bool) -> Told:
+        """All paths of steps.  in_time: what has happened before, whether or not who knows of it sees its memory: an
+        arrival that copies make comes after what its thread did, and says nothing of that.
+        """
+        told: Told = {}
+        for uid, classes in self.of.items():
+            told["phase", uid] = {("phase", uid): 0, **dict.fromkeys(classes, 0)}
+        for cls, found in self.arrivals.items():
+            own = {cls: -1} if found[0].units == 1 and self.rings.cluster == 1 else {}
+            told[cls] = own
+            if cls[3] and not in_time:
+                continue
+            for uid in self.rings.barriers:
+                d = min(e.knows[uid] for e in found)
+                if abs(d) < NEVER:
+                    told[cls]["phase", uid] = d
+        for k in told:
+            for i in told:
+                if k in told[i]:
+                    for j, d in told[k].items():
+                        if told[i].get(j, -NEVER) < told[i][k] + d:
+                            told[i][j] = told[i][k] + d
+        return told
+
+    def knows(self, e: Event, of: tuple) -> int:
+        """How far behind its index is what the thread knows of this."""
+        return max((d + self.before["phase", uid].get(of, -NEVER) for uid, d in e.knows.items()), default=-NEVER)
+
+    # ---- the rules ----
+
+    def say(self, e: Event | None, b: synced.Barrier, why: str, sound: bool = False) -> None:
+        """sound: what is complete is complete, though it may never be."""
+        if not sound:
+            self.sound.discard(b.uid)
+        span = b.span if e is None else e.span
+        self.wrong.setdefault((span, b.uid, why), Stuck(span, b.name, why))
+
+    def rules(self) -> None:
+        for uid, b in self.rings.barriers.items():
+            events = [e for c in self.of[uid] for e in self.arrivals[c]]
+            for e in events:
+                if not e.in_turn:
+                    self.say(e, b, "it is not shown that arrivals come slot after slot, each once")
+            self.counted(b)
+            self.not_early(b, events)
+            for e in self.waits:
+                if e.barrier.uid == uid:
+                    self.parity(e, b)
+        self.bytes()
+        self.circles()
+        self.reached()
+
+    def counted(self, b: synced.Barrier) -> None:
+        classes = self.of[b.uid]
+        everywhere = any(e.barrier.everywhere for c in classes for e in self.arrivals[c])
+        times = self.rings.cluster if everywhere else 1
+        total = sum(self.arrivals[c][0].units for c in classes) * times
+        mixed = any(e.barrier.everywhere is not b.everywhere for c in classes for e in self.arrivals[c])
+        named: dict[tuple, int] = {}
+        overlap = False
+        for c in classes:
+            overlap = overlap or bool(named.get(c[:-1], 0) & c[-1])
+            named[c[:-1]] = named.get(c[:-1], 0) | c[-1]
+        if total != b.count or overlap or mixed:
+            first = self.arrivals[classes[0]][0] if classes else None
+            self.say(first, b, f"{total} arrive for a phase that counts {b.count}")
+
+    def not_early(self, b: synced.Barrier, events: list[Event]) -> None:
+        loads = [e for e in self.loads if e.barrier.uid == b.uid]
+        if b.count == 1 and not loads:
+            return
+        for e in (*events, *loads):
+            if e.index is None or self.knows(e, ("phase", b.uid)) < -b.slots:
+                what = "loads" if e.kind == "load" else "arrives"
+                self.say(e, b, f"who {what} here may not know that the phase before is complete")
+
+    def parity(self, e: Event, b: synced.Barrier) -> None:
+        """Somebody that the next phase of the slot takes comes after this wait, whoever waits here."""
+        facts, w = e.facts, e.index
+        assert w is not None
+        if all(self._last(x, w, b) for c in self.of[b.uid] for x in self.arrivals[c]):
+            return
+        for c in self.of[b.uid]:
+            for d in self.arrivals:
+                step = 0 if c == d else self.before[c].get(d, -NEVER)
+                lag = self.rings.lags.get((e.key, d, "over"))
+                count = e.counters.get(((), d[:-1]))
+                if lag is None or count is None or step <= -NEVER:
+                    continue
+                latest = linear.add(w, linear.number(b.slots + step))
+                after = least(linear.subtract(latest, count), facts)
+                late = [_sure(latest, e.counters[k], n, facts) for k, n in lag.items() if k in e.counters]
+                if after is not None and after >= 0 and (not lag or any(late)):
+                    return
+        self.say(e, b, "two phases could go by before this wait looks: it sees the parity of a phase only")
+
+    @staticmethod
+    def _last(x: Event, w: Form, b: synced.Barrier) -> bool:
+        """Whether an arrival is never for the next phase of that slot: it is made once, and early."""
+        if x.index is None or not linear.is_number(x.index):
+            return False
+        gap = least(linear.subtract(w, x.index), ())
+        return gap is not None and gap > -b.slots
+
+    def bytes(self) -> None:
+        for e in (*self.loads, *(x for found in self.arrivals.values() for x in found)):
+            owed = e.counters.get(((), ("owed", e.barrier.uid)))
+            if e.kind == "arrive" and owed != linear.ZERO:
+                self.say(e, e.barrier, "more bytes are expected, or fewer, than are loaded")
+            if e.kind == "load" and (owed is None or not linear.is_number(owed) or owed[0] <= 0):
+                self.say(e, e.barrier, "bytes are loaded that are not expected")
+        for known, _ in self.ends():
+            for uid, b in self.rings.barriers.items():
+                if known.get(((), ("owed", uid)), linear.ZERO) != linear.ZERO:
+                    self.say(None, b, "more bytes are expected, or fewer, than are loaded")
+
+    def ends(self) -> list[tuple[dict, list]]:
+        return [*self.rings.role_ends, (self.rings.values.known, self.rings.values.facts)]
+
+    def circles(self) -> None:
+        """Nobody waits for what can only come after: around every circle of waits, indices become smaller."""
+        needs: dict[tuple, dict[tuple, int]] = {}
+        for cls, found in self.arrivals.items():
+            needs[cls] = {}
+            for uid in self.rings.barriers:
+                d = max(e.needs[uid] for e in found)
+                never = all(e.counters.get(((), ("waited", uid))) == linear.number(-1) for e in found)
+                for other in self.of[uid] if not never else ():
+                    needs[cls][other] = d
+        for k in needs:
+            for i in needs:
+                for j in needs:
+                    if k in needs[i] and j in needs[k]:
+                        needs[i][j] = max(needs[i].get(j, -NEVER), min(needs[i][k] + needs[k][j], NEVER))
+        for cls, found in self.arrivals.items():
+            if needs[cls].get(cls, -NEVER) >= 0:
+                b = self.rings.barriers[cls[1]]
+                self.say(found[0], b, "this arrival may wait, by way of others, for itself", True)
+
+    def reached(self) -> None:
+        """Every phase that is waited for is one that all arrive for: at the end, they have arrived as often."""
+        for uid, b in self.rings.barriers.items():
+            waited = [e for e in self.waits if e.barrier.uid == uid]
+            if not waited:
+                continue
+            arrived = [e for c in self.of[uid] for e in self.arrivals[c]]
+            ends = self.rings.role_ends if any(e.in_role for e in (*waited, *arrived)) else self.ends()[-1:]
+            for c in self.of[uid]:
+                if not self.enough(uid, c, ends):
+                    self.say(waited[0], b, "it is not shown that as many arrive as are waited for", True)
+
+    def enough(self, uid: int, c: tuple, ends: list) -> bool:
+        """In each role that waits, against each that arrives: the same counter of the program bounds both."""
+        key, count = ((), ("waited", uid)), ((), c[:-1])
+        waits = [(k, f) for k, f in ends if k.get(key, linear.number(-1)) != linear.number(-1)]
+        comes = [(k, f) for k, f in ends if k.get(count, linear.ZERO) != linear.ZERO]
+        if not comes:
+            return not waits
+        counters: list[Key | None] = [None, *(k for k in self.rings.followed if isinstance(k[1], int))]
+        for known, facts in waits:
+            fine = False
+            for v in counters:
+                if v is not None and not self.rings.same_steps(v[1]):
+                    continue
+                high = most(_less(known, key, v), facts)
+                lows = [least(_less(k, count, v), f) for k, f in comes]
+                if high is not None and None not in lows and all(high + 1 <= low for low in lows if low is not None):
+                    fine = True
+            if not fine:
+                return False
+        return True
+
+    # ---- pairs ----
+
+    def close(self) -> list[Open]:
+        found = []
+        for pair, state in self.rings.left.values():
+            meeting = self.open(pair, state)
+            if meeting is not None:
+                found.append(replace(pair, meeting=meeting))
+        return found
+
+    def open(self, pair: Open, state: State) -> Meeting | None:
+        """Who meets, though no phase and no barrier orders it."""
+        a, b = pair.first, pair.second
+        if a is b and not pair.ages:
+            return None
+        reach = state.over if pair.why == "order" else state.fenced
+        local = a.space is Space.SHARED and (self.rings.cluster == 1 or a.rank is None or b.rank is None)
+        ways = []
+        for way in (*self.ways(a, b, False), *self.ways(b, a, True)):
+            left = [one for one in way if not _impossible(one, local)]
+            if not left:
+                return None
+            ways.append(left)
+        plain = [way[0] for way in ways if len(way) == 1]
+        several = [way for way in ways if len(way) > 1][:MOST_WAYS]
+        own = bool(a.made & b.made & ~reach.own)
+        for chosen in product(*several):
+            besides = _all([*plain, *chosen])
+            found = self.rings.questions.meets(a, b, pair.ages, own, reach.rows, reach.wide, besides)
+            if found is not None:
+                return found
+        return None
+
+    def ways(self, a: Site, b: Site, swapped: bool) -> Iterator[list[Besides]]:
+        """By which phases `a` may come before `b`: of each, what holds where it does not, as alternatives."""
+        fence = b.line.proxy and not a.line.proxy
+        counts, theirs = a.extra.get("counts", {}), b.extra.get("counts", {})
+        for uid in self.sound:
+            waited = theirs.get(((), ("waited", uid)))
+            if waited is None or waited == linear.number(-1):
+                continue
+            wide = self.rings.barriers[uid].everywhere
+            loaded = a.extra.get("loaded")
+            if loaded is not None and loaded[1] is not None and loaded[0] in self.sound:
+                d = self.told["phase", uid].get(("phase", loaded[0]))
+                if d is not None:
+                    yield [_not(loaded[1], waited, d, swapped, wide or loaded[0] == uid)]
+                continue
+            if a.line.begun and not a.line.commits:
+                continue
+            for c in self.arrivals:
+                d = self.told["phase", uid].get(c)
+                if d is None or c[1] not in self.sound:
+                    continue
+                lag = self.rings.lags.get((a.key, c, "fenced" if fence else "over"))
+                count = counts.get(((), c[:-1]))
+                if lag is None or count is None:
+                    continue
+                across = wide or self.rings.barriers[c[1]].everywhere
+                found = [_not(count, waited, d, swapped, across)]
+                if lag:
+                    usable = [(counts[k], n) for k, n in lag.items() if k in counts and n < NEVER]
+                    parts = [_not(linear.add(x, linear.number(n)), waited, d, swapped, across) for x, n in usable]
+                    if not parts:
+                        continue  # no arrival is late enough
+                    found.append(_all(parts))
+                yield found
+
+
+def _not(index: Form, waited: Form, d: int, swapped: bool, across: bool) -> Besides:
+    """index - (waited + d) - 1 >= 0: who has waited for that does not know of the index."""
+    back = linear.times(waited, -1)
+    one = (back, index, -d - 1) if swapped else (index, back, -d - 1)
+    return (one,), (one,) if across else ()
+
+
+def _impossible(one: Besides, local: bool) -> bool:
+    """Whether it holds of no two: for threads of one block, and of different ones unless these cannot meet."""
+    never = [any(_number(linear.add(x, y), n) for x, y, n in part) for part in one]
+    return never[0] and (local or never[1])
+
+
+def _number(x: Form, n: int) -> bool:
+    return linear.is_number(x) and x[0] + n < 0
+
+
+def _sure(latest: Form, x: Form, lag: int, facts: tuple) -> bool:
+    known = least(linear.subtract(latest, x), facts)
+    return lag < NEVER and known is not None and known >= lag
+
+
+def _all(parts: list[Besides]) -> Besides:
+    return tuple(x for p in parts for x in p[0]), tuple(x for p in parts for x in p[1])
+
+
+def _less(known: dict, key: Key, other: Key | None) -> Form:
+    x = known.get(key)
+    y = linear.ZERO if other is None else known.get(other)
+    return (0, ((("nothing",), 1), (("else",), 1))) if x is None or y is None else linear.subtract(x, y)

@@ -1,0 +1,451 @@
+"""mbarriers: what their phases order, between roles and within one.
+
+Input: waits, arrivals and counted loads, as the walk comes to them.  Output: pairs that the walk left open and that a
+phase orders are closed; what is not shown to hold of an mbarrier is said (`Stuck`).  Invariant: nothing is closed by an
+mbarrier of which not all of RULES was shown.  Non-goals: barriers of other kinds.
+
+Slots and phases are one number, the *index*: slot + slots * phase.  RULES, for each mbarrier:
+
+  in turn     whoever arrives does so for index 0, 1, 2, ... , each once: the slot of an arrival is that of how often
+              the thread has arrived before
+  counted     all who arrive for one index are as many as the mbarrier counts
+  not early   who arrives (or loads) for an index knows that the phase before, in that slot, is complete
+  bytes       the bytes expected for an index are those that are loaded for it
+  parity      when somebody waits for an index, the next phase of the slot cannot be complete: one of those that it
+              takes comes after this wait
+
+Then a phase is complete exactly when all have arrived for its index, and who has waited for an index knows all that
+those knew who arrived for it, or before.
+
+Counters of our own go along with the program's variables: how often this thread has arrived (by mbarrier and kind of
+arrival), the last index it has waited for, the bytes that are expected and not yet loaded.  How far each of them is
+from the program's own counters is found out by bounds on differences (`order_counts.py`), which hold in every iteration
+of a loop because they hold at first and each iteration keeps them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from snap.analysis import linear
+from snap.analysis.footprints import Footprint
+from snap.analysis.linear import Form
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.ir import synced
+from snap.ir.effects import Effect
+from snap.ir.hardware import WARP
+from snap.ir.types import I32, Level, Space
+from snap.ir.walk import statements
+from snap.prove.order_acts import Acts, Memory, Open
+from snap.prove.order_counts import Bounds, least, most
+from snap.prove.order_reach import State, begun
+from snap.prove.order_sites import Ages, Site
+from snap.prove.order_text import alike, bits, counters, given, paths, roles, turned
+from snap.prove.timelines import COPY, PASSED
+
+Key = tuple  # of a variable, or of a counter of ours
+NEVER = 1 << 20
+WINDOW = 64
+RULES = ("in turn", "counted", "not early", "bytes", "parity")
+
+
+@dataclass
+class Event:
+    """An arrival, a load or a wait.  index: its form; knows, needs: by mbarrier, what the thread has waited for, less
+    the index: at least, and at most; units: how many arrive at once.
+    """
+
+    key: tuple
+    kind: str
+    barrier: synced.Barrier
+    index: Form
+    cls: tuple
+    active: int
+    units: int
+    knows: dict[int, int]
+    needs: dict[int, int]
+    facts: tuple
+    span: Span
+    in_turn: bool
+    in_role: bool
+    counters: dict[Key, Form] = field(default_factory=dict)
+
+
+NOWHERE = Footprint(I32, None, None, ())
+
+
+class Rings(Acts):
+    def __init__(self, kernel: synced.Function):
+        super().__init__(kernel)
+        self.dry = False
+        self.relations: dict[tuple, dict[tuple[Key, Key | None], tuple[int | None, int | None]]] = {}
+        self.events: dict[tuple, Event] = {}
+        self.lags: dict[tuple, dict[Key, int]] = {}
+        self.left: dict[tuple, tuple[Open, State]] = {}
+        self.followed: list[Key] = []
+        self.role_ends: list[tuple[dict, list]] = []
+        self._steps: dict[int, bool] = {}
+        self.depth = 0  # cases entered, and not yet all left
+        self.barriers = {b.uid: b for b in kernel.barriers}
+        if not kernel.barriers:
+            return
+        for b in kernel.barriers:
+            self.follow(("waited", b.uid), -1)
+            self.follow(("owed", b.uid), 0)
+        for s in statements(kernel.body):
+            if isinstance(s, synced.BarrierArrive):
+                self.follow(_class(s), 0)
+        self.followed += [((), uid) for uid in counters(kernel)]
+        self.followed += sorted(key for key in self.counters if key not in self.followed)
+
+    def follow(self, name: tuple, start: int) -> None:
+        key = ((), name)
+        if key not in self.followed:
+            self.followed.append(key)
+            self.values.known[key] = linear.number(start)
+
+    def ghosts(self, body: ir.Body) -> set:
+        found = set()
+        for s in statements(body) if self.barriers else ():
+            match s:
+                case synced.BarrierWait(barrier):
+                    found.add(((), ("waited", barrier.uid)))
+                case synced.BarrierArrive(barrier):
+                    found |= {((), _class(s)), ((), ("owed", barrier.uid))}
+                case synced.BarrierExpect(barrier):
+                    found.add(((), ("owed", barrier.uid)))
+                case synced.CountedLoad(barrier=barrier):
+                    found.add(((), ("owed", barrier.uid)))
+        return found
+
+    # ---- how far counters are apart ----
+
+    def related(self, changed: list, ends: list[tuple[dict, list]]) -> None:
+        changed = [key for key in self.followed if key in changed]
+        paths = [(known, Bounds(facts)) for known, facts in ends] if changed else []
+        for key in changed:
+            same = False
+            for other in self.partners(key, changed):
+                lows = [bounds.least(_apart(known, key, other)) for known, bounds in paths]
+                highs = [bounds.most(_apart(known, key, other)) for known, bounds in paths]
+                low = None if None in lows else min(lows)  # type: ignore[type-var]
+                high = None if None in highs else max(highs)  # type: ignore[type-var]
+                same = self.bounded(key, other, low, high, same)
+
+    def entered_case(self, s: ir.Split, case: ir.Case, siblings: Any) -> None:
+        self.depth += 1
+
+    def of_all(self, key: tuple) -> bool:
+        return isinstance(key[1], tuple) and key[1][0] in ("arrived", "owed")
+
+    def left_split(self, s: ir.Split, ends: list[tuple[dict, list]]) -> None:
+        """How each role ends, for what others wait for."""
+        self.depth -= len(s.cases)
+        if not self.dry and self.barriers:
+            self.role_ends += ends
+
+    def partners(self, key: Key, changed: list) -> list:
+        """What a counter is compared with: nothing, and every other that is known already."""
+        before = changed[: changed.index(key)] if key in changed else []
+        rest = [k for k in self.followed if k not in changed and k in self.values.known]
+        return [None, *before, *rest]
+
+    def bounded(self, key: Key, other: Key | None, low: int | None, high: int | None, same: bool) -> bool:
+        """Notes it; whether the counter is some other one, and a number: already (`same`), or now."""
+        if low is not None and low == high and not same:
+            base = linear.ZERO if other is None else self.values.known[other]
+            self.values.known[key] = linear.add(base, linear.number(low))
+            return True
+        for fact in _facts(self.values.known, key, other, low, high):
+            if fact[1] and fact not in self.values.facts:
+                self.values.facts = [*self.values.facts, fact]
+        return same
+
+    def invariants(self, s: ir.For | ir.While, loop: tuple, head: dict) -> None:
+        """By how much counters differ at the top of every iteration: what holds at first, as far as iterations keep
+        it.
+        """
+        keys = [key for key in self.followed if key in self.changed(s.body, s)]
+        keys = [key for key in keys if self.counted_by(s, key) is None]
+        if not keys:
+            return
+        found: dict[tuple[Key, Key | None], tuple[int | None, int | None]] = {}
+        first = Bounds(self.values.facts)
+        head[turned(loop)] = linear.ZERO
+        for k, key in enumerate(keys):
+            for other in [None, turned(loop), *keys[:k], *(x for x in self.followed if x not in keys and x in head)]:
+                x = _apart(head, key, other)
+                found[key, other] = (first.least(x), first.most(x))
+        for turn in range(6):
+            self.relations[loop] = found
+            new = {pair: (low, high) for pair, (low, high) in found.items()}
+            for tokens, known, facts in self.tried(s, loop, head):
+                if tokens is None:
+                    continue
+                bounds = Bounds(facts)
+                for (key, other), (low, high) in new.items():
+                    if (low, high) != (None, None):
+                        x = _apart(known, key, other)
+                        new[key, other] = _wider((low, high), bounds.least(x), bounds.most(x), turn)
+            if new == found:
+                return
+            found = new
+        self.relations[loop] = {}
+
+    def tried(self, s: ir.For | ir.While, loop: tuple, head: dict) -> list[tuple]:
+        """One iteration, in which nothing but variables is looked at."""
+        dry, tokens, ended, work = self.dry, self.tokens, self.ended, self.work
+        self.dry, self.tokens, self.ended = True, {}, []
+        self.values.known = dict(head)
+        self.head(s, loop)
+        self.continues.append([])
+        self.breaks.append([])
+        self.iteration(s, loop, [])
+        found = [] if self.continues.pop() else self.ended[-1:]
+        self.breaks.pop()
+        unclear = not found
+        self.dry, self.tokens, self.ended, self.work = dry, tokens, ended, work
+        self.values.known = dict(head)
+        return [({}, {}, [])] if unclear else found
+
+    def as_counted(self, keys: list, loop: tuple) -> list[Form]:
+        before, self.values.facts = self.values.facts, []
+        for key in (k for k in self.followed if k in keys):
+            same = False
+            for (one, other), (low, high) in self.relations.get(loop, {}).items():
+                if one == key and (low, high) != (None, None) and (other is None or other in self.values.known):
+                    same = self.bounded(key, other, low, high, same)
+        found, self.values.facts = self.values.facts, before
+        return found
+
+    # ---- statements ----
+
+    def act(self, s: ir.Stmt) -> None:
+        if not self.dry:
+            return super().act(s)
+        match s:
+            case ir.Declare() | ir.Assign() | ir.For():
+                super().act(s)
+            case _:
+                self.mbarrier(s)
+
+    def effect(self, s: ir.Stmt, k: object, effect: Effect) -> None:
+        if not self.dry:
+            super().effect(s, k, effect)
+
+    def site(self, s: ir.Stmt, k: object, effect: Effect, memory: Memory) -> Site:
+        made = super().site(s, k, effect, memory)
+        if self.barriers and "counts" not in made.extra:
+            made.extra["counts"] = {key: self.values.known[key] for key in self.followed if key in self.values.known}
+            if isinstance(s, synced.CountedLoad):
+                made.extra["loaded"] = (s.barrier.uid, self.index(s.barrier, s.slot, None))
+        return made
+
+    def index(self, b: synced.Barrier, slot: ir.Expr, cls: tuple | None) -> Form | None:
+        """The index that an arrival or load is for, as its slot is written."""
+        match slot:
+            case ir.Binary("%", counter, ir.Const(n)) if n == b.slots:
+                return self.form(counter)
+            case ir.Const(0) if b.slots == 1:
+                found = [k for k in self.followed if _arrival(k) == b.uid] if cls is None else []
+                key = ((), cls) if cls is not None else found[0] if len(found) == 1 else None
+                back = 0 if cls is not None else self.after_arrival(b)
+                return None if key is None else linear.add(self.values.known[key], linear.number(-back))
+        return None
+
+    def after_arrival(self, b: synced.Barrier) -> int:
+        """1 where a load comes behind the arrival of its index."""
+        return 1 if self.values.known[(), ("owed", b.uid)] != linear.ZERO else 0
+
+    def mbarrier(self, s: ir.Stmt) -> None:
+        if not self.barriers:
+            return
+        match s:
+            case ir.Wgmma() if not self.dry:
+                self.change(lambda site, st: st.multiplied(self.acting(site)) if site.line is PASSED else st)
+            case synced.BarrierWait(barrier, slot, phase):
+                self.waited(s, barrier, linear.add(self.form(slot), self.form(phase), barrier.slots))
+            case synced.BarrierArrive():
+                self.arrives(s)
+            case synced.BarrierExpect(barrier, slot, count):
+                threads, _ = self.issuers(s.place)
+                self.owe(barrier, count * threads.bit_count())
+            case synced.CountedLoad(barrier=barrier, slot=slot):
+                every = s.tile.access.view.obj.spread == "copies"
+                threads, _ = self.issuers(s.place, every)
+                index = self.index(barrier, slot, None)
+                self.event(s, "load", barrier, index, (), threads, 1, True)
+                self.owe(barrier, -_bytes(s) * threads.bit_count())
+
+    def owe(self, b: synced.Barrier, count: int) -> None:
+        key = ((), ("owed", b.uid))
+        self.values.known[key] = linear.add(self.values.known[key], linear.number(count))
+
+    def waited(self, s: synced.BarrierWait, b: synced.Barrier, index: Form) -> None:
+        self.event(s, "wait", b, index, (), self.active, 0, True)
+        self.values.known[(), ("waited", b.uid)] = index
+        if self.dry or not self.born or self.tokens is None:
+            return
+        key = (self.frame, s.number, self.values.context, "wait")
+        counts = {k: self.values.known[k] for k in self.followed if k in self.values.known}
+        site = Site(
+            key, b.name, s.span, False, False, "", PASSED, ("wait", b.uid), Space.GENERIC, NOWHERE, None, (),
+            self.loops, (), (), {}, {}, self.unit_mask(self.active), False,
+            extra={"threads": self.active, "statement": s, "counts": counts},
+        )  # fmt: skip
+        self.tokens[site, ()] = begun(PASSED, self.units, site.made)
+
+    def arrives(self, s: synced.BarrierArrive) -> None:
+        b, cls = s.barrier, _class(s)
+        if not self.dry:
+            self.waits(s.point)
+        threads = self.arriving(s)
+        index = self.index(b, s.slot, cls)
+        count = self.values.known[(), cls]
+        in_turn = index is not None and least(linear.subtract(index, count), self.values.facts) == 0
+        in_turn = in_turn and most(linear.subtract(index, count), self.values.facts) == 0  # type: ignore[arg-type]
+        self.event(s, "arrive", b, index, cls, threads, threads.bit_count(), in_turn)
+        if not self.dry:
+            if s.point.fence:
+                self.fences()
+            self.covers(s, index, threads)
+        self.values.known[(), cls] = linear.add(count, linear.number(1))
+        if s.bytes:
+            self.owe(b, s.bytes * threads.bit_count())
+
+    def arriving(self, s: synced.BarrierArrive) -> int:
+        n = s.by.n if s.by.level is Level.THREAD else 0
+        found = 0
+        for t in bits(self.active):
+            i = self.relative(self.at, t)
+            if (t if not n else (i or 0) % n) == 0:
+                found |= 1 << t
+        return found
+
+    def event(self, s, kind, b, index, cls, threads, units, in_turn) -> None:
+        if self.dry or not self.born:
+            return
+        knows, needs = {}, {}
+        for uid in self.barriers:
+            gap = linear.subtract(self.values.known[(), ("waited", uid)], index or linear.ZERO)
+            behind, ahead = least(gap, self.values.facts), most(gap, self.values.facts)
+            knows[uid] = -NEVER if behind is None or index is None else behind
+            needs[uid] = NEVER if ahead is None or index is None else ahead
+        key = (self.frame, s.number, self.values.context, kind)
+        self.events[key] = Event(
+            key, kind, b, index, (*cls, threads) if cls else (), self.active, units, knows, needs,
+            tuple(self.values.facts), s.span, in_turn and index is not None, self.depth > 0,
+            {k: self.values.known[k] for k in self.followed if k in self.values.known},
+        )  # fmt: skip
+
+    # ---- what arrivals tell ----
+
+    def covers(self, s: synced.BarrierArrive, index: Form | None, threads: int) -> None:
+        """By access, how far behind an arrival it must lie so that the arrival tells of it (`lags`)."""
+        units = self.unit_mask(threads)
+        small = s.by.level is Level.THREAD and 1 < s.by.n <= WARP
+        groups = self.groups(s.by.n, s, "") if small else []
+        bounds = Bounds(self.values.facts)
+        for (site, ages), state in (self.tokens or {}).items():
+            if site.register:
+                continue
+            for what, reach in (("over", state.over), ("fenced", state.fenced)):
+                if s.copies and site.line is not PASSED:
+                    told = site.made if site.line is COPY and what == "over" else 0
+                else:
+                    heard = reach.met(groups) if groups else reach
+                    mine = heard.own & ~self.unit_mask(site.extra["threads"] & ~threads)
+                    told = mine | sum(1 << u for u, row in enumerate(heard.rows) if row & units)
+                lag = self.lags.setdefault((site.key, (*_class(s), threads), what), {})
+                if site.made & ~told:
+                    self.behind(lag, site, ages, index, bounds)
+
+    def behind(self, lag: dict[Key, int], site: Site, ages: Ages, index: Form | None, bounds: Bounds) -> None:
+        """This arrival does not tell of it: who wants to know needs a later one."""
+        lag.setdefault((), 1)
+        for key, x in site.extra["counts"].items():
+            at = _moved(x, ages, self.values)
+            far = None if at is None or index is None else bounds.most(linear.subtract(index, at))
+            lag[key] = max(lag.get(key, -NEVER), NEVER if far is None else far + 1)
+
+    def same_steps(self, uid: int) -> bool:
+        """Whether every role counts a variable in the same loops and branches, so that all end with the same number."""
+        if uid not in self._steps:
+            every = [list(paths(body)) for body in roles(self.kernel.body)]
+            using = [role for role in every if any(given(s, uid) is not None for _, s in role)]
+            self._steps[uid] = alike(using, uid, set(), self.ranges)
+        return self._steps[uid]
+
+    def compare(self, a: Site, b: Site, ages: Ages, state: State) -> None:
+        """What phases may order is asked about once, when all of them are known."""
+        if not self.barriers or a.register:
+            return super().compare(a, b, ages, state)
+        for why, reach in self.wanted(a, b, state):
+            if not self.all_know(a, b, reach):
+                pair = Open(a, b, ages, why, None)
+                self.left.setdefault((a.key, b.key, ages, why), (pair, state))
+
+    def unordered(self, pair: Open, state: State) -> None:
+        if self.barriers and pair.why != "registers":
+            self.left.setdefault((pair.first.key, pair.second.key, pair.ages, pair.why), (pair, state))
+        else:
+            super().unordered(pair, state)
+
+
+def _class(s: synced.BarrierArrive) -> tuple:
+    return ("arrived", s.barrier.uid, str(s.by), s.copies)
+
+
+def _arrival(key: Key) -> int | None:
+    return key[1][1] if isinstance(key[1], tuple) and key[1][0] == "arrived" else None
+
+
+def _bytes(s: ir.BoxCopy) -> int:
+    count = s.tile.access.view.elem.bytes
+    for n in s.tile.shape:
+        count *= n
+    return count
+
+
+def _apart(known: dict, key: Key, other: Key | None) -> Form:
+    x = known.get(key)
+    y = linear.ZERO if other is None else known.get(other)
+    return (0, ((("nothing",), 1), (("else",), 1))) if x is None or y is None else linear.subtract(x, y)
+
+
+def _facts(known: dict, key: Key, other: Key | None, low: int | None, high: int | None) -> list[Form]:
+    x = _apart(known, key, other)
+    found = []
+    if low is not None and abs(low) < WINDOW:
+        found.append(linear.subtract(x, linear.number(low)))
+    if high is not None and abs(high) < WINDOW:
+        found.append(linear.subtract(linear.number(high), x))
+    return found
+
+
+def _wider(now: tuple, low: int | None, high: int | None, turn: int) -> tuple[int | None, int | None]:
+    a, b = now
+    if a is not None and (low is None or low < a):
+        a = None if low is None or turn > 2 else low
+    if b is not None and (high is None or high > b):
+        b = None if high is None or turn > 2 else high
+    return a, b
+
+
+def _moved(x: Form, ages: Ages, values: Any) -> Form | None:
+    """What it was so many iterations ago, in terms of now; None where that cannot be said."""
+    carried = {loop: (d, exact) for loop, d, exact in ages if loop[0] != "start"}
+    if not carried:
+        return x
+    change = {}
+    for atom in linear.atoms([x]):
+        around = [loop for loop in values.born.get(atom, ()) if loop in carried]
+        if not around:
+            continue
+        if atom[0] == "turn" and atom[1] in carried and around == [atom[1]] and carried[atom[1]][1]:
+            change[atom] = linear.add(linear.unknown(atom), linear.number(-carried[atom[1]][0]))
+        else:
+            return None
+    return linear.replaced(x, change) if change else x

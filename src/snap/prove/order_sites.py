@@ -1,0 +1,454 @@
+"""One access of the synchronized program, and whether two threads can meet by two of them.
+
+Input: sites, each with the elements that it touches as forms over unknowns (`analysis/`), the scopes it stands in, and
+who makes it; for a pair, how far apart the two are in the loops around both, and which threads are ordered already.
+Output: no, or whether somebody can meet, with the numbers where a solver gives some.  Invariant: *no* is isl's or z3's
+proof that no integers satisfy what is known; the compiler's own solver is not asked.  Non-goals: what orders threads.
+
+Taken as given, and proved elsewhere (`Questions.assumed` counts them): units of one partition, in one entry of its
+scope, do not meet (*apart*), and signed arithmetic that feeds an index does not leave its type (*overflow*).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from snap.analysis import linear
+from snap.analysis.footprints import Footprint, flat, same_element
+from snap.analysis.linear import Atom, Form
+from snap.analysis.oracles import isl_solve, z3_solve
+from snap.analysis.solve import NO, UNKNOWN, Systems
+from snap.analysis.values import Values
+from snap.diag.span import Span
+from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Level, Privilege, Space
+from snap.prove.timelines import Timeline
+from snap.record import record
+
+Loop = tuple  # a frame, and the number of a statement
+# By loop around both: how many iterations after the first access the second is, and whether that is exact.  By
+# ("start", loop), for a first access that stands before the loop: how many iterations of it came before the second.
+Ages = tuple[tuple[tuple, int, bool], ...]
+
+
+# Of two sites, forms of the first and of the second whose sum, and a number, is not negative: for two threads of a
+# block, and for two of different blocks.
+Besides = tuple[tuple[tuple[Form, Form, int], ...], tuple[tuple[Form, Form, int], ...]]
+NOTHING: Besides = ((), ())
+
+
+@record
+class Scope:
+    """A name that memory is reached by.  entered: the loops around the statement that made it; turn: which iterations
+    of loops that are run out.
+    """
+
+    uid: tuple
+    turn: tuple
+    privilege: Privilege
+    entered: tuple[Loop, ...]
+    disjoint: bool
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """One access.
+
+    scopes    the names it came through, lowest first
+    memory    what is compared: the array, or where in the block's shared memory it lies
+    rank      of memory of a cluster, whose
+    counters  variables that only grow, where the access is made; heads: the same at the top of each loop around
+    made      the units that make it; issuer: whether one thread of each group does, for it
+    """
+
+    key: tuple
+    name: str
+    span: Span
+    writes: bool
+    reads: bool
+    atomic: str
+    line: Timeline
+    memory: tuple
+    space: Space
+    foot: Footprint
+    rank: Form | None
+    scopes: tuple[Scope, ...]
+    loops: tuple[Loop, ...]
+    facts: tuple[Form, ...]
+    zero: tuple[Form, ...]
+    counters: dict[tuple, Form]
+    heads: dict[Loop, dict[tuple, Form]]
+    made: int
+    issuer: bool
+    register: bool = False
+    order: str = ""
+    fill: tuple | None = None  # of a stage: its pipeline, and which fill
+    extra: dict = field(default_factory=dict)
+
+
+class Solvers(Systems):
+    """`Systems`, answered by isl: what the compiler's own solver says is not asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.answers: dict[tuple, object] = {}
+
+    def feasible(self, zero: list[Form], positive: list[Form]) -> bool:
+        counts = [linear.unknown(a) for a in linear.atoms([*zero, *positive]) if a[0] in ("turn", "thread")]
+        return self.solved(zero, [*positive, *counts]) is not NO
+
+    def solved(self, zero: list[Form], positive: list[Form]) -> object:
+        positive = list(dict.fromkeys(f for f in positive if f[1] or f[0] < 0))
+        zero = list(dict.fromkeys(f for f in zero if f[1] or f[0]))
+        if any(not f[1] and f[0] < 0 for f in positive) or any(not f[1] and f[0] for f in zero):
+            return NO
+        key = _canonical(zero, positive)
+        if key not in self.answers:
+            self.asked += 1
+            self.answers[key] = self._ask(zero, positive)
+        return self.answers[key]
+
+    @staticmethod
+    def _ask(zero: list[Form], positive: list[Form]) -> object:
+        found = isl_solve(zero, positive)
+        if found is UNKNOWN and any(a[0] == "mul" for a in linear.atoms([*zero, *positive])):
+            found = z3_solve(zero, positive)
+        return found
+
+
+def _canonical(zero: list[Form], positive: list[Form]) -> tuple:
+    """The system, whatever its unknowns are called."""
+    names: dict[Atom, Atom] = {}
+
+    def change(atom: Atom) -> Atom | None:
+        return None if atom[0] in linear.COMPOUND else names.setdefault(atom, ("n", len(names)))
+
+    return tuple(linear.rename(f, change) for f in zero), tuple(linear.rename(f, change) for f in positive)
+
+
+@record
+class Meeting:
+    """Two threads that may meet: which kind of pair, and whether every index is known (else they may only seem to)."""
+
+    who: str
+    decided: bool
+    model: tuple[tuple[str, int], ...] = ()
+
+
+class Questions:
+    """Asks whether two sites meet.  threads: of a block; unit: threads that are told apart by barriers; sizes: of
+    groups of threads that all variables are one value for, each dividing the next; clustered: blocks a cluster has.
+    """
+
+    def __init__(self, values: Values, threads: int, unit: int, sizes: list[int], cluster: int):
+        self.values, self.threads, self.unit, self.sizes, self.cluster = values, threads, unit, sizes, cluster
+        self.solvers = Solvers()
+        self.assumed: set[str] = set()
+        self.memo: dict[tuple, Meeting | None] = {}
+        self.besides: Besides = NOTHING
+        self.privileges: dict[tuple, Privilege] = {}  # of the variables that `Site.counters` names
+
+    def meets(
+        self,
+        a: Site,
+        b: Site,
+        ages: Ages,
+        own: bool,
+        ordered: tuple[int, ...] | None,
+        wide: int,
+        besides: Besides = NOTHING,
+    ) -> Meeting | None:
+        """own: whether a thread must not meet itself, too.  ordered: by unit of the first, the units of the second that
+        come after it, None for nobody; wide: whether the other blocks of the cluster (1) or all blocks (2) do.
+        besides: what else holds of two that nothing orders.
+        """
+        key = (a.key, b.key, ages, own, ordered, wide, besides)
+        if key not in self.memo:
+            self.besides = besides
+            self.memo[key] = self._meets(a, b, ages, own, ordered, wide)
+        return self.memo[key]
+
+    def _meets(self, a, b, ages, own, ordered, wide) -> Meeting | None:
+        unit = self._owner(a, b, ages)
+        if own and (found := self._ask(a, b, ages, THREAD1, _same_thread(), "one thread")):
+            return found
+        if a.register:
+            return None
+        if unit == THREAD1:
+            return None
+        rows = [0] * (-(-self.threads // self.unit)) if ordered is None else ordered
+        for region in _unordered(rows, a.made, b.made, self.unit):
+            if not self._ask(a, b, ages, BLOCK1, region, ""):  # nowhere there, whoever they are
+                continue
+            for shared, facts in self._in_block(unit, region):
+                found = self._ask(a, b, ages, shared, facts, "two threads of a block")
+                if found:
+                    return found
+        if a.space is Space.SHARED and not (self.cluster > 1 and a.rank is not None and b.rank is not None):
+            return None
+        if unit.level is Level.THREAD or unit == BLOCK1:
+            return None
+        for shared, facts, who, reach in self._across(a, unit):
+            if wide < reach and (found := self._ask(a, b, ages, shared, facts, who)):
+                return found
+        return None
+
+    # ---- who ----
+
+    def _owner(self, a: Site, b: Site, ages: Ages) -> Privilege:
+        """Only threads of one unit of this can meet: that of the lowest name both came through, in one entry of it."""
+        carried = {loop for loop, d, exact in ages if d or not exact}
+        theirs = {s.uid: s for s in b.scopes}
+        for s in a.scopes:
+            if s.uid not in theirs:
+                continue
+            same = s.turn == theirs[s.uid].turn and not any(loop in carried for loop in s.entered)
+            if s.disjoint or same:
+                if s.name:
+                    self.assumed.add(f"units of `{s.name}` do not meet (races)")
+                return s.privilege
+        return GRID1 if a.space is Space.GLOBAL else CLUSTER1 if self.cluster > 1 else BLOCK1
+
+    def _in_block(self, unit: Privilege, region: list[Form]) -> Iterator[tuple[Privilege, list[Form]]]:
+        """Classes of pairs of different threads of one block that nothing orders yet: the largest group both are in
+        (variables that are one value for it are shared), and what holds of them.
+        """
+        t1, t2 = (linear.unknown(("side", k, ("thread",))) for k in (1, 2))
+        sizes = [n for n in self.sizes if n < self.threads]
+        for k, n in enumerate([1, *sizes]):
+            more = [*sizes, 0][k]
+            if unit.level is Level.THREAD and n >= unit.n:
+                return
+            shared = Privilege(Level.THREAD, more) if more else BLOCK1
+            same = [] if not more else _equal(linear.quotient(t1, more), linear.quotient(t2, more))
+            if unit.level is Level.THREAD:
+                same = [*same, *_equal(linear.quotient(t1, unit.n), linear.quotient(t2, unit.n))]
+            q1, q2 = linear.quotient(t1, n), linear.quotient(t2, n)
+            apart = [linear.subtract(linear.subtract(x, y), linear.number(1)) for x, y in ((q1, q2), (q2, q1))]
+            for one in apart:
+                yield shared, [*same, *region, one]
+
+    def _across(self, a: Site, unit: Privilege) -> Iterator[tuple[Privilege, list[Form], str, int]]:
+        b1, b2 = (linear.unknown(("side", k, ("block",))) for k in (1, 2))
+        one = linear.number(1)
+        different = [linear.subtract(linear.subtract(x, y), one) for x, y in ((b1, b2), (b2, b1))]
+        if self.cluster > 1:
+            for fact in different:
+                yield CLUSTER1, [fact], "two blocks of a cluster", 1
+            if a.space is Space.GLOBAL and unit.level is Level.GRID:
+                c1, c2 = (linear.unknown(("side", k, ("cluster",))) for k in (1, 2))
+                for x, y in ((c1, c2), (c2, c1)):
+                    yield GRID1, [linear.subtract(linear.subtract(x, y), one)], "two clusters", 2
+        elif a.space is Space.GLOBAL and unit.level is Level.GRID:
+            for fact in different:
+                yield GRID1, [fact], "two blocks", 2
+
+    # ---- the question ----
+
+    def _ask(self, a: Site, b: Site, ages: Ages, shared: Privilege, facts: list[Form], who: str) -> Meeting | None:
+        carried = {loop: (d, exact) for loop, d, exact in ages if loop[0] != "start"}
+        first = lambda atom: self._named(atom, 1, shared, carried)  # noqa: E731
+        second = lambda atom: self._named(atom, 2, shared, {})  # noqa: E731
+        fa, fb = (
+            Footprint(f.elem, _all(f.shape, change), _all(f.index, change), ())
+            for f, change in ((a.foot, first), (b.foot, second))
+        )
+        equal = _same_bytes(a, b, fa, fb)
+        zero, positive = ([], []) if equal is None else ([*equal[0]], [*equal[1]])
+        zero += [linear.rename(f, first) for f in a.zero] + [linear.rename(f, second) for f in b.zero]
+        positive += [linear.rename(f, first) for f in (*a.foot.facts, *a.facts)]
+        positive += [linear.rename(f, second) for f in (*b.foot.facts, *b.facts)]
+        positive += facts
+        if shared.level is Level.THREAD or shared == BLOCK1:
+            for atom in (("block",), ("cluster",)):
+                x, y = (linear.unknown(("side", k, atom)) for k in (1, 2))
+                zero.append(linear.subtract(x, y))
+        elif shared == CLUSTER1:
+            x, y = (linear.unknown(("side", k, ("cluster",))) for k in (1, 2))
+            zero.append(linear.subtract(x, y))
+        if a.rank is not None and b.rank is not None:
+            zero.append(linear.subtract(linear.rename(a.rank, first), linear.rename(b.rank, second)))
+        across = shared in (CLUSTER1, GRID1)
+        asked = [] if equal is None else [*equal[1]]
+        for x, y, n in self.besides[across]:
+            both = linear.add(linear.rename(x, first), linear.rename(y, second))
+            asked.append(linear.add(both, linear.number(n)))
+        positive += asked
+        positive += self._iterations(ages, shared)
+        heads = [
+            b.counters,
+            *(b.heads[_loop(at)] for at, d, exact in ages if _loop(at) in b.heads and (d or at[0] == "start")),
+        ]
+        for name, x in a.counters.items():
+            if self.privileges.get(name, THREAD1).at_least(shared):
+                for later in heads:
+                    if name in later:
+                        grown = linear.subtract(linear.rename(later[name], second), linear.rename(x, first))
+                        positive.append(grown)
+        found: object = UNKNOWN
+        near = [(f, set(_plain([f]))) for f in dict.fromkeys(positive)]
+        for one in zero:  # most are apart in one dimension already
+            mine = set(_plain([one]))
+            chosen = [f for f, atoms in near if atoms <= mine]
+            if self.solvers.solved([one], [*chosen, *self._ranges([one, *chosen])]) is NO:
+                return None
+        for chosen in _nearer(zero, positive, [*facts, *asked]):
+            found = self.solvers.solved(zero, [*chosen, *self._ranges([*zero, *chosen])])
+            if found is NO:
+                return None
+        opaque = any(_opaque(atom) for f in (a.foot, b.foot) for atom in linear.atoms(f.index or ()))
+        decided = equal is not None and not opaque and found is not UNKNOWN
+        return Meeting(who, decided, _shown(found))
+
+    def _named(self, atom: Atom, side: int, shared: Privilege, carried: dict) -> Atom | None:
+        """One name for both threads where both have one value, else one each."""
+        if atom[0] in linear.COMPOUND:
+            return None
+        if atom[0] in ("thread", "block", "cluster"):
+            return ("side", side, atom)
+        if atom[0] == "count":
+            return atom
+        if atom[0] == "any":
+            return ("side", side, atom)
+        mine = self.values.privileges.get(atom, THREAD1).at_least(shared)
+        if any(loop in carried for loop in self.values.born.get(atom, ())):
+            return ("old", side, atom)
+        return atom if mine else ("side", side, atom)
+
+    def _iterations(self, ages: Ages, shared: Privilege) -> list[Form]:
+        """How the two iterations of each loop lie, where both threads go through it together."""
+        known: list[Form] = []
+        for loop, d, exact in ages:
+            began = loop[0] == "start"
+            turn = ("turn", loop[1] if began else loop)
+            if turn not in self.values.privileges or not self.values.privileges[turn].at_least(shared):
+                continue
+            later = linear.unknown(turn)
+            if not began and (d or not exact):
+                later = linear.subtract(later, linear.unknown(("old", 1, turn)))
+            elif not began:
+                continue
+            gap = linear.subtract(later, linear.number(d))
+            known += [gap, linear.times(gap, -1)] if exact else [gap]
+        return known
+
+    def _ranges(self, forms: list[Form]) -> list[Form]:
+        known: list[Form] = []
+        for atom in linear.atoms(forms):
+            if atom[0] in linear.COMPOUND:
+                continue
+            plain = atom[2] if atom[0] in ("side", "old") else atom
+            x = linear.unknown(atom)
+            low, high = (0, self.threads - 1) if plain == ("thread",) else self.values.range_of(plain)
+            if plain in self.values.counts:
+                low = max(low, 0)
+            if plain == ("block",) and self.cluster > 1:
+                high = self.cluster - 1
+            known += [] if low < -(1 << 31) else [linear.subtract(x, linear.number(low))]
+            known += [] if high > 1 << 31 else [linear.subtract(linear.number(high), x)]
+        return known
+
+
+def _nearer(zero: list[Form], positive: list[Form], about: list[Form]) -> Iterator[list[Form]]:
+    """Parts of a system, each larger than the one before: what says something of the unknowns in question and of no
+    others, then what reaches further.  Leaving something out can only make more of it satisfiable.
+    """
+    reached = set(_plain([*about, *zero]))
+    own = [(f, set(_plain([f]))) for f in dict.fromkeys(positive)]
+    size = -1
+    for _ in range(3):
+        kept = [f for f, atoms in own if atoms <= reached]
+        if len(kept) > size:
+            yield kept
+        size = len(kept)
+        near = [atoms for f, atoms in own if atoms & reached and not atoms <= reached]
+        if not near:
+            return
+        reached = reached.union(*near)
+    yield [f for f, _ in own]
+
+
+def _plain(forms: list[Form]) -> list[Atom]:
+    return [atom for atom in linear.atoms(forms) if atom[0] not in linear.COMPOUND]
+
+
+def _loop(at: tuple) -> tuple:
+    return at[1] if at[0] == "start" else at
+
+
+def _same_thread() -> list[Form]:
+    t1, t2 = (linear.unknown(("side", k, ("thread",))) for k in (1, 2))
+    return _equal(t1, t2)
+
+
+def _equal(x: Form, y: Form) -> list[Form]:
+    return [linear.subtract(x, y), linear.subtract(y, x)]
+
+
+def _all(forms, change):
+    return None if forms is None else tuple(linear.rename(f, change) for f in forms)
+
+
+def _same_bytes(a: Site, b: Site, fa: Footprint, fb: Footprint) -> tuple[list[Form], list[Form]] | None:
+    """What holds where both touch one byte; None where anything may."""
+    if a.memory == b.memory:
+        return same_element(fa, fb)
+    x, y = flat(fa), flat(fb)  # two arrays that share bytes of the block's shared memory
+    if x is None or y is None:
+        return None
+    s1, s2 = linear.add(x[0], linear.number(a.memory[1])), linear.add(y[0], linear.number(b.memory[1]))
+    return [], [
+        linear.add(linear.subtract(s2, s1), linear.number(y[1] - 1)),
+        linear.add(linear.subtract(s1, s2), linear.number(x[1] - 1)),
+    ]
+
+
+def _unordered(rows, first: int, second: int, unit: int) -> Iterator[list[Form]]:
+    """Where the two threads are, if nothing orders them: one alternative for each stretch of units."""
+    t1, t2 = (linear.unknown(("side", k, ("thread",))) for k in (1, 2))
+    patterns: dict[int, int] = {}
+    for u, row in enumerate(rows):
+        if first >> u & 1 and second & ~row:
+            patterns[second & ~row] = patterns.get(second & ~row, 0) | 1 << u
+    for left, firsts in patterns.items():
+        for low, high in _stretches(firsts):
+            for lo, hi in _stretches(left):
+                yield [
+                    linear.subtract(t1, linear.number(low * unit)),
+                    linear.subtract(linear.number(high * unit - 1), t1),
+                    linear.subtract(t2, linear.number(lo * unit)),
+                    linear.subtract(linear.number(hi * unit - 1), t2),
+                ]
+
+
+def _stretches(bits: int) -> Iterator[tuple[int, int]]:
+    u = 0
+    while bits >> u:
+        if bits >> u & 1:
+            end = u
+            while bits >> end & 1:
+                end += 1
+            yield u, end
+            u = end
+        else:
+            u += 1
+
+
+def _opaque(atom: Atom) -> bool:
+    """Whether a number comes from memory, or is beyond linear arithmetic."""
+    if atom[0] == "any":
+        return not (isinstance(atom[1], tuple) and ("box" in atom[1] or "fragment" in atom[1]))
+    return atom[0] == "mul" or atom[0] == "xor" and not linear.is_number(atom[2])
+
+
+def _shown(found: object) -> tuple[tuple[str, int], ...]:
+    """Of a model, who the two threads are."""
+    if not isinstance(found, dict):
+        return ()
+    shown = []
+    for atom, value in found.items():
+        if atom[0] == "side" and atom[2][0] in ("thread", "block"):
+            shown.append((f"{atom[2][0]}{atom[1]}", value))
+    return tuple(sorted(shown))

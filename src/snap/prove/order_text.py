@@ -1,0 +1,235 @@
+"""What the text of a kernel says by itself: which functions there are, how finely barriers divide its threads, which
+variables only grow, and whether all roles count a variable alike.
+
+Input: a kernel of the synchronized IR.  Output: sets and numbers.  Invariant: nothing is followed along paths here.
+Non-goals: values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import gcd
+
+from snap.analysis import linear
+from snap.analysis.linear import Form
+from snap.analysis.trips import turns
+from snap.analysis.uniform import differs
+from snap.analysis.values import Frame
+from snap.ir import nodes as ir
+from snap.ir import synced
+from snap.ir.effects import assigned, effects
+from snap.ir.operations import COLLECTIVES
+from snap.ir.types import BLOCK1, WARP1, Level
+from snap.ir.walk import bodies, statements, variables, ways_out
+
+
+def functions(kernel: synced.Function) -> list[synced.Function]:
+    found, todo = {id(kernel): kernel}, [kernel]
+    while todo:
+        for s in statements(todo.pop().body):
+            if isinstance(s, ir.Call) and id(s.function) not in found:
+                found[id(s.function)] = s.function  # type: ignore[assignment]
+                todo.append(s.function)  # type: ignore[arg-type]
+    return list(found.values())
+
+
+def only_grow(functions: list[synced.Function]) -> set[tuple[Frame, int]]:
+    """Variables of the kernel that are only ever counted up."""
+    kernel = functions[0]
+    grown: dict[int, bool] = {}
+    for s in statements(kernel.body):
+        if isinstance(s, (ir.Assign, ir.Collective, ir.Atomic, ir.Call, ir.Unsafe)):
+            for effect in effects(s):
+                if effect.var is not None and effect.kind.writes:
+                    uid = effect.var.uid
+                    by = increment(s, uid) if isinstance(s, ir.Assign) and isinstance(s.target, ir.VarTarget) else None
+                    grown[uid] = grown.get(uid, True) and by is not None and by > 0
+    inner = {s.var.uid for x in statements(kernel.body) if isinstance(x, (ir.For, ir.While))
+             for s in statements((x,)) if isinstance(s, ir.Declare)}  # fmt: skip
+    return {((), uid) for uid, yes in grown.items() if yes and uid not in inner}
+
+
+def from_zero(kernel: synced.Function, uid: int) -> bool:
+    found = [s.init for s in statements(kernel.body) if isinstance(s, ir.Declare) and s.var.uid == uid]
+    return bool(found) and all(isinstance(e, ir.Const) and e.value >= 0 for e in found)
+
+
+def units_of(functions: list[synced.Function], threads: int) -> tuple[int, list[int]]:
+    """The largest size that no barrier and no case divides; sizes of groups that agree, each dividing the next."""
+    parts, sizes = {threads}, {WARP1.n}
+    offsets: set[int] = set()
+    for f in functions:
+        for s in statements(f.body):
+            match s:
+                case synced.Sync(point) if point.participants.level is Level.THREAD and point.kind != "thread":
+                    parts.add(point.participants.n)
+                case synced.BarrierArrive(by=by) if by.level is Level.THREAD and by.n > 1:
+                    parts.add(by.n)
+                case ir.Collective() if COLLECTIVES[s.op].barrier and s.requires.level is Level.THREAD:
+                    parts.add(s.requires.n)
+                case ir.Split(level=Level.THREAD, cases=cases):
+                    if any(isinstance(x, BARRIERS) for x in statements((s,))):
+                        parts |= {c.size for c in cases if c.size > 1} | {c.offset for c in cases if c.offset}
+                    offsets |= {c.offset for c in cases if c.offset}
+                case ir.Group(privilege) if privilege.level is Level.THREAD:
+                    sizes.add(privilege.n)
+                case ir.Wgmma():
+                    parts.add(WARP1.n)
+                case ir.Declare(var) if var.privilege.level is Level.THREAD:
+                    sizes.add(var.privilege.n)
+                case ir.For(var) if var.privilege.level is Level.THREAD:
+                    sizes.add(var.privilege.n)
+    unit = gcd(*parts)
+    kept: list[int] = []
+    for n in sorted(sizes):
+        aligned = all(o % n == 0 for o in offsets if o >= n)
+        if n > 1 and n < threads and aligned and (not kept or n % kept[-1] == 0):
+            kept.append(n)
+    return unit, kept
+
+
+BARRIERS = (synced.Sync, synced.BarrierWait, synced.BarrierArrive, ir.Collective, ir.Call)
+
+
+def counters(kernel: synced.Function) -> list[int]:
+    """The program's variables that slots and phases are computed from."""
+    found: dict[int, None] = {}
+    todo: list[ir.Expr] = []
+    stored: dict[int, list[ir.Expr]] = {}
+    for s in statements(kernel.body):
+        match s:
+            case synced.BarrierWait(_, slot, phase):
+                todo += [slot, phase]
+            case synced.BarrierArrive(_, slot) | synced.BarrierExpect(_, slot):
+                todo.append(slot)
+            case ir.Declare(var, init) if init is not None:
+                stored.setdefault(var.uid, []).append(init)
+            case ir.Assign(ir.VarTarget(var), value):
+                stored.setdefault(var.uid, []).append(value)
+            case ir.If(cond, then, other) if any(isinstance(x, synced.BarrierArrive) for x in statements(then + other)):
+                todo.append(cond)
+    while todo:
+        for var in variables(todo.pop()):
+            if var.uid not in found:
+                found[var.uid] = None
+                todo += stored.get(var.uid, [])
+    return list(found)
+
+
+def roles(body: ir.Body) -> list[ir.Body]:
+    """The cases of the splits that threads of a block are divided by, outermost ones."""
+    found: list[ir.Body] = []
+    for s in body:
+        if isinstance(s, ir.Split) and s.level is Level.THREAD:
+            found += [case.body for case in s.cases]
+        else:
+            for inner in bodies(s):
+                found += roles(inner)
+    return found or []
+
+
+def paths(body: ir.Body, path: tuple = ()) -> Iterator[tuple[tuple, ir.Stmt]]:
+    """Every statement with the loops and branches around it."""
+    for s in body:
+        yield path, s
+        match s:
+            case ir.For(var, start, stop, step):
+                yield from paths(s.body, (*path, (var, start, stop, step)))
+            case ir.While():
+                yield from paths((*s.pre, *s.body), (*path, ("while", s.number)))
+            case ir.If(cond, then, other):
+                yield from paths(then, (*path, (cond, True)))
+                yield from paths(other, (*path, (cond, False)))
+            case _:
+                for inner in bodies(s):
+                    yield from paths(inner, path)
+
+
+def given(s: ir.Stmt, uid: int) -> tuple | None:
+    """What a statement gives a variable."""
+    match s:
+        case ir.Assign(ir.VarTarget(var), value) | ir.Declare(var, value) if var.uid == uid:
+            return (value,)
+        case _:
+            return (s.number,) if any(v.uid == uid for v in assigned(s)) and not isinstance(s, ir.For) else None
+
+
+def alike(roles: list[list[tuple[tuple, ir.Stmt]]], uid: int, seen: set[int], ranges: dict) -> bool:
+    """Whether all roles give a variable the same values, in the same loops and branches, on which the block agrees."""
+    seen.add(uid)
+    found = [[(path, given(s, uid)) for path, s in role if given(s, uid) is not None] for role in roles]
+    if any(one != found[0] for one in found[1:]):
+        return False
+    for path, values in found[0] if found else []:
+        exprs = [e for step in path for e in step if not isinstance(e, (ir.Var, bool, str, int))]
+        if differs(BLOCK1, ranges, *exprs) is not None:
+            return False
+        for var in variables(*exprs, *(e for e in values or () if e is not None and not isinstance(e, int))):
+            if var.uid not in seen and not alike(roles, var.uid, seen, ranges):
+                return False
+    return True
+
+
+def increment(x: ir.Assign, uid: int) -> int | None:
+    """By how much an assignment changes its variable."""
+    match x.value:
+        case ir.Binary("+", ir.Read(var), ir.Const(by)) | ir.Binary("+", ir.Const(by), ir.Read(var)) if var.uid == uid:
+            return int(by)
+        case _:
+            return None
+
+
+SYNCHRONIZING = (
+    *(synced.Sync, synced.AsyncCommit, synced.BarrierWait, synced.BarrierArrive, synced.BarrierExpect),
+    *(ir.AsyncCopy, ir.BoxCopy, ir.Wgmma),
+)
+
+
+def leaves(body: ir.Body) -> bool:
+    return any(isinstance(x, (ir.Break, ir.Continue, ir.Return)) for x in ways_out(body))
+
+
+def turned(loop: tuple) -> tuple:
+    """The name of how often a loop has been gone through."""
+    return (), ("turn", loop)
+
+
+def breaks(body: ir.Body) -> bool:
+    return any(isinstance(x, ir.Break) for x in ways_out(body))
+
+
+def grown_by(body: ir.Body, uid: int) -> int | None:
+    """By how much these statements change a variable, on every path; None where that depends."""
+    total = 0
+    for s in body:
+        if isinstance(s, ir.Assign) and isinstance(s.target, ir.VarTarget) and s.target.var.uid == uid:
+            by = increment(s, uid)
+        elif not any(v.uid == uid for x in statements((s,)) for v in assigned(x)):
+            by = 0
+        elif isinstance(s, (ir.Group, ir.Partition, ir.Claim)):
+            by = grown_by(s.body, uid)
+        elif isinstance(s, ir.For) and (values := turns(s)) is not None and not leaves(s.body):
+            inside = grown_by(s.body, uid)
+            by = None if inside is None else inside * len(values)
+        else:
+            by = None
+        if by is None:
+            return None
+        total += by
+    return total
+
+
+def within(x: Form, stop: Form, step: Form) -> list[Form]:
+    """A loop's variable has not reached the end."""
+    if not linear.is_number(step) or not step[0]:
+        return []
+    gap = linear.subtract(stop, x) if step[0] > 0 else linear.subtract(x, stop)
+    return [linear.subtract(gap, linear.number(1))]
+
+
+def bits(mask: int) -> Iterable[int]:
+    t = 0
+    while mask >> t:
+        if mask >> t & 1:
+            yield t
+        t += 1

@@ -1,0 +1,44 @@
+"""What integers are where the walk stands.
+
+Input and output: as of `analysis/values.py`, whose forms these are.  Invariant: whether something is negative is isl's
+answer, not that of the compiler's own solver.  Non-goals: walking.
+"""
+
+from __future__ import annotations
+
+from snap.analysis import linear
+from snap.analysis.linear import Form
+from snap.analysis.values import Frame, Position, Values, form
+from snap.diag.span import Span
+from snap.ir import nodes as ir
+from snap.prove.order_sites import Solvers
+
+
+class TooMuch(Exception):
+    """The kernel cannot be followed: why."""
+
+    def __init__(self, why: str, span: Span | None = None):
+        super().__init__(why)
+        self.why, self.span = why, span
+
+
+class Known(Values):
+    """What integers are.  `context`: which iterations of the loops that are run out we are in."""
+
+    context: tuple = ()
+
+    def __init__(self) -> None:
+        super().__init__(systems=Solvers())
+
+    def beyond(self, e: ir.Expr, frame: Frame, at: Position | None, parts: tuple[Form, ...] = ()) -> Form:
+        match e:
+            case ir.Lane(among) if at is not None:
+                return linear.remainder(linear.unknown(("thread",)), among)
+            case ir.Math("min", (x, y)):
+                a, b = form(x, self, frame, at), form(y, self, frame, at)
+                found = self.anything((frame, self.number(e), self.context), e.type)  # type: ignore[arg-type]
+                self.implied[found[1][0][0]] = (linear.subtract(a, found), linear.subtract(b, found))
+                return found
+        return self.anything((frame, self.number(e), self.context), e.type)  # type: ignore[arg-type]
+
+    implied: dict = {}

@@ -1,0 +1,485 @@
+"""The synchronized program, walked as threads run it, with what is known of each access behind it.
+
+Input: a kernel of the synchronized IR.  Output: for every access, each earlier one together with its state
+(`order_reach.py`) on every path between the two; `order_acts.py` says what statements do, and compares.  Invariant:
+branches are met, loops are walked until nothing changes, so that what is said holds for any number of iterations.
+Non-goals: problem sizes, and which barrier should stand where.
+
+A *token* is an access, how far it lies behind us in each loop around (`Ages`), and its state.  A loop's body is walked
+once with what is there when it begins, and then again, with the accesses of the iteration before, of the one before
+that, and so on, until one iteration more changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from snap.analysis import linear
+from snap.analysis.linear import Form
+from snap.analysis.trips import turns
+from snap.analysis.values import Frame, Position, called, facts, form, is_integer
+from snap.ir import nodes as ir
+from snap.ir import synced
+from snap.ir.effects import assigned
+from snap.ir.types import THREAD1, Level, Privilege
+from snap.ir.walk import statements, ways_out
+from snap.prove.order_text import SYNCHRONIZING, bits, breaks, grown_by, leaves, turned, within
+from snap.prove.order_tokens import Tokens, aged, by_site, inexact, kept, left, merged, met, with_age
+from snap.prove.order_values import Known, TooMuch
+
+MOST_PASSES = 10  # over the body of a loop
+RUN_OUT = 16  # iterations of a loop with synchronization, at most, that are walked one by one
+MOST_WORK = 60_000  # statements walked, after which the kernel is too large
+
+
+class Walk:
+    """The part that goes through the text; `Acts` has the rest."""
+
+    def __init__(self, kernel: synced.Function):
+        self.kernel = kernel
+        self.values: Any = Known()  # whose variables are the program's, and counters of ours
+        self.values.implied = {}
+        threads = kernel.place.held(Level.THREAD)
+        if threads is None or threads.count is None:
+            raise TooMuch("how many threads it has is not known")
+        self.threads = threads.count
+        self.values.threads = self.threads
+        self.tokens: Tokens | None = {}
+        self.active = (1 << self.threads) - 1
+        self.loops: tuple = ()
+        self.frame: Frame = ()
+        self.frames: dict[Frame, int] = {(): 0}  # where the shared memory of each call begins
+        self.breaks: list[list[Tokens]] = []
+        self.continues: list[list[Tokens]] = []
+        self.returns: list[list[tuple[Tokens, Form | None]]] = []
+        self.work = 0
+        self.born = True  # whether accesses are met for the first time: not in a later pass over a loop
+        self.privileges = {}
+        self.naturals = set()
+        self.elected: tuple[dict, list] = ({}, [])
+        self.bounds = {}
+        self.heads = {}
+        self.ended: list[tuple] = []  # iterations: what was known at the end of each
+        index = {
+            Level.GRID: linear.ZERO,
+            Level.CLUSTER: linear.unknown(("cluster",)),
+            Level.BLOCK: linear.unknown(("block",)),
+            Level.THREAD: linear.unknown(("thread",)),
+        }
+        self.at = Position(index, kernel.place)
+
+    # ---- statements ----
+
+    def body(self, body: ir.Body) -> None:
+        for s in body:
+            if self.tokens is None:
+                return
+            self.work += 1
+            if self.work > MOST_WORK:
+                raise TooMuch("it is too large to be followed", s.span)
+            self.statement(s)
+
+    def statement(self, s: ir.Stmt) -> None:
+        match s:
+            case ir.If():
+                self.branch(s)
+            case ir.For() | ir.While():
+                self.loop(s)
+            case ir.Break():
+                self.breaks[-1].append(self.tokens or {})
+                self.tokens = None
+            case ir.Continue():
+                self.continues[-1].append(self.tokens or {})
+                self.tokens = None
+            case ir.Return(value):
+                given = None if value is None or not is_integer(value.type) else self.form(value)
+                self.act(s)
+                self.returns[-1].append((self.tokens or {}, given))
+                self.tokens = None
+            case ir.Group():
+                self.inside(self.at.grouped(s), s.body)
+            case ir.Split():
+                self.split(s)
+            case synced.Elect():
+                self.elect(s)
+            case ir.Call():
+                self.call(s)
+            case ir.Partition() | ir.Claim():
+                self.scope(s)
+            case ir.Turn():
+                self.body(s.body)
+            case _:
+                self.act(s)
+
+    def act(self, s: ir.Stmt) -> None:
+        raise NotImplementedError
+
+    def scope(self, s: ir.Partition | ir.Claim) -> None:
+        raise NotImplementedError
+
+    def inside(self, at: Position, body: ir.Body) -> None:
+        before, self.at = self.at, at
+        self.body(body)
+        self.at = before
+
+    def form(self, e: ir.Expr) -> Form:
+        return form(e, self.values, self.frame, self.at)
+
+    # ---- branches ----
+
+    def branch(self, s: ir.If) -> None:
+        self.act(s)  # what the condition reads
+        before, known = self.tokens, dict(self.values.known)
+        ends: list[tuple[Tokens | None, dict, list]] = []
+        for truth, body in ((True, s.then), (False, s.other)):
+            if isinstance(s.cond, ir.Const) and bool(s.cond.value) is not truth:
+                continue
+            self.tokens = dict(before or {})
+            self.values.known = dict(known)
+            held = self.values.facts
+            more = facts(s.cond, truth, self.values, self.frame, self.at)
+            if any(not f[1] and f[0] < 0 for f in more):
+                continue  # nobody comes here
+            self.values.facts = [*held, *more]
+            self.body(body)
+            ends.append((self.tokens, self.values.known, self.values.facts))
+            self.values.facts = held
+        self.join(ends, ("if", s.number))
+
+    def join(self, ends: list[tuple[Tokens | None, dict, list]], where: tuple) -> None:
+        """Where paths meet: states that hold on both, and values that are the same on both."""
+        alive = [(tokens, known, facts) for tokens, known, facts in ends if tokens is not None]
+        if not alive:
+            self.tokens = None
+            return
+        self.tokens = met(tokens for tokens, _, _ in alive)
+        if len(alive) == 1:
+            self.values.known, self.values.facts = alive[0][1], alive[0][2]
+            return
+        first = alive[0][1]
+        self.values.known = dict(first)
+        changed = [key for key, x in first.items() if any(known.get(key) != x for _, known, _ in alive[1:])]
+        for key in changed:
+            self.forget(key, (where, self.values.context))
+        self.related(changed, [(known, facts) for _, known, facts in alive])
+
+    def related(self, changed: list, ends: list[tuple[dict, list]]) -> None:
+        """For who follows how far counters are apart."""
+
+    def invariants(self, s: ir.For | ir.While, loop: tuple, head: dict) -> None:
+        """The same, of loops: what holds at the top of every iteration."""
+
+    def as_counted(self, keys: list, loop: tuple) -> list[Form]:
+        """What is known of these variables at the top of an iteration, or behind the loop."""
+        return []
+
+    def forget(self, key: tuple[Frame, int], where: object) -> None:
+        """A variable has a value of which only its type is known."""
+        frame, uid = key
+        atom = ("var", frame, uid, where)
+        if key in self.naturals:
+            self.values.counts.add(atom)
+        self.values.known[key] = self.values.unknown(atom, self.privileges.get(key, THREAD1))
+
+    privileges: dict[tuple[Frame, int], Privilege]
+    naturals: set[tuple[Frame, int]]  # variables that begin with no negative number, and only grow
+
+    # ---- groups ----
+
+    def relative(self, at: Position, t: int) -> int | None:
+        """The index of a thread in its group."""
+        try:
+            return linear.value(at.index[Level.THREAD], {("thread",): t})
+        except KeyError:
+            return None
+
+    def split(self, s: ir.Split) -> None:
+        before, known, active = dict(self.tokens or {}), dict(self.values.known), self.active
+        held = self.values.facts
+        ends: list[Tokens] = [before]
+        out: list[tuple[dict, list]] = []
+        roles: list[tuple[dict, list]] = []  # of a role that one thread runs, how that thread ends
+        siblings: Tokens = {}
+        for case in self.in_order(s):
+            at, inside = self.at.case(s, case)
+            self.active = self.chosen(s, case, active)
+            self.values.known = dict(known)
+            self.values.facts = [*held, *inside]
+            self.tokens = {**before, **siblings}
+            mine = self.at
+            self.at = at
+            self.entered_case(s, case, siblings)
+            self.body(case.body)
+            self.at = mine
+            found = self.values.facts
+            self.active, self.values.facts = active, held
+            if self.tokens is None:  # these threads have left; what they know, nobody needs
+                continue
+            out.append((self.values.known, found))
+            alone = bool(case.body) and isinstance(case.body[-1], synced.Elect)
+            roles.append(self.elected if alone else out[-1])
+            ends.append(self.tokens)
+            left = self.without_loops(case.body, self.tokens)
+            siblings = merged(siblings, {k: v for k, v in left.items() if k not in before})
+            before = merged(before, {k: v for k, v in left.items() if k in before})
+        self.tokens = ends[0]
+        for tokens in ends[1:]:
+            self.tokens = merged(self.tokens, tokens)
+        self.values.known = known
+        changed = [key for key, x in known.items() if any(end.get(key, x) != x for end, _ in out)]
+        for key in changed:
+            self.forget(key, (("split", s.number), self.values.context))
+        covered = sum(self.chosen(s, case, active) for case in s.cases) if s.level is Level.THREAD else 0
+        self.left_split(s, roles)
+        self.related(changed, out if covered == active and out else [*out, (known, held)])
+
+    def left_split(self, s: ir.Split, ends: list[tuple[dict, list]]) -> None:
+        """For who follows roles."""
+
+    def entered_case(self, s: ir.Split, case: ir.Case, siblings: Tokens) -> None:
+        """For who follows roles."""
+
+    def in_order(self, s: ir.Split) -> list[ir.Case]:
+        """Cases in which threads only arrive at a barrier stand before those in which others wait for them."""
+        needs = {}
+        for k, case in enumerate(s.cases):
+            parts = [x for x in statements(case.body) if isinstance(x, synced.Sync) and x.part != "both"]
+            needs[k] = (
+                {x.point.uid for x in parts if x.part == "wait"},
+                {x.point.uid for x in parts if x.part == "arrive"},
+            )
+        left, order = list(range(len(s.cases))), []
+        while left:
+            free = [k for k in left if not any(needs[k][0] & needs[j][1] for j in left if j != k)]
+            chosen = free[0] if free else left[0]
+            order.append(chosen)
+            left.remove(chosen)
+        return [s.cases[k] for k in order]
+
+    def without_loops(self, body: ir.Body, tokens: Tokens) -> Tokens:
+        """Arrivals in a loop are of one iteration, which another role knows nothing of."""
+        looped = frozenset(
+            x.point.uid
+            for loop in statements(body)
+            if isinstance(loop, (ir.For, ir.While))
+            for x in statements((loop,))
+            if isinstance(x, synced.Sync)
+        )
+        return {k: v.without_arrivals(looped) for k, v in tokens.items()}
+
+    def chosen(self, s: ir.Split, case: ir.Case, active: int) -> int:
+        if s.level is not Level.THREAD:
+            return active
+        found = 0
+        for t in bits(active):
+            i = self.relative(self.at, t)
+            if i is None:
+                raise TooMuch("who takes this branch is not known", s.span)
+            if case.offset <= i and (case.rest or i < case.offset + case.size):
+                found |= 1 << t
+        return found
+
+    def issuers(self, place: object, every_block: bool = False) -> tuple[int, list[Form]]:
+        """The threads that issue for their groups, among those that are here; what holds of the blocks they are in."""
+        found, zero = 0, []
+        for level, held in place.levels:  # type: ignore[attr-defined]
+            if level in (Level.GRID, Level.THREAD) or every_block:
+                continue
+            index = self.at.index[level]
+            zero.append(index if held.count is None or held.open else linear.remainder(index, held.count))
+        count = place.held(Level.THREAD).count  # type: ignore[attr-defined]
+        for t in bits(self.active):
+            i = self.relative(self.at, t)
+            if i is None:
+                raise TooMuch("who issues this is not known")
+            if i % (count or self.threads) == 0:
+                found |= 1 << t
+        return found, zero
+
+    def elect(self, s: synced.Elect) -> None:
+        active = self.active
+        self.active, _ = self.issuers(s.place)
+        before, known = dict(self.tokens or {}), dict(self.values.known)
+        self.body(s.body)
+        self.active = active
+        self.elected = dict(self.values.known), self.values.facts
+        self.tokens = merged(before, self.tokens or {})
+        for key, x in known.items():  # what the one thread has counted, the others have not
+            if self.values.known.get(key) != x and not self.of_all(key):
+                self.values.known[key] = x
+                if isinstance(key[1], int):
+                    self.forget(key, (("elect", s.number), self.values.context))
+
+    def of_all(self, key: tuple) -> bool:
+        """Whether a counter is kept for the group, whoever of it counts."""
+        return False
+
+    # ---- loops ----
+
+    def loop(self, s: ir.For | ir.While) -> None:
+        counted = turns(s)
+        few = counted is not None and len(counted) <= RUN_OUT
+        if (
+            counted is not None
+            and few
+            and isinstance(s, ir.For)
+            and any(isinstance(x, SYNCHRONIZING) for x in statements(s.body))
+            and not leaves(s.body)
+        ):
+            return self.run_out(s, counted)
+        loop = (self.frame, s.number, self.values.context)
+        head = dict(self.values.known)
+        entry = dict(self.tokens or {})
+        self.breaks.append([])
+        exits: list[Tokens] = []
+        if isinstance(s, ir.For) and not (counted is not None and len(counted)):
+            exits.append(entry)
+        tokens = {(site, with_age(ages, ("start", loop), 0, True)): state for (site, ages), state in entry.items()}
+        last: dict | None = None
+        outer, self.loops = self.loops, (*self.loops, loop)
+        self.values.loops.append(loop)
+        held = self.values.facts
+        self.invariants(s, loop, head)
+        for n in range(MOST_PASSES + 1):
+            now = by_site(tokens, loop)
+            final = last is not None and now == last or n == MOST_PASSES
+            if final:
+                tokens = {(site, inexact(ages, loop)): state for (site, ages), state in tokens.items()}
+            last = now if n else None
+            self.values.known = dict(head)
+            self.head(s, loop)
+            self.tokens = tokens
+            self.continues.append([])
+            born, self.born = self.born, self.born and n == 0
+            self.iteration(s, loop, exits)
+            self.born = born
+            ends = [*self.continues.pop(), *([] if self.tokens is None else [self.tokens])]
+            if not ends:
+                break
+            tokens = met({(site, aged(ages, site, loop)): st for (site, ages), st in e.items()} for e in ends)
+            if isinstance(s, ir.For):
+                exits.append(tokens)
+            if final:
+                break
+        self.loops = outer
+        self.values.loops.pop()
+        exits += self.breaks.pop()
+        self.tokens = met(left(tokens, loop) for tokens in exits) if exits else None
+        self.after_loop(s, loop, head, held)
+
+    def after_loop(self, s: ir.For | ir.While, loop: tuple, head: dict, held: list) -> None:
+        """Variables that the body changes are something else now, or have been counted."""
+        self.values.known, self.values.facts = head, held
+        self.values.known.pop(turned(loop), None)
+        changed = self.changed(s.body, s)
+        for key in changed:
+            before, step = self.values.known[key], self.counted_by(s, key)
+            self.forget(key, ("after", loop))
+            if step:
+                gone = linear.subtract(self.values.known[key], before)
+                self.values.facts = [*self.values.facts, gone if step > 0 else linear.times(gone, -1)]
+        if not breaks(s.body):
+            self.values.facts = [*self.values.facts, *self.as_counted(changed, loop)]
+        if isinstance(s, ir.For):
+            self.values.known.pop((self.frame, s.var.uid), None)
+
+    def iteration(self, s: ir.For | ir.While, loop: tuple, exits: list[Tokens]) -> None:
+        held = self.values.facts
+        self.values.facts = [*held, *self.heads[loop]]
+        if isinstance(s, ir.While):
+            self.body(s.pre)
+            self.act(s)
+            if not (isinstance(s.cond, ir.Const) and s.cond.value) and self.tokens is not None:
+                exits.append(dict(self.tokens))
+            more = facts(s.cond, True, self.values, self.frame, self.at)
+        else:
+            self.act(s)
+            more = self.bounds[loop]
+        self.values.facts = [*self.values.facts, *more]
+        self.body(s.body)
+        self.values.known[turned(loop)] = linear.add(linear.unknown(("turn", loop)), linear.number(1))
+        self.ended.append((self.tokens, self.values.known, self.values.facts))
+        self.values.facts = held
+
+    def head(self, s: ir.For | ir.While, loop: tuple) -> None:
+        """At the top of any iteration: what the body changes is something else, or has been counted."""
+        privilege = s.var.privilege if isinstance(s, ir.For) else self.at.place.privilege
+        turn = self.values.turns(loop, privilege)
+        self.values.known[turned(loop)] = turn
+        free = []
+        for key in self.changed(s.body, s):
+            step = self.counted_by(s, key)
+            if step is not None and key in self.values.known:
+                self.values.known[key] = linear.add(self.values.known[key], turn, step)
+            else:
+                self.forget(key, ("head", loop))
+                free.append(key)
+        self.heads[loop] = self.as_counted(free, loop)
+        if isinstance(s, ir.For):
+            start, stop, step_form = (self.form(e) for e in (s.start, s.stop, s.step))
+            self.privileges[self.frame, s.var.uid] = s.var.privilege
+            self.values.types[self.frame, s.var.uid] = s.var.type
+            x = self.values.loop_variable(self.frame, s.var, start, step_form)
+            self.values.known[self.frame, s.var.uid] = x
+            self.bounds[loop] = within(x, stop, step_form)
+
+    bounds: dict[tuple, list[Form]]
+    heads: dict[tuple, list[Form]]
+
+    def counted_by(self, s: ir.For | ir.While, key: tuple) -> int | None:
+        """By how much each iteration changes a variable, where every one changes it by as much."""
+        uid = key[1]
+        if key[0] != self.frame or not isinstance(uid, int):
+            return None
+        if any(isinstance(w, ir.Continue) for w in ways_out(s.body)):
+            return None
+        return grown_by(s.body, uid) or None
+
+    def run_out(self, s: ir.For, values: range) -> None:
+        context = self.values.context
+        self.privileges[self.frame, s.var.uid] = s.var.privilege
+        for k, value in enumerate(values):
+            self.values.context = (*context, (s.number, k))
+            self.values.known[self.frame, s.var.uid] = linear.number(value)
+            self.act(s)
+            self.body(s.body)
+        self.values.context = context
+
+    def changed(self, body: ir.Body, s: ir.Stmt) -> list[tuple[Frame, int]]:
+        inner = (*body, *s.pre) if isinstance(s, ir.While) else body
+        found = {v.uid for x in statements(inner) for v in assigned(x)}
+        ghosts = self.ghosts(inner)
+        return [key for key in self.values.known if key[0] == self.frame and key[1] in found or key in ghosts]
+
+    def ghosts(self, body: ir.Body) -> set:
+        """Counters of our own that these statements change."""
+        return set()
+
+    # ---- calls ----
+
+    def call(self, s: ir.Call) -> None:
+        self.act(s)
+        inner = called(self.frame, s.number)
+        callee = s.function
+        if len(inner) > 40:
+            raise TooMuch("calls are nested too deep", s.span)
+        for p, a, handle in zip(callee.params, s.args, s.handles):
+            self.bind(p, a, handle, inner)
+        frame, at, active = self.frame, self.at, self.active
+        self.frames[inner] = self.frames[frame] + s.smem_offset
+        self.returns.append([])
+        self.frame, self.at = inner, self.at.called(s)
+        self.body(callee.body)
+        self.frame, self.at, self.active = frame, at, active
+        ends = self.returns.pop()
+        given = {x for _, x in ends}
+        rest = [] if self.tokens is None else [self.tokens]
+        around = {*self.loops, *(("start", loop) for loop in self.loops)}
+        left = (kept(tokens, around) for tokens in [*(tokens for tokens, _ in ends), *rest])
+        self.tokens = met(left) if ends or rest else None
+        if isinstance(s.target, ir.VarTarget) and len(given) == 1 and None not in given:
+            self.values.known[frame, s.target.var.uid] = next(iter(given))
+            self.privileges[frame, s.target.var.uid] = s.target.var.privilege
+
+    def bind(self, p: ir.Param, a: object, handle: ir.Handle | None, inner: Frame) -> None:
+        raise NotImplementedError

@@ -1,0 +1,141 @@
+"""Order: everything we generate is ordered as in the text and hangs nowhere, shown without the inference; and what is made wrong in one place is not shown."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import mutations
+import numpy as np
+import pytest
+from corpus import OK, ROOT, Program, kernels_of
+
+from snap.analysis import linear
+from snap.api import SnapFunction
+from snap.ir import synced
+from snap.machine import MachineError, run_adversarial
+from snap.prove.order import order
+from snap.prove.order_counts import Bounds
+from snap.prove.order_reach import Reach
+from snap.prove.order_report import findings
+from snap.prove.verdict import Verdict
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sync"))
+from hopper_programs import PROGRAMS  # noqa: E402
+
+EXAMPLES = [Program(path) for path in sorted((ROOT / "examples").glob("[a-z]*.py")) if path.stem != "demo"]
+
+CHOSEN = {"TILE": 16, "ROWS": 8}  # constexpr values of the examples
+# Kernels of which it is not shown, and why.
+UNKNOWN = {
+    ("attention", "attention"): "turn",  # units take turns at an mbarrier whose slots are theirs: no ring
+    ("turns", "powers"): "turn",
+    ("turns", "queue"): "turn",
+}
+
+
+def kernels(program: Program) -> dict[str, synced.Function]:
+    return {name: kernel._the_one({}).synced for name, kernel in kernels_of(program.execute()).items()}
+
+
+@pytest.mark.parametrize("program", OK, ids=lambda program: program.name)
+def test_every_kernel_of_the_corpus_is_ordered(program):
+    for name, kernel in kernels(program).items():
+        found = order(kernel)
+        why = UNKNOWN.get((program.path.stem, name))
+        if why is None:
+            assert found.verdict == "ordered", (name, found.open[:2], found.stuck[:2], found.unknown)
+        else:  # once it is shown, the list gets shorter
+            assert why in {stuck.name for stuck in found.stuck}, name
+
+
+@pytest.mark.parametrize("program", EXAMPLES, ids=lambda program: program.name)
+def test_every_example_is_ordered(program, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    try:
+        made = [value for value in program.execute().values() if isinstance(value, SnapFunction) and value.is_kernel]
+        for kernel in made:
+            given = {name: CHOSEN[name] for name in kernel.generic}
+            found = order((kernel.specialize(**given) if given else kernel)._the_one({}).synced)
+            assert found.verdict == "ordered", (found.kernel, found.open[:2], found.stuck[:2], found.unknown)
+    finally:
+        for name in {example.path.stem for example in EXAMPLES} & set(sys.modules):
+            del sys.modules[name]
+
+
+# By program, mutants that do no harm, as tests/sync/test_inferred_mutants.py says, or the machine in 150 orders.
+HARMLESS = {"stencil": set(), "copies": set(), "relay": set(), "staging": set(), "sums": set()}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_is_made_wrong_in_one_place_is_not_shown(name):
+    kernel, *_ = PROGRAMS[name]()
+    function = kernel._the_one({}).synced
+    assert order(function).verdict == "ordered"
+    missed = {text for text, mutant in mutations.mutants(function) if order(mutant).verdict == "ordered"}
+    assert missed == HARMLESS[name]
+
+
+def test_the_machine_and_the_check_agree():
+    """Mutants of a kernel with cp.async: whatever the machine finds fault with is refused, and nothing else is."""
+    kernel, args, _, blocks = PROGRAMS["copies"]()
+    function = kernel._the_one({}).synced
+    for text, mutant in mutations.mutants(function):
+        shown = order(mutant).verdict == "ordered"
+        assert shown != any(_goes_wrong(mutant, args, blocks, seed) for seed in range(12)), text
+
+
+def _goes_wrong(function, args, blocks, seed) -> bool:
+    races: list = []
+    try:
+        run_adversarial(function, [a.copy() if isinstance(a, np.ndarray) else a for a in args], blocks, seed, races)
+    except MachineError:
+        return True
+    return bool(races)
+
+
+def test_a_count_of_arrivals_that_is_wrong_is_noticed():
+    kernel, *_ = PROGRAMS["relay"]()
+    function = kernel._the_one({}).synced
+    for b in function.barriers:
+        for by in (-1, 1):
+            wrong = replace(function, barriers=tuple(replace(x, count=x.count + by) if x is b else x for x in function.barriers))
+            assert any("count" in stuck.why for stuck in order(wrong).stuck), (b.name, by)
+
+
+def test_what_is_said():
+    program = next(p for p in OK if p.path.stem == "back_edge")
+    function = kernels(program)["rotate"]
+    text, mutant = next(mutations.drop_points(function))
+    found = findings(order(mutant), mutant.span)
+    first = found.obligations[0]
+    assert first.verdict is Verdict.UNKNOWN and first.kind == "order"
+    assert "comes before" in first.what and "maybe before that is over" in first.label
+    assert first.others and "barrier" in first.help
+
+
+# ---- the parts ----------------------------------------------------------------------------------------------------------------
+
+
+def test_bounds_are_what_the_facts_say():
+    """Against all numbers of a small domain, for every system of two facts about three unknowns."""
+    atoms = [("x",), ("y",), ("turn", 0)]
+    forms = [linear.add(linear.subtract(linear.unknown(a), linear.unknown(b)), linear.number(c)) for a, b, c in product(atoms, atoms, (-1, 0, 2)) if a != b]
+    points = [dict(zip(atoms, at)) for at in product(range(-3, 4), range(-3, 4), range(4))]
+    for facts in product(forms, repeat=2):
+        inside = [p for p in points if all(linear.value(f, p) >= 0 for f in facts)]
+        for asked in forms[:6]:
+            low = Bounds(facts).least(asked)
+            assert low is None or all(linear.value(asked, p) >= low for p in inside)
+
+
+def test_who_knows_spreads_by_groups():
+    first = Reach(0b0001, (0, 0, 0, 0))
+    pairs = first.met([0b0011, 0b1100])
+    assert pairs.rows == (0b0011, 0, 0, 0)
+    assert pairs.met([0b0110]).rows == (0b0111, 0, 0, 0)
+    assert pairs.both(first).rows == (0, 0, 0, 0)
+    assert first.widened(1, 0b0001, 0b1111).wide == 1
+    assert first.widened(1, 0b0011, 0b1111).wide == 0  # of what unit 1 did nobody knows that it is over

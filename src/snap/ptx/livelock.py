@@ -44,7 +44,7 @@ class Livelock:
             self.keep *= 2
             parts = self._parts()
             if sum(part.nbytes for part in parts) <= MOST:
-                self.pc, self.small, self.large = pc, deepcopy(self._rest()), [part.copy() for part in parts]
+                self.pc, self.small, self.large = pc, self._rest(), [part.copy() for part in parts]
         elif pc == self.pc and np.array_equal(self.machine.warp_pc, self.large[0]) and self._same():
             raise self._report()
 
@@ -72,7 +72,7 @@ class Livelock:
 
     def _rest(self) -> tuple:
         m = self.machine
-        return m.held, m.mbarriers, len(m.printed)
+        return list(m.held), deepcopy(m.mbarriers), len(m.printed)
 
     # ---- the report -------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from snap.ptx.livelock import Livelock
 from snap.ptx.machine import AT_BARRIER, CONTROL, GONE, TOGETHER, WARP, WITH_WARP, Lanes, Machine, Shape, Step, portions
 from snap.ptx.memory import Fault, Memory
 from snap.ptx.program import Code, Function, Instruction, Outside, Program
-from snap.ptx.states import WarpState, beginning
+from snap.ptx.states import WarpState, beginning, lanes_of
 from snap.ptx.watch import Watched
 
 PUSH = {"ssy": branching.ssy, "preBrk": branching.pre_brk, "preRet": branching.pre_ret}
@@ -155,8 +155,9 @@ class StackMachine(Machine):
         try:
             for k in np.flatnonzero((mask != 0) & ~uniform).tolist():
                 warp = int(warps[k])
-                after[warp], again = self._rule(one, self.warp_state(warp), goes[goes // WARP == warp])
-                back.append(warp * WARP + np.flatnonzero(self._bits(np.array([again], np.uint32))))
+                after[warp], again = self._rule(one, warp, int(mask[k]))
+                if again:
+                    back.append(warp * WARP + np.array(lanes_of(again)))
         except branching.Inconsistent as broken:
             raise self._inconsistent(str(broken), lanes) from None
         except Fault as fault:
@@ -172,9 +173,9 @@ class StackMachine(Machine):
             self.held[warp], self.warp_pc[warp], self.active[warp] = state, state.pc, state.active
         self._safe(warps, lanes)
 
-    def _rule(self, one: Instruction, s: WarpState, goes: Lanes) -> tuple[WarpState, int]:
-        """The state after, and the mask of those whose turn at this instruction comes later."""
-        name = one.parts[0]
+    def _rule(self, one: Instruction, warp: int, goes: int) -> tuple[WarpState, int]:
+        """The state after, and the mask of those whose turn at this instruction comes later.  goes: who executes it."""
+        name, s = one.parts[0], self.warp_state(warp)
         broken = consistency.stack_cons(name, s)
         if broken is not None:
             raise branching.Inconsistent(f"the stack is not consistent with the program: {broken}")
@@ -182,11 +183,16 @@ class StackMachine(Machine):
             return branching.sync(s), 0
         if name in PUSH:
             return PUSH[name](s, _address(one)), 0
-        mask = int(self._masks(goes)[goes[0] // WARP])
         if name in LEAVE:
-            return LEAVE[name](s, mask), 0
-        at = np.broadcast_to(target(self, one)(goes), goes.shape)
-        targets = {int(pc): int(self._masks(goes[at == pc])[goes[0] // WARP]) for pc in np.unique(at)}
+            return LEAVE[name](s, goes), 0
+        targets: dict[int, int] = {}
+        if name == "bra":
+            targets[_address(one)] = goes
+        else:
+            lanes = lanes_of(goes)
+            at = np.broadcast_to(target(self, one)(warp * WARP + np.array(lanes)), len(lanes))
+            for lane, pc in zip(lanes, at.tolist()):
+                targets[pc] = targets.get(pc, 0) | 1 << lane
         after = JUMP[name](s, targets, self.choose if self.drawn is None else self.drawn.choose)
         return after, s.active & ~after.active if len(targets) > 1 else 0
 

@@ -12,7 +12,7 @@ from math import gcd
 
 from snap.analysis import linear
 from snap.analysis.linear import Form
-from snap.analysis.trips import turns
+from snap.analysis.trips import loop_values
 from snap.analysis.uniform import differs
 from snap.analysis.values import Frame
 from snap.ir import nodes as ir
@@ -208,7 +208,7 @@ def grown_by(body: ir.Body, uid: int) -> int | None:
             by = 0
         elif isinstance(s, (ir.Group, ir.Partition, ir.Claim)):
             by = grown_by(s.body, uid)
-        elif isinstance(s, ir.For) and (values := turns(s)) is not None and not leaves(s.body):
+        elif isinstance(s, ir.For) and (values := loop_values(s)) is not None and not leaves(s.body):
             inside = grown_by(s.body, uid)
             by = None if inside is None else inside * len(values)
         else:

@@ -16,7 +16,7 @@ from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.linear import Form
-from snap.analysis.trips import turns
+from snap.analysis.trips import loop_values
 from snap.analysis.values import Frame, Position, called, facts, form, is_integer
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -317,7 +317,7 @@ class Walk:
     # ---- loops ----
 
     def loop(self, s: ir.For | ir.While) -> None:
-        counted = turns(s)
+        counted = loop_values(s)
         few = counted is not None and len(counted) <= RUN_OUT
         if (
             counted is not None
@@ -404,7 +404,7 @@ class Walk:
     def head(self, s: ir.For | ir.While, loop: tuple) -> None:
         """At the top of any iteration: what the body changes is something else, or has been counted."""
         privilege = s.var.privilege if isinstance(s, ir.For) else self.at.place.privilege
-        turn = self.values.turns(loop, privilege)
+        turn = self.values.iteration(loop, privilege)
         self.values.known[turned(loop)] = turn
         free = []
         for key in self.changed(s.body, s):

@@ -16,6 +16,7 @@ from snap.ptx.operations import lookup
 from snap.ptx.program import Constant, Instruction, Operand, Place, Register, Sink, listed
 from snap.ptx.program import Memory as Address
 from snap.ptx.types import BITS, DTYPE
+from snap.record import record
 
 if TYPE_CHECKING:
     from snap.ptx.machine import Lanes, Machine, Step
@@ -120,7 +121,7 @@ def rank_of_address(m: Machine, one: Instruction, pc: int) -> Step | None:
 # ---- memory ---------------------------------------------------------------------------------------------------------
 
 
-def _form(words: tuple[str, ...]) -> tuple[str, int, str] | None:
+def form(words: tuple[str, ...]) -> tuple[str, int, str] | None:
     """Space ('' is generic), how many elements, of which type; None where a word is unknown."""
     space, count = "", 1
     for word in words[:-1]:
@@ -139,10 +140,10 @@ def _local_param(o: Operand) -> bool:
 
 
 def load(m: Machine, one: Instruction, pc: int) -> Step | None:
-    form = _form(one.parts[1:])
-    if form is None:
+    found = form(one.parts[1:])
+    if found is None:
         return None
-    space, count, type = form
+    space, count, type = found
     target, source = one.operands[:2]  # behind them a cache policy may stand
     if space == "param" and _local_param(source):
         space = "local"
@@ -155,7 +156,7 @@ def load(m: Machine, one: Instruction, pc: int) -> Step | None:
 
     def step(lanes: Lanes) -> None:
         address = at(lanes)
-        _aligned(address, width * count, one)
+        aligned(address, width * count, one)
         for k, write in enumerate(writers):
             value = loaded(m, space, address + np.uint64(k * width), lanes, width)
             write(lanes, value.view(DTYPE[type]))
@@ -168,10 +169,10 @@ def store(m: Machine, one: Instruction, pc: int) -> Step | None:
         from snap.ptx import bulks
 
         return bulks.store(m, one, pc)
-    form = _form(one.parts[1:])
-    if form is None:
+    found = form(one.parts[1:])
+    if found is None:
         return None
-    space, count, type = form
+    space, count, type = found
     target, source = one.operands[:2]
     if space == "param" and _local_param(target):
         space = "local"
@@ -184,7 +185,7 @@ def store(m: Machine, one: Instruction, pc: int) -> Step | None:
 
     def step(lanes: Lanes) -> None:
         address = at(lanes)
-        _aligned(address, width * count, one)
+        aligned(address, width * count, one)
         for k, read in enumerate(readers):
             value = np.broadcast_to(read(lanes), lanes.shape).view(BITS[width])
             stored(m, space, address + np.uint64(k * width), lanes, value)
@@ -192,7 +193,7 @@ def store(m: Machine, one: Instruction, pc: int) -> Step | None:
     return step
 
 
-def _aligned(address: np.ndarray, width: int, one: Instruction) -> None:
+def aligned(address: np.ndarray, width: int, one: Instruction) -> None:
     if width > 1 and int(np.bitwise_or.reduce(address)) & (width - 1):
         lane = int(np.argmax(address % np.uint64(width) != 0))
         raise Fault("misaligned", f"{width} bytes at address {int(address[lane]):#x} by {one.name}", lane)
@@ -282,12 +283,20 @@ def _combining(op: str, type: str) -> Callable | None:
     return _ATOMIC.get(op)
 
 
-def atomic(m: Machine, one: Instruction, pc: int) -> Step | None:
-    """One lane after the other, where several meet; of vectors, each element by itself."""
-    if "async" in one.parts:
-        from snap.ptx import bulks
+@record
+class AtomicForm:
+    """combine: None compares and puts.  count: how many elements, each with a target and the values it is given."""
 
-        return bulks.store(m, one, pc)
+    space: str
+    combine: Callable | None
+    type: str
+    address: Operand
+    targets: tuple[Operand, ...]
+    values: tuple[Operand, ...]
+    count: int
+
+
+def atomic_form(one: Instruction) -> AtomicForm | None:
     words = tuple(w for w in one.parts[1:] if w not in ORDERS and w != "noftz" and not w.startswith("L2::"))
     space = words[0] if words[0] in SPACES else ""
     op, *vector, type = words[1:] if space else words
@@ -295,18 +304,30 @@ def atomic(m: Machine, one: Instruction, pc: int) -> Step | None:
     if (combine is None and op != "cas") or any(w not in VECTORS for w in vector):
         return None
     targets, address, *values = one.operands if one.parts[0] == "atom" else (Sink(), *one.operands)
-    at = m.addresses(address, one.function, space)
     count = len(listed(values[0]))
     results = listed(targets) if count > 1 and not isinstance(targets, Sink) else (targets,) * count
-    writers = [m.writer(o, one.function) for o in results]
-    readers = [[m.reader(listed(v)[k], type, one.function) for v in values] for k in range(count)]
-    width = DTYPE[type].itemsize
+    return AtomicForm(space, combine, type, address, results, tuple(values), count)
+
+
+def atomic(m: Machine, one: Instruction, pc: int) -> Step | None:
+    """One lane after the other, where several meet; of vectors, each element by itself."""
+    if "async" in one.parts:
+        from snap.ptx import bulks
+
+        return bulks.store(m, one, pc)
+    f = atomic_form(one)
+    if f is None:
+        return None
+    at = m.addresses(f.address, one.function, f.space)
+    writers = [m.writer(o, one.function) for o in f.targets]
+    readers = [[m.reader(listed(v)[k], f.type, one.function) for v in f.values] for k in range(f.count)]
+    width = DTYPE[f.type].itemsize
 
     def step(lanes: Lanes) -> None:
         start = at(lanes)
         for k, (reads, write) in enumerate(zip(readers, writers)):
             given = [np.broadcast_to(r(lanes), lanes.shape) for r in reads]
-            write(lanes, _one_by_one(m, space, start + np.uint64(k * width), lanes, type, combine, given))
+            write(lanes, _one_by_one(m, f.space, start + np.uint64(k * width), lanes, f.type, f.combine, given))
 
     return step
 
@@ -331,7 +352,7 @@ def _one_by_one(
             now = left[first]
             old = loaded(m, space, address[now], lanes[now], DTYPE[type].itemsize).view(DTYPE[type])
             if combine is None:
-                new = np.where(_alike(old, given[0][now]), given[1][now], old)
+                new = np.where(alike(old, given[0][now]), given[1][now], old)
             else:
                 new = combine(old, given[0][now])
             stored(m, space, address[now], lanes[now], new.astype(DTYPE[type]).view(BITS[DTYPE[type].itemsize]))
@@ -340,7 +361,7 @@ def _one_by_one(
     return before
 
 
-def _alike(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def alike(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Bit for bit."""
     whole = np.uint64 if a.dtype.itemsize == 16 else BITS[a.dtype.itemsize]
     same = np.ascontiguousarray(a).view(whole) == np.ascontiguousarray(b).view(whole)

@@ -30,6 +30,7 @@ from snap.ptx.watch import Watch, Watched
 
 # Threads with program counters of their own, as since Volta; warps with a stack of tokens, as before it.
 MODES = ("independent", "stack")
+FLAT, CACHES = "flat", "caches"  # memory
 MOST = 1 << 34  # bytes that a launch may take
 LIMIT = 1 << 34  # instructions of threads, if nothing else is said
 
@@ -52,11 +53,14 @@ def run(
     seed: int | None = None,
     strict: bool = False,
     mode: str = "independent",
+    memory: str = FLAT,
 ) -> Counters:
     """checks: what else is looked for, of CHECKS.  count_memory: sectors and bank conflicts are counted, too.  seed:
     which threads go on, and how far, is drawn.  strict: what the machine does not have is refused before anything runs.
-    mode: how threads of a warp part and meet, of MODES.
+    mode: how threads of a warp part and meet, of MODES.  memory: "flat", where every load sees the last store, or
+    "caches", whose steps are drawn from the seed, too.
     """
+    cached = _cached(memory, mode, bool(checks) or count_memory)
     chosen = [*_checks(checks), *([Counting] if count_memory else []), *watchers]
     program = _loaded(program, strict, mode)
     function = _kernel(program, entry)
@@ -65,19 +69,20 @@ def run(
     width = -(-shape.threads // 32) * 32
     _room(program, shape, width, dynamic_shared)
     shared = max(program.shared_bytes, (program.dynamic or 0) + dynamic_shared)
-    memory = Memory(shape.blocks, width, shared, program.local_bytes, function.parameter_bytes, cluster)
+    spaces = Memory(shape.blocks, width, shared, program.local_bytes, function.parameter_bytes, cluster)
     if len(arguments) != len(function.parameters):
         raise TypeError(f"{entry} takes {len(function.parameters)} arguments, and {len(arguments)} were given")
-    variables_at = GLOBAL + memory.globals.end
-    memory.globals.place(statics(program, variables_at), "the module's variables")
-    arrays = _Arrays(memory, [(v, a) for (v, _), a in zip(function.parameters, arguments) if isinstance(a, np.ndarray)])
+    variables_at = GLOBAL + spaces.globals.end
+    spaces.globals.place(statics(program, variables_at), "the module's variables")
+    arrays = _Arrays(spaces, [(v, a) for (v, _), a in zip(function.parameters, arguments) if isinstance(a, np.ndarray)])
     values = [_value(v, a, arrays) for (v, _), a in zip(function.parameters, arguments)]
-    memory.globals.fill()
+    spaces.globals.fill()
     for (_v, offset), raw in zip(function.parameters, values):
-        memory.parameters.data[offset : offset + len(raw)] = np.frombuffer(raw, np.uint8)
-    kind = StackMachine if mode == "stack" else Machine
-    machine = kind(program, function, shape, Watched(memory) if chosen else memory, limit)
-    machine.drawn = None if seed is None else Drawn(seed)
+        spaces.parameters.data[offset : offset + len(raw)] = np.frombuffer(raw, np.uint8)
+    kind = CACHES if cached else mode
+    machine = _machine(
+        kind, program, function, shape, Watched(spaces) if chosen and not cached else spaces, limit, seed
+    )
     machine.counters.resources = resources(program, function, shape, shared)
     machine.watchers = [make(machine) for make in chosen]
     machine.globals_at = variables_at
@@ -85,14 +90,40 @@ def run(
         machine.maps = maps([int.from_bytes(raw[:8], "little") for raw in values])
     if out is not None:
         machine.printed = out
+    _finish(machine)
+    arrays.back()
+    return machine.counters
+
+
+def _machine(
+    kind: str, program: Program, entry: Function, shape: Shape, memory: Memory | Watched, limit: int, seed: int | None
+) -> Machine:
+    if kind == CACHES and isinstance(memory, Memory):
+        from snap.ptx.caching import Caching
+
+        return Caching(program, entry, shape, memory, limit, seed or 0)
+    machine = (StackMachine if kind == "stack" else Machine)(program, entry, shape, memory, limit)
+    machine.drawn = None if seed is None else Drawn(seed)
+    return machine
+
+
+def _finish(machine: Machine) -> None:
     try:
         machine.run()
     except PtxFault as fault:
         if fault.kind != "race":  # which may be the reason
             fault.also += [other for watcher in machine.watchers for other in watcher.found()]
         raise
-    arrays.back()
-    return machine.counters
+
+
+def _cached(memory: str, mode: str, watched: bool) -> bool:
+    if memory not in (FLAT, CACHES):
+        raise ValueError(f'memory= is "flat" or "caches", not {memory!r}')
+    if memory == CACHES and watched:
+        raise ValueError('checks= and count_memory= look at the flat memory; leave them out, or memory="caches"')
+    if memory == CACHES and mode == "stack":
+        raise ValueError('memory="caches" goes with mode="independent"')
+    return memory == CACHES
 
 
 CHECKS = {  # name: the module and class that looks for it

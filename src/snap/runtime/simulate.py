@@ -65,6 +65,7 @@ def run_ptx(
     blocks: int,
     seed: int | None = None,
     checks: Sequence[str] = (),
+    memory: str = "flat",
 ) -> None:
     from snap.ptx import launch, transfers
 
@@ -99,6 +100,7 @@ def run_ptx(
             maps=_maps(signature, module, args),
             checks=checks,
             seed=seed,
+            memory=memory,
         )
     finally:
         for line in printed:

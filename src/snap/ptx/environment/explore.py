@@ -6,7 +6,8 @@ in L2 and in all L1 caches; since they may be evicted at any time, starts with e
 
 Two reductions leave the outcomes as they are (`reduced=False` does without, and a test compares):
   - a step that only touches an operation's own registers is taken at once: all others come to the same with or without;
-  - a silent rule for a line is taken just before a step of an operation on that line, which alone can notice.
+  - a silent rule for a line is taken just before a step of an operation on that line, which alone can notice; for one
+    of L1, if its program asks L1 for more than to discard the line.
 
 Invariant: the graph of states is finite, since threads have no loops.  Non-goals: large tests.
 """
@@ -18,7 +19,7 @@ from functools import cache
 from typing import NamedTuple
 
 from snap.ptx.environment import steps
-from snap.ptx.environment.language import Do
+from snap.ptx.environment.language import Do, If, Sequence
 from snap.ptx.environment.lines import FIRST, INIT, Line, Lines, Stuck
 from snap.ptx.environment.litmus import Litmus
 from snap.ptx.environment.manager import fenced, ordered
@@ -48,6 +49,16 @@ def given_to(register: tuple[int, str], at: int) -> Decompose:
         raise Stuck("nothing was read")
 
     return decompose
+
+
+@cache
+def asks_l1(program: Sequence) -> bool:
+    return any(
+        asks_l1(s.then) or asks_l1(s.otherwise) or "isCachedL1" in str(s.condition)
+        if isinstance(s, If)
+        else isinstance(s, Do) and s.operation.endswith("L1") and s.operation != "discardL1"
+        for s in program
+    )
 
 
 class Node(NamedTuple):
@@ -185,11 +196,12 @@ class _Explorer:
         if not isinstance(op.state, (Device, Atomic)):
             return {env}
         pid, known, todo = op.state.pid, {env}, [env]
+        pids = (pid,) if asks_l1(op.program) else ()
         while todo:
             now = todo.pop()
             # A line that goes first keeps others from going.
             first = any(line.ec == FIRST for line in (*now.processors[pid].l1, *now.l2))
-            for new in self.silently(now, (pid,), self.addresses(now) if first else {op.state.address}):
+            for new in self.silently(now, pids, self.addresses(now) if first else {op.state.address}):
                 if new not in known:
                     known.add(new)
                     todo.append(new)

@@ -61,6 +61,7 @@ class Instruction(NamedTuple):
     space: str
     cop: str | None  # cache operator
     strong: bool
+    volatile: bool
     register: str | None  # that is written
     location: str
     operands: tuple[int | str, ...]  # numbers and registers
@@ -90,7 +91,7 @@ class Litmus(NamedTuple):
 
     def access(self, one: Instruction) -> Access:
         line, at = self.place(one.location)
-        return Access(one.space, line, 0xFF << 8 * at, one.name != "ld", one.strong)
+        return Access(one.space, line, 0xFF << 8 * at, one.name != "ld", one.strong, one.volatile)
 
 
 _LINE = re.compile(r"\s*(\d+)\s*:(.*)")
@@ -116,7 +117,7 @@ def _instruction(text: str) -> Instruction:
     found = _ONE.match(text)
     name, words = (found["name"], found["words"].split(".")[1:]) if found else ("", [])
     if name in ("membar", "fence") and words and words[-1] in LEVEL:
-        return Instruction("membar", "", None, True, None, "", (), None, LEVEL[words[-1]])
+        return Instruction("membar", "", None, True, False, None, "", (), None, LEVEL[words[-1]])
     if found is None or name not in ("ld", "st", "atom") or not found["location"]:
         raise ValueError(f"no instruction of a litmus test: `{text}`")
     space = next((w for w in words if w in ("shared", "local")), "global")
@@ -125,11 +126,12 @@ def _instruction(text: str) -> Instruction:
     if name == "atom" or space == "shared":
         cop = None
     elif cop is None:
-        cop = "wb" if name == "st" else "cg" if strong else "ca"
+        cop = "wb" if name == "st" else "volatile" if strong else "ca"
     rest = [part.strip() for part in found["rest"].split(",") if part.strip()]
     operands = tuple(int(part) if part.isdigit() else part for part in rest)
     op = next((ATOMIC[w] for w in words if w in ATOMIC), None)
     wanted = {"ld": 0, "st": 1, "atom": 2 if op is cas else 1}[name]
     if len(operands) != wanted or (name == "st") != (found["register"] is None) or (name == "atom") != (op is not None):
         raise ValueError(f"no instruction of a litmus test: `{text}`")
-    return Instruction(name, space, cop, strong, found["register"], found["location"], operands, op, "")
+    volatile = "volatile" in words
+    return Instruction(name, space, cop, strong, volatile, found["register"], found["location"], operands, op, "")

@@ -1,11 +1,11 @@
 """Section 5.8.1, what it leaves abstract: the priorities that `memOp` gives, and `updMemBar`, which says when a memory
 barrier is over.
 
-Rule of order: operations of one thread are processed in any order, but for two of them:
-  - strong ones (volatile, relaxed, atomic): as they were issued.  The report says this of volatile ones.
-  - that touch the same bytes, one of them a write: as they were issued.  The report does not want to rely on it, and
-    without it a program of one thread does not compute what it says.  Two weak loads of the same bytes may pass each
-    other.
+Rule of order: operations of one thread are processed in any order, but for these two, which are as they were issued:
+  - volatile ones, as the report has it.
+  - those that touch the same bytes, if one writes or the earlier is strong (volatile, relaxed, atomic).  The report
+    does not want to rely on it; without it a program of one thread does not compute what it says, and PTX promises it.
+    Two weak loads of the same bytes may pass each other.
 
 Rule of fences: a barrier of a thread is over when all its earlier operations have ended.  Then
   .cta        all threads of the block see its writes: they are in L2, and out of its processor's L1.
@@ -33,14 +33,15 @@ class Access(NamedTuple):
     there: int
     writes: bool
     strong: bool
+    volatile: bool = False
 
 
 def ordered(earlier: Access, later: Access) -> bool:
     """Whether the later of two accesses of one thread has to wait for the earlier."""
-    if earlier.strong and later.strong:
+    if earlier.volatile and later.volatile:
         return True
     meet = earlier.memory == later.memory and earlier.address == later.address and (earlier.there & later.there) != 0
-    return meet and (earlier.writes or later.writes)
+    return meet and (earlier.writes or later.writes or earlier.strong)
 
 
 def fenced(env: MemEnv, pid: int, level: str) -> MemEnv | None:

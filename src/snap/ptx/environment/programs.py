@@ -1,6 +1,7 @@
 """Section 4.5: which memory program an instruction launches.  The programs are text, in listings/.
 
-The report prints six, for some instructions; the others follow PTX's tables of cache operators ("Cache Operators").
+The report prints six, for some instructions; the others follow PTX's tables of cache operators ("Cache Operators"); for
+volatile accesses, which the report leaves open for want of documentation, PTX's memory consistency model.
 Two of the printed ones break programs without a race (errata 6 and 7), so that what runs is their mended form;
 `printed=True` asks for those of the report.
 """
@@ -21,6 +22,7 @@ TABLE = {
     ("ld", "global", "cs"): "ours/ld.global.cs",
     ("ld", "global", "lu"): "ours/ld.global.cs",
     ("ld", "global", "cv"): "ours/ld.global.cv",
+    ("ld", "global", "volatile"): "ours/ld.global.volatile",  # and all strong loads
     ("ld", "local", "ca"): "report/4.2",
     ("ld", "local", "cg"): "ours/ld.local.cg",
     ("ld", "local", "cs"): "ours/ld.local.lu",

@@ -11,7 +11,7 @@ iteration by iteration.  Non-goals: which pairs are in conflict (conflict.py).
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from snap.analysis import linear
@@ -37,7 +37,6 @@ from snap.sync.weave import Woven
 from snap.sync.where import Moment, Where, into_roles
 
 MOST_LOOPS = 10
-NOWHERE_ELSE: AbstractContextManager = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +194,10 @@ class Walk(Forward[Paths]):
         if found is None:
             found = self.told.inside[asked] = self._inside(s, k, paths)
         self.where = found
-        with self._beside(s, k):
+        if isinstance(s, (ir.Group, ir.Call, ir.Split)):
+            with self._beside(s, k):
+                result = self.body(body, paths)
+        else:
             result = self.body(body, paths)
         self.where = outer
         return result
@@ -220,17 +222,11 @@ class Walk(Forward[Paths]):
             case _:
                 return where
 
-    def _beside(self, s: ir.Stmt, k: int) -> AbstractContextManager:
+    def _beside(self, s: ir.Group | ir.Call | ir.Split, k: int) -> AbstractContextManager:
         """Who is in there, as the visitor sees it."""
-        match s:
-            case ir.Group():
-                return self.visitor.region(s.place)
-            case ir.Call():
-                return self.visitor.region(s.function.place)
-            case ir.Split():
-                return self.visitor.case(s.cases[k].place)
-            case _:
-                return NOWHERE_ELSE
+        if isinstance(s, ir.Split):
+            return self.visitor.case(s.cases[k].place)
+        return self.visitor.region(s.place if isinstance(s, ir.Group) else s.function.place)
 
     # ---- mbarriers, waits, commits ----------------------------------------------------------------------------------
 

@@ -155,12 +155,17 @@ def test_a_writer_without_a_fence_is_overtaken_by_its_flag():
     """One thread writes, and no barrier lies between."""
     body = """
     setp.ne.u32 %p1, %r30, 0; @%p1 bra END; setp.ne.u32 %p0, %r31, 0; @%p0 bra READER;
-    st.global.u32 [%d0], 7; {fence} st.volatile.global.u32 [%d1], 1; bra END;
+    st.global.u32 [%d0], 7; {fence} st{set}.global.u32 [%d1], 1; bra END;
     READER: ld.volatile.global.u32 %r1, [%d1]; setp.eq.u32 %p1, %r1, 0; @%p1 bra READER; membar.gl;
     ld.global.u32 %r2, [%d0]; st.global.u32 [%d2], %r2;
     END:"""
-    lost = lambda fence, seeds: any(run(kernel(body.format(fence=fence)), seed, 2)[2][0] != 7 for seed in range(seeds))
-    assert lost("", MANY) and not lost("membar.gl;", 20)
+
+    def lost(fence: str, set: str, seeds: int) -> bool:
+        program = kernel(body.format(fence=fence, set=set))
+        return any(run(program, seed, 2)[2][0] != 7 for seed in range(seeds))
+
+    assert lost("", ".volatile", MANY)
+    assert not lost("membar.gl;", ".volatile", 20) and not lost("", ".release.gpu", 80)
 
 
 def test_blocks_of_one_processor_share_its_cache():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from ptx import report
@@ -211,6 +213,25 @@ def test_indirect_calls(mode):
 def test_a_call_of_something_else_is_refused(mode):
     with pytest.raises(PtxFault, match="where no function is"):
         run(kernel(INDIRECT.replace("mov.u64 %d4, times", "mov.u64 %d4, 12345678"), TWO), "k", 1, 40, [np.zeros(40, np.uint32)], mode=mode)
+
+
+FACTORIAL = """.func (.param .b32 o) f(.param .b32 x) { .reg .b32 %r<6>; .reg .pred %p<3>;
+ld.param.u32 %r1, [x]; setp.lt.u32 %p1, %r1, 2; @%p1 bra ONE;
+sub.s32 %r2, %r1, 1; { .param .b32 a; .param .b32 b; st.param.b32 [a], %r2; call (b), f, (a); ld.param.b32 %r3, [b]; }
+mul.lo.s32 %r4, %r3, %r1; st.param.b32 [o], %r4; ret;
+ONE: st.param.b32 [o], 1; ret; }
+"""
+
+
+@pytest.mark.parametrize("mode", ["independent", "stack"])
+def test_functions_that_call_themselves(mode):
+    """Each thread to a depth of its own: a call token for each."""
+    out, seen = np.zeros(40, np.uint32), []
+    body = f"and.b32 %r1, %r0, 7; {{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), f, (a); ld.param.b32 %r9, [b]; }} {STORE}"
+    run(kernel(body, FACTORIAL), "k", 1, 40, [out], mode=mode, watchers=[recorder(seen)])
+    assert out.tolist() == [math.factorial(t % 8) for t in range(40)]
+    if mode == "stack":
+        assert max(sum(t.kind == "call" for t in s.tokens) for _, s in seen) == 7
 
 
 def test_a_warp_that_goes_astray_is_seen(monkeypatch):

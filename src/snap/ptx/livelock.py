@@ -68,7 +68,8 @@ class Livelock:
         b = m.barriers
         waits = [b.come, b.asked, b.waits_at, b.said, b.arrived, b.phase, b.joined]
         order = np.argsort(np.where(m.active != 0, m.since, -1), kind="stable")
-        return [m.warp_pc, m.active, m.pc, m.state, order, *registers, *bytes, m.depth, *m.frames, *waits]
+        frames = [m.depth, m.base, m.top, *m.frames, *(bits for kept in m.aside.values() for bits in kept)]
+        return [m.warp_pc, m.active, m.pc, m.state, order, *registers, *bytes, *frames, *waits]
 
     def _rest(self) -> tuple:
         m = self.machine

@@ -177,3 +177,9 @@ def test_results_besides_the_first():
         less = int(np.int32(np.uint32(a))) < int(np.int32(np.uint32(b)))
         x, y = np.array([a, b], np.uint32).view(np.float16).reshape(2, 2).astype(float)
         assert got[:6] == [a & b, any_, less and not any_, not less and not any_, x[0] > y[0], x[1] > y[1]]
+
+
+def test_the_page_says_how_many_forms_there_are():
+    from pathlib import Path
+
+    assert f"`tests/ptx/forms.py`: {len(FORMS):,} of\nthem" in (Path(__file__).parents[2] / "docs" / "ptx.md").read_text()

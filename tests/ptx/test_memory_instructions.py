@@ -224,3 +224,57 @@ def test_what_is_not_here_is_refused_by_name_with_a_reason(text, reason):
     with pytest.raises(PtxError, match=reason) as caught:
         launch(text, [np.zeros(1)])
     assert caught.value.code == "PTX004" and text.split()[0].rstrip(";") in caught.value.message
+
+
+# ---- tensor cores -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_products_with_sums_of_f16():
+    rng = np.random.default_rng(8)
+    a, b = rng.integers(-3, 4, (16, 16)).astype(np.float16), rng.integers(-3, 4, (8, 16)).astype(np.float16)
+    c, out = rng.integers(-9, 9, (16, 8)).astype(np.float16), np.zeros((16, 8), np.float16)
+    body = """
+    mov.u32 %r1, %laneid; shr.u32 %r2, %r1, 2; and.b32 %r3, %r1, 3; mad.lo.u32 %r4, %r2, 32, 0; mad.lo.u32 %r4, %r3, 4, %r4; cvt.u64.u32 %d10, %r4;
+    add.u64 %d11, %d1, %d10; ld.global.u32 %r10, [%d11]; ld.global.u32 %r11, [%d11+256]; ld.global.u32 %r12, [%d11+16]; ld.global.u32 %r13, [%d11+272];
+    add.u64 %d12, %d2, %d10; ld.global.u32 %r14, [%d12]; ld.global.u32 %r15, [%d12+16];
+    mad.lo.u32 %r5, %r2, 16, 0; mad.lo.u32 %r5, %r3, 4, %r5; cvt.u64.u32 %d13, %r5; add.u64 %d14, %d3, %d13; add.u64 %d15, %d4, %d13;
+    ld.global.u32 %r16, [%d14]; ld.global.u32 %r17, [%d14+128];
+    mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r20, %r21}, {%r10, %r11, %r12, %r13}, {%r14, %r15}, {%r16, %r17};
+    st.global.u32 [%d15], %r20; st.global.u32 [%d15+128], %r21;
+    """
+    launch(body, [a, b, c, out])
+    np.testing.assert_array_equal(out, (a.astype(float) @ b.astype(float).T + c).astype(np.float16))
+
+
+TILES = """
+.shared .align 1024 .b8 left[2048]; .shared .align 1024 .b8 right[256];
+mov.u32 %r3, left; mov.u32 %r4, right; mad.lo.u32 %r5, %r0, 16, %r3; mad.wide.u32 %d10, %r0, 16, %d1; ld.global.b128 %q1, [%d10]; st.shared.b128 [%r5], %q1;
+setp.lt.u32 %p1, %r0, 16; mad.lo.u32 %r6, %r0, 16, %r4; mad.wide.u32 %d11, %r0, 16, %d2; @%p1 ld.global.b128 %q2, [%d11]; @%p1 st.shared.b128 [%r6], %q2; bar.sync 0;
+shr.u32 %r7, %r3, 4; cvt.u64.u32 %d12, %r7; or.b64 %d12, %d12, DESCRIPTOR; shr.u32 %r8, %r4, 4; cvt.u64.u32 %d13, %r8; or.b64 %d13, %d13, DESCRIPTOR;
+setp.ne.u32 %p2, %r0, %r0; wgmma.fence.sync.aligned;
+PRODUCT
+wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+"""
+
+
+@pytest.mark.parametrize("kind, left, right", [("s32.s8.s8", np.int8, np.int8), ("s32.u8.s8", np.uint8, np.int8)])
+def test_a_warpgroup_multiplies_bytes(kind, left, right):
+    """Without a swizzle: cores of 8 rows of 16 bytes, two beside each other (leading), and others below (stride)."""
+    rng = np.random.default_rng(9)
+    a, b = (rng.integers(np.iinfo(t).min, np.iinfo(t).max, (n, 32)).astype(t) for n, t in ((64, left), (8, right)))
+    cores = lambda x: np.ascontiguousarray(x.reshape(-1, 8, 2, 16).swapaxes(1, 2))  # noqa: E731
+    out = np.zeros((64, 8), np.int32)
+    descriptor = (128 >> 4) << 16 | (256 >> 4) << 32
+    product = f"wgmma.mma_async.sync.aligned.m64n8k32.{kind} {{%r20, %r21, %r22, %r23}}, %d12, %d13, %p2;"
+    store = """
+    shr.u32 %r30, %r0, 5; and.b32 %r31, %r0, 31; shr.u32 %r32, %r31, 2; and.b32 %r33, %r31, 3; mad.lo.u32 %r34, %r30, 16, %r32; mul.lo.u32 %r34, %r34, 32; mad.lo.u32 %r34, %r33, 8, %r34;
+    cvt.u64.u32 %d14, %r34; add.u64 %d14, %d14, %d3; st.global.v2.u32 [%d14], {%r20, %r21}; st.global.v2.u32 [%d14+256], {%r22, %r23};
+    """
+    launch(TILES.replace("DESCRIPTOR", str(descriptor)).replace("PRODUCT", product) + store, [cores(a), cores(b), out], threads=128)
+    np.testing.assert_array_equal(out, a.astype(int) @ b.astype(int).T)
+
+
+def test_types_that_wgmma_does_not_take_together_are_refused():
+    body = TILES.replace("DESCRIPTOR", "0").replace("PRODUCT", "wgmma.mma_async.sync.aligned.m64n8k16.f16.bf16.bf16 {%r20, %r21}, %d12, %d13, %p2, 1, 1, 0, 0;")
+    with pytest.raises(PtxError, match="no instruction wgmma.mma_async"):
+        launch(body, [np.zeros(1)] * 3, threads=128)

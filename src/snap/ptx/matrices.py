@@ -129,7 +129,7 @@ def transposed(m: Machine, one: Instruction, pc: int) -> Step | None:
 
 BITS_OF = {"bf16": 16, "f16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "f64": 64}
 WIDTH = {type: bits // 8 for type, bits in BITS_OF.items() if bits >= 8}
-EXACT = {"f32": np.float64, "f64": np.longdouble, "s32": np.int64}  # what sums are taken in
+EXACT = {"f16": np.float64, "f32": np.float64, "f64": np.longdouble, "s32": np.int64}  # what sums are taken in
 
 
 def decoded(bits: np.ndarray, type: str) -> np.ndarray:
@@ -183,6 +183,31 @@ def _mma_types(words: tuple[str, ...]) -> tuple[int, int, tuple[str, str, str], 
     return int(rows), int(rest.partition("k")[2]), (d, a, b), saturated
 
 
+class Sums:
+    """What a lane holds of the sums: an element a register, or two of f16."""
+
+    def __init__(self, m: Machine, registers: tuple[Operand, ...], type: str, function: int, target: bool):
+        self.type, self.per = type, 2 if type == "f16" else 1
+        self.count = self.per * len(registers)
+        word = "b32" if type == "f16" else type
+        self.ways = [m.writer(o, function) if target else m.reader(o, word, function) for o in registers]
+
+    def read(self, lanes: Lanes) -> list[np.ndarray]:
+        words = [np.broadcast_to(way(lanes), lanes.shape) for way in self.ways]  # type: ignore[call-arg]
+        if self.per == 1:
+            return [w.astype(EXACT[self.type]) for w in words]
+        halves = [np.ascontiguousarray(w).view(np.float16).reshape(-1, 2) for w in words]
+        return [h[:, k].astype(np.float64) for h in halves for k in range(2)]
+
+    def write(self, lanes: Lanes, values: list[np.ndarray], saturated: bool) -> None:
+        if self.type == "s32" and saturated:
+            values = [np.clip(v, -(1 << 31), (1 << 31) - 1) for v in values]
+        made = [v.reshape(-1).astype(DTYPE[self.type]) for v in values]
+        for k, way in enumerate(self.ways):
+            pair = made[self.per * k : self.per * (k + 1)]
+            way(lanes, pair[0] if self.per == 1 else np.stack(pair, axis=1).view(np.uint32).reshape(-1))  # type: ignore[call-arg]
+
+
 def mma(m: Machine, one: Instruction, pc: int) -> Step | None:
     found = _mma_types(one.parts[1:])
     if found is None:
@@ -192,11 +217,12 @@ def mma(m: Machine, one: Instruction, pc: int) -> Step | None:
     per = size // BITS_OF[a]  # elements of a register
     many_a, many_b, many_c = rows * inner // (WARP * per), 8 * inner // (WARP * per), rows * 8 // WARP
     operands = [listed(o) for o in one.operands]
+    many_c //= 2 if sum_type == "f16" else 1
     if [len(o) for o in operands] != [many_c, many_a, many_b, many_c]:
         return None
     read_a, read_b = ([m.reader(o, f"b{size}", one.function) for o in items] for items in operands[1:3])
-    read_c = [m.reader(o, sum_type, one.function) for o in operands[3]]
-    writers = [m.writer(o, one.function) for o in operands[0]]
+    before = Sums(m, operands[3], sum_type, one.function, False)
+    after = Sums(m, operands[0], sum_type, one.function, True)
     exact = EXACT[sum_type]
 
     def step(lanes: Lanes) -> None:
@@ -212,12 +238,9 @@ def mma(m: Machine, one: Instruction, pc: int) -> Step | None:
             register, part = divmod(e, per)
             second[:, _T * per + part + 4 * per * register, _G] = right[:, :, e]
         product = (first[:, :, :, None] * second[:, None]).sum(axis=2) if sum_type == "f64" else first @ second
-        starts = [np.broadcast_to(r(lanes), lanes.shape).reshape(warps, WARP).astype(exact) for r in read_c]
-        for k, (write, start) in enumerate(zip(writers, starts)):
-            total = product[:, _G + 8 * (k // 2), 2 * _T + k % 2] + start
-            if sum_type == "s32":
-                total = np.clip(total, -(1 << 31), (1 << 31) - 1) if saturated else total
-            write(lanes, total.astype(DTYPE[sum_type]).reshape(-1))
+        starts = [x.reshape(warps, WARP) for x in before.read(lanes)]
+        totals = [product[:, _G + 8 * (k // 2), 2 * _T + k % 2] + start for k, start in enumerate(starts)]
+        after.write(lanes, totals, saturated)
 
     return step
 
@@ -278,18 +301,23 @@ def _all_warps(m: Machine, lanes: Lanes, pc: int) -> Lanes:
     return lanes[come]
 
 
+def _multiplied(sums: str, a: str, b: str) -> bool:
+    """Which types wgmma takes together."""
+    if sums == "s32":
+        return a in ("s8", "u8") and b in ("s8", "u8")
+    small = a in ("e4m3", "e5m2") and b in ("e4m3", "e5m2")
+    return sums in ("f32", "f16") and (small or a == b == "f16" or sums == "f32" and a == b and a in ("bf16", "tf32"))
+
+
 def wgmma(m: Machine, one: Instruction, pc: int) -> Step | None:
     words = one.parts[1:]
     if words[0] in ("fence", "commit_group", "wait_group"):
         return lambda lanes: None
-    if (
-        words[:3] != ("mma_async", "sync", "aligned")
-        or words[4] != "f32"
-        or words[5] not in WIDTH
-        or words[6] not in WIDTH
-    ):
+    saturated = words[-1] == "satfinite"
+    words = words[:-1] if saturated else words
+    if words[:3] != ("mma_async", "sync", "aligned") or len(words) != 7 or not _multiplied(*words[4:]):
         return None
-    type = words[5]
+    sum_type, type, second = words[4:]
     rows, columns, inner = 64, int(words[3].split("n")[1].split("k")[0]), int(words[3].split("k")[1])
     accumulators = listed(one.operands[0])
     from_registers = isinstance(one.operands[1], Several)
@@ -299,8 +327,10 @@ def wgmma(m: Machine, one: Instruction, pc: int) -> Step | None:
     if len(flags) != len(one.operands) - 4 or any(s not in (1, -1) for s in signs):
         return None
     flip_a, flip_b = (False, flips[0] if flips else 0) if from_registers else (flips or [0, 0])[:2]
-    read_d = [m.reader(o, "f32", one.function) for o in accumulators]
-    writers = [m.writer(o, one.function) for o in accumulators]
+    signs = signs or [1, 1]
+    old, new = (Sums(m, accumulators, sum_type, one.function, target) for target in (False, True))
+    if old.count != columns // 2:
+        return None
     read_b = m.reader(one.operands[2], "u64", one.function)
     if from_registers:
         read_a = [m.reader(o, "b32", one.function) for o in listed(one.operands[1])]
@@ -321,14 +351,15 @@ def wgmma(m: Machine, one: Instruction, pc: int) -> Step | None:
             a = a.reshape(len(groups), rows, inner)
         else:
             a = _tile(m, of_first(read_a[0]), first, rows, inner, type, bool(flip_a))
-        b = _tile(m, of_first(read_b), first, columns, inner, type, bool(flip_b))
+        b = _tile(m, of_first(read_b), first, columns, inner, second, bool(flip_b))
         product = signs[0] * signs[1] * (a @ b.swapaxes(1, 2))
         thread = np.arange(GROUP)
         row, column = thread // WARP * 16 + thread % WARP // 4, 2 * (thread % 4)
         going_on = np.broadcast_to(keep(lanes), lanes.shape).reshape(-1, GROUP)
-        for k, write in enumerate(writers):
-            before = np.broadcast_to(read_d[k](lanes), lanes.shape).reshape(-1, GROUP).astype(np.float64)
+        totals = []
+        for k, start in enumerate(old.read(lanes)):
             made = product[:, row + 8 * (k // 2 % 2), column + 8 * (k // 4) + k % 2]
-            write(lanes, (np.where(going_on, before, 0.0) + made).astype(np.float32).reshape(-1))
+            totals.append(np.where(going_on, start.reshape(-1, GROUP), start.dtype.type(0)) + made)
+        new.write(lanes, totals, saturated)
 
     return step

@@ -1,4 +1,4 @@
-"""Of ptx/: the stack mode."""
+"""Of ptx/: the stack mode; races and the other checks; counters."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 FIGURES = "tests/ptx/test_branching.py"
 STACK = "tests/ptx/test_stack.py"
 SAFETY = "tests/ptx/test_safety.py"
+RACES = "tests/ptx/test_races.py"
 
 # fmt: off
 MUTANTS: tuple[Mutant, ...] = (
@@ -74,4 +75,36 @@ MUTANTS: tuple[Mutant, ...] = (
            "        parted = (act > 0) & (act < here)\n",
            "        parted = act < 0\n",
            ("tests/ptx/test_aligned.py::test_by_whole_warps",)),
+    Mutant("a release reaches the groups of its scope alone", "ptx/order.py",
+           "(2, 0)][: scope + 1]",
+           "(2, 0)]",
+           (f"{RACES}::test_passing_a_message",)),
+    Mutant("a strong write releases what was known at the fence before it", "ptx/order.py",
+           "            segment = self.of(lane) if releases else fenced[level]",
+           "            segment = self.of(lane)",
+           (f"{RACES}::test_passing_a_message",)),
+    Mutant("another thread's store ends what was released", "ptx/order.py",
+           "        keeps = there is not None and (atomic or there.owner == lane)",
+           "        keeps = there is not None",
+           (f"{RACES}::test_another_store_ends_a_release",)),
+    Mutant("a barrier of some threads orders these", "ptx/order.py",
+           "            if waiting[come].all() and len(come) == self._alive(block):",
+           "            if waiting[come].all():",
+           (f"{RACES}::test_shared_memory",)),
+    Mutant("an atomic has seen those before it, not all plain accesses", "machine/races.py",
+           "    if a.kind != ATOMIC:\n        return False\n    for z",
+           "    for z",
+           (f"{RACES}::test_an_atomic_before_a_plain_write_has_not_seen_it",)),
+    Mutant("a copy is in flight until its group is waited for", "ptx/races.py",
+           "0 < copy.group[lane] <= self.committed.get(lane, 0) - younger",
+           "copy.group[lane] <= self.committed.get(lane, 0) - younger",
+           (f"{RACES}::test_a_copy_in_flight",)),
+    Mutant("what is written after it was read past coherence is reported", "ptx/checks.py",
+           "            if t.space != \"global\" or not (t.write or _nc(one)):",
+           "            if t.space != \"global\" or not _nc(one):",
+           (f"{RACES}::test_reads_past_coherence_of_what_is_written",)),
+    Mutant("accesses of 8 and 16 bytes go by parts of a warp", "ptx/counters.py",
+           "(t.lanes % WARP) // max(WARP * WORD // max(t.width, WORD), 1)",
+           "0 * t.lanes",
+           ("tests/ptx/test_counters.py::test_bank_conflicts",)),
 )

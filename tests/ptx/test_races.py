@@ -74,6 +74,20 @@ def test_passing_a_message(say, hear, before, after, scope, apart, races):
     assert said(text, 2 if apart else 1) == ("race" if races else "")
 
 
+def test_another_store_ends_a_release():
+    """Block 0 releases, block 1 overwrites the word without a release, block 2 reads that: it has not heard of block 0."""
+    body = """
+    ld.param.u64 %d0, [p0]; mov.u32 %r4, %ctaid.x;
+    setp.eq.s32 %p1, %r4, 1; @%p1 bra second; setp.eq.s32 %p1, %r4, 2; @%p1 bra third;
+    st.global.u32 [%d0+4], 7; st.release.gpu.global.u32 [%d0], 1; bra.uni done;
+    second: ld.relaxed.gpu.global.u32 %r5, [%d0]; setp.ne.s32 %p2, %r5, 1; @%p2 bra second; st.relaxed.gpu.global.u32 [%d0], 2; bra.uni done;
+    third: ld.relaxed.gpu.global.u32 %r5, [%d0]; setp.ne.s32 %p2, %r5, 2; @%p2 bra third; ld.acquire.gpu.global.u32 %r5, [%d0]; ld.global.u32 %r6, [%d0+4];
+    done:
+    """
+    assert said(module(body, 1), 3, 1) == "race"
+    assert said(module(body.replace("st.relaxed.gpu.global.u32 [%d0], 2;", "atom.relaxed.gpu.global.add.u32 %r7, [%d0], 1;"), 1), 3, 1) == ""
+
+
 TO, FROM = "mov.u32 %r3, %tid.x; shl.b32 %r4, %r3, 2; mov.u32 %r6, s; add.u32 %r4, %r4, %r6; st.shared.u32 [%r4], %r3;", "{xor} shl.b32 %r5, %r5, 2; add.u32 %r5, %r5, %r6; ld.shared.u32 %r7, [%r5];"
 SHARED = ".shared .align 16 .b32 s[64]; " + TO + " {between} " + FROM
 NEAR, FAR = "xor.b32 %r5, %r3, 1;", "xor.b32 %r5, %r3, 32;"
@@ -106,6 +120,17 @@ def test_atomics_and_plain_accesses():
     assert said(module(last, 1), 2) == ""
     assert said(module(last.replace("127", "100"), 1), 2) == "race"
     assert said(module("ld.param.u64 %d0, [p0]; red.global.add.u32 [%d0], 1; ld.global.u32 %r3, [%d0];", 1), 1, 32) == "race"
+
+
+def test_an_atomic_before_a_plain_write_has_not_seen_it():
+    body = "ld.param.u64 %d0, [p0]; red.global.add.u32 [%d0], 1; bar.warp.sync -1; setp.eq.s32 %p1, %r0, 0; @%p1 st.global.u32 [%d0], 5; setp.eq.s32 %p2, %r0, 20; @%p2 ld.global.u32 %r3, [%d0];"
+    assert said(module(body, 1), 1, 32) == "race"
+
+
+def test_an_atomic_does_not_order_what_came_before_it():
+    """The counter's own accesses are ordered by it; what its threads wrote elsewhere is not, without a fence."""
+    body = "ld.param.u64 %d0, [p0]; setp.eq.s32 %p2, %r0, 0; @%p2 st.global.u32 [%d0+8], 1; atom.global.add.u32 %r3, [%d0], 1; setp.ne.s32 %p1, %r3, 63; @%p1 bra out; ld.global.u32 %r4, [%d0+8]; out:"
+    assert said(module(body, 1), 1, 64) == "race"
 
 
 def test_a_copy_in_flight():

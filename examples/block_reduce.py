@@ -28,7 +28,7 @@ def block_sum(v: float @ thread[1]) -> float:
     return s[0]  # shared memory that nobody is writing: one value for the block
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda x, partial, n, blocks: (len(x) >= n, len(partial) >= blocks, blocks <= 2**22, n <= 2**30))
 def sum_blocks(x: ptr(const(float)), partial: ptr(float), n: int):
     i: int @ thread[1] = id()
     stride: int = count(thread[1])

@@ -30,7 +30,7 @@ def wanted(value: int) -> bool:
     return value > 0
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda x, counts, n, blocks: (len(x) >= n, len(counts) >= blocks, blocks <= 2**21))
 def count_wanted(x: ptr(const(int)), counts: ptr(int), n: int):
     with each(block) as b:
         v: int[ITEMS] @ thread[1]

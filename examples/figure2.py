@@ -16,7 +16,7 @@ WARPS = 3
 
 
 @ccuda("global")
-@requires(grid[1], block[1], thread[32 * WARPS])
+@requires(grid[1], block[1], thread[32 * WARPS], where=lambda out, blocks: (len(out) >= 384 * blocks, blocks <= 2**22))
 def figure2(out: ptr(float) @ grid[1]):
     with group(grid[1]):
         tid: int @ thread[1] = id()

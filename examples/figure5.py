@@ -55,7 +55,7 @@ def simple_mma(
 
 
 @ccuda("global")
-@requires(grid[1], block[1], thread[64])
+@requires(grid[1], block[1], thread[64], where=lambda a, b, c, blocks: (len(a) >= 256 * blocks, len(b) >= 128 * blocks, len(c) >= 256 * blocks, blocks <= 2**22))
 def figure5(a: ptr(const(float)) @ grid[1], b: ptr(const(float)) @ grid[1], c: ptr(float) @ grid[1]):
     """One product of a 16x8 and an 8x8 matrix for each warp."""
     with group(grid[1]):

@@ -15,7 +15,7 @@ from snap import *
 
 @ccuda("global")
 # Top-level privilege class and required shared memory usage.
-@requires(grid[1], block[1], thread[32], smem=1280)
+@requires(grid[1], block[1], thread[32], smem=1280, where=lambda A, B, C, M, N, K, blocks: (M % 16 == 0, N % 8 == 0, K % 8 == 0, 8 <= N <= 2**26, 16 <= M <= 2**26, 0 <= K <= 2**26, 128 * blocks == M * N, M * N < 2**31, M * K < 2**31, K * N < 2**31, len(A) >= M * K, len(B) >= K * N, len(C) >= M * N))
 def mmaTF32NaiveKernel(
     A: ptr(const(float)) @ grid[1],
     B: ptr(const(float)) @ grid[1],

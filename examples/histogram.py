@@ -15,7 +15,7 @@ WARPS = 8
 T = 32 * WARPS
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda x, counts, n, blocks: (len(x) >= n, len(counts) >= 256, blocks <= 2**22, n <= 2**30))
 def histogram(x: ptr(const(u8)), counts: ptr(u32), n: int):
     i: int @ thread[1] = id()
     stride: int = count(thread[1])

@@ -11,7 +11,7 @@ from _run import blocks_for, compare
 from snap import *
 
 
-@kernel(threads=256)
+@kernel(threads=256, where=lambda M, N, blocks: (M * N < 2**31, blocks <= 2**23))
 def matmul_naive(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(float, (M, N)), M: int, N: int, K: int):
     with each(thread, c, shape=(M, N)) as (row, col):
         acc: float = 0.0

@@ -33,7 +33,7 @@ def load_b(s: ptr(const(float), (BK, BN + PAD_B)), k: int, col: int, frag: ref(f
         frag[i] = s[k + t + i * 4, col + g]
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda N, K, blocks: (1 <= N <= 2**30, K <= 2**30, blocks <= 2**24))
 def matmul_tf32(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(float, (M, N)), M: int, N: int, K: int):
     with each(block, shape=(..., (N + BN - 1) / BN)) as (m, n):
         row0: int = m * BM

@@ -12,7 +12,7 @@ from _run import blocks_for, compare
 from snap import *
 
 
-@kernel(threads=lambda TILE: TILE * TILE)
+@kernel(threads=lambda TILE: TILE * TILE, where=lambda N, K, blocks: (1 <= N <= 2**30, K <= 2**30, blocks <= 2**26))
 def matmul_tiled(
     a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(float, (M, N)), M: int, N: int, K: int, TILE: constexpr(int)
 ):

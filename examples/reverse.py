@@ -14,7 +14,7 @@ from snap import *
 N = 256  # a Python number outside the kernel is a compile-time constant inside
 
 
-@kernel(threads=N)
+@kernel(threads=N, where=lambda x, n, blocks: (len(x) >= n >= 0, blocks <= 2**23))
 def reverse(x: ptr(int), n: int):
     with each(block) as b:
         start: int = b * N

@@ -11,7 +11,7 @@ from _run import blocks_for, compare
 from snap import *
 
 
-@kernel(threads=256)  # 256 threads a block, exactly; any number of blocks
+@kernel(threads=256, where=lambda x, y, n, blocks: (len(x) >= n, len(y) >= n, blocks <= 2**23))  # 256 threads a block, exactly
 def saxpy(a: float, x: ptr(const(float)), y: ptr(float), n: int):
     # Every thread of the grid, with its index i.  Memory is written by single threads only, so y is named: it is handed to them.
     with each(thread, y) as i:

@@ -14,7 +14,7 @@ from snap import *
 WARPS = 4
 
 
-@kernel(threads=32 * WARPS)
+@kernel(threads=32 * WARPS, where=lambda N, blocks: (blocks <= 2**28, N <= 2**30))
 def softmax(x: ptr(const(float), (M, N)), y: ptr(float, (M, N)), M: int, N: int):
     with each(warp) as row:
         lane: int @ thread[1] = id()

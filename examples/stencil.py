@@ -14,7 +14,7 @@ from snap import *
 T = 256
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda x, y, n, blocks: (len(x) >= n, len(y) >= n, blocks <= 2**22))
 def stencil(x: ptr(const(float)), y: ptr(float), n: int):
     with each(block) as b:
         start: int = b * T

@@ -12,7 +12,7 @@ from _run import blocks_for, compare
 from snap import *
 
 
-@kernel(threads=lambda TILE, ROWS: TILE * ROWS)
+@kernel(threads=lambda TILE, ROWS: TILE * ROWS, where=lambda M, N, blocks: (1 <= N <= 2**30, M <= 2**30, blocks <= 2**24))
 def transpose(a: ptr(const(float), (M, N)), b: ptr(float, (N, M)), M: int, N: int, TILE: constexpr(int), ROWS: constexpr(int)):
     with each(block, shape=(..., (N + TILE - 1) / TILE)) as (bi, bj):
         row0: int = bi * TILE

@@ -23,7 +23,7 @@ def warp_sum(v: float @ thread[1]) -> float:
     return intrinsic.shfl(v, 0)
 
 
-@kernel(threads=32 * WARPS)
+@kernel(threads=32 * WARPS, where=lambda out, M, N, blocks: (len(out) >= M, blocks <= 2**28, N <= 2**30))
 def row_sums(a: ptr(const(float), (M, N)), out: ptr(float), M: int, N: int):
     with each(warp) as row:  # index of this warp in the grid
         lane: int @ thread[1] = id()

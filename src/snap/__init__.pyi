@@ -114,7 +114,8 @@ def kernel(function: object, /) -> SnapFunction:
 
     threads: a number, or a function of constexpr parameters. cluster: so many blocks per cluster. blocks: how
     many a launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
-    count. The others are those of `@requires`.
+    count. where: what every launch must keep, a function of the arguments by name. proved: the kernel is
+    refused unless `k.prove()` proves it. The others are those of `@requires`.
     """
 @overload
 def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
@@ -123,7 +124,8 @@ def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, sme
 
     threads: a number, or a function of constexpr parameters. cluster: so many blocks per cluster. blocks: how
     many a launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
-    count. The others are those of `@requires`.
+    count. where: what every launch must keep, a function of the arguments by name. proved: the kernel is
+    refused unless `k.prove()` proves it. The others are those of `@requires`.
     """
 
 @overload
@@ -141,7 +143,7 @@ def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int 
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
     Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
-    (`resident`).
+    (`resident`); and `blocks`, `where`, `proved` as in `@kernel(...)`.
     """
 
 def ccuda(kind: str, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]

@@ -18,7 +18,7 @@ def load_tile(src: ptr(const(float), (R, C)), dst: ptr(bf16, (ROWS, COLS + PAD))
             dst[y + i, x] = bf16(src[row0 + y + i, col0 + x] if row0 + y + i < R and col0 + x < C else 0.0)
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda N, K, blocks: (1 <= N <= 2**30, K <= 2**30, blocks <= 2**24))
 def matmul(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(float, (M, N)), M: int, N: int, K: int):
     with each(block, shape=(..., (N + BN - 1) / BN)) as (m, n):
         row0: int = m * BM

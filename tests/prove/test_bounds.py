@@ -135,3 +135,17 @@ def k(out: ptr(int, (32,)), n: int):
     exec(compile(text, name, "exec"), names)
     found = names["k"].prove(["bounds"])
     assert (found.verdict is Verdict.PROVED) == (divisor == "n + 1"), found.render()
+
+
+@kernel(threads=32, where=lambda x, n: (0 <= n <= 8, len(x) >= 20))
+def slower(x: ptr(float), n: int):
+    with each(block), one(thread, x):
+        at: int = 0
+        for k in range(n):
+            x[at] = 1.0
+            at += 8 - k
+
+
+def test_what_grows_by_another_amount_each_time():
+    """It comes to 36, and eight times (8 - k) does not."""
+    assert open_of(slower, "bounds") == ["`x[at]` is inside of `x`"]

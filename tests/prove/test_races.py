@@ -109,13 +109,24 @@ def swizzled(out: ptr(float)):
             s[t / 8, (t % 8) ^ (t / 8)] = 1.0
 
 
+@kernel(threads=32)
+def sliding(out: ptr(float)):
+    with each(block):
+        s: shared(float[64])
+        t: int @ thread[1] = id()
+        with partition(s, p=thread[1]) as mine:
+            for k in range(4):  # threads of one scope are in different iterations
+                with group(thread[1]):
+                    mine[t + k] = 1.0
+
+
 def test_proved():
     for k in (own, grid_stride, rows, flat_rows, of_views, counters, kept, swizzled):
         assert races_of(k) == [], k.prove().render()
 
 
 def test_not_proved():
-    for k in (neighbour, wrong_stride, overlapping_rows, promised):
+    for k in (neighbour, wrong_stride, overlapping_rows, promised, sliding):
         assert races_of(k), k
 
 

@@ -54,7 +54,7 @@ class Walk(Started):
         if isinstance(v.term, Poly) and var.privilege != THREAD1 and _unshared(v.term, var.privilege):
             low, high = v.term.span()
             term, v = v.term, Value(self.terms.base("any", low, high, var.privilege, self.depth, var.name), v.deps)
-            if not (len(term.terms) == 1 and all(len(mono) == 1 for mono in term.terms)):
+            if any(atom.defined for atom in term.atoms) or len(term.terms) > 1:
                 assert isinstance(v.term, Poly)
                 self.path.append(equal(v.term, term))
         elif isinstance(v.term, tuple) and var.privilege != THREAD1:

@@ -122,7 +122,7 @@ class Where:
 
 def refine(facts: list[Cond]) -> None:
     """Ranges of parameters, by conditions on one of them alone."""
-    for c in facts:
+    for c in [inner for one in facts for inner in (one[1:] if one[0] == "and" else (one,))]:
         for p in (c[1],) if c[0] == "ge" else (c[1], -c[1]) if c[0] == "eq" else ():
             variable = [(mono, k) for mono, k in p.terms.items() if mono]
             if len(variable) == 1 and len(variable[0][0]) == 1 and not variable[0][0][0].defined:

@@ -120,8 +120,8 @@ class Launcher:
         bound = bind(self.signature, args, stream, extents)
         if self.signature.shared.arrays:
             rows_at_launch(self.signature.kernel, self.signature.shared, bound.args)
-        if self.where is not None:
-            self.where.check(bound.args, blocks)
+        if blocks and self.where is not None:
+            self.where.check(bound.args, blocks)  # a launch of no blocks runs nothing
         if blocks:
             check_alignment(self.signature, bound, lambda: self._needs(blocks, bound.args))
         return bound

@@ -476,13 +476,14 @@ def ref(type: Any) -> Any:
     `acc: ref(float[4])`: a local array of the caller, which a device function changes.
     """
 
-def shared(type: Any, *, upto: Any=None, swizzle: Any=None, across: Any=None, copies: Any=None) -> Any:
+def shared(type: Any, *, upto: Any=None, swizzle: Any=None, across: Any=None, copies: Any=None, every: Any=None) -> Any:
     """shared(type: type, *, upto: constexpr(int) = None, swizzle: constexpr(int) = None, across: level = None,
-    copies: level = None)
+    copies: level = None, every: constexpr(int) = None)
 
     `s: shared(float[16, 16])`: memory of the block, declared where the code is the block's. `shared(float[n],
     upto=4096)`: the launch decides the first extent, by the kernel's parameters. `swizzle=32, 64, 128`
-    spreads columns over the banks; `across=block` and `copies=block` are memory of a cluster.
+    spreads columns over the banks; `across=block` and `copies=block` are memory of a cluster,
+    `copies=block[2]` and `copies=block, every=2` of rows and columns of its blocks.
     """
 
 def pipeline(shared: Any, slots: Any, *, lag: Any=None) -> Any:

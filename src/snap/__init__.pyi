@@ -118,7 +118,7 @@ def kernel(function: object, /) -> SnapFunction:
     refused unless `k.prove()` proves it. The others are those of `@requires`.
     """
 @overload
-def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, where: Callable[..., object] | None = None, proved: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
     block[1], thread[256])`.
 
@@ -139,7 +139,7 @@ def device(*privileges: LevelName | Privilege, smem: int | None = None, cooperat
     `cooperative=True`: one for cooperative kernels.
     """
 
-def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, where: Callable[..., object] | None = None, proved: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
     Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor

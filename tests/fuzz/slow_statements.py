@@ -405,6 +405,8 @@ class Statements(Expressions):
         kind = {"group": self._group, "partition": self._partition, "claim": self._claim, "stage": self._stage, "turn": self._turn}.get(word)
         if kind is None:
             raise Unsupported(f"with {word}")
+        if any(k.arg == "view" for k in call.keywords):
+            raise Unsupported("a view")
         before, self.scope = self.scope, Scope(self.scope)
         execute = kind(call, name.id if name is not None else None, items[1:], body)
         self.scope = before

@@ -17,7 +17,7 @@ from snap.ir.walk import statements
 from snap.machine import run_adversarial, run_reference
 from snap.sync.inline import inline, must_be_inlined
 
-PROGRAMS = 160
+PROGRAMS = 96
 BATCH = 8
 REFUSED = {116}
 X = ((np.arange(16 * 32, dtype=np.int64) ** 2 + 50) % 1009).astype(np.int32).reshape(16, 32)

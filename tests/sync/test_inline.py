@@ -49,8 +49,13 @@ def compare(monkeypatch):
             assert f"{flat.name}(" in emit(made[key][2]).text
         _, flat, synced = made[key]
         in_order, scheduled = ([arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args] for _ in range(2))
-        reference(function, args, blocks)
-        reference(flat, in_order, blocks)
+        lines: list[list[str]] = [[], []]
+        told = [one.append for one in lines] if say is not None else [None, None]
+        for f, given, tell in ((function, args, told[0]), (flat, in_order, told[1])):
+            reference(f, given, blocks, tell)
+        assert lines[0] == lines[1]
+        for line in lines[0]:
+            say(line)
         races: list = []
         adversarial(synced, scheduled, blocks, 1, races)
         assert not races, races[0]

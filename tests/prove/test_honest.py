@@ -11,7 +11,7 @@ import snap
 from prove.writing import Writer, lengths
 from snap.prove.verdict import Verdict
 
-COUNT, TRIED = 40, 40
+COUNT, TRIED = 60, 40
 
 
 def drawn(seed: int):

@@ -78,6 +78,7 @@ class Named:
     element: object
     across: bool = False
     privilege: Privilege | None = None
+    held: Privilege | None = None  # of memory, whose it is, where that is known
 
 
 @dataclass(frozen=True)

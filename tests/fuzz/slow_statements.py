@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from fuzz import slow_values as sv
+from fuzz import slow_views
 from fuzz.slow_expressions import E, Expressions, Fixed, Named, Scope, Stages, Value, converted, settled
 from fuzz.slow_memory import Array, Own, Part, Pipeline
 from fuzz.slow_operations import THREAD
-from fuzz.slow_text import Constexpr, Lambda, Privilege, Registers, Shared, Slots, annotation, name_of
+from fuzz.slow_text import BUILTIN, Constexpr, Lambda, Privilege, Registers, Shared, Slots, annotation, name_of
 from fuzz.slow_values import Memory, Trap, Unsupported
 from fuzz.slow_waits import waits
 
@@ -175,7 +176,7 @@ class Statements(Expressions):
 
     def _declare_shared(self, name: str, t: Shared) -> Callable:
         slot = self.new_slot()
-        self.scope.names[name] = Named(slot, t.element, t.across)
+        self.scope.names[name] = Named(slot, t.element, t.across, held=None if t.across else BUILTIN["block"][1])
 
         def execute(G):
             for lane, h in zip(G.lanes, self._memory_of(G, t, lambda: self._shared_array(t, G))):
@@ -405,10 +406,12 @@ class Statements(Expressions):
         kind = {"group": self._group, "partition": self._partition, "claim": self._claim, "stage": self._stage, "turn": self._turn}.get(word)
         if kind is None:
             raise Unsupported(f"with {word}")
-        if any(k.arg == "view" for k in call.keywords):
-            raise Unsupported("a view")
+        if isinstance(name, ast.Tuple) and call.args and name_of(getattr(call.args[0], "func", ast.Name(""))) == "views.zipped":
+            alike = [ast.withitem(ast.Call(call.func, [array, *call.args[1:]], call.keywords), one) for array, one in zip(call.args[0].args, name.elts)]
+            return self._items([*alike, *items[1:]], body)
         before, self.scope = self.scope, Scope(self.scope)
-        execute = kind(call, name.id if name is not None else None, items[1:], body)
+        names = name if isinstance(name, ast.Tuple) else name.id if name is not None else None
+        execute = kind(call, names, items[1:], body)
         self.scope = before
         return execute
 
@@ -486,16 +489,44 @@ class Statements(Expressions):
     def _partition(self, call, name, items, body):
         words = {k.arg: k.value for k in call.keywords}
         p = self.privilege(words["p"])
+        if "view" in words:
+            return self._viewed(call, words["view"], p, [one.id for one in name.elts] if isinstance(name, ast.Tuple) else [name], items, body)
         with self.aimed(p):
             base = self.memory(call.args[0])
             function = self._index_function(words)
         slot = self.new_slot()
-        self.scope.names[name] = Named(slot, base.element, function is None and base.across)
+        self.scope.names[name] = Named(slot, base.element, function is None and base.across, held=p)
         inside = self._items(items, body)
 
         def execute(G):
             for lane, h in zip(G.lanes, base.run(G, G.lanes)):
                 lane.v[slot] = h if function is None else function(G, lane, h)
+            return inside(G)
+        return execute
+
+    def _viewed(self, call, view, p, names, items, body):
+        """A partition by a view: each lane's part is a table of its elements."""
+        chosen = None
+        if isinstance(view, ast.Subscript):
+            view, chosen = view.value, view.slice.elts if isinstance(view.slice, ast.Tuple) else [view.slice]
+        with self.aimed(p):
+            base, number = self.memory(call.args[0]), lambda node: settled(self.expression(node)).run
+            of = slow_views.steps(view, self.static, number)
+            chosen = None if chosen is None else [number(node) for node in chosen]
+            unit = self._id().run
+        found = self.lookup(call.args[0].id) if isinstance(call.args[0], ast.Name) else None
+        own, slots = getattr(found, "held", None) == p, [self.new_slot() for _ in names]
+        for name, slot in zip(names, slots):
+            self.scope.names[name] = Named(slot, base.element, held=p)
+        inside = self._items(items, body)
+
+        def execute(G):
+            for lane, h in zip(G.lanes, base.run(G, G.lanes)):
+                def value(run, lane=lane):
+                    return run(G, [lane])[0]
+                select = None if chosen is None else tuple(map(value, chosen))
+                for slot, part in zip(slots, slow_views.parts(h, slow_views.settled(of, value), value(unit), own, select)):
+                    lane.v[slot] = part
             return inside(G)
         return execute
 

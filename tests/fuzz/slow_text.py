@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from fuzz.slow_short import expand
 from fuzz.slow_values import LITERALS, TYPES, Unsupported, folded
+from fuzz.slow_views import Viewed, is_view
 
 ORDER = ("thread", "block", "cluster", "grid")
 
@@ -202,6 +203,8 @@ def evaluate(node: ast.expr, lookup: Callable[[str], object]):
     """A Python expression of the module, by Python's rules (`/` of whole numbers is not C's here)."""
     def go(node):
         match node:
+            case _ if is_view(node):
+                return Viewed(node)
             case ast.Constant():
                 return node.value
             case ast.Name():

@@ -23,7 +23,6 @@ BEYOND = {
     "unsafe_text": "unsafe",
     "prints": "the constant .*",
     "conjugate_gradient": "the value of `block_sum`|intrinsic.count_block",
-    "descend": "a view",
     "grid_dimensions": "a grid of several dimensions",
 }
 INEXACT = {"attention", "math_functions"}  # exp2 and its kin differ in their last bit: held to what the program itself allows

@@ -40,7 +40,7 @@ class BoxWriter(MemoryWriter):
         """Every element, by the threads."""
         part, n = self.fresh("m"), here.unit.size
         if m.size % n == 0:
-            with self.block(f"with partition({m.name}, p=thread[1], f={self.owned(here, m)}) as {part}:"):
+            with self.block(f"with partition({m.name}, p=thread[1], {self.owned(here, m)}) as {part}:"):
                 for e in range(m.size // n):
                     self.say(f"{part}[{e}] = v + {e}")
         else:

@@ -34,7 +34,7 @@ class MemoryWriter(Writer):
         m, part = self.pick(fitting), self.fresh("m")
         per = m.size // here.unit.size
         others = [o for o in here.memory if o is not m]
-        with self.block(f"with partition({m.name}, p=thread[1], f={self.owned(here, m)}) as {part}:"):
+        with self.block(f"with partition({m.name}, p=thread[1], {self.owned(here, m)}) as {part}:"):
             for _ in range(1 + self.chance(2)):
                 at = self.below(per)
                 own = self.as_u32(m.elem, f"{part}[{self.below(per)}]")
@@ -99,7 +99,7 @@ class MemoryWriter(Writer):
             return self.read(here)
         m, part = self.pick(fitting), self.fresh("m")
         others = [o for o in here.memory if o is not m]
-        with self.block(f"with partition({m.name}, p=thread[1], f={self.owned(here, m)}) as {part}:"):
+        with self.block(f"with partition({m.name}, p=thread[1], {self.owned(here, m)}) as {part}:"):
             with self.block("with group(thread[1]):"):
                 with self.block(f"if {here.unit.rank} % 3 == {self.below(3)}:"):
                     if others and self.chance(2):
@@ -202,7 +202,7 @@ class MemoryWriter(Writer):
         kind, width, lanes = self.pick(fits)
         seen = Memory(part, m.size * BYTES[m.elem] // width)
         per = seen.size // here.unit.size
-        with self.block(f"with partition({m.name}.view({kind}), p=thread[1], f={self.owned(here, seen)}) as {part}:"):
+        with self.block(f"with partition({m.name}.view({kind}), p=thread[1], {self.owned(here, seen)}) as {part}:"):
             if lanes and self.chance(2):
                 self.say(f"{part}[{self.below(per)}].{self.pick(lanes)} = {'int' if kind.startswith('int') else 'u32'}({self.value(here)})")
             elif lanes:
@@ -459,7 +459,7 @@ class MemoryWriter(Writer):
         else:
             self.say(f"{m.name}: shared({word}[{shape}])")
         part = self.fresh("m")
-        with self.block(f"with partition({m.name}, p=thread[1], f={self.owned(here, m)}) as {part}:"):
+        with self.block(f"with partition({m.name}, p=thread[1], {self.owned(here, m)}) as {part}:"):
             if per > 1 and self.chance(2):
                 k = self.fresh("k")
                 with self.block(f"for {k} in range({per}):"):

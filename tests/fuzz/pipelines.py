@@ -26,7 +26,7 @@ class PipelineWriter(MemoryWriter):
         """Every element of the stage, from outside or computed."""
         part, per = self.fresh("m"), m.size // here.unit.size
         copied = m.elem == "u32" and not self.chance(4)
-        with self.block(f"with partition({s}, p=thread[1], f={self.owned(here, m)}) as {part}:"):
+        with self.block(f"with partition({s}, p=thread[1], {self.owned(here, m)}) as {part}:"):
             for e in range(per):
                 if copied:
                     self.say(self.copied(f"{part}[{e}]", f"({self.outside(here)} + {k} * 32) % 1024"))
@@ -148,7 +148,7 @@ class PipelineWriter(MemoryWriter):
         source = "src" if width == 1 else f"src.view({kind})"
         k = self.fresh("i")
         with self.block(f"for {k} in range({self.pick(['2', 'n'])}):"):
-            with self.block(f"with partition({base}, p=thread[1], f={self.owned(here, seen)}) as {part}:"):
+            with self.block(f"with partition({base}, p=thread[1], {self.owned(here, seen)}) as {part}:"):
                 self.say(f"async_copy({part}[{self.below(seen.size // here.unit.size)}], {source}[({here.unit.rank} + {k}) % {1024 // width}])")
             if self.chance(2):
                 self.say(f"v = v * 3 + {self.loaded(m, self.anywhere(here, m.size))}")

@@ -151,14 +151,18 @@ class Writer:
         return self.pick([here.unit.rank, here.unit.rank, here.carried[-1] if here.carried else here.unit.rank])
 
     def owned(self, here: Here, m: Memory) -> str:
-        """An index function that gives each thread of the unit elements of its own: size / unit's size of them."""
+        """The option of a partition that gives each thread of the unit elements of its own: size / unit's size of them."""
         n, per = here.unit.size, m.size // here.unit.size
         at = self.permutation(here, self.rank(here), n)
+        if not m.cols and self.chance(6):
+            self.tags.add("views")
+            own = self.pick([f"views.chunks({per})", f"views.interleaved({n})", f"views.chunks({per}) >> views.mapped(views.interleaved(1) >> views.joined())"])
+            return f"view=({own})[{at}]"
         options = [f"({at}) + {n} * k", f"({at}) * {per} + k"]
         if per > 1:
             options += [f"({at}) + {n} * ({per - 1} - k)", f"({at}) * {per} + (k + {self.below(per)}) % {per}"]
         flat = self.pick(options)
-        return f"lambda k: {flat}" if not m.cols else f"lambda k: (({flat}) / {m.cols}, ({flat}) % {m.cols})"
+        return f"f=lambda k: {flat}" if not m.cols else f"f=lambda k: (({flat}) / {m.cols}, ({flat}) % {m.cols})"
 
     def anywhere(self, here: Here, size: int) -> str:
         """An index below `size`, whoever asks."""

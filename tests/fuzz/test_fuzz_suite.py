@@ -17,7 +17,6 @@ SLOW = 4  # every so many programs the slow interpreter, too, where it is there
 EXACT = "abs brev ceil clz copysign div dp2a_hi dp2a_lo dp4a ffs floor fma fmod isfinite isinf isnan max min mulhi popc rcp rint round sqrt trunc".split()
 # What no program of the sample has, and why.
 UNREACHED = {f"math {name}": "its last bits differ from one machine to the next: programs have one right answer" for name in MATH if name not in EXACT}
-UNREACHED["ComponentTarget"] = "vectors that are unpacked by tuple assignment; tests/check/test_values.py and tests/ok/several_values.py have them"
 UNREACHED["Print"] = "it writes to the terminal; tests/seeing compares its lines with those of the CUDA text on the host"
 
 

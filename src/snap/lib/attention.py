@@ -12,7 +12,6 @@ Non-goals:  dropout; masks of the user's own; GPUs other than Hopper's
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 from snap.ir.types import BF16, F16, F32, U16
@@ -21,6 +20,7 @@ from snap.lib.attention_gradients import keys_kernel, queries_kernel, sums_kerne
 from snap.lib.attention_kernels import ROWS, forward_kernel
 from snap.lib.gemm_arrays import ROW, copy, of_type
 from snap.lib.recorded import launch, recorded, step
+from snap.lib.torch_derivatives import derivative_wanted
 from snap.record import record
 from snap.runtime.errors import LaunchError
 
@@ -37,8 +37,7 @@ def attention(q, k, v, causal=False, scale=None, window=None, out=None, lse=Fals
     a pair, the second the logarithm of the sum of exponentials of every query's scores.  Bits of bf16 may come in
     NumPy's uint16.
     """
-    for name, given in (("q", q), ("k", k), ("v", v)):
-        _refuse_gradient(name, given)
+    _refuse_derivatives(q=q, k=k, v=v)
     return _attention(q, k, v, causal, scale, window, out, lse)
 
 
@@ -112,11 +111,16 @@ def _run(
 # ---- the gradient ---------------------------------------------------------------------------------------------------
 
 
-@recorded(offsets=True)
 def attention_gradients(grad, q, k, v, out, lse, causal=False, scale=None, window=None):
     """The gradients of q, k and v for `grad`, that of the result; `out` and `lse` are what `attention` gave for the
     same arguments.  The same arrays give the same bits.  Heads have at most 128 columns.
     """
+    _refuse_derivatives(grad=grad, q=q, k=k, v=v)
+    return _gradients(grad, q, k, v, out, lse, causal, scale, window)
+
+
+@recorded(offsets=True)
+def _gradients(grad, q, k, v, out, lse, causal, scale, window):
     queries, keys, values = (_array(name, value) for name, value in (("q", q), ("k", k), ("v", v)))
     shape = _check_shapes(queries, keys, values)
     batch, heads, rows, size = shape
@@ -316,9 +320,10 @@ def _check_masks(causal: object, window: object) -> None:
         raise LaunchError("snap.lib.attention", f"is a number of keys, from 0 on, or None, not {window!r}", "window")
 
 
-def _refuse_gradient(name: str, value: Any) -> None:
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled():
-        raise NotImplementedError(
-            f"snap.lib.attention has no gradient, and `{name}` wants one: detach it, or call it under torch.no_grad()"
-        )
+def _refuse_derivatives(**tensors: object) -> None:
+    for name, value in tensors.items():
+        if derivative_wanted(value):
+            raise NotImplementedError(
+                f"the derivative of this call would be lost, and `{name}` wants one: detach it, or call it under"
+                " torch.no_grad()"
+            )

@@ -19,7 +19,7 @@ import functools
 import math
 
 from snap import *
-from snap.lib.attention_kernels import ROWS
+from snap.lib.attention_kernels import ROWS, sight
 from snap.lib.operators import element
 
 STEP = 64  # queries at a time where a block has keys, and keys where it has queries
@@ -54,7 +54,7 @@ def keys_kernel(type, D, CAUSAL, WINDOWED):
     D: the size of a head, a multiple of 64 up to 128.
     """
     E, P = element(type), D // 64
-    SUMS, SCORES = D // 2, STEP // 2
+    SUMS, SCORES, sees = D // 2, STEP // 2, sight(CAUSAL, WINDOWED)
 
     @kernel(threads=384)
     def gradients(
@@ -139,12 +139,7 @@ def keys_kernel(type, D, CAUSAL, WINDOWED):
                             for i in range(SCORES):
                                 query: int = q0 + column + i / 4 * 8 + i % 2
                                 key: int = k0 + 64 * w + mine + 8 * (i / 2 % 2)
-                                seen: bool = query < queries and key < keys
-                                if CAUSAL:
-                                    seen = seen and key <= query + offset
-                                if WINDOWED:
-                                    seen = seen and key >= query + offset - window
-                                    seen = seen and (CAUSAL or key <= query + offset + window)
+                                seen: bool = query < queries and sees(query + offset, key, keys, window)
                                 weight: float = 0.0
                                 slope: float = 0.0
                                 if seen:
@@ -171,7 +166,7 @@ def keys_kernel(type, D, CAUSAL, WINDOWED):
 def queries_kernel(type, D, CAUSAL, WINDOWED):
     """The gradient of 128 queries of one head.  D: the size of a head, a multiple of 64 up to 128."""
     E, P = element(type), D // 64
-    SUMS, SCORES = D // 2, STEP // 2
+    SUMS, SCORES, sees = D // 2, STEP // 2, sight(CAUSAL, WINDOWED)
 
     @kernel(threads=384)
     def gradient(
@@ -257,11 +252,7 @@ def queries_kernel(type, D, CAUSAL, WINDOWED):
                                 r: int = i / 2 % 2
                                 key: int = k0 + column + i / 4 * 8 + i % 2
                                 own: int = q0 + 64 * w + mine + 8 * r + offset
-                                seen: bool = key < keys and own < keys
-                                if CAUSAL:
-                                    seen = seen and key <= own
-                                if WINDOWED:
-                                    seen = seen and key >= own - window and (CAUSAL or key <= own + window)
+                                seen: bool = own < keys and sees(own, key, keys, window)
                                 slope: float = 0.0
                                 if seen:
                                     slope = fast.exp2(s[i] * in_base_2 - log[r]) * (dp[i] - sum[r])

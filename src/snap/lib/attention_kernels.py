@@ -31,6 +31,22 @@ LN2 = math.log(2.0)
 
 
 @functools.cache
+def sight(CAUSAL, WINDOWED):
+    """Whether a query, named by its own key, sees a key: the one rule of the result and of its gradients."""
+
+    @device(thread)
+    def sees(own: int, key: int, keys: int, window: int) -> bool:
+        seen: bool = key < keys
+        if CAUSAL:
+            seen = seen and key <= own
+        if WINDOWED:
+            seen = seen and key >= own - window and (CAUSAL or key <= own + window)
+        return seen
+
+    return sees
+
+
+@functools.cache
 def forward_kernel(type, D, CAUSAL, WINDOWED, LSE):
     """D: the size of a head, a multiple of 64 up to 256.  WINDOWED: a query sees `window` keys before its own and,
     where the mask is not causal, as many behind it.
@@ -38,6 +54,8 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE):
     E, P, MASKED = element(type), D // 64, CAUSAL or WINDOWED
     KEYS = 128 if D <= 128 else 64  # of K and V, a tile
     SUMS, SCORES = D // 2, KEYS // 2  # of a thread
+
+    sees = sight(CAUSAL, WINDOWED)
 
     @device(warp)
     def hide(
@@ -48,15 +66,10 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE):
         window: int @ thread[1],
     ):
         """row: the key that is this thread's first query's own; first: this thread's first key of the tile."""
-        for i in range(SCORES):
-            key: int @ thread[1] = first + i / 4 * 8 + i % 2
-            own: int @ thread[1] = row + 8 * (i / 2 % 2)
-            seen: bool @ thread[1] = key < keys
-            if CAUSAL:
-                seen = seen and key <= own
-            if WINDOWED:
-                seen = seen and key >= own - window and (CAUSAL or key <= own + window)
-            s[i] = s[i] if seen else LOWEST
+        with each(thread):
+            for i in range(SCORES):
+                seen: bool = sees(row + 8 * (i / 2 % 2), first + i / 4 * 8 + i % 2, keys, window)
+                s[i] = s[i] if seen else LOWEST
 
     @device(warp)
     def weigh(

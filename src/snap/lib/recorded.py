@@ -5,8 +5,8 @@ Output:     the same results
 Invariant:  what a function decides depends on its arguments' signature alone: kind of array, element type, shape,
             strides, device and the address modulo `LINE`, and the values of all that are no arrays.  So for a signature
             that was seen, the same kernels are launched in the same order with the same numbers.  What depends on
-            addresses, arrays that overlap, is checked by every launch.  Whatever goes wrong in a repetition is done
-            again by the function itself, which says what is wrong
+            addresses, arrays that overlap, is checked by every launch; where one is refused, the function itself is
+            called, which refuses in its own words.  Other errors are the caller's
 Non-goals:  calls with arguments that have no signature (lists, arrays of other libraries): the function itself
 
 A call is written down as steps.  A step is a function of Python, applied to arrays that the call was given or that
@@ -25,6 +25,7 @@ from typing import Any
 
 from snap.api import SnapFunction
 from snap.ir.types import Scalar
+from snap.runtime.errors import LaunchError
 from snap.surface import TypeName
 
 LINE = 128  # bytes; nothing that is decided by an address looks further
@@ -178,20 +179,23 @@ def recorded(function: Callable | None = None, *, offsets: bool = False) -> Call
         if getattr(_listening, "tape", None) is not None:  # called by another one, whose steps these are
             return function(*args, **keywords)
         values = (*args, *keywords.values()) if keywords else args
-        try:
-            key: Hashable = (*[SIGNATURES[type(value)](value) for value in values], *keywords)
-            if offsets:
-                key = key, *[_offset(value) for value in values]
-            replay: Any = replays.get(key, _NEW)
-        except Exception:  # an argument without a signature, or an array that cannot tell
+        signatures = [SIGNATURES[type(value)] for value in values]
+        if None in signatures:
             return function(*args, **keywords)
+        try:
+            key: Hashable = (*[of(value) for of, value in zip(signatures, values)], *keywords)
+            if offsets:
+                key = key, *map(_offset, values)
+        except RuntimeError:  # a tensor of torch without memory, as of the compiler's: the function says so
+            return function(*args, **keywords)
+        replay: Any = replays.get(key, _NEW)
         if replay is _NEW:
             return _written_down(function, args, keywords, values, replays, key)
         if replay is not None:
             try:
                 return replay(*values)
-            except Exception:  # noqa: S110
-                pass  # the function says what is wrong, or does it
+            except (LaunchError, MemoryError):
+                pass  # the function refuses them in its own words
         return function(*args, **keywords)
 
     call.replays = replays  # type: ignore[attr-defined]

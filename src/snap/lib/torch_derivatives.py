@@ -51,6 +51,14 @@ def wants_gradient(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled()
 
 
+def derivative_wanted(value: object) -> bool:
+    """Whether a derivative would be lost by a function that has none; torch need not be loaded."""
+    torch = sys.modules.get("torch")
+    return isinstance(value, getattr(torch, "Tensor", ())) and (
+        wants_gradient(value) or has_tangent(value) or transformed()
+    )
+
+
 # ---- the library's operators ----------------------------------------------------------------------------------------
 
 

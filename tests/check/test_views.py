@@ -35,9 +35,21 @@ def steps(view: View) -> tuple[Step, ...]:
     return tuple(step(*s) for s in view.steps)
 
 
+class Refused(Exception):
+    pass
+
+
+class Refusing:
+    """A checker that has nothing to do but refuse."""
+
+    def fail(self, code: str, message: str, *rest: object, **more: object) -> Exception:
+        assert code == "SNAP028"
+        return Refused(message)
+
+
 def seen(view: View, *extents: int):
     memory = SimpleNamespace(handle=SimpleNamespace(name="x", span=AT), rank=len(extents), shape=tuple(map(const, extents)))
-    return applied(None, steps(view), memory)
+    return applied(Refusing(), steps(view), memory)
 
 
 # A view of each word, and extents it fits.
@@ -85,6 +97,9 @@ def test_what_a_view_shows(word):
     np.testing.assert_array_equal(shown(view, *extents), by_numpy(view, np.arange(np.prod(extents)).reshape(extents)))
 
 
+refused: list[tuple[str, str]] = []
+
+
 @pytest.mark.parametrize("first, second", list(itertools.product(EXAMPLES, EXAMPLES)))
 def test_views_compose(first, second):
     """`a >> b` shows what b shows of what a shows."""
@@ -93,7 +108,10 @@ def test_views_compose(first, second):
     try:
         once, both = shown(view, *extents), shown(view >> then, *extents)
         twice = shown(then, *once.shape)
-    except AttributeError:  # no such shape: refused, which needs a checker
+    except Refused as why:  # and for a reason that NumPy has as well: a shape that does not fit
+        assert "dimensions" in str(why) or "does not divide" in str(why) or "at " in str(why), why
+        refused.append((first, second))
+        assert len(refused) < len(EXAMPLES) ** 2 / 2
         return
     np.testing.assert_array_equal(both, once.reshape(-1)[twice])
     if "windows" not in (first, second):

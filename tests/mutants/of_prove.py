@@ -5,6 +5,22 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("no case is left out", "prove/cases.py",
+           "        for one in _alternatives(chosen):",
+           "        for one in _alternatives(chosen)[:1]:",
+           ("tests/prove/test_ladder.py::test_products",)),
+    Mutant("a case that is undecided is not no", "prove/cases.py",
+           "            return NO if found is solve.NO else UNKNOWN",
+           "            return NO",
+           ("tests/prove/test_ladder.py::test_isl_z3_and_counting_agree",)),
+    Mutant("facts are multiplied by what is not negative", "prove/products.py",
+           "            found.append(fact if atom.low >= 0 else (\"or\", ge(Poly({(atom,): -1}) - 1), fact))",
+           "            found.append(fact)",
+           ("tests/prove/test_ladder.py::test_lemmas_follow",)),
+    Mutant("a grid's threads have numbers of their type", "runtime/validate.py",
+           "number > (most := signature.most())",
+           "number > (most := 1 << 31)",
+           ("tests/runtime/test_launch.py::test_threads_of_a_grid_have_numbers",)),
     Mutant("signed arithmetic that feeds an index may overflow", "prove/values.py",
            "    return Value(x, deps | {w.arithmetic(x, t, span)})",
            "    return Value(x, deps)",

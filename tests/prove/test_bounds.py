@@ -13,7 +13,7 @@ def open_of(k, *kinds: str) -> list[str]:
     return [o.what for o in found.open if not kinds or o.kind in kinds]
 
 
-@kernel(threads=256, where=lambda n, x, y, blocks: (len(x) >= n, len(y) >= n, blocks <= 2**23))
+@kernel(threads=256, where=lambda n, x, y: (len(x) >= n, len(y) >= n))
 def guarded(a: float, x: ptr(const(float)), y: ptr(float), n: int):
     with each(thread, y) as i:
         if i < n:
@@ -88,13 +88,13 @@ def test_proved_with_where():
 def test_one_too_far_needs_more():
     found = unguarded.prove()
     assert found.verdict is Verdict.UNKNOWN and found.proved_with_needs
-    assert set(found.needs) == {"len(x) >= n + 1", "len(y) >= n", "blocks <= 8388608"}
+    assert set(found.needs) == {"len(x) >= n + 1", "len(y) >= n"}
 
 
 def test_the_step_behind_the_last_iteration_may_overflow():
     found = strided_over.prove()
     assert {o.kind for o in found.open} == {"overflow"}, found.render()
-    assert found.needs == ("blocks <= 33554431", "64 * blocks + n <= 2147483648")
+    assert found.needs == ("64 * blocks + n <= 2147483648",)
 
 
 def test_a_loop_that_halves():

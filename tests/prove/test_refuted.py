@@ -8,7 +8,7 @@ from snap import *
 from snap.prove.verdict import Verdict
 
 
-@kernel(threads=32, where=lambda n, x, blocks: (len(x) >= n, blocks <= 2**26))
+@kernel(threads=32, where=lambda n, x: len(x) >= n)
 def one_too_many(x: ptr(float), n: int):
     with each(thread, x) as i:
         if i <= n:

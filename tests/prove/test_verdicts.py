@@ -8,7 +8,7 @@ import pytest
 
 from snap.diag.span import Span
 from snap.prove import Task, chosen, prove
-from snap.prove.verdict import Findings, Launch, Obligation, Proof, Verdict
+from snap.prove.verdict import Launch, Obligation, Proof, Verdict
 
 HERE = Span(__file__, 1, 0, 1, 5)
 PROVED = Obligation("bounds", Verdict.PROVED, "`x[i]` is inside of `x`", HERE, "by its type")
@@ -64,11 +64,8 @@ def test_without_a_solver_it_is_unknown(monkeypatch):
     import snap.prove as folder
     from snap import kernel, ptr  # noqa: F401
 
-    def asks(task: Task) -> Findings:
-        raise ModuleNotFoundError("no z3", name="z3")
-
-    monkeypatch.setitem(folder.PROPERTIES, "asks", ("verdict", "asks"))
-    monkeypatch.setattr("snap.prove.verdict.asks", asks, raising=False)
+    monkeypatch.setattr(folder, "SOLVERS", ("z3", "no_such_solver"))
     typed = type("Typed", (), {"name": "k", "span": HERE})()
-    found = prove(Task(typed, lambda: typed), ["asks"])
-    assert found.verdict is Verdict.UNKNOWN and "pip install snap-gpu[prove]" in found.obligations[0].reason
+    found = prove(Task(typed, lambda: typed))
+    assert found.verdict is Verdict.UNKNOWN and len(found.open) == len(folder.PROPERTIES)
+    assert found.obligations[0].reason == "the solver no_such_solver is not installed: pip install snap-gpu[prove]"

@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import snap
+from snap import *
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, Array, Vector
 from snap.runtime.driver import available
 from snap.runtime.errors import LaunchError
 from snap.runtime.launch import launch
+from snap.runtime.signature import Signature
+from snap.runtime.validate import check_number
 
 FLOAT4 = Vector(F32, 4)
 
@@ -239,6 +243,27 @@ def test_numbers_accepted(make, ran, type, value):
 ])
 def test_blocks(make, ran, blocks, match):
     refused(ran, make.kernel(), (), blocks, None, match)
+
+
+def test_threads_of_a_grid_have_numbers():
+    """Where a kernel asks for them: they are ints, so there are fewer than 2^31."""
+    numbered = Signature.of(snap.kernel(threads=1024)(_numbered)._the_one({}).typed)
+    plain = Signature.of(snap.kernel(threads=1024)(_of_blocks)._the_one({}).typed)
+    assert check_number(numbered, 2**21 - 1) == 2**21 - 1
+    with pytest.raises(LaunchError, match="2097152 blocks have 2\\^31 threads or more.*launch 2097151 at most"):
+        check_number(numbered, 2**21)
+    assert check_number(plain, 2**31 - 1) == 2**31 - 1
+
+
+def _numbered(x: ptr(float)):
+    with each(thread, x) as i:
+        x[i] = 0.0
+
+
+def _of_blocks(x: ptr(float)):
+    with each(block, x) as b:
+        with one(thread, x):
+            x[b] = 0.0
 
 
 def test_blocks_break_a_promise(make, ran):

@@ -12,6 +12,7 @@ asked for, and where a solver is missing it says *unknown*.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 import threading
 import time
@@ -115,19 +116,18 @@ def refuse(task: Task, span: Span) -> None:
 
 
 MISSING = "is not installed"
+SOLVERS = ("z3", "islpy")
 
 
 def _property(name: str, task: Task) -> Findings:
     """A property that cannot be asked about, for want of a solver, is unknown."""
     module, function = PROPERTIES[name]
-    try:
-        return getattr(importlib.import_module(f"snap.prove.{module}"), function)(task)
-    except ModuleNotFoundError as missing:
-        if missing.name not in ("z3", "islpy"):
-            raise
-        reason = f"the solver {missing.name} {MISSING}: {EXTRA}"
-        what = f"{name} of `{task.typed.name}`"
-        return Findings((Obligation(name, Verdict.UNKNOWN, what, task.typed.span, reason),))
+    for solver in SOLVERS:
+        if importlib.util.find_spec(solver) is None:
+            reason = f"the solver {solver} {MISSING}: {EXTRA}"
+            what = f"{name} of `{task.typed.name}`"
+            return Findings((Obligation(name, Verdict.UNKNOWN, what, task.typed.span, reason),))
+    return getattr(importlib.import_module(f"snap.prove.{module}"), function)(task)
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from snap.ir import nodes as ir
+from snap.ir.launches import MOST as MOST_BLOCKS
+from snap.ir.launches import most_blocks
 from snap.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar
 from snap.prove.ladder import Ladder
 from snap.prove.sites import Arithmetic, Entry, Position, Root, Walked
@@ -17,7 +19,6 @@ from snap.prove.terms import Cond, Poly, at_least, below, equal, number
 from snap.prove.values import Value, anything, value
 
 Key = tuple[tuple[int, ...], int]  # a call, and a variable, object or handle of its function
-MOST_BLOCKS = (1 << 31) - 1
 MOST_BYTES = 1 << 56  # of an array: more than any address reaches
 
 
@@ -48,14 +49,13 @@ class Started:
         size = f.place.known(Level.BLOCK) if clusters is not None else 1
         counted = clusters if clusters is not None else blocks
         step = counted.count or 1
-        groups = base("groups", 1, MOST_BLOCKS, GRID1, name="groups")
+        most = most_blocks(f) // size  # of blocks, or of clusters
+        groups = base("groups", 1, most // step, GRID1, name="groups")
         units = groups * step
         self.blocks = units * size
-        if step * size > 1:
-            self.out.facts.append(at_least(number(MOST_BLOCKS), self.blocks))
         self.thread = base("thread", 0, threads - 1, THREAD1, name="thread")
         index = {Level.THREAD: self.thread}
-        top = base("block" if clusters is None else "cluster", 0, MOST_BLOCKS, Privilege(Level.BLOCK, 1), name="block")
+        top = base("block" if clusters is None else "cluster", 0, most - 1, Privilege(Level.BLOCK, 1), name="block")
         self.out.facts.append(below(top, units))
         if clusters is None:
             index[Level.BLOCK] = top

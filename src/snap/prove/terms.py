@@ -161,6 +161,7 @@ class Terms:
         self._known: dict[object, Poly] = {}
         self._sides: dict[tuple[int, Atom], Poly] = {}
         self._spans: dict[Poly, Range] = {}  # of remainders, which are sums
+        self._definitions: dict[Atom, list[Cond]] = {}
 
     def span(self, p: Poly) -> Range:
         """Where it lies: by the ranges of its atoms, or as a remainder."""
@@ -288,6 +289,13 @@ class Terms:
         """The number from low to high that is x up to a multiple of their distance."""
         least, most = self.span(x)
         return x if low <= least and most <= high else self.modulo(x - low, high - low + 1) + low
+
+    def defining(self, atom: Atom, define: Callable[[Terms, Atom], list[Cond]]) -> list[Cond]:
+        """What holds of a defined atom: worked out once."""
+        found = self._definitions.get(atom)
+        if found is None:
+            found = self._definitions[atom] = define(self, atom)
+        return found
 
     # ---- renaming ----
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import field
 
 from snap.ir import nodes as ir
 from snap.ir.hardware import WIDEST
 from snap.ir.integers import divide, remainder
+from snap.ir.launches import MOST, most_blocks
 from snap.ir.types import BF16, Array, Kind, Level, Scalar, ValueType, Vector, scalar_of
 from snap.record import record
 from snap.runtime.alignment import whole_rows, widest
@@ -95,7 +97,7 @@ class Value:
 class Signature:
     """`multiple`: what `@requires` promised the number of blocks to be a multiple of.  `cluster`: blocks a cluster, 0
     without clusters.  `axes`: the dimensions of the grid whose extents are the last of the parameters: a launch knows
-    them, and users do not pass them.
+    them, and users do not pass them.  `most`: how many blocks it may have.
     """
 
     kernel: str
@@ -105,6 +107,7 @@ class Signature:
     cluster: int = 0
     axes: tuple[int, ...] = ()
     shared: Shared = Shared()
+    most: Callable[[], int] = field(default=lambda: MOST, compare=False)
 
     @property
     def names(self) -> list[str]:
@@ -126,7 +129,14 @@ class Signature:
             for param in params
         )
         return Signature(
-            function.name, params, _multiple(function), dims, _cluster(function), function.axes, shared_of(function)
+            function.name,
+            params,
+            _multiple(function),
+            dims,
+            _cluster(function),
+            function.axes,
+            shared_of(function),
+            lambda: most_blocks(function),
         )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from snap.ir.hardware import GRID_DIMENSIONS
 from snap.ir.integers import held_by
+from snap.ir.launches import MOST
 from snap.ir.types import BOOL, SCALARS, Array, Scalar, Vector
 from snap.record import record
 from snap.runtime.alignment import elements_of
@@ -25,7 +26,7 @@ from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.follow import Need
 from snap.runtime.signature import Pointer, Signature, Value, overflows
 
-MAX_BLOCKS = (1 << 31) - 1
+FEW_BLOCKS = 1 << 20  # so many have fewer than 2^31 threads, whatever the kernel
 NUMPY_WORDS = {
     t: {"i": "int", "u": "uint", "f": "float"}[t.name[0]] + str(t.bits)
     for t in SCALARS.values()
@@ -82,8 +83,14 @@ def check_blocks(signature: Signature, blocks: object) -> int:
 
 def check_number(signature: Signature, number: int) -> int:
     kernel, multiple = signature.kernel, signature.multiple
-    if number > MAX_BLOCKS:
-        raise LaunchError(kernel, f"{number} blocks are more than a grid may have ({MAX_BLOCKS})")
+    if number > MOST:
+        raise LaunchError(kernel, f"{number} blocks are more than a grid may have ({MOST})")
+    if number > FEW_BLOCKS and number > (most := signature.most()):
+        raise LaunchError(
+            kernel,
+            f"{number} blocks have 2^31 threads or more, and the kernel asks for their numbers, which are of type int;"
+            f" launch {most} at most, and let each thread do more",
+        )
     if number % multiple:
         why = f" (clusters of {signature.cluster})" if signature.cluster > 1 else ""
         raise LaunchError(

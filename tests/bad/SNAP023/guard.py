@@ -5,7 +5,7 @@ from __future__ import annotations
 from snap import *
 
 
-@kernel(threads=32, proved=True, where=lambda n, x, blocks: (len(x) >= n, blocks <= 2**26))
+@kernel(threads=32, proved=True, where=lambda n, x: len(x) >= n)
 def example(x: ptr(float), n: int):
     with each(thread, x) as i:
         if i <= n:

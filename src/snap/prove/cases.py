@@ -1,0 +1,108 @@
+"""The solver of analysis/, asked about conditions with alternatives.
+
+Input: a `System`, and lemmas.  Output: NO, numbers for its atoms and products, or UNKNOWN.  Invariant: NO only where
+every alternative has none (analysis/solve.py: NO is a proof); each product is an unknown of its own.  Non-goals: hard
+questions: after `MOST_CASES` systems it says UNKNOWN.
+
+What has no alternatives is solved first.  Where the numbers that come out break a condition with alternatives, that one
+is gone through, case by case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from snap.analysis import solve
+from snap.analysis.linear import Form
+from snap.prove.system import NO, UNKNOWN, Answer, System
+from snap.prove.terms import Cond, Mono, Poly
+
+MOST_CASES = 24
+MOST_ROWS = 160
+Numbers = dict[Mono, int]
+
+
+def decided(system: System, lemmas: Iterable[Cond]) -> Numbers | Answer:
+    said = [*system.said, *lemmas]
+    zero: list[Form] = []
+    positive: list[Form] = []
+    choices: list[Cond] = []
+    for c in said:
+        _sort(c, zero, positive, choices)
+    for mono, low, high in system.ends(said):
+        positive += [(-low, ((mono, 1),)), (high, ((mono, -1),))]
+    if len(zero) + len(positive) > MOST_ROWS:
+        return UNKNOWN
+    return Cases().search(zero, positive, choices)
+
+
+def _form(p: Poly) -> Form:
+    return p.constant, tuple((mono, k) for mono, k in p.terms.items() if mono)
+
+
+def _sort(c: Cond, zero: list[Form], positive: list[Form], choices: list[Cond]) -> None:
+    match c:
+        case ("ge", p):
+            positive.append(_form(p))
+        case ("eq", p):
+            zero.append(_form(p))
+        case ("and", *inner):
+            for one in inner:
+                _sort(one, zero, positive, choices)
+        case ("true",):
+            pass
+        case _:
+            choices.append(c)
+
+
+class Cases:
+    def __init__(self) -> None:
+        self.left = MOST_CASES
+
+    def search(self, zero: list[Form], positive: list[Form], choices: list[Cond]) -> Numbers | Answer:
+        if self.left == 0:
+            return UNKNOWN
+        self.left -= 1
+        found = solve.solve(zero, positive)
+        if isinstance(found, solve.Verdict):
+            return NO if found is solve.NO else UNKNOWN
+        broken = [c for c in choices if not _holds(c, found)]
+        if not broken:
+            return found
+        chosen = min(broken, key=lambda c: len(_alternatives(c)))
+        rest = [c for c in choices if c is not chosen]
+        for one in _alternatives(chosen):
+            more, further, open_ = list(zero), list(positive), list(rest)
+            _sort(one, more, further, open_)
+            answer = self.search(more, further, open_)
+            if answer is not NO:
+                return answer
+        return NO
+
+
+def _alternatives(c: Cond) -> tuple[Cond, ...]:
+    match c:
+        case ("or", *inner):
+            return tuple(inner)
+        case ("ne", p):
+            return ("ge", p - 1), ("ge", -p - 1)
+        case _:
+            return ()  # false
+
+
+def _holds(c: Cond, at: Numbers) -> bool:
+    """Where each product is the number that it is here."""
+    match c:
+        case ("true",):
+            return True
+        case ("false",):
+            return False
+        case ("and", *inner):
+            return all(_holds(one, at) for one in inner)
+        case ("or", *inner):
+            return any(_holds(one, at) for one in inner)
+        case (kind, p):
+            value = p.constant + sum(k * at.get(mono, 0) for mono, k in p.terms.items() if mono)
+            return value >= 0 if kind == "ge" else value == 0 if kind == "eq" else value != 0
+        case _:
+            raise ValueError(c)

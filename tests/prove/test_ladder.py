@@ -1,0 +1,158 @@
+"""The steps of the ladder agree with each other and with counting, on small domains."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snap.prove.cases import decided
+from snap.prove.ladder import NO, UNKNOWN, Answer, Ladder
+from snap.prove.presburger import isl_ask
+from snap.prove.smt import Z3
+from snap.prove.system import System
+from snap.prove.terms import Cond, Poly, Terms, at_least, both, either, equal, evaluated, holds, negated, number
+
+pytest.importorskip("z3"), pytest.importorskip("islpy")
+SMALL = st.integers(-4, 4)
+
+
+class Drawing:
+    """Numbers and conditions over three unknowns of a few values each."""
+
+    def __init__(self, draw, products: bool):
+        self.draw, self.products, self.terms = draw, products, Terms()
+        spans = [(low, low + draw(st.integers(1, 4))) for low in (draw(st.integers(-3, 1)) for _ in range(3))]
+        self.base = [self.terms.base("any", *span, name=name) for span, name in zip(spans, "xyz")]
+        self.conds = [self.cond(2) for _ in range(draw(st.integers(1, 4)))]
+
+    def number(self, depth: int) -> Poly:
+        kind = self.draw(st.sampled_from(["atom", "atom", "sum"] if depth == 0 else KINDS))
+        one = lambda: self.number(depth - 1)  # noqa: E731
+        match kind:
+            case "atom":
+                return self.draw(st.sampled_from(self.base))
+            case "sum":
+                x, y = (self.draw(st.sampled_from(self.base)) for _ in range(2))
+                return x * self.draw(SMALL) + y * self.draw(SMALL) + self.draw(SMALL)
+            case "floor":
+                return self.terms.floor(one(), self.draw(st.integers(2, 4)))
+            case "divide":
+                return self.terms.divide(one(), number(self.draw(st.integers(2, 4))))
+            case "modulo":
+                return self.terms.modulo(one(), self.draw(st.integers(2, 4)))
+            case "min":
+                return self.terms.least(one(), one())
+            case "max":
+                return self.terms.most(one(), one())
+            case "choose":
+                return self.terms.choose(self.cond(0), one(), one())
+            case "and":
+                x, y = self.terms.modulo(one(), 8), self.terms.modulo(one(), 8)
+                return self.terms.bitand(x, y) or x
+            case _:
+                return one() * one() if self.products else one() + one()
+
+    def cond(self, depth: int) -> Cond:
+        kind = self.draw(st.sampled_from(["ge", "ge", "eq"] if depth == 0 else ["ge", "eq", "ne", "and", "or"]))
+        if kind in ("and", "or"):
+            return (both if kind == "and" else either)(self.cond(depth - 1), self.cond(depth - 1))
+        x, y = self.number(depth), self.number(max(depth - 1, 0))
+        found = at_least(x, y) if kind == "ge" else equal(x, y)
+        return negated(found) if kind == "ne" else found
+
+    def models(self) -> list[dict]:
+        atoms = [next(iter(p.atoms)) for p in self.base]
+        found = []
+        for values in itertools.product(*(range(a.low, a.high + 1) for a in atoms)):
+            at = dict(zip(atoms, values))
+            if all(holds(c, dict(at)) for c in self.conds):
+                found.append(at)
+        return found
+
+
+KINDS = ["atom", "sum", "sum", "floor", "divide", "modulo", "min", "max", "choose", "and", "product"]
+
+
+@st.composite
+def drawn(draw, products: bool):
+    return Drawing(draw, products)
+
+
+def answers(drawing: Drawing) -> dict[str, object]:
+    """What each step says alone."""
+    kept = [c for one in drawing.conds for c in (one[1:] if one[0] == "and" else (one,)) if c[0] != "true"]
+    system = System(drawing.terms, kept)
+    found: dict[str, object] = {}
+    for name, lemmas in ("cases", []), ("cases with lemmas", system.lemmas):
+        numbers = decided(system, lemmas)
+        found[name] = numbers if isinstance(numbers, Answer) else system.model(numbers)
+    found["isl"] = isl_ask(system, 1_000_000)
+    found["z3, linear"] = Z3().ask(system, True, 1_000_000)
+    found["z3"] = Z3().ask(system, False, 1_000_000)
+    return found
+
+
+SEEN: Counter = Counter()
+
+
+def compared(drawing: Drawing, exact: tuple[str, ...]) -> None:
+    right = drawing.models()
+    for name, answer in answers(drawing).items():
+        SEEN[name, answer is NO] += 1
+        if answer is NO:
+            assert not right, (name, drawing.conds, right[0])
+        elif answer is not UNKNOWN:
+            assert all(holds(c, dict(answer)) for c in drawing.conds), (name, drawing.conds, answer)
+        elif name in exact:
+            raise AssertionError(f"{name} does not decide {drawing.conds}")
+
+
+@settings(max_examples=80, derandomize=True, deadline=None, database=None)
+@given(drawn(products=False))
+def test_isl_z3_and_counting_agree(drawing):
+    compared(drawing, ("isl", "z3"))
+
+
+@settings(max_examples=80, derandomize=True, deadline=None, database=None)
+@given(drawn(products=True))
+def test_products(drawing):
+    compared(drawing, ("z3",))
+
+
+def test_the_ladder_uses_each_step():
+    """A question for each, and no further step than it needs."""
+    terms = Terms()
+    ladder = Ladder(terms)
+    x, y, z = (terms.base("any", 0, 1 << 20, name=name) for name in "xyz")
+    assert ladder.solve([at_least(number(-1), x)]) is NO
+    assert ladder.solve([at_least(x, y + 1), at_least(y, x)]) is NO
+    assert ladder.solve([at_least(x, y + 1), at_least(x * z, 1), at_least(y * z, x * z)]) is NO
+    assert ladder.asked["ranges"] and ladder.asked["cases"] and ladder.asked["cases with lemmas"], ladder.asked
+    found = ladder.solve([at_least(x * y, 35), at_least(number(35), x * y), at_least(x, 2), at_least(y, 2)])
+    assert isinstance(found, dict) and evaluated(x * y, dict(found)) == 35
+
+
+@st.composite
+def with_products(draw):
+    """Conditions over sums of products."""
+    drawing = Drawing(draw, True)
+    x, y, z = drawing.base
+    monos = [x, y, z, x * y, y * z, x * z, x * x, number(1)]
+    drawing.conds = []
+    for _ in range(draw(st.integers(1, 3))):
+        p = number(0)
+        for mono in draw(st.lists(st.sampled_from(monos), min_size=2, max_size=4)):
+            p = p + mono * draw(SMALL)
+        drawing.conds.append((equal if draw(st.booleans()) else at_least)(p, 0))
+    return drawing
+
+
+@settings(max_examples=150, derandomize=True, deadline=None, database=None)
+@given(with_products())
+def test_lemmas_follow(drawing):
+    for at, lemma in itertools.product(drawing.models(), System(drawing.terms, drawing.conds).lemmas):
+        assert holds(lemma, dict(at)), (drawing.conds, lemma, at)

@@ -19,7 +19,7 @@ WORDS = ("b16", "b32", "b64")
 BITS = {**{f"{k}{n}": n for k in "ubs" for n in (8, 16, 32, 64)}, "f16": 16, "bf16": 16, "f32": 32, "f64": 64, "tf32": 32}
 BITS |= {name: 32 for name in ("f16x2", "bf16x2", "u16x2", "s16x2")} | {"f32x2": 64, "pred": 32}
 BITS |= {f"{name}x2": 16 for name in ("e4m3", "e5m2", "e2m3", "e3m2")} | {"e2m1x2": 8}
-COUNT = 128
+COUNT, HARD = 128, 64  # rows, and behind them rows of NaN, infinities and zeros
 
 
 @dataclass(frozen=True)
@@ -303,10 +303,31 @@ def _column(type: str, rng: np.random.Generator, count: int) -> np.ndarray:
     return np.where(which < 3, special, np.where(which < 6, small, anything)).astype(kind)
 
 
+def _hard(type: str, rng: np.random.Generator, count: int) -> np.ndarray:
+    """Half of them NaN: of both signs, quiet and signalling, with bits that tell which one it was."""
+    if type.endswith("x2"):
+        low, high = (_hard(type[:-2], rng, count) for _ in range(2))
+        wide = np.dtype(f"u{2 * low.itemsize}")
+        return low.astype(wide) | high.astype(wide) << wide.type(8 * low.itemsize)
+    if type not in _FLOAT:
+        return _column(type, rng, count)
+    exponent, fraction = _FLOAT[type]
+    top, bias, one = (1 << exponent) - 1, (1 << exponent - 1) - 1, 1 << fraction
+    nan = top * one | rng.integers(1, one, count, dtype=np.uint64)
+    few = rng.choice(np.array([top * one + 1, top * one + one // 2, top * one + one - 1, top * one + one // 4], np.uint64), count)
+    plain = rng.choice(np.array([top * one, 0, bias * one, bias * one + one // 2, 1, top * one - 1], np.uint64), count)
+    which = rng.integers(0, 4, count)
+    found = np.where(which == 0, nan, np.where(which == 1, few, plain)) | rng.integers(0, 2, count, dtype=np.uint64) << np.uint64(BITS[type] - 1)
+    return found.astype(np.dtype(f"u{BITS[type] // 8}"))
+
+
 def operands(form: Form, count: int = COUNT) -> list[np.ndarray]:
     """Bits, the same ones at any time: they follow from the form's text."""
     rng = np.random.default_rng(zlib.crc32(form.key.encode()))
     found = [_column(t, rng, count) for t in form.operands]
+    if any(t.removesuffix("x2") in _FLOAT for t in form.operands):
+        rng = np.random.default_rng(zlib.crc32(form.key.encode()) + 1)
+        found = [np.concatenate([x, _hard(t, rng, HARD)]) for x, t in zip(found, form.operands)]
     if form.words[0] in ("div", "rem") and form.result in WHOLE:  # by zero, and the least by -1, are left open
         top = found[0].dtype.type(1 << BITS[form.result] - 1)
         found[1] = np.where(found[1] == 0, found[1].dtype.type(3), found[1])

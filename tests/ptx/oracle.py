@@ -261,16 +261,16 @@ def convert(words: tuple[str, ...], values: list[int]) -> int | None:
         if x[1] == NAN:
             if width < 64 and source != "f64":
                 return 0
-            low, high = limits(to)
-            return (low if low else 1 << width - 1 if width >= 32 else high) & mask
+            return 1 << width - 1
         return clamp(whole(x, how), to) & mask
     if to == "tf32":
-        found = narrow(x, "tf32", mode, mods)
-        return 0x7FFFFFFF if x[1] == NAN else found << 13
+        if x[1] == NAN:  # `rna` leaves the upper bits alone
+            return values[0] & 0xFFFFE000 if mode == "rna" else 0x7FFFE000
+        return narrow(x, "tf32", mode, mods) << 13
     if how and x[1] not in (INF, NAN):
         value = whole(x, how)
         x = (x[0], Fraction(abs(value)))
-    return finish(narrow(x, to, mode, mods), to, set(mods) & {"sat", "ftz"})
+    return finish(narrow(x, to, mode, mods), to, set(mods) & ({"sat", "ftz"} if to == "f32" else {"sat"}))
 
 
 def narrow(x: Number, to: str, mode: str, mods: list[str]) -> int:
@@ -308,6 +308,7 @@ def bits_of(form: Form, v: list[int]) -> int | None:
     name, *mods = form.words
     width = BITS[form.operands[0]]
     ones = (1 << width) - 1
+    low = 255 if width == 32 else 0xFFFFFFFF  # of a field's place and length: the ISA says 8 bits of both, the H200 has it so
     match name:
         case "popc":
             return v[0].bit_count()
@@ -320,17 +321,19 @@ def bits_of(form: Form, v: list[int]) -> int | None:
             place = seen.bit_length() - 1
             return 0xFFFFFFFF if place < 0 else width - 1 - place if "shiftamt" in mods else place
         case "bfe":
-            at, length = v[1] & 255, v[2] & 255
+            at, length = v[1] & low, v[2] & low
             sign = v[0] >> min(at + length - 1, width - 1) & 1 if form.operands[0][0] == "s" and length else 0
             return sum((v[0] >> at + i & 1 if i < length and at + i < width else sign) << i for i in range(width))
         case "bfi":
-            at, length = v[2] & 255, v[3] & 255
+            at, length = v[2] & low, v[3] & low
             found = v[1]
             for i in range(min(length, max(width - at, 0))):
                 found = found & ~(1 << at + i) | (v[0] >> i & 1) << at + i
             return found
         case "fns":
             offset, place = signed(v[2], 32), v[1]
+            if offset == -(1 << 31):  # the H200's: it has no magnitude
+                return 0
             if offset == 0:
                 return place if place < 32 and v[0] >> place & 1 else 0xFFFFFFFF
             left = abs(offset)
@@ -475,7 +478,7 @@ def expected(form: Form, v: list[int]) -> int | None:
         kinds = {"finite": size not in (INF, NAN), "infinite": size == INF, "number": size != NAN, "notanumber": size == NAN}
         real = size not in (INF, NAN, 0)
         subnormal = real and flush((0, size), mods[1])[1] == 0
-        return int({**kinds, "normal": real and not subnormal, "subnormal": subnormal}[mods[0]])
+        return int({**kinds, "normal": size not in (INF, NAN) and not subnormal, "subnormal": subnormal}[mods[0]])
     if name == "copysign":
         top = 1 << BITS[form.result] - 1
         return v[0] & top | v[1] & ~top

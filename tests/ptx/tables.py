@@ -1,11 +1,13 @@
 """What a GPU gives for every form of forms.py, recorded once: `PYTHONPATH=src:tests python tests/ptx/tables.py` on a machine with an H200.
 
 Each form is a kernel of its own, loaded by the driver as PTX and run once with the operands that follow from its text; a form that the
-driver refuses is written down with what it says.  Takes about a minute.  Writes
+driver refuses is written down with what it says.  Takes less than a minute.  Writes
 
     tests/ptx/tables/instructions.npz     results: one array for each width, one form behind the other
-    tests/ptx/tables/instructions.json    device, driver, date; of each form where its results begin, and a checksum of its operands
-    src/snap/ptx/h200.npz                 of functions of 16 bits, for all 65,536 operands: how far the GPU's bits are from the machine's
+    tests/ptx/tables/instructions.json    device, driver, date; of each form where its results begin, and a checksum of its operands;
+                                          how far approximations are from the machine's, over many operands
+    tests/ptx/tables/products.npz, .json  the same of tensor cores (products.py)
+    src/snap/ptx/h200.npz                 of functions of 16 bits, for all 65,536 operands: the GPU's results, each less the one before it
 
 `--check` compares the machine with the files and prints what differs; `--stand-in` lets the PTX machine take the GPU's place, for trying the
 script without one (give `--folder`).
@@ -20,15 +22,17 @@ import json
 import sys
 import zlib
 from collections.abc import Callable
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from ptx import products
 from ptx.forms import FORMS, Form, kernel, operands, result_type
+from ptx.products import PRODUCTS, Product
 
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE / "tables"
-Run = Callable[[str, list[np.ndarray], np.ndarray], None]  # a kernel's text, its operands, where the results go
+Run = Callable[..., None]  # a kernel's text, its operands, where the results go; blocks and threads, if they are not 32 a block, one a result
+MANY = 1 << 17
 
 
 # ---- who runs kernels -----------------------------------------------------------------------------------------------------------------------------
@@ -56,19 +60,19 @@ class Gpu:
             self.cuda.cuGetErrorName(result, ctypes.byref(text))
             raise RuntimeError(f"{name}: {(text.value or b'?').decode()}")
 
-    def run(self, text: str, given: list[np.ndarray], out: np.ndarray) -> None:
+    def run(self, text: str, given: list[np.ndarray], out: np.ndarray, grid: int = 0, block: int = 32, entry: str = "k") -> None:
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self.call("cuModuleLoadData", ctypes.byref(module), text.encode() + b"\0")
         pointers: list[ctypes.c_uint64] = []
         try:
-            self.call("cuModuleGetFunction", ctypes.byref(function), module, b"k")
+            self.call("cuModuleGetFunction", ctypes.byref(function), module, entry.encode())
             for array in (*given, out):
                 pointer = ctypes.c_uint64()
                 self.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(array.nbytes))
                 pointers.append(pointer)
                 self.call("cuMemcpyHtoD_v2", pointer, array.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(array.nbytes))
             table = (ctypes.c_void_p * len(pointers))(*(ctypes.cast(ctypes.byref(p), ctypes.c_void_p) for p in pointers))
-            self.call("cuLaunchKernel", function, -(-len(out) // 32), 1, 1, 32, 1, 1, 0, None, table, None)
+            self.call("cuLaunchKernel", function, grid or -(-len(out) // 32), 1, 1, block, 1, 1, 0, None, table, None)
             self.call("cuCtxSynchronize")
             self.call("cuMemcpyDtoH_v2", out.ctypes.data_as(ctypes.c_void_p), pointers[-1], ctypes.c_size_t(out.nbytes))
         finally:
@@ -80,10 +84,10 @@ class Gpu:
 class StandIn:
     name, driver = "the PTX machine", 0
 
-    def run(self, text: str, given: list[np.ndarray], out: np.ndarray) -> None:
+    def run(self, text: str, given: list[np.ndarray], out: np.ndarray, grid: int = 0, block: int = 32) -> None:
         from snap import ptx
 
-        ptx.run(text, "k", -(-len(out) // 32), 32, [*given, out])
+        ptx.run(text, "k", grid or -(-len(out) // 32), block, [*given, out])
 
 
 # ---- recording ----------------------------------------------------------------------------------------------------------------------------------
@@ -93,60 +97,84 @@ def checksum(given: list[np.ndarray]) -> int:
     return zlib.crc32(b"".join(x.tobytes() for x in given))
 
 
-def recorded(run: Run, forms: dict[str, Form]) -> tuple[dict[str, np.ndarray], dict]:
+def prepared(form: Form | Product) -> tuple[list[np.ndarray], np.ndarray, tuple[str, int, int]]:
+    """Operands, room for results; text, blocks, threads."""
+    if isinstance(form, Product):
+        return products.operands(form), products.results(form), (products.kernel(form), len(products.KINDS), form.lanes)
+    given = operands(form)
+    return given, np.zeros(len(given[0]), result_type(form)), (kernel(form), 0, 32)
+
+
+def recorded(run: Run, forms: dict[str, Form] | dict[str, Product]) -> tuple[dict[str, np.ndarray], dict]:
     parts: dict[str, list[np.ndarray]] = {}
     known: dict[str, dict] = {}
     refused: dict[str, str] = {}
     for key, form in forms.items():
-        given = operands(form)
-        out = np.zeros(len(given[0]), result_type(form))
+        given, out, (text, grid, block) = prepared(form)
         try:
-            run(kernel(form), given, out)
+            run(text, given, out, grid, block)
         except Exception as error:  # whatever the driver says of one form, the others go on
             refused[key] = str(error).splitlines()[0]
             continue
         mine = parts.setdefault(out.dtype.name, [])
         known[key] = {"at": sum(map(len, mine)), "operands": checksum(given)}
-        mine.append(out)
+        mine.append(out.reshape(-1))
     return {name: np.concatenate(found) for name, found in parts.items()}, {"forms": known, "refused": refused}
 
 
 def settling(run: Run) -> dict[str, np.ndarray]:
-    """Of functions of 16 bits, the differences for all operands."""
+    """Of functions of 16 bits, the results for all operands: each less the one before it, which is shorter when packed."""
     found = {}
     every = np.arange(1 << 16, dtype=np.uint16)
     for form in FORMS.values():
         if form.approximate and form.operands in (("f16",), ("bf16",)):
-            theirs, ours = np.zeros_like(every), np.zeros_like(every)
+            theirs = np.zeros_like(every)
             run(kernel(form), [every], theirs)
-            with unsettled():
-                StandIn().run(kernel(form), [every], ours)
-            found[form.name] = theirs - ours
+            found[form.name] = np.diff(theirs, prepend=np.uint16(0))
     return found
 
 
-@contextmanager
-def unsettled():
-    """Without the table, so that a second recording does not count from the first."""
-    from snap.ptx import approximations
+def distances(run: Run, many: int) -> dict[str, dict]:
+    """Of approximations, over many operands: how many results are the machine's own, and how far the others are, in units of the last place."""
+    from ptx.test_instructions import value
 
-    kept = approximations.FILE
-    approximations.FILE = HERE / "no such file"
-    approximations.tables.cache_clear()
-    try:
-        yield
-    finally:
-        approximations.FILE = kept
-        approximations.tables.cache_clear()
+    found = {}
+    for key, form in FORMS.items():
+        if form.approximate and form.operands[0] in ("f32", "f64"):
+            given = operands(form, many)
+            theirs, ours = (np.zeros(len(given[0]), result_type(form)) for _ in range(2))
+            run(kernel(form), given, theirs)
+            StandIn().run(kernel(form), given, ours)
+            a, b = (value(x, form.result) for x in (theirs, ours))
+            plain = np.isfinite(a) & np.isfinite(b)
+            units = np.where(plain, np.abs(counted_up(theirs) - counted_up(ours)), 0)
+            other = ~plain & (theirs != ours) & ~(np.isnan(a) & np.isnan(b))
+            worst = int(np.argmax(units))
+            said = {"rows": len(a), "same": int((theirs == ours).sum()), "units": int(units[worst]), "kinds": int(other.sum())}
+            found[key] = {**said, "at": [hex(int(x[worst])) for x in given], "gpu": hex(int(theirs[worst]))}
+            if other.any():
+                k = int(np.argmax(other))
+                found[key]["kind"] = [*(hex(int(x[k])) for x in given), hex(int(theirs[k])), hex(int(ours[k]))]
+    return found
 
 
-def write(machine: Gpu | StandIn, folder: Path, settled: Path, forms: dict[str, Form] = FORMS) -> dict:
+def counted_up(bits: np.ndarray) -> np.ndarray:
+    """Whole numbers that count floats from the least to the greatest."""
+    top = bits.dtype.type(1 << 8 * bits.itemsize - 1)
+    size = (bits & ~top).astype(np.int64)
+    return np.where(bits & top != 0, -size, size)
+
+
+def write(machine: Gpu | StandIn, folder: Path, settled: Path, forms: dict[str, Form] = FORMS, sums: dict[str, Product] = PRODUCTS, many: int = MANY) -> dict:
     folder.mkdir(parents=True, exist_ok=True)
     some = {key: form for key, form in forms.items() if form.since < 100}
     arrays, said = recorded(machine.run, some)
+    totals, of_sums = recorded(machine.run, sums)
     about = {"device": machine.name, "driver": machine.driver, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
     np.savez_compressed(folder / "instructions.npz", **arrays)
-    (folder / "instructions.json").write_text(json.dumps({**about, **said}, indent=0) + "\n")
+    (folder / "instructions.json").write_text(json.dumps({**about, **said, "distances": distances(machine.run, many)}, indent=0) + "\n")
+    np.savez_compressed(folder / "products.npz", **totals)
+    (folder / "products.json").write_text(json.dumps({**about, **of_sums}, indent=0) + "\n")
     np.savez_compressed(settled, **settling(machine.run))
     return said
 
@@ -156,48 +184,40 @@ def write(machine: Gpu | StandIn, folder: Path, settled: Path, forms: dict[str, 
 
 def compared(folder: Path) -> dict[str, str]:
     """Of each form that differs, the first operands for which it does."""
-    from ptx.test_instructions import within
-
-    about = json.loads((folder / "instructions.json").read_text())
     wrong: dict[str, str] = {}
-    with np.load(folder / "instructions.npz") as arrays:
-        kept = {name: arrays[name] for name in arrays.files}
-    for key, entry in about["forms"].items():
-        form = FORMS.get(key)
-        given = [] if form is None else operands(form)
-        if form is None or checksum(given) != entry["operands"]:
-            wrong[key] = "the form or its operands are others than those recorded: record again"
-            continue
-        ours = np.zeros(len(given[0]), result_type(form))
-        theirs = kept[ours.dtype.name][entry["at"] : entry["at"] + len(ours)]
-        StandIn().run(kernel(form), given, ours)
-        good = within(form, given, theirs) & within(form, given, ours) if form.approximate else (theirs == ours) | free(form, given, theirs, ours)
-        if not good.all():
-            k = int(np.argmin(good))
-            row = [hex(int(x[k])) for x in given]
-            wrong[key] = f"{int((~good).sum())} of {len(good)}; {row}: the GPU gave {int(theirs[k]):#x}, the machine {int(ours[k]):#x}"
+    for file, forms in (("instructions", FORMS), ("products", PRODUCTS)):
+        about = json.loads((folder / f"{file}.json").read_text())
+        with np.load(folder / f"{file}.npz") as arrays:
+            kept = {name: arrays[name] for name in arrays.files}
+        for key, entry in about["forms"].items():
+            what = "there is no such form" if key not in forms else _differs(forms[key], entry, kept)
+            if what:
+                wrong[key] = what
     return wrong
 
 
-# Which NaN comes out is the ISA's of sums and products of f32, f16 and bf16; elsewhere any NaN will do.
-ONE_NAN = ("add", "sub", "mul", "fma", "mad")
+def _differs(form: Form | Product, entry: dict, kept: dict[str, np.ndarray]) -> str:
+    from ptx.test_instructions import within
 
+    from snap.ptx import PtxFault
 
-def free(form: Form, given: list[np.ndarray], theirs: np.ndarray, ours: np.ndarray) -> np.ndarray:
-    """Where both are NaN, and it is not said which."""
-    size = {"f16": (16, 0x7C00, 1), "bf16": (16, 0x7F80, 1), "f16x2": (32, 0x7C00, 2), "bf16x2": (32, 0x7F80, 2), "f32": (32, 0x7F800000, 1)}
-    size |= {"f64": (64, 0x7FF0000000000000, 1)}
-    name = form.words[0]
-    if form.result not in size or name in ONE_NAN and form.result != "f64" or name in ("selp", "slct", "copysign", "set"):
-        return np.zeros(len(theirs), bool)
-    bits, infinite, parts = size[form.result]
-    width = bits // parts
-    good = np.ones(len(theirs), bool)
-    for k in range(parts):
-        a, b = (x >> x.dtype.type(k * width) & x.dtype.type((1 << width) - 1) for x in (theirs, ours))
-        small = a.dtype.type((1 << width - 1) - 1)
-        good &= (a == b) | ((a & small) > a.dtype.type(infinite)) & ((b & small) > b.dtype.type(infinite))
-    return good
+    given, ours, (text, grid, block) = prepared(form)
+    if checksum(given) != entry["operands"]:
+        return "its operands are others than those recorded: record again"
+    theirs = kept[ours.dtype.name][entry["at"] : entry["at"] + ours.size].reshape(ours.shape)
+    try:
+        StandIn().run(text, given, ours, grid, block)
+    except PtxFault as fault:
+        return f"the machine gave a fault: {fault}"
+    good = theirs == ours
+    if isinstance(form, Product):
+        where = [f"{kind}: {int(n)}" for kind, n in zip(products.KINDS, (~good).sum(axis=(1, 2))) if n]
+        return f"{int((~good).sum())} of {good.size}; {', '.join(where)}" if where else ""
+    if form.approximate and form.operands[0] in ("f32", "f64"):
+        good |= within(form, given, theirs) & within(form, given, ours)
+    k = int(np.argmin(good))
+    row = [hex(int(x[k])) for x in given]
+    return "" if good.all() else f"{int((~good).sum())} of {len(good)}; {row}: the GPU gave {int(theirs[k]):#x}, the machine {int(ours[k]):#x}"
 
 
 def main() -> None:
@@ -210,7 +230,7 @@ def main() -> None:
         machine = StandIn() if options.stand_in else Gpu()
         settled = options.folder / "h200.npz" if options.folder != FOLDER else HERE.parents[1] / "src" / "snap" / "ptx" / "h200.npz"
         said = write(machine, options.folder, settled)
-        print(f"{machine.name}: {len(said['forms'])} forms recorded, {len(said['refused'])} refused")
+        print(f"{machine.name}: {len(said['forms'])} forms of instructions recorded, {len(said['refused'])} refused")
         for key, reason in said["refused"].items():
             print(f"  refused: {key}: {reason}")
     wrong = compared(options.folder)

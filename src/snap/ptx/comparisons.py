@@ -132,13 +132,13 @@ def tested(words: Words) -> Operation | None:
     if len(words) != 2 or words[1] not in ("f32", "f64"):
         return None
     tiny = np.finfo(DTYPE[words[1]]).tiny
-    normal = lambda x: np.isfinite(x) & (np.abs(x) >= tiny)  # noqa: E731
+    subnormal = lambda x: (np.abs(x) < tiny) & (x != 0)  # noqa: E731
     kinds: dict[str, Callable] = {
         "finite": np.isfinite,
         "infinite": np.isinf,
         "number": lambda x: ~np.isnan(x),
         "notanumber": np.isnan,
-        "normal": normal,
-        "subnormal": lambda x: np.isfinite(x) & ~normal(x) & (x != 0),
+        "normal": lambda x: np.isfinite(x) & ~subnormal(x),  # zero is
+        "subnormal": subnormal,
     }
     return Operation((words[1],), "pred", kinds[words[0]]) if words[0] in kinds else None

@@ -80,26 +80,24 @@ def _between(to: str, source: str, mods: list[str]) -> Compute | None:
 
 
 def _to_integer(to: str, source: str, mods: list[str]) -> Compute | None:
-    """Clamped to the type's range.  NaN is 0; where 64 bits are involved, only the top bit is set, as GPUs
-    have it (fewer than 32 bits are clamped from that).
-    """
+    """Clamped to the type's range.  NaN is 0; where 64 bits are involved, only the top bit is set, as GPUs have it."""
     how = [_INTEGRAL[m] for m in mods if m in _INTEGRAL]
     if len(how) != 1 or set(mods) & set(ROUNDING):
         return None
     limits, into = np.iinfo(DTYPE[to]), DTYPE[to]
     least, most = float(limits.min), float(limits.max)
-    none = 0
-    if limits.bits == 64 or source == "f64":
-        none = limits.min if into.kind == "i" else 1 << limits.bits - 1 if limits.bits >= 32 else limits.max
+    low, high = (into.type(x) for x in (limits.min, limits.max))
+    none = high - high // into.type(2) if into.kind == "u" else low
+    none = none if limits.bits == 64 or source == "f64" else into.type(0)
 
     def compute(x: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
             x = wide(flushed(x, source) if "ftz" in mods else x, source)
             whole = how[0](x)
             inside = (whole > least) & (whole < most)
-            ends = np.where(whole >= most, limits.max, limits.min).astype(into)
+            ends = np.where(whole >= most, high, low)
             found = np.where(inside, np.where(inside, whole, 0.0).astype(into), ends)
-            return np.where(np.isnan(x), into.type(none), found)
+            return np.where(np.isnan(x), none, found)
 
     return compute
 
@@ -130,7 +128,7 @@ def _to_float(to: str, source: str, mods: list[str]) -> Compute | None:
                 value = how[0](value)
             elif to == source and not mods:
                 return x
-            return ended(packed(value, to, mode), to, set(mods) & {"sat", "ftz"})
+            return ended(packed(value, to, mode), to, set(mods) & ({"sat", "ftz"} if to == "f32" else {"sat"}))
 
     return compute
 
@@ -190,6 +188,7 @@ def _finite(x: np.ndarray, to: str, mods: list[str]) -> np.ndarray:
 
 
 def _to_tf32(mods: list[str]) -> Operation | None:
+    """The lower 13 bits are zero.  `rna` leaves NaN what it was above them."""
     mode, *more = mods or [""]
     if mode not in ("rna", "rn", "rz") or not set(more) <= {"relu", "satfinite"} or len(set(more)) != len(more):
         return None
@@ -199,8 +198,9 @@ def _to_tf32(mods: list[str]) -> Operation | None:
     def compute(x: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
             value = narrow(_finite(wide(x, "f32"), "tf32", more), "tf32", mode).astype(np.float32)
-            value = np.where(np.isnan(value), np.uint32(0x7FFFFFFF).view(np.float32), value)
-            return ended(value, "f32", set(more) & {"relu"})
+            nan = x.view(np.uint32) & np.uint32(0xFFFFE000) if mode == "rna" else np.uint32(0x7FFFE000)
+            found = ended(value, "f32", set(more) & {"relu"}).view(np.uint32)
+            return np.where(np.isnan(x), nan, found)
 
     return Operation(("f32",), "b32", compute)
 

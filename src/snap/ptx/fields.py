@@ -18,6 +18,13 @@ WIDE = ("u32", "u64", "s32", "s64")
 LONG = ("b32", "b64")
 
 
+def _places(x: np.ndarray, bits: int) -> np.ndarray:
+    """Where a field begins, or how long it is: of words of 32 bits the lower eight bits count.  Of 64 bits the ISA says
+    the same, and an H200 takes all of them: 256 is beyond the word, and not 0.
+    """
+    return np.minimum(x & np.uint32(255) if bits == 32 else x, np.uint32(255))
+
+
 def field_mask(length: np.ndarray, dtype: np.dtype) -> np.ndarray:
     bits = 8 * dtype.itemsize
     few = np.minimum(length, np.uint32(bits - 1)).astype(dtype)
@@ -28,8 +35,8 @@ def bfi(words: Words) -> Operation | None:
     type = words[-1]
 
     def compute(a: np.ndarray, b: np.ndarray, at: np.ndarray, length: np.ndarray) -> np.ndarray:
-        at, length = at & np.uint32(255), length & np.uint32(255)
         bits = 8 * a.dtype.itemsize
+        at, length = _places(at, bits), _places(length, bits)
         few = np.minimum(at, np.uint32(bits - 1)).astype(a.dtype)
         mask = np.where(at < bits, field_mask(length, a.dtype) << few, a.dtype.type(0))
         return a << few & mask | b & ~mask
@@ -45,7 +52,7 @@ def bfe(words: Words) -> Operation | None:
     bits = 8 * DTYPE[type].itemsize
 
     def compute(a: np.ndarray, at: np.ndarray, length: np.ndarray) -> np.ndarray:
-        at, length = np.broadcast_arrays(at & np.uint32(255), length & np.uint32(255))
+        at, length = np.broadcast_arrays(_places(at, bits), _places(length, bits))
         plain = a.view(f"u{a.dtype.itemsize}")
         mask = field_mask(length, plain.dtype)
         few = np.minimum(at, np.uint32(bits - 1)).astype(plain.dtype)
@@ -90,9 +97,13 @@ def reversed_bits(words: Words) -> Operation | None:
 
 
 def fns(words: Words) -> Operation | None:
-    """The n-th bit that is set, from a base on: upwards for positive n, downwards for negative; all ones for none."""
+    """The n-th bit that is set, from a base on: upwards for positive n, downwards for negative; all ones for none.  An
+    H200 gives 0 for the least n, which has no magnitude; a base above 31 is left open by the ISA.
+    """
 
     def one(mask: int, base: int, n: int) -> int:
+        if n == -(1 << 31):
+            return 0
         if base > 31:
             return 0xFFFFFFFF
         if n == 0:

@@ -72,6 +72,12 @@ class Shape:
         return self.block[0] * self.block[1] * self.block[2]
 
 
+def _targets(program: Program) -> frozenset[int]:
+    """Where branches go to."""
+    jumps = (one for one in program.instructions if one.parts[0] == "bra")
+    return frozenset(o.address for one in jumps for o in one.operands if isinstance(o, Code))
+
+
 class Machine:
     def __init__(
         self, program: Program, entry: Function, shape: Shape, memory: Memory | Watched, limit: int | None = None
@@ -105,6 +111,7 @@ class Machine:
         self.ran = np.zeros(count, np.int64)  # and each thread
         self.clock = self.turns = 0
         self.steps: list[Step | None] = [None] * len(program.instructions)
+        self.joins = _targets(program)
         self.watchers: list[Watch] = []
         self.drawn: Drawn | None = None  # a schedule from a seed
         self.at: Instruction = program.instructions[entry.start]
@@ -148,16 +155,22 @@ class Machine:
         self.since[lanes // WARP] = self.ran[lanes] = self.clock
         instructions, end = self.program.instructions, pc
         last = None if self.drawn is None else pc + self.drawn.reach()
-        while instructions[end].parts[0] not in CONTROL and end != last:
+        met = False
+        while instructions[end].parts[0] not in CONTROL and end != last and not met:
             end += 1
+            met = end in self.joins and self.drawn is None and self._somebody_at(end)
         if end > pc:
             for portion in portions(lanes):
                 for at in range(pc, end):
                     self._one(at, portion)
-            if instructions[end].parts[0] in TOGETHER or end == last:  # others may wait there already
+            if instructions[end].parts[0] in TOGETHER or end == last or met:  # others may wait there already
                 self.pc[lanes] = end
                 return
         self._one(end, lanes)
+
+    def _somebody_at(self, pc: int) -> bool:
+        """Who jumped over what others do waits for them where it went to, so that they go on together from there."""
+        return bool(((self.pc == pc) & (self.state == READY)).any())
 
     def _one(self, pc: int, lanes: Lanes) -> None:
         """One instruction; everything but a branch, a wait or an end leaves program counters alone."""

@@ -225,6 +225,7 @@ def mma(m: Machine, one: Instruction, pc: int) -> Step | None:
     after = Sums(m, operands[0], sum_type, one.function, True)
     exact = EXACT[sum_type]
 
+    @np.errstate(all="ignore")
     def step(lanes: Lanes) -> None:
         lanes = together(m, lanes, FULL, pc)
         if not len(lanes):
@@ -337,6 +338,7 @@ def wgmma(m: Machine, one: Instruction, pc: int) -> Step | None:
     else:
         read_a = [m.reader(one.operands[1], "u64", one.function)]
 
+    @np.errstate(all="ignore")
     def step(lanes: Lanes) -> None:
         lanes = _all_warps(m, together(m, lanes, FULL, pc), pc)
         if not len(lanes):

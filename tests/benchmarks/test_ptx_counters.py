@@ -23,6 +23,11 @@ def test_the_table_of_ncu(monkeypatch):
     assert [f["kernel"] for f in found] == ["saxpy"] and found[0]["metrics"][sectors] == 1234
     mine = [{"kernel": "saxpy", "metrics": dict.fromkeys((*counters.METRICS, *counters.TOLD), 0) | {sectors: 1230}}]
     monkeypatch.setattr(counters, "_machine_half", lambda name: mine)
-    monkeypatch.setattr(counters, "on_gpu", lambda name: found)
-    (row,) = counters.compared("saxpy", True)
+    between = [{"kernel": "copy_of_torch", "metrics": {}}, *found]
+    monkeypatch.setattr(counters, "on_gpu", lambda names: between)
+    (row,), failed = counters.compared(["saxpy"], True)
+    assert not failed
     assert row["differ"] == [sectors] and "1230!=1234" in counters.shown(row)
+    monkeypatch.setattr(counters, "on_gpu", lambda names: [])
+    rows, failed = counters.compared(["saxpy"], True)
+    assert not rows and failed == ["saxpy: the GPU has no launch 0, of saxpy"]

@@ -19,9 +19,13 @@ import argparse
 import ctypes
 import datetime
 import json
+import os
 import sys
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -105,19 +109,41 @@ def prepared(form: Form | Product) -> tuple[list[np.ndarray], np.ndarray, tuple[
     return given, np.zeros(len(given[0]), result_type(form)), (kernel(form), 0, 32)
 
 
-def recorded(run: Run, forms: dict[str, Form] | dict[str, Product]) -> tuple[dict[str, np.ndarray], dict]:
+def asked(machine: Gpu | StandIn, forms: dict[str, Form] | dict[str, Product]) -> dict[str, tuple[int, np.ndarray | str]]:
+    """Of each form a checksum of its operands, and its results or why it has none.  Most of the time goes to the driver's compiler: on a GPU,
+    in several processes.
+    """
+    if isinstance(machine, StandIn):
+        return {key: _ask(form, machine) for key, form in forms.items()}
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, 12), get_context("spawn")) as several:
+        return dict(zip(forms, several.map(_ask, forms.values(), chunksize=16)))
+
+
+def _ask(form: Form | Product, machine: Gpu | StandIn | None = None) -> tuple[int, np.ndarray | str]:
+    given, out, (text, grid, block) = prepared(form)
+    try:
+        (machine or _own()).run(text, given, out, grid, block)
+    except Exception as error:  # whatever the driver says of one form, the others go on
+        return checksum(given), str(error).splitlines()[0]
+    return checksum(given), out
+
+
+@cache
+def _own() -> Gpu:
+    """Of a process that was started for it."""
+    return Gpu()
+
+
+def recorded(machine: Gpu | StandIn, forms: dict[str, Form] | dict[str, Product]) -> tuple[dict[str, np.ndarray], dict]:
     parts: dict[str, list[np.ndarray]] = {}
     known: dict[str, dict] = {}
     refused: dict[str, str] = {}
-    for key, form in forms.items():
-        given, out, (text, grid, block) = prepared(form)
-        try:
-            run(text, given, out, grid, block)
-        except Exception as error:  # whatever the driver says of one form, the others go on
-            refused[key] = str(error).splitlines()[0]
+    for key, (given, out) in asked(machine, forms).items():
+        if isinstance(out, str):
+            refused[key] = out
             continue
         mine = parts.setdefault(out.dtype.name, [])
-        known[key] = {"at": sum(map(len, mine)), "operands": checksum(given)}
+        known[key] = {"at": sum(map(len, mine)), "operands": given}
         mine.append(out.reshape(-1))
     return {name: np.concatenate(found) for name, found in parts.items()}, {"forms": known, "refused": refused}
 
@@ -168,8 +194,8 @@ def counted_up(bits: np.ndarray) -> np.ndarray:
 def write(machine: Gpu | StandIn, folder: Path, settled: Path, forms: dict[str, Form] = FORMS, sums: dict[str, Product] = PRODUCTS, many: int = MANY) -> dict:
     folder.mkdir(parents=True, exist_ok=True)
     some = {key: form for key, form in forms.items() if form.since < 100}
-    arrays, said = recorded(machine.run, some)
-    totals, of_sums = recorded(machine.run, sums)
+    arrays, said = recorded(machine, some)
+    totals, of_sums = recorded(machine, sums)
     about = {"device": machine.name, "driver": machine.driver, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
     np.savez_compressed(folder / "instructions.npz", **arrays)
     (folder / "instructions.json").write_text(json.dumps({**about, **said, "distances": distances(machine.run, many)}, indent=0) + "\n")
@@ -224,6 +250,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--only-record", action="store_true")
     parser.add_argument("--stand-in", action="store_true")
     options = parser.parse_args()
     if not options.check:
@@ -233,7 +260,7 @@ def main() -> None:
         print(f"{machine.name}: {len(said['forms'])} forms of instructions recorded, {len(said['refused'])} refused")
         for key, reason in said["refused"].items():
             print(f"  refused: {key}: {reason}")
-    wrong = compared(options.folder)
+    wrong = {} if options.only_record else compared(options.folder)
     for key, what in wrong.items():
         print(f"{key}: {what}")
     print(f"{len(wrong)} forms differ")

@@ -10,7 +10,8 @@ import pytest
 import snap
 from snap.ir.types import BF16, F16
 from snap.lib import attention, attention_gradients
-from snap.lib.attention_gradients import keys_kernel, queries_kernel
+from snap.lib.attention_gradients import queries_kernel
+from snap.lib.attention_one_pass import one_pass_kernel
 from snap.lib.attention_kernels import forward_kernel
 from snap.runtime.errors import LaunchError
 
@@ -120,9 +121,9 @@ def launched(q, k, v):
     out, logs = np.zeros_like(q), np.zeros(batch * heads * queries, np.float32)
     flat = [x.reshape(-1, x.shape[2], size) for x in (q, k, v, out)]
     extents = [extent for x in flat for extent in (x.shape[0], size)]
-    steps = [step for x in (q, k, v) for step in (x.shape[1], 1, 0, 0)]
+    steps = [step for x in (q, k, v, out) for step in (x.shape[1], 1, 0, 0)]
     scale = np.float32(size**-0.5 * math.log2(math.e))
-    return (*flat, logs, *extents, queries, keys, heads, heads // shared, *steps, 0, scale), out
+    return (*flat, logs, *extents, queries, keys, heads, heads // shared, *steps, 1, 0, scale), out
 
 
 def test_compiled():
@@ -239,6 +240,6 @@ def test_gradients_refused():
 
 
 def test_registers_of_gradients():
-    for made in (keys_kernel(BF16, 128, True, False), queries_kernel(BF16, 128, True, False)):
+    for made in (one_pass_kernel(BF16, 128, True, False, True), one_pass_kernel(BF16, 64, True, False, True), queries_kernel(BF16, 128, True, False)):
         found = made.resources()
         assert found.spill_stores == found.spill_loads == 0, found

@@ -13,7 +13,8 @@ that those the diagonal crosses, whose scores are masked one by one, come first.
 weighted values of the tile before are in flight together on the tensor cores, and the warpgroups take turns at issuing
 them: one has its exponentials computed while the other multiplies.
 
-Blocks that have the most tiles come first: where masks are causal, that is the end of a head.
+Blocks go through `together` heads at a time, whose keys and values stay in the L2 cache.  Of these, blocks that have the
+most tiles come first: where masks are causal, that is the end of a head.
 """
 
 from __future__ import annotations
@@ -108,6 +109,8 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE):
         q_places: int, q_step: int, q_column: int, q_wide: int,
         k_places: int, k_step: int, k_column: int, k_wide: int,
         v_places: int, v_step: int, v_column: int, v_wide: int,
+        o_places: int, o_step: int, o_column: int, o_wide: int,
+        together: int,
         window: int,
         scale: float,
     ):  # fmt: skip
@@ -115,8 +118,10 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE):
         units: int = count(block[1]) / down  # heads of all batches
         with each(block, O, lse, disjoint=(O, lse)) as b:
             # A head is a place in the first dimension, or columns of the third.
-            tile_of: int = down - 1 - b / units
-            unit: int = b % units
+            among: int = b / (together * down) * together
+            many: int = min(together, units - among)
+            tile_of: int = down - 1 - b % (together * down) / many
+            unit: int = among + b % (together * down) % many
             batch: int = unit / heads
             head: int = unit % heads
             group_of: int = head / shared_by
@@ -126,6 +131,8 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE):
             k_from: int = k_column + group_of * k_wide
             v_at: int = batch * v_places + group_of * v_step
             v_from: int = v_column + group_of * v_wide
+            o_at: int = batch * o_places + head * o_step
+            o_from: int = o_column + head * o_wide
             q0: int = tile_of * ROWS
             offset: int = keys - queries  # the last query's own key is the last one
             last: int = min(keys, q0 + ROWS + offset + (0 if CAUSAL else window)) if MASKED else keys
@@ -212,7 +219,7 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE):
                                 acc[4 * i + 2 * r + c] /= whole
                 for h in range(P):
                     store_acc(tile(Qs, (h, 64 * w, 0), (1, 64, 64)), acc, first=64 * h)
-                    async_copy(O, tile(Qs, (h, 64 * w, 0), (1, 64, 64)), at=(unit, q0 + 64 * w, 64 * h))
+                    async_copy(O, tile(Qs, (h, 64 * w, 0), (1, 64, 64)), at=(o_at, q0 + 64 * w, o_from + 64 * h))
                 if LSE:
                     with each(thread, lse):
                         for r in range(2):

@@ -199,14 +199,16 @@ GRADIENTS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("name", GRADIENTS)
-def test_gradients(name):
+def test_gradients(name, deterministic):
     shape, options = GRADIENTS[name]
+    options = {**options, "deterministic": deterministic}
     q, k, v = arrays(*shape)
     grad = bf16(rng.normal(size=q.shape))
-    out, logs = attention(q, k, v, lse=True, **options)
+    out, logs = attention(q, k, v, lse=True, **GRADIENTS[name][1])
     first = attention_gradients(grad, q, k, v, out, logs, **options)
-    for got, want in zip(first, expected_gradients(grad, q, k, v, **options)):
+    for got, want in zip(first, expected_gradients(grad, q, k, v, **GRADIENTS[name][1])):
         np.testing.assert_allclose(wide(got), want, atol=0.01 * max(1, np.abs(want).max()))
     for got, again in zip(first, attention_gradients(grad, q, k, v, out, logs, **options)):
         np.testing.assert_array_equal(got, again)

@@ -27,6 +27,7 @@ from snap.lib.attention_kernels import LOWEST, ROWS, sight
 from snap.lib.operators import element
 
 LOG2E = math.log2(math.e)
+STEP = 64  # queries at a time
 NEVER = math.inf  # the logarithm of a row that has no weights: exp2 of anything less it is 0
 
 
@@ -99,10 +100,8 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS):
     D: the size of a head, 64 or 128.
     """
     E, P = element(type), D // 64
-    STEP = 128 if D == 64 else 64  # queries at a time
-    PARTS = STEP // 64
     SUMS, SCORES, sees = D // 2, STEP // 2, sight(CAUSAL, WINDOWED)
-    MASKED = CAUSAL or WINDOWED
+    MASKED, HALVES = CAUSAL or WINDOWED, ADDS and D == 64
 
     @kernel(threads=384)
     def gradients(
@@ -152,17 +151,15 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS):
             begin: int = max(0, before) / STEP if MASKED else 0
             tiles: int = max((end + (STEP - 1)) / STEP - begin, 1)
             Ks: shared(E[P, ROWS, 64], swizzle=128)
+            Kh: shared(E[2, ROWS if HALVES else 8, 32], swizzle=64)  # the two halves of keys that have 64 columns
             Vs: shared(E[P, ROWS, 64], swizzle=128)
             Qs: pipeline(shared(E[P, STEP, 64], swizzle=128), 2)
             Gs: pipeline(shared(E[P, STEP, 64], swizzle=128), 2)
             Rs: pipeline(shared(float[2 * STEP]), 2)
-            Ss: pipeline(shared(E[PARTS, ROWS, 64], swizzle=128), 2)
+            Ss: pipeline(shared(E[ROWS, STEP], swizzle=128), 2)
             w: int @ warpgroup = id()
             of_k: float[SUMS] @ thread[1]
             of_v: float[SUMS] @ thread[1]
-            of_q: float[32] @ thread[1]
-            s: float[SCORES] @ thread[1]
-            dp: float[SCORES] @ thread[1]
             p: E[SCORES] @ thread[1]
             ds: E[SCORES] @ thread[1]
             t: int @ thread[1] = id() % 128
@@ -177,6 +174,10 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS):
                 for h in range(P):
                     async_copy(tile(Ks, (h, 0, 0), (1, ROWS, 64)), K, at=(k_at, k0, k_from + 64 * h))
                     async_copy(tile(Vs, (h, 0, 0), (1, ROWS, 64)), V, at=(v_at, k0, v_from + 64 * h))
+            if HALVES:
+                with load(Kh):
+                    for h in range(2):
+                        async_copy(tile(Kh, (h, 0, 0), (1, ROWS, 32)), K, at=(k_at, k0, k_from + 32 * h))
             for job in range(shared_by * tiles):
                 head: int = group_of * shared_by + job / tiles
                 q0: int = (begin + job % tiles) * STEP
@@ -197,55 +198,57 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS):
                             async_copy(tile(q, (h, 0, 0), (1, STEP, 64)), Q, at=(q_at, q0, q_from + 64 * h))
                         for h in range(P):
                             async_copy(tile(g, (h, 0, 0), (1, STEP, 64)), dO, at=(g_at, q0, g_from + 64 * h))
-                    with compute(q, g, Ks, Vs), each(warpgroup):
-                        wgmma(s, tile(Ks, (0, 64 * w, 0), (P, 64, 64)), q, zero=True)
-                        own: int @ thread[1] = q0 + offset + column  # two products in a row would be waited for together
-                        wgmma(dp, tile(Vs, (0, 64 * w, 0), (P, 64, 64)), g, zero=True)
-                    with stage(Rs) as r:
-                        with load(r):
-                            async_copy(r, rows, at=(2 * at,))
-                        with compute(r), each(thread):
-                            if crossed:
-                                for i in range(SCORES):
-                                    key: int = k0 + 64 * w + mine + 8 * (i / 2 % 2)
-                                    seen: bool = sees(q0 + offset + column + i / 4 * 8 + i % 2, key, keys, window)
-                                    s[i] = s[i] if seen else LOWEST
-                            for i in range(SCORES / 4):
-                                two: float4 = r.view(float4)[column / 2 + 4 * i]
-                                for j in range(4):
-                                    log: float = two.x if j % 2 == 0 else two.z
-                                    s[4 * i + j] = fast.exp2(s[4 * i + j] * in_base_2 - log)
-                                    p[4 * i + j] = E(s[4 * i + j])
-                            for i in range(SCORES / 4):
-                                two: float4 = r.view(float4)[column / 2 + 4 * i]
-                                for j in range(4):
-                                    sum: float = two.y if j % 2 == 0 else two.w
-                                    dp[4 * i + j] = s[4 * i + j] * (dp[4 * i + j] - sum)
-                                    ds[4 * i + j] = E(dp[4 * i + j])
-                    if ADDS:
-                        with stage(Ss, job) as d:
-                            with compute(g, d), each(warpgroup, d):
-                                for h in range(PARTS):
-                                    store_acc(tile(d, (h, 64 * w, 0), (1, 64, 64)), dp, first=64 * h)
-                                wgmma(of_v, p, g.T)
-                            with compute(q, d, Ks), each(warpgroup):
-                                # A warpgroup has half of the queries, or of the columns.
-                                wgmma(
-                                    of_q,
-                                    tile(d, (w if PARTS == 2 else 0, 0, 0), (1, ROWS, 64)).T,
-                                    tile(Ks, (0 if PARTS == 2 else w, 0, 0), (1, ROWS, 64)).T,
-                                    zero=True,
-                                )
-                                to: i64 = (i64(at) / 64 * P + w) * 1024
+                    with stage(Ss, job) as d:
+                        # What is declared here ends here: registers are scarce.
+                        with stage(Rs) as r:
+                            s: float[SCORES] @ thread[1]
+                            dp: float[SCORES] @ thread[1]
+                            with compute(q, g, Ks, Vs), each(warpgroup):
+                                wgmma(s, tile(Ks, (0, 64 * w, 0), (P, 64, 64)), q, zero=True)
+                                own: int @ thread[1] = q0 + offset + column  # products in a row are waited for together
+                                wgmma(dp, tile(Vs, (0, 64 * w, 0), (P, 64, 64)), g, zero=True)
+                            with load(r):
+                                async_copy(r, rows, at=(2 * at,))
+                            with compute(r), each(thread):
+                                if crossed:
+                                    for i in range(SCORES):
+                                        key: int = k0 + 64 * w + mine + 8 * (i / 2 % 2)
+                                        seen: bool = sees(q0 + offset + column + i / 4 * 8 + i % 2, key, keys, window)
+                                        s[i] = s[i] if seen else LOWEST
+                                for i in range(SCORES / 4):
+                                    two: float4 = r.view(float4)[column / 2 + 4 * i]
+                                    for j in range(4):
+                                        log: float = two.x if j % 2 == 0 else two.z
+                                        s[4 * i + j] = fast.exp2(s[4 * i + j] * in_base_2 - log)
+                                for i in range(SCORES / 4):
+                                    two: float4 = r.view(float4)[column / 2 + 4 * i]
+                                    for j in range(4):
+                                        sum: float = two.y if j % 2 == 0 else two.w
+                                        p[4 * i + j] = E(s[4 * i + j])
+                                        dp[4 * i + j] = s[4 * i + j] * (dp[4 * i + j] - sum)
+                                        ds[4 * i + j] = E(dp[4 * i + j])
+                            if ADDS:
+                                with compute(d), each(warpgroup, d):
+                                    store_acc(tile(d, (64 * w, 0), (64, STEP)), dp)
+                        with compute(g), each(warpgroup):
+                            wgmma(of_v, p, g.T)
+                        if ADDS:
+                            of_q: float[D / 4] @ thread[1]
+                            with compute(q, d, Ks, Kh), each(warpgroup):
+                                # A warpgroup has half of the columns.
+                                if P == 2:
+                                    wgmma(of_q, d.T, tile(Ks, (w, 0, 0), (1, ROWS, 64)).T, zero=True)
+                                else:
+                                    wgmma(of_q, d.T, tile(Kh, (w, 0, 0), (1, ROWS, 32)).T, zero=True)
+                                to: i64 = (i64(at) / 32 + w) * (8 * D)
                                 wgmma(of_k, ds, q.T)
                                 with each(thread):
-                                    for i in range(8):
-                                        four: float4 = float4(of_q[4 * i], of_q[4 * i + 1], of_q[4 * i + 2], of_q[4 * i + 3])
-                                        atomic.add(dQ.view(float4), to + 128 * i + t, four)
-                    else:
-                        with compute(q, g), each(warpgroup):
-                            wgmma(of_v, p, g.T)
-                            wgmma(of_k, ds, q.T)
+                                    for i in range(D / 16):
+                                        x, y, z, u = of_q[4 * i], of_q[4 * i + 1], of_q[4 * i + 2], of_q[4 * i + 3]
+                                        atomic.add(dQ.view(float4), to + 128 * i + t, float4(x, y, z, u))
+                        else:
+                            with compute(q), each(warpgroup):
+                                wgmma(of_k, ds, q.T)
             dk_at: int = dk_first + batch * dk_places + group_of * dk_step
             dk_from: int = dk_column + group_of * dk_wide
             dv_at: int = dv_first + batch * dv_places + group_of * dv_step

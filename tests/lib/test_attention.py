@@ -123,7 +123,7 @@ def launched(q, k, v):
     extents = [extent for x in flat for extent in (x.shape[0], size)]
     steps = [step for x in (q, k, v, out) for step in (x.shape[1], 1, 0, 0)]
     scale = np.float32(size**-0.5 * math.log2(math.e))
-    return (*flat, logs, *extents, queries, keys, heads, heads // shared, *steps, 1, 0, scale), out
+    return (*flat, logs, *extents, batch * heads * -(-queries // 128), queries, keys, heads, heads // shared, *steps, 1, 0, scale), out
 
 
 def test_compiled():

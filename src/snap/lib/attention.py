@@ -28,6 +28,7 @@ from snap.lib.attention_arrays import (
     laid,
     result,
     room,
+    share_memory,
     take,
     take_both,
     two_results,
@@ -110,12 +111,14 @@ def _run(given: Given, written: Argument, logs: Any) -> None:
     check_apart("attention", written, {name: x for name, (x, one) in lies.items() if not one.copied})
     O = in_place(written) or room(written)  # noqa: E741
     nothing = given.queries.new((1,), F32) if logs is None else step(_flat, logs)
+    jobs = -(-rows // ROWS) * batch * heads
     launch(
         forward_kernel(*given.kind, logs is not None),
-        -(-rows // ROWS) * batch * heads,
+        min(jobs, given.queries.multiprocessors()),
         *(x.array for x in (Q, K, V, O)),
         nothing,
         *(extent for x in (Q, K, V, O) for extent in x.extents),
+        jobs,
         rows,
         given.keys.shape[2],
         heads,
@@ -143,7 +146,8 @@ def attention_gradients(
     """
     _refuse_derivatives(grad=grad, q=q, k=k, v=v, grad_lse=grad_lse)
     into = (None, None, None) if into is None else _three(into)
-    return _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, *into)
+    shares = share_memory(into[1], into[2])
+    return _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, *into, shares)
 
 
 def _three(into: object) -> tuple:
@@ -153,7 +157,7 @@ def _three(into: object) -> tuple:
 
 
 @recorded(offsets=True)
-def _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, into_q, into_k, into_v):
+def _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, into_q, into_k, into_v, shares):
     given = _given(q, k, v, causal, scale, window)
     queries, shape = given.queries, given.queries.shape
     if shape[3] > LARGEST_WITH_GRADIENT:
@@ -176,7 +180,7 @@ def _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, determi
     arrays = (Q, K, V, G)
     wide = 0 if deterministic else given.kind[1]
     rows, sums = _rows(given, G, O, logs, of_logs, wide)
-    both = _of_keys(given, arrays, rows, sums, wanted[1:], not deterministic)
+    both = _of_keys(given, arrays, rows, sums, (wanted[1:], shares), not deterministic)
     first = wanted[0] if wanted else of_type(queries, result(queries))
     target = in_place(first) or room(first)
     if deterministic:
@@ -234,12 +238,15 @@ def _rows(given: Given, G: Laid, O: Laid, logs: Argument, of_logs: Argument | No
 
 
 def _of_keys(
-    given: Given, arrays: tuple[Laid, ...], rows: Any, sums: Any, wanted: tuple[Argument, ...], adds: bool
+    given: Given, arrays: tuple[Laid, ...], rows: Any, sums: Any, wanted: tuple[tuple[Argument, ...], bool], adds: bool
 ) -> tuple[Any, Any]:
-    """The gradients of keys and values; where it `adds`, those of the queries are added up, too."""
+    """The gradients of keys and values; where it `adds`, those of the queries are added up, too.  wanted: the two
+    arrays that are written, if they are not new, and whether they share their memory.
+    """
     (batch, heads, length, _), (_, shared, last, _) = given.queries.shape, given.keys.shape
-    if wanted:
-        both, pair = [one.array for one in wanted], two_written(wanted[0], wanted[1])
+    into, shares = wanted
+    if into:
+        both, pair = [one.array for one in into], two_written(into[0], into[1], shares)
     else:
         *both, pair = two_results(given.keys)
     launch(

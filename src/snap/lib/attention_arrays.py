@@ -172,12 +172,18 @@ def two_rooms(given: Argument) -> Pair:
     return Pair((Laid(both, shape, one.steps, one.size, True),) * 2, (0, one.shape[0]))
 
 
-def two_written(first: Argument, second: Argument) -> Pair:
+def share_memory(first: Any, second: Any) -> bool:
+    """Whether two tensors of torch show the same storage; that is no part of a call's signature."""
+    storages = [getattr(x, "untyped_storage", None) for x in (first, second)]
+    return None not in storages and storages[0]().data_ptr() == storages[1]().data_ptr()  # type: ignore[misc]
+
+
+def two_written(first: Argument, second: Argument, shares: bool) -> Pair:
     """Where a kernel writes two arrays: through one, where both show columns of the same rows, or in room."""
-    one, other = in_place(first), in_place(second)
-    if one is not None and other is not None and one.shape == other.shape:
-        here, there = (of_type(first, x.array).info.pointer for x in (one, other))
-        if here == there:
+    if shares:
+        one, other = in_place(first), in_place(second)
+        starts = [x.array.storage_offset() - x.array.storage_offset() % x.array.stride(2) for x in (first, second)]
+        if one is not None and other is not None and one.shape == other.shape and starts[0] == starts[1]:
             return Pair((one, other))
     return two_rooms(first)
 

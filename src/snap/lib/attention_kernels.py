@@ -48,7 +48,7 @@ def sight(CAUSAL, WINDOWED):
 
 
 @functools.cache
-def forward_kernel(type, D, CAUSAL, WINDOWED, LSE):
+def forward_kernel(type, D, CAUSAL, WINDOWED, LSE, TURNS=True):
     """D: the size of a head, a multiple of 64 up to 256.  WINDOWED: a query sees `window` keys before its own and,
     where the mask is not causal, as many behind it.
     """
@@ -102,6 +102,7 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE):
         O: ptr(E, (O0, queries, O2)),
         lse: ptr(float),
         Q0: int, Q2: int, K0: int, K2: int, V0: int, V2: int, O0: int, O2: int,
+        jobs: int,
         queries: int,
         keys: int,
         heads: int,
@@ -115,34 +116,17 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE):
         scale: float,
     ):  # fmt: skip
         down: int = (queries + (ROWS - 1)) / ROWS
-        units: int = count(block[1]) / down  # heads of all batches
+        units: int = jobs / down  # heads of all batches
+        blocks: int = count(block[1])
         with each(block, O, lse, disjoint=(O, lse)) as b:
-            # A head is a place in the first dimension, or columns of the third.
-            among: int = b / (together * down) * together
-            many: int = min(together, units - among)
-            tile_of: int = down - 1 - b % (together * down) / many
-            unit: int = among + b % (together * down) % many
-            batch: int = unit / heads
-            head: int = unit % heads
-            group_of: int = head / shared_by
-            q_at: int = batch * q_places + head * q_step
-            q_from: int = q_column + head * q_wide
-            k_at: int = batch * k_places + group_of * k_step
-            k_from: int = k_column + group_of * k_wide
-            v_at: int = batch * v_places + group_of * v_step
-            v_from: int = v_column + group_of * v_wide
-            o_at: int = batch * o_places + head * o_step
-            o_from: int = o_column + head * o_wide
-            q0: int = tile_of * ROWS
-            offset: int = keys - queries  # the last query's own key is the last one
-            last: int = min(keys, q0 + ROWS + offset + (0 if CAUSAL else window)) if MASKED else keys
-            first: int = max(0, q0 + offset - window) / KEYS if WINDOWED else 0
-            # At least one, of which nothing is seen where there are none.
-            tiles: int = max((last + (KEYS - 1)) / KEYS - first, 1)
-            top: int = first + tiles - 1
+            # Blocks take their jobs in turns, every other time in the opposite order: the first had the longest.
+            whole_turns: int = jobs / blocks
+            own_place: int = b if whole_turns % 2 == 0 else blocks - 1 - b
+            turns: int = whole_turns + (1 if own_place < jobs % blocks else 0)
             Qs: shared(E[P, ROWS, 64], swizzle=128)
+            Os: shared(E[P, ROWS, 64], swizzle=128)
             Ks: pipeline(shared(E[P, KEYS, 64], swizzle=128), 2)
-            Vs: pipeline(shared(E[P, KEYS, 64], swizzle=128), 2)
+            Vs: pipeline(shared(E[P, KEYS, 64], swizzle=128), 1 if D == 256 else 2)
             w: int @ warpgroup = id()
             acc: float[SUMS] @ thread[1]
             s: float[SCORES] @ thread[1]
@@ -151,81 +135,110 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE):
             l: float[2] @ thread[1]
             shrink: float[2] @ thread[1]
             mine: int @ thread[1] = id() % 128 / 32 * 16 + id() % 32 / 4  # this thread's first row in its warpgroup's
-            own: int @ thread[1] = q0 + offset + 64 * w + mine
             column: int @ thread[1] = id() % 4 * 2
-            compute, load = roles(256, 128, registers=(240, 24))
-            with compute():
-                for r in range(2):
-                    m[r] = LOWEST
-                    l[r] = 0.0
-                for i in range(SUMS):
-                    acc[i] = 0.0
-            with load(Qs):
-                for h in range(P):
-                    async_copy(tile(Qs, (h, 0, 0), (1, ROWS, 64)), Q, at=(q_at, q0, q_from + 64 * h))
-            with stage(Ks) as k:
-                with load(k):
+            compute, load = roles(256, 128, registers=(232, 40))
+            for k_turn in range(turns):
+                job: int = k_turn * blocks + (b if k_turn % 2 == 0 else blocks - 1 - b)
+                # A head is a place in the first dimension, or columns of the third.
+                among: int = job / (together * down) * together
+                many: int = min(together, units - among)
+                tile_of: int = down - 1 - job % (together * down) / many
+                unit: int = among + job % (together * down) % many
+                batch: int = unit / heads
+                head: int = unit % heads
+                group_of: int = head / shared_by
+                q_at: int = batch * q_places + head * q_step
+                q_from: int = q_column + head * q_wide
+                k_at: int = batch * k_places + group_of * k_step
+                k_from: int = k_column + group_of * k_wide
+                v_at: int = batch * v_places + group_of * v_step
+                v_from: int = v_column + group_of * v_wide
+                o_at: int = batch * o_places + head * o_step
+                o_from: int = o_column + head * o_wide
+                q0: int = tile_of * ROWS
+                offset: int = keys - queries  # the last query's own key is the last one
+                last: int = min(keys, q0 + ROWS + offset + (0 if CAUSAL else window)) if MASKED else keys
+                first: int = max(0, q0 + offset - window) / KEYS if WINDOWED else 0
+                # At least one, of which nothing is seen where there are none.
+                tiles: int = max((last + (KEYS - 1)) / KEYS - first, 1)
+                top: int = first + tiles - 1
+                own: int @ thread[1] = q0 + offset + 64 * w + mine
+                with compute():
+                    for r in range(2):
+                        m[r] = LOWEST
+                        l[r] = 0.0
+                    for i in range(SUMS):
+                        acc[i] = 0.0
+                with load(Qs):
                     for h in range(P):
-                        async_copy(tile(k, (h, 0, 0), (1, KEYS, 64)), K, at=(k_at, KEYS * top, k_from + 64 * h))
-                with compute(k, Qs), each(warpgroup):
-                    wgmma(s, tile(Qs, (0, 64 * w, 0), (P, 64, 64)), k, zero=True)
-            with compute():
-                hide(s, own, KEYS * top + column, keys, window)
-                weigh(s, m, l, shrink, scale)
-                for i in range(SCORES):
-                    p[i] = E(s[i])
-            for j in range(1, tiles):
-                at: int = KEYS * (top - j)
+                        async_copy(tile(Qs, (h, 0, 0), (1, ROWS, 64)), Q, at=(q_at, q0, q_from + 64 * h))
                 with stage(Ks) as k:
                     with load(k):
                         for h in range(P):
-                            async_copy(tile(k, (h, 0, 0), (1, KEYS, 64)), K, at=(k_at, at, k_from + 64 * h))
-                    with compute(k, Qs), each(warpgroup), turn():
+                            async_copy(tile(k, (h, 0, 0), (1, KEYS, 64)), K, at=(k_at, KEYS * top, k_from + 64 * h))
+                    with compute(k, Qs), each(warpgroup):
                         wgmma(s, tile(Qs, (0, 64 * w, 0), (P, 64, 64)), k, zero=True)
+                with compute():
+                    hide(s, own, KEYS * top + column, keys, window)
+                    weigh(s, m, l, shrink, scale)
+                    for i in range(SCORES):
+                        p[i] = E(s[i])
+                for j in range(1, tiles):
+                    at: int = KEYS * (top - j)
+                    with stage(Ks) as k:
+                        with load(k):
+                            for h in range(P):
+                                async_copy(tile(k, (h, 0, 0), (1, KEYS, 64)), K, at=(k_at, at, k_from + 64 * h))
+                        if TURNS:
+                            with compute(k, Qs), each(warpgroup), turn():
+                                wgmma(s, tile(Qs, (0, 64 * w, 0), (P, 64, 64)), k, zero=True)
+                        else:
+                            with compute(k, Qs), each(warpgroup):
+                                wgmma(s, tile(Qs, (0, 64 * w, 0), (P, 64, 64)), k, zero=True)
+                    with stage(Vs) as v:
+                        with load(v):
+                            for h in range(P):
+                                async_copy(tile(v, (h, 0, 0), (1, KEYS, 64)), V, at=(v_at, at + KEYS, v_from + 64 * h))
+                        with compute(v), each(warpgroup):
+                            wgmma(acc, p, v.T)
+                    with compute():
+                        if MASKED:
+                            # Only tiles that the diagonal, or an edge of the window, crosses hide anything.
+                            crossed: bool = at + KEYS > q0 + offset + (0 if CAUSAL else window)
+                            if WINDOWED:
+                                crossed = crossed or at < q0 + ROWS + offset - window
+                            if crossed:
+                                hide(s, own, at + column, keys, window)
+                        weigh(s, m, l, shrink, scale)
+                        for i in range(SUMS):
+                            acc[i] *= shrink[i / 2 % 2]
+                        for i in range(SCORES):
+                            p[i] = E(s[i])
                 with stage(Vs) as v:
                     with load(v):
                         for h in range(P):
-                            async_copy(tile(v, (h, 0, 0), (1, KEYS, 64)), V, at=(v_at, at + KEYS, v_from + 64 * h))
+                            async_copy(tile(v, (h, 0, 0), (1, KEYS, 64)), V, at=(v_at, KEYS * first, v_from + 64 * h))
                     with compute(v), each(warpgroup):
                         wgmma(acc, p, v.T)
-                with compute():
-                    if MASKED:
-                        # Only tiles that the diagonal, or an edge of the window, crosses hide anything.
-                        crossed: bool = at + KEYS > q0 + offset + (0 if CAUSAL else window)
-                        if WINDOWED:
-                            crossed = crossed or at < q0 + ROWS + offset - window
-                        if crossed:
-                            hide(s, own, at + column, keys, window)
-                    weigh(s, m, l, shrink, scale)
-                    for i in range(SUMS):
-                        acc[i] *= shrink[i / 2 % 2]
-                    for i in range(SCORES):
-                        p[i] = E(s[i])
-            with stage(Vs) as v:
-                with load(v):
-                    for h in range(P):
-                        async_copy(tile(v, (h, 0, 0), (1, KEYS, 64)), V, at=(v_at, KEYS * first, v_from + 64 * h))
-                with compute(v), each(warpgroup):
-                    wgmma(acc, p, v.T)
-            with compute(), each(warpgroup, Qs, O, lse):
-                with each(warp):
-                    for r in range(2):
-                        whole: float @ thread[1] = l[r] + intrinsic.shfl_xor(l[r], 1)
-                        whole += intrinsic.shfl_xor(whole, 2)
-                        l[r] = whole
-                        whole = whole if whole > 0.0 else 1.0  # nobody was seen
-                        for i in range(SUMS / 4):
-                            for c in range(2):
-                                acc[4 * i + 2 * r + c] /= whole
-                for h in range(P):
-                    store_acc(tile(Qs, (h, 64 * w, 0), (1, 64, 64)), acc, first=64 * h)
-                    async_copy(O, tile(Qs, (h, 64 * w, 0), (1, 64, 64)), at=(o_at, q0 + 64 * w, o_from + 64 * h))
-                if LSE:
-                    with each(thread, lse):
+                with compute(Os), each(warpgroup, Os, O, lse):
+                    with each(warp):
                         for r in range(2):
-                            if column == 0 and q0 + 64 * w + mine + 8 * r < queries:
-                                lse[i64(unit) * queries + q0 + 64 * w + mine + 8 * r] = (
-                                    (m[r] * scale + log2(l[r])) * LN2 if l[r] > 0.0 else NOBODY
-                                )
+                            whole: float @ thread[1] = l[r] + intrinsic.shfl_xor(l[r], 1)
+                            whole += intrinsic.shfl_xor(whole, 2)
+                            l[r] = whole
+                            part: float @ thread[1] = fast.rcp(whole) if whole > 0.0 else 0.0  # nobody was seen
+                            for i in range(SUMS / 4):
+                                for c in range(2):
+                                    acc[4 * i + 2 * r + c] *= part
+                    for h in range(P):
+                        store_acc(tile(Os, (h, 64 * w, 0), (1, 64, 64)), acc, first=64 * h)
+                        async_copy(O, tile(Os, (h, 64 * w, 0), (1, 64, 64)), at=(o_at, q0 + 64 * w, o_from + 64 * h))
+                    if LSE:
+                        with each(thread, lse):
+                            for r in range(2):
+                                if column == 0 and q0 + 64 * w + mine + 8 * r < queries:
+                                    lse[i64(unit) * queries + q0 + 64 * w + mine + 8 * r] = (
+                                        (m[r] * scale + log2(l[r])) * LN2 if l[r] > 0.0 else NOBODY
+                                    )
 
     return attention

@@ -11,8 +11,8 @@ import snap
 from snap.ir.types import BF16, F16
 from snap.lib import attention, attention_gradients
 from snap.lib.attention_gradients import queries_kernel
-from snap.lib.attention_one_pass import one_pass_kernel
 from snap.lib.attention_kernels import forward_kernel
+from snap.lib.attention_one_pass import one_pass_kernel
 from snap.runtime.errors import LaunchError
 
 rng = np.random.default_rng(11)

@@ -195,7 +195,9 @@ def _row_numbers(name: str, value: object, queries: Argument) -> Argument:
     logs = argument("attention", name, value, (F32,), rank=3)
     same_place("attention", queries, name, logs)
     if logs.shape != queries.shape[:3]:
-        raise LaunchError("snap.lib.attention", f"has the shape {logs.shape}, and the queries {queries.shape[:3]}", name)
+        raise LaunchError(
+            "snap.lib.attention", f"has the shape {logs.shape}, and the queries {queries.shape[:3]}", name
+        )
     return logs
 
 
@@ -207,7 +209,9 @@ def _wanted(given: Given, into: tuple, others: tuple) -> tuple[Argument, ...]:
     for like, value in zip((given.queries, given.keys, given.values), into):
         one = given_like(value, like, like.shape, "into")
         read = {"q": given.queries, "k": given.keys, "v": given.values, "grad": others[0], "out": others[1]}
-        check_apart("attention", one, {name: x for name, x in read.items() if x.info.contiguous and one.info.contiguous})
+        check_apart(
+            "attention", one, {name: x for name, x in read.items() if x.info.contiguous and one.info.contiguous}
+        )
         found.append(one)
     return tuple(found)
 

@@ -13,8 +13,8 @@ that those the diagonal crosses, whose scores are masked one by one, come first.
 weighted values of the tile before are in flight together on the tensor cores, and the warpgroups take turns at issuing
 them: one has its exponentials computed while the other multiplies.
 
-Blocks go through `together` heads at a time, whose keys and values stay in the L2 cache.  Of these, blocks that have the
-most tiles come first: where masks are causal, that is the end of a head.
+A block is as many times 128 rows as there are for it, one after the other.  They go through `together` heads at a time,
+whose keys and values stay in the L2 cache; of these, rows that see the most tiles come first.
 """
 
 from __future__ import annotations

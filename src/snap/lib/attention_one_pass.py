@@ -36,8 +36,8 @@ def rows_kernel(type, D, WIDE, LOGS):
     """Of every query the logarithm in base 2 and the sum of the products of O and dO, one after the other; queries are
     filled up to whole ROWS.  The sums of dQ are zeroed on the way.
 
-    D: the columns of a head that there are, a multiple of 8; WIDE: those of the sums, 0 where there are none.  LOGS: the logarithms have a
-    gradient of their own.
+    D: the columns of a head that there are, a multiple of 8; WIDE: those of the sums, 0 where there are none.  LOGS:
+    the logarithms have a gradient of their own.
     """
     E, LANES = element(type), 16 if D <= 64 else 32
     FOUR = bf16_4 if type.name == "bf16" else half4
@@ -70,8 +70,12 @@ def rows_kernel(type, D, WIDE, LOGS):
                 if query < queries:
                     with each(thread):
                         for i in range(lane, D / 4, LANES):
-                            a: FOUR = O.view(FOUR)[batch * o_places + head * o_step, query, (o_column + head * o_wide) / 4 + i]
-                            b: FOUR = dO.view(FOUR)[batch * g_places + head * g_step, query, (g_column + head * g_wide) / 4 + i]
+                            a: FOUR = O.view(FOUR)[
+                                batch * o_places + head * o_step, query, (o_column + head * o_wide) / 4 + i
+                            ]
+                            b: FOUR = dO.view(FOUR)[
+                                batch * g_places + head * g_step, query, (g_column + head * g_wide) / 4 + i
+                            ]
                             own += float(a.x) * float(b.x) + float(a.y) * float(b.y)
                             own += float(a.z) * float(b.z) + float(a.w) * float(b.w)
                 whole: float = intrinsic.reduce_add(own)
@@ -301,7 +305,11 @@ def finish_kernel(type, P):
                     async_copy(
                         dQ,
                         out,
-                        at=(batch * d_places + head * d_step, b / P % down * 64, d_column + head * d_wide + 64 * (b % P)),
+                        at=(
+                            batch * d_places + head * d_step,
+                            b / P % down * 64,
+                            d_column + head * d_wide + 64 * (b % P),
+                        ),
                     )
 
     return finish

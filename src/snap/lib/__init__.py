@@ -1,16 +1,23 @@
 """Kernels to call, written in Snap, and a device-side library to write kernels with.
 
 `snap.lib.reduce(x)`, `scan`, `transpose`, `histogram`, `softmax`, `gemv`, `gemm`, `gemm_tf32`, `sgemm`, `attention`
+and a transformer's layers (`layer_norm`, `gelu`, `embedding`, `cross_entropy`, `adamw`, ...)
 take NumPy, CuPy and torch arrays and allocate their results beside them; NumPy arrays run on the CPU machine.
 `snap.lib.warp` and `snap.lib.block` make device functions: `block.reduce(float, 256, "max")`.
 """
 
 from snap.lib import block, torch_ops, warp
+from snap.lib.activations import gelu, gelu_gradient, swiglu, swiglu_gradient
 from snap.lib.attention import attention, attention_gradients
+from snap.lib.columns import column_sums
+from snap.lib.embeddings import embedding, embedding_gradient
 from snap.lib.gemm import gemm
 from snap.lib.gemm_tf32 import gemm_tf32
 from snap.lib.histograms import histogram
+from snap.lib.losses import cross_entropy
 from snap.lib.matvec import gemv
+from snap.lib.norms import layer_norm, layer_norm_gradient, rms_norm, rms_norm_gradient
+from snap.lib.optimizers import adamw, global_norm
 from snap.lib.reduction import reduce
 from snap.lib.scanning import scan
 from snap.lib.sgemm import sgemm
@@ -18,17 +25,31 @@ from snap.lib.softmax_rows import softmax
 from snap.lib.transposition import transpose
 
 __all__ = [
+    "adamw",
     "attention",
     "attention_gradients",
     "block",
+    "column_sums",
+    "cross_entropy",
+    "embedding",
+    "embedding_gradient",
+    "gelu",
+    "gelu_gradient",
     "gemm",
     "gemm_tf32",
     "gemv",
+    "global_norm",
     "histogram",
+    "layer_norm",
+    "layer_norm_gradient",
     "reduce",
+    "rms_norm",
+    "rms_norm_gradient",
     "scan",
     "sgemm",
     "softmax",
+    "swiglu",
+    "swiglu_gradient",
     "transpose",
     "warp",
 ]

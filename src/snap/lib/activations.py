@@ -1,0 +1,329 @@
+"""`snap.lib.gelu` and `swiglu`, with their gradients: functions of single elements.
+
+Input:      arrays of f32, f16 or bf16
+Output:     arrays like them
+Invariant:  arithmetic is f32; each array is read once, in words of 16 bytes where all of them begin at one
+Non-goals:  what is fused into matrix products (gemm's `activation`)
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from snap import *
+from snap.lib.arrays import Argument
+from snap.lib.layer_arrays import (
+    counting,
+    floats,
+    like,
+    loader,
+    new,
+    nothing,
+    one_of,
+    persistent,
+    refuse,
+    refuse_derivatives,
+    rows_of,
+    shared_width,
+    storer,
+    tuple_of,
+)
+from snap.lib.operators import element
+from snap.lib.recorded import launch, recorded
+
+THREADS = 256
+WORDS = 4  # a thread goes through so many at a time
+WAYS = ("none", "tanh")
+LOG2E = math.log2(math.e)
+INNER, CUBIC = math.sqrt(2 / math.pi), 0.044715  # the approximation: x * sigmoid(2 * INNER * (x + CUBIC * x**3))
+DENSITY, ROOT_HALF = 1 / math.sqrt(2 * math.pi), math.sqrt(0.5)
+
+
+def gelu(x, *, approximate="none"):
+    """x times the probability that a normal variable is below x, of each element; `approximate="tanh"`: the
+    approximation by tanh that GPT-2 has.
+    """
+    refuse_derivatives(x=x)
+    return _gelu(x, approximate)
+
+
+def gelu_gradient(grad, x, *, approximate="none"):
+    """The gradient of `gelu(x)`, for that of its result."""
+    refuse_derivatives(grad=grad, x=x)
+    return _gelu_gradient(grad, x, approximate)
+
+
+def swiglu(gate, up=None):
+    """gate * sigmoid(gate) * up of each element; without `up`, the first half of each row of `gate` is the gate, and
+    the
+    second half what it multiplies.
+    """
+    refuse_derivatives(gate=gate, up=up)
+    return _swiglu(gate, up)
+
+
+def swiglu_gradient(grad, gate, up=None):
+    """The gradients of `gate` and `up`; without `up`, one array like `gate`."""
+    refuse_derivatives(grad=grad, gate=gate, up=up)
+    return _swiglu_gradient(grad, gate, up)
+
+
+@recorded
+def _gelu(x, approximate):
+    given = floats("gelu", "x", x)
+    one_of("gelu", "approximate", approximate, WAYS)
+    out = new(given, given.shape, given.type)
+    if given.size:
+        width = _flat_width(given)
+        run = map_kernel(given.type, width, approximate)
+        launch(run, _blocks(given, given.size, width), given.array, out, given.size)
+    return out
+
+
+@recorded
+def _gelu_gradient(grad, x, approximate):
+    given = floats("gelu_gradient", "x", x)
+    back = like("gelu_gradient", given, "grad", grad)
+    one_of("gelu_gradient", "approximate", approximate, WAYS)
+    out = new(given, given.shape, given.type)
+    if given.size:
+        width = _flat_width(given, back)
+        run = map_two_kernel(given.type, width, approximate)
+        launch(run, _blocks(given, given.size, width), back.array, given.array, out, given.size)
+    return out
+
+
+@recorded
+def _swiglu(gate, up):
+    given, other, shape, width = _gates("swiglu", gate, up)
+    out = new(given, shape, given.type)
+    size = math.prod(shape)
+    if size:
+        half = shape[-1] if other is None else size
+        run = swiglu_kernel(given.type, width, other is None, counting(size))
+        beside = given.array if other is None else other.array
+        launch(run, _blocks(given, size, width), given.array, beside, out, size, half)
+    return out
+
+
+@recorded
+def _swiglu_gradient(grad, gate, up):
+    given, other, shape, width = _gates("swiglu_gradient", gate, up)
+    back = like("swiglu_gradient", given, "grad", grad, shape)
+    dgate = new(given, given.shape, given.type)
+    dup = None if other is None else new(given, given.shape, given.type)
+    size = math.prod(shape)
+    if size:
+        half = shape[-1] if other is None else size
+        width = min(width, _flat_width(back) if other is not None else shared_width(half, back))
+        run = swiglu_gradient_kernel(given.type, width, other is None, counting(size))
+        beside = given.array if other is None else other.array
+        second = nothing(given, given.type) if dup is None else dup
+        launch(run, _blocks(given, size, width), back.array, given.array, beside, dgate, second, size, half)
+    return dgate if dup is None else tuple_of(dgate, dup)
+
+
+def _gates(function: str, gate: object, up: object) -> tuple[Argument, Argument | None, tuple[int, ...], int]:
+    """The arrays, the result's shape, and the words all of them can be read in."""
+    given = floats(function, "gate", gate)
+    if up is not None:
+        other = like(function, given, "up", up)
+        return given, other, given.shape, _flat_width(given, other)
+    length = rows_of(function, "gate", given)[1]
+    if length % 2:
+        raise refuse(function, "gate", f"has rows of {length} elements, which have no two halves; or pass `up`")
+    return given, None, (*given.shape[:-1], length // 2), shared_width(length // 2, given)
+
+
+def _flat_width(*arrays: Argument) -> int:
+    """A word's elements where arrays are gone through from begin to end: only where they begin counts."""
+    return min(given.width() for given in arrays)
+
+
+def _blocks(given: Argument, size: int, width: int) -> int:
+    return persistent(given, THREADS, -(-size // (THREADS * width)))
+
+
+# ---- single elements ------------------------------------------------------------------------------------------------
+
+
+@device(thread)
+def sigmoid(x: float) -> float:
+    return fast.div(1.0, 1.0 + fast.exp2(x * -LOG2E))
+
+
+@device(thread)
+def gelu_by_tanh(x: float) -> float:
+    return x * sigmoid(2.0 * INNER * x * (1.0 + CUBIC * x * x))
+
+
+@device(thread)
+def gelu_by_erf(x: float) -> float:
+    return 0.5 * x * (1.0 + erf(x * ROOT_HALF))
+
+
+@device(thread)
+def gelu_by_tanh_gradient(g: float, x: float) -> float:
+    s: float = sigmoid(2.0 * INNER * x * (1.0 + CUBIC * x * x))
+    return g * (s + x * s * (1.0 - s) * (2.0 * INNER) * (1.0 + 3.0 * CUBIC * x * x))
+
+
+@device(thread)
+def gelu_by_erf_gradient(g: float, x: float) -> float:
+    below: float = 0.5 * (1.0 + erf(x * ROOT_HALF))
+    return g * (below + x * DENSITY * fast.exp2(x * x * (-0.5 * LOG2E)))
+
+
+GELU = {"tanh": gelu_by_tanh, "none": gelu_by_erf}
+GELU_GRADIENT = {"tanh": gelu_by_tanh_gradient, "none": gelu_by_erf_gradient}
+
+
+# ---- kernels: all threads of the grid go through the words, and the first ones take what is left behind them --------
+
+
+@functools.cache
+def map_kernel(type, WIDTH, approximate):
+    E, (load, store, load_one, store_one) = element(type), moves(type, WIDTH)
+    apply = GELU[approximate]
+
+    @kernel(threads=THREADS)
+    def gelu(x: ptr(const(E)), out: ptr(E), n: i64):
+        threads: int = count(thread[1])
+        words: i64 = n / WIDTH
+        with each(thread, out, disjoint=out) as t:
+            v: float[WIDTH]
+            for j in unroll(range(i64(t), words, threads), WORDS):
+                load(x, j, v)
+                for i in unroll(range(WIDTH)):
+                    v[i] = apply(v[i])
+                store(out, j, v)
+            if words * WIDTH + t < n:
+                w: float[1]
+                load_one(x, words * WIDTH + t, w)
+                w[0] = apply(w[0])
+                store_one(out, words * WIDTH + t, w)
+
+    return gelu
+
+
+def moves(type, width) -> tuple:
+    return loader(type, width), storer(type, width), loader(type, 1), storer(type, 1)
+
+
+@functools.cache
+def map_two_kernel(type, WIDTH, approximate):
+    E, (load, store, load_one, store_one) = element(type), moves(type, WIDTH)
+    apply = GELU_GRADIENT[approximate]
+
+    @kernel(threads=THREADS)
+    def gelu_gradient(grad: ptr(const(E)), x: ptr(const(E)), out: ptr(E), n: i64):
+        threads: int = count(thread[1])
+        words: i64 = n / WIDTH
+        with each(thread, out, disjoint=out) as t:
+            g: float[WIDTH]
+            v: float[WIDTH]
+            for j in unroll(range(i64(t), words, threads), WORDS):
+                load(grad, j, g)
+                load(x, j, v)
+                for i in unroll(range(WIDTH)):
+                    v[i] = apply(g[i], v[i])
+                store(out, j, v)
+            if words * WIDTH + t < n:
+                a: float[1]
+                b: float[1]
+                load_one(grad, words * WIDTH + t, a)
+                load_one(x, words * WIDTH + t, b)
+                a[0] = apply(a[0], b[0])
+                store_one(out, words * WIDTH + t, a)
+
+    return gelu_gradient
+
+
+# Of HALVES, rows of `half` elements of the result lie in rows of twice as many: `half` is a multiple of WIDTH, and
+# nothing is left behind the words.
+
+
+@functools.cache
+def swiglu_kernel(type, WIDTH, HALVES, index):
+    E, I = element(type), element(index)
+    load, store, load_one, store_one = moves(type, WIDTH)
+
+    @kernel(threads=THREADS)
+    def swiglu(gate: ptr(const(E)), up: ptr(const(E)), out: ptr(E), n: i64, half: i64):
+        threads: int = count(thread[1])
+        words: I = I(n / WIDTH)
+        row: I = I(half / WIDTH)
+        with each(thread, out, disjoint=out) as t:
+            g: float[WIDTH]
+            u: float[WIDTH]
+            for j in unroll(range(I(t), words, threads), WORDS):
+                at: i64 = i64(j) + i64(j / row * row) if HALVES else i64(j)
+                load(gate, at, g)
+                load(up, at + row if HALVES else at, u)
+                for i in unroll(range(WIDTH)):
+                    u[i] *= g[i] * sigmoid(g[i])
+                store(out, i64(j), u)
+            if not HALVES and words * WIDTH + t < n:
+                a: float[1]
+                b: float[1]
+                load_one(gate, words * WIDTH + t, a)
+                load_one(up, words * WIDTH + t, b)
+                b[0] *= a[0] * sigmoid(a[0])
+                store_one(out, words * WIDTH + t, b)
+
+    return swiglu
+
+
+@functools.cache
+def swiglu_gradient_kernel(type, WIDTH, HALVES, index):
+    E, I = element(type), element(index)
+    load, store, load_one, store_one = moves(type, WIDTH)
+
+    @kernel(threads=THREADS)
+    def swiglu_gradient(
+        grad: ptr(const(E)),
+        gate: ptr(const(E)),
+        up: ptr(const(E)),
+        dgate: ptr(E),
+        dup: ptr(E),
+        n: i64,
+        half: i64,
+    ):
+        threads: int = count(thread[1])
+        words: I = I(n / WIDTH)
+        row: I = I(half / WIDTH)
+        with each(thread, dgate, dup, disjoint=(dgate, dup)) as t:
+            v: float[WIDTH]
+            g: float[WIDTH]
+            u: float[WIDTH]
+            for j in unroll(range(I(t), words, threads), 2):
+                at: i64 = i64(j) + i64(j / row * row) if HALVES else i64(j)
+                load(grad, i64(j), v)
+                load(gate, at, g)
+                load(up, at + row if HALVES else at, u)
+                for i in unroll(range(WIDTH)):
+                    s: float = sigmoid(g[i])
+                    of_gate: float = v[i] * u[i] * s * (1.0 + g[i] * (1.0 - s))
+                    u[i] = v[i] * g[i] * s
+                    g[i] = of_gate
+                store(dgate, at, g)
+                if HALVES:
+                    store(dgate, at + row, u)
+                else:
+                    store(dup, at, u)
+            if not HALVES and words * WIDTH + t < n:
+                a: float[1]
+                b: float[1]
+                c: float[1]
+                load_one(grad, words * WIDTH + t, a)
+                load_one(gate, words * WIDTH + t, b)
+                load_one(up, words * WIDTH + t, c)
+                one_s: float = sigmoid(b[0])
+                of_one: float = a[0] * c[0] * one_s * (1.0 + b[0] * (1.0 - one_s))
+                c[0] = a[0] * b[0] * one_s
+                b[0] = of_one
+                store_one(dgate, words * WIDTH + t, b)
+                store_one(dup, words * WIDTH + t, c)
+
+    return swiglu_gradient

@@ -1,0 +1,285 @@
+"""The kernels of `snap.lib.cross_entropy`.
+
+Input:      rows of logits of E, targets of I
+Output:     kernels: the factor of the gradient; a row's loss and gradient by a block; the sum of losses
+Invariant:  a thread reads and writes words of its own alone, j = t, t + T, ...: what it keeps of them in shared memory
+            needs
+            no barrier.  The block meets once a row, to agree on its maximum and sum
+Non-goals:  choosing among them (losses.py)
+"""
+
+from __future__ import annotations
+
+import functools
+
+from snap import *
+from snap.ir.types import F32
+from snap.lib.block import reduce as block_reduce
+from snap.lib.layer_arrays import loader, pieces, storer
+from snap.lib.operators import element
+from snap.lib.softmax_rows import LOG2E, LOWEST
+
+THREADS = 512
+SUM_THREADS = 1024
+LOW = LOWEST[F32]
+HELD = {4: 208 * 1024 // 4, 2: 208 * 1024 // 2}  # elements of 4 and of 2 bytes
+
+
+@functools.cache
+def factor_kernel(index, T=SUM_THREADS):
+    """`scale`, divided by the number of rows that count where the loss is their mean."""
+    I, total = element(index), block_reduce(int, T)
+
+    @kernel(threads=T)
+    def factor_of_rows(targets: ptr(const(I)), factor: ptr(float), M: int, ignore: int, mean: bool, scale: float):
+        with each(block, factor):
+            own: int @ thread[1] = 0
+            if mean:
+                with each(thread) as t:
+                    for row in unroll(range(t, M, T), 8):
+                        own += 1 if targets[row] != ignore else 0
+            rows: int = total(own)
+            with one(thread, factor):
+                factor[0] = scale / float(rows) if mean else scale
+
+    return factor_of_rows
+
+
+@functools.cache
+def loss_sum_kernel(T=SUM_THREADS):
+    total = block_reduce(float, T)
+
+    @kernel(threads=T)
+    def sum_of_losses(losses: ptr(const(float)), factor: ptr(const(float)), loss: ptr(float), M: int):
+        with each(block, loss):
+            own: float @ thread[1] = 0.0
+            with each(thread) as t:
+                for row in unroll(range(t, M, T), 8):
+                    own += losses[row]
+            all: float = total(own)
+            with one(thread, loss):
+                loss[0] = all * factor[0]
+
+    return sum_of_losses
+
+
+@functools.cache
+def row_sum(T):
+    """f(top, total) -> the base-2 logarithm of a block's sum of exponentials, in units of 1 / log2(e): of each thread's
+    maximum and its sum of exponentials against that.
+    """
+    WARPS = T // 32
+
+    @device(block, thread[T])
+    def log_of_sum(top: float @ thread[1], total: float @ thread[1]) -> float @ thread[1]:
+        tops: shared(float[WARPS])
+        totals: shared(float[WARPS])
+        with each(warp, tops, totals) as w:
+            highest: float = intrinsic.reduce_max(top)
+            sum: float = intrinsic.reduce_add(total * fast.exp2((top - highest) * LOG2E))
+            with one(thread, tops, totals):
+                tops[w] = highest
+                totals[w] = sum
+        high: float @ thread[1] = tops[0]
+        for k in unroll(range(1, WARPS)):
+            high = max(high, tops[k])
+        all: float @ thread[1] = 0.0
+        for k in unroll(range(WARPS)):
+            all += totals[k] * fast.exp2((tops[k] - high) * LOG2E)
+        return high + log(all)
+
+    return log_of_sum
+
+
+@functools.cache
+def row_word(WIDTH):
+    """f(v, top, total): a word's elements come to a thread's maximum and sum."""
+
+    @device(thread)
+    def take(v: ref(float[WIDTH]), both: ref(float[2])):
+        higher: float = both[0]
+        for i in unroll(range(WIDTH)):
+            higher = max(higher, v[i])
+        sum: float = both[1] * fast.exp2((both[0] - higher) * LOG2E)
+        for i in unroll(range(WIDTH)):
+            sum += fast.exp2((v[i] - higher) * LOG2E)
+        both[0] = higher
+        both[1] = sum
+
+    return take
+
+
+@functools.cache
+def held_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
+    """A row is copied into shared memory asynchronously, and not read again."""
+    E, I, MOST = element(type), element(index), HELD[type.bytes]
+    W, P = pieces(type, WIDTH)
+    load, store, agree, take = loader(type, WIDTH), storer(type, WIDTH), row_sum(T), row_word(WIDTH)
+
+    @kernel(threads=T)
+    def cross_entropy(
+        logits: ptr(const(E)),
+        targets: ptr(const(I)),
+        factor: ptr(const(float)),
+        out: ptr(E),
+        losses: ptr(float),
+        M: int,
+        N: int,
+        stride: i64,
+        out_stride: i64,
+        ignore: int,
+    ):
+        words: int = N / WIDTH
+        with each(block, out, losses, disjoint=(out, losses)) as row:
+            held: shared(E[N], upto=MOST)
+            t: int @ thread[1] = id()
+            target: I = targets[row]
+            first: i64 = i64(row) * stride / WIDTH
+            to: i64 = i64(row) * out_stride / WIDTH
+            assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
+            both: float[2] @ thread[1]
+            both[0] = LOW
+            both[1] = 0.0
+            if target != ignore:
+                with each(thread, held, out, disjoint=out):
+                    for j in range(t, words, T):
+                        if IN_PLACE:
+                            async_copy(held.view(W)[j], out.view(W)[first + j])
+                        else:
+                            async_copy(held.view(W)[j], logits.view(W)[first + j])
+                with each(thread):
+                    for j in unroll(range(t, words, T), 2):
+                        v: float[WIDTH]
+                        load(held, j, v)
+                        take(v, both)
+                lse: float @ thread[1] = agree(both[0], both[1])
+                part: float @ thread[1] = factor[0]
+                with each(thread, out, losses, disjoint=(out, losses)):
+                    for j in unroll(range(t, words, T), 2):
+                        v: float[WIDTH]
+                        load(held, j, v)
+                        if j == int(target) / WIDTH:
+                            for i in unroll(range(WIDTH)):
+                                if int(target) % WIDTH == i:
+                                    losses[row] = (lse - v[i]) * (part if EACH else 1.0)
+                        if GRADIENT:
+                            for i in unroll(range(WIDTH)):
+                                v[i] = fast.exp2((v[i] - lse) * LOG2E) * part
+                            if j == int(target) / WIDTH:
+                                for i in unroll(range(WIDTH)):
+                                    if int(target) % WIDTH == i:
+                                        v[i] -= part
+                            store(out, to + j, v)
+            else:
+                with each(thread, out, losses, disjoint=(out, losses)):
+                    if GRADIENT:
+                        for j in range(t, words, T):
+                            v: float[WIDTH]
+                            for i in unroll(range(WIDTH)):
+                                v[i] = 0.0
+                            store(out, to + j, v)
+                    if t == 0:
+                        losses[row] = 0.0
+
+    return cross_entropy
+
+
+@functools.cache
+def long_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
+    """A row is read twice, the second time from the L2 cache if it is not very long."""
+    E, I = element(type), element(index)
+    load, store, agree, take = loader(type, WIDTH), storer(type, WIDTH), row_sum(T), row_word(WIDTH)
+
+    @kernel(threads=T)
+    def cross_entropy(
+        logits: ptr(const(E)),
+        targets: ptr(const(I)),
+        factor: ptr(const(float)),
+        out: ptr(E),
+        losses: ptr(float),
+        M: int,
+        N: int,
+        stride: i64,
+        out_stride: i64,
+        ignore: int,
+    ):
+        blocks: int = count(block[1])
+        words: int = N / WIDTH
+        with each(block, out, losses, disjoint=(out, losses)) as own:
+            t: int @ thread[1] = id()
+            both: float[2] @ thread[1]
+            v: float[WIDTH] @ thread[1]
+            for row in range(own, M, blocks):
+                target: I = targets[row]
+                first: i64 = i64(row) * stride / WIDTH
+                to: i64 = i64(row) * out_stride / WIDTH
+                assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
+                both[0] = LOW
+                both[1] = 0.0
+                if target != ignore:
+                    with each(thread, out, disjoint=out):
+                        for j in unroll(range(t, words, T), 4):
+                            if IN_PLACE:
+                                load(out, first + j, v)
+                            else:
+                                load(logits, first + j, v)
+                            take(v, both)
+                    lse: float @ thread[1] = agree(both[0], both[1])
+                    part: float @ thread[1] = factor[0]
+                    with each(thread, out, losses, disjoint=(out, losses)):
+                        for j in unroll(range(t, words, T), 4):
+                            if IN_PLACE:
+                                load(out, first + j, v)
+                            else:
+                                load(logits, first + j, v)
+                            if j == int(target) / WIDTH:
+                                for i in unroll(range(WIDTH)):
+                                    if int(target) % WIDTH == i:
+                                        losses[row] = (lse - v[i]) * (part if EACH else 1.0)
+                            if GRADIENT:
+                                for i in unroll(range(WIDTH)):
+                                    v[i] = fast.exp2((v[i] - lse) * LOG2E) * part
+                                if j == int(target) / WIDTH:
+                                    for i in unroll(range(WIDTH)):
+                                        if int(target) % WIDTH == i:
+                                            v[i] -= part
+                                store(out, to + j, v)
+                else:
+                    with each(thread, out, losses, disjoint=(out, losses)):
+                        if GRADIENT:
+                            for i in unroll(range(WIDTH)):
+                                v[i] = 0.0
+                            for j in range(t, words, T):
+                                store(out, to + j, v)
+                        if t == 0:
+                            losses[row] = 0.0
+
+    return cross_entropy
+
+
+@functools.cache
+def scaling_kernel(type, WIDTH, T=THREADS):
+    """x *= factor, where that is not 1: a gradient that was computed for a factor of 1 is there already."""
+    E = element(type)
+    load, store, load_one, store_one = loader(type, WIDTH), storer(type, WIDTH), loader(type, 1), storer(type, 1)
+
+    @kernel(threads=T)
+    def scale(x: ptr(E), factor: ptr(const(float)), n: i64):
+        threads: int = count(thread[1])
+        words: i64 = n / WIDTH
+        by: float = factor[0]
+        if by != 1.0:
+            with each(thread, x, disjoint=x) as t:
+                v: float[WIDTH]
+                w: float[1]
+                for j in unroll(range(i64(t), words, threads), 4):
+                    load(x, j, v)
+                    for i in unroll(range(WIDTH)):
+                        v[i] *= by
+                    store(x, j, v)
+                if words * WIDTH + t < n:
+                    load_one(x, words * WIDTH + t, w)
+                    w[0] *= by
+                    store_one(x, words * WIDTH + t, w)
+
+    return scale

@@ -1,0 +1,362 @@
+"""The kernels of layer norm and RMS norm.
+
+Input:      rows of E, weights of H; arithmetic is f32
+Output:     kernels of a team a row: L lanes of a warp, or a block of T threads (L > 32), each with K words of WIDTH
+            elements in registers.  Teams go on to further rows until there are none
+Invariant:  a row that fits in its team's registers is read once; sums are taken in one order
+Non-goals:  choosing L, T and K (norms.py)
+"""
+
+from __future__ import annotations
+
+import functools
+
+from snap import *
+from snap.ir.types import F32
+from snap.lib.layer_arrays import loader, storer, team_sums
+from snap.lib.operators import element
+
+
+@functools.cache
+def norm_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, RESIDUAL, STATISTICS):
+    E, H = element(type), element(held)
+    TEAM = thread[L] if L <= 32 else block[1]
+    load, load_weight, store, total = loader(type, WIDTH), loader(held, WIDTH), storer(type, WIDTH), team_sums(L, T, 1)
+
+    @kernel(threads=T)
+    def norm(
+        x: ptr(const(E)),
+        residual: ptr(const(E)),
+        weight: ptr(const(H)),
+        bias: ptr(const(H)),
+        out: ptr(E),
+        s: ptr(E),
+        mean: ptr(float),
+        rstd: ptr(float),
+        M: int,
+        N: int,
+        eps: float,
+    ):
+        teams: int = count(TEAM)
+        words: int = N / WIDTH
+        with each(TEAM, out, s, mean, rstd, disjoint=(out, s, mean, rstd)) as own:
+            t: int @ thread[1] = id()
+            v: float[K, WIDTH] @ thread[1]
+            more: float[K, WIDTH] @ thread[1]
+            sum: float[1] @ thread[1]
+            centre: float @ thread[1] = 0.0
+            for row in range(own, M, teams):
+                first: i64 = i64(row) * words
+                with each(thread):
+                    for k in unroll(range(K)):
+                        if k * L + t < words:
+                            load(x, first + (k * L + t), v[k])
+                            if RESIDUAL:
+                                load(residual, first + (k * L + t), more[k])
+                if RESIDUAL:
+                    with each(thread, s, disjoint=s):
+                        for k in unroll(range(K)):
+                            if k * L + t < words:
+                                for i in unroll(range(WIDTH)):
+                                    v[k, i] = float(E(v[k, i] + more[k, i]))
+                                store(s, first + (k * L + t), v[k])
+                if CENTRED:
+                    sum[0] = 0.0
+                    with each(thread):
+                        for k in unroll(range(K)):
+                            if k * L + t < words:
+                                for i in unroll(range(WIDTH)):
+                                    sum[0] += v[k, i]
+                    total(sum)
+                    centre = sum[0] / float(N)
+                sum[0] = 0.0
+                with each(thread):
+                    for k in unroll(range(K)):
+                        if k * L + t < words:
+                            for i in unroll(range(WIDTH)):
+                                sum[0] += (v[k, i] - centre) * (v[k, i] - centre)
+                total(sum)
+                scale: float @ thread[1] = rsqrt(sum[0] / float(N) + eps)
+                with each(thread, out, mean, rstd, disjoint=(out, mean, rstd)):
+                    for k in unroll(range(K)):
+                        if k * L + t < words:
+                            by: float[WIDTH]
+                            load_weight(weight, k * L + t, by)
+                            if BIAS:
+                                plus: float[WIDTH]
+                                load_weight(bias, k * L + t, plus)
+                                for i in unroll(range(WIDTH)):
+                                    v[k, i] = (v[k, i] - centre) * scale * by[i] + plus[i]
+                            else:
+                                for i in unroll(range(WIDTH)):
+                                    v[k, i] = (v[k, i] - centre) * scale * by[i]
+                            store(out, first + (k * L + t), v[k])
+                    if STATISTICS and t == 0:
+                        rstd[row] = scale
+                        if CENTRED:
+                            mean[row] = centre
+
+    return norm
+
+
+# The gradient of a row is rstd * (g - mean(g) - y * mean(g * y)), with g = grad * weight and y the normalised row; RMS
+# norm has no mean(g).  Each team adds up what its rows give to the weight's gradient (and the bias's) in registers, and
+# leaves it in a row of `partial`; columns.py adds those up.
+
+
+@functools.cache
+def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED):
+    E, H = element(type), element(held)
+    TEAM, PARTS = thread[L] if L <= 32 else block[1], 2 if BIAS else 1
+    load, load_weight, store = loader(type, WIDTH), loader(held, WIDTH), storer(type, WIDTH)
+    totals, keep = team_sums(L, T, 2 if CENTRED else 1), storer(F32, WIDTH)
+    C = 2 if CENTRED else 1
+
+    @kernel(threads=T)
+    def norm_gradient(
+        grad: ptr(const(E)),
+        x: ptr(const(E)),
+        weight: ptr(const(H)),
+        mean: ptr(const(float)),
+        rstd: ptr(const(float)),
+        added: ptr(const(E)),
+        dx: ptr(E),
+        partial: ptr(float),
+        M: int,
+        N: int,
+    ):
+        teams: int = count(TEAM)
+        words: int = N / WIDTH
+        with each(TEAM, dx, partial, disjoint=(dx, partial)) as own:
+            t: int @ thread[1] = id()
+            y: float[K, WIDTH] @ thread[1]
+            g: float[K, WIDTH] @ thread[1]
+            of_weight: float[K, WIDTH] @ thread[1]
+            of_bias: float[K, WIDTH] @ thread[1]
+            sums: float[C] @ thread[1]
+            for row in range(own, M, teams):
+                first: i64 = i64(row) * words
+                centre: float = mean[row] if CENTRED else 0.0
+                scale: float = rstd[row]
+                for c in unroll(range(C)):
+                    sums[c] = 0.0
+                with each(thread):
+                    for k in unroll(range(K)):
+                        if k * L + t < words:
+                            load(x, first + (k * L + t), y[k])
+                            load(grad, first + (k * L + t), g[k])
+                    for k in unroll(range(K)):
+                        if k * L + t < words:
+                            by: float[WIDTH]
+                            load_weight(weight, k * L + t, by)
+                            for i in unroll(range(WIDTH)):
+                                y[k, i] = (y[k, i] - centre) * scale
+                                of_weight[k, i] += g[k, i] * y[k, i]
+                                if BIAS:
+                                    of_bias[k, i] += g[k, i]
+                                g[k, i] *= by[i]
+                                sums[0] += g[k, i] * y[k, i]
+                                if CENTRED:
+                                    sums[1] += g[k, i]
+                totals(sums)
+                along: float @ thread[1] = sums[0] / float(N)
+                middle: float @ thread[1] = sums[C - 1] / float(N) if CENTRED else 0.0
+                with each(thread, dx, disjoint=dx):
+                    for k in unroll(range(K)):
+                        if k * L + t < words:
+                            for i in unroll(range(WIDTH)):
+                                g[k, i] = (g[k, i] - middle - y[k, i] * along) * scale
+                            if ADDED:
+                                plus: float[WIDTH]
+                                load(added, first + (k * L + t), plus)
+                                for i in unroll(range(WIDTH)):
+                                    g[k, i] += plus[i]
+                            store(dx, first + (k * L + t), g[k])
+            with each(thread, partial, disjoint=partial):
+                for k in unroll(range(K)):
+                    if k * L + t < words:
+                        keep(partial, i64(own) * (PARTS * words) + (k * L + t), of_weight[k])
+                        if BIAS:
+                            keep(partial, (i64(own) * PARTS + 1) * words + (k * L + t), of_bias[k])
+
+    return norm_gradient
+
+
+# ---- rows that no team holds: read several times, the later ones from the L2 cache -----------------------------------
+
+
+@functools.cache
+def long_norm_kernel(type, held, WIDTH, T, CENTRED, BIAS, RESIDUAL, STATISTICS):
+    E, H = element(type), element(held)
+    load, load_weight, store, total = loader(type, WIDTH), loader(held, WIDTH), storer(type, WIDTH), team_sums(T, T, 1)
+
+    @kernel(threads=T)
+    def norm(
+        x: ptr(const(E)),
+        residual: ptr(const(E)),
+        weight: ptr(const(H)),
+        bias: ptr(const(H)),
+        out: ptr(E),
+        s: ptr(E),
+        mean: ptr(float),
+        rstd: ptr(float),
+        M: int,
+        N: int,
+        eps: float,
+    ):
+        blocks: int = count(block[1])
+        words: int = N / WIDTH
+        with each(block, out, s, mean, rstd, disjoint=(out, s, mean, rstd)) as own:
+            t: int @ thread[1] = id()
+            v: float[WIDTH] @ thread[1]
+            more: float[WIDTH] @ thread[1]
+            sum: float[1] @ thread[1]
+            centre: float @ thread[1] = 0.0
+            for row in range(own, M, blocks):
+                first: i64 = i64(row) * words
+                sum[0] = 0.0
+                with each(thread, s, disjoint=s):
+                    for j in range(t, words, T):
+                        load(x, first + j, v)
+                        if RESIDUAL:
+                            load(residual, first + j, more)
+                            for i in unroll(range(WIDTH)):
+                                v[i] = float(E(v[i] + more[i]))
+                            store(s, first + j, v)
+                        for i in unroll(range(WIDTH)):
+                            sum[0] += v[i]
+                if CENTRED:
+                    total(sum)
+                    centre = sum[0] / float(N)
+                sum[0] = 0.0
+                with each(thread, s, disjoint=s):
+                    for j in range(t, words, T):
+                        if RESIDUAL:
+                            load(s, first + j, v)
+                        else:
+                            load(x, first + j, v)
+                        for i in unroll(range(WIDTH)):
+                            sum[0] += (v[i] - centre) * (v[i] - centre)
+                total(sum)
+                scale: float @ thread[1] = rsqrt(sum[0] / float(N) + eps)
+                with each(thread, out, s, mean, rstd, disjoint=(out, s, mean, rstd)):
+                    for j in range(t, words, T):
+                        if RESIDUAL:
+                            load(s, first + j, v)
+                        else:
+                            load(x, first + j, v)
+                        load_weight(weight, j, more)
+                        for i in unroll(range(WIDTH)):
+                            v[i] = (v[i] - centre) * scale * more[i]
+                        if BIAS:
+                            load_weight(bias, j, more)
+                            for i in unroll(range(WIDTH)):
+                                v[i] += more[i]
+                        store(out, first + j, v)
+                    if STATISTICS and t == 0:
+                        rstd[row] = scale
+                        if CENTRED:
+                            mean[row] = centre
+
+    return norm
+
+
+@functools.cache
+def long_norm_gradient_kernel(type, held, WIDTH, T, CENTRED, ADDED):
+    E, H, C = element(type), element(held), 2 if CENTRED else 1
+    load, load_weight, store, totals = loader(type, WIDTH), loader(held, WIDTH), storer(type, WIDTH), team_sums(T, T, C)
+
+    @kernel(threads=T)
+    def norm_gradient(
+        grad: ptr(const(E)),
+        x: ptr(const(E)),
+        weight: ptr(const(H)),
+        mean: ptr(const(float)),
+        rstd: ptr(const(float)),
+        added: ptr(const(E)),
+        dx: ptr(E),
+        M: int,
+        N: int,
+    ):
+        blocks: int = count(block[1])
+        words: int = N / WIDTH
+        with each(block, dx, disjoint=dx) as own:
+            t: int @ thread[1] = id()
+            y: float[WIDTH] @ thread[1]
+            g: float[WIDTH] @ thread[1]
+            by: float[WIDTH] @ thread[1]
+            sums: float[C] @ thread[1]
+            for row in range(own, M, blocks):
+                first: i64 = i64(row) * words
+                centre: float = mean[row] if CENTRED else 0.0
+                scale: float = rstd[row]
+                for c in unroll(range(C)):
+                    sums[c] = 0.0
+                with each(thread):
+                    for j in range(t, words, T):
+                        load(x, first + j, y)
+                        load(grad, first + j, g)
+                        load_weight(weight, j, by)
+                        for i in unroll(range(WIDTH)):
+                            sums[0] += g[i] * by[i] * ((y[i] - centre) * scale)
+                            if CENTRED:
+                                sums[1] += g[i] * by[i]
+                totals(sums)
+                along: float @ thread[1] = sums[0] / float(N)
+                middle: float @ thread[1] = sums[C - 1] / float(N) if CENTRED else 0.0
+                with each(thread, dx, disjoint=dx):
+                    for j in range(t, words, T):
+                        load(x, first + j, y)
+                        load(grad, first + j, g)
+                        load_weight(weight, j, by)
+                        for i in unroll(range(WIDTH)):
+                            g[i] = (g[i] * by[i] - middle - (y[i] - centre) * scale * along) * scale
+                        if ADDED:
+                            load(added, first + j, y)
+                            for i in unroll(range(WIDTH)):
+                                g[i] += y[i]
+                        store(dx, first + j, g)
+
+    return norm_gradient
+
+
+@functools.cache
+def norm_weight_kernel(type, WIDTH, T, CENTRED, BIAS):
+    """What rows of a split give to the gradients of weight and bias: a thread takes a word of columns."""
+    E, PARTS = element(type), 2 if BIAS else 1
+    load, keep = loader(type, WIDTH), storer(F32, WIDTH)
+
+    @kernel(threads=T)
+    def norm_weight(
+        grad: ptr(const(E)),
+        x: ptr(const(E)),
+        mean: ptr(const(float)),
+        rstd: ptr(const(float)),
+        partial: ptr(float),
+        M: int,
+        N: int,
+        tiles: int,
+    ):
+        words: int = N / WIDTH
+        splits: int = count(block[1]) / tiles
+        with each(block, partial, disjoint=partial) as b:
+            split: int = b / tiles
+            with each(thread, partial, disjoint=partial) as t:
+                j: int = b % tiles * T + t
+                if j < words:
+                    y: float[WIDTH]
+                    g: float[WIDTH]
+                    of_weight: float[WIDTH]
+                    of_bias: float[WIDTH]
+                    for row in range(split, M, splits):
+                        load(x, i64(row) * words + j, y)
+                        load(grad, i64(row) * words + j, g)
+                        centre: float = mean[row] if CENTRED else 0.0
+                        for i in unroll(range(WIDTH)):
+                            of_weight[i] += g[i] * ((y[i] - centre) * rstd[row])
+                            of_bias[i] += g[i]
+                    keep(partial, i64(split) * (PARTS * words) + j, of_weight)
+                    if BIAS:
+                        keep(partial, (i64(split) * PARTS + 1) * words + j, of_bias)
+
+    return norm_weight

@@ -10,6 +10,7 @@ from snap.lib import block, torch_ops, warp
 from snap.lib.activations import gelu, gelu_gradient, swiglu, swiglu_gradient
 from snap.lib.attention import attention, attention_gradients
 from snap.lib.columns import column_sums
+from snap.lib.dropouts import dropout, dropout_gradient
 from snap.lib.embeddings import embedding, embedding_gradient
 from snap.lib.gemm import gemm
 from snap.lib.gemm_tf32 import gemm_tf32
@@ -19,6 +20,7 @@ from snap.lib.matvec import gemv
 from snap.lib.norms import layer_norm, layer_norm_gradient, rms_norm, rms_norm_gradient
 from snap.lib.optimizers import adamw, global_norm
 from snap.lib.reduction import reduce
+from snap.lib.rotations import rotary, rotary_gradient
 from snap.lib.scanning import scan
 from snap.lib.sgemm import sgemm
 from snap.lib.softmax_rows import softmax
@@ -31,6 +33,8 @@ __all__ = [
     "block",
     "column_sums",
     "cross_entropy",
+    "dropout",
+    "dropout_gradient",
     "embedding",
     "embedding_gradient",
     "gelu",
@@ -45,6 +49,8 @@ __all__ = [
     "reduce",
     "rms_norm",
     "rms_norm_gradient",
+    "rotary",
+    "rotary_gradient",
     "scan",
     "sgemm",
     "softmax",

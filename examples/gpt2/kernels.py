@@ -1,0 +1,54 @@
+"""Kernels of the example's own: gradients that the library returns go where the flat buffer has them."""
+
+from __future__ import annotations
+
+from snap import *
+
+
+@kernel(threads=256, blocks=lambda C: -(-13 * C // 256))
+def gather(
+    ln1_w: ptr(const(float)),
+    ln1_b: ptr(const(float)),
+    qkv_b: ptr(const(float)),
+    out_b: ptr(const(float)),
+    ln2_w: ptr(const(float)),
+    ln2_b: ptr(const(float)),
+    up_b: ptr(const(float)),
+    down_b: ptr(const(float)),
+    to: ptr(float),
+    C: int,
+):
+    """The small gradients of one layer, one after the other, as `layout` of model.py has them."""
+    with each(thread, to) as i:
+        if i >= 13 * C:
+            return
+        if i < C:
+            to[i] = ln1_w[i]
+        elif i < 2 * C:
+            to[i] = ln1_b[i - C]
+        elif i < 5 * C:
+            to[i] = qkv_b[i - 2 * C]
+        elif i < 6 * C:
+            to[i] = out_b[i - 5 * C]
+        elif i < 7 * C:
+            to[i] = ln2_w[i - 6 * C]
+        elif i < 8 * C:
+            to[i] = ln2_b[i - 7 * C]
+        elif i < 12 * C:
+            to[i] = up_b[i - 8 * C]
+        else:
+            to[i] = down_b[i - 12 * C]
+
+
+@kernel(threads=256, blocks=lambda n: -(-n // 256))
+def put(x: ptr(const(float)), to: ptr(float), n: int):
+    with each(thread, to) as i:
+        if i < n:
+            to[i] = x[i]
+
+
+@kernel(threads=256, blocks=lambda n: -(-n // 256))
+def add(x: ptr(const(float)), to: ptr(float), n: int):
+    with each(thread, to) as i:
+        if i < n:
+            to[i] += x[i]

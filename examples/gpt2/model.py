@@ -187,16 +187,19 @@ class Model(torch.nn.Module):
         shape = (batch, length, self.config.heads, self.config.size)
         back, seen = (x.view(shape).transpose(1, 2) for x in (d_seen, kept.seen))
         lib.attention_gradients(
-            back, *self._heads(kept.qkv, batch, length), seen, kept.lse, causal=True, into=self._heads(d_qkv, batch, length)
+            back,
+            *self._heads(kept.qkv, batch, length),
+            seen,
+            kept.lse,
+            causal=True,
+            into=self._heads(d_qkv, batch, length),
         )
         d_n1 = lib.gemm(d_qkv, h[f"{k}.qkv"])
         lib.gemm(d_qkv.t(), kept.n1, out=g[f"{k}.qkv"])
         d_into, ln1_w, ln1_b = lib.layer_norm_gradient(
             d_n1, kept.into, p[f"{k}.ln1_w"], kept.mean1, kept.rstd1, grad_residual=d_between
         )
-        qkv_b, out_b, up_b, down_b = (
-            lib.column_sums(x, dtype="f32") for x in (d_qkv, d_between, d_up, d_stream)
-        )
+        qkv_b, out_b, up_b, down_b = (lib.column_sums(x, dtype="f32") for x in (d_qkv, d_between, d_up, d_stream))
         start = g[f"{k}.ln1_w"].storage_offset()
         to = self.grads[start : start + 13 * C]
         kernels.gather(ln1_w, ln1_b, qkv_b, out_b, ln2_w, ln2_b, up_b, down_b, to, C)

@@ -116,7 +116,9 @@ class Report:
         return self.tokens * self.counted[name] / self.seconds[name] if self.seconds[name] else 0.0
 
     def line(self, step: int) -> str:
-        parts = [f"{name} loss {self.losses[name][-1][1]:.4f}, {self.rate(name):,.0f} tokens/s" for name in self.seconds]
+        parts = [
+            f"{name} loss {self.losses[name][-1][1]:.4f}, {self.rate(name):,.0f} tokens/s" for name in self.seconds
+        ]
         return f"step {step:5}: " + "; ".join(parts)
 
 
@@ -138,7 +140,9 @@ def sample(model: Model, prompt: bytes, count: int, temperature: float, seed: in
 def options(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="GPT-2, trained by Snap kernels")
     parser.add_argument("--file", help="the text to learn; the standard library's source by default")
-    parser.add_argument("--tiny", action="store_true", help="a very small model, on the CPU machine where there is no GPU")
+    parser.add_argument(
+        "--tiny", action="store_true", help="a very small model, on the CPU machine where there is no GPU"
+    )
     parser.add_argument("--steps", type=int)
     parser.add_argument("--batch", type=int)
     parser.add_argument("--length", type=int, help="of a sequence")

@@ -26,7 +26,9 @@ class Twin(torch.nn.Module):
         x = F.embedding(tokens, p["tokens"]) + p["places"][:length]
         for k in range(self.config.layers):
             n = F.layer_norm(x, (C,), p[f"{k}_ln1_w"], p[f"{k}_ln1_b"])
-            qkv = F.linear(n, p[f"{k}_qkv"], p[f"{k}_qkv_b"]).view(batch, length, 3, self.config.heads, self.config.size)
+            qkv = F.linear(n, p[f"{k}_qkv"], p[f"{k}_qkv_b"]).view(
+                batch, length, 3, self.config.heads, self.config.size
+            )
             q, k_, v = (qkv[:, :, i].transpose(1, 2) for i in range(3))
             seen = F.scaled_dot_product_attention(q, k_, v, is_causal=True).transpose(1, 2).reshape(batch, length, C)
             x = x + F.linear(seen, p[f"{k}_out"], p[f"{k}_out_b"])

@@ -1,0 +1,79 @@
+"""examples/gpt2 on the CPU machine: the same losses as the twin in torch, gradients too, a checkpoint to go on from, two processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+FOLDER = Path(__file__).parents[2] / "examples" / "gpt2"
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """The example's modules, found as its own program finds them."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    if torch.cuda.is_available():
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    import train
+
+    yield train
+    for name in ("train", "model", "data", "picture", "twin", "kernels"):
+        sys.modules.pop(name, None)
+
+
+def test_beside_the_twin(program, tmp_path, capsys):
+    report = program.main(["--tiny", "--steps", "2", "--every", "1", "--twin", "eager", "--out", str(tmp_path)])
+    ours, theirs = (dict(report.losses[name]) for name in ("snap", "torch eager"))
+    assert ours.keys() == theirs.keys() == {0, 1} and ours[1] < ours[0]
+    assert all(abs(ours[k] - theirs[k]) < 0.01 for k in ours), (ours, theirs)
+    assert "snap loss" in capsys.readouterr().out
+    assert "<polyline" in (tmp_path / "loss.svg").read_text()
+    again = program.main(["--tiny", "--steps", "3", "--resume", "--sample", "1", "--out", str(tmp_path)])
+    assert [step for step, _ in again.losses["snap"]] == [0, 1, 2]
+    assert json.loads((tmp_path / "losses.json").read_text())["snap"][:2] == [[k, ours[k]] for k in (0, 1)]
+
+
+def test_gradients(program):
+    """Each parameter's, against torch's of the twin."""
+    from model import TINY, Model
+    from twin import Twin
+
+    model = Model(TINY, "cpu", 3)
+    twin = Twin(TINY, model.flat)
+    tokens = torch.randint(0, 256, (2, 20), generator=torch.Generator().manual_seed(5))
+    targets = tokens.roll(1, 1)
+    loss = model.gradients(tokens, targets)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = twin(tokens, targets)
+    expected.backward()
+    assert abs(float(loss) - float(expected)) < 0.01
+    for (name, got), parameter in zip(model.g.items(), twin.parameters()):
+        if name == "places":
+            assert (got[20:] == 0).all()
+        off = (got - parameter.grad).norm() / parameter.grad.norm()
+        assert off < 0.05, (name, float(off))
+
+
+def test_a_text_that_is_too_short(program, tmp_path):
+    (tmp_path / "short").write_text("abc")
+    with pytest.raises(SystemExit, match="too few"):
+        program.main(["--tiny", "--file", str(tmp_path / "short")])
+
+
+def test_two_processes(tmp_path):
+    """Each has other sequences; the gradients are averaged by torch's own engine."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(FOLDER / "train.py")]
+    done = subprocess.run(
+        [*command, "--tiny", "--steps", "1", "--out", str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("step     0: snap loss") == 1

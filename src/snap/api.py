@@ -349,6 +349,9 @@ class SnapFunction:
         seed: int | None = None,
         seconds: float | None = None,
         checks: Sequence[str] = (),
+        memory: str | None = None,
+        mode: str | None = None,
+        limit: int | None = None,
         **keywords: object,
     ) -> None:
         """Runs the kernel; `k[blocks](*args)` is short for `k.launch(*args, blocks=blocks)`.
@@ -356,7 +359,8 @@ class SnapFunction:
         blocks: a number, or the shape of the grid.  target: where, "cpu", "gpu", "ptx" (what NVRTC makes of it, without
         a GPU) or, by the arrays, "auto".  stream: of a GPU.  seed: a schedule of the CPU or the PTX machine.
         seconds: how long the CPU machine may take.  checks: what else target="ptx" looks for: "races", "uninitialised"
-        (shared memory), "nc" (memory that is written, read past coherence).
+        (shared memory), "nc" (memory that is written, read past coherence); its memory: "flat" or "caches"; its mode:
+        "independent" threads or the "stack" of a warp; its limit: instructions of threads.
         """
         from snap.runtime.launch import launch
 
@@ -364,7 +368,9 @@ class SnapFunction:
         compiled, rest = (
             (self._specialised({}), args) if not self.generic and not keywords else self.split_arguments(args, keywords)
         )
-        launch(compiled, rest, blocks, target, stream, seed, seconds, checks)
+        asked = (("checks", checks), ("memory", memory), ("mode", mode), ("limit", limit))
+        of_ptx = {name: value for name, value in asked if value is not None and value != ()}
+        launch(compiled, rest, blocks, target, stream, seed, seconds, of_ptx)
 
     def __getitem__(self, blocks: object):
         """What launches with that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: one

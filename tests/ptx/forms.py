@@ -81,6 +81,15 @@ def _integers() -> Iterator[Form]:
         yield Form(f"bfe.{t}", (t, "u32", "u32"), t)
 
 
+def _video() -> Iterator[Form]:
+    """Of two halves, or four bytes."""
+    for name in ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vavrg"):
+        for count in (2, 4):
+            for types in (("u32",) * 3, ("s32",) * 3, ("s32", "u32", "s32"), ("u32", "s32", "u32")):
+                for more in ("", ".sat", ".add"):
+                    yield Form(f"{name}{count}.{'.'.join(types)}{more}", (*types[1:], types[0]), types[0])
+
+
 def _bits() -> Iterator[Form]:
     for t in WORDS:
         for op in ("and", "or", "xor"):
@@ -248,7 +257,7 @@ def _approximations() -> Iterator[Form]:
 
 
 def _all() -> dict[str, Form]:
-    made = (_integers(), _bits(), _floats(), _comparisons(), _conversions(), _approximations())
+    made = (_integers(), _video(), _bits(), _floats(), _comparisons(), _conversions(), _approximations())
     found: dict[str, Form] = {}
     for form in (f for family in made for f in family):
         found.setdefault(f"{form.key} ({len(form.operands)})", form)
@@ -328,11 +337,6 @@ def operands(form: Form, count: int = COUNT) -> list[np.ndarray]:
     if any(t.removesuffix("x2") in _FLOAT for t in form.operands):
         rng = np.random.default_rng(zlib.crc32(form.key.encode()) + 1)
         found = [np.concatenate([x, _hard(t, rng, HARD)]) for x, t in zip(found, form.operands)]
-    if form.words[0] in ("div", "rem") and form.result in WHOLE:  # by zero, and the least by -1, are left open
-        top = found[0].dtype.type(1 << BITS[form.result] - 1)
-        found[1] = np.where(found[1] == 0, found[1].dtype.type(3), found[1])
-        if form.result[0] == "s":
-            found[0] = np.where(found[0] == top, found[0].dtype.type(5), found[0])
     return found
 
 

@@ -407,6 +407,8 @@ def whole_numbers(form: Form, v: list[int]) -> int | None:
             return clamp(total, "s32") if "sat" in mods else total
         case "sad":
             return x[2] + abs(x[0] - x[1])
+        case "div" | "rem" if x[1] == 0 or x[1] == -1 and x[0] == limits(type)[0]:
+            return None  # left open
         case "div":
             return int(Fraction(x[0], x[1]))
         case "rem":
@@ -440,6 +442,25 @@ def whole_numbers(form: Form, v: list[int]) -> int | None:
     return None
 
 
+def video(form: Form, v: list[int]) -> int:
+    """Two halves or four bytes, each with its operand's sign; `.sat` keeps each in the result's range, `.add` adds them all to the third."""
+    name, to, first, second, *more = form.words
+    count, name = int(name[-1]), name[:-1]
+    bits = 32 // count
+    total = integer(v[2], to) if more == ["add"] else 0
+    for k in range(count):
+        a, b = (signed(w, bits) if t[0] == "s" else w for w, t in ((x >> bits * k & (1 << bits) - 1, t) for x, t in zip(v, (first, second))))
+        part = {"vadd": a + b, "vsub": a - b, "vabsdiff": abs(a - b), "vmin": min(a, b), "vmax": max(a, b)}.get(name)
+        if part is None:  # the mean; halves go away from zero
+            part = (a + b + (a + b >= 0)) // 2
+        if more == ["add"]:
+            total += part
+        else:
+            low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if to[0] == "s" else (0, (1 << bits) - 1)
+            total |= ((min(max(part, low), high) if more else part) & (1 << bits) - 1) << bits * k
+    return total
+
+
 # ---- all ------------------------------------------------------------------------------------------------------------------------------------------
 
 PACKED = {"f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16", "f32x2": "f32"}
@@ -458,6 +479,8 @@ def expected(form: Form, v: list[int]) -> int | None:
         parts = [expected(inner, [x >> size * k & (1 << size) - 1 for x in v]) for k in range(2)]
         return None if None in parts else parts[0] | parts[1] << size
     mask = (1 << BITS[form.result]) - 1
+    if name[0] == "v":
+        return video(form, v) & mask
     if name in ("setp", "set"):
         type = mods[-1]
         truth = holds(mods[0], type, v[0], v[1], "ftz" in mods)

@@ -60,7 +60,8 @@ def run(
     mode: how threads of a warp part and meet, of MODES.  memory: "flat", where every load sees the last store, or
     "caches", whose steps are drawn from the seed, too.
     """
-    cached = _cached(memory, mode, bool(checks) or count_memory)
+    fits(memory, mode, limit, bool(checks) or count_memory)
+    cached = memory == CACHES
     chosen = [*_checks(checks), *([Counting] if count_memory else []), *watchers]
     program = _loaded(program, strict, mode)
     function = _kernel(program, entry)
@@ -116,14 +117,19 @@ def _finish(machine: Machine) -> None:
         raise
 
 
-def _cached(memory: str, mode: str, watched: bool) -> bool:
+def fits(memory: str, mode: str, limit: int | None, watched: bool) -> None:
+    """ValueError for what is not there, or not together."""
+    whole = isinstance(limit, (int, np.integer)) and not isinstance(limit, bool)
+    if limit is not None and not (whole and limit > 0):
+        raise ValueError(f"limit= is a positive number of instructions, not {limit!r}")
+    if mode not in MODES:
+        raise ValueError(f"there is no mode {mode!r}: mode= takes {', '.join(map(repr, MODES))}")
     if memory not in (FLAT, CACHES):
         raise ValueError(f'memory= is "flat" or "caches", not {memory!r}')
     if memory == CACHES and watched:
         raise ValueError('checks= and count_memory= look at the flat memory; leave them out, or memory="caches"')
     if memory == CACHES and mode == "stack":
         raise ValueError('memory="caches" goes with mode="independent"')
-    return memory == CACHES
 
 
 CHECKS = {  # name: the module and class that looks for it
@@ -142,8 +148,6 @@ def _checks(names: Sequence[str]) -> list[Callable[[Machine], Watch]]:
 
 
 def _loaded(program: str | tree.Module | Program, strict: bool, mode: str) -> Program:
-    if mode not in MODES:
-        raise ValueError(f"there is no mode {mode!r}: mode= takes {', '.join(map(repr, MODES))}")
     if isinstance(program, str):
         program = parse(program)
     if isinstance(program, tree.Module):

@@ -10,9 +10,9 @@ Non-goals:  constexpr parameters (the kernel is specialised by the time it gets 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.bysize import BySize
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from snap.runtime.gpu import GpuKernel
 
 TARGETS = ("auto", "cpu", "gpu", "ptx")
+Options: TypeAlias = Mapping[str, Any]  # of target="ptx": checks, memory, mode, limit, where they are given
+NONE: Options = {}
 _MOST_BOUND = 1024
 
 
@@ -66,14 +68,14 @@ class Launcher:
         stream: object = None,
         seed: int | None = None,
         seconds: float | None = None,
-        checks: Sequence[str] = (),
+        of_ptx: Options = NONE,
     ) -> None:
-        usual = seed is None and seconds is None and not checks and (stream is None or type(stream) is int)
+        usual = seed is None and seconds is None and not of_ptx and (stream is None or type(stream) is int)
         if usual and plain(blocks) and type(target) is str:
             ready = self._ready.get((blocks, target, stream))
             if ready is not None:
                 return ready[1](*args)
-        return self.start(args, blocks, target, stream, seed, seconds, checks)
+        return self.start(args, blocks, target, stream, seed, seconds, of_ptx)
 
     def start(
         self,
@@ -83,7 +85,7 @@ class Launcher:
         stream: object = None,
         seed: int | None = None,
         seconds: float | None = None,
-        checks: Sequence[str] = (),
+        of_ptx: Options = NONE,
     ) -> None:
         """The whole way, every check included."""
         kernel = self.signature.kernel
@@ -96,9 +98,10 @@ class Launcher:
         handle = self._stream(args, stream)
         bound = self.bound(args, number, handle, extents)
         if target == "ptx":
-            return self._run_ptx(bound, number, stream, seed, checks)
-        if checks:
-            raise LaunchError(kernel, 'checks= is for target="ptx"; `snap.races` looks for races on the CPU machine')
+            return self._run_ptx(bound, number, stream, seed, of_ptx)
+        if of_ptx:
+            more = "; `snap.races` looks for races on the CPU machine" if "checks" in of_ptx else ""
+            raise LaunchError(kernel, f'{next(iter(of_ptx))}= is for target="ptx"{more}')
         place = self._place(bound, target)
         if place is None:
             if stream is not None:
@@ -175,7 +178,7 @@ class Launcher:
             )
         return current
 
-    def _run_ptx(self, bound: Bound, blocks: int, stream: object, seed: int | None, checks: Sequence[str] = ()) -> None:
+    def _run_ptx(self, bound: Bound, blocks: int, stream: object, seed: int | None, of_ptx: Options = NONE) -> None:
         """What NVIDIA's compiler makes of the kernel, on the PTX machine."""
         kernel = self.signature.kernel
         if stream is not None:
@@ -186,7 +189,7 @@ class Launcher:
             from snap.runtime.simulate import run_ptx
 
             self._check_boxes(bound)
-            run_ptx(self.compiled, self.signature, bound.args, blocks, seed, checks)
+            run_ptx(self.compiled, self.signature, bound.args, blocks, seed, **of_ptx)
 
     def _run_on_cpu(self, bound: Bound, blocks: int, seed: int | None, seconds: float | None) -> None:
         if blocks == 0:
@@ -343,9 +346,9 @@ def launch(
     stream: object = None,
     seed: int | None = None,
     seconds: float | None = None,
-    checks: Sequence[str] = (),
+    of_ptx: Options = NONE,
 ) -> None:
-    launcher(compiled).launch(tuple(args), blocks, target, stream, seed, seconds, checks)
+    launcher(compiled).launch(tuple(args), blocks, target, stream, seed, seconds, of_ptx)
 
 
 def races(

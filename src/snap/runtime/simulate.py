@@ -66,10 +66,16 @@ def run_ptx(
     seed: int | None = None,
     checks: Sequence[str] = (),
     memory: str = "flat",
+    mode: str = "independent",
+    limit: int | None = None,
 ) -> None:
     from snap.ptx import launch, transfers
 
     _check_names(signature, checks, launch.CHECKS)
+    try:
+        launch.fits(memory, mode, limit, bool(checks))
+    except ValueError as error:
+        raise LaunchError(signature.kernel, str(error)) from None
     module = compiled.module
     program = compiled.__dict__.get("_ptx_program")
     if program is None:
@@ -101,6 +107,8 @@ def run_ptx(
             checks=checks,
             seed=seed,
             memory=memory,
+            mode=mode,
+            limit=launch.LIMIT if limit is None else limit,
         )
     finally:
         for line in printed:

@@ -1,0 +1,75 @@
+"""`k.launch(..., target="ptx")` takes what `ptx.run` takes: checks, memory, mode, limit; and says what does not go together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from snap import *
+from snap.ptx import PtxFault, launch
+from snap.runtime.errors import LaunchError
+
+
+@kernel(threads=64)
+def parted(x: ptr(int)):
+    with each(block, x):
+        with each(thread, x) as t:
+            k: int = 0
+            while k < t % 5:
+                k += 1
+            x[t] = k if t % 2 == 0 else -k
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What reaches the machine."""
+    seen: list[dict] = []
+    run = launch.run
+
+    def told(*given, **named):
+        seen.append(named)
+        return run(*given, **named)
+
+    monkeypatch.setattr(launch, "run", told)
+    return seen
+
+
+@pytest.mark.parametrize("options", [{}, {"memory": "caches"}, {"mode": "stack"}, {"memory": "flat", "limit": 100_000}, {"checks": "races", "mode": "stack"}])
+def test_options_reach_the_machine(options, asked):
+    x = np.zeros(64, np.int32)
+    parted.launch(x, blocks=1, target="ptx", **options)
+    t = np.arange(64)
+    np.testing.assert_array_equal(x, np.where(t % 2 == 0, t % 5, -(t % 5)))
+    (named,) = asked
+    assert {name: named[name] for name in options} == options
+
+
+def test_a_limit_ends_it():
+    with pytest.raises(PtxFault, match="too long"):
+        parted.launch(np.zeros(64, np.int32), blocks=1, target="ptx", limit=100)
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"memory": "cached"}, 'memory= is "flat" or "caches", not \'cached\''),
+        ({"mode": "simt"}, "there is no mode 'simt'"),
+        ({"limit": 0}, "limit= is a positive number"),
+        ({"limit": True}, "limit= is a positive number"),
+        ({"limit": "many"}, "limit= is a positive number"),
+        ({"memory": "caches", "mode": "stack"}, 'memory="caches" goes with mode="independent"'),
+        ({"memory": "caches", "checks": ("races",)}, "look at the flat memory"),
+        ({"checks": ("race",)}, "there is no check 'race'"),
+    ],
+)
+def test_what_does_not_go_is_refused_before_anything_runs(options, said):
+    x = np.full(64, 9, np.int32)
+    with pytest.raises(LaunchError) as error:
+        parted.launch(x, blocks=1, target="ptx", **options)
+    assert said in str(error.value) and (x == 9).all()
+
+
+@pytest.mark.parametrize("options", [{"memory": "caches"}, {"mode": "stack"}, {"limit": 5}, {"checks": ("races",)}])
+def test_they_are_for_this_target_alone(options):
+    with pytest.raises(LaunchError, match=f'{next(iter(options))}= is for target="ptx"'):
+        parted.launch(np.zeros(64, np.int32), blocks=1, **options)

@@ -7,23 +7,33 @@ take NumPy, CuPy and torch arrays and allocate their results beside them; NumPy 
 """
 
 from snap.lib import block, torch_ops, warp
-from snap.lib.activations import gelu, gelu_gradient, swiglu, swiglu_gradient
+from snap.lib.activations import gelu_gradient, swiglu_gradient
 from snap.lib.attention import attention, attention_gradients
 from snap.lib.columns import column_sums
-from snap.lib.dropouts import dropout, dropout_gradient
-from snap.lib.embeddings import embedding, embedding_gradient
+from snap.lib.dropouts import dropout_gradient
+from snap.lib.embeddings import embedding_gradient
 from snap.lib.gemm import gemm
 from snap.lib.gemm_tf32 import gemm_tf32
 from snap.lib.histograms import histogram
-from snap.lib.losses import cross_entropy
 from snap.lib.matvec import gemv
-from snap.lib.norms import layer_norm, layer_norm_gradient, rms_norm, rms_norm_gradient
+from snap.lib.norms import layer_norm_gradient, rms_norm_gradient
 from snap.lib.optimizers import adamw, global_norm
 from snap.lib.reduction import reduce
-from snap.lib.rotations import rotary, rotary_gradient
+from snap.lib.rotations import rotary_gradient
 from snap.lib.scanning import scan
 from snap.lib.sgemm import sgemm
 from snap.lib.softmax_rows import softmax
+from snap.lib.torch_layers import (
+    cross_entropy,
+    dropout,
+    embedding,
+    gelu,
+    layer_norm,
+    rms_norm,
+    rotary,
+    swiglu,
+    when_torch_is_there,
+)
 from snap.lib.transposition import transpose
 
 __all__ = [
@@ -60,4 +70,5 @@ __all__ = [
     "warp",
 ]
 
+torch_ops.WHEN_TORCH.append(when_torch_is_there)
 torch_ops.export(globals())

@@ -212,6 +212,7 @@ _defaults: dict[str, tuple] = {}  # of the operators' arguments, by function
 _registered: dict[str, Any] = {}
 _derivable: dict[str, Callable] = {}  # the operators with derivatives, for torch.func and forward mode
 _torch: Any = None  # the module, once it is there
+WHEN_TORCH: list[Callable] = []  # what else is called then
 
 
 def export(names: dict[str, Any]) -> None:
@@ -224,6 +225,8 @@ def export(names: dict[str, Any]) -> None:
     if "torch" in sys.modules:
         for name in _functions:
             _register(name)
+        for ready in WHEN_TORCH:
+            ready()
     elif not any(isinstance(finder, _Await) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Await())
 

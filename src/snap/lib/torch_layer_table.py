@@ -233,20 +233,17 @@ def _dropout_gradient(grad, p, seed, offset):
     return dropouts.dropout_gradient(grad, p, seed, offset)
 
 
-_OF_DROPOUT = (
-    _dropout,
-    _like_first,
-    "(Tensor grad, float p, {kind} seed, {kind} offset) -> Tensor",
-    _dropout_gradient,
-    _like_first,
-    lambda arguments, results: ((), arguments[1:]),
-    lambda gradient, grads, tensors, rest: (gradient(_dense(grads[0]), *rest), None, None, None),
-)
-
-
 def _of_dropout(kind: str) -> Layer:
-    schema = f"(Tensor x, float p, {kind} seed, {kind} offset) -> Tensor"
-    return Layer(schema, *(part.format(kind=kind) if isinstance(part, str) else part for part in _OF_DROPOUT))
+    return Layer(
+        f"(Tensor x, float p, {kind} seed, {kind} offset) -> Tensor",
+        _dropout,
+        _like_first,
+        f"(Tensor grad, float p, {kind} seed, {kind} offset) -> Tensor",
+        _dropout_gradient,
+        _like_first,
+        lambda arguments, results: ((), arguments[1:]),
+        lambda gradient, grads, tensors, rest: (gradient(_dense(grads[0]), *rest), None, None, None),
+    )
 
 
 LAYERS: dict[str, Layer] = {

@@ -229,7 +229,8 @@ def _function_of(torch: Any, name: str, layer: Layer) -> Callable:
         return output
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(_once(torch, backward))}
-    return type(f"snap_{name}", (torch.autograd.Function,), members).apply
+    made: Any = type(f"snap_{name}", (torch.autograd.Function,), members)
+    return made.apply
 
 
 def _once(torch: Any, backward: Callable) -> Callable:
@@ -280,4 +281,5 @@ def _loss_function(torch: Any) -> Callable:
         return gradient, None, None, None, None, None
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(_once(torch, backward))}
-    return type("snap_cross_entropy", (torch.autograd.Function,), members).apply
+    made: Any = type("snap_cross_entropy", (torch.autograd.Function,), members)
+    return made.apply

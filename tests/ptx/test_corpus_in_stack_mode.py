@@ -21,7 +21,7 @@ def in_stack_mode(program, patch, verify: bool) -> None:
 
     def stacked(*given, **named):
         ran.append(given)
-        return run(*given, **named, mode="stack")
+        return run(*given, **(named | {"mode": "stack"}))
 
     patch.setattr(launch, "run", stacked)
     patch.setattr(warps.StackMachine, "__init__", lambda self, *given, **named: make(self, *given, **{**named, "verify": verify}))

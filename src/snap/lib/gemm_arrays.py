@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from snap.ir.types import F32
 from snap.lib.arrays import Argument, argument, check_sides, same_place
-from snap.lib.recorded import step
+from snap.lib.recorded import step, view
 from snap.lib.transposition import transpose
 from snap.runtime.arrays import ArrayInfo, classify
 from snap.runtime.errors import LaunchError
@@ -46,7 +46,7 @@ def of_type(given: Argument, array: Any) -> Argument:
 
 def flipped(given: Argument) -> Argument:
     """The transpose, where it lies."""
-    return of_type(given, step(_turned, given.array))
+    return of_type(given, turned_array(given.array))
 
 
 def row_major(given: Argument) -> Argument:
@@ -87,6 +87,12 @@ def in_boxes(given: Argument) -> Argument:
     return of_type(given, room)
 
 
+def turned_array(array: Any) -> Any:
+    """The transpose, where it lies."""
+    return step(_turned, array)
+
+
+@view
 def _turned(array: Any) -> Any:
     return array.T
 
@@ -96,6 +102,7 @@ def columns(array: Any, count: int) -> Any:
     return step(_columns, array, count)
 
 
+@view
 def _columns(array: Any, count: int) -> Any:
     return array[:, :count]
 

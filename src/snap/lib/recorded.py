@@ -3,20 +3,26 @@
 Input:      a library function, and calls of it
 Output:     the same results
 Invariant:  what a function decides depends on its arguments' signature alone: kind of array, element type, shape,
-            strides, device and the address modulo `LINE`, and the values of all that are no arrays.  So for a signature
-            that was seen, the same kernels are launched in the same order with the same numbers.  What depends on
-            addresses, arrays that overlap, is checked by every launch; where one is refused, the function itself is
-            called, which refuses in its own words.  Other errors are the caller's
-Non-goals:  calls with arguments that have no signature (lists, arrays of other libraries): the function itself
+            strides, device and the address modulo `LINE`, whether torch wants a gradient, and the values of all that
+            are no arrays.  So for a signature that was seen, the same kernels are launched in the same order with the
+            same numbers.  What depends on addresses, arrays that overlap, is checked by every repetition; where one is
+            refused, the function itself is called, which refuses in its own words.  Other errors are the caller's
+Non-goals:  calls with arguments that have no signature (lists, arrays of other libraries): the function itself; the
+            text of repetitions (replays)
 
 A call is written down as steps.  A step is a function of Python, applied to arrays that the call was given or that
 earlier steps made, and to numbers: an allocation, a copy, a launch.  `step(function, ...)` does it, and writes it down
 where somebody listens.  All that a library function does to arrays goes through it.
+
+A repetition is found in one of two ways.  The quick one is for tensors of torch on a GPU: most calls are like the one
+that came after the previous one last time, so that one's plan (`replays.Plan`) is asked, and it compares.  Where it
+says no, and for all other arrays, the signature is computed and looked up.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import sys
 import threading
@@ -25,15 +31,18 @@ from typing import Any
 
 from snap.api import SnapFunction
 from snap.ir.types import Scalar
+from snap.lib.replays import MISS, Plan, Quick, Step, no_plan, quick, replay_text
 from snap.runtime.errors import LaunchError
+from snap.runtime.trusted import LINE
 from snap.surface import TypeName
 
-LINE = 128  # bytes; nothing that is decided by an address looks further
 MOST = 1024  # signatures of a function that are kept
+MOST_PLANS = 8  # of one signature: what torch's modes and thread-local state tell apart
 
 _NEW = object()  # stands for a signature that was not seen
 
 _listening = threading.local()
+_recording: list[object] = []  # the calls that are being written down: while there is one, nothing is quick
 
 
 class Tape:
@@ -43,20 +52,19 @@ class Tape:
 
     def __init__(self, values: tuple[object, ...]):
         self.names = {id(value): f"a{k}" for k, value in enumerate(values) if is_array(value)}
-        self.held: list[object] = []
         self.values: dict[str, object] = {}
-        self.lines: list[str] = []
+        self.steps: list[Step] = []
         self.whole = len(self.names) == sum(map(is_array, values))  # two names of one array: which one is meant?
 
     def run(self, function: Callable, args: tuple[object, ...], keywords: dict[str, object]) -> Any:
         given = [self.spelled(arg) for arg in args]
         given += [f"{word}={self.spelled(value)}" for word, value in keywords.items()]
+        arrays = {id(arg): self.names[id(arg)] for arg in (*args, *keywords.values()) if id(arg) in self.names}
         made = function(*args, **keywords)
-        name = f"v{len(self.lines)}"
-        self.lines.append(f"{name} = {self.called(function)}({', '.join(given)})")
+        name = f"v{len(self.steps)}"
+        self.steps.append(Step(name, function, args, arrays, f"{self.called(function)}({', '.join(given)})", made))
         if made is not None:
             self.names[id(made)] = name
-            self.held.append(made)
         return made
 
     def called(self, function: Callable) -> str:
@@ -80,12 +88,14 @@ class Tape:
         self.values[name] = value
         return name
 
-    def text(self, arguments: int, result: object) -> str | None:
-        """The call as a function; None where it cannot be repeated."""
-        if not self.whole or id(result) not in self.names:
+    def result(self, result: object) -> str | None:
+        """The result, or the tuple of results, in the tape's names; None where it cannot be repeated."""
+        if not self.whole:
             return None
-        head = f"def replay({', '.join(f'a{k}' for k in range(arguments))}):"
-        return "\n    ".join([head, *self.lines, f"return {self.names[id(result)]}"]) + "\n"
+        if type(result) is tuple and id(result) not in self.names:
+            parts = [self.result(part) if part is not None else "None" for part in result]
+            return None if None in parts else f"({''.join(f'{part}, ' for part in parts)})"
+        return self.names.get(id(result))
 
 
 class Launch:
@@ -117,15 +127,35 @@ def lasting(array: Any) -> Any:
     return array
 
 
+VIEWS: set[Callable] = set()
+
+
+def view(function: Callable) -> Callable:
+    """A function that, as a step, does nothing but look at its argument in another way: where nobody needs the array
+    that it gives but launches, it is left out of quick repetitions.  It may make a copy where it cannot but.
+    """
+    VIEWS.add(function)
+    return function
+
+
+def new_tensor(make: Any, shape: tuple[int, ...], dtype: object, device: object) -> object:
+    """A tensor of torch, by its `empty` or `zeros`."""
+    return make(shape, dtype=dtype, device=device)
+
+
 # ---- signatures -----------------------------------------------------------------------------------------------------
 
 
 def _of_torch(t: Any) -> Hashable:
-    return t.dtype, t.shape, t.stride(), t.get_device(), t.data_ptr() & LINE - 1, t.is_neg()
+    wanted = t.requires_grad and sys.modules["torch"].is_grad_enabled()
+    return t.dtype, t.shape, t.stride(), t.device, t.data_ptr() & LINE - 1, t.is_neg(), wanted
 
 
-def _offset(value: Any) -> int:
-    return value.storage_offset() if SIGNATURES[type(value)] is _of_torch else 0
+def _offset(value: Any) -> Hashable:
+    """Where a tensor of torch begins in its storage, and how long that is."""
+    if SIGNATURES[type(value)] is not _of_torch:
+        return None
+    return value.storage_offset(), value.untyped_storage().nbytes()
 
 
 def _of_numpy(a: Any) -> Hashable:
@@ -166,13 +196,59 @@ def is_array(value: object) -> bool:
     return SIGNATURES[type(value)] in (_of_torch, _of_numpy, _of_cupy)
 
 
+# ---- calls ----------------------------------------------------------------------------------------------------------
+
+
+class Calls:
+    """What is known of one function's calls.
+
+    replays  by signature: the repetition; None: it is not repeated
+    quick    by signature: what makes plans, and those that it made
+    last     the plan of the call before
+    """
+
+    def __init__(self) -> None:
+        self.replays: dict[Hashable, Callable | None] = {}
+        self.quick: dict[Hashable, tuple[Quick, list[Plan]]] = {}
+        self.last = no_plan()
+
+    def follow(self, plan: Plan) -> None:
+        self.last.after = plan
+        self.last = plan
+
+    def planned(self, key: Hashable, values: tuple[object, ...]) -> object:
+        """The call by a plan of its signature, made now if none of those that there are takes it; or MISS."""
+        if key not in self.quick:
+            return MISS
+        maker, plans = self.quick[key]
+        for plan in plans:
+            found = plan.run(*values)
+            if found is not MISS:
+                self.follow(plan)
+                return found
+        made = maker.plan(values) if len(plans) < MOST_PLANS else None
+        if made is not None:
+            plans.append(made)
+            self.follow(made)
+            return made.run(*values)
+        return MISS
+
+    def keep(self, key: Hashable, replay: Callable | None, maker: Quick | None) -> None:
+        if len(self.replays) >= MOST:
+            self.replays.clear()
+            self.quick.clear()
+        self.replays[key] = replay
+        if maker is not None:
+            self.quick[key] = maker, []
+
+
 def recorded(function: Callable | None = None, *, offsets: bool = False) -> Callable:
     """The library function, which does what it did for the same signature without deciding it again.  offsets: it also
-    looks at where tensors of torch begin in their storage.
+    looks at where tensors of torch begin in their storage, and how long that is.
     """
     if function is None:
         return functools.partial(recorded, offsets=offsets)
-    replays: dict[Hashable, Callable | None] = {}
+    calls = Calls()
 
     @functools.wraps(function)
     def call(*args: object, **keywords: object) -> object:
@@ -188,18 +264,66 @@ def recorded(function: Callable | None = None, *, offsets: bool = False) -> Call
                 key = key, *map(_offset, values)
         except RuntimeError:  # a tensor of torch without memory, as of the compiler's: the function says so
             return function(*args, **keywords)
-        replay: Any = replays.get(key, _NEW)
+        replay: Any = calls.replays.get(key, _NEW)
         if replay is _NEW:
-            return _written_down(function, args, keywords, values, replays, key)
+            return _written_down(function, args, keywords, values, calls, key, offsets)
         if replay is not None:
+            found = calls.planned(key, values)
+            if found is not MISS:
+                return found
             try:
                 return replay(*values)
             except (LaunchError, MemoryError):
                 pass  # the function refuses them in its own words
         return function(*args, **keywords)
 
-    call.replays = replays  # type: ignore[attr-defined]
-    return call
+    return entry(function, calls, call)
+
+
+_ENTRY = """\
+def make(calls, recording, slow, MISS):
+    def {name}({params}):
+        if not compiling() and not recording:
+            plan = calls.last.after
+            found = plan.run({args})
+            if found is not MISS:
+                calls.last = plan
+                return found
+        return slow({args})
+    return {name}
+"""
+_names_of_entries: list[dict[str, Any]] = []
+
+
+def entry(function: Callable, calls: Calls, slow: Callable) -> Callable:
+    """The function with a quick way in; where that does not lead anywhere, `slow` is called, with all arguments by
+    position.  torch's compiler, which follows Python's code, sees `slow` alone.
+    """
+    parameters = inspect.signature(function).parameters
+    names: dict[str, Any] = {f"d_{word}": one.default for word, one in parameters.items()}
+    text = _ENTRY.format(
+        name=function.__name__,
+        params=", ".join(w if one.default is one.empty else f"{w}=d_{w}" for w, one in parameters.items()),
+        args=", ".join(parameters),
+    )
+    names["compiling"] = _torch_compiles()
+    _names_of_entries.append(names)
+    exec(compile(text, f"<call of snap.lib.{function.__name__}>", "exec"), names)
+    made: Any = functools.wraps(function)(names["make"](calls, _recording, slow, MISS))
+    made.calls, made.replays, made.slow = calls, calls.replays, slow
+    return made
+
+
+def _torch_compiles() -> Callable[[], bool]:
+    """Whether torch's compiler reads this; without torch nothing is quick."""
+    torch = sys.modules.get("torch")
+    return getattr(getattr(torch, "compiler", None), "is_dynamo_compiling", lambda: True)
+
+
+def torch_is_there() -> None:
+    """Called once torch is loaded."""
+    for names in _names_of_entries:
+        names["compiling"] = _torch_compiles()
 
 
 def _written_down(
@@ -207,21 +331,24 @@ def _written_down(
     args: tuple[object, ...],
     keywords: dict[str, object],
     values: tuple[object, ...],
-    replays: dict[Hashable, Callable | None],
+    calls: Calls,
     key: Hashable,
+    offsets: bool,
 ) -> object:
     tape = _listening.tape = Tape(values)
+    _recording.append(tape)
     try:
         result = function(*args, **keywords)
     finally:
         _listening.tape = None
-    if len(replays) >= MOST:
-        replays.clear()
-    text = tape.text(len(values), result)
-    if text is not None:
-        replays[key] = _made(function.__name__, text, tape.values)
+        _recording.remove(tape)
+    said = tape.result(result)
+    if said is not None:
+        text = replay_text(tape.steps, len(values), said)
+        replay = _made(function.__name__, text, tape.values)
+        calls.keep(key, replay, quick(function.__name__, tape, values, said, offsets))
     elif len({id(value) for value in values if is_array(value)}) == sum(map(is_array, values)):
-        replays[key] = None  # and not tried again; of one array under two names nothing is known
+        calls.keep(key, None, None)  # and not tried again; of one array under two names nothing is known
     return result
 
 

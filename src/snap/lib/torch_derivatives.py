@@ -16,6 +16,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from snap.lib.replays import MISS
+
 _BACKENDS = ("AutogradCPU", "AutogradCUDA", "AutogradMeta")  # fake tensors, while a program is traced, are of the last
 _libraries: dict[str, Any] = {}  # by operator: what torch forgets once nobody holds it
 
@@ -113,11 +115,49 @@ def differentiable(operator: Any, entry: Any, defaults: tuple) -> Callable:
     return call
 
 
+def eager(name: str, run: Callable, call: Callable, entry: Any) -> Callable:
+    """(*arguments of the operator) -> its result, with a gradient, where nobody else watches: an autograd function
+    around `run`, without torch's dispatcher between.  `call` is the operator with derivatives, for second ones.
+    """
+    torch = sys.modules["torch"]
+    count, keeps, direct, grad_enabled = entry.tensors, entry.keeps_result, entry.direct, torch.is_grad_enabled
+
+    def forward(ctx, *args: object) -> object:
+        result = run(*args)
+        if keeps:
+            ctx.save_for_backward(result, *args[:count])
+        else:
+            ctx.save_for_backward(*args[:count])
+        ctx.rest = args[count:]
+        return result
+
+    def backward(ctx, grad: object) -> tuple:
+        saved, rest = ctx.saved_tensors, ctx.rest
+        result, tensors = (saved[0], saved[1:]) if keeps else (None, saved)
+        needed = ctx.needs_input_grad
+        if direct is not None and not grad_enabled():
+            found = direct(needed, grad, result, *tensors, *rest)
+        else:
+            found = entry.backward(call, grad, result, *tensors, *rest)
+            found = [gradient if wanted else None for gradient, wanted in zip(found, needed)]
+        return (*found, *(None,) * len(rest))
+
+    made: Any = type(
+        f"{name}_eager",
+        (torch.autograd.Function,),
+        {"forward": staticmethod(forward), "backward": staticmethod(backward)},
+    )
+    # What torch's own `apply` does before it gets here is for transforms of torch.func, which nobody uses here.
+    return super(torch.autograd.Function, made).apply
+
+
 # ---- any operator ---------------------------------------------------------------------------------------------------
 
 
-def guard(operator: object, name: str) -> None:
-    """Refuse calls of `name` whose derivative torch would drop: tangents of forward mode, and gradients through an
+def guard(operator: object, name: str, short: Callable | None = None) -> None:
+    """short: (*arguments) -> the result where nobody watches, or MISS.
+
+    Refuse calls of `name` whose derivative torch would drop: tangents of forward mode, and gradients through an
     operator that writes arguments.
 
     The checks are kernels at torch's autograd keys, so that no way to the operator passes them by; below them is what
@@ -140,6 +180,10 @@ def guard(operator: object, name: str) -> None:
     derive = make_autograd_impl(overload, operator)
 
     def checked(keyset, *args: object, **keywords: object) -> object:
+        if short is not None and not keywords:
+            found = short(*args)
+            if found is not MISS:
+                return found
         given = {**dict(zip(names, args)), **keywords}
         if dual_level() and torch._C._is_fwd_grad_enabled():
             refuse_tangents(name, given)

@@ -23,7 +23,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from snap.lib.recorded import entry as recorded_entry
+from snap.lib.recorded import torch_is_there
+from snap.lib.replays import MISS
 from snap.lib.torch_derivatives import differentiable, guard, has_tangent, reverse, transformed, wants_gradient
+from snap.lib.torch_eager import Way
 from snap.record import record
 from snap.runtime.errors import LaunchError
 
@@ -37,12 +41,17 @@ class Operator:
     backward   (op, grad, result, *arguments) -> gradients of the tensors, in order; None where there is no gradient
     tangent    (op, tangents of the tensors, result, *arguments) -> tangent of the result; a tangent that is None is
                zero
+    direct     (needed, grad, result, *arguments) -> the gradients that are needed, in order, else None: as `backward`,
+               where nobody wants derivatives of them, by kernels directly
+    keeps_result   whether gradients are computed from the result: else `direct` is given None, and it need not be kept
     """
 
     arguments: str
     result: Callable
     backward: Callable | None = None
     tangent: Callable | None = None
+    direct: Callable | None = None
+    keeps_result: bool = True
 
     @property
     def schema(self) -> str:
@@ -83,7 +92,7 @@ def _reduced(x, op="add"):
 
 def _reduce_backward(operator, grad, result, x, op):
     _sums_only("reduce", op)
-    return (grad.expand_as(x).contiguous(),)
+    return (grad.expand_as(x),)
 
 
 def _reduce_tangent(operator, tangents, result, x, op):
@@ -103,10 +112,7 @@ def _scan_tangent(operator, tangents, result, x, op, exclusive):
 
 
 def _softmax_backward(operator, grad, result, x):
-    torch = sys.modules["torch"]
-    wide = torch.promote_types(result.dtype, torch.float32)
-    weighted = grad.to(wide) * result.to(wide)
-    return ((weighted - result.to(wide) * weighted.sum(-1, keepdim=True)).to(x.dtype),)
+    return (sys.modules["torch"].ops.aten._softmax_backward_data(grad, result, -1, x.dtype),)
 
 
 def _softmax_tangent(operator, tangents, result, x):
@@ -140,8 +146,29 @@ def _gemm_backward(operator, grad, result, a, b, bias, activation):
     """
     if activation is not None:
         grad = _before(activation)(grad, operator(a, b, bias))
-    grad = grad.contiguous()
-    return operator(grad, b.t()), operator(a.t(), grad), None if bias is None else grad.sum(0).to(bias.dtype)
+    of_a, of_b = _product_backward(operator, grad, result, a, b)
+    return of_a, of_b, None if bias is None else grad.sum(0).to(bias.dtype)
+
+
+def _gemm_direct(needed, grad, result, a, b, bias, activation):
+    from snap.lib.product_gradients import gemm_gradients
+
+    if activation is not None:
+        grad = _before(activation)(grad, sys.modules["snap.lib"].gemm(a, b, None, bias))
+    of_a, of_b = gemm_gradients(grad, a, b, needed[0], needed[1]) if needed[0] or needed[1] else (None, None)
+    return of_a, of_b, grad.sum(0).to(bias.dtype) if bias is not None and needed[2] else None
+
+
+def _tf32_direct(needed, grad, result, a, b):
+    from snap.lib.product_gradients import tf32_gradients
+
+    return tf32_gradients(grad, a, b, needed[0], needed[1])
+
+
+def _sgemm_direct(needed, grad, result, a, b, alpha):
+    from snap.lib.product_gradients import sgemm_gradients
+
+    return sgemm_gradients(grad, a, b, alpha, needed[0], needed[1])
 
 
 def _gemm_tangent(operator, tangents, result, a, b, bias, activation):
@@ -164,7 +191,15 @@ def _before(activation: str) -> Callable:
 
 
 def _product_backward(operator, grad, result, a, b, *alpha):
-    return operator(grad, b.t(), *alpha), operator(a.t(), grad, *alpha)
+    """A gradient lies as its matrix does: what is the transpose of a row-major matrix gets the transpose of one."""
+    grad = grad.contiguous()
+    of_a = operator(b, grad.t(), *alpha).t() if _lies_turned(a) else operator(grad, b.t(), *alpha)
+    of_b = operator(grad.t(), a, *alpha).t() if _lies_turned(b) else operator(a.t(), grad, *alpha)
+    return of_a, of_b
+
+
+def _lies_turned(matrix) -> bool:
+    return matrix.stride(0) == 1 and matrix.stride(1) > 1
 
 
 def _product_tangent(operator, tangents, result, a, b, *alpha):
@@ -179,28 +214,49 @@ def _like(x, *rest):
 
 
 OPERATORS: dict[str, Operator] = {
-    "reduce": Operator('Tensor x, str op="add"', _reduced, _reduce_backward, _reduce_tangent),
-    "scan": Operator('Tensor x, str op="add", bool exclusive=False', _like, _scan_backward, _scan_tangent),
+    "reduce": Operator('Tensor x, str op="add"', _reduced, _reduce_backward, _reduce_tangent, keeps_result=False),
+    "scan": Operator(
+        'Tensor x, str op="add", bool exclusive=False', _like, _scan_backward, _scan_tangent, keeps_result=False
+    ),
     "softmax": Operator("Tensor x", _like, _softmax_backward, _softmax_tangent),
     "transpose": Operator(
-        "Tensor x", lambda x: x.new_empty((x.shape[1], x.shape[0])), _transpose_backward, _transpose_tangent
+        "Tensor x",
+        lambda x: x.new_empty((x.shape[1], x.shape[0])),
+        _transpose_backward,
+        _transpose_tangent,
+        keeps_result=False,
     ),
     "histogram": Operator("Tensor x", lambda x: x.new_empty((256,), dtype=sys.modules["torch"].int64)),
-    "gemv": Operator("Tensor a, Tensor x", lambda a, x: a.new_empty((a.shape[0],)), _gemv_backward, _gemv_tangent),
+    "gemv": Operator(
+        "Tensor a, Tensor x",
+        lambda a, x: a.new_empty((a.shape[0],)),
+        _gemv_backward,
+        _gemv_tangent,
+        keeps_result=False,
+    ),
     "gemm": Operator(
         "Tensor a, Tensor b, Tensor? bias=None, str? activation=None",
         lambda a, b, bias=None, activation=None: a.new_empty((a.shape[0], b.shape[1])),
         _gemm_backward,
         _gemm_tangent,
+        _gemm_direct,
+        keeps_result=False,
     ),
     "gemm_tf32": Operator(
-        "Tensor a, Tensor b", lambda a, b: a.new_empty((a.shape[0], b.shape[1])), _product_backward, _product_tangent
+        "Tensor a, Tensor b",
+        lambda a, b: a.new_empty((a.shape[0], b.shape[1])),
+        _product_backward,
+        _product_tangent,
+        _tf32_direct,
+        keeps_result=False,
     ),
     "sgemm": Operator(
         "Tensor a, Tensor b, float alpha=1.0",
         lambda a, b, alpha=1.0: a.new_empty((a.shape[0], b.shape[1])),
         _product_backward,
         _product_tangent,
+        _sgemm_direct,
+        keeps_result=False,
     ),
 }
 
@@ -209,6 +265,7 @@ OPERATORS: dict[str, Operator] = {
 
 _functions: dict[str, Callable] = {}
 _defaults: dict[str, tuple] = {}  # of the operators' arguments, by function
+_ways: dict[str, Way] = {}
 _registered: dict[str, Any] = {}
 _derivable: dict[str, Callable] = {}  # the operators with derivatives, for torch.func and forward mode
 _torch: Any = None  # the module, once it is there
@@ -250,31 +307,37 @@ def _in_torch(name: str, function: Callable) -> Callable:
     parameters = list(signature.parameters)
     if [word for word in parameters if word in entry.names] != entry.names:
         raise TypeError(f"snap.lib.{name} takes {', '.join(parameters)}, its torch operator {', '.join(entry.names)}")
+    way = _ways[name] = Way(name, entry, function)
     _functions[name] = function
     _defaults[name] = tuple(signature.parameters[word].default for word in entry.names)
     numbers = [
         (word, parameters.index(word)) for word, kind in zip(entry.names, entry.kinds) if kind in ("float", "bool")
     ]
 
-    @functools.wraps(function)
-    def public(*args: object, **keywords: object) -> object:
-        if name in _registered:
-            for word, place in numbers:
-                _refuse_tensor(name, word, args[place] if place < len(args) else keywords.get(word))
-            if not _straight((*args, *keywords.values())):
-                return _watched(name, parameters, args, keywords)
-        return function(*args, **keywords)
+    def slow(*args: object) -> object:
+        if name not in _registered:
+            return way.function(*args)
+        for word, place in numbers:
+            _refuse_tensor(name, word, args[place])
+        if not _torch.compiler.is_compiling():
+            found = way.unwatched(args)
+            if found is not MISS:
+                return found
+        return _watched(name, parameters, args)
 
-    return public
+    return recorded_entry(function, way.calls, slow)
 
 
-def _watched(name: str, parameters: list[str], args: tuple, keywords: dict[str, object]) -> object:
+def _watched(name: str, parameters: list[str], args: tuple) -> object:
     """The call as the operator, or as the function where the operator has no place for an argument."""
-    entry, function = OPERATORS[name], _functions[name]
-    given = {**dict(zip(parameters, args)), **keywords}
-    if len(given) != len(args) + len(keywords) or any(word not in parameters for word in keywords):
-        return function(*args, **keywords)  # Python refuses it
-    given = {word: value for word, value in given.items() if value is not None}
+    entry, way = OPERATORS[name], _ways[name]
+    function = way.function
+    others = [at for at, word in enumerate(parameters) if word not in entry.names]
+    given = {
+        word: value
+        for at, (word, value) in enumerate(zip(parameters, args))
+        if value is not None and not (at in others and value is way.defaults[at])
+    }
     strange = [word for word in given if word not in entry.names]
     for word, kind in zip(entry.names, entry.kinds):
         if word in given:
@@ -282,13 +345,13 @@ def _watched(name: str, parameters: list[str], args: tuple, keywords: dict[str, 
             if not isinstance(given[word], _python_types(kind)):
                 if kind != "str":
                     # Refuses it: no number, no array, or an array of another library than the others.
-                    return function(*args, **keywords)
+                    return function(*args)
                 strange.append(word)
         elif _defaults[name][entry.names.index(word)] is inspect.Parameter.empty:
-            return function(*args, **keywords)  # refuses it: there is nothing, or None
+            return function(*args)  # refuses it: there is nothing, or None
     if strange:
         _refuse_derivative(name, entry, strange, given)
-        return function(*args, **keywords)
+        return function(*args)
     if name in _derivable and not _torch.compiler.is_compiling() and transformed():
         return _derivable[name](*(given.get(word, default) for word, default in zip(entry.names, _defaults[name])))
     return _registered[name](**given)
@@ -310,34 +373,6 @@ def _refuse_tensor(name: str, word: str, value: object) -> None:
     """A number has no gradient, so none may come in as a tensor, whether or not one is wanted this time."""
     if isinstance(value, _torch.Tensor):
         raise LaunchError(f"snap.lib.{name}", "takes a number, got a torch.Tensor; pass `.item()`", word)
-
-
-def _straight(values: tuple) -> bool:
-    """Nobody watches: plain tensors on the current device, no gradient wanted, nothing traced.  Also where there is no
-    tensor at all.
-    """
-    if _torch.compiler.is_compiling():
-        return False
-    tensors = [value for value in values if isinstance(value, _torch.Tensor)]
-    if not tensors:
-        return True
-    if (
-        _modes()
-        or _torch.jit.is_tracing()
-        or any(type(one) is not _torch.Tensor and type(one) is not _torch.nn.Parameter for one in tensors)
-    ):
-        return False
-    if _torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
-        return False
-    return not any(one.is_cuda and one.get_device() != _torch.cuda.current_device() for one in tensors)
-
-
-def _modes() -> bool:
-    """Whether a mode (of fake tensors, of tracing), a transform (vmap, grad) or forward mode is active.  A torch that
-    does not say counts as yes.
-    """
-    length = getattr(_torch._C, "_len_torch_dispatch_stack", None)
-    return length is None or length() > 0 or transformed()
 
 
 def _refuse_derivative(name: str, entry: Operator, outside: list[str], given: dict[str, object]) -> None:
@@ -373,6 +408,8 @@ def _register(name: str) -> None:
         with on_device_of((*args, *keywords.values())):
             return function(**dict(zip(entry.names, args)), **keywords)
 
+    call = None
+
     operator = torch.library.custom_op(f"{NAMESPACE}::{name}", mutates_args=(), schema=entry.schema)(run)
     operator.register_fake(entry.result)
     if entry.backward is not None:
@@ -380,9 +417,10 @@ def _register(name: str) -> None:
         backward, setup = reverse(call, entry)
         operator.register_autograd(backward, setup_context=setup)
         _derivable[name] = call
-    guard(operator, f"{NAMESPACE}::{name}")
+    guard(operator, f"{NAMESPACE}::{name}", _ways[name].begin(call))
     _registered[name] = operator
     _torch = torch
+    torch_is_there()
 
 
 # ---- torch that comes later -----------------------------------------------------------------------------------------

@@ -50,6 +50,8 @@ _FOR_ALL_CONTEXTS, _MAPPED = 1, 2
 # CUpointer_attribute
 _POINTER_ORDINAL = 9
 
+ROOM = 16 << 20  # bytes that kernels on a device's default stream share for what each of them needs while it runs
+
 
 @record
 class Device:
@@ -84,6 +86,7 @@ class Driver:
         self._lock = threading.Lock()
         self.watched: list[Watched] = []
         self._waits: set[int] = set()
+        self._rooms: dict[int, int] = {}
         # Called with arguments made beforehand: declaring argtypes would only slow it down.
         self.launch = library.cuLaunchKernelEx
 
@@ -283,6 +286,24 @@ class Driver:
             c_int(0),
         )
         return memory.raw[start : start + TENSOR_MAP_BYTES]
+
+    def room(self, device: Device) -> int:
+        """Device memory of ROOM bytes that is never given back; 0 where there is none just now."""
+        found = self._rooms.get(device.number)
+        if found is None:
+            with self._lock:
+                found = self._rooms.get(device.number)
+                if found is None:
+                    pointer = c_void_p()
+                    try:
+                        self.ensure_context(device)
+                        self.call("cuMemAlloc_v2", byref(pointer), c_size_t(ROOM))
+                    except LostGpuError:
+                        raise
+                    except GpuError:  # no memory, or somebody captures a graph
+                        return 0
+                    found = self._rooms[device.number] = pointer.value or 0
+        return found
 
     def zeroed(self, size: int, stream: int) -> int:
         """Device memory of `size` bytes (a multiple of 4), zero before anything later on the stream."""

@@ -9,9 +9,11 @@ Non-goals:  good errors; arguments of vector or array type; arrays other than to
 
 Python's own overhead is what is being saved, so the function is text: no loop over parameters, no object made, one
 `pack_into`, one foreign call. An array costs the five calls that its library needs to say dtype, device, contiguity,
-size and address; nothing of it is remembered, since any of them may change under the same object.  A tensor map costs
-one lookup in a dictionary that makes what it does not have. Slots (the memory a launch passes) come from a pool:
-`list.pop` and `list.append` are atomic, so a slot is never used by two threads at once.
+size and address; nothing of it is remembered, since any of them may change under the same object.  Tensors of torch
+that are like those of the launch before cost one call for all of them together, and one each for the address
+(likeness.py).  A tensor map costs one lookup in a dictionary that makes what it does not have. Slots (the memory a
+launch passes) come from a pool: `list.pop` and `list.append` are atomic, so a slot is never used by two threads at
+once.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Any
 from snap.ir.types import BF16, BOOL, Scalar
 from snap.record import record
 from snap.runtime.gpu import STREAM_AT, GpuKernel
+from snap.runtime.likeness import likeness
 from snap.runtime.preconditions import Precondition
 from snap.runtime.signature import HELPERS, Pointer, Signature, Value, bf16_bits
 from snap.runtime.validate import accepted_shapes, ordered
@@ -37,6 +40,7 @@ class _Family:
     guards     what must hold, one thing each; the size in bytes is left in `n{i}`
     anywhere   that the array is on DEVICE
     alone      the same where the machine has no other GPU
+    compare    of arrays that passed these: what tells whether others are like them, if there is such a thing
     """
 
     guards: tuple[str, ...]
@@ -45,6 +49,7 @@ class _Family:
     pointer: str
     shape: str
     names: dict[str, object]
+    compare: Callable | None = None
 
 
 def _torch_family(signature: Signature) -> _Family:
@@ -87,6 +92,7 @@ def _torch_family(signature: Signature) -> _Family:
         pointer="{a}.data_ptr()",
         shape="{a}.shape",
         names=names,
+        compare=likeness,
     )
 
 
@@ -135,15 +141,15 @@ _TEMPLATE = """\
 def make(blocks, slow, current_stream, dynamic):
     pool = []
     pop, push = pool.pop, pool.append
-
+{before}
     def other(args, rest, keywords):
         args = *[arg for arg in args if arg is not NOTHING], *rest
         return call(*ordered(args, keywords)) if keywords else slow(args)
 
     def call({params}, /, *rest, **keywords):
         try:
-            if ({checks}):
-                slot = pop() if pool else new_slot(blocks, dynamic)
+            {known}if ({checks}):
+                {learn}slot = pop() if pool else new_slot(blocks, dynamic)
                 buffer, arguments{attributes} = slot
                 stream = current_stream(DEVICE)
                 pack(buffer, {at}, stream{attributes}, {packed})
@@ -161,6 +167,30 @@ def make(blocks, slow, current_stream, dynamic):
     return call
 """
 
+# What is remembered is one tuple, so that threads see a comparison and the sizes that go with it.  Arrays that are not
+# like those before are compared with at once, and if that happens again and again ever more seldom: making a comparison
+# costs as much as several launches.
+_BEFORE = """\
+    like, missed, wait = (never, {nothing}), 0, 1
+
+    def learn({arrays}):
+        nonlocal like, missed, wait
+        missed += 1
+        if missed >= wait:
+            missed, wait = 0, 2 * wait
+            found = compare(({arrays}))
+            if found is not None:
+                like = found, {sizes}
+"""
+_KNOWN = """\
+alike, {sizes} = like
+            if ({checks}):
+                slot = pop() if pool else new_slot(blocks, dynamic)
+                buffer, arguments{attributes} = slot
+                stream = current_stream(DEVICE)
+                pack(buffer, {at}, stream{attributes}, {packed})
+            el"""
+
 
 def source(
     signature: Signature,
@@ -176,17 +206,68 @@ def source(
 
     One question after the other, each put to all arrays: the second time its code is in the processor's caches.
     """
+    arrays = [index for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
+    guards = [
+        question.format(a=f"a{index}", i=index)
+        for question in (*family.guards, family.alone if alone else family.anywhere)
+        for index in arrays
+    ]
+    packed = [
+        _packed(f"{'p' if isinstance(param, Pointer) else 'a'}{index}", param)
+        for index, param in enumerate(signature.params)
+    ]
+    packed += [f"maps{number}[p{index}, d{index}]" for number, index in enumerate(tensors)]
+    if barrier:
+        packed.append("barriers[stream]")
+    args = [f"a{index}" for index in range(len(signature.params))]
+    shared = {
+        "attributes": ", attributes, attribute_count" if cooperative else "",
+        "at": STREAM_AT,
+        "packed": ", ".join(packed),
+    }
+    given = "".join(f"a{index}, " for index in arrays)
+    before = known = learn = ""
+    if family.compare is not None:
+        sizes = "".join(f"n{index}, s{index}, " for index in arrays)
+        alike = _checks(signature, family, [f"alike({given})"], "s{i}", alone, where)
+        before = _BEFORE.format(
+            nothing="0, " * 2 * len(arrays),
+            arrays=given,
+            sizes="".join(f"a{index}.nbytes, tuple(a{index}.shape), " for index in arrays),
+        )
+        known = _KNOWN.format(sizes=sizes, checks=_joined(alike), **shared)
+        learn = f"learn({given})\n                "
+    return _TEMPLATE.format(
+        params=", ".join(f"{arg}=NOTHING" for arg in args),
+        args="".join(f"{arg}, " for arg in args),
+        checks=_joined(_checks(signature, family, guards, family.shape, alone, where)),
+        before=before,
+        known=known,
+        learn=learn,
+        **shared,
+    )
+
+
+def _joined(checks: list[str]) -> str:
+    return "\n                and ".join(checks)
+
+
+def _checks(
+    signature: Signature, family: _Family, guards: list[str], shape: str, alone: bool, where: bool
+) -> list[str]:
+    """All that must hold.  guards: what says that arrays fit, and leaves the bytes of each in `n{i}`; shape: how to ask
+    for one.
+    """
     pointers = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
     values = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Value)]
     checks = ["not rest and not keywords", *(_value_check(f"a{index}", param.scalar) for index, param in values)]
-    for question in (*family.guards, family.alone if alone else family.anywhere):
-        checks += [question.format(a=f"a{index}", i=index) for index, _ in pointers]
+    checks += guards
     checks += [
         f"not (p{index} := {family.pointer.format(a=f'a{index}', i=index)}) % {param.widest}"
         for index, param in pointers
     ]
     checks += [f"not n{index} % {param.align}" for index, param in pointers if param.lanes > 1]
-    checks += _shape_checks(signature, family.shape)
+    checks += _shape_checks(signature, shape)
     checks += [
         f"not {f'd{index}' if param.lanes == 1 else param.dims}[-1] % {param.whole}"
         for index, param in pointers
@@ -203,24 +284,7 @@ def source(
             for index, param in enumerate(signature.params)
         )
         checks.append(f"where(blocks, {', '.join(sized)})")
-    if not alone:
-        checks.append("current_device() == DEVICE")
-    packed = [
-        _packed(f"{'p' if isinstance(param, Pointer) else 'a'}{index}", param)
-        for index, param in enumerate(signature.params)
-    ]
-    packed += [f"maps{number}[p{index}, d{index}]" for number, index in enumerate(tensors)]
-    if barrier:
-        packed.append("barriers[stream]")
-    args = [f"a{index}" for index in range(len(signature.params))]
-    return _TEMPLATE.format(
-        params=", ".join(f"{arg}=NOTHING" for arg in args),
-        args="".join(f"{arg}, " for arg in args),
-        checks="\n                and ".join(checks),
-        attributes=", attributes, attribute_count" if cooperative else "",
-        at=STREAM_AT,
-        packed=", ".join(packed),
-    )
+    return checks if alone else [*checks, "current_device() == DEVICE"]
 
 
 def _packed(name: str, param: Pointer | Value) -> str:
@@ -294,6 +358,8 @@ def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> 
         **{f"maps{number}": maps for number, maps in enumerate(kernel.maps)},
         "ordered": lambda args, keywords: ordered(signature, args, keywords),
         "where": None if where is None else where.quick,
+        "compare": spelled.compare,
+        "never": lambda *arrays: False,
     }
     exec(compile(text, f"<launch of {signature.kernel}>", "exec"), names)
     current = names[f"{family}_stream"]

@@ -167,13 +167,13 @@ class GpuKernel:
             )
         return size
 
-    def slot(self, blocks: int, dynamic: int | None = None) -> tuple[Any, ...]:
+    def slot(self, blocks: int, dynamic: int | None = None, layout: Layout | None = None) -> tuple[Any, ...]:
         """Memory for the launches of one thread at a time: the buffer, the launch's arguments, and of a cooperative
-        kernel its attributes to pack.
+        kernel its attributes to pack.  layout: another one than the kernel's own.
 
         The arguments are in the form that ctypes takes as it is; pointers it would wrap anew at every call.
         """
-        layout, module = self.layout, self.compiled.module
+        layout, module = layout or self.layout, self.compiled.module
         memory = ctypes.create_string_buffer(layout.size + layout.align)
         start = -ctypes.addressof(memory) % layout.align
         base = ctypes.addressof(memory) + start

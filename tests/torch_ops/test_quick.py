@@ -1,0 +1,405 @@
+"""Quick calls, without a GPU: the driver is a stand-in that reads what a launch passes, as the driver reads it, and runs the kernel on the CPU machine.
+
+So what is tested is all that a quick call does but the driver's part: what it compares, what it allocates, which addresses and numbers it passes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import struct
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import snap.torch  # noqa: E402, F401
+from snap import lib  # noqa: E402
+from snap.lib import arrays, recorded, replays  # noqa: E402
+from snap.lib.product_gradients import gemm_gradients, sgemm_gradients  # noqa: E402
+from snap.runtime.driver import ROOM  # noqa: E402
+from snap.runtime.errors import LaunchError  # noqa: E402
+from snap.runtime.gpu import GpuKernel, Layout, formats_of, function_argument  # noqa: E402
+from snap.runtime.launch import launcher  # noqa: E402
+from snap.runtime.signature import Pointer  # noqa: E402
+from snap.runtime.tensors import TensorMaps  # noqa: E402
+from snap.runtime.trusted import trusted  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not hasattr(torch._C._dynamo.guards, "TensorGuards"), reason="this torch has no such comparison")
+
+
+def aligned(shape, stride, dtype):
+    """Memory as torch's allocator for GPUs gives it: at multiples of 512 bytes."""
+    size = 1 + sum((n - 1) * s for n, s in zip(shape, stride)) if 0 not in shape else 0
+    count = size * torch.empty((), dtype=dtype).element_size()
+    room = torch.full((count + 512,), 0x55, dtype=torch.uint8)  # no zeros by chance
+    start = -room.data_ptr() % 512
+    return room[start : start + count].view(dtype).as_strided(shape, stride)
+
+
+def contiguous(shape, dtype):
+    strides = [1]
+    for n in reversed(shape[1:]):
+        strides.insert(0, strides[0] * max(n, 1))
+    return aligned(shape, tuple(strides[: len(shape)]), dtype)
+
+
+class Machine:
+    """The driver, for one kernel with arguments like these."""
+
+    def __init__(self, stand_in, calls, args, blocks):
+        self.stand_in, self.calls, self.args, self.blocks = stand_in, calls, args, blocks
+
+    def tensor_map(self, *told):
+        return struct.pack("<q", told[1]).ljust(128, b"\0")
+
+    def launch(self, config, function, addresses, extra):
+        signature, module = self.calls.signature, self.calls.compiled.module
+        blocks, stream = struct.unpack("<I28xQ16x", ctypes.string_at(config, 56))
+        formats = formats_of(signature, module)
+        where = struct.unpack(f"<{len(formats)}Q", ctypes.string_at(addresses, 8 * len(formats)))
+        found = [struct.unpack("<" + packing, ctypes.string_at(at, struct.calcsize("<" + packing))) for at, packing in zip(where, formats)]
+        given = []
+        for param, arg, value in zip(signature.params, self.args, found):
+            if not isinstance(param, Pointer):
+                given.append(value[0])
+                continue
+            assert value[0] % param.widest == 0
+            size = arg.numel() * arg.element_size()
+            memory = (ctypes.c_char * size).from_address(value[0])
+            kind = {torch.bfloat16: np.uint16}.get(arg.dtype) or np.dtype(str(arg.dtype).removeprefix("torch."))
+            given.append(np.frombuffer(memory, np.uint8).view(kind).reshape(tuple(arg.shape)))
+        for tensor, value in zip(module.tensors, found[len(signature.params) :]):
+            assert struct.unpack_from("<q", value[0])[0] == found[tensor.param][0], "the map is of the array's address"
+        self.stand_in.launched.append((signature.kernel, blocks, stream, found))
+        self.calls.start(tuple(given), blocks)
+        return 0
+
+
+class StandIn:
+    def __init__(self):
+        self.stream, self.launched, self.allocated, self.rooms = 0, [], [], 0
+        self.room = aligned((ROOM,), (1,), torch.uint8)
+
+    def empty(self, shape, stride, dtype):
+        self.allocated.append(tuple(shape))
+        return aligned(shape, stride, dtype)
+
+    def shared(self):
+        self.rooms += 1
+        return self.room.data_ptr()
+
+    def launch(self, step):
+        calls = launcher(step.function.kernel._specialised({}))
+        kernel = object.__new__(GpuKernel)
+        kernel.compiled, kernel.signature, kernel.barriers, kernel.most_blocks = calls.compiled, calls.signature, {}, None
+        kernel.device, kernel.argument = SimpleNamespace(number=-1, shared_limit=1 << 20), function_argument(ctypes.c_void_p(1))
+        kernel.driver = Machine(self, calls, step.args, step.function.blocks)
+        module = calls.compiled.module
+        kernel.layout = Layout.of(formats_of(calls.signature, module), module.cooperative)
+        kernel.maps = tuple(TensorMaps(kernel.driver, calls.signature.kernel, calls.signature.params[t.param].name, t) for t in module.tensors)
+        like = SimpleNamespace(signature=calls.signature, bound=calls.bound, _kernels={-1: kernel})
+        return trusted(like, step.function.blocks, step.args, -1)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Calls are quick, on the stand-in."""
+    stand_in = StandIn()
+    place = replays.Place(-1, True, stand_in.empty, lambda device: stand_in.stream, lambda: -1, stand_in.shared, ROOM, stand_in.launch)
+
+    def quick(name, tape, values, result, offsets):
+        return replays.quick_at(place, torch, name, tape, values, result, offsets)
+
+    def new(make, shape, dtype, device):
+        made = contiguous(shape, dtype)
+        return made.zero_() if make is torch.zeros else made
+
+    monkeypatch.setattr(recorded, "quick", quick)
+    monkeypatch.setattr(recorded, "new_tensor", new)
+    monkeypatch.setattr(arrays, "new_tensor", new)
+    for function in FUNCTIONS:
+        function.calls.__init__()
+        function.replays = function.calls.replays
+    yield stand_in
+    for function in FUNCTIONS:
+        function.calls.__init__()
+
+
+FUNCTIONS = [lib.softmax, lib.reduce, lib.scan, lib.transpose, lib.gemv, lib.sgemm, lib.gemm, gemm_gradients, sgemm_gradients]
+
+
+def filled(*shape, dtype=torch.float32):
+    return contiguous(shape, dtype).copy_(torch.randint(-3, 4, shape))
+
+
+CALLS = {
+    "softmax": (lib.softmax, lambda: (filled(5, 48),), lambda x: torch.softmax(x, -1)),
+    "reduce": (lib.reduce, lambda: (filled(300),), torch.sum),
+    "scan": (lib.scan, lambda: (filled(300, dtype=torch.int32),), lambda x: torch.cumsum(x, 0, dtype=torch.int32)),
+    "transpose": (lib.transpose, lambda: (filled(20, 36),), lambda x: x.t()),
+    "gemv": (lib.gemv, lambda: (filled(8, 64), filled(64)), torch.mv),
+    "sgemm": (lib.sgemm, lambda: (filled(16, 32), filled(32, 16)), torch.mm),
+    "gemm": (lib.gemm, lambda: (filled(32, 64, dtype=torch.bfloat16), filled(64, 32, dtype=torch.bfloat16)), torch.mm),
+    "gemm nt": (lib.gemm, lambda: (filled(32, 64, dtype=torch.bfloat16), filled(32, 64, dtype=torch.bfloat16).t()), torch.mm),
+    "gemm of ragged rows": (lib.gemm, lambda: (filled(5, 7, dtype=torch.bfloat16), filled(7, 3, dtype=torch.bfloat16)), torch.mm),
+}
+
+
+def right(got, want):
+    torch.testing.assert_close(got.double(), want.double(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_quick_call_gives_what_the_function_gives(gpu, name):
+    function, make, by_torch = CALLS[name]
+    for time in range(4):
+        given = make()
+        before = len(gpu.launched)
+        right(function(*given), by_torch(*given))
+        assert (len(gpu.launched) > before) == (time > 0), "the first call is written down, all others are quick"
+    assert len(function.calls.quick) == 1
+
+
+def test_what_is_allocated(gpu):
+    """The result, and nothing else: what one kernel alone needs lies in the room that all share, on the default stream only."""
+    for stream, allocated in ((0, [()]), (7, [(), (1,), (1,)])):
+        gpu.stream = stream
+        for _ in range(3):
+            gpu.allocated.clear()
+            x = filled(300)
+            right(lib.reduce(x), x.sum())
+        assert gpu.allocated == allocated
+    assert [stream for *_, stream, _ in gpu.launched][-1] == 7
+
+
+def mutations():
+    """Of the first matrix of a product: each is another signature, or is refused."""
+    yield "type", lambda a: a.double()
+    yield "shape", lambda a: filled(48, 32)
+    yield "rows", lambda a: filled(16, 64)[:, :32]
+    yield "turned", lambda a: contiguous((32, 16), torch.float32).copy_(a.t()).t()
+    yield "address", lambda a: filled(16 * 32 + 1)[1:].view(16, 32).copy_(a)
+    yield "parameter", lambda a: torch.nn.Parameter(a, requires_grad=False)
+    yield "gradient", lambda a: a.clone().requires_grad_()
+    yield "negated", lambda a: torch._neg_view(a)
+    yield "NumPy", lambda a: a.numpy()
+    yield "list", lambda a: a.tolist()
+    yield "nothing", lambda a: None
+    yield "meta", lambda a: a.to("meta")
+    yield "flat", lambda a: a.reshape(-1)
+    yield "the other one", lambda a: ...
+
+
+@pytest.mark.parametrize("what, change", list(mutations()))
+def test_no_plan_is_for_another_signature(gpu, what, change):
+    a, b = filled(16, 32), filled(32, 16)
+    for _ in range(3):
+        right(lib.sgemm(a, b), a @ b)
+    plan = lib.sgemm.calls.last
+    known = len(gpu.launched)
+    changed = b if what == "the other one" else change(a)
+    assert plan.run(changed, b, 1.0) is replays.MISS and len(gpu.launched) == known
+    if what in ("type", "list", "nothing", "meta", "flat", "NumPy", "the other one", "negated"):
+        with pytest.raises(LaunchError, match="snap.lib.sgemm"):
+            lib.sgemm(changed, b)
+    else:
+        for _ in range(3):
+            right(lib.sgemm(changed, b).detach(), changed.detach() @ b)
+        right(lib.sgemm(a, b), a @ b)
+
+
+def test_values_count_with_their_types_and_signs(gpu):
+    a, b = filled(16, 32), filled(32, 16)
+    for alpha in (2.0, -2.0, 0.0, -0.0, 1, 1.0):
+        for _ in range(2):
+            got = lib.sgemm(a, b, alpha)
+            right(got, alpha * (a @ b))
+        plan = lib.sgemm.calls.last
+        for other in (2.0, -2.0, 0.0, -0.0, 1, 1.0, True, None, "1", torch.tensor(1.0), np.float32(1), np.ones(3)):
+            same = type(other) is type(alpha) and repr(other) == repr(alpha)
+            assert (plan.run(a, b, other) is not replays.MISS) == same, (alpha, other)
+    assert np.signbit(lib.sgemm(a, b, -0.0)[(a @ b) > 0].numpy()).all()
+
+
+def test_a_tensor_that_changes_is_another_signature(gpu):
+    a, b = filled(32, 32), filled(32, 32)
+    for change in (lambda: a.t_(), lambda: a.requires_grad_(), lambda: a.requires_grad_(False), lambda: a.resize_(16, 32), lambda: setattr(a, "data", filled(8, 32))):
+        for _ in range(3):
+            right(lib.sgemm(a, b).detach(), a.detach() @ b)
+        change()
+        right(lib.sgemm(a, b).detach(), a.detach() @ b)
+
+
+def test_who_watches_is_not_passed_by(gpu):
+    """Modes, transforms, tracing, forward mode: the plan says no, and the operator is taken as ever."""
+    from torch._subclasses import FakeTensorMode
+    from torch.autograd import forward_ad
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.utils.flop_counter import FlopCounterMode
+
+    a, b = filled(16, 32), filled(32, 16)
+    for _ in range(2):
+        lib.sgemm(a, b)
+    plan = lib.sgemm.calls.last
+
+    def missed():
+        found.append(plan.run(a, b, 1.0) is replays.MISS)
+
+    found = []
+    missed()
+    assert found == [False], "else nothing is tested"
+    found.clear()
+    with FakeTensorMode():
+        missed()
+    with FlopCounterMode(display=False):
+        missed()
+    torch.func.vmap(lambda t: (missed(), t)[1])(torch.ones(2))
+    torch.func.grad(lambda t: (missed(), t.sum())[1])(torch.ones(2))
+    make_fx(lambda t: (missed(), t + 1)[1])(a)
+    with forward_ad.dual_level():
+        missed()
+    assert found and all(found)
+    with torch.inference_mode():
+        right(lib.sgemm(a, b), a @ b)
+    with torch.autocast("cpu"):
+        for _ in range(3):
+            right(lib.sgemm(a, b), a @ b)
+        known = len(gpu.launched)
+        lib.sgemm(a, b)
+        assert len(gpu.launched) == known + 1, "another state of torch has a plan of its own"
+
+
+def test_a_result_that_overlaps_is_refused(gpu):
+    """The signature does not tell it."""
+    a, b, out = (filled(64, 64, dtype=torch.bfloat16) for _ in range(3))
+    for _ in range(3):
+        assert lib.gemm(a, b, out) is out
+        right(out, a @ b)
+    known = len(gpu.launched)
+    for wrong in (a, b):
+        before = wrong.clone()
+        with pytest.raises(LaunchError, match="shares memory"):
+            lib.gemm(a, b, wrong)
+        assert torch.equal(before, wrong)
+    both = filled(96, 64, dtype=torch.bfloat16)
+    with pytest.raises(LaunchError, match="shares memory"):
+        lib.gemm(both[:64], b, both[32:])
+    assert len(gpu.launched) == known
+    lib.gemm(a, b, out)
+    assert len(gpu.launched) == known + 1
+    right(lib.gemm(a, a.clone()), a @ a)
+    right(lib.gemm(a, a), a @ a)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_gradients_of_a_product(gpu, turned):
+    """Both by one call, each where its matrix lies; none that nobody asked for."""
+    grad = filled(32, 48, dtype=torch.bfloat16)
+    a, b = filled(32, 64, dtype=torch.bfloat16), filled(64, 48, dtype=torch.bfloat16)
+    if turned:
+        a, b = (contiguous(one.shape[::-1], one.dtype).copy_(one.t()).t() for one in (a, b))
+    for _ in range(3):
+        of_a, of_b = gemm_gradients(grad, a, b, True, True)
+        right(of_a, grad @ b.t())
+        right(of_b, a.t() @ grad)
+        assert of_a.stride() == a.stride() and of_b.stride() == b.stride()
+    assert gpu.allocated[-2:] == [(32, 64), (64, 48)]
+    for _ in range(2):
+        known = len(gpu.launched)
+        none, of_b = gemm_gradients(grad, a, b, False, True)
+        assert none is None and len(gpu.launched) - known <= 1
+        right(of_b, a.t() @ grad)
+
+
+def test_gradients_through_autograd(gpu):
+    """Forward and backward are quick; a second derivative goes through the operator."""
+    for _ in range(3):
+        a, b = filled(16, 32).requires_grad_(), filled(32, 16).requires_grad_()
+        weights = filled(16, 16)
+        got = torch.autograd.grad((lib.sgemm(a, b, 2.0) * weights).sum(), (a, b))
+        want = torch.autograd.grad((2 * a @ b * weights).sum(), (a, b))
+        for one, other in zip(got, want):
+            right(one, other)
+    known = len(gpu.launched)
+    lib.sgemm(a, b, 2.0).backward(weights)
+    assert len(gpu.launched) == known + 3
+    first = torch.autograd.grad((lib.sgemm(a, b) ** 2).sum(), a, create_graph=True)[0]
+    want = torch.autograd.grad(((a @ b) ** 2).sum(), a, create_graph=True)[0]
+    right(torch.autograd.grad(first.sum(), b)[0], torch.autograd.grad(want.sum(), b)[0])
+
+
+def test_a_gradient_that_nobody_wants_is_not_computed(gpu):
+    x, w = filled(16, 32), filled(16, 32).requires_grad_()
+    for _ in range(3):
+        known = len(gpu.launched)
+        lib.sgemm(x, w.t()).backward(filled(16, 16))
+    assert len(gpu.launched) == known + 2, "the product, and one gradient"
+    assert w.grad.stride() == w.stride()
+
+
+def test_threads(gpu):
+    """Each has its own memory for what a launch passes."""
+    wrong = []
+
+    def work(seed):
+        for _ in range(20):
+            x = filled(5, 48)
+            if not torch.allclose(lib.softmax(x), torch.softmax(x, -1), atol=1e-5):
+                wrong.append(seed)
+
+    for _ in range(2):
+        lib.softmax(filled(5, 48))
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_alternating_signatures_are_foreseen(gpu):
+    """The plan that came next last time is asked first: calls in turns need no look-up."""
+    pairs = [(filled(16, 32), filled(32, 16)), (filled(8, 32), filled(32, 16)), (filled(24, 32), filled(32, 16))]
+    for _ in range(3):
+        for a, b in pairs:
+            lib.sgemm(a, b)
+    calls, asked = lib.sgemm.calls, []
+    planned = type(calls).planned
+    try:
+        type(calls).planned = lambda self, *args: asked.append(args) or planned(self, *args)
+        for a, b in pairs * 2:
+            right(lib.sgemm(a, b), a @ b)
+    finally:
+        type(calls).planned = planned
+    assert not asked
+
+
+def test_a_result_is_the_callers_alone(gpu):
+    """Nothing of it is kept: another call gives other memory, and what is not held is given back."""
+    x = filled(5, 48)
+    results = [lib.softmax(x) for _ in range(4)]
+    assert len({one.data_ptr() for one in results}) == 4
+    import weakref
+
+    gone = weakref.ref(results[-1])
+    del results
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_step_that_might_do_more_than_look_is_not_left_out(gpu):
+    """A function that gives its argument back, changed: a plan that kept addresses only would forget it."""
+
+    @recorded.recorded
+    def doubled(x):
+        return lib.softmax.__wrapped__.__wrapped__(recorded.step(lambda t: t.mul_(2), x))
+
+    for _ in range(3):
+        x = filled(5, 48)
+        want = torch.softmax(2 * x, -1)
+        right(doubled(x), want)
+    assert not doubled.calls.quick

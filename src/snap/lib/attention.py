@@ -38,7 +38,7 @@ from snap.lib.attention_gradients import queries_kernel
 from snap.lib.attention_kernels import ROWS, forward_kernel
 from snap.lib.attention_one_pass import finish_kernel, one_pass_kernel, rows_kernel
 from snap.lib.gemm_arrays import of_type
-from snap.lib.recorded import launch, recorded, step
+from snap.lib.recorded import launch, recorded, step, view
 from snap.lib.torch_derivatives import derivative_wanted
 from snap.record import record
 from snap.runtime.errors import LaunchError
@@ -319,6 +319,7 @@ def _fill(array: Any, value: float) -> None:
     array[...] = value
 
 
+@view
 def _flat(array: Any) -> Any:
     return array.reshape((-1,))
 

@@ -16,7 +16,7 @@ from snap.ir.types import BF16, F16, F32, U16
 from snap.lib.arrays import Argument, argument, number, same_place
 from snap.lib.attention_kernels import ROWS
 from snap.lib.gemm_arrays import ROW, copy, of_type
-from snap.lib.recorded import step
+from snap.lib.recorded import step, view
 from snap.record import record
 from snap.runtime.errors import LaunchError
 
@@ -107,6 +107,7 @@ def _pitch(given: Argument) -> int | None:
     return pitch if rows_of_one and inside and fits and aligned else None
 
 
+@view
 def _whole_rows(tensor: Any, pitch: int) -> Any:
     batch, _, rows, _ = tensor.shape
     start = tensor.storage_offset()
@@ -196,22 +197,27 @@ def take_both(targets: tuple[Argument, Argument], pair: Pair) -> None:
             take(target, Laid(part, (places, *one.shape[1:]), one.steps, one.size, True))
 
 
+@view
 def _places(array: Any, begin: int, end: int) -> Any:
     return array[begin:end]
 
 
+@view
 def _reshaped(array: Any, shape: tuple[int, ...]) -> Any:
     return array.reshape(shape)
 
 
+@view
 def swapped(array: Any) -> Any:
     return array.swapaxes(1, 2)
 
 
+@view
 def _first(array: Any, size: int) -> Any:
     return array[..., :size]
 
 
+@view
 def _part(array: Any, place: int) -> Any:
     return array[place]
 

@@ -18,7 +18,7 @@ from snap import *
 from snap.ir.types import BF16, F16, F32, I32, I64, U16, Scalar
 from snap.lib.arrays import Argument, argument, same_place
 from snap.lib.operators import element, scalar, word
-from snap.lib.recorded import lasting, step
+from snap.lib.recorded import lasting, step, view
 from snap.lib.torch_derivatives import derivative_wanted
 from snap.runtime.errors import LaunchError
 
@@ -183,6 +183,7 @@ def span(given: Argument) -> Any:
     return step(_span, given.array, given.info.family)
 
 
+@view
 def _span(array: Any, family: str) -> Any:
     if family == "torch":
         last = sum((extent - 1) * step for extent, step in zip(array.shape, array.stride()))

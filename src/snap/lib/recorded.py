@@ -281,15 +281,15 @@ def recorded(function: Callable | None = None, *, offsets: bool = False) -> Call
 
 
 _ENTRY = """\
-def make(calls, recording, slow, MISS):
+def make(_calls, _recording, _slow, MISS):
     def {name}({params}):
-        if not compiling() and not recording:
-            plan = calls.last.after
-            found = plan.run({args})
-            if found is not MISS:
-                calls.last = plan
-                return found
-        return slow({args})
+        if not _compiling() and not _recording:
+            _plan = _calls.last.after
+            _found = _plan.run({args})
+            if _found is not MISS:
+                _calls.last = _plan
+                return _found
+        return _slow({args})
     return {name}
 """
 _names_of_entries: list[dict[str, Any]] = []
@@ -306,7 +306,7 @@ def entry(function: Callable, calls: Calls, slow: Callable) -> Callable:
         params=", ".join(w if one.default is one.empty else f"{w}=d_{w}" for w, one in parameters.items()),
         args=", ".join(parameters),
     )
-    names["compiling"] = _torch_compiles()
+    names["_compiling"] = _torch_compiles()
     _names_of_entries.append(names)
     exec(compile(text, f"<call of snap.lib.{function.__name__}>", "exec"), names)
     made: Any = functools.wraps(function)(names["make"](calls, _recording, slow, MISS))
@@ -323,7 +323,7 @@ def _torch_compiles() -> Callable[[], bool]:
 def torch_is_there() -> None:
     """Called once torch is loaded."""
     for names in _names_of_entries:
-        names["compiling"] = _torch_compiles()
+        names["_compiling"] = _torch_compiles()
 
 
 def _written_down(

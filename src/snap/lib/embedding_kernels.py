@@ -114,7 +114,7 @@ def ordering_kernel(index, T=ORDER_THREADS, U=ORDER_WORDS):
 
 
 @functools.cache
-def gathering_kernel(type, result, WIDTH, WARPS=GATHER_WARPS, U=4):
+def gathering_kernel(type, result, WIDTH, WARPS=GATHER_WARPS, U=4, LIMIT=LONG):
     """A warp adds up 32 words of a row's places.  Where there are many places, all warps of its block do, and the first
     one adds up what they have.
     """
@@ -161,7 +161,7 @@ def gathering_kernel(type, result, WIDTH, WARPS=GATHER_WARPS, U=4):
                 with each(thread, dtable, disjoint=dtable):
                     j: int = int(unit - i64(row) * chunks) * 32 + l
                     if row < rows and j < words:
-                        if counts[row] <= LONG:
+                        if counts[row] <= LIMIT:
                             total: float[WIDTH]
                             add(grad, order, starts[row], starts[row] + counts[row], 1, words, j, total)
                             store(dtable, i64(row) * words + j, total)
@@ -170,7 +170,7 @@ def gathering_kernel(type, result, WIDTH, WARPS=GATHER_WARPS, U=4):
                 long: int = int(of / chunks)
                 if long < rows:
                     places: int = counts[long]
-                    if places > LONG:
+                    if places > LIMIT:
                         column: int @ thread[1] = int(of - i64(long) * chunks) * 32 + l
                         with each(warp, sums) as w:
                             with each(thread, sums):

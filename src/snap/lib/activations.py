@@ -27,7 +27,6 @@ from snap.lib.layer_arrays import (
     rows_of,
     shared_width,
     storer,
-    tuple_of,
 )
 from snap.lib.operators import element
 from snap.lib.recorded import launch, recorded
@@ -121,7 +120,7 @@ def _swiglu_gradient(grad, gate, up):
         beside = given.array if other is None else other.array
         second = nothing(given, given.type) if dup is None else dup
         launch(run, _blocks(given, size, width), back.array, given.array, beside, dgate, second, size, half)
-    return dgate if dup is None else tuple_of(dgate, dup)
+    return dgate if dup is None else (dgate, dup)
 
 
 def _gates(function: str, gate: object, up: object) -> tuple[Argument, Argument | None, tuple[int, ...], int]:

@@ -42,7 +42,6 @@ from snap.lib.layer_arrays import (
     rows_of,
     shared_width,
     stored,
-    tuple_of,
     whole,
 )
 from snap.lib.recorded import launch, recorded
@@ -141,7 +140,7 @@ def _gradient(grad, tokens, rows, positions, deterministic, dtype):
         batch = math.prod(named.shape[:-1])
         run = positions_kernel(back.type, type, width)
         launch(run, blocks, back.array, dpositions, batch, named.shape[-1], places, length)
-    return tuple_of(dtable, dpositions)
+    return (dtable, dpositions)
 
 
 def _in_order(back: Argument, named: Argument, rows: int, length: int, type: Scalar) -> Any:

@@ -143,15 +143,6 @@ def new(given: Argument, shape: tuple[int, ...], type: Scalar, zero: bool = Fals
     return given.new(shape, held, zero)
 
 
-def together(*arrays: Any) -> tuple:
-    return arrays
-
-
-def tuple_of(*arrays: Any) -> Any:
-    """The results of a call, as a step of it."""
-    return step(together, *arrays)
-
-
 _NOTHING: dict[tuple, Any] = {}
 
 

@@ -30,7 +30,6 @@ from snap.lib.layer_arrays import (
     shared_width,
     span,
     strides,
-    tuple_of,
     whole,
 )
 from snap.lib.loss_kernels import (
@@ -84,7 +83,7 @@ def _cross_entropy(logits, targets, ignore_index, reduction, scale, gradient, in
     else:
         loss = given.new((), F32)
         launch(loss_sum_kernel(), 1, losses, factor, loss, rows)
-    return loss if out is None else tuple_of(loss, out)
+    return loss if out is None else (loss, out)
 
 
 def _launch_rows(

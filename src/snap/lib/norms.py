@@ -29,7 +29,6 @@ from snap.lib.layer_arrays import (
     refuse_derivatives,
     rows_of,
     shared_width,
-    tuple_of,
 )
 from snap.lib.norm_kernels import (
     long_norm_gradient_kernel,
@@ -120,7 +119,7 @@ def _norm(function, x, weight, bias, residual, eps, statistics):
             eps,
         )
     results = [array for array in (out, s, mean, rstd) if array is not None]
-    return out if len(results) == 1 else tuple_of(*results)
+    return out if len(results) == 1 else tuple(results)
 
 
 @recorded
@@ -154,7 +153,7 @@ def _gradient(function, grad, x, weight, mean, rstd, grad_residual, bias):
         columns = length * (2 if bias else 1)
         wide = 4 if length % 4 == 0 else 1
         add_columns(given, partial, F32, wide, parts, columns, dweight, scale.type, dbias, length)
-    return tuple_of(dx, dweight, dbias) if centred else tuple_of(dx, dweight)
+    return (dx, dweight, dbias) if centred else (dx, dweight)
 
 
 def _rows_of_gradient(

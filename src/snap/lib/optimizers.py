@@ -30,7 +30,6 @@ from snap.lib.layer_arrays import (
     refuse_derivatives,
     shared_width,
     storer,
-    tuple_of,
     whole,
 )
 from snap.lib.operators import element
@@ -263,7 +262,7 @@ def _global_norm(x, clip):
     launch(squares_kernel(given.type, width), blocks, given.array, partial, given.size)
     there = nothing(given, F32) if factor is None else factor
     launch(norm_kernel(), 1, partial, norm, there, blocks, bound, factor is not None)
-    return norm if factor is None else tuple_of(norm, factor)
+    return norm if factor is None else (norm, factor)
 
 
 @functools.cache

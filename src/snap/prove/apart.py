@@ -30,7 +30,7 @@ from snap.prove.goals import shown
 from snap.prove.ladder import NO, Answer, Model
 from snap.prove.replay import confirmed
 from snap.prove.sites import Entry, Site
-from snap.prove.terms import FALSE, Atom, Cond, Poly, at_least, below, either, equal, negated, number
+from snap.prove.terms import FALSE, Atom, Cond, Poly, Renaming, at_least, below, either, equal, negated, number
 from snap.prove.verdict import Findings, Obligation, Verdict
 
 
@@ -103,10 +103,26 @@ def question(c: Context, pair: Pair) -> list[Cond] | None:
     a, b, entry = pair.first, pair.second, pair.entry
     if entry is not None and not all(_whole(s, entry.inner) for s in (a, b)):
         return None
+    known = c.notes.setdefault(("asked", id(entry)), {})
+    assert isinstance(known, dict)
+    key = _contents(a), _contents(b)
+    if key not in known:  # loops that are run out, and calls, ask the same again and again
+        known[key] = _question(c, pair)
+    return known[key]
+
+
+def _contents(s: Site) -> tuple:
+    return id(s.root), s.elem, s.shape, s.index, s.extent, s.box, s.block, s.path
+
+
+def _question(c: Context, pair: Pair) -> list[Cond]:
+    a, b = pair.first, pair.second
     shared, told_apart = _shared(c, pair)
     index, facts = [], []
     for number_, site in ((1, a), (2, b)):
-        side = c.terms.side(number_, shared)
+        side = c.notes.setdefault(("side", id(pair.entry), number_), None)
+        if not isinstance(side, Renaming):
+            side = c.notes["side", id(pair.entry), number_] = c.terms.side(number_, shared)
         place, inside = _elements(c, site, number_)
         shape = None if site.shape is None else tuple(map(side.poly, site.shape))
         index.append((site, tuple(map(side.poly, place)), shape, _rank(c, site, side.poly)))
@@ -132,7 +148,7 @@ def _elements(c: Context, s: Site, side: int) -> tuple[tuple[Poly, ...], list[Co
     if s.extent is Extent.ROWS:
         sizes = (*sizes[:-1], MATRIX_ROW // s.elem.bytes)
     index = [
-        i if n == 1 else i + c.terms.base("any", 0, n - 1, THREAD1, key=("element", id(s), side, k))
+        i if n == 1 else i + c.terms.base("any", 0, n - 1, THREAD1, key=("element", s.extent, sizes, side, k))
         for k, (i, n) in enumerate(zip(s.index, sizes))
     ]
     inside = [at_least(i, 0) for i in index]

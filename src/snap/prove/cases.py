@@ -18,7 +18,7 @@ from snap.prove.system import NO, UNKNOWN, Answer, System
 from snap.prove.terms import Cond, Mono, Poly
 
 MOST_CASES = 24
-MOST_ROWS = 160
+MOST_ROWS = 400
 Numbers = dict[Mono, int]
 
 

@@ -16,8 +16,8 @@ from snap.prove import Task
 from snap.prove.evaluate import Walk
 from snap.prove.ladder import Ladder
 from snap.prove.sites import Walked
-from snap.prove.terms import Cond, Poly, Terms
-from snap.prove.where import Where, refine
+from snap.prove.terms import Cond, Poly, Terms, at_least, number
+from snap.prove.where import Where, multiples, refine, solved
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Context:
     found: Walked
     names: dict[str, Poly]
     assumed: tuple[str, ...] = ()
-    notes: dict[str, object] = field(default_factory=dict)
+    notes: dict[object, object] = field(default_factory=dict)
 
     @property
     def facts(self) -> list[Cond]:
@@ -56,23 +56,45 @@ def context(task: Task) -> Context:
 
 
 def _made(task: Task) -> Context:
-    terms = Terms()
-    ladder = Ladder(terms)
-    walk = Walk(task.typed, ladder)
+    walk, facts = _begun(task, {})
+    whole = multiples(facts, names_of(walk))
+    if whole:  # a number that is a multiple of 8 is 8 times another one: then quotients by 8 are no unknowns
+        walk, facts = _begun(task, whole)
+    refine(facts)
+    walk.out.facts += facts
+    _blocks_solved(walk, facts)
     names = names_of(walk)
     assumed: list[str] = []
     if task.where is not None:
-        tree, outside = task.where
-        known = {**outside, **task.constants, **names}
-        where = Where(terms, known)
-        facts = where.facts(tree.body)
-        refine(facts)
-        walk.out.facts += facts
-        items = tree.body.items if type(tree.body).__name__ == "Sequence" else (tree.body,)
+        body = task.where[0].body
+        items = body.items if type(body).__name__ == "Sequence" else (body,)
         assumed += [f"where {expression(one)} (checked at every launch)" for one in items]
     found = walk.run()
     assumed += [f"the assertion in line {span.line} holds (checked when it runs)" for span in found.asserted]
-    return Context(task, terms, ladder, walk, found, names, tuple(dict.fromkeys(assumed)))
+    return Context(task, walk.terms, walk.ladder, walk, found, names, tuple(dict.fromkeys(assumed)))
+
+
+def _begun(task: Task, whole: dict[str, int]) -> tuple[Walk, list[Cond]]:
+    """A walk that has not begun, and what `where=` says of its numbers."""
+    walk = Walk(task.typed, Ladder(Terms()), whole)
+    if task.where is None:
+        return walk, []
+    tree, outside = task.where
+    where = Where(walk.terms, {**outside, **task.constants, **names_of(walk)})
+    return walk, where.facts(tree.body)
+
+
+def _blocks_solved(walk: Walk, facts: list[Cond]) -> None:
+    """Where an equation gives the number of blocks, it is no unknown."""
+    groups = next((atom for atom in walk.blocks.atoms if atom.kind == "groups"), None)
+    found = None if groups is None else solved(facts, groups)
+    if groups is None or found is None:
+        return
+    known = walk.terms.side(0, lambda atom: True)
+    known.put(groups, found)
+    walk.blocks = known.poly(walk.blocks)
+    walk.out.facts[:] = [known.cond(c) for c in walk.out.facts]
+    walk.out.facts += [at_least(found, groups.low), at_least(number(groups.high), found)]
 
 
 def names_of(walk: Walk) -> dict[str, Poly]:

@@ -59,7 +59,7 @@ class Ladder:
     def _decide(self, system: System) -> Model | Answer:
         found = self._cases(system, [], "cases")
         if found is UNKNOWN and system.products:
-            found = self._cases(system, system.lemmas, "cases with lemmas")
+            found = self._cases(system, system.lemmas[0], "cases with lemmas")
         elif found is UNKNOWN and system.alternatives <= MOST_ALTERNATIVES:
             found = isl_ask(system, ISL_STEPS)
             self.asked["isl"] += found is not UNKNOWN

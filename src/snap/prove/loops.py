@@ -77,7 +77,7 @@ def _run_out(w: Walk, s: ir.For, turns: range) -> None:
 
 
 def _with_counter(w: Walk, s: ir.For, carried: dict[Key, Carried], start: Poly, stop: Poly, step: Poly) -> None:
-    turn = w.terms.base("turn", 0, FOREVER, s.var.privilege, w.depth + 1, f"turn of {s.var.name}")
+    turn = w.terms.base("turn", 0, _last(start, stop, step), s.var.privilege, w.depth + 1, f"turn of {s.var.name}")
     at = start + step * turn
     runs = _runs(at, stop, step)
 
@@ -106,6 +106,15 @@ def _with_counter(w: Walk, s: ir.For, carried: dict[Key, Carried], start: Poly, 
         over = at_least(end, stop) if n > 0 else at_least(stop, end)
         before = _runs(end - step, stop, step)
         w.path.append(both(over, either(equal(last, 0), before)))
+
+
+def _last(start: Poly, stop: Poly, step: Poly) -> int:
+    """No iteration has a greater number, by the ranges of the bounds alone."""
+    n = step.value
+    if n is None or n == 0:
+        return FOREVER
+    most = stop.span()[1] - start.span()[0] if n > 0 else start.span()[1] - stop.span()[0]
+    return max((most - 1) // abs(n), 1)
 
 
 def _within(at: Poly, start: Poly, stop: Poly, step: Poly) -> list[Cond]:

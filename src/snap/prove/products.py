@@ -1,8 +1,10 @@
 """What is known of products of unknowns, for solvers that take each product for an unknown of its own.
 
-Input: conditions (terms.py).  Output: lemmas: conditions that follow from them, over the products that stand in them.
-Invariant: they follow, over the integers.  Non-goals: completeness.
+Input: conditions (terms.py), with those that define atoms.  Output: lemmas: conditions that follow from them, over the
+products that stand in them.  Invariant: they follow, over the integers.  Non-goals: completeness.
 
+  quotients   `q = x / y` and `x < P*y` makes `q < P`
+  ends        x >= 2 and y >= 3 makes (x - 2) * (y - 3) >= 0, and so on
   signs       x > 0 makes x*y >= y for y >= 0, and so on; x = 0 makes x*y = 0
   pairs       `x < y` makes `x*c + c <= y*c` for c >= 0; x = y makes the products equal
   multiples   what is not negative, times a factor that is not
@@ -17,42 +19,82 @@ from collections import Counter
 from snap.prove.terms import Atom, Cond, Mono, Poly, polys
 
 MOST_LEMMAS = 400
+WIDE = 1 << 40  # ends beyond that say nothing of use
 
 
 def ge(p: Poly) -> Cond:
     return ("ge", p)
 
 
-def lemmas(conds: list[Cond], axioms: list[Cond]) -> list[Cond]:
-    """What follows from the conditions, of products that stand in them."""
+def lemmas(conds: list[Cond], axioms: list[Cond], atoms: list[Atom]) -> tuple[list[Cond], list[Cond]]:
+    """What follows from the conditions, of products that stand in them: what has no alternatives, and what has."""
     monos = {mono for c in (*conds, *axioms) for p in polys(c) for mono in p.terms if len(mono) > 1}
-    if not monos:
-        return []
-    factors = {atom for mono in monos for atom in mono}
-    found: list[Cond] = []
     ordered = sorted(monos, key=lambda mono: [atom.number for atom in mono])
-    # x*y, by the signs of x and y.
+    flat = [one for c in (*conds, *axioms) for one in (c[1:] if c[0] == "and" else (c,))]
+    known = [p for c in flat for p in ([c[1]] if c[0] == "ge" else [c[1], -c[1]] if c[0] == "eq" else [])]
+    bounds = [p for atom in atoms if atom.kind == "div" for p in _quotient(atom, known)]
+    found: list[Cond] = [ge(p) for p in bounds]
     for mono in ordered:
         for k, atom in enumerate(mono):
-            rest = mono[:k] + mono[k + 1 :]
-            found += _signs(mono, atom, rest)
-    # x*c and y*c, by x and y.
+            found += _box(mono, atom, mono[:k] + mono[k + 1 :])
+    found += _multiples([*bounds, *known], monos)
+    cases: list[Cond] = []
     for one, other in itertools.combinations(ordered, 2):
-        found += _pair(one, other)
-    # What is not negative, times a factor that is not.
-    known = [p for c in conds for p in ([c[1]] if c[0] == "ge" else [c[1], -c[1]] if c[0] == "eq" else [])]
-    known += [p for c in axioms if c[0] == "ge" for p in [c[1]]]
-    for p, atom in itertools.product(known, sorted(factors, key=lambda atom: atom.number)):
+        cases += _pair(one, other)
+    for c in flat:
+        if c[0] == "eq":
+            cases += _digits(c[1])
+    for mono in ordered:
+        for k, atom in enumerate(mono):
+            cases += _signs(mono, atom, mono[:k] + mono[k + 1 :])
+    sure = [c for c in dict.fromkeys(found) if c[0] != "or"]
+    return sure[:MOST_LEMMAS], [*(c for c in found if c[0] == "or"), *cases][:MOST_LEMMAS]
+
+
+def _quotient(q: Atom, known: list[Poly]) -> list[Poly]:
+    """q = x / y, and x < P*y: then q < P."""
+    x, y = q.parts
+    if x.span()[0] < 0 or y.span()[0] < 1 or len(y.terms) != 1 or y.constant:
+        return []
+    ((divisor, k),) = y.terms.items()
+    found = []
+    for p in known:
+        above = p + x  # P*y - constant, constant >= 1
+        rest = {mono: n for mono, n in above.terms.items() if mono}
+        if above.constant < 0 and all(Counter(divisor) <= Counter(mono) and n % k == 0 for mono, n in rest.items()):
+            times = Poly({_without(mono, divisor): n // k for mono, n in rest.items()})
+            found.append(times - Poly({(q,): 1}) - 1)
+    return found
+
+
+def _without(mono: Mono, divisor: Mono) -> Mono:
+    return tuple(sorted((Counter(mono) - Counter(divisor)).elements(), key=lambda atom: atom.number))
+
+
+def _multiples(known: list[Poly], monos: set[Mono]) -> list[Cond]:
+    """What is not negative, times a factor that is not, where most of the products stand in the question already."""
+    factors = sorted({atom for mono in monos for atom in mono}, key=lambda atom: atom.number)
+    found: list[Cond] = []
+    for p, atom in itertools.product(dict.fromkeys(known), factors):
+        if len(p.terms) < 2:
+            continue
         product = p * Poly({(atom,): 1})
         new = [mono for mono in product.terms if len(mono) > 1]
-        if len(p.terms) > 1 and len(new) > 0 and sum(mono in monos for mono in new) * 2 >= len(new):
+        if new and sum(mono in monos for mono in new) * 2 >= len(new):
             fact = ge(product)
             found.append(fact if atom.low >= 0 else ("or", ge(Poly({(atom,): -1}) - 1), fact))
-    # r*S + c = 0, by r.
-    for c in conds:
-        if c[0] == "eq":
-            found += _digits(c[1])
-    return found[:MOST_LEMMAS]
+    return found
+
+
+def _box(mono: Mono, atom: Atom, rest: Mono) -> list[Cond]:
+    """x*y, by the ends of x and of y: (x - low) * (y - least) is not negative, and so on."""
+    m, x, y = Poly({mono: 1}), Poly({(atom,): 1}), Poly({rest: 1})
+    found = []
+    for i, j in itertools.product(x.span(), y.span()):  # a corner
+        if abs(i) <= WIDE and abs(j) <= WIDE:
+            product = m - x * j - y * i + i * j
+            found.append(ge(product if (i == x.span()[0]) == (j == y.span()[0]) else -product))
+    return found
 
 
 def _signs(mono: Mono, atom: Atom, rest: Mono) -> list[Cond]:

@@ -21,7 +21,7 @@ class Z3:
         self._texts: tuple[dict[Cond, str], dict[Cond, str]] = ({}, {})
 
     def ask(self, system: System, linear: bool, steps: int) -> Model | Answer:
-        said = system.said + (system.lemmas if linear else [])
+        said = system.said + ([*system.lemmas[0], *system.lemmas[1]] if linear else [])
         lines = []
         for mono, low, high in system.ends(said if linear else ()):
             name = _mono(mono)

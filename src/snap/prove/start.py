@@ -10,21 +10,24 @@ from collections.abc import Iterable
 from typing import Any
 
 from snap.ir import nodes as ir
+from snap.ir.integers import held_by
 from snap.ir.launches import MOST as MOST_BLOCKS
 from snap.ir.launches import most_blocks
 from snap.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar
 from snap.prove.ladder import Ladder
 from snap.prove.sites import Arithmetic, Entry, Position, Root, Walked
 from snap.prove.terms import Cond, Poly, at_least, below, equal, number
-from snap.prove.values import Value, anything, value
+from snap.prove.values import Value, anything, is_int, value
 
 Key = tuple[tuple[int, ...], int]  # a call, and a variable, object or handle of its function
 MOST_BYTES = 1 << 56  # of an array: more than any address reaches
 
 
 class Started:
-    def __init__(self, function: ir.Function, ladder: Ladder):
-        self.function, self.ladder, self.terms = function, ladder, ladder.terms
+    """whole: by name, what a parameter or a length is known to be a multiple of."""
+
+    def __init__(self, function: ir.Function, ladder: Ladder, whole: dict[str, int] | None = None):
+        self.function, self.ladder, self.terms, self.whole = function, ladder, ladder.terms, whole or {}
         self.out = Walked(self.terms)
         self.path: list[Cond] = []
         self.vars: dict[Key, Value] = {}
@@ -73,7 +76,7 @@ class Started:
         for p in f.params:
             if isinstance(p, ir.ValueParam):
                 t, name = p.var.type, p.var.name
-                made = anything(self._walk, t, GRID1, name)
+                made = Value(self._given(name, *held_by(t))) if is_int(t) else anything(self._walk, t, GRID1, name)
                 self.vars[(), p.var.uid] = self.initial[(), p.var.uid] = made
                 if isinstance(made.term, Poly):
                     self.out.params[name] = made.term
@@ -81,6 +84,11 @@ class Started:
         for p in f.params:
             if isinstance(p, ir.MemParam):
                 self._array(p.handle)
+
+    def _given(self, name: str, low: int, high: int, kind: str = "any") -> Poly:
+        """A number that the launch decides."""
+        n = self.whole.get(name, 1)
+        return self.terms.base(kind, -(-low // n), high // n, GRID1, name=name if n == 1 else f"{name} / {n}") * n
 
     def _axes(self, f: ir.Function) -> None:
         """The last parameters are extents of the grid: their product is the number of blocks."""
@@ -103,7 +111,7 @@ class Started:
         obj = handle.obj
         self.chains[(), handle.uid] = ()
         if obj.shape is None:
-            length = self.terms.base("length", 0, MOST_BYTES // obj.elem.bytes, GRID1, name=f"len({handle.name})")
+            length = self._given(f"len({handle.name})", 0, MOST_BYTES // obj.elem.bytes, "length")
             root = Root(handle.name, obj, None, length, length * obj.elem.bytes)
         else:
             shape, total = self._shape(obj.shape), number(obj.elem.bytes)

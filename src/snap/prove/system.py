@@ -47,8 +47,9 @@ class System:
         return [*self.conds, *self.axioms]
 
     @cached_property
-    def lemmas(self) -> list[Cond]:
-        return lemmas(self.conds, self.axioms) if self.products else []
+    def lemmas(self) -> tuple[list[Cond], list[Cond]]:
+        """Those that have no alternatives, and the others."""
+        return lemmas(self.conds, self.axioms, self.atoms) if self.products else ([], [])
 
     @property
     def alternatives(self) -> int:

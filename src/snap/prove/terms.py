@@ -320,6 +320,10 @@ class Renaming:
         self._polys: dict[Poly, Poly] = {}
         self._conds: dict[Cond, Cond] = {}
 
+    def put(self, atom: Atom, p: Poly) -> None:
+        """What stands for it."""
+        self._atoms[atom] = p
+
     def poly(self, p: Poly) -> Poly:
         found = self._polys.get(p)
         if found is None:

@@ -7,10 +7,11 @@ Non-goals: checking launches (runtime/preconditions.py).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from snap.prove.terms import TRUE, Cond, Poly, Terms, at_least, both, either, equal, negated, number
+from snap.prove.terms import TRUE, Atom, Cond, Poly, Terms, at_least, atoms_of, both, either, equal, negated, number
 from snap.prove.values import compared
 
 
@@ -120,9 +121,39 @@ class Where:
         raise Unknown
 
 
+def _each(facts: list[Cond]) -> list[Cond]:
+    return [inner for one in facts for inner in (one[1:] if one[0] == "and" else (one,))]
+
+
+def multiples(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, int]:
+    """By name, what it is a multiple of: `n % 8 == 0`."""
+    found: dict[str, int] = {}
+    for c in _each(facts):
+        for name, x in names.items():
+            for atom in c[1].atoms if c[0] == "eq" else ():
+                if atom.kind == "floor" and atom.parts[0] == x and c[1] in (x - _times(atom), _times(atom) - x):
+                    found[name] = math.lcm(found.get(name, 1), atom.parts[1])
+    return found
+
+
+def _times(floor: Atom) -> Poly:
+    return Poly({(floor,): floor.parts[1]})
+
+
+def solved(facts: list[Cond], atom: Atom) -> Poly | None:
+    """What an equation says that a number is: `128 * blocks == M * N`."""
+    for c in _each(facts):
+        k = c[1].terms.get((atom,)) if c[0] == "eq" else None
+        if k and all(n % k == 0 for n in c[1].terms.values()):
+            rest = Poly({mono: -n // k for mono, n in c[1].terms.items() if mono != (atom,)})
+            if atom not in atoms_of([], [rest]):
+                return rest
+    return None
+
+
 def refine(facts: list[Cond]) -> None:
     """Ranges of parameters, by conditions on one of them alone."""
-    for c in [inner for one in facts for inner in (one[1:] if one[0] == "and" else (one,))]:
+    for c in _each(facts):
         for p in (c[1],) if c[0] == "ge" else (c[1], -c[1]) if c[0] == "eq" else ():
             variable = [(mono, k) for mono, k in p.terms.items() if mono]
             if len(variable) == 1 and len(variable[0][0]) == 1 and not variable[0][0][0].defined:

@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda n, out, x: (len(x) >= n, len(out) >= n))
 def checked(x: ptr(const(int)), out: ptr(int), n: int):
     assert n > 0
     with each(thread, out) as i:

@@ -10,7 +10,7 @@ from snap import *
 T = 64
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda blocks, x, y: (len(x) >= 64 * blocks, len(y) >= 64 * blocks, blocks <= 2**25))
 def own(x: ptr(const(int)), y: ptr(int)):
     """Each thread reads what it copied: it waits, nobody else does."""
     with each(block) as b:
@@ -20,7 +20,7 @@ def own(x: ptr(const(int)), y: ptr(int)):
             y[b * T + t] = s[t] + 1
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda blocks, x, y: (len(x) >= 64, len(y) >= 64 * blocks, blocks <= 2**25))
 def before_loop(x: ptr(const(int)), y: ptr(int), turns: int):
     """A table, copied once and read by all in a loop."""
     with each(block) as b:
@@ -34,7 +34,7 @@ def before_loop(x: ptr(const(int)), y: ptr(int), turns: int):
             y[b * T + t] = v
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda blocks, n, x, y: (len(x) >= 8 * n, 1 <= n <= 64, len(y) >= 64 * blocks, blocks <= 2**25))
 def sizes(x: ptr(const(float)), y: ptr(float), n: int):
     """The first n threads copy 16, 8 and 4 bytes each; thread t then reads its neighbour's."""
     with each(block) as b:
@@ -56,7 +56,7 @@ def sizes(x: ptr(const(float)), y: ptr(float), n: int):
             y[b * T + t] = total
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda blocks, turns, x, y: (len(x) >= 64 * turns, len(y) >= 64 * blocks, turns <= 2**25, blocks <= 2**25))
 def next_fill(x: ptr(const(int)), y: ptr(int), turns: int):
     """Every turn takes the next of two stages, fills it and reads it."""
     with each(block) as b:

@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, bits, cells, real, ticket: (len(cells) >= 3, len(bits) >= 3, len(real) >= 1, len(ticket) >= 64 * blocks))
 def all_kinds(cells: ptr(int), bits: ptr(u32), real: ptr(float), ticket: ptr(int)):
     with each(thread, ticket) as i:
         old: int = atomic.add(cells, 0, 1)
@@ -20,7 +20,7 @@ def all_kinds(cells: ptr(int), bits: ptr(u32), real: ptr(float), ticket: ptr(int
         ticket[old] = i
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks, flag, out: (len(flag) >= 2, len(out) >= 32 * blocks))
 def exchange(out: ptr(int), flag: ptr(int)):
     i: int @ thread[1] = id()
     with each(block):

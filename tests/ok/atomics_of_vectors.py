@@ -10,7 +10,7 @@ from snap import *
 T = 64
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda ring, taken, slots: (len(ring) >= 2, len(taken) >= slots >= 1))
 def tickets(ring: ptr(u32), taken: ptr(u32), slots: u32):
     """Tickets 0 to slots - 1, again and again, and how often each was drawn; and as many counted down."""
     with group(thread[1]):
@@ -19,7 +19,7 @@ def tickets(ring: ptr(u32), taken: ptr(u32), slots: u32):
         atomic.dec(ring, 1, slots, order="acq_rel", scope="gpu")
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda x, blocks, of_four, of_two, halves, more, bins, wide: (len(x) >= 64 * blocks, len(of_four) >= 4, len(of_two) >= 3, len(halves) >= 2, len(more) >= 1, len(bins) >= 2, len(wide) >= 1))
 def summed(x: ptr(const(float4)), of_four: ptr(float4), of_two: ptr(float2), halves: ptr(half2), more: ptr(half4), bins: ptr(bf16_2), wide: ptr(bf16_4)):
     """What all threads add up is the same whatever the order, since it is small whole numbers."""
     i: int @ thread[1] = id()
@@ -35,7 +35,7 @@ def summed(x: ptr(const(float4)), of_four: ptr(float4), of_two: ptr(float2), hal
     atomic.add(wide, 0, bf16_4(bf16(v.x), bf16(v.y), bf16(v.z), bf16(v.w)))
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda blocks, x, y: (len(x) >= 64, len(y) >= 8 * blocks, blocks <= 2**28))
 def in_shared(x: ptr(const(f16)), y: ptr(half2)):
     """Pairs of 16 bits are added in shared memory, too."""
     with each(block, y) as b:

@@ -10,7 +10,7 @@ from snap import *
 T = 96
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda blocks, x: (len(x) >= 96 * blocks, blocks <= 2**24))
 def rotate(x: ptr(int), turns: int):
     with each(block, x) as b:
         s: shared(int[T])
@@ -24,7 +24,7 @@ def rotate(x: ptr(int), turns: int):
             x[b * T + t] = v
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda blocks, out, x: (len(x) >= 96 * blocks, len(out) >= 96 * blocks))
 def until(x: ptr(const(int)), out: ptr(int), limit: int):
     """The loop ends by a break that the whole block takes."""
     i: int @ thread[1] = id()

@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda back, blocks, out, x: (len(x) >= 32 * blocks, len(out) >= 32 * blocks, len(back) >= 32 * blocks))
 def bits(x: ptr(const(float)), out: ptr(u32), back: ptr(float)):
     with each(thread, out, back) as i:
         u: u32 = intrinsic.bitcast(x[i], u32)

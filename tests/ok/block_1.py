@@ -10,7 +10,7 @@ T = 1
 
 
 @kernel
-@requires(grid[1], block[1], thread[T])
+@requires(grid[1], block[1], thread[T], where=lambda blocks, n, out, total, x: (len(x) >= n, len(out) >= n, len(total) >= blocks))
 def rotate(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], total: ptr(int) @ grid[1], n: int @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()

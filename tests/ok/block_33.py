@@ -9,7 +9,7 @@ from snap import *
 T = 33
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda blocks, n, out, total, x: (len(x) >= n, len(out) >= n, len(total) >= blocks, blocks <= 2**25))
 def rotate(x: ptr(const(int)), out: ptr(int), total: ptr(int), n: int):
     with each(block) as b:
         s: shared(int[T])

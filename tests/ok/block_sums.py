@@ -6,7 +6,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=128)
+@kernel(threads=128, where=lambda blocks, out, x: (len(x) >= 128 * blocks, len(out) >= blocks))
 def block_sums(x: ptr(const(float)), out: ptr(float)):
     i: int @ thread[1] = id()
     with each(block) as b:

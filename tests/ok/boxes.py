@@ -8,7 +8,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=256)
+@kernel(threads=256, where=lambda M, N, blocks: (1 <= N <= 2**30, 1 <= M <= 2**30, blocks <= 2**25))
 def transpose(x: ptr(const(float), (M, N)), y: ptr(float, (N, M)), M: int, N: int):
     with each(block, shape=(..., (N + 31) / 32)) as (r, q):
         s: shared(float[32, 32])
@@ -19,7 +19,7 @@ def transpose(x: ptr(const(float), (M, N)), y: ptr(float, (N, M)), M: int, N: in
                     y[32 * q + i + 8 * k, 32 * r + j] = s[j, i + 8 * k]
 
 
-@kernel(threads=128)
+@kernel(threads=128, where=lambda blocks: blocks <= 2**25)
 def column_sums(x: ptr(const(float), (M, 128)), sums: ptr(float, (1, 128)), M: int):
     """Each block takes 64 rows in boxes of 16, one in flight while the one before is added up."""
     with each(block) as b:
@@ -40,7 +40,7 @@ def column_sums(x: ptr(const(float), (M, 128)), sums: ptr(float, (1, 128)), M: i
         async_reduce(sums, total, at=(0, 0), op="add")
 
 
-@kernel(threads=160)
+@kernel(threads=160, where=lambda M, blocks: (M >= 32 * blocks, blocks <= 2**26))
 def scaled(x: ptr(const(float), (M, 128)), y: ptr(float, (M, 128)), M: int):
     """A warp loads, four warps use; two slots with names, taken in turn."""
     with each(block) as b:
@@ -61,7 +61,7 @@ def scaled(x: ptr(const(float), (M, 128)), y: ptr(float, (M, 128)), M: int):
                     y[r + 4 * k + 4 + i, t] = 3 * odd[i, t]
 
 
-@kernel(threads=96)
+@kernel(threads=96, where=lambda blocks, n, x, y: (len(x) >= 64 * n, len(y) >= 64 * n, n <= 2**25, blocks == 1))
 def relay(x: ptr(const(int)), y: ptr(int), n: int):
     """No box anywhere: a warp writes, two warps read, in turn through two slots."""
     with each(block):

@@ -8,7 +8,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda n, x, y: (len(x) >= n, len(y) >= n))
 def streamed(x: ptr(const(float4)), y: ptr(float4), n: int):
     """Read once and written once: past the L1, and the first to leave the L2."""
     with each(thread, y) as i:
@@ -20,7 +20,7 @@ def streamed(x: ptr(const(float4)), y: ptr(float4), n: int):
         intrinsic.store(y[i], float4(v.x + w.w, v.y + w.z, v.z + w.y, v.w + w.x), cache="cs")
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda b, blocks, d, h, k: (len(b) >= 64 * blocks, len(h) >= 64 * blocks, len(d) >= 64 * blocks, len(k) >= 64 * blocks))
 def of_all_sizes(b: ptr(u8), h: ptr(f16), d: ptr(double4), k: ptr(i64)):
     with each(thread, b, h, d, k) as i:
         intrinsic.store(b[i], intrinsic.load(b[i], cache="lu") + 3, cache="wt")
@@ -30,7 +30,7 @@ def of_all_sizes(b: ptr(u8), h: ptr(f16), d: ptr(double4), k: ptr(i64)):
         intrinsic.store(k[i], k[i] + intrinsic.load(k[i], cache="ca"), cache="wb", l2="evict_unchanged")
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, x, y: (len(x) >= 64, len(y) >= 64, blocks == 1))
 def handed_on(x: ptr(int), y: ptr(int)):
     """A load with a hint is ordered as every load: here behind the barrier for x."""
     with each(block, x, y):
@@ -41,7 +41,7 @@ def handed_on(x: ptr(int), y: ptr(int)):
             out[0] = intrinsic.load(x[63 - i], cache="cg")
 
 
-@kernel(threads=128)
+@kernel(threads=128, where=lambda blocks: blocks <= 2**26)
 def copied(a: ptr(const(float), (M, 64)), c: ptr(float, (M, 64)), M: int):
     """Asynchronous copies, of elements and of boxes (TMA)."""
     with each(block, c) as b:

@@ -16,7 +16,7 @@ def step(src: ptr(const(int)), dst: ptr(int), d: int):
         dst[t] = src[t] + (src[t - d] if t >= d else 0)
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda blocks, x: (len(x) >= 64 * blocks, blocks <= 2**25))
 def scan(x: ptr(int)):
     with each(block, x) as b:
         even: shared(int[T])

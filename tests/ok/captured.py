@@ -13,7 +13,7 @@ VERBOSE = False
 
 
 def make(bias):
-    @kernel(threads=64)
+    @kernel(threads=64, where=lambda blocks, out: len(out) >= 64 * blocks)
     def stamp(out: ptr(ELEMENT)):
         with each(TEAM, out) as team:
             with each(thread, out) as t:

@@ -8,7 +8,7 @@ from snap import *
 
 
 @kernel
-@requires(grid[1], block[1], thread[96])
+@requires(grid[1], block[1], thread[96], where=lambda blocks, out: len(out) >= 96 * blocks)
 def relay(out: ptr(int) @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()

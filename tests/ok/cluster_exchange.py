@@ -8,7 +8,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=64, cluster=4)
+@kernel(threads=64, cluster=4, where=lambda blocks, x, y: (len(x) >= 64 * blocks, len(y) >= 64 * blocks, blocks <= 2**25))
 def passed_on(x: ptr(const(int)), y: ptr(int)):
     """Each block gives its values to the next one, round a ring."""
     with each(cluster) as c:

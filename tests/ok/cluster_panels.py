@@ -8,7 +8,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=256, cluster=2)
+@kernel(threads=256, cluster=2, where=lambda M, N, K, blocks: (M % 128 == 0, 128 <= M <= 2**30, N % 128 == 0, 128 <= N <= 2**30, 8192 * blocks <= M * N))
 def product(A: ptr(const(bf16), (K, M)), B: ptr(const(bf16), (K, N)), C: ptr(bf16, (M, N)), M: int, N: int, K: int):
     with each(cluster, C, disjoint=C) as c:
         A_slots: pipeline(shared(bf16[64, 64], swizzle=128, across=block), 3)

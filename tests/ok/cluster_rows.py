@@ -9,7 +9,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=256, cluster=4)
+@kernel(threads=256, cluster=4, where=lambda M, N, K, blocks: (M % 128 == 0, 128 <= M <= 2**30, N % 128 == 0, 128 <= N <= 2**30, 4096 * blocks <= M * N))
 def product(A: ptr(const(bf16), (M, K)), B: ptr(const(bf16), (N, K)), C: ptr(bf16, (M, N)), M: int, N: int, K: int):
     with each(cluster, C, shape=(..., N / 128), disjoint=C) as (m, n):
         A_slots: pipeline(shared(bf16[64, 64], swizzle=128, copies=block[2]), 3)

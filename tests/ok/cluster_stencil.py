@@ -8,7 +8,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=64, cluster=4)
+@kernel(threads=64, cluster=4, where=lambda R, blocks: (R >= 2 * blocks, blocks <= 2**30))
 def stencil(x: ptr(const(float), (R, 64)), y: ptr(float, (R, 64)), R: int, steps: int):
     with each(cluster) as c:
         edge: pipeline(shared(float[2, 64], across=block), 2)

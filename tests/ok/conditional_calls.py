@@ -13,7 +13,7 @@ def bump(log: ptr(int), t: int, value: int) -> int:
     return value
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks, log, n, x: (len(x) >= n, blocks <= 1, len(log) >= 32 * blocks))
 def lazy(x: ptr(const(int)), log: ptr(int), out: ptr(int, (5, 32)), n: int):
     with each(thread, log, out) as t:
         # x has n elements; beyond them it must not be read

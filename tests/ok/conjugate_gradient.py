@@ -26,7 +26,7 @@ def dot(v: float @ thread[1], parts: ptr(float)) -> float:
     return intrinsic.broadcast_grid(s)
 
 
-@kernel(threads=T, cooperative=True)
+@kernel(threads=T, cooperative=True, where=lambda b, x, p, parts, steps, n, blocks: (len(b) >= n, len(x) >= n, len(p) >= n, len(p) >= 64 * blocks, len(parts) >= blocks, len(steps) >= 1))
 def solve(b: ptr(const(float)), x: ptr(float), p: ptr(float), parts: ptr(float), steps: ptr(int), n: int, most: int, tolerance: float):
     """(2 + 1/4) x[i] - x[i - 1] - x[i + 1] = b[i], one row a thread."""
     i: int @ thread[1] = id()
@@ -56,7 +56,7 @@ def solve(b: ptr(const(float)), x: ptr(float), p: ptr(float), parts: ptr(float),
         steps[0] = step
 
 
-@kernel(threads=T, cluster=2)
+@kernel(threads=T, cluster=2, where=lambda blocks, out, x: (len(x) >= 64 * blocks, 2 * len(out) >= blocks))
 def outliers(x: ptr(const(float)), out: ptr(int)):
     """Clusters of two blocks count, vote, and follow one of their threads."""
     i: int @ thread[1] = id()
@@ -71,7 +71,7 @@ def outliers(x: ptr(const(float)), out: ptr(int)):
             out[c] = above
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda blocks, out, x: (len(x) >= 64 * blocks, len(out) >= blocks))
 def agree(x: ptr(const(float)), out: ptr(int)):
     """Of a block the same words are names for `__syncthreads_or` and its kin."""
     i: int @ thread[1] = id()

@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=64, cooperative=True)
+@kernel(threads=64, cooperative=True, where=lambda a, b, n: (len(a) >= n, len(b) >= n, 1 <= n <= 2**30))
 def shift_twice(a: ptr(int), b: ptr(int), n: int):
     with each(thread, b, shape=n) as i:
         b[i] = a[(i + 1) % n] + 1
@@ -15,7 +15,7 @@ def shift_twice(a: ptr(int), b: ptr(int), n: int):
         a[i] = b[(i + 100) % n] * 2
 
 
-@kernel(threads=32, cooperative=True)
+@kernel(threads=32, cooperative=True, where=lambda blocks, flags, out: (len(flags) >= 1, len(out) >= 32 * blocks))
 def by_hand(flags: ptr(int), out: ptr(int)):
     atomic.add(flags, 0, 1)
     intrinsic.sync_grid()

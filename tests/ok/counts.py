@@ -8,7 +8,7 @@ from snap import *
 
 
 @kernel
-@requires(grid[1], block[1], thread[64])
+@requires(grid[1], block[1], thread[64], where=lambda T, blocks: T >= 64 * blocks)
 def numbers(out: ptr(int, (7, T)) @ grid[1], T: int @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()
@@ -33,7 +33,7 @@ def numbers(out: ptr(int, (7, T)) @ grid[1], T: int @ grid[1]):
 
 
 @kernel
-@requires(grid[1], block[1], thread[32])
+@requires(grid[1], block[1], thread[32], where=lambda blocks, n, out: (len(out) >= n, 32 * blocks + n <= 2**31))
 def strided(out: ptr(int) @ grid[1], n: int @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()

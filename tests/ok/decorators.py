@@ -25,7 +25,7 @@ def three(x: int @ thread[1]) -> int @ thread[1]:
     return two(x) + 1
 
 
-@requires(grid[1], block[1], thread[8])
+@requires(grid[1], block[1], thread[8], where=lambda blocks, out: len(out) >= 8 * blocks)
 @kernel
 def first(out: ptr(int) @ grid[1]):
     with group(grid[1]):
@@ -35,7 +35,7 @@ def first(out: ptr(int) @ grid[1]):
                 mine[0] = three(i)
 
 
-@requires(grid[1], block[1], thread[8])
+@requires(grid[1], block[1], thread[8], where=lambda blocks, out: len(out) >= 8 * blocks)
 @ccuda("global")
 def second(out: ptr(int) @ grid[1]):
     with group(grid[1]):

@@ -27,7 +27,7 @@ def block_total(x: int @ thread[1]) -> int:
     return sums[0] + sums[1]
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, out: (len(out) >= 64 * blocks, blocks <= 2**25))
 def totals(out: ptr(int)):
     with each(block) as b:
         t: int @ thread[1] = id()

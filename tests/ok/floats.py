@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, brain, double, half, whole, x: (len(x) >= 64 * blocks, len(half) >= 64 * blocks, len(brain) >= 64 * blocks, len(double) >= 64 * blocks, len(whole) >= 64 * blocks))
 def rounded(x: ptr(const(float)), half: ptr(f16), brain: ptr(float), double: ptr(f64), whole: ptr(int)):
     with each(thread, half, brain, double, whole) as t:
         v: float = x[t]

@@ -15,7 +15,7 @@ def power(x: int, N: constexpr(int)) -> int:
     return r
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks, cube, square: (len(square) >= 32 * blocks, len(cube) >= 32 * blocks))
 def powers(square: ptr(int), cube: ptr(int)):
     with each(thread, square, cube) as i:
         square[i] = power(i, 2)

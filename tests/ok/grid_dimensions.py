@@ -8,7 +8,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=64, blocks=lambda M, N: (-(-M // 8), -(-N // 8)))
+@kernel(threads=64, blocks=lambda M, N: (-(-M // 8), -(-N // 8)), where=lambda blocks: blocks <= 2**27)
 def table(out: ptr(int, (M, N)), M: int, N: int):
     with each(block, shape=...) as (bi, bj):
         y, x = ids(thread, shape=(8, 8))
@@ -19,7 +19,7 @@ def table(out: ptr(int, (M, N)), M: int, N: int):
                 out[row, column] = 100 * bi + bj
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks, n: n >= blocks)
 def volume(out: ptr(int, (n, 32)), n: int):
     h, i, j = ids(block, shape=...)
     deep: int = count(block, 0)
@@ -29,7 +29,7 @@ def volume(out: ptr(int, (n, 32)), n: int):
             out[b, t] = 10000 * deep + 100 * h + 10 * i + j
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks, out: len(out) >= 32 * blocks)
 def rows(out: ptr(int)):
     """Asks for nothing: however it is launched, blocks have their numbers."""
     with each(thread, out) as i:

@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, out, x: (len(x) >= 64 * blocks, len(out) >= 64 * blocks, blocks <= 2**25))
 def scan(x: ptr(const(int)), out: ptr(int)):
     with each(block) as b0:
         a: shared(int[64])

@@ -8,7 +8,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=384)
+@kernel(threads=384, where=lambda M, N, K, blocks: (M % 128 == 0, 128 <= M <= 2**30, N % 256 == 0, 256 <= N <= 2**30, K % 64 == 0, 64 <= K <= 2**30, M * N <= 2**42, M * N * K <= 2**50, blocks <= 2**20))
 def hgemm(A: ptr(const(bf16), (M, K)), B: ptr(const(bf16), (N, K)), C: ptr(bf16, (M, N)), M: int, N: int, K: int):
     with each(block, C, disjoint=C):
         At: pipeline(shared(bf16[128, 64], swizzle=128), 4)

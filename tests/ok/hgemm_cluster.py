@@ -8,7 +8,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=384, cluster=2)
+@kernel(threads=384, cluster=2, where=lambda M, N, K, blocks: (M % 256 == 0, 256 <= M <= 2**30, N % 256 == 0, 256 <= N <= 2**30, K % 64 == 0, 64 <= K <= 2**30, M * N <= 2**42, M * N * K <= 2**50, blocks <= 2**20))
 def hgemm(A: ptr(const(bf16), (M, K)), B: ptr(const(bf16), (N, K)), C: ptr(bf16, (M, N)), M: int, N: int, K: int):
     with each(cluster, C, disjoint=C):
         At: pipeline(shared(bf16[128, 64], swizzle=128, across=block), 4)

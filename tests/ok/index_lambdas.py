@@ -10,7 +10,7 @@ spread = lambda k: 2 * k
 
 
 @kernel
-@requires(grid[1], block[1], thread[16])
+@requires(grid[1], block[1], thread[16], where=lambda blocks, even, flat: (len(flat) >= 16 * blocks, blocks <= 1, len(even) + 1 >= 32 * blocks))
 def scatter(flat: ptr(int) @ grid[1], square: ptr(int, (4, 4)) @ grid[1], even: ptr(int) @ grid[1]):
     with group(grid[1]):
         t: int @ thread[1] = id()

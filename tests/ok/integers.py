@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=1)
+@kernel(threads=1, where=lambda blocks, o16, o32, o64, o8, p16, p32, p64, p8: (len(o8) >= blocks, len(o16) >= blocks, len(o32) >= blocks, len(o64) >= blocks, len(p8) >= blocks, len(p16) >= blocks, len(p32) >= blocks, len(p64) >= blocks))
 def widths(o8: ptr(i8), o16: ptr(i16), o32: ptr(i32), o64: ptr(i64), p8: ptr(u8), p16: ptr(u16), p32: ptr(u32), p64: ptr(u64), big: i64):
     with each(thread, o8, o16, o32, o64, p8, p16, p32, p64) as t:
         o8[t] = i8(big)
@@ -20,7 +20,7 @@ def widths(o8: ptr(i8), o16: ptr(i16), o32: ptr(i32), o64: ptr(i64), p8: ptr(u8)
         p64[t] = u64(big)
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda a, b, blocks: (len(a) >= 64 * blocks, len(b) >= 64 * blocks, blocks <= 1))
 def arithmetic(a: ptr(const(int)), b: ptr(const(int)), out: ptr(int, (6, 64))):
     with each(thread, out) as t:
         out[0, t] = a[t] / b[t]

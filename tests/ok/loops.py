@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks: blocks == 1)
 def count_up(out: ptr(int, (6, 32)), n: int):
     with each(thread, out) as t:
         steps: int = 0

@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda R, blocks, x: (len(x) >= 32 * blocks, R >= 14, blocks <= 1))
 def evaluate(x: ptr(const(float)), out: ptr(float, (R, 32)), R: int):
     with each(thread, out) as t:
         v: float = x[t]
@@ -27,7 +27,7 @@ def evaluate(x: ptr(const(float)), out: ptr(float, (R, 32)), R: int):
         out[13, t] = atan2(v, 2.0)
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks, x: (len(x) >= 32 * blocks, blocks <= 1))
 def bits(x: ptr(const(u32)), out: ptr(int, (4, 32))):
     with each(thread, out) as t:
         out[0, t] = popc(x[t])

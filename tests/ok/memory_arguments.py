@@ -13,7 +13,7 @@ def copy_reversed(src: ptr(const(int)), dst: ptr(int), at: int):
         dst[l] = src[at + 31 - l]
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, out, x: (len(x) >= 64 * blocks, len(out) >= 64 * blocks))
 def twice(x: ptr(const(int)), out: ptr(int)):
     g: int @ warp = id()
     with partition(out, p=warp, offset=32 * g) as out_warp, each(block):

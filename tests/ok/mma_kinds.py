@@ -8,7 +8,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks: blocks == 1)
 def of_bytes(a: ptr(const(i8), (16, 32)), b: ptr(const(u8), (8, 32)), c: ptr(const(int), (16, 8)), d: ptr(int, (3, 16, 8))):
     """m16n8k32 of s8 and u8, wrapping and saturated; then the first half of k alone, m16n8k16. b lies by columns."""
     with partition(d, p=warp) as dw, group(warp):
@@ -41,7 +41,7 @@ def of_bytes(a: ptr(const(i8), (16, 32)), b: ptr(const(u8), (8, 32)), c: ptr(con
                 mine[2, i] = fc[i]
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks: blocks == 1)
 def of_nibbles(a: ptr(const(u32), (16, 8)), b: ptr(const(u32), (8, 8)), d: ptr(int, (2, 16, 8))):
     """m16n8k64 of s4 by s4, eight to a word, and m16n8k32 of u4 by u4."""
     with partition(d, p=warp) as dw, group(warp):
@@ -59,7 +59,7 @@ def of_nibbles(a: ptr(const(u32), (16, 8)), b: ptr(const(u32), (8, 8)), d: ptr(i
                 mine[1, i] = fd[i]
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks: blocks == 1)
 def of_small_floats(a: ptr(const(u8), (16, 32)), b: ptr(const(u8), (8, 32)), d: ptr(float, (2, 16, 8))):
     """m16n8k32 of e4m3 by e4m3, and of e5m2 by e4m3: the bits lie in u8."""
     with partition(d, p=warp) as dw, group(warp):
@@ -83,7 +83,7 @@ def of_small_floats(a: ptr(const(u8), (16, 32)), b: ptr(const(u8), (8, 32)), d: 
                 mine[1, i] = fd[i]
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks: blocks == 1)
 def of_doubles(a: ptr(const(f64), (16, 16)), b: ptr(const(f64), (8, 16)), d: ptr(f64, (4, 16, 8))):
     """m8n8k4, which sm_80 has, then m16n8k4, m16n8k8 and m16n8k16 of sm_90."""
     with partition(d, p=warp) as dw, group(warp):

@@ -8,7 +8,7 @@ from snap import *
 
 
 @kernel
-@requires(grid[1], block[1], thread[64])
+@requires(grid[1], block[1], thread[64], where=lambda B, blocks: B >= blocks)
 def stamp(out: ptr(int, (B, 2, 32)) @ grid[1], B: int @ grid[1]):
     with group(grid[1]):
         b: int @ block[1] = id()

@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, narrow, out, x: (len(x) >= 64 * blocks, len(out) >= 192 * blocks, len(x) >= 1, len(narrow) >= 64 * blocks, blocks <= 2**23))
 def of_signed(x: ptr(const(int)), narrow: ptr(const(i8)), out: ptr(int)):
     with each(thread, out) as i:
         out[3 * i] = dp4a(x[i], -3, i)
@@ -15,7 +15,7 @@ def of_signed(x: ptr(const(int)), narrow: ptr(const(i8)), out: ptr(int)):
         out[3 * i + 2] = dp2a_hi(narrow[i], x[i], 2147483647)
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, narrow, out, x: (len(x) >= 64 * blocks, len(out) >= 192 * blocks, len(x) >= 1, len(narrow) >= 64 * blocks, blocks <= 2**23))
 def of_unsigned(x: ptr(const(u32)), narrow: ptr(const(u8)), out: ptr(u32)):
     with each(thread, out) as i:
         out[3 * i] = dp4a(x[i], 4294967293, u32(i))

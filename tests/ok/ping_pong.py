@@ -10,7 +10,7 @@ from snap import *
 T = 64
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda blocks, x: (len(x) >= 64, blocks == 1))
 def ping_pong(x: ptr(int), n: int):
     with each(block, x):
         s: shared(int[2, T])
@@ -24,7 +24,7 @@ def ping_pong(x: ptr(int), n: int):
             x[t] = v
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda blocks, x: (len(x) >= 64, blocks == 1))
 def ring(x: ptr(int), n: int):
     with each(block, x):
         s: shared(int[3 * T])

@@ -17,7 +17,7 @@ def told(v: float @ thread[1]):
     print("the warp's sum is", intrinsic.reduce_add(v))
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, h, x: (len(h) >= blocks, len(x) >= 2))
 def shown(x: ptr(const(float)), n: int, wide: i64, h: ptr(const(bf16))):
     print("100% of", n, wide, n > 2, f64(n) / 3.0)
     with each(block) as b:
@@ -30,7 +30,7 @@ def shown(x: ptr(const(float)), n: int, wide: i64, h: ptr(const(bf16))):
             print()
 
 
-@kernel(threads=96)
+@kernel(threads=96, where=lambda blocks, n, out, x: (len(x) >= 32 * n, len(out) >= 64, n <= 2**26, blocks == 1))
 def handed_on(x: ptr(const(float)), out: ptr(float), n: int):
     """The block's own lines are printed by its first thread, whichever role that has when roles are taken apart."""
     with each(block) as b:

@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, real, x: (len(x) >= 64 * blocks, blocks <= 1, len(real) >= 64 * blocks))
 def reduce(x: ptr(const(int)), out: ptr(int, (8, 64)), real: ptr(float)):
     i: int @ thread[1] = id()
     v: int @ thread[1] = x[i]

@@ -20,7 +20,7 @@ def total(a: int[4]) -> int:
     return a[0]
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks, out: (len(out) >= 64 * blocks, blocks <= 2**25))
 def use(out: ptr(int)):
     with each(thread, out) as t:
         a: int[4]

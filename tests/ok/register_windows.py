@@ -15,7 +15,7 @@ def scaled(row: ref(float[4]), by: float):
         row[j] = row[j] * by
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks: blocks == 1)
 def by_a_warp(a: ptr(const(bf16), (16, 32)), b: ptr(const(bf16), (16, 32)), c: ptr(float, (16, 16))):
     with each(block, c):
         rows: shared(bf16[16, 32])
@@ -40,7 +40,7 @@ def by_a_warp(a: ptr(const(bf16), (16, 32)), b: ptr(const(bf16), (16, 32)), c: p
                     c[acc_row(j, warp), 8 * n + acc_column(j, warp)] = acc[n, j]
 
 
-@kernel(threads=128)
+@kernel(threads=128, where=lambda blocks: blocks == 1)
 def by_a_warpgroup(a: ptr(const(bf16), (64, 64)), b: ptr(const(bf16), (64, 64)), c: ptr(float, (64, 64))):
     with each(block, c):
         left: shared(bf16[64, 64], swizzle=128)

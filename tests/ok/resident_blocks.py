@@ -9,7 +9,7 @@ from snap import *
 T, ITEMS = 256, 16
 
 
-@kernel(threads=T, resident=4)
+@kernel(threads=T, resident=4, where=lambda blocks, x, y: (len(x) >= 4096 * blocks, len(y) >= 4096 * blocks, blocks <= 2**19))
 def four_a_multiprocessor(x: ptr(const(float)), y: ptr(float)):
     with each(thread, y) as i:
         v: float[ITEMS]

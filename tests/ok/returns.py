@@ -24,7 +24,7 @@ def first_divisor(n: int) -> int:
     return n
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda n, out, x: (len(x) >= n, len(out) >= n))
 def classify(x: ptr(const(int)), out: ptr(int), n: int):
     if n == 0:
         return

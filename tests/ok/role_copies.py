@@ -10,7 +10,7 @@ from snap import *
 BM, BN, BK, PAD = 64, 64, 32, 8
 
 
-@kernel(threads=192)
+@kernel(threads=192, where=lambda M, N, K, blocks: (M % 64 == 0, 64 <= M <= 2**30, N % 64 == 0, 64 <= N <= 2**30, K % 32 == 0, 4096 * blocks <= M * N <= 2**42))
 def gemm(A: ptr(const(bf16), (M, K)), B: ptr(const(bf16), (N, K)), C: ptr(float, (M, N)), M: int, N: int, K: int):
     """C = A @ B.T.  Rows of the tiles are padded, so that ldmatrix meets no bank twice."""
     with each(block, C, shape=(M / BM, N / BN)) as (m, n):
@@ -49,7 +49,7 @@ def gemm(A: ptr(const(bf16), (M, K)), B: ptr(const(bf16), (N, K)), C: ptr(float,
                         C[BM * m + t / 64 * 32 + 16 * i + e / 2 * 8 + t % 32 / 4, BN * n + t / 32 % 2 * 32 + 8 * j + t % 4 * 2 + e % 2] = acc[4 * i + j, e]
 
 
-@kernel(threads=128)
+@kernel(threads=128, where=lambda blocks, n, x, y: (len(x) >= 64 * n, len(y) >= 64 * n, n <= 2**25, blocks == 1))
 def around(x: ptr(const(int)), y: ptr(int), n: int):
     """A slot goes round: copied by the first role, changed by the second and the third, read by the first."""
     with each(block, y):

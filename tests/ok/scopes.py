@@ -8,7 +8,7 @@ from snap import *
 
 
 @kernel
-@requires(grid[1], block[1], thread[32])
+@requires(grid[1], block[1], thread[32], where=lambda blocks: blocks <= 1)
 def shadows(out: ptr(int, (4, 32)) @ grid[1]):
     with group(grid[1]):
         t: int @ thread[1] = id()

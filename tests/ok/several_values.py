@@ -15,7 +15,7 @@ def ordered(pair: float[2]) -> float2:
     return float2(low, high)
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, turned, x, y: (len(turned) >= 64 * blocks, len(x) >= 64 * blocks + 1, len(y) >= 64 * blocks))
 def smooth(x: ptr(const(float)), y: ptr(float), turned: ptr(int)):
     with each(thread, y, turned) as i:
         row, column = divmod(i, 16)

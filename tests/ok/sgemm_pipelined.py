@@ -10,7 +10,7 @@ from snap import *
 BM, BN, BK = 32, 32, 8
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda M, N, K, blocks: (M % 32 == 0, 32 <= M <= 2**30, N % 32 == 0, 32 <= N <= 2**30, K % 8 == 0, 0 <= K <= 2**30, 1024 * blocks <= M * N))
 def three_stages(A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int):
     with each(block, shape=(..., N / BN)) as (m, n):
         As: pipeline(shared(float[BM, BK + 4]), 3)
@@ -37,7 +37,7 @@ def three_stages(A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: 
                     C[m * BM + y * 4 + i, n * BN + x * 4 + j] = acc[i, j]
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda M, N, K, blocks: (M % 32 == 0, 32 <= M <= 2**30, N % 32 == 0, 32 <= N <= 2**30, K % 8 == 0, 0 <= K <= 2**30, 1024 * blocks <= M * N))
 def two_stages(A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int):
     """Double-buffered: tile k is multiplied while tile k + 1 is on its way."""
     with each(block, shape=(..., N / BN)) as (m, n):

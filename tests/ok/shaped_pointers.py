@@ -9,7 +9,7 @@ from snap import *
 DEPTH = 3
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda C, R: R * C <= 2**30)
 def rotate(a: ptr(const(int), (R, C, DEPTH)), b: ptr(int, (DEPTH, R, C)), R: int, C: int):
     with each(thread, b, shape=(R, C)) as (i, j):
         for d in range(DEPTH):

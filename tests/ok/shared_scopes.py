@@ -17,7 +17,7 @@ def reversed_in_block(v: int @ thread[1]) -> int @ thread[1]:
     return s[63 - t]
 
 
-@kernel(threads=64, smem=512)
+@kernel(threads=64, smem=512, where=lambda blocks, out: len(out) >= 64 * blocks)
 def reuse(out: ptr(int)):
     i: int @ thread[1] = id()
     with each(block):

@@ -9,7 +9,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda rows, bins, blocks: (rows >= blocks, 1 <= bins <= 256))
 def reversed_rows(x: ptr(const(float), (rows, n)), out: ptr(float, (rows, n)), rows: int, n: int, bins: u32):
     with each(block, out) as b:
         row: shared(float[n], upto=20000)
@@ -41,7 +41,7 @@ def sum_of(s: ptr(shared(float)), n: int) -> float:
     return intrinsic.broadcast(v)
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, n, out, x: (len(x) >= 4 * n >= 0, n <= 2**28, len(out) >= 2 * blocks, blocks <= 2**30))
 def handed_on(x: ptr(const(float)), out: ptr(float), n: int):
     """A function is handed such memory; views of it end where it does."""
     with each(block, out) as b:

@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks, narrow, wide: (blocks <= 1, len(wide) >= 32 * blocks, len(narrow) >= 32 * blocks))
 def shuffle(out: ptr(int, (6, 32)), wide: ptr(f64), narrow: ptr(f16)):
     i: int @ thread[1] = id()
     with partition(out, p=thread[1], f=lambda k: (k, i)) as mine, partition(wide, p=thread[1], offset=i) as w, partition(narrow, p=thread[1], offset=i) as n, each(warp):

@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=128)
+@kernel(threads=128, where=lambda e4m3, e5m2, n, x: (len(x) >= n, len(e4m3) >= n, len(e5m2) >= n))
 def rounded(x: ptr(const(float)), e4m3: ptr(u8), e5m2: ptr(u8), n: int):
     with each(thread, e4m3, e5m2) as i:
         if i >= n:
@@ -16,7 +16,7 @@ def rounded(x: ptr(const(float)), e4m3: ptr(u8), e5m2: ptr(u8), n: int):
         e5m2[i] = intrinsic.to_e5m2(x[i])
 
 
-@kernel(threads=128)
+@kernel(threads=128, where=lambda b, blocks, e4m3, e5m2: (len(b) >= 128 * blocks, len(e4m3) >= 128 * blocks, len(e5m2) >= 128 * blocks))
 def widened(b: ptr(const(u8)), e4m3: ptr(float), e5m2: ptr(float)):
     with each(thread, e4m3, e5m2) as i:
         e4m3[i] = from_e4m3(b[i])

@@ -8,7 +8,7 @@ from snap import *
 
 
 @kernel
-@requires(grid[1], block[1], thread[128])
+@requires(grid[1], block[1], thread[128], where=lambda blocks, out: len(out) + 32 >= 128 * blocks)
 def roles(out: ptr(int) @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()

@@ -8,7 +8,7 @@ from snap import *
 
 
 @kernel
-@requires(grid[1], block[1], thread[96])
+@requires(grid[1], block[1], thread[96], where=lambda blocks, out: len(out) >= 96 * blocks)
 def threads(out: ptr(int) @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()
@@ -24,7 +24,7 @@ def threads(out: ptr(int) @ grid[1]):
 
 
 @kernel
-@requires(grid[1], block[1], thread[32])
+@requires(grid[1], block[1], thread[32], where=lambda blocks, out: (len(out) >= 32, len(out) >= 32 * blocks))
 def blocks(out: ptr(int) @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()

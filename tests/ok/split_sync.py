@@ -8,7 +8,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=96)
+@kernel(threads=96, where=lambda blocks, out, x: (len(x) + 32 >= 96 * blocks, len(out) >= 96 * blocks, blocks <= 2**24))
 def exchange(x: ptr(const(int)), out: ptr(int), rounds: int):
     with each(block) as b:
         box: shared(int[64])

@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks, modes, out, state: (len(modes) >= blocks, len(state) >= blocks, len(out) >= 32 * blocks, blocks <= 2**26))
 def choose(modes: ptr(const(int)), state: ptr(int), out: ptr(int)):
     with each(block, state, disjoint=state) as b:
         mode: int = modes[b]

@@ -8,7 +8,7 @@ from snap import *
 
 
 @kernel
-@requires(grid[1], block[1], thread[32])
+@requires(grid[1], block[1], thread[32], where=lambda blocks: blocks <= 1)
 def move(x: ptr(const(f16), (16, 8)) @ grid[1], y: ptr(f16, (16, 8)) @ grid[1], z: ptr(f16, (16, 8)) @ grid[1]):
     with group(grid[1]):
         l: int @ thread[1] = id()

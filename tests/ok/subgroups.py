@@ -8,7 +8,7 @@ from snap import *
 
 
 @kernel
-@requires(grid[1], block[1], thread[256])
+@requires(grid[1], block[1], thread[256], where=lambda blocks, out, x: (len(x) >= 256 * blocks, len(out) >= 256 * blocks))
 def within(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()

@@ -16,7 +16,7 @@ def chosen(row: int) -> int:
     return ORDER[row % 4]
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, x, y: (len(x) >= 256 * blocks + 8, len(y) >= 256 * blocks))
 def filtered(x: ptr(const(float)), y: ptr(float), rows: int):
     with each(thread, y.view(float4)) as i:
         row, column = divmod(i, 16)

@@ -8,7 +8,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=128)
+@kernel(threads=128, where=lambda blocks: blocks <= 2**27)
 def differences(x: ptr(const(float), (M, 32)), y: ptr(float, (M, 32)), M: int):
     """What rounding leaves out."""
     with each(block) as b:
@@ -22,7 +22,7 @@ def differences(x: ptr(const(float), (M, 32)), y: ptr(float, (M, 32)), M: int):
                     y[16 * b + 4 * k + i, j] = given[4 * k + i, j] - rounded[4 * k + i, j]
 
 
-@kernel(threads=128, cluster=2)
+@kernel(threads=128, cluster=2, where=lambda N, blocks: (N >= 16 * blocks, blocks <= 2**26))
 def everywhere(x: ptr(const(float), (M, 32)), y: ptr(float, (N, 32)), M: int, N: int):
     """Each block of a cluster writes what both have loaded."""
     with each(cluster) as c:

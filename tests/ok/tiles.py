@@ -13,7 +13,7 @@ def total(t: ptr(const(int), (4, 8))) -> int:
     return intrinsic.reduce_add(t[l / 8, l % 8])
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, out: (len(out) >= 4, blocks == 1))
 def sums(a: ptr(const(int), (8, 16)), out: ptr(int)):
     with each(block):
         s: shared(int[8, 16])

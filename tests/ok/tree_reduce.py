@@ -8,7 +8,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=256)
+@kernel(threads=256, where=lambda blocks, out, x: (len(x) >= 256 * blocks, len(out) >= blocks, blocks <= 2**23))
 def tree_reduce(x: ptr(const(int)), out: ptr(int)):
     with each(block) as b:
         s: shared(int[256])

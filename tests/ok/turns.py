@@ -8,7 +8,7 @@ import snap
 from snap import *
 
 
-@kernel(threads=256)
+@kernel(threads=256, where=lambda blocks: blocks == 1)
 def powers(x: ptr(const(bf16), (128, 64)), y: ptr(const(bf16), (64, 64)), out: ptr(float, (128, 64)), n: int):
     """A tile of 64 rows each: it is multiplied by y again and again, and halved in between."""
     with each(block, out, disjoint=out):
@@ -32,7 +32,7 @@ def powers(x: ptr(const(bf16), (128, 64)), y: ptr(const(bf16), (64, 64)), out: p
             async_copy(out, os[w], at=(64 * w, 0))
 
 
-@kernel(threads=128)
+@kernel(threads=128, where=lambda order, n: (len(order) >= 4 * n, n <= 2**20))
 def queue(order: ptr(int), n: int):
     """Each warp takes a number when it is its turn: the counter is read and written by atomics, and the order is the turns'."""
     with each(block):

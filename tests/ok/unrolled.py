@@ -9,7 +9,7 @@ from snap import *
 N = 4
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks, half, x: (len(x) >= 128 * blocks, blocks <= 1, len(half) >= 32 * blocks))
 def outer_products(x: ptr(const(int)), out: ptr(int, (32, N, N)), half: ptr(float)):
     with each(thread, out, half) as t:
         v: int[N]

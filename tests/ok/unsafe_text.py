@@ -25,7 +25,7 @@ def average(a: int, b: int) -> int:
     return unsafe.cuda("__hadd({a}, {b})", a=a, b=b, type=int, cpu=halfway)
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks, x: (len(x) >= 32 * blocks, blocks <= 1))
 def use(x: ptr(const(u32)), out: ptr(int, (2, 32))):
     with each(thread, out) as i:
         out[0, i] = ones(x[i])

@@ -7,7 +7,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda n4, x, y: (len(x) >= 4 * n4, len(y) >= 4 * n4))
 def scale(x: ptr(const(float)), y: ptr(float), n4: int):
     with each(thread, y.view(float4), shape=n4) as i:
         v: float4 = x.view(float4)[i]
@@ -16,7 +16,7 @@ def scale(x: ptr(const(float)), y: ptr(float), n4: int):
         y[i] = float4(v.w, v.z, v.y, v.x)
 
 
-@kernel(threads=32)
+@kernel(threads=32, where=lambda blocks, x, y: (len(x) >= 64 * blocks, len(y) >= 64 * blocks, blocks <= 2**25))
 def through_registers(x: ptr(const(int2)), y: ptr(int2)):
     with each(thread, y) as i:
         a: int[4]

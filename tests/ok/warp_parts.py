@@ -12,7 +12,7 @@ from snap.lib import warp as of_warp
 upto = of_warp.scan(int, threads=4)
 
 
-@kernel(threads=64, blocks=lambda rows: -(-rows // 8))
+@kernel(threads=64, blocks=lambda rows: -(-rows // 8), where=lambda first, rows, y: (len(first) >= rows + 1, len(y) >= rows))
 def spmv(first: ptr(const(int)), column: ptr(const(int)), a: ptr(const(float)), x: ptr(const(float)), y: ptr(float), rows: int):
     row: int @ thread[8] = id()
     with partition(y, p=thread[8]) as mine, group(thread[8]):
@@ -26,7 +26,7 @@ def spmv(first: ptr(const(int)), column: ptr(const(int)), a: ptr(const(float)), 
                 mine[row] = total
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, x: (len(x) >= 64 * blocks, blocks <= 1))
 def collectives(x: ptr(const(int)), out: ptr(int, (16, 64)), by: int):
     i: int @ thread[1] = id()
     v: int @ thread[1] = x[i]

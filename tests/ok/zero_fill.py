@@ -12,7 +12,7 @@ T = 64
 
 
 @kernel
-@requires(grid[1], block[1], thread[T])
+@requires(grid[1], block[1], thread[T], where=lambda n, x, y: (len(x) >= n, len(y) >= n))
 def smooth(x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1], n: int @ grid[1]):
     """y[i] = x[i - 1] + x[i] + x[i + 1], zero outside: nothing outside of x is read, and no thread takes another way."""
     i: int @ thread[1] = id()
@@ -31,7 +31,7 @@ def smooth(x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1], n: int @ gri
 
 
 @kernel
-@requires(grid[1], block[1], thread[T])
+@requires(grid[1], block[1], thread[T], where=lambda M, N, blocks, y: (len(y) >= M, N <= 2**28, blocks <= 2**27))
 def ragged(x: ptr(const(float), (M, 4 * N)) @ grid[1], y: ptr(float) @ grid[1], M: int @ grid[1], N: int @ grid[1]):
     """Sums of rows, 16 of them a stage, T / 16 threads a row; what lies outside of the matrix comes as zeros, and is added."""
     rows: int @ block[1] = id() * 16
@@ -58,7 +58,7 @@ def ragged(x: ptr(const(float), (M, 4 * N)) @ grid[1], y: ptr(float) @ grid[1], 
 
 
 @kernel
-@requires(grid[1], block[1], thread[T])
+@requires(grid[1], block[1], thread[T], where=lambda blocks, there, y: (len(there) >= 64 * blocks, len(y) >= 64 * blocks))
 def nothing(x: ptr(const(i64)) @ grid[1], there: ptr(const(int)) @ grid[1], y: ptr(i64) @ grid[1]):
     """The condition may be an integer, and of memory; x may be empty."""
     i: int @ thread[1] = id()

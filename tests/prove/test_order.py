@@ -32,10 +32,6 @@ CHOSEN = {"TILE": 16, "ROWS": 8}  # constexpr values of the examples
 UNKNOWN = {
     ("attention", "attention"): "turn",  # units take turns at an mbarrier whose slots are theirs: no ring
     ("turns", "powers"): "turn",
-    ("atomics", "all_kinds"): "release and acquire",
-    ("atomics", "exchange"): "release and acquire",
-    ("atomics_of_vectors", "tickets"): "release and acquire",
-    ("atomics_of_vectors", "summed"): "release and acquire",
     ("turns", "queue"): "turn",
 }
 

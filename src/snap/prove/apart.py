@@ -181,6 +181,8 @@ def _shared(c: Context, pair: Pair) -> tuple[Callable[[Atom], bool], Callable[[]
     outer = entry.outer
     if pair.first.root.is_global and not c.task.typed.cooperative and outer.level > Level.BLOCK:
         outer = BLOCK1  # of two blocks, the other question is asked
+    if pair.first.root.obj.spread == "copies" and outer.level > Level.BLOCK:
+        outer = BLOCK1  # only TMA loads write it, and those of its blocks are one: a part of it for all
     anyone = entry.disjoint
 
     def shared(atom: Atom) -> bool:

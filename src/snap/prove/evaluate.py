@@ -99,7 +99,7 @@ class Walk(Started):
         if root is None or chain is None:
             self.out.gave_up.append((access.span, f"`{access.handle.name}` is a name that was not followed"))
             return None
-        shape = None if access.view.shape is None else self._shape(access.view.shape)
+        shape = None if access.view.shape is None else self._extents(root, access.view)
         for v in (*indices, *((block,) if block is not None else ())):
             self.use(v)
         index = tuple(v.term if isinstance(v.term, Poly) else self._any_index() for v in indices)
@@ -123,6 +123,17 @@ class Walk(Started):
         if not self.dry:
             self.out.sites.append(site)
         return site
+
+    def _extents(self, root: Root, view: ir.MemView) -> tuple[Poly, ...]:
+        """Of memory whose size a launch decides, a view ends where it does."""
+        assert view.shape is not None
+        first, *rest = self._shape(view.shape)
+        size = number(view.elem.bytes)
+        for n in rest:
+            size = size * n
+        if root.obj.extent is not None and size.value:
+            first = self.terms.floor(root.bytes, size.value)
+        return first, *rest
 
     # ---- statements ----
 

@@ -18,7 +18,7 @@ from snap.ir.integers import held_by
 from snap.ir.types import I32, Scalar
 from snap.ir.walk import expressions, statements, ways_out
 from snap.prove.sites import Arithmetic
-from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, either, equal, negated, number
+from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, either, negated, number
 from snap.prove.values import Value, anything, is_bool, is_int, value
 
 if TYPE_CHECKING:
@@ -97,15 +97,17 @@ def _with_counter(w: Walk, s: ir.For, carried: dict[Key, Carried], start: Poly, 
         return []
 
     _iterate(w, carried, head, body, turn, s.body)
-    last = w.terms.base("turn", 0, FOREVER, s.var.privilege, w.depth, f"turns of {s.var.name}")
     ways = ways_out(s.body)
-    _behind(w, carried, last, any(isinstance(way, ir.Break) for way in ways), ways)
+    _behind(w, carried, _turns(w, s, start, stop, step), any(isinstance(way, ir.Break) for way in ways), ways)
+
+
+def _turns(w: Walk, s: ir.For, start: Poly, stop: Poly, step: Poly) -> Poly:
+    """How many iterations there were, where nobody leaves the loop early."""
     n = step.value
-    if carried and not ways and n is not None:
-        end = start + step * last
-        over = at_least(end, stop) if n > 0 else at_least(stop, end)
-        before = _runs(end - step, stop, step)
-        w.path.append(both(over, either(equal(last, 0), before)))
+    if n is None or n == 0 or any(isinstance(way, (ir.Break, ir.Return)) for way in ways_out(s.body)):
+        return w.terms.base("turn", 0, FOREVER, s.var.privilege, w.depth, f"turns of {s.var.name}")
+    distance = stop - start if n > 0 else start - stop
+    return w.terms.most(w.terms.floor(distance + abs(n) - 1, abs(n)), number(0))
 
 
 def _last(start: Poly, stop: Poly, step: Poly) -> int:

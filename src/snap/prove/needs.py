@@ -144,22 +144,17 @@ def _need(c: Context, p: Poly) -> Need | None:
         ((mono, k),) = value.terms.items() if len(value.terms) == 1 else (((), 0),)
         if k and len(mono) == 1:
             words.setdefault(mono[0], (name, k))  # a parameter's own name comes first
+    if not all(atom in words for atom in p.atoms):
+        return None
+    scales = {mono: math.prod(words[atom][1] for atom in mono) for mono in p.terms if mono}
+    p = p * math.lcm(*(scale // math.gcd(p.terms[mono], scale) for mono, scale in scales.items()))
     left: list[str] = []
     right: list[str] = []
     for mono, k in sorted(p.terms.items(), key=lambda term: [atom.number for atom in term[0]]):
-        if not mono:
-            continue
-        factors, divisor = [], 1
-        for atom in mono:
-            if atom not in words:
-                return None
-            name, scale = words[atom]
-            factors.append(name)
-            divisor *= scale
-        if k % divisor:
-            return None
-        size = abs(k // divisor)
-        (left if k > 0 else right).append(" * ".join([*([str(size)] if size != 1 else []), *factors]))
+        if mono:
+            size = abs(k // scales[mono])
+            factors = [words[atom][0] for atom in mono]
+            (left if k > 0 else right).append(" * ".join([*([str(size)] if size != 1 else []), *factors]))
     return Need(_said(left, right, p.constant), p)
 
 

@@ -47,9 +47,6 @@ def order(kernel: synced.Function) -> Order:
     except TooMuch as much:
         result.unknown.append(much.why if much.span is None else f"line {much.span.line}: {much.why}")
         return result
-    for site in acts.sites.values():
-        if site.order not in ("", "relaxed"):
-            result.unknown.append(f"line {site.span.line}: what release and acquire hand over is not followed")
     parts_match(acts)
     phases = None
     if acts.barriers:

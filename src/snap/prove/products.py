@@ -4,6 +4,7 @@ Input: conditions (terms.py), with those that define atoms.  Output: lemmas: con
 products that stand in them.  Invariant: they follow, over the integers.  Non-goals: completeness.
 
   quotients   `q = x / y` and `x < P*y` makes `q < P`
+  factors     `g*t <= P` and g >= 1, t >= 0 makes `t <= P`
   ends        x >= 2 and y >= 3 makes (x - 2) * (y - 3) >= 0, and so on
   signs       x > 0 makes x*y >= y for y >= 0, and so on; x = 0 makes x*y = 0
   pairs       `x < y` makes `x*c + c <= y*c` for c >= 0; x = y makes the products equal
@@ -33,6 +34,7 @@ def lemmas(conds: list[Cond], axioms: list[Cond], atoms: list[Atom]) -> tuple[li
     flat = [one for c in (*conds, *axioms) for one in (c[1:] if c[0] == "and" else (c,))]
     known = [p for c in flat for p in ([c[1]] if c[0] == "ge" else [c[1], -c[1]] if c[0] == "eq" else [])]
     bounds = [p for atom in atoms if atom.kind == "div" for p in _quotient(atom, known)]
+    bounds += [less for p in known for less in _without_factors(p)]
     found: list[Cond] = [ge(p) for p in bounds]
     for mono in ordered:
         for k, atom in enumerate(mono):
@@ -58,12 +60,26 @@ def _quotient(q: Atom, known: list[Poly]) -> list[Poly]:
         return []
     ((divisor, k),) = y.terms.items()
     found = []
-    for p in known:
+    limits = [p for p in known if all(p.terms.get(mono, 0) == -n for mono, n in x.terms.items() if mono)]
+    further = [p + q for p in limits for q in known if len((p + q).terms) < len(p.terms) + len(q.terms) - 1]
+    for p in dict.fromkeys([*limits, *further]):
         above = p + x  # P*y - constant, constant >= 1
         rest = {mono: n for mono, n in above.terms.items() if mono}
         if above.constant < 0 and all(Counter(divisor) <= Counter(mono) and n % k == 0 for mono, n in rest.items()):
             times = Poly({_without(mono, divisor): n // k for mono, n in rest.items()})
             found.append(times - Poly({(q,): 1}) - 1)
+    return found
+
+
+def _without_factors(p: Poly) -> list[Poly]:
+    """P - g*t >= 0 and g >= 1, t >= 0: then P - t >= 0."""
+    found = []
+    for mono, k in p.terms.items():
+        if k < 0 and len(mono) > 1:
+            for one in dict.fromkeys(mono):
+                rest = Poly({_without(mono, (one,)): 1})
+                if one.low >= 1 and rest.span()[0] >= 0:
+                    found.append(p - Poly({mono: k}) + rest * k)
     return found
 
 

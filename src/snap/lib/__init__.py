@@ -8,7 +8,7 @@ take NumPy, CuPy and torch arrays and allocate their results beside them; NumPy 
 
 from snap.lib import block, torch_ops, warp
 from snap.lib.activations import gelu_gradient, swiglu_gradient
-from snap.lib.attention import attention, attention_gradients
+from snap.lib.attention import attention, attention_gradients, register_operators
 from snap.lib.columns import column_sums
 from snap.lib.dropouts import dropout_gradient
 from snap.lib.embeddings import embedding_gradient
@@ -70,5 +70,5 @@ __all__ = [
     "warp",
 ]
 
-torch_ops.WHEN_TORCH.append(when_torch_is_there)
+torch_ops.WHEN_TORCH += (when_torch_is_there, register_operators)
 torch_ops.export(globals())

@@ -11,6 +11,7 @@ Non-goals:  dropout; masks of the user's own; GPUs other than Hopper's
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from snap.ir.types import F32
@@ -30,8 +31,6 @@ from snap.lib.attention_arrays import (
     room,
     share_memory,
     take,
-    take_both,
-    two_results,
     two_written,
 )
 from snap.lib.attention_gradients import queries_kernel
@@ -39,6 +38,7 @@ from snap.lib.attention_kernels import ROWS, forward_kernel
 from snap.lib.attention_one_pass import finish_kernel, one_pass_kernel, rows_kernel
 from snap.lib.gemm_arrays import of_type
 from snap.lib.recorded import launch, recorded, step, view
+from snap.lib.torch_attention import register, watched
 from snap.lib.torch_derivatives import derivative_wanted
 from snap.record import record
 from snap.runtime.errors import LaunchError
@@ -52,10 +52,29 @@ def attention(q, k, v, causal=False, scale=None, window=None, out=None, lse=Fals
     `causal`: a query sees no key behind its own; the last query's own key is the last one.  `window`: it sees so many
     keys before its own and, unless causal, behind it.  `scale` is 1 / sqrt(size) by default.  `lse=True`: the result is
     a pair, the second the logarithm of the sum of exponentials of every query's scores.  Bits of bf16 may come in
-    NumPy's uint16.
+    NumPy's uint16.  Tensors of torch may want gradients, where there is no `out`.
     """
+    if watched((q, k, v)) and out is None and _plain(causal, scale, window, lse):
+        found = sys.modules["torch"].ops.snap.attention(q, k, v, causal, scale, window)
+        return found if lse else found[0]
     _refuse_derivatives(q=q, k=k, v=v)
     return _attention(q, k, v, causal, scale, window, out, lse)
+
+
+def _plain(causal: object, scale: object, window: object, lse: object) -> bool:
+    """Whether torch takes them as they are; what it does not, is refused by name."""
+    numbers = (scale is None or isinstance(scale, (float, int))) and (window is None or isinstance(window, int))
+    return numbers and isinstance(causal, bool) and isinstance(lse, bool)
+
+
+def register_operators() -> None:
+    """The operators of torch, which is loaded."""
+    register(
+        lambda q, k, v, causal=False, scale=None, window=None: _attention(q, k, v, causal, scale, window, None, True),
+        lambda grad, q, k, v, out, lse, grad_lse=None, causal=False, scale=None, window=None, deterministic=False: (
+            _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, None, None, None, False)
+        ),
+    )
 
 
 @recorded(offsets=True)
@@ -248,34 +267,36 @@ def _of_keys(
     arrays that are written, if they are not new, and whether they share their memory.
     """
     (batch, heads, length, _), (_, shared, last, _) = given.queries.shape, given.keys.shape
-    into, shares = wanted
-    if into:
-        both, pair = [one.array for one in into], two_written(into[0], into[1], shares)
-    else:
-        *both, pair = two_results(given.keys)
+    both, shares = wanted
+    both = both or tuple(of_type(given.keys, result(given.keys)) for _ in range(2))
+    one, other, together = two_written(both[0], both[1], shares)
     launch(
-        one_pass_kernel(*given.kind, adds),
+        one_pass_kernel(*given.kind, adds, together),
         -(-last // ROWS) * batch * shared,
         *(x.array for x in arrays),
         rows,
         sums,
-        pair.laid[0].array,
+        one.array,
+        given.keys.new((1, last, 8)) if together else other.array,
         *(extent for x in arrays for extent in x.extents),
         2 * batch * heads * -(-length // ROWS) * ROWS,
-        *pair.laid[0].extents,
+        *one.extents,
+        *((1, 8) if together else other.extents),
         length,
         last,
         heads,
         heads // shared,
         *(number for x in arrays for number in x.steps),
-        *pair.numbers,
+        *one.steps,
+        *other.steps,
         given.together,
         given.window or 0,
         given.scale,
         given.scale * math.log2(math.e),
     )
-    take_both((of_type(given.keys, both[0]), of_type(given.keys, both[1])), pair)
-    return both[0], both[1]
+    take(both[0], one)
+    take(both[1], other)
+    return both[0].array, both[1].array
 
 
 def _of_queries(given: Given, arrays: tuple[Laid, ...], rows: Any, target: Laid) -> None:

@@ -137,69 +137,21 @@ def result(given: Argument) -> Any:
     return given.new(given.shape)
 
 
-@record
-class Pair:
-    """Two results that one array of a kernel's holds.  firsts: the places of it where each begins."""
-
-    laid: tuple[Laid, Laid]
-    firsts: tuple[int, int] = (0, 0)
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        return tuple(x for one, first in zip(self.laid, self.firsts) for x in (first, *one.steps))
-
-
-def two_results(given: Argument) -> tuple[Any, Any, Pair]:
-    """Two arrays like this one, and where a kernel writes them."""
-    batch, heads, rows, size = given.shape
-    apart = _swaps(given)
-    both = given.new((2, batch, rows, heads, size) if apart else (2, *given.shape))
-    first, second = (step(swapped, part) if apart else part for part in (step(_part, both, k) for k in range(2)))
-    if in_place(of_type(given, first)) is None:
-        return first, second, two_rooms(given)
-    if apart:
-        shape, steps = (2 * batch, rows, heads * size), (1, 0, 0, size)
-    else:
-        shape, steps = (2 * batch * heads, rows, size), (heads, 1, 0, 0)
-    one = Laid(step(_reshaped, both, shape), shape, steps, size)
-    return first, second, Pair((one, one), (0, shape[0] // 2))
-
-
-def two_rooms(given: Argument) -> Pair:
-    """Room for two arrays of this shape."""
-    one = room(given)
-    both = given.new((2 * one.shape[0], *one.shape[1:]))
-    shape = (2 * one.shape[0], *one.shape[1:])
-    return Pair((Laid(both, shape, one.steps, one.size, True),) * 2, (0, one.shape[0]))
-
-
 def share_memory(first: Any, second: Any) -> bool:
     """Whether two tensors of torch show the same storage; that is no part of a call's signature."""
     storages = [getattr(x, "untyped_storage", None) for x in (first, second)]
     return None not in storages and storages[0]().data_ptr() == storages[1]().data_ptr()  # type: ignore[misc]
 
 
-def two_written(first: Argument, second: Argument, shares: bool) -> Pair:
-    """Where a kernel writes two arrays: through one, where both show columns of the same rows, or in room."""
-    if shares:
-        one, other = in_place(first), in_place(second)
-        starts = [x.array.storage_offset() - x.array.storage_offset() % x.array.stride(2) for x in (first, second)]
-        if one is not None and other is not None and one.shape == other.shape and starts[0] == starts[1]:
-            return Pair((one, other))
-    return two_rooms(first)
-
-
-def take_both(targets: tuple[Argument, Argument], pair: Pair) -> None:
-    for target, one, first in zip(targets, pair.laid, pair.firsts):
-        if one.copied:
-            places = one.shape[0] // 2
-            part = step(_places, one.array, first, first + places)
-            take(target, Laid(part, (places, *one.shape[1:]), one.steps, one.size, True))
-
-
-@view
-def _places(array: Any, begin: int, end: int) -> Any:
-    return array[begin:end]
+def two_written(first: Argument, second: Argument, shares: bool) -> tuple[Laid, Laid, bool]:
+    """Where a kernel writes two arrays, and whether that is one array, of which both show columns."""
+    one, other = in_place(first), in_place(second)
+    if shares and one is not None and other is not None and not first.info.contiguous:
+        begins = [x.array.storage_offset() // x.array.stride(2) for x in (first, second)]
+        if one.shape == other.shape and begins[0] == begins[1]:
+            return one, other, True
+        one = other = None  # rows of which both have some
+    return one or room(first), other or room(second), False
 
 
 @view
@@ -215,11 +167,6 @@ def swapped(array: Any) -> Any:
 @view
 def _first(array: Any, size: int) -> Any:
     return array[..., :size]
-
-
-@view
-def _part(array: Any, place: int) -> Any:
-    return array[place]
 
 
 # ---- what does not fit ----------------------------------------------------------------------------------------------

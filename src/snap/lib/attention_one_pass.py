@@ -97,11 +97,11 @@ def rows_kernel(type, D, WIDE, LOGS):
 
 
 @functools.cache
-def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS):
+def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False):
     """The gradients of 128 keys and values of one head, which several heads of queries may share, and, where it ADDS,
     what these keys add to the gradients of all queries.
 
-    D: the size of a head, 64 or 128.
+    D: the size of a head, 64 or 128.  TOGETHER: both gradients are columns of one array.
     """
     E, P = element(type), D // 64
     SUMS, SCORES, sees = D // 2, STEP // 2, sight(CAUSAL, WINDOWED)
@@ -115,8 +115,10 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS):
         dO: ptr(const(E), (G0, queries, G2)),
         rows: ptr(const(float), (R0,)),  # as rows_kernel gives them
         dQ: ptr(float),
-        dKV: ptr(E, (D0, keys, D2)),
-        Q0: int, Q2: int, K0: int, K2: int, V0: int, V2: int, G0: int, G2: int, R0: int, D0: int, D2: int,
+        dK: ptr(E, (D0, keys, D2)),
+        dV: ptr(E, (W0, keys, W2)),  # not used where both are written TOGETHER
+        Q0: int, Q2: int, K0: int, K2: int, V0: int, V2: int, G0: int, G2: int, R0: int,
+        D0: int, D2: int, W0: int, W2: int,
         queries: int,
         keys: int,
         heads: int,
@@ -125,8 +127,8 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS):
         k_places: int, k_step: int, k_column: int, k_wide: int,
         v_places: int, v_step: int, v_column: int, v_wide: int,
         g_places: int, g_step: int, g_column: int, g_wide: int,
-        dk_first: int, dk_places: int, dk_step: int, dk_column: int, dk_wide: int,
-        dv_first: int, dv_places: int, dv_step: int, dv_column: int, dv_wide: int,
+        dk_places: int, dk_step: int, dk_column: int, dk_wide: int,
+        dv_places: int, dv_step: int, dv_column: int, dv_wide: int,
         together: int,
         window: int,
         scale: float,
@@ -135,7 +137,7 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS):
         down: int = (keys + (ROWS - 1)) / ROWS
         units: int = count(block[1]) / down
         padded: int = (queries + (ROWS - 1)) / ROWS * ROWS
-        with each(block, dKV, disjoint=dKV) as b:
+        with each(block, dK, dV, disjoint=(dK, dV)) as b:
             # The first keys are seen by most queries, and their blocks come first, of `together` heads at a time.
             among: int = b / (together * down) * together
             many: int = min(together, units - among)
@@ -253,19 +255,22 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS):
                         else:
                             with compute(q), each(warpgroup):
                                 wgmma(of_k, ds, q.T)
-            dk_at: int = dk_first + batch * dk_places + group_of * dk_step
+            dk_at: int = batch * dk_places + group_of * dk_step
             dk_from: int = dk_column + group_of * dk_wide
-            dv_at: int = dv_first + batch * dv_places + group_of * dv_step
+            dv_at: int = batch * dv_places + group_of * dv_step
             dv_from: int = dv_column + group_of * dv_wide
-            with compute(), each(warpgroup, Ks, Vs, dKV):
+            with compute(), each(warpgroup, Ks, Vs, dK, dV):
                 with each(thread):
                     for i in range(SUMS):
                         of_k[i] *= scale
                 for h in range(P):
                     store_acc(tile(Ks, (h, 64 * w, 0), (1, 64, 64)), of_k, first=64 * h)
                     store_acc(tile(Vs, (h, 64 * w, 0), (1, 64, 64)), of_v, first=64 * h)
-                    async_copy(dKV, tile(Ks, (h, 64 * w, 0), (1, 64, 64)), at=(dk_at, k0 + 64 * w, dk_from + 64 * h))
-                    async_copy(dKV, tile(Vs, (h, 64 * w, 0), (1, 64, 64)), at=(dv_at, k0 + 64 * w, dv_from + 64 * h))
+                    async_copy(dK, tile(Ks, (h, 64 * w, 0), (1, 64, 64)), at=(dk_at, k0 + 64 * w, dk_from + 64 * h))
+                    if TOGETHER:
+                        async_copy(dK, tile(Vs, (h, 64 * w, 0), (1, 64, 64)), at=(dv_at, k0 + 64 * w, dv_from + 64 * h))
+                    else:
+                        async_copy(dV, tile(Vs, (h, 64 * w, 0), (1, 64, 64)), at=(dv_at, k0 + 64 * w, dv_from + 64 * h))
 
     return gradients
 

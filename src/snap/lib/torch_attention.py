@@ -111,7 +111,8 @@ def _backward(ctx, grad, grad_lse):
     grad = torch.zeros_like(out) if grad is None else grad
     grad_lse = None if grad_lse is None else grad_lse.contiguous()
     deterministic = torch.are_deterministic_algorithms_enabled()
-    causal, scale, window = (*ctx.rest, *(False, None, None)[len(ctx.rest) :])
+    given: list[Any] = [*ctx.rest]
+    causal, scale, window = given + [False, None, None][len(given) :]
     found = torch.ops.snap.attention_gradients(grad, q, k, v, out, lse, grad_lse, causal, scale, window, deterministic)
     return *found, *(None for _ in ctx.rest)
 
